@@ -1,0 +1,155 @@
+"""The only room that reads time: a real, a scaled and a manual clock, all giving the same `Instant`.
+
+An instant has two faces. `at` is the time of day, what people and documents read; it may jump when
+somebody sets the clock. `steady` is seconds that only grow, at the clock's own pace, over the whole life
+of the journal; notice is measured in it, so a jumping wall clock starts nothing early (S1).
+"""
+
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class Instant(NamedTuple):
+    """One moment: `at` in aware UTC, `steady` in seconds since the journal began."""
+
+    at: datetime
+    steady: float
+
+    def after(self, seconds: float) -> "Instant":
+        """The instant that many seconds later on an undisturbed clock."""
+        return Instant(self.at + timedelta(seconds=seconds), self.steady + seconds)
+
+
+class Mark(NamedTuple):
+    """Where a clock stood and on which boot, written down so that the next process can go on from there."""
+
+    at: datetime
+    steady: float
+    boot_id: str = ""
+    boot_seconds: float = 0.0
+
+
+class Clock(Protocol):
+    """What the engine needs to know about time."""
+
+    @property
+    def name(self) -> str:
+        """How a person asks for this clock: real, 60x, manual."""
+
+    @property
+    def speed(self) -> float:
+        """Clock seconds per real second; 0 when time passes only when told."""
+
+    def now(self) -> Instant:
+        """The present instant."""
+
+    def mark(self) -> Mark:
+        """The present instant with what a restart needs to go on from it."""
+
+
+def boot_id() -> str:
+    """Names this boot of the machine; empty where the kernel does not tell."""
+    return _BOOT_ID.read_text().strip() if _BOOT_ID.exists() else ""
+
+
+def boot_seconds() -> float:
+    """Seconds since boot, suspend included; unaffected by anybody setting the wall clock."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def monotonic() -> float:
+    """Seconds for measuring spans of real time, such as a connection's deadline."""
+    return time.monotonic()
+
+
+def wall() -> datetime:
+    """The real time of day."""
+    return datetime.now(UTC)
+
+
+class SystemClock:
+    """Real time. The time of day follows the machine; `steady` follows the time since boot."""
+
+    name = "real"
+    speed = 1.0
+
+    def __init__(self, last: Mark | None = None) -> None:
+        self._offset = _steady_at_start(last) - boot_seconds()
+
+    def now(self) -> Instant:
+        return Instant(wall(), boot_seconds() + self._offset)
+
+    def mark(self) -> Mark:
+        return Mark(*self.now(), boot_id(), boot_seconds())
+
+
+def _steady_at_start(last: Mark | None) -> float:
+    if last is None:
+        return 0.0
+    if last.boot_id and last.boot_id == boot_id():
+        return last.steady + boot_seconds() - last.boot_seconds
+    # Another boot: only the wall clock can tell how long we were away, and it may have been set back.
+    return last.steady + max(0.0, (wall() - last.at).total_seconds())
+
+
+class ScaledClock:
+    """Time that runs `speed` times as fast; begins at the real time once, then goes on from its mark."""
+
+    def __init__(self, speed: float, last: Mark | None = None) -> None:
+        self.speed = speed
+        self._origin = _origin(last)
+        self._started = monotonic()
+
+    @property
+    def name(self) -> str:
+        return f"{self.speed:g}x"
+
+    def now(self) -> Instant:
+        return self._origin.after((monotonic() - self._started) * self.speed)
+
+    def mark(self) -> Mark:
+        return Mark(*self.now())
+
+
+class ManualClock:
+    """Time that passes only when told."""
+
+    name = "manual"
+    speed = 0.0
+
+    def __init__(self, last: Mark | None = None) -> None:
+        self._now = _origin(last)
+
+    def now(self) -> Instant:
+        return self._now
+
+    def mark(self) -> Mark:
+        return Mark(*self._now)
+
+    def advance(self, seconds: float) -> None:
+        """Let that much time pass; it never goes back."""
+        self._now = self._now.after(max(0.0, seconds))
+
+
+def _origin(last: Mark | None) -> Instant:
+    if last is not None:
+        return Instant(last.at, last.steady)
+    # A whole second, so that "advance 15 minutes" meets a NotBefore that documents show in whole seconds.
+    return Instant(wall().replace(microsecond=0), 0.0)
+
+
+def clock_from_name(name: str, last: Mark | None = None) -> Clock | None:
+    """`real`, `manual` or a speed such as `60x`; None when the name is none of these."""
+    if name == "real":
+        return SystemClock(last)
+    if name == "manual":
+        return ManualClock(last)
+    try:
+        speed = float(name.removesuffix("x"))
+    except ValueError:
+        return None
+    return ScaledClock(speed, last) if name.endswith("x") and 0 < speed <= 100_000 else None

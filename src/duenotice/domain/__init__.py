@@ -1,0 +1,1 @@
+"""The promise and its rules: values and functions; no clock, no I/O, no randomness, no logging."""

@@ -1,0 +1,175 @@
+"""The fold: `apply` is the only thing that changes state, and it cannot fail."""
+
+from collections.abc import Callable
+from typing import Any
+
+from duenotice.domain import agenda
+from duenotice.domain import transitions as t
+from duenotice.domain.event import Event
+from duenotice.domain.fleet import Vm
+from duenotice.domain.scope import ALONE, scope_of
+from duenotice.domain.state import Departure, Scope, State
+
+DEPARTURES_KEPT = 100_000
+"""So that a fleet that churns for years stays bounded (S24); older ones merge into one high-water mark."""
+
+
+def fold(state: State, record: t.Record) -> None:
+    """Apply a record and move to its position."""
+    apply(state, record.transition)
+    state.position = record.position
+    state.at = record.at
+
+
+def apply(state: State, transition: t.Transition) -> None:
+    """Change the state by one transition."""
+    _APPLIERS[type(transition)](state, transition)
+
+
+def _fleet_declared(state: State, change: t.FleetDeclared) -> None:
+    state.fleet.digest, state.fleet.site = change.digest, change.site
+
+
+def _hosts_put(state: State, change: t.HostsPut) -> None:
+    state.fleet.hosts.update((host.name, host) for host in change.hosts)
+
+
+def _hosts_removed(state: State, change: t.HostsRemoved) -> None:
+    for name in change.names:
+        state.fleet.hosts.pop(name, None)
+
+
+def _groups_put(state: State, change: t.GroupsPut) -> None:
+    state.fleet.groups.update((group.key, group) for group in change.groups)
+
+
+def _groups_removed(state: State, change: t.GroupsRemoved) -> None:
+    for key in change.keys:
+        state.fleet.groups.pop(key, None)
+
+
+def _vms_put(state: State, change: t.VmsPut) -> None:
+    for vm in change.vms:
+        _keep_incarnation_rising(state, vm)
+        state.fleet.vms[vm.name] = vm
+
+
+def _keep_incarnation_rising(state: State, vm: Vm) -> None:
+    """A VM that comes to a scope must not meet an incarnation it may have seen with other content (S3).
+
+    The scope it comes to skips ahead, the one exception to "+1 each time": see docs/decisions/0004.
+    """
+    key = scope_of(vm)
+    seen = _last_seen(state, vm)
+    if seen.incarnation == 0 or (seen.scope == key and key in state.scopes):
+        return
+    scope = state.scopes.setdefault(key, Scope())
+    if scope.incarnation <= seen.incarnation:
+        scope.incarnation = seen.incarnation + 1
+
+
+def _last_seen(state: State, vm: Vm) -> Departure:
+    present = state.fleet.vms.get(vm.name)
+    if present is not None:
+        return _departure(state, present)
+    departed = state.departures.pop(vm.name, None)
+    return departed or Departure(vm.name, "", state.forgotten)
+
+
+def _departure(state: State, vm: Vm) -> Departure:
+    key = scope_of(vm)
+    scope = state.scopes.get(key)
+    return Departure(vm.name, key, scope.incarnation if scope is not None else 0)
+
+
+def _vms_removed(state: State, change: t.VmsRemoved) -> None:
+    for name in change.names:
+        vm = state.fleet.vms.pop(name, None)
+        if vm is not None:
+            _remember(state, _departure(state, vm))
+            _drop_if_deserted(state, scope_of(vm))
+
+
+def _remember(state: State, departure: Departure) -> None:
+    if departure.incarnation:
+        state.departures[departure.vm] = departure
+    while len(state.departures) > DEPARTURES_KEPT:
+        oldest = state.departures.pop(next(iter(state.departures)))
+        state.forgotten = max(state.forgotten, oldest.incarnation)
+
+
+def _drop_if_deserted(state: State, key: str) -> None:
+    """The scope of a standalone VM goes with it, once it has nothing left to show (S24)."""
+    name = key.removeprefix(ALONE)
+    scope = state.scopes.get(key)
+    if scope is None or scope.events or name == key or name in state.fleet.vms:
+        return
+    _remember(state, Departure(name, key, scope.incarnation))
+    del state.scopes[key]
+
+
+def _event_raised(state: State, change: t.EventRaised) -> None:
+    scope = state.scopes.setdefault(change.event.scope, Scope())
+    scope.events.append(change.event.id)
+    scope.incarnation += 1
+    _put(state, change.event)
+
+
+def _event_approved(state: State, change: t.EventApproved) -> None:
+    _put(state, state.events[change.event_id].with_(approved_by=change.by))
+
+
+def _event_started(state: State, change: t.EventStarted) -> None:
+    state.scopes[change.event.scope].incarnation += 1
+    _put(state, change.event)
+
+
+def _event_gone(state: State, change: t.EventCompleted | t.EventCancelled) -> None:
+    del state.events[change.event_id]
+    scope = state.scopes[change.scope]
+    scope.events.remove(change.event_id)
+    scope.incarnation += 1
+    agenda.trim(state.agenda, state.events)
+    _drop_if_deserted(state, change.scope)
+
+
+def _put(state: State, event: Event) -> None:
+    state.events[event.id] = event
+    agenda.put(state.agenda, event)
+    agenda.trim(state.agenda, state.events)
+
+
+def _operation_performed(state: State, change: t.OperationPerformed) -> None:
+    """Only history wants to know."""
+
+
+def _scope_enabled(state: State, change: t.ScopeEnabled) -> None:
+    state.scopes.setdefault(change.scope, Scope()).enabled = True
+
+
+def _scope_disabled(state: State, change: t.ScopeDisabled) -> None:
+    state.scopes.setdefault(change.scope, Scope()).enabled = False
+
+
+def _clock_marked(state: State, change: t.ClockMarked) -> None:
+    state.mark = change.mark
+
+
+_APPLIERS: dict[type, Callable[[State, Any], None]] = {
+    t.FleetDeclared: _fleet_declared,
+    t.HostsPut: _hosts_put,
+    t.HostsRemoved: _hosts_removed,
+    t.GroupsPut: _groups_put,
+    t.GroupsRemoved: _groups_removed,
+    t.VmsPut: _vms_put,
+    t.VmsRemoved: _vms_removed,
+    t.EventRaised: _event_raised,
+    t.EventApproved: _event_approved,
+    t.EventStarted: _event_started,
+    t.EventCompleted: _event_gone,
+    t.EventCancelled: _event_gone,
+    t.OperationPerformed: _operation_performed,
+    t.ScopeEnabled: _scope_enabled,
+    t.ScopeDisabled: _scope_disabled,
+    t.ClockMarked: _clock_marked,
+}

@@ -1,0 +1,41 @@
+"""Who may let an event go ahead, and taking one back (C02-C05, S16, S17, S19)."""
+
+from duenotice.clock import Instant
+from duenotice.domain import commands as c
+from duenotice.domain import transitions as t
+from duenotice.domain.event import Event, Phase
+from duenotice.domain.lifecycle import Act, move
+from duenotice.domain.policy import Policy
+from duenotice.domain.raising import find_vm
+from duenotice.domain.scope import scope_of
+from duenotice.domain.state import State
+from duenotice.errors import NotFound
+
+OPERATOR = "operator"
+
+
+def approve(state: State, command: c.ApproveEvents, now: Instant, policy: Policy) -> list[t.Transition]:
+    """All events named or, if one is not the caller's to approve, none (C03); again is no change (C02)."""
+    scope = None if command.vm is None else scope_of(find_vm(state, command.vm))
+    by = OPERATOR if command.vm is None else command.vm
+    events = [_visible(state, event_id, scope) for event_id in dict.fromkeys(command.event_ids)]
+    return [
+        t.EventApproved(event.id, event.scope, by)
+        for event in events
+        if event.phase is Phase.SCHEDULED and not event.approved_by
+    ]
+
+
+def cancel(state: State, command: c.CancelEvent, now: Instant, policy: Policy) -> list[t.Transition]:
+    """Take a scheduled event back; what has started runs to its end."""
+    event = _visible(state, command.event_id, None)
+    move(event.phase, Act.CANCEL)
+    return [t.EventCancelled(event.id, event.scope, command.reason)]
+
+
+def _visible(state: State, event_id: str, scope: str | None) -> Event:
+    """An event the caller may know of; unknown and foreign ids look alike (S16)."""
+    event = state.events.get(event_id)
+    if event is None or scope not in (None, event.scope):
+        raise NotFound(f"There is no event {event_id}.", hint="Take EventId from a document fetched just now.")
+    return event

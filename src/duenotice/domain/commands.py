@@ -1,0 +1,109 @@
+"""What can be asked of the service. A command carries every id it needs: `decide` invents nothing."""
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from duenotice.clock import Mark
+from duenotice.domain.event import Cause, EventType
+from duenotice.domain.fleet import Declaration
+
+
+class Command(Struct, frozen=True):
+    """An ask; the journal remembers only what came of it."""
+
+
+class ApplyFleet(Command, frozen=True):
+    """Make the fleet be what a fleet file declares."""
+
+    declaration: Declaration
+
+
+class ScheduleEvent(Command, frozen=True):
+    """Raise one event on VMs of one update domain (B06); `not_before` None means as soon as notice allows."""
+
+    event_id: str
+    type: EventType
+    resources: tuple[str, ...]
+    not_before: datetime | None = None
+    description: str | None = None
+    duration: int | None = None
+    cause: Cause = Cause.MAINTENANCE
+
+
+class OperateVm(Command, frozen=True):
+    """A user restarts (REBOOT), redeploys (REDEPLOY) or deletes (TERMINATE) a VM (G02, G05)."""
+
+    event_id: str
+    vm: str
+    type: EventType
+
+
+class EvictVm(Command, frozen=True):
+    """The platform takes a spot VM back (G04)."""
+
+    event_id: str
+    vm: str
+
+
+class DegradeHost(Command, frozen=True):
+    """A host is predicted to fail: its VMs are to move away after `notice` seconds (D03)."""
+
+    host: str
+    notice: float
+    seed: str
+
+
+class FailHost(Command, frozen=True):
+    """A host has failed: its VMs are hit already and come up elsewhere (D04)."""
+
+    host: str
+    seed: str
+
+
+class RepairHost(Command, frozen=True):
+    """A host is healthy again; moves that its degradation had scheduled are cancelled."""
+
+    host: str
+
+
+class ApproveEvents(Command, frozen=True):
+    """Let events start now (C05); `vm` None is the operator, who may approve any."""
+
+    event_ids: tuple[str, ...]
+    vm: str | None = None
+
+
+class CancelEvent(Command, frozen=True):
+    """Take a scheduled event back."""
+
+    event_id: str
+    reason: str = ""
+
+
+class ReportImpact(Command, frozen=True):
+    """A driver says that the impact of a started event is over."""
+
+    event_id: str
+
+
+class EnableScope(Command, frozen=True):
+    """A VM asked for the first time: its scope listens now (F01)."""
+
+    vm: str
+
+
+class DisableScopes(Command, frozen=True):
+    """Scopes that were silent for 24 hours listen no more (F02)."""
+
+    scopes: tuple[str, ...]
+
+
+class MarkClock(Command, frozen=True):
+    """Write down where the clock stands."""
+
+    mark: Mark
+
+
+class Tick(Command, frozen=True):
+    """Do what is due: start what is ripe or approved, end what is over."""

@@ -1,0 +1,49 @@
+"""From a command to what comes of it. `decide` refuses or answers, and changes nothing."""
+
+from collections.abc import Callable
+from typing import Any
+
+from duenotice.clock import Instant
+from duenotice.domain import approval, due, enablement, fleet_change, raising
+from duenotice.domain import commands as c
+from duenotice.domain import transitions as t
+from duenotice.domain.ending import complete
+from duenotice.domain.policy import Policy
+from duenotice.domain.state import State
+from duenotice.errors import NotFound
+
+Rule = Callable[[State, Any, Instant, Policy], list[t.Transition]]
+
+
+def decide(state: State, command: c.Command, now: Instant, policy: Policy) -> list[t.Transition]:
+    """What is to happen; empty when nothing is, and an exception from `errors` when it may not."""
+    return _RULES[type(command)](state, command, now, policy)
+
+
+def _report_impact(state: State, command: c.ReportImpact, now: Instant, policy: Policy) -> list[t.Transition]:
+    event = state.events.get(command.event_id)
+    if event is None:
+        raise NotFound(f"There is no event {command.event_id}.", hint="It may have been reported already.")
+    return complete(state, event)
+
+
+def _mark_clock(state: State, command: c.MarkClock, now: Instant, policy: Policy) -> list[t.Transition]:
+    return [t.ClockMarked(command.mark)]
+
+
+_RULES: dict[type[c.Command], Rule] = {
+    c.ApplyFleet: fleet_change.apply_fleet,
+    c.ScheduleEvent: raising.schedule,
+    c.OperateVm: raising.operate,
+    c.EvictVm: raising.evict,
+    c.DegradeHost: raising.degrade_host,
+    c.FailHost: raising.fail_host,
+    c.RepairHost: raising.repair_host,
+    c.ApproveEvents: approval.approve,
+    c.CancelEvent: approval.cancel,
+    c.ReportImpact: _report_impact,
+    c.EnableScope: enablement.enable,
+    c.DisableScopes: enablement.disable,
+    c.MarkClock: _mark_clock,
+    c.Tick: due.tick,
+}

@@ -1,0 +1,51 @@
+"""What the passing of time brings: starts and ends (C05, D02, G01, S1, S11)."""
+
+from duenotice.clock import Instant
+from duenotice.domain import agenda
+from duenotice.domain import commands as c
+from duenotice.domain import transitions as t
+from duenotice.domain.ending import complete
+from duenotice.domain.event import BY_USER, PLANNED, Event, Phase
+from duenotice.domain.lifecycle import Act
+from duenotice.domain.policy import Policy
+from duenotice.domain.raising import started
+from duenotice.domain.state import State
+
+
+def tick(state: State, command: c.Tick, now: Instant, policy: Policy) -> list[t.Transition]:
+    """What is due, at most one thing for each scope: apply it and ask again, until nothing is.
+
+    One for each, because a start may hold back its neighbour and an end may let it go; scopes do not meet.
+    """
+    changes: list[t.Transition] = []
+    touched: set[str] = set()
+    for event in agenda.due(state.agenda, state.events, now.steady):
+        meets = {event.scope, *event.resources}
+        if meets.isdisjoint(touched) and (step := _step(state, event, now, policy)):
+            changes += step
+            touched |= meets | {change.scope for change in step if isinstance(change, t.EventCancelled)}
+    return changes
+
+
+def _step(state: State, event: Event, now: Instant, policy: Policy) -> list[t.Transition]:
+    if event.phase is Phase.STARTED:
+        return complete(state, event)
+    if _may_start(event, now) and not held_back(state, event):
+        return [t.EventStarted(started(event, Act.START, now, policy))]
+    return []
+
+
+def _may_start(event: Event, now: Instant) -> bool:
+    """Approved, or its notice has truly elapsed *and* the time of day has come: early never (S1)."""
+    return bool(event.approved_by) or (now.steady >= event.notice_ends and now.at >= event.not_before)
+
+
+def held_back(state: State, event: Event) -> bool:
+    """Whether another update domain of its scope is being hit by the platform right now (G01, S11)."""
+    if event.cause not in PLANNED or event.update_domain is None:
+        return False
+    others = (state.events[event_id] for event_id in state.scopes[event.scope].events)
+    return any(
+        other.phase is Phase.STARTED and other.cause not in BY_USER and other.update_domain != event.update_domain
+        for other in others
+    )

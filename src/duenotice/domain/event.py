@@ -1,0 +1,105 @@
+"""What a scheduled event is: its type, why it was raised, its phase, and the words people read about it."""
+
+from datetime import datetime
+from enum import Enum
+
+from msgspec import Struct, structs
+
+
+class EventType(Enum):
+    """What happens to the VM (B04)."""
+
+    FREEZE = "freeze"
+    REBOOT = "reboot"
+    REDEPLOY = "redeploy"
+    PREEMPT = "preempt"
+    TERMINATE = "terminate"
+
+
+class Phase(Enum):
+    """Our truth about an event; what the wire shows of it is `EventStatus`."""
+
+    SCHEDULED = "scheduled"
+    STARTED = "started"
+    COMPLETED = "completed"
+    CANCELLED = "cancelled"
+
+
+class Cause(Enum):
+    """Why an event was raised (section G)."""
+
+    MAINTENANCE = "maintenance"
+    LIVE_MIGRATION = "live-migration"
+    USER = "user"
+    EVICTION = "eviction"
+    DELETION = "deletion"
+    DEGRADED_HOST = "degraded-host"
+    HOST_FAILURE = "host-failure"
+
+
+class Source(Enum):
+    """Who is behind an event (B09)."""
+
+    PLATFORM = "platform"
+    USER = "user"
+
+
+BY_USER = frozenset({Cause.USER, Cause.DELETION})
+"""Causes that a person set off (G02, G05); every other one is the platform's."""
+
+PLANNED = frozenset({Cause.MAINTENANCE, Cause.LIVE_MIGRATION, Cause.DEGRADED_HOST})
+"""Causes that go one update domain at a time (G01, S11); a failure asks nobody."""
+
+UNKNOWN_DURATION = -1
+
+IMPACT_SECONDS = {EventType.FREEZE: 9}
+"""How long a VM is expected to feel it (D05, B09); unknown for every other type."""
+
+_LIVE_MIGRATION = "Virtual machine is being paused because of a memory-preserving Live Migration operation."
+_BY_CAUSE = {
+    Cause.LIVE_MIGRATION: _LIVE_MIGRATION,
+    Cause.HOST_FAILURE: "Virtual machine has encountered a failure.",
+    Cause.EVICTION: "",
+    Cause.DELETION: "Virtual machine is going to be deleted as requested by authorized user.",
+}
+_BY_USER_AND_TYPE = {
+    EventType.REBOOT: "Virtual machine is going to be restarted as requested by authorized user.",
+    EventType.REDEPLOY: "Virtual machine is going to be redeployed as requested by authorized user.",
+}
+_MAINTENANCE = "Host server is undergoing maintenance."
+
+
+def description_of(event_type: EventType, cause: Cause) -> str:
+    """The sentence the real service writes for such an event (B11)."""
+    if cause is Cause.USER:
+        return _BY_USER_AND_TYPE.get(event_type, _MAINTENANCE)
+    return _BY_CAUSE.get(cause, _MAINTENANCE)
+
+
+class Event(Struct, frozen=True, omit_defaults=True):
+    """One scheduled event. `notice_ends` and `impact_ends` are in steady seconds, see `clock.Instant`."""
+
+    id: str
+    type: EventType
+    cause: Cause
+    scope: str
+    resources: tuple[str, ...]
+    not_before: datetime
+    notice_ends: float
+    description: str = ""
+    duration: int = UNKNOWN_DURATION
+    update_domain: int | None = None
+    host: str | None = None
+    phase: Phase = Phase.SCHEDULED
+    approved_by: str = ""
+    started_at: datetime | None = None
+    impact_ends: float | None = None
+
+    @property
+    def source(self) -> Source:
+        """Who is behind it (B09)."""
+        return Source.USER if self.cause in BY_USER else Source.PLATFORM
+
+    def with_(self, **changes: object) -> "Event":
+        """The same event with some fields changed."""
+        return structs.replace(self, **changes)

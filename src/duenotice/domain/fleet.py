@@ -1,0 +1,108 @@
+"""Who can be told: VMs, the groups they stand in, the hosts they run on."""
+
+from enum import Enum
+
+from msgspec import Struct, structs
+
+PLACEMENT_GROUP_SIZE = 100
+"""A scale set is cut into placement groups of at most this many VMs (E05)."""
+
+
+class GroupKind(Enum):
+    """What kind of group VMs stand in; the value is the first part of its key."""
+
+    AVAILABILITY_SET = "set"
+    CLOUD_SERVICE = "service"
+    SCALE_SET = "scale-set"
+
+
+class Condition(Enum):
+    """How a host is."""
+
+    HEALTHY = "healthy"
+    DEGRADED = "degraded"
+    FAILED = "failed"
+
+
+class Vm(Struct, frozen=True, omit_defaults=True, gc=False):
+    """One virtual machine. `host` is where it runs, `declared_host` where the fleet file put it."""
+
+    name: str
+    address: str
+    group: str | None = None
+    placement_group: int | None = None
+    update_domain: int | None = None
+    fault_domain: int | None = None
+    zone: str | None = None
+    host: str | None = None
+    declared_host: str | None = None
+    spot: bool = False
+    size: str = "Standard_D2s_v5"
+    os: str = "Linux"
+    tags: tuple[tuple[str, str], ...] = ()
+
+    def on(self, host: str | None) -> "Vm":
+        """The same VM on another host."""
+        return structs.replace(self, host=host)
+
+
+class Group(Struct, frozen=True, omit_defaults=True):
+    """A cloud service, availability set or scale set; `terminate_notice` in seconds, None when off (G05)."""
+
+    kind: GroupKind
+    name: str
+    update_domains: int = 5
+    fault_domains: int = 2
+    terminate_notice: int | None = None
+
+    @property
+    def key(self) -> str:
+        """Names the group among all kinds: `set/web`."""
+        return f"{self.kind.value}/{self.name}"
+
+
+class Host(Struct, frozen=True, omit_defaults=True):
+    """A physical machine."""
+
+    name: str
+    condition: Condition = Condition.HEALTHY
+
+
+class Site(Struct, frozen=True, omit_defaults=True):
+    """What all VMs of the fleet have in common in their instance metadata (A12)."""
+
+    location: str = "local"
+    resource_group: str = "duenotice"
+    subscription_id: str = "00000000-0000-0000-0000-000000000000"
+
+
+class Declaration(Struct, frozen=True):
+    """A whole fleet as a fleet file declares it; `digest` tells one declaration from another."""
+
+    digest: str
+    site: Site = Site()
+    hosts: tuple[Host, ...] = ()
+    groups: tuple[Group, ...] = ()
+    vms: tuple[Vm, ...] = ()
+
+
+class Fleet:
+    """The fleet as it stands; changed only by `apply`."""
+
+    __slots__ = ("digest", "groups", "hosts", "site", "vms")
+
+    def __init__(self) -> None:
+        self.digest = ""
+        self.site = Site()
+        self.hosts: dict[str, Host] = {}
+        self.groups: dict[str, Group] = {}
+        self.vms: dict[str, Vm] = {}
+
+    def on_host(self, host: str) -> list[Vm]:
+        """The VMs that run on a host."""
+        return [vm for vm in self.vms.values() if vm.host == host]
+
+    def other_host(self, avoid: str | None) -> str | None:
+        """A healthy host to move to, by name so that the choice is the same every time; None: elsewhere."""
+        healthy = (h.name for h in self.hosts.values() if h.condition is Condition.HEALTHY and h.name != avoid)
+        return min(healthy, default=None)

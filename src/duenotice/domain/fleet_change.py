@@ -1,0 +1,57 @@
+"""From the fleet as it stands to the fleet as declared, as the smallest set of changes; events are kept."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TypeVar
+
+from msgspec import structs
+
+from duenotice.clock import Instant
+from duenotice.domain import commands as c
+from duenotice.domain import transitions as t
+from duenotice.domain.fleet import Host, Vm
+from duenotice.domain.policy import Policy
+from duenotice.domain.state import State
+
+T = TypeVar("T")
+
+_CHUNK = 1000
+"""VMs per transition: a fleet of a million is many rows of a readable size."""
+
+
+def apply_fleet(state: State, command: c.ApplyFleet, now: Instant, policy: Policy) -> list[t.Transition]:
+    """Everything that must change; nothing when the fleet already is as declared."""
+    declared, fleet = command.declaration, state.fleet
+    hosts = {host.name: host for host in declared.hosts}
+    groups = {group.key: group for group in declared.groups}
+    vms = {vm.name: vm for vm in declared.vms}
+    new_hosts = tuple(host for host in hosts.values() if host.name not in fleet.hosts)
+    new_groups = tuple(group for key, group in groups.items() if fleet.groups.get(key) != group)
+    changed = (_placed(vm, fleet.vms.get(vm.name), hosts) for vm in vms.values())
+    changes: list[t.Transition] = []
+    changes += [t.HostsPut(new_hosts)] if new_hosts else []
+    changes += [t.GroupsPut(new_groups)] if new_groups else []
+    # Removals first: an address may pass from a VM that goes to one that comes.
+    changes += [t.VmsRemoved(names) for names in _chunks(name for name in fleet.vms if name not in vms)]
+    changes += [t.VmsPut(chunk) for chunk in _chunks(vm for vm in changed if fleet.vms.get(vm.name) != vm)]
+    gone_groups = tuple(key for key in fleet.groups if key not in groups)
+    gone_hosts = tuple(name for name in fleet.hosts if name not in hosts)
+    changes += [t.GroupsRemoved(gone_groups)] if gone_groups else []
+    changes += [t.HostsRemoved(gone_hosts)] if gone_hosts else []
+    if changes or fleet.digest != declared.digest or fleet.site != declared.site:
+        changes.append(t.FleetDeclared(declared.digest, declared.site))
+    return changes
+
+
+def _placed(declared: Vm, present: Vm | None, hosts: dict[str, Host]) -> Vm:
+    """A declared VM where it belongs: one that was moved since stays, unless the file now says otherwise."""
+    host = declared.host
+    if present is not None and present.declared_host == declared.host:
+        host = present.host if present.host is None or present.host in hosts else declared.host
+    return structs.replace(declared, host=host, declared_host=declared.host)
+
+
+def _chunks(items: Iterable[T]) -> Iterator[tuple[T, ...]]:
+    iterator = iter(items)
+    while chunk := tuple(islice(iterator, _CHUNK)):
+        yield chunk

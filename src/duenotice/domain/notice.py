@@ -1,0 +1,56 @@
+"""How long before it is hit a VM must be told (D01, S2)."""
+
+from datetime import datetime, timedelta
+
+from duenotice.clock import Instant
+from duenotice.domain.event import EventType
+from duenotice.domain.fleet import Group
+from duenotice.errors import Refused
+
+MINIMUM_SECONDS = {
+    EventType.FREEZE: 15 * 60,
+    EventType.REBOOT: 15 * 60,
+    EventType.REDEPLOY: 10 * 60,
+    EventType.PREEMPT: 30,
+    EventType.TERMINATE: 5 * 60,
+}
+LONGEST_TERMINATE_SECONDS = 15 * 60
+LONGEST_PREDICTION_SECONDS = 7 * 24 * 3600
+"""A host failure is foretold seven days ahead at most (D03)."""
+
+_FARTHEST = timedelta(days=366)
+
+
+def minimum_notice(event_type: EventType, group: Group | None) -> int:
+    """The notice an event of this type must give; a scale set may ask for more before Terminate (D01)."""
+    if event_type is EventType.TERMINATE and group is not None and group.terminate_notice is not None:
+        return group.terminate_notice
+    return MINIMUM_SECONDS[event_type]
+
+
+def earliest(now: Instant, notice: float) -> datetime:
+    """The first moment after the notice that a document can show: rounded up, as it shows whole seconds."""
+    return _whole_second(now.at + timedelta(seconds=notice))
+
+
+def checked(asked: datetime, now: Instant, notice: float, allowance: float = 0.0) -> datetime:
+    """The moment an operator asked for, refused when it cuts the notice short or is absurdly far.
+
+    `allowance` is for the time until others can see it: notice counts from then on (S2).
+    """
+    if asked > now.at + _FARTHEST:
+        raise Refused("NotBefore is more than a year ahead.", hint="Schedule it nearer to its time.")
+    not_before = _whole_second(asked)
+    if not_before < now.at + timedelta(seconds=notice + allowance):
+        soonest = earliest(now, notice + allowance)
+        raise Refused(
+            f"NotBefore {asked:%Y-%m-%dT%H:%M:%SZ} gives less than the minimum notice of {notice:g} seconds.",
+            hint=f"Ask for {soonest:%Y-%m-%dT%H:%M:%SZ} or later, or leave NotBefore out.",
+        )
+    return not_before
+
+
+def _whole_second(moment: datetime) -> datetime:
+    if moment.microsecond == 0:
+        return moment
+    return moment.replace(microsecond=0) + timedelta(seconds=1)

@@ -1,0 +1,32 @@
+"""The settings that rules depend on, as one value handed to `decide`."""
+
+from msgspec import Struct
+
+from duenotice.domain.event import Cause, Event, EventType
+
+_REMOVALS = frozenset({EventType.PREEMPT, EventType.TERMINATE})
+
+
+class Policy(Struct, frozen=True):
+    """What an operator may choose; times in seconds."""
+
+    commit_allowance: float = 0.0
+    """Added to each notice for the time a commit takes, so that NotBefore holds once it is seen (S2)."""
+
+    user_operations_limit: int = 0
+    """How many user operations may be scheduled at once (G03); 0 is no limit."""
+
+    simulated_impact: bool = True
+    """Whether Started ends by itself after the times below, or when a driver reports it."""
+
+    live_migration_lasts: float = 300.0
+    maintenance_lasts: float = 600.0
+    removal_lasts: float = 30.0
+
+    def lasts(self, event: Event) -> float | None:
+        """How long Started lasts (D05); None when a driver will tell."""
+        if not self.simulated_impact:
+            return None
+        if event.cause is Cause.LIVE_MIGRATION:
+            return self.live_migration_lasts
+        return self.removal_lasts if event.type in _REMOVALS else self.maintenance_lasts

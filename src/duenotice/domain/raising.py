@@ -1,0 +1,265 @@
+"""The rules by which events come to be (section G): maintenance, user operations, evictions, hosts."""
+
+from datetime import datetime
+from itertools import groupby
+from uuid import UUID, uuid5
+
+from duenotice.clock import Instant
+from duenotice.domain import commands as c
+from duenotice.domain import notice
+from duenotice.domain import transitions as t
+from duenotice.domain.ending import cancel_predictions, moved_away, removed
+from duenotice.domain.event import (
+    IMPACT_SECONDS,
+    UNKNOWN_DURATION,
+    Cause,
+    Event,
+    EventType,
+    Phase,
+    description_of,
+)
+from duenotice.domain.fleet import Condition, Group, Host, Vm
+from duenotice.domain.lifecycle import Act, move
+from duenotice.domain.policy import Policy
+from duenotice.domain.scope import scope_of
+from duenotice.domain.state import State
+from duenotice.errors import Conflict, NotFound, Refused
+
+NOBODY_LISTENS = "nobody-listens"
+"""Approves in the name of a scope that is off: maintenance goes ahead without waiting (F03)."""
+
+LONGEST_DESCRIPTION = 1000
+LONGEST_DURATION = 7 * 24 * 3600
+
+_CAUSE_OF_TYPE = {EventType.PREEMPT: Cause.EVICTION, EventType.TERMINATE: Cause.DELETION}
+
+
+def schedule(state: State, command: c.ScheduleEvent, now: Instant, policy: Policy) -> list[t.Transition]:
+    """An operator raises one event."""
+    vms = _one_update_domain(state, command.resources)
+    for vm in vms:
+        _check_type_fits(vm, command.type)
+    event = Event(
+        id=_fresh(state, command.event_id),
+        type=command.type,
+        cause=_CAUSE_OF_TYPE.get(command.type, command.cause),
+        scope=scope_of(vms[0]),
+        resources=command.resources,
+        not_before=now.at,
+        notice_ends=now.steady,
+        description=_description(command),
+        duration=_duration(command),
+        update_domain=vms[0].update_domain,
+    )
+    least = notice.minimum_notice(command.type, _group(state, vms[0]))
+    if command.not_before is not None:
+        not_before = notice.checked(command.not_before, now, least, policy.commit_allowance)
+        return [t.EventRaised(_at(event, not_before, now))]
+    return [t.EventRaised(_as_soon_as_allowed(state, event, least, now, policy))]
+
+
+def operate(state: State, command: c.OperateVm, now: Instant, policy: Policy) -> list[t.Transition]:
+    """A user restarts, redeploys or deletes a VM; it raises an event only if somebody listens (F03)."""
+    vm = find_vm(state, command.vm)
+    group = _group(state, vm)
+    if not state.enabled(scope_of(vm)) or (command.type is EventType.TERMINATE and not _notified(vm, group)):
+        return [t.OperationPerformed(vm.name, command.type.value), *_at_once(state, vm, command.type)]
+    cause = _CAUSE_OF_TYPE.get(command.type, Cause.USER)
+    _refuse_twice(state, vm, command.type, cause)
+    _refuse_over_limit(state, policy)
+    event = _event_on([vm], command.type, cause, _fresh(state, command.event_id), now)
+    least = notice.minimum_notice(command.type, group)
+    return [t.EventRaised(_as_soon_as_allowed(state, event, least, now, policy))]
+
+
+def evict(state: State, command: c.EvictVm, now: Instant, policy: Policy) -> list[t.Transition]:
+    """The platform takes a spot VM back (G04)."""
+    vm = find_vm(state, command.vm)
+    _check_type_fits(vm, EventType.PREEMPT)
+    _refuse_twice(state, vm, EventType.PREEMPT, Cause.EVICTION)
+    event = _event_on([vm], EventType.PREEMPT, Cause.EVICTION, _fresh(state, command.event_id), now)
+    least = notice.minimum_notice(EventType.PREEMPT, None)
+    return [t.EventRaised(_as_soon_as_allowed(state, event, least, now, policy))]
+
+
+def degrade_host(state: State, command: c.DegradeHost, now: Instant, policy: Policy) -> list[t.Transition]:
+    """A predicted failure: each VM of the host gets its own move, days ahead (D03)."""
+    host = _find_host(state, command.host)
+    least = notice.MINIMUM_SECONDS[EventType.REDEPLOY]
+    if not least <= command.notice <= notice.LONGEST_PREDICTION_SECONDS:
+        raise Refused(
+            f"A prediction of {command.notice:g} seconds is out of bounds.",
+            hint=f"Use {least} seconds to {notice.LONGEST_PREDICTION_SECONDS} (7 days).",
+        )
+    changes: list[t.Transition] = [t.HostsPut((Host(host.name, Condition.DEGRADED),))]
+    for vm in state.fleet.on_host(host.name):
+        if not any(event.cause is Cause.DEGRADED_HOST for event in state.events_of(vm)):
+            event_id = _fresh(state, _derived(command.seed, vm.name))
+            event = _event_on([vm], EventType.REDEPLOY, Cause.DEGRADED_HOST, event_id, now)
+            not_before = notice.earliest(now, command.notice + policy.commit_allowance)
+            changes.append(t.EventRaised(_at(event.with_(host=host.name), not_before, now)))
+    return changes
+
+
+def fail_host(state: State, command: c.FailHost, now: Instant, policy: Policy) -> list[t.Transition]:
+    """A failure that has already happened: events born Started, one per update domain hit (D04)."""
+    host = _find_host(state, command.host)
+    vms = state.fleet.on_host(host.name)
+    changes: list[t.Transition] = [t.HostsPut((Host(host.name, Condition.FAILED),))]
+    for vm in vms:
+        changes += cancel_predictions(state, vm, "The host has failed.")
+    for (scope, _), hit in groupby(sorted(vms, key=_domain_key), key=_domain_key):
+        together = list(hit)
+        event_id = _fresh(state, _derived(command.seed, f"{scope}/{together[0].name}"))
+        event = _event_on(together, EventType.REBOOT, Cause.HOST_FAILURE, event_id, now)
+        changes.append(t.EventRaised(started(event.with_(host=host.name), Act.HAPPEN, now, policy)))
+    return changes
+
+
+def repair_host(state: State, command: c.RepairHost, now: Instant, policy: Policy) -> list[t.Transition]:
+    """The host is healthy again; what its degradation had scheduled is taken back."""
+    host = _find_host(state, command.host)
+    changes: list[t.Transition] = [t.HostsPut((Host(host.name),))]
+    for vm in state.fleet.on_host(host.name):
+        changes += cancel_predictions(state, vm, "The host is healthy again.")
+    return changes
+
+
+def started(event: Event, act: Act, now: Instant, policy: Policy) -> Event:
+    """The event as it is once its impact has begun."""
+    lasts = policy.lasts(event)
+    return event.with_(
+        phase=move(None if act is Act.HAPPEN else event.phase, act),
+        started_at=now.at,
+        impact_ends=None if lasts is None else now.steady + lasts,
+    )
+
+
+def find_vm(state: State, name: str) -> Vm:
+    """A VM by name, or a refusal that helps."""
+    vm = state.fleet.vms.get(name)
+    if vm is None:
+        raise NotFound(f"There is no VM named {name!r}.", hint="List the VMs of the fleet for their names.")
+    return vm
+
+
+def _find_host(state: State, name: str) -> Host:
+    host = state.fleet.hosts.get(name)
+    if host is None:
+        raise NotFound(f"There is no host named {name!r}.", hint="List the hosts of the fleet for their names.")
+    return host
+
+
+def _group(state: State, vm: Vm) -> Group | None:
+    return None if vm.group is None else state.fleet.groups.get(vm.group)
+
+
+def _domain_key(vm: Vm) -> tuple[str, int]:
+    return scope_of(vm), -1 if vm.update_domain is None else vm.update_domain
+
+
+def _one_update_domain(state: State, names: tuple[str, ...]) -> list[Vm]:
+    """The VMs hit, which must lie in one update domain of one scope (B06, S10, S16)."""
+    if not names or len(set(names)) != len(names):
+        raise Refused("An event needs VMs, each named once.", hint="Name at least one VM and none twice.")
+    vms = [find_vm(state, name) for name in names]
+    for vm in vms[1:]:
+        if _domain_key(vm) != _domain_key(vms[0]):
+            raise Refused(
+                f"{vms[0].name} and {vm.name} are not in the same update domain of the same scope.",
+                hint="Schedule one event for each update domain, and one for each standalone VM.",
+            )
+    return vms
+
+
+def _check_type_fits(vm: Vm, event_type: EventType) -> None:
+    if event_type is EventType.PREEMPT and not vm.spot:
+        raise Refused(f"{vm.name} is not a spot VM and cannot be evicted.", hint="Only spot VMs get Preempt.")
+    if event_type is EventType.TERMINATE and vm.spot:
+        raise Refused(f"{vm.name} is a spot VM and never gets Terminate (G05).", hint="Evict it instead.")
+
+
+def _fresh(state: State, event_id: str) -> str:
+    if event_id in state.events:
+        raise Conflict(f"There is already an event {event_id}.", hint="Use a new id for every event.")
+    return event_id
+
+
+def _derived(seed: str, name: str) -> str:
+    return str(uuid5(UUID(seed), name)).upper()
+
+
+def _description(command: c.ScheduleEvent) -> str:
+    cause = _CAUSE_OF_TYPE.get(command.type, command.cause)
+    text = description_of(command.type, cause) if command.description is None else command.description
+    if len(text) > LONGEST_DESCRIPTION:
+        raise Refused(f"The description has {len(text)} characters.", hint=f"Use {LONGEST_DESCRIPTION} at the most.")
+    return text
+
+
+def _duration(command: c.ScheduleEvent) -> int:
+    if command.duration is None:
+        return IMPACT_SECONDS.get(command.type, UNKNOWN_DURATION)
+    if not UNKNOWN_DURATION <= command.duration <= LONGEST_DURATION:
+        raise Refused(
+            f"A duration of {command.duration} seconds is out of bounds.",
+            hint=f"Use 0 to {LONGEST_DURATION} seconds, or -1 for unknown.",
+        )
+    return command.duration
+
+
+def _event_on(vms: list[Vm], event_type: EventType, cause: Cause, event_id: str, now: Instant) -> Event:
+    return Event(
+        id=event_id,
+        type=event_type,
+        cause=cause,
+        scope=scope_of(vms[0]),
+        resources=tuple(vm.name for vm in vms),
+        not_before=now.at,
+        notice_ends=now.steady,
+        description=description_of(event_type, cause),
+        duration=IMPACT_SECONDS.get(event_type, UNKNOWN_DURATION),
+        update_domain=vms[0].update_domain,
+    )
+
+
+def _at(event: Event, not_before: datetime, now: Instant) -> Event:
+    waits = (not_before - now.at).total_seconds()
+    return event.with_(not_before=not_before, notice_ends=now.steady + waits)
+
+
+def _as_soon_as_allowed(state: State, event: Event, least: float, now: Instant, policy: Policy) -> Event:
+    event = _at(event, notice.earliest(now, least + policy.commit_allowance), now)
+    return event if state.enabled(event.scope) else event.with_(approved_by=NOBODY_LISTENS)
+
+
+def _notified(vm: Vm, group: Group | None) -> bool:
+    return group is not None and group.terminate_notice is not None and not vm.spot
+
+
+def _refuse_twice(state: State, vm: Vm, event_type: EventType, cause: Cause) -> None:
+    for event in state.events_of(vm):
+        if event.type is event_type and event.cause is cause:
+            raise Conflict(
+                f"{vm.name} already has this operation under way: event {event.id}.",
+                hint="Wait for it, approve it, or cancel it first.",
+            )
+
+
+def _refuse_over_limit(state: State, policy: Policy) -> None:
+    """The preview allowed ten user operations at once (G03)."""
+    limit = policy.user_operations_limit
+    if not limit:
+        return
+    waiting = sum(e.cause is Cause.USER and e.phase is Phase.SCHEDULED for e in state.events.values())
+    if waiting >= limit:
+        raise Refused(
+            f"{waiting} user operations are scheduled, which is the limit.",
+            hint="Wait until some have started, or raise user_operations_limit.",
+        )
+
+
+def _at_once(state: State, vm: Vm, event_type: EventType) -> list[t.Transition]:
+    if event_type is EventType.REDEPLOY:
+        return moved_away(state, [vm])
+    return removed(state, [vm]) if event_type is EventType.TERMINATE else []

@@ -1,0 +1,19 @@
+"""Who is told of an event: the scope of a VM is the circle of VMs that share its document (E01-E05)."""
+
+from duenotice.domain.fleet import Vm
+
+ALONE = "vm/"
+"""How the key of a scope begins that is one VM."""
+
+
+def scope_of(vm: Vm) -> str:
+    """The key of the circle a VM belongs to.
+
+    A standalone VM and a single VM in a zone stand alone (E01, E04); a cloud service, an availability set
+    and a placement group are told as a whole (E02, E03, E05).
+    """
+    if vm.group is None:
+        return ALONE + vm.name
+    if vm.placement_group is not None:
+        return f"{vm.group}/{vm.placement_group}"
+    return vm.group

@@ -1,0 +1,73 @@
+"""The state as one value at one position of the journal, so that a start need not fold from the beginning."""
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from duenotice.clock import Mark
+from duenotice.domain import agenda
+from duenotice.domain.event import Event
+from duenotice.domain.fleet import Group, Host, Site, Vm
+from duenotice.domain.state import Departure, Scope, State
+
+
+class ScopeSnapshot(Struct, frozen=True, omit_defaults=True, gc=False):
+    """A scope without its events: those name their scope themselves."""
+
+    key: str
+    incarnation: int = 0
+    enabled: bool = False
+
+
+class Snapshot(Struct, frozen=True):
+    """The whole state after the record at `position`."""
+
+    position: int
+    at: datetime
+    digest: str = ""
+    site: Site = Site()
+    hosts: tuple[Host, ...] = ()
+    groups: tuple[Group, ...] = ()
+    vms: tuple[Vm, ...] = ()
+    scopes: tuple[ScopeSnapshot, ...] = ()
+    events: tuple[Event, ...] = ()
+    departures: tuple[Departure, ...] = ()
+    forgotten: int = 0
+    mark: Mark | None = None
+
+
+def take(state: State) -> Snapshot:
+    """The state as a value."""
+    fleet = state.fleet
+    return Snapshot(
+        position=state.position,
+        at=state.at,
+        digest=fleet.digest,
+        site=fleet.site,
+        hosts=tuple(fleet.hosts.values()),
+        groups=tuple(fleet.groups.values()),
+        vms=tuple(fleet.vms.values()),
+        scopes=tuple(ScopeSnapshot(key, s.incarnation, s.enabled) for key, s in state.scopes.items()),
+        events=tuple(state.events.values()),
+        departures=tuple(state.departures.values()),
+        forgotten=state.forgotten,
+        mark=state.mark,
+    )
+
+
+def restore(snapshot: Snapshot) -> State:
+    """The state that was taken."""
+    state = State()
+    state.position, state.at, state.mark = snapshot.position, snapshot.at, snapshot.mark
+    state.fleet.digest, state.fleet.site = snapshot.digest, snapshot.site
+    state.fleet.hosts = {host.name: host for host in snapshot.hosts}
+    state.fleet.groups = {group.key: group for group in snapshot.groups}
+    state.fleet.vms = {vm.name: vm for vm in snapshot.vms}
+    state.scopes = {scope.key: Scope(scope.incarnation, scope.enabled) for scope in snapshot.scopes}
+    state.departures = {departure.vm: departure for departure in snapshot.departures}
+    state.forgotten = snapshot.forgotten
+    for event in snapshot.events:
+        state.events[event.id] = event
+        state.scopes[event.scope].events.append(event.id)
+        agenda.put(state.agenda, event)
+    return state

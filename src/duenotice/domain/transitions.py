@@ -1,0 +1,149 @@
+"""What has happened: the recorded changes that the state is a fold of.
+
+They are stored for ever: a field may be added with a default (and a new format in `journal/codec.py`, so that an
+older duenotice does not drop it), never renamed or given another meaning.
+"""
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from duenotice.clock import Mark
+from duenotice.domain.event import Event
+from duenotice.domain.fleet import Group, Host, Site, Vm
+
+
+class Change(Struct, frozen=True, omit_defaults=True, tag_field="change"):
+    """One recorded change."""
+
+
+class FleetDeclared(Change, frozen=True, tag="fleet-declared"):
+    """The fleet now is what the declaration with this digest said."""
+
+    digest: str
+    site: Site
+
+
+class HostsPut(Change, frozen=True, tag="hosts-put"):
+    """Hosts were added or changed."""
+
+    hosts: tuple[Host, ...]
+
+
+class HostsRemoved(Change, frozen=True, tag="hosts-removed"):
+    """Hosts left the fleet."""
+
+    names: tuple[str, ...]
+
+
+class GroupsPut(Change, frozen=True, tag="groups-put"):
+    """Groups were added or changed."""
+
+    groups: tuple[Group, ...]
+
+
+class GroupsRemoved(Change, frozen=True, tag="groups-removed"):
+    """Groups left the fleet, by key."""
+
+    keys: tuple[str, ...]
+
+
+class VmsPut(Change, frozen=True, tag="vms-put"):
+    """VMs were added, changed or moved to another host."""
+
+    vms: tuple[Vm, ...]
+
+
+class VmsRemoved(Change, frozen=True, tag="vms-removed"):
+    """VMs left the fleet."""
+
+    names: tuple[str, ...]
+
+
+class EventRaised(Change, frozen=True, tag="event-raised"):
+    """A new event: Scheduled, or born Started when it has already happened (D04)."""
+
+    event: Event
+
+
+class EventApproved(Change, frozen=True, tag="event-approved"):
+    """Somebody let the event go ahead."""
+
+    event_id: str
+    scope: str
+    by: str
+
+
+class EventStarted(Change, frozen=True, tag="event-started"):
+    """The impact begins; `event` is the event as it is now."""
+
+    event: Event
+
+
+class EventCompleted(Change, frozen=True, tag="event-completed"):
+    """The impact is over; the event is gone."""
+
+    event_id: str
+    scope: str
+
+
+class EventCancelled(Change, frozen=True, tag="event-cancelled"):
+    """The event was taken back; it is gone."""
+
+    event_id: str
+    scope: str
+    reason: str = ""
+
+
+class OperationPerformed(Change, frozen=True, tag="operation-performed"):
+    """A user's operation that went through at once and raised no event: nobody listens (F03)."""
+
+    vm: str
+    operation: str
+
+
+class ScopeEnabled(Change, frozen=True, tag="scope-enabled"):
+    """The scope listens."""
+
+    scope: str
+
+
+class ScopeDisabled(Change, frozen=True, tag="scope-disabled"):
+    """The scope has been silent for too long."""
+
+    scope: str
+
+
+class ClockMarked(Change, frozen=True, tag="clock-marked"):
+    """Where the clock stood, for the next process to go on from."""
+
+    mark: Mark
+
+
+Transition = (
+    FleetDeclared
+    | HostsPut
+    | HostsRemoved
+    | GroupsPut
+    | GroupsRemoved
+    | VmsPut
+    | VmsRemoved
+    | EventRaised
+    | EventApproved
+    | EventStarted
+    | EventCompleted
+    | EventCancelled
+    | OperationPerformed
+    | ScopeEnabled
+    | ScopeDisabled
+    | ClockMarked
+)
+
+
+class Record(Struct, frozen=True):
+    """A transition in its place in the journal: when it was decided and who asked."""
+
+    position: int
+    at: datetime
+    actor: str
+    transition: Transition

@@ -1,0 +1,1 @@
+"""Keeps the promise: batches commands, decides, commits, publishes, and sleeps until something is due."""

@@ -1,0 +1,39 @@
+"""What the engine needs from the world outside: a journal that is ordered, durable and never guesses."""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from duenotice.domain.snapshot import Snapshot
+from duenotice.domain.transitions import Record
+
+
+class Journal(Protocol):
+    """An ordered log of records plus the newest snapshot; every implementation passes one contract suite.
+
+    The methods are plain and may block on a disk; `blocking` tells the engine to call them off the loop.
+    Positions begin at 1 and have no gaps. A method that cannot do its work raises `Unavailable` (try again
+    later) or `Damaged` (what is stored cannot be trusted), and then nothing of that call is kept.
+    """
+
+    blocking: bool
+
+    def append(self, records: Sequence[Record]) -> None:
+        """Store all records or none; when this returns they survive kill -9 and power loss (S5)."""
+
+    def read(self, after: int, limit: int | None = None) -> Iterator[Record]:
+        """The records behind a position, in order, each checked as it is read."""
+
+    def last_position(self) -> int:
+        """The position of the newest record; 0 when there is none."""
+
+    def snapshot(self) -> Snapshot | None:
+        """The newest snapshot, if any."""
+
+    def save_snapshot(self, snapshot: Snapshot) -> None:
+        """Store a snapshot durably, in place of older ones; no record is ever removed."""
+
+    def maintain(self) -> None:
+        """Upkeep that would be in the way of a commit; called when nothing else waits."""
+
+    def close(self) -> None:
+        """Let go of everything held."""

@@ -1,0 +1,57 @@
+"""What can go wrong, split by who is to blame; no HTTP here: each door maps these classes to its own answers.
+
+DuenoticeError
+├── Refused            the rules forbid it
+│   ├── NotFound       the thing named does not exist
+│   └── Conflict       it clashes with what is already there
+├── Malformed          the bytes are wrong
+├── Unavailable        the world failed us; `retry_after` says when to come back
+├── Misconfigured      a setting or a file is wrong; names key and file
+│   └── Damaged        stored data cannot be trusted
+└── InvariantBroken    we are wrong: stop
+"""
+
+
+class DuenoticeError(Exception):
+    """Something went wrong in duenotice."""
+
+    def __init__(self, message: str = "", *, hint: str = "") -> None:
+        self.message = message or (type(self).__doc__ or "").strip()
+        self.hint = hint
+        super().__init__(self.message)
+
+
+class Refused(DuenoticeError):
+    """The rules forbid this."""
+
+
+class NotFound(Refused):
+    """There is no such thing."""
+
+
+class Conflict(Refused):
+    """This clashes with what is already there."""
+
+
+class Malformed(DuenoticeError):
+    """The input could not be understood."""
+
+
+class Unavailable(DuenoticeError):
+    """This cannot be done right now."""
+
+    def __init__(self, message: str = "", *, hint: str = "", retry_after: float = 1.0) -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after = retry_after
+
+
+class Misconfigured(DuenoticeError):
+    """A setting or a file is wrong."""
+
+
+class Damaged(Misconfigured):
+    """Stored data is damaged."""
+
+
+class InvariantBroken(DuenoticeError):
+    """A promise of ours does not hold; stopping is the only safe thing."""

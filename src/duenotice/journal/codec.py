@@ -1,0 +1,96 @@
+"""How records and snapshots become rows and back: JSON a person can read, a format number, a checksum.
+
+Stored rows stay readable for ever. Whoever changes the stored shape, even by a field with a default, adds an
+upcaster, and thereby a format number: an older duenotice then refuses the row instead of losing the field.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+from zlib import crc32
+
+import msgspec
+
+from duenotice.domain.snapshot import Snapshot
+from duenotice.domain.transitions import Record
+from duenotice.errors import Damaged, Misconfigured
+
+Plain = dict[str, Any]
+Upcaster = Callable[[Plain], Plain]
+T = TypeVar("T", bound=Record | Snapshot)
+
+_encode = msgspec.json.Encoder().encode
+_decode_plain = msgspec.json.Decoder(Plain).decode
+
+
+class Row(NamedTuple):
+    """One record or snapshot as it is stored."""
+
+    position: int
+    format: int
+    crc: int
+    payload: bytes
+
+
+def checksum(position: int, format: int, payload: bytes) -> int:
+    """Covers the place as well, so that a good payload in the wrong row is seen too."""
+    return crc32(payload, crc32(b"%d %d" % (position, format)))
+
+
+def _is_sound(row: Row) -> bool:
+    try:
+        return checksum(row.position, row.format, row.payload) == row.crc
+    except TypeError:  # a damaged file may give anything, such as no payload at all
+        return False
+
+
+class Codec(Generic[T]):
+    """Writes the newest format and reads all; the upcaster at index 0 lifts format 1 to 2, and so on."""
+
+    def __init__(self, kind: type[T], upcasters: Sequence[Upcaster] = ()) -> None:
+        self.format = 1 + len(upcasters)
+        self._upcasters = upcasters
+        self._kind = kind
+        self._decode = msgspec.json.Decoder(kind).decode
+
+    def pack(self, value: T) -> Row:
+        """The row to store."""
+        payload = _encode(value)
+        return Row(value.position, self.format, checksum(value.position, self.format, payload), payload)
+
+    def unpack(self, row: Row) -> T:
+        """The value that was stored; `Damaged`, or `Misconfigured` when a newer duenotice wrote it."""
+        # The checksum comes first: it tells a newer format from a flipped bit in the format number.
+        if not _is_sound(row):
+            raise Damaged(f"{self._named(row)} does not match its checksum")
+        if row.format > self.format:
+            raise self._too_new(row)
+        value = self._read(row)
+        if value.position != row.position:
+            raise Damaged(f"{self._named(row)} says it is at position {value.position}")
+        return value
+
+    def _read(self, row: Row) -> T:
+        try:
+            return self._decode(row.payload) if row.format == self.format else self._upcast(row)
+        except (msgspec.MsgspecError, UnicodeDecodeError, LookupError) as error:
+            raise Damaged(f"{self._named(row)} cannot be decoded: {error}") from error
+
+    def _upcast(self, row: Row) -> T:
+        plain = _decode_plain(row.payload)
+        for upcaster in self._upcasters[row.format - 1 :]:
+            plain = upcaster(plain)
+        return msgspec.convert(plain, self._kind)
+
+    def _too_new(self, row: Row) -> Misconfigured:
+        known = f"format {row.format}, this one knows {self.format}"
+        return Misconfigured(
+            f"{self._named(row)} was written by a newer duenotice ({known})",
+            hint="Upgrade duenotice, or restore a backup made by this version.",
+        )
+
+    def _named(self, row: Row) -> str:
+        return f"{self._kind.__name__.lower()} {row.position}"
+
+
+RECORDS = Codec(Record)
+SNAPSHOTS = Codec(Snapshot)

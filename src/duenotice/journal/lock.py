@@ -1,0 +1,101 @@
+"""One process at a time in a data directory (S21), and a note beside the database of how far it has come (S5).
+
+SQLite cannot tell a write-ahead log that lost its tail, or is gone, from one that was never longer. So the
+lock file also says how far the journal had come; a journal that ends before that has lost records.
+"""
+
+import fcntl
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+
+from duenotice.errors import Conflict, Misconfigured
+
+_HOLDER = b"process %010d\n"
+_REACHED = b"journal.db has reached position %020d\n"
+_REACHED_AT = len(_HOLDER % 0)
+_SIZE = 4096
+
+
+class DirectoryLock:
+    """Holds `journal.lock`; the kernel lets go of it when the process ends, however it ends."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._file = _open(directory)
+        try:
+            self._take()
+            self.reached = _reached(os.pread(self._file, _SIZE, _REACHED_AT))
+            os.pwrite(self._file, _HOLDER % os.getpid(), 0)
+        except BaseException:
+            self.release()
+            raise
+
+    def _take(self) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise self._taken() from error
+        except OSError as error:
+            raise _unusable(self.directory, error) from error
+
+    def _taken(self) -> Conflict:
+        holder = re.search(rb"\d+", os.pread(self._file, _REACHED_AT, 0))
+        process = f"process {int(holder[0])}" if holder else "another process"
+        return Conflict(
+            f"the data directory {self.directory} is in use by {process}",
+            hint="Stop that process, or give this one a data directory of its own.",
+        )
+
+    def note(self, position: int) -> None:
+        """Write down, after the commit, that the journal has come so far.
+
+        Not synced: it is there after kill -9, and after power loss it is at worst too low, which is safe. For
+        the same reason a failure is no failure of the commit.
+        """
+        with suppress(OSError):
+            os.pwrite(self._file, _REACHED % position, _REACHED_AT)
+
+    def sync(self) -> None:
+        """Make the note survive power loss too."""
+        with suppress(OSError):
+            os.fsync(self._file)
+
+    def release(self) -> None:
+        """Let another process in. The file stays: it says that there was a journal."""
+        if self._file >= 0:
+            self.sync()
+            os.close(self._file)
+        self._file = -1
+
+
+def sync_directory(directory: Path) -> None:
+    """Make the names in a directory survive power loss (S5)."""
+    file = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def _open(directory: Path) -> int:
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return os.open(directory / "journal.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise _unusable(directory, error) from error
+
+
+def _unusable(directory: Path, error: OSError) -> Misconfigured:
+    return Misconfigured(
+        f"{directory} cannot be used as the data directory: {error.strerror}",
+        hint="Name a directory on a local disk that this user may write to.",
+    )
+
+
+def _reached(note: bytes) -> int | None:
+    """How far a journal had come here; None when there never was one."""
+    number = re.search(rb"position (\d{20})\n", note)
+    # A note that cannot be read still says that there was a journal.
+    return int(number[1]) if number else (0 if note else None)

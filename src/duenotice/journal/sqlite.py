@@ -1,0 +1,119 @@
+"""The embedded journal: one SQLite file that survives kill -9 and power loss (S5), never silently emptied."""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import structlog
+
+from duenotice.domain.snapshot import Snapshot
+from duenotice.domain.transitions import Record
+from duenotice.errors import Damaged, Unavailable
+from duenotice.journal.codec import RECORDS, SNAPSHOTS, Row
+from duenotice.journal.positions import refuse_unless_next, refuse_unless_reached
+from duenotice.journal.sqlite_checks import newest_position
+from duenotice.journal.sqlite_store import Store
+
+TIDY_PAGES = 1_000
+"""`maintain` moves the write-ahead log into the database from this size on (4 MiB)."""
+OVERDUE_PAGES = 16_000
+"""An append does so itself from this size on (64 MiB): nobody was idle for long, but disks are finite."""
+RECORDS_AT_ONCE = 256
+KEPT_SNAPSHOTS = 2
+
+_ADD_RECORD = "INSERT INTO records VALUES (?, ?, ?, CAST(? AS TEXT))"
+_MOVE_HEAD = "UPDATE head SET position = ?"
+_RECORDS_BETWEEN = """SELECT position, format, crc, CAST(payload AS BLOB) FROM records
+    WHERE position BETWEEN ? AND ? ORDER BY position"""
+_PUT_SNAPSHOT = "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, CAST(? AS TEXT))"
+_FORGET_OLD_SNAPSHOTS = """DELETE FROM snapshots WHERE position NOT IN
+    (SELECT position FROM snapshots ORDER BY position DESC LIMIT ?)"""
+_SNAPSHOT_POSITIONS = "SELECT position FROM snapshots ORDER BY position DESC"
+_SNAPSHOT_AT = "SELECT position, format, crc, CAST(payload AS BLOB) FROM snapshots WHERE position = ?"
+
+_log = structlog.get_logger()
+
+
+class SqliteJournal:
+    """`journal.db` in a data directory that no other process may use meanwhile."""
+
+    blocking = True
+
+    def __init__(self, data_dir: Path) -> None:
+        self._store = Store(data_dir)
+
+    def append(self, records: Sequence[Record]) -> None:
+        """Store all records or none; when this returns they survive kill -9 and power loss (S5)."""
+        if not records:
+            return
+        rows = [RECORDS.pack(record) for record in records]
+        with self._store.transaction() as db:
+            refuse_unless_next(newest_position(db), records)
+            db.executemany(_ADD_RECORD, rows)
+            db.execute(_MOVE_HEAD, (rows[-1].position,))
+        self._store.note(rows[-1].position)
+        if self._store.log_pages >= OVERDUE_PAGES:
+            with suppress(Unavailable):  # the records are safe in the log, and the next append tries again
+                self._move_log()
+
+    def read(self, after: int, limit: int | None = None) -> Iterator[Record]:
+        """The records behind a position, in order, each checked as it is read; ends where it ended at first."""
+        with self._store.told():
+            yield from self._records(after, limit)
+
+    def last_position(self) -> int:
+        """The position of the newest record; 0 when there is none."""
+        with self._store.told():
+            return self._store.newest_position()
+
+    def snapshot(self) -> Snapshot | None:
+        """The newest intact snapshot; where one is damaged the records stand in, if all of them are intact."""
+        with self._store.told():
+            positions = [position for (position,) in self._store.ask(_SNAPSHOT_POSITIONS)]
+            found = next(filter(None, map(self._intact_snapshot, positions)), None)
+            start = found.position if found else 0
+            if positions and start != positions[0]:
+                deque(self._records(start, None), maxlen=0)
+            return found
+
+    def save_snapshot(self, snapshot: Snapshot) -> None:
+        """Store a snapshot durably and forget all but the newest two; no record is ever removed."""
+        row = SNAPSHOTS.pack(snapshot)
+        with self._store.transaction() as db:
+            refuse_unless_reached(newest_position(db), row.position)
+            db.execute(_PUT_SNAPSHOT, row)
+            db.execute(_FORGET_OLD_SNAPSHOTS, (KEPT_SNAPSHOTS,))
+
+    def maintain(self) -> None:
+        """Upkeep for an idle moment: move the write-ahead log into the database if it has grown."""
+        if self._store.log_pages >= TIDY_PAGES:
+            self._move_log()
+
+    def close(self) -> None:
+        """Leave one tidy file and let another process in."""
+        self._store.close()
+
+    def _move_log(self) -> None:
+        with self._store.told():
+            self._store.move_log()
+
+    def _records(self, after: int, limit: int | None) -> Iterator[Record]:
+        newest = self._store.newest_position()
+        end = newest if limit is None else min(newest, after + limit)
+        for first in range(after + 1, end + 1, RECORDS_AT_ONCE):
+            last = min(end, first + RECORDS_AT_ONCE - 1)
+            rows = self._store.ask(_RECORDS_BETWEEN, (first, last))
+            if [row[0] for row in rows] != list(range(first, last + 1)):
+                raise Damaged(f"some of the records {first} to {last} are missing")
+            yield from map(RECORDS.unpack, map(Row._make, rows))
+
+    def _intact_snapshot(self, position: int) -> Snapshot | None:
+        rows = self._store.ask(_SNAPSHOT_AT, (position,))
+        if not rows:
+            raise Damaged(f"snapshot {position} is listed but cannot be found")
+        try:
+            return SNAPSHOTS.unpack(Row._make(rows[0]))
+        except Damaged as error:
+            _log.warning(error.message, action="snapshot-skipped", file=str(self._store.path))
+            return None

@@ -1,0 +1,109 @@
+"""An open, checked `journal.db`: transactions, questions and upkeep; knows nothing of what the rows mean."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import apsw
+
+from duenotice.errors import Damaged
+from duenotice.journal.lock import DirectoryLock
+from duenotice.journal.sqlite_checks import check_contents, check_header, check_identity, newest_position
+from duenotice.journal.sqlite_errors import told_plainly
+from duenotice.journal.sqlite_file import connect, find_or_create, grow_log, make_writable
+
+
+class Store:
+    """One connection writes. Another reads and moves the write-ahead log, so that neither delays a commit."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._writing, self._reading = Lock(), Lock()
+        self._intact = True
+        self.log_pages = 0
+        with ExitStack() as undo:
+            self._lock = DirectoryLock(data_dir)
+            undo.callback(self._lock.release)
+            self.path = find_or_create(data_dir, existed=self._lock.reached is not None)
+            with self.told():
+                self._open(undo)
+            undo.pop_all()
+
+    def _open(self, undo: ExitStack) -> None:
+        check_header(self.path)
+        self._writer = connect(self.path)
+        undo.callback(self._writer.close)
+        check_identity(self._writer)
+        check_contents(self._writer, self._lock.reached or 0, self.path.stat().st_size)
+        make_writable(self._writer)
+        self._writer.set_wal_hook(self._log_grew)
+        self._reader = connect(self.path)
+        undo.callback(self._reader.close)
+        self._settle()
+
+    def _settle(self) -> None:
+        """All checks have passed: take over what a killed process left, and get ready to write."""
+        self.note(newest_position(self._reader))
+        with suppress(apsw.FullError, apsw.IOError):  # a full disk must not keep us from reading
+            self.move_log()
+        grow_log(self.path)
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Errors leave as ours; after damage, closing leaves the file as it is. Not to be nested."""
+        try:
+            with told_plainly(self.path):
+                yield
+        except Damaged:
+            self._intact = False
+            raise
+
+    @contextmanager
+    def transaction(self) -> Iterator[apsw.Connection]:
+        """All or nothing (S6); a writer from the first moment, so what is checked inside holds at the commit."""
+        with self.told(), self._writing:
+            self._writer.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._writer
+                self._writer.execute("COMMIT")
+            except BaseException:
+                if self._writer.in_transaction:  # after some errors SQLite has rolled back by itself
+                    self._writer.execute("ROLLBACK")
+                raise
+
+    def ask(self, query: str, values: tuple[int, ...] = ()) -> list[tuple[Any, ...]]:
+        """All rows of an answer; to be called under `told`."""
+        with self._reading:
+            return self._reader.execute(query, values).fetchall()
+
+    def newest_position(self) -> int:
+        """The position of the newest record; to be called under `told`."""
+        with self._reading:
+            return newest_position(self._reader)
+
+    def note(self, position: int) -> None:
+        """Remember outside the database that it has come so far, see `lock`."""
+        self._lock.note(position)
+
+    def move_log(self) -> None:
+        """Move the write-ahead log into the database, without stopping the writer; to be called under `told`."""
+        with self._reading:
+            pages, moved = self._reader.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        if pages == moved:
+            self.log_pages = 0
+        self._lock.sync()
+
+    def _log_grew(self, _connection: apsw.Connection, _database: str, pages: int) -> int:
+        self.log_pages = pages
+        return apsw.SQLITE_OK
+
+    def close(self) -> None:
+        """Leave one tidy file and let another process in; a file that proved damaged is left as it is."""
+        with self._writing, self._reading:
+            self._reader.close()
+            with suppress(apsw.ConnectionClosedError):  # closing twice is fine
+                # SQLite moves the log when its last connection goes, if it may.
+                self._writer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0 if self._intact else 1)
+            self._writer.close()
+            self._lock.release()
