@@ -38,7 +38,7 @@ def trim(agenda: Agenda, events: Mapping[str, Event]) -> None:
 
 def due(agenda: Agenda, events: Mapping[str, Event], steady: float) -> list[Event]:
     """The events due by now, soonest first."""
-    entries = sorted(_up_to(agenda, steady))
+    entries = sorted(set(_up_to(agenda, steady)))  # one that was put again stands there twice
     return [events[entry[1]] for entry in entries if _holds(entry, events)]
 
 

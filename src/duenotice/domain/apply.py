@@ -87,11 +87,12 @@ def _vms_removed(state: State, change: t.VmsRemoved) -> None:
         vm = state.fleet.vms.pop(name, None)
         if vm is not None:
             _remember(state, _departure(state, vm))
-            _drop_if_deserted(state, scope_of(vm))
+            _drop_if_deserted(state, ALONE + name)
 
 
 def _remember(state: State, departure: Departure) -> None:
-    if departure.incarnation:
+    known = state.departures.get(departure.vm)
+    if departure.incarnation > (0 if known is None else known.incarnation):
         state.departures[departure.vm] = departure
     while len(state.departures) > DEPARTURES_KEPT:
         oldest = state.departures.pop(next(iter(state.departures)))
@@ -115,6 +116,13 @@ def _event_raised(state: State, change: t.EventRaised) -> None:
     _put(state, change.event)
 
 
+def _event_moved(state: State, change: t.EventMoved) -> None:
+    # To the end of both lists, so that a snapshot gives back the same order (S4).
+    del state.events[change.event.id]
+    _leave(state, change.from_scope, change.event.id)
+    _event_raised(state, t.EventRaised(change.event))
+
+
 def _event_approved(state: State, change: t.EventApproved) -> None:
     _put(state, state.events[change.event_id].with_(approved_by=change.by))
 
@@ -126,11 +134,15 @@ def _event_started(state: State, change: t.EventStarted) -> None:
 
 def _event_gone(state: State, change: t.EventCompleted | t.EventCancelled) -> None:
     del state.events[change.event_id]
-    scope = state.scopes[change.scope]
-    scope.events.remove(change.event_id)
-    scope.incarnation += 1
+    _leave(state, change.scope, change.event_id)
     agenda.trim(state.agenda, state.events)
-    _drop_if_deserted(state, change.scope)
+
+
+def _leave(state: State, key: str, event_id: str) -> None:
+    scope = state.scopes[key]
+    scope.events.remove(event_id)
+    scope.incarnation += 1
+    _drop_if_deserted(state, key)
 
 
 def _put(state: State, event: Event) -> None:
@@ -164,6 +176,7 @@ _APPLIERS: dict[type, Callable[[State, Any], None]] = {
     t.VmsPut: _vms_put,
     t.VmsRemoved: _vms_removed,
     t.EventRaised: _event_raised,
+    t.EventMoved: _event_moved,
     t.EventApproved: _event_approved,
     t.EventStarted: _event_started,
     t.EventCompleted: _event_gone,

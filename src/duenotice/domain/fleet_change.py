@@ -9,8 +9,10 @@ from msgspec import structs
 from duenotice.clock import Instant
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
+from duenotice.domain.event import Event, Phase
 from duenotice.domain.fleet import Host, Vm
 from duenotice.domain.policy import Policy
+from duenotice.domain.scope import domain_of
 from duenotice.domain.state import State
 
 T = TypeVar("T")
@@ -27,13 +29,15 @@ def apply_fleet(state: State, command: c.ApplyFleet, now: Instant, policy: Polic
     vms = {vm.name: vm for vm in declared.vms}
     new_hosts = tuple(host for host in hosts.values() if host.name not in fleet.hosts)
     new_groups = tuple(group for key, group in groups.items() if fleet.groups.get(key) != group)
-    changed = (_placed(vm, fleet.vms.get(vm.name), hosts) for vm in vms.values())
+    placed = (_placed(vm, fleet.vms.get(vm.name), hosts) for vm in vms.values())
+    changed = [vm for vm in placed if fleet.vms.get(vm.name) != vm]
     changes: list[t.Transition] = []
     changes += [t.HostsPut(new_hosts)] if new_hosts else []
     changes += [t.GroupsPut(new_groups)] if new_groups else []
     # Removals first: an address may pass from a VM that goes to one that comes.
     changes += [t.VmsRemoved(names) for names in _chunks(name for name in fleet.vms if name not in vms)]
-    changes += [t.VmsPut(chunk) for chunk in _chunks(vm for vm in changed if fleet.vms.get(vm.name) != vm)]
+    changes += [t.VmsPut(chunk) for chunk in _chunks(changed)]
+    changes += _events_follow(state, changed, vms)
     gone_groups = tuple(key for key in fleet.groups if key not in groups)
     gone_hosts = tuple(name for name in fleet.hosts if name not in hosts)
     changes += [t.GroupsRemoved(gone_groups)] if gone_groups else []
@@ -41,6 +45,28 @@ def apply_fleet(state: State, command: c.ApplyFleet, now: Instant, policy: Polic
     if changes or fleet.digest != declared.digest or fleet.site != declared.site:
         changes.append(t.FleetDeclared(declared.digest, declared.site))
     return changes
+
+
+def _events_follow(state: State, changed: list[Vm], vms: dict[str, Vm]) -> list[t.Transition]:
+    """A VM that comes to another scope takes its events along: who is going to be hit must go on being told.
+
+    The same goes for one that was away for a while: its events have waited for it where it was.
+    """
+    names = {vm.name for vm in changed}
+    events = [event for event in state.events.values() if not names.isdisjoint(event.resources)]
+    return [change for event in events if (change := _follow(event, vms)) is not None]
+
+
+def _follow(event: Event, vms: dict[str, Vm]) -> t.Transition | None:
+    domains = {domain_of(vms[name]) for name in event.resources if name in vms}
+    if domains == {(event.scope, event.update_domain)}:
+        return None
+    if len(domains) == 1:
+        scope, update_domain = domains.pop()
+        return t.EventMoved(event.with_(scope=scope, update_domain=update_domain), event.scope)
+    if event.phase is Phase.SCHEDULED:
+        return t.EventCancelled(event.id, event.scope, "Its VMs are no longer in one update domain.")
+    return None
 
 
 def _placed(declared: Vm, present: Vm | None, hosts: dict[str, Host]) -> Vm:

@@ -10,6 +10,7 @@ from duenotice.domain import notice
 from duenotice.domain import transitions as t
 from duenotice.domain.ending import cancel_predictions, moved_away, removed
 from duenotice.domain.event import (
+    BY_USER,
     IMPACT_SECONDS,
     UNKNOWN_DURATION,
     Cause,
@@ -21,7 +22,7 @@ from duenotice.domain.event import (
 from duenotice.domain.fleet import Condition, Group, Host, Vm
 from duenotice.domain.lifecycle import Act, move
 from duenotice.domain.policy import Policy
-from duenotice.domain.scope import scope_of
+from duenotice.domain.scope import domain_of, scope_of
 from duenotice.domain.state import State
 from duenotice.errors import Conflict, NotFound, Refused
 
@@ -84,7 +85,7 @@ def evict(state: State, command: c.EvictVm, now: Instant, policy: Policy) -> lis
 
 def degrade_host(state: State, command: c.DegradeHost, now: Instant, policy: Policy) -> list[t.Transition]:
     """A predicted failure: each VM of the host gets its own move, days ahead (D03)."""
-    host = _find_host(state, command.host)
+    host = _find_standing_host(state, command.host)
     least = notice.MINIMUM_SECONDS[EventType.REDEPLOY]
     if not least <= command.notice <= notice.LONGEST_PREDICTION_SECONDS:
         raise Refused(
@@ -103,12 +104,12 @@ def degrade_host(state: State, command: c.DegradeHost, now: Instant, policy: Pol
 
 def fail_host(state: State, command: c.FailHost, now: Instant, policy: Policy) -> list[t.Transition]:
     """A failure that has already happened: events born Started, one per update domain hit (D04)."""
-    host = _find_host(state, command.host)
+    host = _find_standing_host(state, command.host)
     vms = state.fleet.on_host(host.name)
     changes: list[t.Transition] = [t.HostsPut((Host(host.name, Condition.FAILED),))]
     for vm in vms:
         changes += cancel_predictions(state, vm, "The host has failed.")
-    for (scope, _), hit in groupby(sorted(vms, key=_domain_key), key=_domain_key):
+    for (scope, _), hit in groupby(sorted(vms, key=_by_domain), key=_by_domain):
         together = list(hit)
         event_id = _fresh(state, _derived(command.seed, f"{scope}/{together[0].name}"))
         event = _event_on(together, EventType.REBOOT, Cause.HOST_FAILURE, event_id, now)
@@ -150,12 +151,20 @@ def _find_host(state: State, name: str) -> Host:
     return host
 
 
+def _find_standing_host(state: State, name: str) -> Host:
+    host = _find_host(state, name)
+    if host.condition is Condition.FAILED:
+        raise Conflict(f"The host {name} has failed already.", hint="Repair it first.")
+    return host
+
+
 def _group(state: State, vm: Vm) -> Group | None:
     return None if vm.group is None else state.fleet.groups.get(vm.group)
 
 
-def _domain_key(vm: Vm) -> tuple[str, int]:
-    return scope_of(vm), -1 if vm.update_domain is None else vm.update_domain
+def _by_domain(vm: Vm) -> tuple[str, int]:
+    scope, update_domain = domain_of(vm)
+    return scope, -1 if update_domain is None else update_domain
 
 
 def _one_update_domain(state: State, names: tuple[str, ...]) -> list[Vm]:
@@ -164,7 +173,7 @@ def _one_update_domain(state: State, names: tuple[str, ...]) -> list[Vm]:
         raise Refused("An event needs VMs, each named once.", hint="Name at least one VM and none twice.")
     vms = [find_vm(state, name) for name in names]
     for vm in vms[1:]:
-        if _domain_key(vm) != _domain_key(vms[0]):
+        if domain_of(vm) != domain_of(vms[0]):
             raise Refused(
                 f"{vms[0].name} and {vm.name} are not in the same update domain of the same scope.",
                 hint="Schedule one event for each update domain, and one for each standalone VM.",
@@ -251,7 +260,7 @@ def _refuse_over_limit(state: State, policy: Policy) -> None:
     limit = policy.user_operations_limit
     if not limit:
         return
-    waiting = sum(e.cause is Cause.USER and e.phase is Phase.SCHEDULED for e in state.events.values())
+    waiting = sum(e.cause in BY_USER and e.phase is Phase.SCHEDULED for e in state.events.values())
     if waiting >= limit:
         raise Refused(
             f"{waiting} user operations are scheduled, which is the limit.",

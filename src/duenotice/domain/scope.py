@@ -1,9 +1,21 @@
 """Who is told of an event: the scope of a VM is the circle of VMs that share its document (E01-E05)."""
 
-from duenotice.domain.fleet import Vm
+from duenotice.domain.fleet import GroupKind, Vm
 
 ALONE = "vm/"
 """How the key of a scope begins that is one VM."""
+
+_CLOUD_SERVICE = f"{GroupKind.CLOUD_SERVICE.value}/"
+
+
+def is_cloud_service(scope: str) -> bool:
+    """Whether a scope is a cloud service, whose VMs are role instances and not IaaS VMs (B10)."""
+    return scope.startswith(_CLOUD_SERVICE)
+
+
+def domain_of(vm: Vm) -> tuple[str, int | None]:
+    """The scope and update domain a VM is in; an event stays within one (B06, S10)."""
+    return scope_of(vm), vm.update_domain
 
 
 def scope_of(vm: Vm) -> str:

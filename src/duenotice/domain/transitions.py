@@ -66,6 +66,13 @@ class EventRaised(Change, frozen=True, tag="event-raised"):
     event: Event
 
 
+class EventMoved(Change, frozen=True, tag="event-moved"):
+    """The VMs hit have come to another scope, and the event with them; `event` is the event as it is now."""
+
+    event: Event
+    from_scope: str
+
+
 class EventApproved(Change, frozen=True, tag="event-approved"):
     """Somebody let the event go ahead."""
 
@@ -129,6 +136,7 @@ Transition = (
     | VmsPut
     | VmsRemoved
     | EventRaised
+    | EventMoved
     | EventApproved
     | EventStarted
     | EventCompleted

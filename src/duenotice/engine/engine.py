@@ -1,0 +1,228 @@
+"""The one writer: takes waiting commands as a batch, decides each, commits all, then publishes and answers.
+
+A command is answered only when what came of it is durable (S5). If the commit fails, memory is thrown away
+and folded again from the journal, so that it is never ahead of the truth for longer than one attempt (S6).
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import NamedTuple, TypeVar
+
+import structlog
+
+from duenotice.clock import Clock, Instant
+from duenotice.domain.apply import fold
+from duenotice.domain.commands import Command, MarkClock, Tick
+from duenotice.domain.decide import decide
+from duenotice.domain.policy import Policy
+from duenotice.domain.snapshot import restore, take
+from duenotice.domain.state import State
+from duenotice.domain.transitions import Record, Transition
+from duenotice.engine.ports import Journal
+from duenotice.engine.publisher import Publisher
+from duenotice.errors import Damaged, DuenoticeError, InvariantBroken, Unavailable
+
+T = TypeVar("T")
+Records = tuple[Record, ...]
+
+SELF = "duenotice"
+"""The actor of what time brings about."""
+
+BATCH = 1000
+"""Commands decided per commit; enough to share one fsync, few enough that readers are not kept waiting."""
+
+SNAPSHOT_EVERY = 50_000
+"""Records after which a new snapshot is worth its pause."""
+
+log = structlog.get_logger()
+
+
+class _Ask(NamedTuple):
+    command: Command
+    actor: str
+    answer: "asyncio.Future[Records]"
+
+
+def load(journal: Journal) -> State:
+    """The state that a journal adds up to."""
+    snapshot = journal.snapshot()
+    state = State() if snapshot is None else restore(snapshot)
+    for record in journal.read(after=state.position):
+        fold(state, record)
+    return state
+
+
+class Engine:
+    """Submit commands here; read through `publisher`."""
+
+    def __init__(self, journal: Journal, clock: Clock, policy: Policy, state: State, publisher: Publisher) -> None:
+        self.clock = clock
+        self.policy = policy
+        self.publisher = publisher
+        self.state = state
+        self.changed = asyncio.Event()
+        self.on_commit: list[Callable[[Sequence[Record]], None]] = []
+        self._journal = journal
+        self._asks: list[_Ask] = []
+        self._wake = asyncio.Event()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal") if journal.blocking else None
+        self._snapshot_at = state.position
+        self._task: asyncio.Task[None] | None = None
+        self._broken: DuenoticeError | None = None
+        self.failed: asyncio.Future[DuenoticeError] = asyncio.get_running_loop().create_future()
+
+    def start(self) -> None:
+        """Begin to take commands; everything loaded is durable and may be seen."""
+        self.publisher.open(self.state, self.clock.now().steady)
+        self._task = asyncio.create_task(self._run(), name="engine")
+
+    def submit(self, command: Command, actor: str) -> "asyncio.Future[Records]":
+        """What came of a command, once that is durable; or why not."""
+        answer: asyncio.Future[Records] = asyncio.get_running_loop().create_future()
+        if self._broken is not None:
+            answer.set_exception(Unavailable(f"The service has stopped: {self._broken}", hint=self._broken.hint))
+            return answer
+        self._asks.append(_Ask(command, actor, answer))
+        self._wake.set()
+        return answer
+
+    async def stop(self) -> None:
+        """Answer what is waiting, write down the clock and a snapshot, and let the journal go."""
+        try:
+            if self._broken is None:
+                await self.submit(MarkClock(self.clock.mark()), SELF)
+                await self._off_loop(lambda: self._journal.save_snapshot(take(self.state)))
+        except DuenoticeError as error:
+            log.error("no snapshot left", action="snapshot-failed", error=error.message, hint=error.hint)
+        finally:
+            self._refuse_all(Unavailable("it was stopped", hint="Start it again."))
+            await self._close()
+
+    async def _close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._off_loop(self._journal.close)
+        if self._thread is not None:
+            self._thread.shutdown()
+
+    async def _run(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._asks:
+                batch, self._asks = self._asks[:BATCH], self._asks[BATCH:]
+                await self._serve(batch)
+            await self._look_after_journal()
+
+    async def _serve(self, batch: list[_Ask]) -> None:
+        try:
+            await self._decide_and_commit(batch)
+        except Exception as error:
+            # A fault of ours: memory may be half changed and must not be built upon.
+            broken = InvariantBroken(f"A rule failed: {error!r}.", hint="Please report this; restart to go on.")
+            for ask in batch:
+                _answer(ask.answer, broken)
+            self._give_up(broken)
+            log.error("a rule failed", action="invariant-broken", exc_info=error)
+
+    async def _decide_and_commit(self, batch: list[_Ask]) -> None:
+        now = self.clock.now()
+        records: list[Record] = []
+        answers = [(ask, self._attempt(ask, now, records)) for ask in batch]
+        self._do_what_is_due(now, records)
+        failure = await self._commit(records)
+        for ask, outcome in answers:
+            _answer(ask.answer, failure or outcome)
+
+    def _attempt(self, ask: _Ask, now: Instant, records: list[Record]) -> Records | DuenoticeError:
+        """Decide and apply one command; a refusal is its answer and has no effect (S6)."""
+        begin = len(records)
+        try:
+            self._take(decide(self.state, ask.command, now, self.policy), ask.actor, now, records)
+        except DuenoticeError as refusal:
+            return refusal
+        return tuple(records[begin:])
+
+    def _do_what_is_due(self, now: Instant, records: list[Record]) -> None:
+        while transitions := decide(self.state, Tick(), now, self.policy):
+            self._take(transitions, SELF, now, records)
+
+    def _take(self, transitions: list[Transition], actor: str, now: Instant, records: list[Record]) -> None:
+        for transition in transitions:
+            record = Record(self.state.position + 1, now.at, actor, transition)
+            fold(self.state, record)
+            records.append(record)
+
+    async def _commit(self, records: list[Record]) -> DuenoticeError | None:
+        """Make the records durable, then let them be seen; on failure nothing of them remains."""
+        if not records:
+            return None
+        try:
+            await self._off_loop(lambda: self._journal.append(records))
+        except DuenoticeError as error:
+            await self._recover(error)
+            return Unavailable(f"The change could not be stored: {error.message}", hint=error.hint)
+        self.publisher.publish(self.state, records, self.clock.now().steady)
+        self._tell(records)
+        self.changed.set()
+        return None
+
+    def _tell(self, records: list[Record]) -> None:
+        """Tell those who only listen; what goes wrong with them, a full log disk say, is not the engine's end."""
+        for listener in self.on_commit:
+            with suppress(Exception):
+                listener(records)
+
+    async def _recover(self, error: DuenoticeError) -> None:
+        """Fold again from what the journal really holds; without that nothing may be promised any more."""
+        log.error("commit failed", action="commit-failed", error=error.message, hint=error.hint)
+        try:
+            self.state = await self._off_loop(lambda: load(self._journal))
+        except (Damaged, InvariantBroken, Unavailable) as worse:
+            self._give_up(worse)
+            return
+        self.publisher.republish(self.state, self.clock.now().steady)
+        self.changed.set()
+
+    def _give_up(self, error: DuenoticeError) -> None:
+        """Promise nothing any more: readers keep what was durable, writers are told, the process ends."""
+        self._refuse_all(error)
+        if not self.failed.done():
+            self.failed.set_result(error)
+        log.critical("engine stopped", action="engine-stopped", error=error.message, hint=error.hint)
+
+    def _refuse_all(self, error: DuenoticeError) -> None:
+        self._broken = self._broken or error
+        waiting, self._asks = self._asks, []
+        for ask in waiting:
+            _answer(ask.answer, error)
+
+    async def _look_after_journal(self) -> None:
+        """Snapshots and the journal's own upkeep, when no command is waiting."""
+        if self._asks or self._broken is not None:
+            return
+        try:
+            if self.state.position - self._snapshot_at >= SNAPSHOT_EVERY:
+                self._snapshot_at = self.state.position
+                snapshot = take(self.state)
+                await self._off_loop(lambda: self._journal.save_snapshot(snapshot))
+            await self._off_loop(self._journal.maintain)
+        except DuenoticeError as error:
+            log.warning("upkeep put off", action="upkeep-failed", error=error.message, hint=error.hint)
+
+    async def _off_loop(self, work: Callable[[], T]) -> T:
+        if self._thread is None:
+            return work()
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+def _answer(answer: "asyncio.Future[Records]", outcome: Records | DuenoticeError) -> None:
+    if answer.done():
+        return
+    if isinstance(outcome, DuenoticeError):
+        answer.set_exception(outcome)
+    else:
+        answer.set_result(outcome)

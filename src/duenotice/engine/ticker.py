@@ -1,0 +1,95 @@
+"""Wakes the engine when something is due, and lets time pass on a manual clock moment by moment."""
+
+import asyncio
+from contextlib import suppress
+
+from duenotice.clock import Instant, ManualClock
+from duenotice.domain.commands import DisableScopes, MarkClock, Tick
+from duenotice.domain.enablement import SILENCE_SECONDS
+from duenotice.engine.engine import SELF, Engine
+from duenotice.errors import DuenoticeError, Refused
+
+LONGEST_SLEEP = 1.0
+"""Real seconds: after a suspend or a set clock we look again soon, whatever the sleep was meant to be."""
+
+_HELD_SLEEP = 0.25
+"""Real seconds between looks at something that is due but may not start yet."""
+
+_SWEEP_SECONDS = 600.0
+"""Clock seconds between looks for silent scopes."""
+
+_MARK_SECONDS = 60.0
+"""Real seconds between marks of a scaled clock: what a kill -9 can set it back by, at its speed."""
+
+
+class Ticker:
+    """The part of the engine that knows how to wait."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._swept = engine.clock.now().steady
+        self._marked = self._swept
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to wait."""
+        self._task = asyncio.create_task(self._run(), name="ticker")
+
+    async def stop(self) -> None:
+        """Wait no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def advance(self, seconds: float) -> None:
+        """Let time pass on a manual clock, stopping at each due moment: everything happens in its time."""
+        clock = self._engine.clock
+        if not isinstance(clock, ManualClock):
+            raise Refused(f"The clock is {clock.name}; time cannot be told to pass.", hint="Use --clock manual.")
+        end = clock.now().steady + seconds
+        while (due := self._next_due(after=clock.now().steady)) is not None and due <= end:
+            clock.advance(due - clock.now().steady)
+            await self._engine.submit(Tick(), SELF)
+        clock.advance(end - clock.now().steady)
+        await self._sweep(clock.now())
+        await self._engine.submit(MarkClock(clock.mark()), SELF)
+
+    async def _run(self) -> None:
+        engine = self._engine
+        while True:
+            # What failed the engine has logged; what was due is still due at the next look.
+            with suppress(DuenoticeError):
+                await self._look(engine.clock.now())
+            engine.changed.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(engine.changed.wait(), self._sleep(engine.clock.now()))
+
+    async def _look(self, now: Instant) -> None:
+        agenda = self._engine.state.agenda
+        if agenda and agenda[0][0] <= now.steady:
+            await self._engine.submit(Tick(), SELF)
+        if now.steady - self._swept >= _SWEEP_SECONDS:
+            await self._sweep(now)
+        speed = self._engine.clock.speed
+        if speed not in (0.0, 1.0) and now.steady - self._marked >= _MARK_SECONDS * speed:
+            self._marked = now.steady
+            await self._engine.submit(MarkClock(self._engine.clock.mark()), SELF)
+
+    async def _sweep(self, now: Instant) -> None:
+        self._swept = now.steady
+        silent = self._engine.publisher.silent_scopes(now.steady, SILENCE_SECONDS)
+        if silent:
+            await self._engine.submit(DisableScopes(silent), SELF)
+
+    def _sleep(self, now: Instant) -> float | None:
+        speed = self._engine.clock.speed
+        if speed == 0.0:
+            return None
+        agenda = self._engine.state.agenda
+        if not agenda:
+            return LONGEST_SLEEP
+        wait = (agenda[0][0] - now.steady) / speed
+        return min(wait, LONGEST_SLEEP) if wait > 0 else _HELD_SLEEP
+
+    def _next_due(self, after: float) -> float | None:
+        return min((due for due, _ in self._engine.state.agenda if due > after), default=None)

@@ -1,0 +1,129 @@
+"""Every setting of the service as one row, and where its value came from: flag, environment, file or default."""
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+from msgspec import Meta, Struct
+
+from duenotice.errors import Misconfigured
+
+ENVIRONMENT_PREFIX = "DUENOTICE_"
+
+
+class ServeSettings(Struct, frozen=True):
+    """The rows of `duenotice serve`: name, type, default, help."""
+
+    fleet: Annotated[str, Meta(description="fleet file to apply when it has changed")] = ""
+    data_dir: Annotated[
+        str, Meta(description="where the journal is kept (~/.local/state/duenotice); :memory: keeps nothing")
+    ] = ""
+    metadata_listen: Annotated[str, Meta(description="HOST:PORT that VMs ask")] = "127.0.0.1:16925"
+    operator_listen: Annotated[str, Meta(description="HOST:PORT for the operator")] = "127.0.0.1:16926"
+    clock: Annotated[str, Meta(description="real, a speed such as 60x, or manual")] = "real"
+    default_vm: Annotated[str, Meta(description="the VM that callers from unknown addresses are")] = ""
+    throttle: Annotated[float, Meta(description="requests a second per VM", gt=0, le=1e9)] = 5.0
+    approvals_throttle: Annotated[float, Meta(description="approvals a second per VM", gt=0, le=1e9)] = 5.0
+    max_connections: Annotated[int, Meta(description="open connections in all", ge=1)] = 50_000
+    connections_per_address: Annotated[int, Meta(description="open connections of one VM", ge=1)] = 64
+    first_answer_delay: Annotated[float, Meta(description="seconds a scope's first answer is late", ge=0, le=120)] = 0.0
+    first_answer_empty: Annotated[bool, Meta(description="answer a scope's first request with an empty 200")] = False
+    newer_versions_404: Annotated[bool, Meta(description="answer unknown newer api-versions with 404, not 400")] = False
+    user_operations_limit: Annotated[int, Meta(description="user operations scheduled at once; 0: no limit", ge=0)] = 0
+    live_migration_lasts: Annotated[float, Meta(description="seconds live migration is Started", gt=0, le=1e9)] = 300.0
+    maintenance_lasts: Annotated[float, Meta(description="seconds other maintenance is Started", gt=0, le=1e9)] = 600.0
+    removal_lasts: Annotated[float, Meta(description="seconds a removal of a VM is Started", gt=0, le=1e9)] = 30.0
+    log_format: Annotated[str, Meta(description="json, console, or auto: console on a terminal")] = "auto"
+
+
+class Row(NamedTuple):
+    """One setting as a person sees it."""
+
+    name: str
+    default: Any
+    help: str
+    is_switch: bool
+
+
+class Resolved(NamedTuple):
+    """The settings and, for each, where it came from."""
+
+    settings: ServeSettings
+    origins: dict[str, str]
+
+
+def rows() -> list[Row]:
+    """All settings in order."""
+    return [
+        Row(field.name, field.default, field.type.__metadata__[0].description, isinstance(field.default, bool))
+        for field in msgspec.structs.fields(ServeSettings)
+    ]
+
+
+def resolve(flags: Mapping[str, Any], environment: Mapping[str, str], file: str = "") -> Resolved:
+    """Flag before environment before file before default; an unknown key is an error with a near-miss hint."""
+    values: dict[str, Any] = {}
+    origins = {row.name: "default" for row in rows()}
+    layers = ((_from_file(file), file), (_from_environment(environment), "environment"), (flags, "flag"))
+    for layer, origin in layers:
+        values.update(layer)
+        origins.update(dict.fromkeys(layer, origin))
+    try:
+        return Resolved(msgspec.convert(values, ServeSettings, strict=False), origins)
+    except msgspec.ValidationError as error:
+        raise _misfit(error, values, origins) from None
+
+
+def default_data_dir() -> Path:
+    """Where the journal is kept when nobody says otherwise."""
+    state_home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state_home) / "duenotice"
+
+
+def parse_listen(name: str, text: str) -> tuple[str, int]:
+    """HOST:PORT, with IPv6 in brackets."""
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > 65535:
+        raise Misconfigured(f"{name} = {text!r} is not HOST:PORT.", hint="Write it like 127.0.0.1:16925.")
+    return host, int(port)
+
+
+def _from_file(file: str) -> dict[str, Any]:
+    if not file:
+        return {}
+    try:
+        values = tomllib.loads(Path(file).read_text())
+    except (OSError, ValueError, RecursionError) as error:
+        raise Misconfigured(f"Cannot read the settings file {file}: {error}.", hint="Mend or leave it out.") from None
+    for key in values:
+        _check_known(key, f"{file} has an unknown key {key!r}.")
+    return values
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    known = {row.name for row in rows()}
+    names = {ENVIRONMENT_PREFIX + name.upper(): name for name in known}
+    return {names[key]: value for key, value in environment.items() if key in names}
+
+
+def _check_known(key: str, problem: str) -> None:
+    known = [row.name for row in rows()]
+    if key not in known:
+        near = difflib.get_close_matches(key, known, 1)
+        hint = f"Did you mean {near[0]!r}?" if near else f"Known keys: {', '.join(known)}."
+        raise Misconfigured(problem, hint=hint)
+
+
+def _misfit(error: msgspec.ValidationError, values: dict[str, Any], origins: dict[str, str]) -> Misconfigured:
+    message, _, path = str(error).partition(" - at ")
+    name = path.strip("`$.")
+    origin, value = origins.get(name, ""), values.get(name)
+    return Misconfigured(
+        f"{name} = {value!r} (from {origin}) will not do: {message}.", hint="See --help for what fits."
+    )

@@ -1,0 +1,257 @@
+"""A fleet file: TOML to a fleet declaration, with every mistake named by its place."""
+
+import difflib
+import hashlib
+import re
+import tomllib
+from collections.abc import Iterator
+from ipaddress import ip_address, ip_network
+from itertools import islice
+from typing import Any, TypeVar
+
+from duenotice.domain.event import EventType
+from duenotice.domain.fleet import PLACEMENT_GROUP_SIZE, Declaration, Group, GroupKind, Host, Site, Vm
+from duenotice.domain.notice import LONGEST_TERMINATE_SECONDS, MINIMUM_SECONDS
+from duenotice.errors import Malformed, Misconfigured
+from duenotice.wire.duration import parse_duration
+
+T = TypeVar("T")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}")
+_KINDS = {str: "a text", int: "a whole number", bool: "true or false", list: "a list", dict: "a table"}
+_SHORTEST_TERMINATE_SECONDS = MINIMUM_SECONDS[EventType.TERMINATE]
+_LARGEST_SCALE_SET = 10_000_000
+_UNSET: Any = object()
+
+
+def read_fleet(text: str, source: str = "fleet file") -> Declaration:
+    """The declaration a fleet file makes, or `Misconfigured` naming file, place and what to do."""
+    try:
+        top = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # also for what TOML allows and tomllib cannot read
+        raise Misconfigured(f"{source}: not TOML: {error}.", hint="Mend the line and try again.") from None
+    return _Reader(source).read(top, hashlib.sha256(text.encode()).hexdigest())
+
+
+class _Table:
+    """One TOML table that knows its place; every key must be taken, the rest are mistakes."""
+
+    def __init__(self, source: str, place: str, values: object) -> None:
+        self.source, self.place = source, place
+        if not isinstance(values, dict):
+            raise self.wrong("must be a table", "Write it as a table of keys.")
+        self._values = dict(values)
+        self._known: list[str] = []
+
+    def wrong(self, what: str, hint: str) -> Misconfigured:
+        place = f"{self.place} " if self.place else ""
+        return Misconfigured(f"{self.source}: {place}{what}.", hint=hint)
+
+    def take(self, key: str, kind: type[T], default: Any = _UNSET) -> T:
+        """The value of a key, of the right kind, or its default."""
+        self._known.append(key)
+        value: T = self._values.pop(key, default)
+        if value is _UNSET:
+            raise self.wrong(f"has no {key!r}", f"Add {key} = …")
+        if value is not default and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
+            raise self.wrong(f"{key} must be {_KINDS[kind]}", f"Found {value!r}.")
+        return value
+
+    def within(self, key: str, low: int, high: int, default: Any = _UNSET) -> int:
+        """A whole number in bounds."""
+        value = self.take(key, int, default)
+        if not low <= value <= high:
+            raise self.wrong(f"{key} = {value} is out of bounds", f"Use {low} to {high}.")
+        return value
+
+    def tables(self, key: str) -> Iterator["_Table"]:
+        """The tables of a list, each with its own place."""
+        for number, values in enumerate(self.take(key, list, []), start=1):
+            place = f"{key}[{number}]"
+            yield _Table(self.source, f"{self.place}.{place}" if self.place else place, values)
+
+    def name(self) -> str:
+        """The `name`, which becomes part of the place in later messages."""
+        name = self.take("name", str)
+        if not _NAME.fullmatch(name):
+            raise self.wrong(
+                f"has the name {name!r}", "Use letters, digits, dot, dash and underscore, at most 80 of them."
+            )
+        self.place = f'{self.place} "{name}"'
+        return name
+
+    def done(self) -> None:
+        """Refuse keys nobody took, with the nearest one that exists."""
+        for key in self._values:
+            near = difflib.get_close_matches(key, self._known, 1)
+            hint = f"Did you mean {near[0]!r}?" if near else f"Known keys: {', '.join(self._known)}."
+            raise self.wrong(f"has an unknown key {key!r}", hint)
+
+
+class _Reader:
+    """Collects the parts of a fleet and sees to it that no name or address is used twice."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._hosts: dict[str, Host] = {}
+        self._groups: dict[str, Group] = {}
+        self._vms: list[Vm] = []
+        self._places: dict[tuple[str, str], str] = {}
+
+    def read(self, values: dict[str, Any], digest: str) -> Declaration:
+        top = _Table(self._source, "", values)
+        site = self._site(_Table(self._source, "[site]", top.take("site", dict, {})))
+        for table in top.tables("hosts"):
+            self._host(table)
+        for table in top.tables("vms"):
+            self._vm(table)
+        for kind, key in (
+            (GroupKind.AVAILABILITY_SET, "availability_sets"),
+            (GroupKind.CLOUD_SERVICE, "cloud_services"),
+        ):
+            for table in top.tables(key):
+                self._set(table, kind)
+        for table in top.tables("scale_sets"):
+            self._scale_set(table)
+        top.done()
+        return Declaration(digest, site, tuple(self._hosts.values()), tuple(self._groups.values()), tuple(self._vms))
+
+    def _site(self, table: _Table) -> Site:
+        usual = Site()
+        site = Site(
+            table.take("location", str, usual.location),
+            table.take("resource_group", str, usual.resource_group),
+            table.take("subscription_id", str, usual.subscription_id),
+        )
+        table.done()
+        return site
+
+    def _host(self, table: _Table) -> None:
+        name = table.name()
+        self._once("host", name, table)
+        self._hosts[name] = Host(name)
+        table.done()
+
+    def _vm(self, table: _Table) -> None:
+        name = table.name()
+        self._add(table, name, zone=table.take("zone", str, None), spot=table.take("spot", bool, False))
+
+    def _set(self, table: _Table, kind: GroupKind) -> None:
+        name = table.name()
+        group = Group(kind, name, table.within("update_domains", 1, 20, 5), table.within("fault_domains", 1, 3, 2))
+        self._group(group, table)
+        for number, vm in enumerate(table.tables("vms")):
+            update_domain = number % group.update_domains
+            fault_domain = number % group.fault_domains
+            self._add(
+                vm,
+                vm.name(),
+                group=group.key,
+                update_domain=vm.within("update_domain", 0, group.update_domains - 1, update_domain),
+                fault_domain=vm.within("fault_domain", 0, group.fault_domains - 1, fault_domain),
+                spot=vm.take("spot", bool, False),
+            )
+        table.done()
+
+    def _scale_set(self, table: _Table) -> None:
+        name = table.name()
+        update_domains = table.within("update_domains", 1, 20, 5)
+        fault_domains = table.within("fault_domains", 1, 5, 5)
+        notice = self._terminate_notice(table)
+        group = Group(GroupKind.SCALE_SET, name, update_domains, fault_domains, notice)
+        self._group(group, table)
+        spot, zone = table.take("spot", bool, False), table.take("zone", str, None)
+        for number, address in enumerate(self._addresses(table, table.within("capacity", 0, _LARGEST_SCALE_SET))):
+            vm = Vm(
+                name=f"{name}_{number}",
+                address=address,
+                group=group.key,
+                placement_group=number // PLACEMENT_GROUP_SIZE,
+                update_domain=number % update_domains,
+                fault_domain=number % fault_domains,
+                zone=zone,
+                spot=spot,
+            )
+            self._keep(vm, table)
+        table.done()
+
+    def _terminate_notice(self, table: _Table) -> int | None:
+        text = table.take("terminate_notice", str, "")
+        if not text:
+            return None
+        try:
+            seconds = parse_duration(text)
+        except Malformed as error:
+            raise table.wrong(f"terminate_notice: {error.message.rstrip('.')}", error.hint) from None
+        if not _SHORTEST_TERMINATE_SECONDS <= seconds <= LONGEST_TERMINATE_SECONDS:
+            raise table.wrong(f"terminate_notice = {text!r} is out of bounds", "Use PT5M to PT15M (D01).")
+        return int(seconds)
+
+    def _addresses(self, table: _Table, capacity: int) -> Iterator[str]:
+        """The addresses of a scale set's instances: those of the network in order, first usable one first."""
+        text = table.take("addresses", str)
+        try:
+            network = ip_network(text)
+        except ValueError as error:
+            raise table.wrong(f"addresses: {error}", 'Write a network such as "127.0.16.0/20".') from None
+        addresses = list(islice(map(str, network.hosts()), capacity))
+        if len(addresses) < capacity:
+            raise table.wrong(
+                f"addresses {text} has room for {len(addresses)} VMs, not {capacity}", "Use a larger network."
+            )
+        return iter(addresses)
+
+    def _add(self, table: _Table, name: str, **fields: Any) -> None:
+        """A VM that stands in the file by itself."""
+        usual = Vm(name, "")
+        host = table.take("host", str, None)
+        if host is not None and host not in self._hosts:
+            near = difflib.get_close_matches(host, list(self._hosts), 1)
+            raise table.wrong(
+                f"runs on the host {host!r}, which is not declared", _near(near, "Add it under [[hosts]].")
+            )
+        vm = Vm(
+            name=name,
+            address=self._address(table),
+            host=host,
+            size=table.take("size", str, usual.size),
+            os=table.take("os", str, usual.os),
+            tags=self._tags(table),
+            **fields,
+        )
+        self._keep(vm, table)
+        table.done()
+
+    def _address(self, table: _Table) -> str:
+        text = table.take("address", str)
+        try:
+            return str(ip_address(text))
+        except ValueError:
+            raise table.wrong(f"address {text!r} is not an IP address", 'Write one such as "127.0.1.10".') from None
+
+    def _tags(self, table: _Table) -> tuple[tuple[str, str], ...]:
+        tags = table.take("tags", dict, {})
+        for key, value in tags.items():
+            if not isinstance(value, str):
+                raise table.wrong(f"tag {key!r} must be a text", f"Found {value!r}.")
+        return tuple(tags.items())
+
+    def _group(self, group: Group, table: _Table) -> None:
+        self._once("group", group.key, table)
+        self._groups[group.key] = group
+
+    def _keep(self, vm: Vm, table: _Table) -> None:
+        self._once("VM name", vm.name, table)
+        self._once("address", vm.address, table)
+        self._vms.append(vm)
+
+    def _once(self, what: str, value: str, table: _Table) -> None:
+        first = self._places.setdefault((what, value), table.place)
+        if first is not table.place:
+            raise Misconfigured(
+                f"{self._source}: the {what} {value} is used twice: by {first} and by {table.place}.",
+                hint="Give each its own.",
+            )
+
+
+def _near(near: list[str], otherwise: str) -> str:
+    return f"Did you mean {near[0]!r}?" if near else otherwise

@@ -1,0 +1,149 @@
+"""Who may let an event go ahead, and taking one back (C02-C05, S16, S17, S19)."""
+
+import pytest
+
+from duenotice.domain.commands import ApproveEvents, CancelEvent
+from duenotice.domain.event import Phase
+from duenotice.domain.snapshot import take
+from duenotice.domain.transitions import EventApproved, EventCancelled, EventStarted
+from duenotice.errors import Conflict, NotFound
+from tests.unit.domain.build import NOW, approve, do, id_of, listening, schedule, started, tick
+
+
+@pytest.mark.parametrize("vm", ["web-0", "web-1", "web-3"])
+def test_any_vm_of_the_scope_may_approve_for_all(vm: str) -> None:
+    """C04: not only the one that is hit."""
+    state = listening()
+    event = schedule(state, "web-0", "web-2")
+    assert approve(state, event, vm=vm) == [EventApproved(event.id, "set/web", vm)]
+    assert state.events[event.id].approved_by == vm
+
+
+def test_the_operator_may_approve_any_event() -> None:
+    state = listening()
+    event = schedule(state, "web-0")
+    assert approve(state, event) == [EventApproved(event.id, "set/web", "operator")]
+
+
+def test_an_approved_event_starts_at_the_next_tick() -> None:
+    """C05: the notice is cut short."""
+    state = listening()
+    event = schedule(state, "alone")
+    approve(state, event, vm="alone")
+    (change,) = tick(state)
+    assert isinstance(change, EventStarted)
+    assert (change.event.phase, change.event.started_at) == (Phase.STARTED, NOW.at)
+
+
+def test_approval_alone_changes_neither_document_nor_incarnation() -> None:
+    """S4: what clients see is the same until it starts."""
+    state = listening()
+    event = schedule(state, "alone")
+    before = state.document("vm/alone")
+    approve(state, event, vm="alone")
+    after = state.document("vm/alone")
+    assert after.incarnation == before.incarnation
+    assert [shown.phase for shown in after.events] == [Phase.SCHEDULED]
+
+
+def test_approving_again_is_no_change() -> None:
+    state = listening()
+    event = schedule(state, "web-0")
+    approve(state, event, vm="web-0")
+    assert approve(state, event, vm="web-1") == []
+    assert state.events[event.id].approved_by == "web-0"
+
+
+def test_approving_what_has_started_is_no_change() -> None:
+    state = listening()
+    event = started(state, schedule(state, "alone"))
+    assert approve(state, event, vm="alone") == []
+
+
+def test_an_event_named_twice_in_a_request_is_approved_once() -> None:
+    state = listening()
+    event = schedule(state, "alone")
+    assert len(approve(state, event, event, vm="alone")) == 1
+
+
+def test_several_events_are_approved_by_one_request() -> None:
+    state = listening()
+    first, second = schedule(state, "web-0", number=1), schedule(state, "web-1", number=2)
+    assert [change.event_id for change in approve(state, first, second, vm="web-3")] == [first.id, second.id]  # type: ignore[union-attr]
+
+
+def test_foreign_and_unknown_ids_give_the_very_same_error() -> None:
+    """S16: nothing tells a VM that an event of another scope exists."""
+    told = []
+    for there_is_one in (True, False):
+        state = listening()
+        if there_is_one:
+            schedule(state, "alone")
+        with pytest.raises(NotFound) as refusal:
+            do(state, ApproveEvents((id_of(1),), "zonal"))
+        told.append((type(refusal.value), refusal.value.message, refusal.value.hint))
+    assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("stranger", [id_of(99), id_of(2), "no guid at all"])
+def test_nothing_of_a_mixed_request_takes_effect(stranger: str) -> None:
+    """C03: one id that is not the caller's spoils the whole request."""
+    state = listening()
+    own = schedule(state, "alone", number=1)
+    schedule(state, "zonal", number=2)
+    before = take(state)
+    with pytest.raises(NotFound):
+        do(state, ApproveEvents((own.id, stranger), "alone"))
+    assert take(state) == before
+
+
+def test_a_vm_of_another_placement_group_may_not_approve() -> None:
+    state = listening()
+    event = schedule(state, "batch_0")
+    with pytest.raises(NotFound):
+        approve(state, event, vm="batch_100")
+
+
+def test_a_vm_that_is_not_in_the_fleet_may_not_approve() -> None:
+    state = listening()
+    event = schedule(state, "alone")
+    with pytest.raises(NotFound, match="no VM named"):
+        approve(state, event, vm="nobody")
+
+
+def test_a_gone_event_is_unknown() -> None:
+    state = listening()
+    event = schedule(state, "alone")
+    do(state, CancelEvent(event.id))
+    with pytest.raises(NotFound):
+        approve(state, event, vm="alone")
+
+
+def test_cancelling_takes_a_scheduled_event_back_with_its_reason() -> None:
+    state = listening()
+    event = schedule(state, "alone")
+    assert do(state, CancelEvent(event.id, "postponed")) == [EventCancelled(event.id, "vm/alone", "postponed")]
+    assert (state.document("vm/alone").incarnation, state.document("vm/alone").events) == (2, ())
+
+
+def test_cancelling_what_was_approved_but_has_not_started_wins() -> None:
+    """S19: one winner."""
+    state = listening()
+    event = schedule(state, "alone")
+    approve(state, event, vm="alone")
+    do(state, CancelEvent(event.id))
+    assert tick(state, NOW.after(3600)) == []
+
+
+def test_cancelling_what_has_started_is_refused_and_changes_nothing() -> None:
+    state = listening()
+    event = started(state, schedule(state, "alone"))
+    before = take(state)
+    with pytest.raises(Conflict, match="already started"):
+        do(state, CancelEvent(event.id))
+    assert take(state) == before
+
+
+def test_cancelling_an_unknown_event_is_not_found() -> None:
+    with pytest.raises(NotFound, match="no event"):
+        do(listening(), CancelEvent(id_of(1)))

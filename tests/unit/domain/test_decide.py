@@ -1,0 +1,61 @@
+"""`decide` answers every command there is, and changes nothing."""
+
+import pytest
+
+from duenotice.clock import Mark
+from duenotice.domain import commands as c
+from duenotice.domain.decide import decide
+from duenotice.domain.event import EventType
+from duenotice.domain.snapshot import take
+from duenotice.domain.transitions import ClockMarked
+from duenotice.errors import DuenoticeError, NotFound
+from tests.unit.domain.build import NOW, POLICY, SEED, declaration, degrade, id_of, listening, schedule, started
+
+MARK = Mark(NOW.at, NOW.steady)
+EVERY_COMMAND: list[c.Command] = [
+    c.ApplyFleet(declaration(digest="2")),
+    c.ScheduleEvent(id_of(9), EventType.REBOOT, ("web-0",)),
+    c.OperateVm(id_of(9), "web-0", EventType.REDEPLOY),
+    c.EvictVm(id_of(9), "spot"),
+    c.DegradeHost("host-2", 3600.0, SEED),
+    c.FailHost("host-1", SEED),
+    c.RepairHost("host-1"),
+    c.ApproveEvents((id_of(1),), "alone"),
+    c.CancelEvent(id_of(1)),
+    c.ReportImpact(id_of(2)),
+    c.EnableScope("alone"),
+    c.DisableScopes(("vm/alone",)),
+    c.MarkClock(MARK),
+    c.Tick(),
+]
+
+
+@pytest.mark.parametrize("command", EVERY_COMMAND, ids=lambda command: type(command).__name__)
+def test_deciding_changes_nothing_however_often(command: c.Command) -> None:
+    state = listening()
+    schedule(state, "alone", number=1)
+    started(state, schedule(state, "zonal", number=2))
+    degrade(state, "host-1")
+    before = take(state)
+    first, second = (decide(state, command, NOW.after(900), POLICY) for _ in range(2))
+    assert take(state) == before
+    assert first == second
+
+
+def test_the_commands_above_are_all_there_are() -> None:
+    assert {type(command) for command in EVERY_COMMAND} == set(c.Command.__subclasses__())
+
+
+def test_a_mark_of_the_clock_is_written_down_as_it_is() -> None:
+    assert decide(listening(), c.MarkClock(MARK), NOW, POLICY) == [ClockMarked(MARK)]
+
+
+def test_the_end_of_an_unknown_event_cannot_be_reported() -> None:
+    with pytest.raises(NotFound, match="no event"):
+        decide(listening(), c.ReportImpact(id_of(1)), NOW, POLICY)
+
+
+def test_refusals_are_errors_of_ours_with_a_hint() -> None:
+    with pytest.raises(DuenoticeError) as refusal:
+        decide(listening(), c.EnableScope("nobody"), NOW, POLICY)
+    assert refusal.value.hint

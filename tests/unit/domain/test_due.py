@@ -1,0 +1,208 @@
+"""What the passing of time brings: starts, ends, and one update domain at a time (C05, S1, S11)."""
+
+from datetime import timedelta
+
+import pytest
+
+from duenotice.clock import Instant
+from duenotice.domain.commands import CancelEvent, Tick
+from duenotice.domain.due import held_back
+from duenotice.domain.event import Cause, EventType, Phase
+from duenotice.domain.transitions import EventCompleted, EventStarted
+from tests.unit.domain.build import (
+    NOW,
+    approve,
+    degrade,
+    do,
+    evict,
+    fail,
+    id_of,
+    listening,
+    operate,
+    schedule,
+    started,
+    tick,
+)
+
+
+class TestStarting:
+    """An unapproved event starts when its notice has truly elapsed and the time of day has come (S1)."""
+
+    def phase_at(self, now: Instant) -> Phase:
+        state = listening()
+        event = schedule(state, "alone")
+        tick(state, now)
+        return state.events[event.id].phase
+
+    def test_not_a_moment_early(self) -> None:
+        assert self.phase_at(NOW.after(899.999)) is Phase.SCHEDULED
+
+    def test_at_its_time(self) -> None:
+        assert self.phase_at(NOW.after(900)) is Phase.STARTED
+
+    @pytest.mark.parametrize("passed", [0.0, 60.0, 899.0])
+    def test_a_wall_clock_that_jumped_forward_starts_nothing_early(self, passed: float) -> None:
+        assert self.phase_at(Instant(NOW.at + timedelta(days=1), NOW.steady + passed)) is Phase.SCHEDULED
+
+    @pytest.mark.parametrize("back", [timedelta(days=1), timedelta(seconds=1)])
+    def test_a_wall_clock_that_was_set_back_only_delays(self, back: timedelta) -> None:
+        at_its_time = NOW.after(900)
+        assert self.phase_at(Instant(at_its_time.at - back, at_its_time.steady)) is Phase.SCHEDULED
+        assert self.phase_at(Instant(at_its_time.at, at_its_time.steady + back.total_seconds())) is Phase.STARTED
+
+    def test_a_started_event_knows_when_it_began_and_when_it_will_be_over(self) -> None:
+        state = listening()
+        schedule(state, "alone")
+        (change,) = tick(state, NOW.after(901))
+        assert isinstance(change, EventStarted)
+        assert change.event.started_at == NOW.after(901).at
+        assert change.event.impact_ends == NOW.steady + 901 + 600
+
+    def test_an_approved_event_starts_whatever_the_wall_clock_says(self) -> None:
+        state = listening()
+        event = schedule(state, "alone")
+        approve(state, event)
+        tick(state, Instant(NOW.at - timedelta(days=1), NOW.steady))
+        assert state.events[event.id].phase is Phase.STARTED
+
+
+class TestEnding:
+    """A started event is over when its impact is, measured in steady seconds."""
+
+    def test_not_before(self) -> None:
+        state = listening()
+        started(state, schedule(state, "alone"))
+        assert tick(state, NOW.after(599)) == []
+
+    def test_when_it_is_over_the_event_is_gone(self) -> None:
+        state = listening()
+        event = started(state, schedule(state, "alone"))
+        assert tick(state, NOW.after(600)) == [EventCompleted(event.id, "vm/alone")]
+        assert state.document("vm/alone").events == ()
+
+    def test_a_jump_of_the_wall_clock_does_not_end_it(self) -> None:
+        state = listening()
+        started(state, schedule(state, "alone"))
+        assert tick(state, Instant(NOW.at + timedelta(days=9), NOW.steady + 1)) == []
+
+    def test_a_late_look_starts_first_and_ends_a_whole_impact_later(self) -> None:
+        """Nobody looked for a day: the event is hit now, not in the past."""
+        state = listening()
+        schedule(state, "alone")
+        tick(state, NOW.after(86_400))
+        assert state.events[id_of(1)].impact_ends == NOW.steady + 86_400 + 600
+
+
+class TestOneStepPerScope:
+    """A tick does one thing for each scope; asking again does the next."""
+
+    def test_two_events_of_one_scope_take_two_ticks(self) -> None:
+        state = listening()
+        approve(state, schedule(state, "alone", number=1), schedule(state, "alone", number=2))
+        assert [len(do(state, Tick())) for _ in range(3)] == [1, 1, 0]
+
+    def test_events_of_different_scopes_go_together(self) -> None:
+        state = listening()
+        approve(state, schedule(state, "alone", number=1), schedule(state, "zonal", number=2))
+        assert len(do(state, Tick())) == 2
+
+    def test_what_may_not_start_does_not_hold_up_its_scope(self) -> None:
+        state = listening()
+        started(state, schedule(state, "web-0", number=1))
+        approve(state, schedule(state, "web-1", number=2), operate(state, "web-3", EventType.REBOOT, number=3))
+        tick(state)
+        assert [event.phase for event in state.document("set/web").events] == [
+            Phase.STARTED,
+            Phase.SCHEDULED,
+            Phase.STARTED,
+        ]
+
+
+class TestOneUpdateDomainAtATime:
+    """Of one set at most one update domain is under maintenance (G01, S11)."""
+
+    def phases(self, state) -> dict[str, Phase]:
+        return {event_id: event.phase for event_id, event in state.events.items()}
+
+    def test_an_approved_event_of_another_update_domain_is_held_back_until_the_first_is_over(self) -> None:
+        state = listening()
+        first, second = schedule(state, "web-0", number=1), schedule(state, "web-1", number=2)
+        approve(state, first, second)
+        tick(state)
+        assert self.phases(state) == {first.id: Phase.STARTED, second.id: Phase.SCHEDULED}
+        tick(state, NOW.after(599))
+        assert self.phases(state)[second.id] is Phase.SCHEDULED
+        tick(state, NOW.after(600))
+        assert self.phases(state) == {second.id: Phase.STARTED}
+
+    def test_so_is_one_whose_notice_has_run_out(self) -> None:
+        state = listening()
+        schedule(state, "web-0", number=1)
+        schedule(state, "web-1", number=2)
+        tick(state, NOW.after(900))
+        assert list(self.phases(state).values()) == [Phase.STARTED, Phase.SCHEDULED]
+        tick(state, NOW.after(1500))
+        assert list(self.phases(state).values()) == [Phase.STARTED]
+
+    def test_cancelling_does_not_release_what_a_started_event_holds(self) -> None:
+        state = listening()
+        started(state, schedule(state, "web-0", number=1))
+        approve(state, schedule(state, "web-1", number=2))
+        do(state, CancelEvent(schedule(state, "web-2", number=3).id))
+        assert tick(state) == []
+
+    def test_the_same_update_domain_may_have_several_at_once(self) -> None:
+        state = listening()
+        started(state, schedule(state, "web-0", number=1))
+        assert started(state, schedule(state, "web-2", number=2)).phase is Phase.STARTED
+
+    def test_another_set_or_placement_group_is_no_obstacle(self) -> None:
+        state = listening()
+        started(state, schedule(state, "web-0", number=1))
+        started(state, schedule(state, "batch_0", number=2))
+        assert started(state, schedule(state, "Front_IN_1", number=3)).phase is Phase.STARTED
+        assert started(state, schedule(state, "batch_101", number=4)).phase is Phase.STARTED
+
+    @pytest.mark.parametrize("cause", [Cause.MAINTENANCE, Cause.LIVE_MIGRATION])
+    def test_all_planned_work_is_held_back(self, cause: Cause) -> None:
+        state = listening()
+        started(state, schedule(state, "web-0", number=1))
+        assert held_back(state, schedule(state, "web-1", cause=cause, number=2))
+
+    def test_moves_away_from_a_degraded_host_go_one_update_domain_at_a_time(self) -> None:
+        state = listening()
+        degrade(state, "host-1")
+        tick(state, NOW.after(7 * 86_400))
+        begun = [event for event in state.document("set/web").events if event.phase is Phase.STARTED]
+        assert {event.update_domain for event in begun} == {0}
+
+    def test_a_users_own_operation_waits_for_nobody(self) -> None:
+        state = listening()
+        started(state, schedule(state, "web-0", number=1))
+        assert not held_back(state, operate(state, "web-1", EventType.REBOOT, number=2))
+
+    def test_a_users_own_operation_holds_nobody(self) -> None:
+        state = listening()
+        started(state, operate(state, "web-0", EventType.REBOOT, number=1))
+        assert not held_back(state, schedule(state, "web-1", number=2))
+
+    def test_a_failure_waits_for_nobody_but_holds_planned_work(self) -> None:
+        state = listening()
+        started(state, schedule(state, "web-0", number=1))
+        (failure,) = fail(state, "host-2")
+        assert (failure.resources, failure.phase) == (("web-1",), Phase.STARTED)
+        tick(state, NOW.after(599))
+        assert held_back(state, schedule(state, "web-2", number=2))
+
+    def test_an_eviction_waits_for_nobody_but_holds_planned_work(self) -> None:
+        state = listening()
+        started(state, schedule(state, "batch_100", number=1))
+        eviction = evict(state, "batch_101", number=2)
+        assert not held_back(state, eviction)
+        started(state, eviction)
+        assert held_back(state, schedule(state, "batch_100", number=3))
+
+    def test_a_standalone_vm_has_no_update_domain_to_wait_for(self) -> None:
+        state = listening()
+        started(state, schedule(state, "alone", number=1))
+        assert not held_back(state, schedule(state, "alone", number=2))

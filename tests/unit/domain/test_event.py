@@ -1,0 +1,57 @@
+"""What an event says of itself: its words, its source (B09, B11)."""
+
+import itertools
+
+import pytest
+
+from duenotice.domain.event import Cause, Event, EventType, Source, description_of
+from tests.unit.domain.build import NOW
+
+MAINTENANCE = "Host server is undergoing maintenance."
+
+
+@pytest.mark.parametrize(
+    ("event_type", "cause", "words"),
+    [
+        (EventType.FREEZE, Cause.MAINTENANCE, MAINTENANCE),
+        (EventType.REBOOT, Cause.MAINTENANCE, MAINTENANCE),
+        (EventType.REDEPLOY, Cause.DEGRADED_HOST, MAINTENANCE),
+        (
+            EventType.FREEZE,
+            Cause.LIVE_MIGRATION,
+            "Virtual machine is being paused because of a memory-preserving Live Migration operation.",
+        ),
+        (
+            EventType.REBOOT,
+            Cause.USER,
+            "Virtual machine is going to be restarted as requested by authorized user.",
+        ),
+        (
+            EventType.REDEPLOY,
+            Cause.USER,
+            "Virtual machine is going to be redeployed as requested by authorized user.",
+        ),
+        (EventType.FREEZE, Cause.USER, MAINTENANCE),
+        (EventType.REBOOT, Cause.HOST_FAILURE, "Virtual machine has encountered a failure."),
+        (EventType.PREEMPT, Cause.EVICTION, ""),
+    ],
+)
+def test_descriptions_are_those_of_the_real_service(event_type: EventType, cause: Cause, words: str) -> None:
+    assert description_of(event_type, cause) == words
+
+
+@pytest.mark.parametrize(("event_type", "cause"), list(itertools.product(EventType, Cause)))
+def test_every_type_and_cause_has_words_and_only_preempt_is_silent(event_type: EventType, cause: Cause) -> None:
+    assert bool(description_of(event_type, cause)) is (cause is not Cause.EVICTION)
+
+
+@pytest.mark.parametrize("cause", Cause)
+def test_users_are_the_source_of_their_operations_and_deletions_and_the_platform_of_the_rest(cause: Cause) -> None:
+    event = Event("A", EventType.REBOOT, cause, "vm/alone", ("alone",), NOW.at, NOW.steady)
+    assert event.source is (Source.USER if cause in (Cause.USER, Cause.DELETION) else Source.PLATFORM)
+
+
+def test_with_changes_a_copy_and_leaves_the_event_as_it_was() -> None:
+    event = Event("A", EventType.REBOOT, Cause.USER, "vm/alone", ("alone",), NOW.at, NOW.steady)
+    assert event.with_(approved_by="alone").approved_by == "alone"
+    assert event.approved_by == ""

@@ -1,0 +1,195 @@
+"""Clocks: two faces of an instant, and going on after a restart (S1, S3)."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from duenotice import clock as clock_module
+from duenotice.clock import (
+    Instant,
+    ManualClock,
+    Mark,
+    ScaledClock,
+    SystemClock,
+    boot_id,
+    clock_from_name,
+)
+
+NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+
+class Machine:
+    """The machine under the clocks: its wall, its time since boot, its boot."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.wall, self.seconds, self.boot = NOON, 5000.0, "boot-1"
+        monkeypatch.setattr(clock_module, "wall", lambda: self.wall)
+        monkeypatch.setattr(clock_module, "boot_seconds", lambda: self.seconds)
+        monkeypatch.setattr(clock_module, "monotonic", lambda: self.seconds)
+        monkeypatch.setattr(clock_module, "boot_id", lambda: self.boot)
+
+    def pass_by(self, seconds: float) -> None:
+        self.wall += timedelta(seconds=seconds)
+        self.seconds += seconds
+
+    def reboot(self, took: float) -> None:
+        self.wall += timedelta(seconds=took)
+        self.seconds, self.boot = 3.0, "boot-2"
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    return Machine(monkeypatch)
+
+
+def test_an_instant_moves_both_faces() -> None:
+    assert Instant(NOON, 7.0).after(1.5) == Instant(NOON + timedelta(seconds=1.5), 8.5)
+
+
+class TestSystemClock:
+    """Real time: `at` follows the wall, `steady` the time since boot."""
+
+    def test_the_first_one_begins_at_zero(self, machine: Machine) -> None:
+        assert SystemClock().now() == Instant(NOON, 0.0)
+
+    def test_both_faces_pass(self, machine: Machine) -> None:
+        clock = SystemClock()
+        machine.pass_by(60)
+        assert clock.now() == Instant(NOON + timedelta(seconds=60), 60.0)
+
+    @pytest.mark.parametrize("jump", [timedelta(days=1), timedelta(days=-1)])
+    def test_a_wall_that_is_set_does_not_touch_steady(self, machine: Machine, jump: timedelta) -> None:
+        clock = SystemClock()
+        machine.wall += jump
+        machine.pass_by(10)
+        assert clock.now() == Instant(NOON + jump + timedelta(seconds=10), 10.0)
+
+    def test_a_mark_says_where_it_stood_and_on_which_boot(self, machine: Machine) -> None:
+        clock = SystemClock()
+        machine.pass_by(10)
+        assert clock.mark() == Mark(NOON + timedelta(seconds=10), 10.0, "boot-1", 5010.0)
+
+    def test_after_a_restart_it_goes_on_and_the_time_away_counts(self, machine: Machine) -> None:
+        mark = SystemClock().mark()
+        machine.pass_by(100)
+        assert SystemClock(mark).now().steady == 100.0
+
+    @pytest.mark.parametrize("jump", [timedelta(days=1), timedelta(days=-1)])
+    def test_on_the_same_boot_the_wall_has_no_say_in_that(self, machine: Machine, jump: timedelta) -> None:
+        mark = SystemClock().mark()
+        machine.pass_by(100)
+        machine.wall += jump
+        assert SystemClock(mark).now().steady == 100.0
+
+    def test_after_a_reboot_only_the_wall_can_tell_how_long_it_was(self, machine: Machine) -> None:
+        mark = SystemClock().mark()
+        machine.reboot(took=300)
+        clock = SystemClock(mark)
+        assert clock.now().steady == 300.0
+        machine.pass_by(5)
+        assert clock.now().steady == 305.0
+
+    def test_after_a_reboot_with_the_wall_set_back_it_stands_still_but_never_goes_back(self, machine: Machine) -> None:
+        clock = SystemClock()
+        machine.pass_by(50)
+        mark = clock.mark()
+        machine.reboot(took=-86_400)
+        assert SystemClock(mark).now().steady == 50.0
+
+    def test_without_a_boot_id_every_start_counts_as_a_reboot(self, machine: Machine) -> None:
+        machine.boot = ""
+        mark = SystemClock().mark()
+        machine.pass_by(100)
+        machine.wall += timedelta(seconds=11)
+        assert SystemClock(mark).now().steady == 111.0
+
+    def test_the_real_one_reads_aware_utc_and_grows(self) -> None:
+        clock = SystemClock()
+        first, second = clock.now(), clock.now()
+        assert first.at.tzinfo is UTC
+        assert 0.0 <= first.steady <= second.steady
+        assert (clock.name, clock.speed) == ("real", 1.0)
+        assert clock.mark().boot_id == boot_id()
+
+
+class TestScaledClock:
+    """Time at another pace, from one beginning."""
+
+    def test_it_runs_so_many_times_as_fast(self, machine: Machine) -> None:
+        clock = ScaledClock(60.0)
+        machine.pass_by(2.5)
+        assert clock.now() == Instant(NOON + timedelta(seconds=150), 150.0)
+        assert (clock.name, clock.speed) == ("60x", 60.0)
+
+    def test_a_wall_that_is_set_does_not_touch_it(self, machine: Machine) -> None:
+        clock = ScaledClock(60.0)
+        machine.wall += timedelta(days=1)
+        assert clock.now() == Instant(NOON, 0.0)
+
+    def test_after_a_restart_it_goes_on_from_its_mark_and_not_from_real_time(self, machine: Machine) -> None:
+        clock = ScaledClock(60.0)
+        machine.pass_by(10)
+        mark = clock.mark()
+        machine.pass_by(3600)
+        assert ScaledClock(60.0, mark).now() == Instant(NOON + timedelta(seconds=600), 600.0)
+
+    def test_it_begins_at_a_whole_second(self, machine: Machine) -> None:
+        machine.wall = NOON.replace(microsecond=999_999)
+        assert ScaledClock(60.0).now().at == NOON
+
+
+class TestManualClock:
+    """Time passes only when told."""
+
+    def test_it_begins_at_real_time_in_a_whole_second_and_stands_still(self, machine: Machine) -> None:
+        machine.wall = NOON.replace(microsecond=5)
+        clock = ManualClock()
+        machine.pass_by(60)
+        assert clock.now() == Instant(NOON, 0.0)
+        assert (clock.name, clock.speed) == ("manual", 0.0)
+
+    def test_it_advances_by_what_it_is_told(self) -> None:
+        clock = ManualClock(Mark(NOON, 3.0))
+        clock.advance(0.25)
+        clock.advance(900)
+        assert clock.now() == Instant(NOON + timedelta(seconds=900.25), 903.25)
+
+    def test_it_never_goes_back(self) -> None:
+        clock = ManualClock(Mark(NOON, 3.0))
+        clock.advance(-5)
+        assert clock.now() == Instant(NOON, 3.0)
+
+    def test_after_a_restart_it_goes_on_from_its_mark(self, machine: Machine) -> None:
+        clock = ManualClock()
+        clock.advance(86_400)
+        assert ManualClock(clock.mark()).now() == clock.now()
+
+
+class TestNames:
+    """How a person asks for a clock."""
+
+    @pytest.mark.parametrize(
+        ("name", "kind", "speed"),
+        [
+            ("real", SystemClock, 1.0),
+            ("manual", ManualClock, 0.0),
+            ("60x", ScaledClock, 60.0),
+            ("0.5x", ScaledClock, 0.5),
+            ("100000x", ScaledClock, 100_000.0),
+        ],
+    )
+    def test_these_are_clocks(self, name: str, kind: type, speed: float) -> None:
+        clock = clock_from_name(name)
+        assert clock is not None
+        assert type(clock) is kind
+        assert (clock.name, clock.speed) == (name, speed)
+
+    @pytest.mark.parametrize("name", ["", "x", "60", "fast", "0x", "-1x", "nanx", "infx", "100001x", "60xx", "Real"])
+    def test_these_are_not(self, name: str) -> None:
+        assert clock_from_name(name) is None
+
+    @pytest.mark.parametrize("name", ["manual", "60x", "real"])
+    def test_each_goes_on_from_a_mark(self, name: str, machine: Machine) -> None:
+        clock = clock_from_name(name, Mark(NOON, 77.0, "boot-1", 5000.0))
+        assert clock is not None
+        assert clock.now() == Instant(NOON, 77.0)

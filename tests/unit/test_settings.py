@@ -1,0 +1,179 @@
+"""Every setting as one row, and where its value came from."""
+
+from pathlib import Path
+
+import pytest
+
+from duenotice.errors import Misconfigured
+from duenotice.settings import ENVIRONMENT_PREFIX, ServeSettings, default_data_dir, parse_listen, resolve, rows
+
+
+def file_with(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "settings.toml"
+    path.write_text(text)
+    return str(path)
+
+
+class TestRows:
+    """What a person sees in --help."""
+
+    def test_each_setting_has_a_help_text_and_a_default_of_its_own_type(self) -> None:
+        for row in rows():
+            assert row.help
+            assert row.default == getattr(ServeSettings(), row.name)
+
+    def test_switches_are_told_from_values(self) -> None:
+        assert [row.name for row in rows() if row.is_switch] == ["first_answer_empty", "newer_versions_404"]
+
+    def test_the_defaults_are_those_of_the_contract(self) -> None:
+        usual = ServeSettings()
+        assert (usual.metadata_listen, usual.operator_listen) == ("127.0.0.1:16925", "127.0.0.1:16926")
+        assert (usual.throttle, usual.clock, usual.user_operations_limit) == (5.0, "real", 0)
+        assert usual.first_answer_delay == 0.0
+
+
+class TestPrecedence:
+    """Flag before environment before file before default."""
+
+    @pytest.mark.parametrize(
+        ("flag", "environment", "file", "throttle", "origin"),
+        [
+            ("1", "2", "throttle = 3", 1.0, "flag"),
+            (None, "2", "throttle = 3", 2.0, "environment"),
+            (None, None, "throttle = 3", 3.0, "file"),
+            (None, None, "", 5.0, "default"),
+            ("1", None, "throttle = 3", 1.0, "flag"),
+            ("1", "2", "", 1.0, "flag"),
+        ],
+    )
+    def test_the_first_layer_that_speaks_wins_and_is_named(
+        self, tmp_path: Path, flag: str | None, environment: str | None, file: str, throttle: float, origin: str
+    ) -> None:
+        path = file_with(tmp_path, file)
+        flags = {} if flag is None else {"throttle": flag}
+        variables = {} if environment is None else {"DUENOTICE_THROTTLE": environment}
+        resolved = resolve(flags, variables, path)
+        assert resolved.settings.throttle == throttle
+        assert resolved.origins["throttle"] == (path if origin == "file" else origin)
+
+    def test_each_setting_has_its_own_origin(self, tmp_path: Path) -> None:
+        path = file_with(tmp_path, 'clock = "manual"\nfleet = "a.toml"')
+        resolved = resolve({"fleet": "b.toml"}, {}, path)
+        assert (resolved.origins["clock"], resolved.origins["fleet"]) == (path, "flag")
+        assert set(resolved.origins) == {row.name for row in rows()}
+
+    def test_a_flag_at_its_default_still_wins(self, tmp_path: Path) -> None:
+        assert resolve({"throttle": "5"}, {}, file_with(tmp_path, "throttle = 9")).settings.throttle == 5.0
+
+    def test_every_setting_can_come_from_every_layer(self, tmp_path: Path) -> None:
+        for row in rows():
+            value = "1" if not isinstance(row.default, str) else "x"
+            text = f"{row.name} = {'true' if row.is_switch else repr(value).replace(chr(39), chr(34))}"
+            variable = ENVIRONMENT_PREFIX + row.name.upper()
+            from_flag = resolve({row.name: value}, {}).settings
+            from_environment = resolve({}, {variable: value}).settings
+            from_file = resolve({}, {}, file_with(tmp_path, text)).settings
+            assert from_flag == from_environment == from_file != ServeSettings()
+
+    @pytest.mark.parametrize(("text", "value"), [("true", True), ("1", True), ("false", False), ("0", False)])
+    def test_a_switch_in_the_environment_is_true_or_false(self, text: str, value: bool) -> None:
+        assert resolve({}, {"DUENOTICE_FIRST_ANSWER_EMPTY": text}).settings.first_answer_empty is value
+
+    def test_variables_of_others_are_no_matter(self) -> None:
+        assert resolve({}, {"PATH": "/bin", "THROTTLE": "9"}).settings == ServeSettings()
+
+
+class TestMistakes:
+    """A mistake is named with its key, value and origin, and with what to do."""
+
+    @pytest.mark.parametrize(
+        ("text", "what", "hint"),
+        [
+            ("throtle = 1", "has an unknown key 'throtle'", "Did you mean 'throttle'?"),
+            ("fleets = 1", "has an unknown key 'fleets'", "Did you mean 'fleet'?"),
+            ("banana = 1", "has an unknown key 'banana'", "Known keys: fleet, data_dir"),
+            ("throttle = ", "Cannot read the settings file", "Mend or leave it out."),
+            ("x = " + "[" * 5000, "Cannot read the settings file", "Mend or leave it out."),
+            ('throttle = "fast"', "throttle = 'fast'", "--help"),
+            ("throttle = [1]", "throttle = [1]", "--help"),
+            ("fleet = 1", "fleet = 1", "--help"),
+            ("[throttle]", "throttle = {}", "--help"),
+        ],
+    )
+    def test_in_a_file(self, tmp_path: Path, text: str, what: str, hint: str) -> None:
+        path = file_with(tmp_path, text)
+        with pytest.raises(Misconfigured) as mistake:
+            resolve({}, {}, path)
+        assert what in mistake.value.message
+        assert path in mistake.value.message
+        assert hint in mistake.value.hint
+
+    def test_a_file_that_is_not_there_or_no_text(self, tmp_path: Path) -> None:
+        noise = tmp_path / "noise"
+        noise.write_bytes(b"\xff\xfe\x00")
+        for path in (tmp_path / "missing.toml", tmp_path, noise):
+            with pytest.raises(Misconfigured, match="Cannot read the settings file"):
+                resolve({}, {}, str(path))
+
+    @pytest.mark.parametrize(
+        ("name", "value", "problem"),
+        [
+            ("throttle", "0", "Expected `float` > 0.0"),
+            ("throttle", "-1", "Expected `float` > 0.0"),
+            ("throttle", "nan", "Expected `float` > 0.0"),
+            ("throttle", "inf", "Expected `float` <= "),
+            ("maintenance_lasts", "inf", "Expected `float` <= "),
+            ("throttle", "fast", "Expected `float`"),
+            ("max_connections", "0", "Expected `int` >= 1"),
+            ("max_connections", "1.5", "Expected `int`"),
+            ("first_answer_delay", "121", "Expected `float` <= 120.0"),
+            ("first_answer_delay", "-1", "Expected `float` >= 0.0"),
+            ("first_answer_empty", "perhaps", "Expected `bool`"),
+            ("user_operations_limit", "-1", "Expected `int` >= 0"),
+        ],
+    )
+    def test_a_value_out_of_bounds_names_key_value_and_origin(self, name: str, value: str, problem: str) -> None:
+        for flags, environment, origin in (
+            ({name: value}, {}, "flag"),
+            ({}, {ENVIRONMENT_PREFIX + name.upper(): value}, "environment"),
+        ):
+            with pytest.raises(Misconfigured) as mistake:
+                resolve(flags, environment)
+            assert mistake.value.message.startswith(f"{name} = {value!r} (from {origin}) will not do: {problem}")
+
+
+class TestListen:
+    """HOST:PORT."""
+
+    @pytest.mark.parametrize(
+        ("text", "address"),
+        [
+            ("127.0.0.1:80", ("127.0.0.1", 80)),
+            ("0.0.0.0:0", ("0.0.0.0", 0)),
+            ("localhost:65535", ("localhost", 65535)),
+            ("[::1]:16925", ("::1", 16925)),
+            ("[fe80::1%eth0]:80", ("fe80::1%eth0", 80)),
+        ],
+    )
+    def test_these_are_addresses(self, text: str, address: tuple[str, int]) -> None:
+        assert parse_listen("metadata_listen", text) == address
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            *("", "80", ":80", "[]:80", "host", "host:", "host:http", "host:-1", "host:65536", "host: 80", "host:٨٠"),
+            "host:" + "9" * 5000,
+        ],
+    )
+    def test_these_are_not(self, text: str) -> None:
+        with pytest.raises(Misconfigured, match=r"metadata_listen = .* is not HOST:PORT") as mistake:
+            parse_listen("metadata_listen", text)
+        assert "127.0.0.1:16925" in mistake.value.hint
+
+
+def test_the_journal_is_kept_with_the_state_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert default_data_dir() == tmp_path / "duenotice"
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert default_data_dir() == tmp_path / ".local" / "state" / "duenotice"
