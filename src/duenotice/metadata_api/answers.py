@@ -1,0 +1,154 @@
+"""Answers what VMs ask: at once from the publisher, or through the engine when something has to change first.
+
+A poll of a scope that listens never reaches the engine.
+"""
+
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, NamedTuple, Protocol, assert_never
+
+from duenotice.domain.commands import ApproveEvents, Command, EnableScope
+from duenotice.engine.publisher import Page, Publisher
+from duenotice.errors import DuenoticeError
+from duenotice.metadata_api.caller import Callers, Lane
+from duenotice.metadata_api.options import MetadataOptions
+from duenotice.metadata_api.pulse import Pulse
+from duenotice.metadata_api.questions import Approve, Describe, ListVersions, Poll, Question
+from duenotice.metadata_api.responses import (
+    EMPTY_OK,
+    Answer,
+    blamed,
+    document_tail,
+    error,
+    json,
+    not_modified,
+    with_body,
+)
+from duenotice.wire.instance_json import INSTANCE_VERSIONS, as_json, as_text, describe, find
+from duenotice.wire.start_requests_json import decode_start_requests
+
+_JSON, _TEXT = "application/json; charset=utf-8", "text/plain; charset=utf-8"
+_THROTTLED = error(429, "Throttle Result: Too Many Requests", "Retry-After: 1")
+
+
+class Hold(NamedTuple):
+    """Not an answer yet: nothing is new for this lane, and the poll wants to wait for news."""
+
+    lane: Lane
+    poll: Poll
+
+
+Outcome = Answer | Hold
+Later = Coroutine[Any, Any, Outcome]
+Delay = Callable[[float], Awaitable[object]]
+
+
+class Submit(Protocol):
+    """How a command reaches the engine; what comes back is done when the command is durable."""
+
+    def __call__(self, command: Command, actor: str) -> Awaitable[object]:
+        """Ask for a change."""
+
+
+class Answers:
+    """All answers of this door."""
+
+    def __init__(
+        self,
+        submit: Submit,
+        publisher: Publisher,
+        callers: Callers,
+        pulse: Pulse,
+        options: MetadataOptions,
+        delay: Delay,
+    ) -> None:
+        self._submit = submit
+        self._publisher = publisher
+        self._callers = callers
+        self._pulse = pulse
+        self._options = options
+        self._delay = delay
+
+    def answer(self, address: str, question: Question, body: bytes) -> Outcome | Later:
+        """What an address gets for its question: an answer, a hold, or a coroutine that brings one of them."""
+        if isinstance(question, Answer):
+            return question
+        lane = self._callers.find(address)
+        if lane is None:
+            return _stranger(address)
+        bucket = lane.approvals if isinstance(question, Approve) else lane.polls
+        return self._answer(address, lane, question, body) if bucket.take(self._pulse.now) else _THROTTLED
+
+    def again(self, address: str, poll: Poll) -> Answer:
+        """What a held poll gets in the end; who asks is looked up anew, the fleet may have changed meanwhile."""
+        lane = self._callers.find(address)
+        return _stranger(address) if lane is None else self._show(lane.page, poll)
+
+    def _answer(
+        self, address: str, lane: Lane, question: Poll | Approve | Describe | ListVersions, body: bytes
+    ) -> Outcome | Later:
+        match question:
+            case Poll() if lane.page.enabled:
+                return self._poll(lane, question)
+            case Poll():
+                return self._first_poll(address, lane, question)
+            case Approve():
+                return self._approve(lane, body)
+            case Describe():
+                return self._describe(lane, question)
+            case ListVersions():
+                return json(200, {"apiVersions": INSTANCE_VERSIONS})
+            case _:
+                assert_never(question)
+
+    def _poll(self, lane: Lane, poll: Poll) -> Outcome:
+        lane.page.last_poll = self._pulse.steady
+        if poll.wait and poll.has(lane.page.document.incarnation):
+            return Hold(lane, poll)
+        return self._show(lane.page, poll)
+
+    def _show(self, page: Page, poll: Poll) -> Answer:
+        if poll.has(page.document.incarnation):
+            return not_modified(page.document.incarnation)
+        return Answer(200, document_tail(page, poll.version))
+
+    async def _first_poll(self, address: str, lane: Lane, poll: Poll) -> Outcome:
+        try:
+            await self._enable(lane)
+        except DuenoticeError as problem:
+            return blamed(problem)
+        if self._options.first_answer_empty:
+            return EMPTY_OK
+        # Looked up anew: the VM may be in another scope by now, or gone (S16).
+        present = self._callers.find(address)
+        return _stranger(address) if present is None else self._poll(present, poll)
+
+    async def _enable(self, lane: Lane) -> None:
+        """F01: the first request of a scope turns it on, and may be answered late."""
+        await self._submit(EnableScope(lane.vm.name), actor=f"vm/{lane.vm.name}")
+        if self._options.first_answer_delay:
+            await self._delay(self._options.first_answer_delay)
+
+    async def _approve(self, lane: Lane, body: bytes) -> Outcome:
+        try:
+            if not lane.page.enabled:
+                await self._enable(lane)
+            lane.page.last_poll = self._pulse.steady
+            command = ApproveEvents(decode_start_requests(body), vm=lane.vm.name)
+            await self._submit(command, actor=f"vm/{lane.vm.name}")
+        except DuenoticeError as problem:
+            return blamed(problem)
+        return EMPTY_OK
+
+    def _describe(self, lane: Lane, question: Describe) -> Answer:
+        group = self._publisher.groups.get(lane.vm.group or "")
+        try:
+            node = find(describe(lane.vm, group, self._publisher.site), question.path)
+        except DuenoticeError as problem:
+            return error(404, f"{problem.message} {problem.hint}")
+        return with_body(200, as_text(node), _TEXT) if question.as_text else with_body(200, as_json(node), _JSON)
+
+
+def _stranger(address: str) -> Answer:
+    """A09: an address nobody registered."""
+    hint = "Add it to the fleet, or start the server with a default VM."
+    return error(404, f"Not found. No VM is registered with the address {address}. {hint}")

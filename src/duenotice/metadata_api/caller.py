@@ -1,0 +1,58 @@
+"""Who is asking: the VM behind a source address, looked up for every request, never remembered with it (A09, S16)."""
+
+from collections.abc import Iterable
+
+from duenotice.domain.fleet import Vm
+from duenotice.engine.publisher import Page, Publisher
+from duenotice.metadata_api.limits import Bucket, Pace
+from duenotice.metadata_api.options import MetadataOptions
+
+_MAPPED = "::ffff:"
+
+
+class Lane:
+    """One VM at this door: what it reads and how much it may ask."""
+
+    __slots__ = ("approvals", "page", "polls", "vm")
+
+    def __init__(self, vm: Vm, page: Page, polls: Bucket, approvals: Bucket) -> None:
+        self.vm = vm
+        self.page = page
+        self.polls = polls
+        self.approvals = approvals
+
+
+class Callers:
+    """Lanes by address, made when a VM first asks and dropped when the fleet changes under it."""
+
+    def __init__(self, publisher: Publisher, options: MetadataOptions) -> None:
+        self.lanes: dict[str, Lane] = {}
+        self._publisher = publisher
+        self._default = options.default_vm
+        self._polls = Pace(options.throttle)
+        self._approvals = Pace(options.approvals_throttle)
+
+    def find(self, address: str) -> Lane | None:
+        """The lane of whoever has this address, else of the default VM; strangers leave nothing behind."""
+        lane = self.lanes.get(address)
+        if lane is not None:
+            return lane
+        vm = self._publisher.by_address.get(address)
+        if vm is None and self._default is not None:
+            vm = self._publisher.by_name.get(self._default)
+        return None if vm is None else self.lanes.get(vm.address) or self._open(vm)
+
+    def _open(self, vm: Vm) -> Lane:
+        page = self._publisher.page_of(vm)
+        lane = self.lanes[vm.address] = Lane(vm, page, Bucket(self._polls), Bucket(self._approvals))
+        return lane
+
+    def forget(self, addresses: Iterable[str]) -> None:
+        """The VMs behind these addresses came, went or changed."""
+        for address in addresses:
+            self.lanes.pop(address, None)
+
+
+def plain_address(address: str) -> str:
+    """The address as the fleet writes it: an IPv4 caller on an IPv6 socket is still an IPv4 caller."""
+    return address.removeprefix(_MAPPED) if "." in address else address

@@ -1,0 +1,95 @@
+"""What all connections of the VM's door share; it decides nothing and sends nothing."""
+
+import asyncio
+import contextlib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from duenotice.clock import Clock
+from duenotice.engine.publisher import Publisher
+from duenotice.metadata_api.answers import Answers, Delay, Submit
+from duenotice.metadata_api.caller import Callers
+from duenotice.metadata_api.limits import Crowd, files_left
+from duenotice.metadata_api.memo import Memo
+from duenotice.metadata_api.options import MetadataOptions
+from duenotice.metadata_api.pulse import pulse_of
+from duenotice.metadata_api.routes import Router
+from duenotice.metadata_api.waiting import Waiting
+
+if TYPE_CHECKING:
+    from duenotice.metadata_api.protocol import Connection
+
+
+class Door:
+    """Shared state. `known` and `lanes` are the memo's and the callers' own, here to be one step away."""
+
+    __slots__ = (
+        "answers",
+        "callers",
+        "crowd",
+        "draining",
+        "empty",
+        "known",
+        "lanes",
+        "loop",
+        "memo",
+        "options",
+        "pulse",
+        "router",
+        "tasks",
+        "waiting",
+    )
+
+    def __init__(
+        self, submit: Submit, publisher: Publisher, clock: Clock, options: MetadataOptions, delay: Delay
+    ) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.options = options
+        self.draining = False
+        self.empty = asyncio.Event()
+        self.pulse = pulse_of(clock, options)
+        self.router = Router(options)
+        self.memo = Memo(self.router)
+        self.known = self.memo.known
+        self.callers = Callers(publisher, options)
+        self.lanes = self.callers.lanes
+        most = min(options.max_connections, files_left())
+        self.crowd: Crowd[Connection] = Crowd(most, options.max_connections_per_address)
+        self.waiting = Waiting(self.loop.call_soon)
+        self.tasks: set[asyncio.Task[object]] = set()
+        self.answers = Answers(submit, publisher, self.callers, self.pulse, options, delay)
+        publisher.watch_fleet(self.fleet_changed)
+
+    def fleet_changed(self, addresses: Iterable[str]) -> None:
+        """Some VMs came, went or changed."""
+        changed = set(addresses)
+        self.callers.forget(changed)
+        self.waiting.fleet_changed(changed)
+
+    def leave(self, connection: "Connection") -> None:
+        """A connection is gone."""
+        self.crowd.leave(connection)
+        if self.draining and not self.crowd.everybody:
+            self.empty.set()
+
+    def beat(self) -> None:
+        """Take the time, and end the waits that are over."""
+        self.pulse.beat()
+        self.waiting.beat()
+
+    def sweep(self) -> None:
+        """End what is overdue."""
+        for connection in self.crowd.overdue(self.pulse.now):
+            connection.expire()
+
+    async def drain(self, timeout: float) -> None:
+        """Let everybody come to an end, with answers that say so; whoever takes too long is cut off."""
+        self.draining = True
+        self.memo.close()
+        for connection in list(self.crowd.everybody):
+            connection.drain()
+        if self.crowd.everybody:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.empty.wait(), timeout)
+        for connection in list(self.crowd.everybody):
+            connection.transport.abort()

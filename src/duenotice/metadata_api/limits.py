@@ -1,0 +1,91 @@
+"""How much anybody may ask for: requests a second per VM, connections per address and in all (A08, S24)."""
+
+import resource
+from typing import Generic, Protocol, TypeVar
+
+_ROUNDING = 1e-6
+_REFUSED_AT_ONCE = 100
+_OTHER_FILES = 200
+
+
+def files_left() -> int:
+    """How many connections the limit on open files allows, with some left for the rest of the process."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(1, soft - _REFUSED_AT_ONCE - _OTHER_FILES)
+
+
+class Pace:
+    """A rate and as large a burst; 0 is no limit."""
+
+    __slots__ = ("interval", "slack")
+
+    def __init__(self, per_second: float) -> None:
+        self.interval = 1.0 / per_second if per_second > 0 else 0.0
+        self.slack = max(0.0, per_second - 1.0) * self.interval + _ROUNDING
+
+
+class Bucket:
+    """Tokens that come back with time; all it keeps is when it will be full again."""
+
+    __slots__ = ("_full_at", "_pace")
+
+    def __init__(self, pace: Pace) -> None:
+        self._pace = pace
+        self._full_at = 0.0
+
+    def take(self, now: float) -> bool:
+        """Take a token; False when there is none."""
+        full_at = self._full_at
+        if full_at <= now:
+            self._full_at = now + self._pace.interval
+            return True
+        if full_at - now > self._pace.slack:
+            return False
+        self._full_at = full_at + self._pace.interval
+        return True
+
+
+class Guest(Protocol):
+    """A connection, as far as its limits go."""
+
+    address: str
+    deadline: float
+
+
+G = TypeVar("G", bound=Guest)
+
+
+class Crowd(Generic[G]):
+    """Everybody connected now; nothing is kept of those who left."""
+
+    __slots__ = ("_most", "_most_per_address", "by_address", "everybody")
+
+    def __init__(self, most: int, most_per_address: int) -> None:
+        self._most = most
+        self._most_per_address = most_per_address
+        self.everybody: set[G] = set()
+        self.by_address: dict[str, int] = {}
+
+    def enter(self, guest: G) -> bool:
+        """Count somebody in; False when that is too many, but whoever entered still has to leave."""
+        self.by_address[guest.address] = count = self.by_address.get(guest.address, 0) + 1
+        self.everybody.add(guest)
+        return count <= self._most_per_address and len(self.everybody) <= self._most
+
+    def is_flooded_by(self, guest: G) -> bool:
+        """Whether there are so many that not even a refusal can be afforded."""
+        count = self.by_address[guest.address]
+        return count > 2 * self._most_per_address or len(self.everybody) > self._most + _REFUSED_AT_ONCE
+
+    def leave(self, guest: G) -> None:
+        """Count somebody out."""
+        self.everybody.discard(guest)
+        count = self.by_address[guest.address] - 1
+        if count:
+            self.by_address[guest.address] = count
+        else:
+            del self.by_address[guest.address]
+
+    def overdue(self, now: float) -> list[G]:
+        """Those whose deadline has passed."""
+        return [guest for guest in self.everybody if guest.deadline <= now]

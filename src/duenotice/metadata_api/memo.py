@@ -1,0 +1,51 @@
+"""Remembers what requests mean: VMs send the same bytes again and again, so they are taken apart once.
+
+Only a request without a body that arrived alone, between two others, is remembered. What it means follows
+from its bytes and nothing else; who sent it is looked up every time.
+"""
+
+from duenotice.errors import Malformed
+from duenotice.metadata_api.questions import Ask
+from duenotice.metadata_api.requests import parse_head
+from duenotice.metadata_api.routes import Router
+
+MAX_ENTRIES = 4096
+MAX_REQUEST = 2048
+
+_END = b"\r\n\r\n"
+
+
+class Memo:
+    """Raw request to ask; `known` is looked at directly by the connection, the rest happens here."""
+
+    __slots__ = ("_room", "_router", "known")
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+        self._room = MAX_ENTRIES
+        self.known: dict[bytes, Ask] = {}
+
+    def learn(self, data: bytes) -> Ask | None:
+        """What these bytes ask, if they are exactly one GET without a body; None leaves them to the reader."""
+        if not data.startswith(b"GET ") or data.find(_END) != len(data) - len(_END) or len(data) > MAX_REQUEST:
+            return None
+        try:
+            head = parse_head(data[: -len(_END)])
+        except Malformed:
+            return None
+        if head.body_length != 0:
+            return None
+        ask = self._router.ask(head)
+        self._remember(data, ask)
+        return ask
+
+    def _remember(self, data: bytes, ask: Ask) -> None:
+        if len(self.known) >= self._room:
+            self.known.clear()
+        if self._room:
+            self.known[data] = ask
+
+    def close(self) -> None:
+        """Forget everything and learn nothing more, so that each request takes the long way."""
+        self._room = 0
+        self.known.clear()

@@ -1,0 +1,38 @@
+"""What can be set about the VM's door, as one value; must not read settings itself (bootstrap does)."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataOptions:
+    """Every knob with the default that suits a fleet; seconds are real seconds."""
+
+    throttle: float = 5.0
+    """Requests a second per VM, and how many of them may come at once (A08); 0 is no limit."""
+
+    approvals_throttle: float = 5.0
+    """The same for approvals, which have a bucket of their own (A08)."""
+
+    default_vm: str | None = None
+    """Who a caller is whose address nobody registered (A09)."""
+
+    newer_versions_404: bool = False
+    """Answer 404 to api-versions newer than all we know (A04)."""
+
+    first_answer_delay: float = 0.0
+    """How late the answer is that turns a scope on (F01)."""
+
+    first_answer_empty: bool = False
+    """Whether that answer is an empty 200 (F01)."""
+
+    max_connections: int = 20_000
+    max_connections_per_address: int = 64
+
+    request_seconds: float = 5.0
+    """A request must be whole this long after its first byte, and the first one this long after the accept."""
+
+    idle_seconds: float = 120.0
+    """How long a connection may stay open between requests."""
+
+    linger_seconds: float = 2.0
+    """How long we go on reading after an answer that ends the connection, so that the client gets to see it."""

@@ -1,0 +1,67 @@
+"""What a VM can ask, as values, and how the answer is to be sent: all that follows from a request's bytes alone."""
+
+from dataclasses import dataclass
+
+from duenotice.metadata_api.requests import Head
+from duenotice.metadata_api.responses import CLOSE, KEEP_ALIVE, Answer
+from duenotice.wire.api_versions import ApiVersion
+
+_ANY = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """Show me my document; unless I have it (`known` are entity tags), in which case I may `wait` for a new one."""
+
+    version: ApiVersion
+    known: frozenset[str] = frozenset()
+    wait: float = 0.0
+
+    def has(self, incarnation: int) -> bool:
+        """Whether the caller has this document already (A10)."""
+        return str(incarnation) in self.known or _ANY in self.known
+
+
+@dataclass(frozen=True, slots=True)
+class Approve:
+    """Let the events named in the body start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """Tell me about myself (A12): all of it, or what is under a path."""
+
+    path: tuple[str, ...] = ()
+    as_text: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ListVersions:
+    """Which api-versions are there?"""
+
+
+Question = Poll | Approve | Describe | ListVersions | Answer
+"""An `Answer` stands for a request that is refused whoever sends it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A question and how to send its answer.
+
+    `connection` is the header line that goes with it; `plain` marks the poll that most VMs send, once a second.
+    """
+
+    question: Question
+    closes: bool = False
+    connection: bytes = b""
+    plain: ApiVersion | None = None
+
+
+def ask_of(head: Head, question: Question) -> Ask:
+    """The question with the manners its head asks for."""
+    closes = not head.keep_alive
+    connection = CLOSE if closes else b"" if head.minor else KEEP_ALIVE
+    if isinstance(question, Answer) and head.method == "HEAD":
+        question = question.without_body()
+    plain = question.version if isinstance(question, Poll) and not question.known else None
+    return Ask(question, closes, connection, plain)

@@ -1,0 +1,131 @@
+"""Writes answers: a status, the headers every answer has, and a tail of its own headers and body (A11)."""
+
+import math
+from datetime import datetime
+from http import HTTPStatus
+from typing import NamedTuple
+from uuid import uuid4
+
+import msgspec
+
+from duenotice.engine.publisher import Page
+from duenotice.errors import DuenoticeError, Malformed, Refused, Unavailable
+from duenotice.metadata_api.bodies import BodyTooLarge
+from duenotice.metadata_api.reader import HeadTooLarge
+from duenotice.metadata_api.requests import UnmetExpectation
+from duenotice.wire.api_versions import ApiVersion
+from duenotice.wire.document_json import encode_document, format_rfc1123
+
+CLOSE = b"\r\nConnection: close"
+KEEP_ALIVE = b"\r\nConnection: keep-alive"
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+IDS_PER_BEGINNING = 4096
+LAST_DIGITS = tuple(b"%03x" % number for number in range(IDS_PER_BEGINNING))
+"""How a request's id ends; looked up, because formatting a number costs as much as finding the document."""
+
+_SERVER = b"IMDS/150.870.65.1854"
+_STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}".encode() for status in HTTPStatus}
+_STATUS_OF: dict[type, int] = {
+    Refused: 400,
+    Malformed: 400,
+    BodyTooLarge: 413,
+    UnmetExpectation: 417,
+    HeadTooLarge: 431,
+    Unavailable: 503,
+    DuenoticeError: 500,
+}
+"""Who is to blame, as this door says it; the nearest class above an error counts."""
+
+
+class Answer(NamedTuple):
+    """A status and all that follows the headers common to every answer."""
+
+    status: int
+    tail: bytes
+
+    def without_body(self) -> "Answer":
+        """The same answer to HEAD."""
+        headers, end, _ = self.tail.partition(b"\r\n\r\n")
+        return Answer(self.status, headers + end)
+
+
+class Heading:
+    """The headers common to every answer. They are rendered ahead: only the end of the request's id is its own.
+
+    `ok` is the beginning of an answer with status 200, up to the last digits of the id.
+    """
+
+    __slots__ = ("_common", "_date", "answered", "ok")
+
+    def __init__(self) -> None:
+        self.answered = 0
+        self.ok = self._common = self._date = b""
+
+    def renew(self, now: datetime) -> None:
+        """Write the date anew."""
+        self._date = b"\r\nDate: %b\r\nServer: %b" % (format_rfc1123(now).encode(), _SERVER)
+        self.renew_ids()
+
+    def renew_ids(self) -> None:
+        """Begin with ids that nobody has seen."""
+        begin = str(uuid4())[: -len(LAST_DIGITS[0])].encode()
+        self._common = self._date + b"\r\nx-ms-request-id: " + begin
+        self.ok = _STATUS_LINES[200] + self._common
+
+    def last_digits(self) -> bytes:
+        """The end of the next answer's id; to be taken before the beginning, which may change with it."""
+        self.answered = number = self.answered + 1
+        if not number % IDS_PER_BEGINNING:
+            self.renew_ids()
+        return LAST_DIGITS[number % IDS_PER_BEGINNING]
+
+    def render(self, answer: Answer, connection: bytes) -> bytes:
+        """All bytes of an answer, to be sent in one write."""
+        last_digits = self.last_digits()
+        return _STATUS_LINES[answer.status] + self._common + last_digits + connection + answer.tail
+
+
+def with_body(status: int, body: bytes, content_type: str, *headers: str) -> Answer:
+    """An answer with a body; `headers` are whole lines."""
+    lines = (f"Content-Type: {content_type}", f"Content-Length: {len(body)}", *headers)
+    return Answer(status, "".join(f"\r\n{line}" for line in lines).encode() + b"\r\n\r\n" + body)
+
+
+def json(status: int, content: object, *headers: str) -> Answer:
+    """An answer in JSON."""
+    return with_body(status, msgspec.json.encode(content), "application/json; charset=utf-8", *headers)
+
+
+def error(status: int, message: str, *headers: str) -> Answer:
+    """A refusal that says what to do (A07)."""
+    return json(status, {"error": message}, *headers)
+
+
+def blamed(problem: DuenoticeError) -> Answer:
+    """The answer to a request that failed, by who is to blame."""
+    status = next(_STATUS_OF[cls] for cls in type(problem).__mro__ if cls in _STATUS_OF)
+    message = f"{problem.message} {problem.hint}".strip()
+    if isinstance(problem, Unavailable):
+        return error(status, message, f"Retry-After: {max(1, math.ceil(problem.retry_after))}")
+    return error(status, message)
+
+
+EMPTY_OK = Answer(200, b"\r\nContent-Length: 0\r\n\r\n")
+"""What an approval is answered (C02)."""
+
+
+def not_modified(incarnation: int) -> Answer:
+    """The client has this document already (A10)."""
+    return Answer(304, b'\r\nETag: "%d"\r\n\r\n' % incarnation)
+
+
+def document_tail(page: Page, version: ApiVersion) -> bytes:
+    """What follows the common headers when a scope's document is shown; kept until the document changes."""
+    tail = page.rendered[version.index]
+    if tail is None:
+        body = encode_document(page.document, version)
+        etag = f'ETag: "{page.document.incarnation}"'
+        tail = with_body(200, body, "application/json; charset=utf-8", etag).tail
+        page.rendered[version.index] = tail
+    return tail

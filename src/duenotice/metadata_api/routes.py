@@ -1,0 +1,162 @@
+"""Which request asks what: the table of paths, and the checks that need no caller, in their order (A02-A07)."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from duenotice.metadata_api.options import MetadataOptions
+from duenotice.metadata_api.queries import is_newer, parse_query, parse_tags, parse_wait
+from duenotice.metadata_api.questions import Approve, Ask, Describe, ListVersions, Poll, Question, ask_of
+from duenotice.metadata_api.requests import Head
+from duenotice.metadata_api.responses import Answer, error, json
+from duenotice.wire.api_versions import API_VERSIONS, BY_NAME, NEWEST_NAMES
+from duenotice.wire.instance_json import INSTANCE_VERSIONS
+
+_RELAYED = ("x-forwarded-for", "forwarded", "x-real-ip", "via", "origin")
+_RELAYED_PREFIX = "sec-fetch-"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One path: what each method asks, which api-versions it knows, which of them need no header (A03)."""
+
+    asks: Mapping[str, Callable[["Target"], Question]]
+    versions: tuple[str, ...] = ()
+    newest: tuple[str, ...] = ()
+    headerless: frozenset[str] = frozenset()
+    has_children: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A request on a known path, taken apart for the checks."""
+
+    route: Route
+    head: Head
+    children: tuple[str, ...]
+    parameters: dict[str, list[str]]
+
+    def parameter(self, name: str) -> str:
+        """The one value of a parameter; empty when it was not given, or more than once."""
+        values = self.parameters.get(name, [])
+        return values[0] if len(values) == 1 else ""
+
+    @property
+    def version(self) -> str:
+        """The api-version asked for."""
+        return self.parameter("api-version")
+
+
+def _poll(target: Target) -> Question:
+    wait = parse_wait(target.parameter("wait")) if "wait" in target.parameters else 0.0
+    if wait is None:
+        return error(400, "Bad request. wait is malformed. Use 500ms, 30s, 2m or a number of seconds.")
+    known = parse_tags(target.head.fields.get("if-none-match", []))
+    return Poll(BY_NAME[target.version], known, wait)
+
+
+def _approve(target: Target) -> Question:
+    return Approve()
+
+
+def _describe(target: Target) -> Question:
+    form = (target.parameter("format") or "json").lower()
+    if form not in ("json", "text"):
+        return error(400, "Bad request. format is unknown. Use format=json or format=text.")
+    return Describe(target.children, as_text=form == "text")
+
+
+def _list_versions(target: Target) -> Question:
+    return ListVersions()
+
+
+ROUTES = {
+    "/metadata/scheduledevents": Route(
+        {"GET": _poll, "POST": _approve},
+        versions=tuple(BY_NAME),
+        newest=NEWEST_NAMES,
+        headerless=frozenset(version.name for version in API_VERSIONS if not version.needs_header),
+    ),
+    "/metadata/instance": Route(
+        {"GET": _describe}, versions=INSTANCE_VERSIONS, newest=INSTANCE_VERSIONS[:-4:-1], has_children=True
+    ),
+    "/metadata/versions": Route({"GET": _list_versions}),
+}
+
+
+class Router:
+    """Turns heads into asks; what may be refused without knowing the caller is refused here."""
+
+    def __init__(self, options: MetadataOptions) -> None:
+        unknown_version = _newer_is_not_found if options.newer_versions_404 else _unknown_version
+        self._checks: tuple[Callable[[Target], Answer | None], ...] = (
+            _other_method,
+            _relayed,
+            _no_header,
+            _repeated_parameter,
+            unknown_version,
+        )
+
+    def ask(self, head: Head) -> Ask:
+        """What a request asks, or why it is refused."""
+        return ask_of(head, self._question(head))
+
+    def _question(self, head: Head) -> Question:
+        target = _target(head)
+        if target is None:
+            return error(404, f"Not found. Ask for {' or '.join(ROUTES)}.")
+        refusals = (check(target) for check in self._checks)
+        return next(filter(None, refusals), None) or target.route.asks[head.method](target)
+
+
+def _target(head: Head) -> Target | None:
+    """The row of the table for a path, in any case and with one slash at its end or none (A02)."""
+    parts = head.path.lower().removesuffix("/").split("/")
+    route = ROUTES.get("/".join(parts[:3]))
+    children = tuple(parts[3:])
+    if route is None or (children and not route.has_children):
+        return None
+    return Target(route, head, children, parse_query(head.query))
+
+
+def _other_method(target: Target) -> Answer | None:
+    allowed = ", ".join(target.route.asks)
+    if target.head.method in target.route.asks:
+        return None
+    return error(405, f"Method not allowed. Use {' or '.join(target.route.asks)}.", f"Allow: {allowed}")
+
+
+def _relayed(target: Target) -> Answer | None:
+    """A05: a request that somebody passed on, or that a web page made a browser send."""
+    for name in target.head.fields:
+        if name in _RELAYED or name.startswith(_RELAYED_PREFIX):
+            return error(400, f"Bad request. Relayed requests are refused. Ask directly, without {name}.")
+    return None
+
+
+def _no_header(target: Target) -> Answer | None:
+    values = target.head.fields.get("metadata", [])
+    if target.version in target.route.headerless or [value.lower() for value in values] == ["true"]:
+        return None
+    return error(400, "Bad request. Required metadata header not specified")
+
+
+def _repeated_parameter(target: Target) -> Answer | None:
+    repeated = [name for name, values in target.parameters.items() if len(values) > 1]
+    return error(400, f"Bad request. Give {repeated[0]} only once.") if repeated else None
+
+
+def _unknown_version(target: Target) -> Answer | None:
+    if not target.route.versions or target.version in target.route.versions:
+        return None
+    message = (
+        "Bad request. api-version is invalid or was not specified in the request. "
+        "For more information refer to aka.ms/azureimds"
+    )
+    return json(400, {"error": message, "newest-versions": target.route.newest})
+
+
+def _newer_is_not_found(target: Target) -> Answer | None:
+    """A04: one real client probes for the newest version by asking until it is no longer 404."""
+    if target.route.versions and is_newer(target.version, target.route.versions):
+        return error(404, f"Not found. The newest api-version here is {target.route.newest[0]}.")
+    return _unknown_version(target)

@@ -1,0 +1,80 @@
+"""Listens for VMs, keeps the pulse beating, and drains when the service stops."""
+
+import asyncio
+import socket
+from functools import partial
+
+from duenotice.clock import Clock
+from duenotice.engine.publisher import Publisher
+from duenotice.metadata_api.answers import Delay, Submit
+from duenotice.metadata_api.door import Door
+from duenotice.metadata_api.options import MetadataOptions
+from duenotice.metadata_api.protocol import Connection
+from duenotice.metadata_api.waiting import BEAT_SECONDS
+
+BACKLOG = 4096
+"""Connections that may wait to be accepted; a whole fleet may come back at once after a break."""
+
+SWEEP_BEATS = 10
+"""Connections are looked through for passed deadlines once a second."""
+
+DEFAULTS = MetadataOptions()
+
+
+class MetadataServer:
+    """The VM's door, open between `start` and `drain`; to be made inside the running loop."""
+
+    def __init__(
+        self,
+        submit: Submit,
+        publisher: Publisher,
+        clock: Clock,
+        options: MetadataOptions = DEFAULTS,
+        delay: Delay = asyncio.sleep,
+    ) -> None:
+        self._door = Door(submit, publisher, clock, options, delay)
+        self._server: asyncio.Server | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return len(self._door.crowd.everybody)
+
+    @property
+    def answered(self) -> int:
+        """Answers sent since the start."""
+        return self._door.pulse.heading.answered
+
+    async def start(self, host: str, port: int) -> tuple[str, int]:
+        """Listen; port 0 takes a free one. Tells the address that VMs can reach."""
+        listening = _listening(host, port)
+        factory = partial(Connection, self._door)
+        self._server = await self._door.loop.create_server(factory, sock=listening, backlog=BACKLOG)
+        self._beat()
+        bound_host, bound_port, *_ = listening.getsockname()
+        return bound_host, bound_port
+
+    async def drain(self, timeout: float) -> None:
+        """Accept nobody more, let requests under way finish, answer who waits, then close."""
+        if self._server is not None:
+            self._server.close()
+        await self._door.drain(timeout)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _beat(self, beats: int = 1) -> None:
+        self._timer = self._door.loop.call_later(BEAT_SECONDS, self._beat, beats + 1)
+        self._door.beat()
+        if beats % SWEEP_BEATS == 0:
+            self._door.sweep()
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.create_server((host, port), family=family, backlog=BACKLOG, dualstack_ipv6=host == "::")
+    if hasattr(socket, "TCP_DEFER_ACCEPT"):
+        # We hear of a connection when its first bytes are there, and take both up at once: a wake-up less for
+        # every client that comes anew for each poll. Who stays silent costs us nothing.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 1)
+    return listening

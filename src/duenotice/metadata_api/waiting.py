@@ -1,0 +1,77 @@
+"""Polls whose answer is held back until there is news, and until when; it must not answer them itself."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+
+from duenotice.metadata_api.caller import Lane
+from duenotice.metadata_api.questions import Ask, Poll
+
+BEAT_SECONDS = 0.1
+"""How often the time of waiting polls is looked at; no timer for each of ten thousand."""
+
+_WOKEN_AT_ONCE = 256
+
+Wake = Callable[[], None]
+
+
+class Held:
+    """One such poll: who asked what, and when its time is up."""
+
+    __slots__ = ("ask", "beat", "lane", "poll", "wake")
+
+    def __init__(self, ask: Ask, poll: Poll, lane: Lane, beat: int, wake: Wake) -> None:
+        self.ask = ask
+        self.poll = poll
+        self.lane = lane
+        self.beat = beat
+        self.wake = wake
+
+
+class Waiting:
+    """All such polls, by the connection they came on."""
+
+    __slots__ = ("_beats", "_by_beat", "_call_soon", "held")
+
+    def __init__(self, call_soon: Callable[[Wake], object]) -> None:
+        self.held: dict[object, Held] = {}
+        self._by_beat: dict[int, set[object]] = {}
+        self._beats = 0
+        self._call_soon = call_soon
+
+    def hold(self, who: object, ask: Ask, poll: Poll, lane: Lane, wake: Wake) -> None:
+        """Wake when the document changes or the time is up; never before, and at most a beat after."""
+        beat = self._beats + 1 + math.ceil(poll.wait / BEAT_SECONDS)
+        self.held[who] = Held(ask, poll, lane, beat, wake)
+        self._by_beat.setdefault(beat, set()).add(who)
+        lane.page.watch(who, wake)
+
+    def let_go(self, who: object) -> Held | None:
+        """Wait no more; None when nobody did."""
+        held = self.held.pop(who, None)
+        if held is not None:
+            held.lane.page.unwatch(who)
+            others = self._by_beat.get(held.beat, set())
+            others.discard(who)
+            if not others:
+                self._by_beat.pop(held.beat, None)
+        return held
+
+    def beat(self) -> None:
+        """Some time has passed: wake those whose time is up."""
+        self._beats += 1
+        self._wake_some(iter([self.held[who].wake for who in self._by_beat.get(self._beats, ())]))
+
+    def fleet_changed(self, addresses: Iterable[str]) -> None:
+        """Wake those whose VM changed: they may be in another scope now, or in none (S16)."""
+        changed = set(addresses)
+        wakes = [held.wake for held in self.held.values() if held.lane.vm.address in changed]
+        # Not before the publisher is done: it tells of the fleet first and of the documents then.
+        self._call_soon(lambda: self._wake_some(iter(wakes)))
+
+    def _wake_some(self, wakes: Iterator[Wake]) -> None:
+        """Wake a few in this turn of the loop and the others in the next ones, so that polls go on between."""
+        for woken, wake in enumerate(wakes, start=1):
+            wake()
+            if woken == _WOKEN_AT_ONCE:
+                self._call_soon(lambda: self._wake_some(wakes))
+                return

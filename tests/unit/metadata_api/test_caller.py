@@ -1,0 +1,65 @@
+"""Who is asking (A09, S16)."""
+
+import pytest
+
+from duenotice.domain.fleet import Vm
+from duenotice.domain.state import State
+from duenotice.engine.publisher import Publisher
+from duenotice.metadata_api.caller import Callers, plain_address
+from duenotice.metadata_api.options import MetadataOptions
+
+
+@pytest.fixture
+def publisher() -> Publisher:
+    state = State()
+    state.fleet.vms = {"a": Vm("a", "10.0.0.1"), "b": Vm("b", "10.0.0.2")}
+    publisher = Publisher(lambda callback: callback())
+    publisher.open(state, 0.0)
+    return publisher
+
+
+def test_a_vm_is_known_by_its_address(publisher: Publisher) -> None:
+    callers = Callers(publisher, MetadataOptions())
+    lane = callers.find("10.0.0.2")
+    assert lane is not None
+    assert (lane.vm.name, lane.page) == ("b", publisher.page_of(lane.vm))
+    assert callers.find("10.0.0.2") is lane
+
+
+def test_a_stranger_is_nobody_and_leaves_nothing_behind(publisher: Publisher) -> None:
+    callers = Callers(publisher, MetadataOptions())
+    assert callers.find("10.9.9.9") is None
+    assert not callers.lanes
+
+
+def test_a_stranger_may_count_as_the_default_vm_and_still_leaves_nothing_behind(publisher: Publisher) -> None:
+    callers = Callers(publisher, MetadataOptions(default_vm="a"))
+    lane = callers.find("10.9.9.9")
+    assert lane is not None
+    assert lane is callers.find("10.0.0.1")
+    assert list(callers.lanes) == ["10.0.0.1"]
+    known = callers.find("10.0.0.2")
+    assert known is not None
+    assert known.vm.name == "b"
+
+
+def test_a_default_vm_that_is_not_in_the_fleet_is_nobody(publisher: Publisher) -> None:
+    assert Callers(publisher, MetadataOptions(default_vm="gone")).find("10.9.9.9") is None
+
+
+def test_an_address_that_passed_to_another_vm_is_looked_up_anew(publisher: Publisher) -> None:
+    callers = Callers(publisher, MetadataOptions())
+    callers.find("10.0.0.1")
+    publisher.by_address["10.0.0.1"] = publisher.by_name["b"]
+    callers.forget(["10.0.0.1", "10.7.7.7"])
+    lane = callers.find("10.0.0.1")
+    assert lane is not None
+    assert lane.vm.name == "b"
+
+
+@pytest.mark.parametrize(
+    ("seen", "plain"),
+    [("127.0.0.1", "127.0.0.1"), ("::ffff:10.0.0.1", "10.0.0.1"), ("::1", "::1"), ("::ffff:a", "::ffff:a"), ("", "")],
+)
+def test_an_ipv4_caller_on_an_ipv6_socket_is_an_ipv4_caller(seen: str, plain: str) -> None:
+    assert plain_address(seen) == plain

@@ -1,0 +1,91 @@
+"""How much anybody may ask for."""
+
+from dataclasses import dataclass
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from duenotice.metadata_api.limits import Bucket, Crowd, Pace
+
+
+def taken(bucket: Bucket, times: int, now: float) -> int:
+    return sum(bucket.take(now) for _ in range(times))
+
+
+def test_a_bucket_holds_a_burst_of_one_seconds_worth() -> None:
+    assert taken(Bucket(Pace(5)), 20, 1000.0) == 5
+
+
+def test_a_bucket_fills_with_time_but_never_over_its_brim() -> None:
+    bucket = Bucket(Pace(5))
+    assert taken(bucket, 20, 1000.0) == 5
+    assert taken(bucket, 20, 1000.2) == 1
+    assert taken(bucket, 20, 1000.6) == 2
+    assert taken(bucket, 20, 2000.0) == 5
+
+
+def test_one_request_a_second_is_always_allowed_even_at_the_lowest_rate() -> None:
+    for rate in (1, 5, 1e9):
+        bucket = Bucket(Pace(rate))
+        assert all(bucket.take(1000.0 + second) for second in range(100))
+
+
+def test_a_rate_below_one_makes_callers_wait_longer() -> None:
+    bucket = Bucket(Pace(0.5))
+    assert [bucket.take(now) for now in (1000.0, 1001.0, 1002.0, 1003.0)] == [True, False, True, False]
+
+
+def test_a_rate_of_zero_is_no_limit() -> None:
+    assert taken(Bucket(Pace(0)), 10_000, 1000.0) == 10_000
+
+
+@given(st.lists(st.floats(0, 0.5), max_size=200), st.integers(1, 20))
+def test_in_no_stretch_of_time_is_more_allowed_than_the_burst_and_the_rate(gaps: list[float], rate: int) -> None:
+    bucket, now, allowed = Bucket(Pace(rate)), 1000.0, []
+    for gap in gaps:
+        now += gap
+        if bucket.take(now):
+            allowed.append(now)
+    for first, begin in enumerate(allowed):
+        for last in range(first, len(allowed)):
+            assert last - first + 1 <= rate + rate * (allowed[last] - begin) + 0.001
+
+
+@dataclass(eq=False)
+class Guest:
+    address: str
+    deadline: float = 10.0
+
+
+def test_a_crowd_counts_by_address_and_in_all() -> None:
+    crowd: Crowd[Guest] = Crowd(most=3, most_per_address=2)
+    guests = [Guest("a"), Guest("a"), Guest("a"), Guest("b")]
+    assert [crowd.enter(guest) for guest in guests] == [True, True, False, False]
+    assert not crowd.is_flooded_by(guests[2])
+    for guest in guests[1:]:
+        crowd.leave(guest)
+    assert crowd.enter(Guest("b"))
+
+
+def test_a_crowd_is_flooded_at_twice_its_limit() -> None:
+    crowd: Crowd[Guest] = Crowd(most=100, most_per_address=1)
+    guests = [Guest("a"), Guest("a"), Guest("a")]
+    for guest in guests:
+        crowd.enter(guest)
+    assert crowd.is_flooded_by(guests[2])
+
+
+def test_nothing_is_kept_of_those_who_left() -> None:
+    crowd: Crowd[Guest] = Crowd(most=3, most_per_address=2)
+    guest = Guest("a")
+    crowd.enter(guest)
+    crowd.leave(guest)
+    assert (crowd.by_address, crowd.everybody) == ({}, set())
+
+
+def test_the_overdue_are_those_whose_deadline_has_passed() -> None:
+    crowd: Crowd[Guest] = Crowd(most=3, most_per_address=3)
+    early, late = Guest("a", 5.0), Guest("a", 6.0)
+    crowd.enter(early)
+    crowd.enter(late)
+    assert crowd.overdue(5.5) == [early]

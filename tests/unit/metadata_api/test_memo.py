@@ -1,0 +1,56 @@
+"""What is remembered of requests, and what is not."""
+
+import pytest
+
+from duenotice.metadata_api.memo import MAX_ENTRIES, MAX_REQUEST, Memo
+from duenotice.metadata_api.options import MetadataOptions
+from duenotice.metadata_api.questions import Poll
+from duenotice.metadata_api.routes import Router
+from duenotice.wire.api_versions import BY_NAME
+
+GET = b"GET /metadata/scheduledevents?api-version=2020-07-01 HTTP/1.1\r\nHost: x\r\nMetadata: true\r\n\r\n"
+
+
+@pytest.fixture
+def memo() -> Memo:
+    return Memo(Router(MetadataOptions()))
+
+
+def test_a_request_is_taken_apart_once(memo: Memo) -> None:
+    ask = memo.learn(GET)
+    assert ask is not None
+    assert ask.question == Poll(BY_NAME["2020-07-01"])
+    assert memo.known == {GET: ask}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        GET[:-1],
+        GET + GET,
+        GET + b"G",
+        b"\r\n" + GET,
+        GET.replace(b"GET", b"POST"),
+        GET.replace(b"\r\n\r\n", b"\r\nContent-Length: 1\r\n\r\n"),
+        GET.replace(b"\r\n\r\n", b"\r\nTransfer-Encoding: chunked\r\n\r\n"),
+        GET.replace(b"Host", b"Host "),
+        GET.replace(b"Host", b"X: " + b"y" * MAX_REQUEST + b"\r\nHost"),
+    ],
+)
+def test_anything_but_one_whole_get_without_a_body_is_left_alone(memo: Memo, data: bytes) -> None:
+    assert memo.learn(data) is None
+    assert not memo.known
+
+
+def test_no_more_is_remembered_than_there_is_room_for(memo: Memo) -> None:
+    for number in range(MAX_ENTRIES + 1):
+        memo.learn(GET.replace(b"Host: x", b"Host: %d" % number))
+    assert len(memo.known) == 1
+
+
+def test_a_closed_memo_still_understands_but_remembers_nothing(memo: Memo) -> None:
+    memo.learn(GET)
+    memo.close()
+    assert memo.learn(GET) is not None
+    assert not memo.known

@@ -1,0 +1,96 @@
+"""How answers are written, and which errors become which status."""
+
+import json
+import re
+from datetime import UTC, datetime
+
+import pytest
+
+from duenotice.domain.document import Document
+from duenotice.engine.publisher import Page
+from duenotice.errors import DuenoticeError, InvariantBroken, Malformed, Misconfigured, NotFound, Refused, Unavailable
+from duenotice.metadata_api.bodies import BodyTooLarge
+from duenotice.metadata_api.reader import HeadTooLarge
+from duenotice.metadata_api.requests import UnmetExpectation
+from duenotice.metadata_api.responses import (
+    CLOSE,
+    EMPTY_OK,
+    IDS_PER_BEGINNING,
+    Heading,
+    blamed,
+    document_tail,
+    not_modified,
+)
+from duenotice.wire.api_versions import API_VERSIONS
+
+
+def with_children(error: type[DuenoticeError]) -> list[type[DuenoticeError]]:
+    return [error, *(each for child in error.__subclasses__() for each in with_children(child))]
+
+
+@pytest.mark.parametrize("error", with_children(DuenoticeError))
+def test_every_error_has_a_status_and_says_what_to_do(error: type[DuenoticeError]) -> None:
+    answer = blamed(error("What happened.", hint="Do that."))
+    assert 400 <= answer.status <= 599
+    assert json.loads(answer.tail.partition(b"\r\n\r\n")[2]) == {"error": "What happened. Do that."}
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (Refused, 400),
+        (NotFound, 400),
+        (Malformed, 400),
+        (BodyTooLarge, 413),
+        (UnmetExpectation, 417),
+        (HeadTooLarge, 431),
+        (Unavailable, 503),
+        (Misconfigured, 500),
+        (InvariantBroken, 500),
+    ],
+)
+def test_the_status_follows_from_who_is_to_blame(error: type[DuenoticeError], status: int) -> None:
+    assert blamed(error()).status == status
+
+
+@pytest.mark.parametrize(("seconds", "header"), [(0.1, b"1"), (1.0, b"1"), (2.5, b"3")])
+def test_who_cannot_be_served_now_is_told_when_to_come_back(seconds: float, header: bytes) -> None:
+    assert b"\r\nRetry-After: %b\r\n" % header in blamed(Unavailable(retry_after=seconds)).tail
+
+
+def test_an_answer_is_written_in_one_piece() -> None:
+    heading = Heading()
+    heading.renew(datetime(2016, 9, 19, 18, 29, 47, tzinfo=UTC))
+    assert re.fullmatch(
+        rb"HTTP/1\.1 200 OK\r\nDate: Mon, 19 Sep 2016 18:29:47 GMT\r\nServer: IMDS/[\d.]+\r\n"
+        rb"x-ms-request-id: [0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\r\n"
+        rb"Connection: close\r\nContent-Length: 0\r\n\r\n",
+        heading.render(EMPTY_OK, CLOSE),
+    )
+
+
+def test_no_two_answers_are_alike() -> None:
+    heading = Heading()
+    heading.renew(datetime(2016, 9, 19, tzinfo=UTC))
+    answers = set()
+    for number in range(3 * IDS_PER_BEGINNING):
+        answers.add(heading.render(EMPTY_OK, b""))
+        if number % 1000 == 0:
+            heading.renew(datetime(2016, 9, 19, tzinfo=UTC))
+    assert len(answers) == heading.answered == 3 * IDS_PER_BEGINNING
+
+
+def test_a_document_is_rendered_once_until_it_changes() -> None:
+    page, version = Page("vm/a", Document(7), True, 0.0), API_VERSIONS[-1]
+    tail = document_tail(page, version)
+    assert tail == (
+        b"\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: 37"
+        b'\r\nETag: "7"\r\n\r\n{"DocumentIncarnation":7,"Events":[]}'
+    )
+    assert document_tail(page, version) is tail
+    page.show(Document(8))
+    assert b'ETag: "8"' in document_tail(page, version)
+
+
+def test_not_modified_names_the_document() -> None:
+    assert not_modified(7) == (304, b'\r\nETag: "7"\r\n\r\n')
