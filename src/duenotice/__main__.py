@@ -1,0 +1,5 @@
+"""`python -m duenotice` is the `duenotice` command."""
+
+from duenotice.cli import main
+
+main()

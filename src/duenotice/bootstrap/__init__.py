@@ -1,0 +1,1 @@
+"""The only room that sees all others: from settings to wired objects."""

@@ -1,0 +1,72 @@
+"""What is logged and how: one line per committed change, JSON unless on a terminal; polls are not logged."""
+
+import logging
+import sys
+from collections.abc import Sequence
+
+import structlog
+
+from duenotice.domain import transitions as t
+from duenotice.domain.state import State
+
+_QUIET = (t.ClockMarked,)
+
+
+def configure(log_format: str) -> None:
+    """Lines on standard error, for people on a terminal and for machines elsewhere."""
+    console = log_format == "console" or (log_format == "auto" and sys.stderr.isatty())
+    renderer = structlog.dev.ConsoleRenderer(event_key="message") if console else structlog.processors.JSONRenderer()
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            # "event" is a word we keep for scheduled events.
+            structlog.processors.EventRenamer("message"),
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+
+
+def log_changes(records: Sequence[t.Record], state: State) -> None:
+    """One line for each committed record that a person would want to read."""
+    log = structlog.get_logger()
+    for record in records:
+        if not isinstance(record.transition, _QUIET):
+            line = _line(record)
+            if (scope := state.scopes.get(str(line.get("scope")))) is not None:
+                line["incarnation"] = scope.incarnation
+            log.info(str(line["action"]).replace("-", " "), **line)
+
+
+def _line(record: t.Record) -> dict[str, object]:
+    transition = record.transition
+    line: dict[str, object] = {
+        "action": transition.__struct_config__.tag,
+        "position": record.position,
+        "actor": record.actor,
+    }
+    match transition:
+        case t.EventRaised(event) | t.EventMoved(event) | t.EventStarted(event):
+            line |= {
+                "event_id": event.id,
+                "type": event.type.value,
+                "scope": event.scope,
+                "vms": event.resources,
+            }
+        case t.EventApproved(event_id, scope) | t.EventCompleted(event_id, scope):
+            line |= {"event_id": event_id, "scope": scope}
+        case t.EventCancelled(event_id, scope, reason):
+            line |= {"event_id": event_id, "scope": scope, "reason": reason}
+        case t.ScopeEnabled(scope) | t.ScopeDisabled(scope):
+            line |= {"scope": scope}
+        case t.VmsPut(vms):
+            line |= {"vms": len(vms)}
+        case t.VmsRemoved(names):
+            line |= {"vms": names[:10]}
+        case t.OperationPerformed(vm, operation):
+            line |= {"vm": vm, "operation": operation}
+    return line

@@ -1,0 +1,219 @@
+"""One running node: journal, engine, clock and both doors, wired from settings and taken down in order."""
+
+import asyncio
+import contextlib
+import difflib
+import gc
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import structlog
+import uvicorn
+
+from duenotice import settings as s
+from duenotice.bootstrap.logs import log_changes
+from duenotice.clock import Clock, Mark, clock_from_name
+from duenotice.domain.commands import ApplyFleet, MarkClock
+from duenotice.domain.fleet import Declaration, Vm
+from duenotice.domain.policy import Policy
+from duenotice.domain.state import State
+from duenotice.engine.engine import SELF, Engine, load
+from duenotice.engine.ports import Journal
+from duenotice.engine.publisher import Publisher
+from duenotice.engine.ticker import Ticker
+from duenotice.errors import Misconfigured, Unavailable
+from duenotice.journal.memory import MemoryJournal
+from duenotice.journal.sqlite import SqliteJournal
+from duenotice.metadata_api.options import MetadataOptions
+from duenotice.metadata_api.server import MetadataServer
+from duenotice.operator_api.app import OperatorApi
+from duenotice.operator_api.tokens import new_token, token_of
+from duenotice.wire.fleet_toml import read_fleet
+
+IN_MEMORY = ":memory:"
+DRAIN_SECONDS = 5.0
+
+log = structlog.get_logger()
+
+
+class Service:
+    """A node from its first breath to its last; `start` and `stop` are the whole of it."""
+
+    def __init__(self, settings: s.ServeSettings) -> None:
+        self.settings = settings
+        self.data_dir = _data_dir(settings)
+        self.token = ""
+        self.metadata_address = ("", 0)
+        self.operator_address = ("", 0)
+        self._metadata_listen = s.parse_listen("metadata_listen", settings.metadata_listen)
+        self._operator_listen = s.parse_listen("operator_listen", settings.operator_listen)
+
+    async def start(self) -> None:
+        """Load, apply the fleet, open the doors; a failure on the way leaves nothing open."""
+        declaration = self._fleet_file()
+        journal = _open_journal(self.data_dir)
+        try:
+            state = _load(journal)
+            clock = _clock(self.settings.clock, state)
+        except BaseException:
+            journal.close()
+            raise
+        loop = asyncio.get_running_loop()
+        self.publisher = Publisher(loop.call_soon)
+        self.engine = Engine(journal, clock, _policy(self.settings, clock), state, self.publisher)
+        self.ticker = Ticker(self.engine)
+        self.engine.on_commit.append(lambda records: log_changes(records, self.engine.state))
+        self.engine.start()
+        try:
+            await self._begin(declaration)
+        except BaseException:
+            await self.engine.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Close the doors, answer what is under way, leave a snapshot."""
+        await self._metadata.drain(DRAIN_SECONDS)
+        self._operator.should_exit = True
+        await asyncio.gather(self._operator_task, return_exceptions=True)
+        await self.ticker.stop()
+        await self.engine.stop()
+
+    async def reread_fleet(self) -> None:
+        """Apply the fleet file again if it has changed."""
+        await self._apply(self._fleet_file())
+
+    async def _begin(self, declaration: Declaration | None) -> None:
+        await self.engine.submit(MarkClock(self.engine.clock.mark()), SELF)
+        await self._apply(declaration or self._only_vm())
+        self._check_default_vm()
+        self.token = new_token() if self.data_dir is None else token_of(self.data_dir)
+        self._metadata = MetadataServer(self.engine.submit, self.publisher, self.engine.clock, _options(self.settings))
+        operator_socket = _listening(*self._operator_listen)
+        try:
+            self.metadata_address = await self._metadata.start(*self._metadata_listen)
+        except OSError as error:
+            operator_socket.close()
+            raise _cannot_listen(self._metadata_listen, error) from None
+        self.operator_address = operator_socket.getsockname()[:2]
+        self._open_operator_door(operator_socket)
+        self.ticker.start()
+        # What is loaded by now lives as long as the process: keep the collector from walking it.
+        gc.collect()
+        gc.freeze()
+
+    async def _apply(self, declaration: Declaration | None) -> None:
+        if declaration is not None and declaration.digest != self.engine.state.fleet.digest:
+            await self.engine.submit(ApplyFleet(declaration), SELF)
+
+    def _fleet_file(self) -> Declaration | None:
+        path = self.settings.fleet
+        return read_fleet(_text(path), path) if path else None
+
+    def _only_vm(self) -> Declaration | None:
+        """One VM and nothing else to say about it: the emulator's case (A09); never in place of a fleet."""
+        name = self.settings.default_vm
+        if not name or self.engine.state.fleet.vms:
+            return None
+        return Declaration(f"only:{name}", vms=(Vm(name, "127.0.0.1"),))
+
+    def _check_default_vm(self) -> None:
+        name, known = self.settings.default_vm, self.publisher.by_name
+        if name and name not in known:
+            near = difflib.get_close_matches(name, list(known)[:10_000], 1)
+            hint = f"Did you mean {near[0]!r}?" if near else "Name a VM of the fleet file."
+            raise Misconfigured(f"default_vm {name!r} is not in the fleet.", hint=hint)
+
+    def _open_operator_door(self, listening: socket.socket) -> None:
+        app = OperatorApi(self.engine, self.ticker, self.token).app()
+        config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=5)
+        self._operator = _QuietServer(config)
+        self._operator_task = asyncio.create_task(self._operator.serve(sockets=[listening]), name="operator-api")
+
+
+class _QuietServer(uvicorn.Server):
+    """uvicorn without its own signal handlers: this process has one place that decides when to stop."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _data_dir(settings: s.ServeSettings) -> Path | None:
+    if settings.data_dir == IN_MEMORY:
+        return None
+    return Path(settings.data_dir) if settings.data_dir else s.default_data_dir()
+
+
+def _open_journal(data_dir: Path | None) -> Journal:
+    return MemoryJournal() if data_dir is None else SqliteJournal(data_dir)
+
+
+def _load(journal: Journal) -> State:
+    # Hundreds of thousands of values are made at once and none is garbage.
+    gc.disable()
+    try:
+        return load(journal)
+    finally:
+        gc.enable()
+
+
+def _clock(name: str, state: State) -> Clock:
+    clock = clock_from_name(name, _last_mark(state))
+    if clock is None:
+        raise Misconfigured(f"clock = {name!r} is no clock.", hint="Use real, a speed such as 60x, or manual.")
+    return clock
+
+
+def _last_mark(state: State) -> Mark | None:
+    """Where time stood when we were last running: the last mark, or the last record if that is later."""
+    mark = state.mark
+    if mark is None or mark.boot_id or state.at <= mark.at:
+        return mark
+    return mark._replace(at=state.at, steady=mark.steady + (state.at - mark.at).total_seconds())
+
+
+def _policy(settings: s.ServeSettings, clock: Clock) -> Policy:
+
+    return Policy(
+        commit_allowance=clock.speed,  # one real second
+        user_operations_limit=settings.user_operations_limit,
+        live_migration_lasts=settings.live_migration_lasts,
+        maintenance_lasts=settings.maintenance_lasts,
+        removal_lasts=settings.removal_lasts,
+    )
+
+
+def _options(settings: s.ServeSettings) -> MetadataOptions:
+    return MetadataOptions(
+        throttle=settings.throttle,
+        approvals_throttle=settings.approvals_throttle,
+        default_vm=settings.default_vm or None,
+        max_connections=settings.max_connections,
+        max_connections_per_address=settings.connections_per_address,
+        first_answer_delay=settings.first_answer_delay,
+        first_answer_empty=settings.first_answer_empty,
+        newer_versions_404=settings.newer_versions_404,
+    )
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Misconfigured(f"Cannot read the fleet file {path}: {error}.", hint="Check the path.") from None
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=1024)
+    except OSError as error:
+        raise _cannot_listen((host, port), error) from None
+
+
+def _cannot_listen(address: tuple[str, int], error: OSError) -> Unavailable:
+    return Unavailable(
+        f"Cannot listen on {address[0]}:{address[1]}: {error.strerror or error}.",
+        hint="Is another duenotice running there? Choose another HOST:PORT.",
+    )

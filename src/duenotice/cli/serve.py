@@ -1,0 +1,111 @@
+"""`duenotice serve`: run one node until told to stop."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from duenotice.errors import DuenoticeError
+from duenotice.settings import Resolved, resolve, rows
+
+
+def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """One flag per row of the settings; a flag that is not given stays out, so that the next layer speaks."""
+    for row in reversed(rows()):
+        flag = "--" + row.name.replace("_", "-")
+        text = row.help if row.is_switch or row.default == "" else f"{row.help}  [default: {_plain(row.default)}]"
+        kind = {"is_flag": True, "default": None} if row.is_switch else {"metavar": _metavar(row.name)}
+        command = click.option(flag, row.name, help=text, **kind)(command)
+    return command
+
+
+def _plain(default: Any) -> str:
+    return f"{default:g}" if isinstance(default, int | float) else str(default)
+
+
+def _metavar(name: str) -> str:
+    return {"fleet": "FILE", "data_dir": "DIR", "clock": "real|60x|manual", "default_vm": "NAME"}.get(
+        name, "HOST:PORT" if name.endswith("_listen") else "VALUE" if name == "log_format" else "N"
+    )
+
+
+@click.command()
+@click.option("--config", metavar="FILE", default="", help="TOML file with settings; flags and environment win")
+@_with_settings
+def serve(config: str, **flags: Any) -> None:
+    """Answer VMs that ask for upcoming maintenance, and remember everything durably.
+
+    SIGTERM stops it cleanly and leaves a snapshot; SIGHUP reads the fleet file again. Every option has an
+    environment twin: --data-dir is DUENOTICE_DATA_DIR. Without --fleet and --default-vm the fleet is the one
+    of the data directory.
+    """
+    given = {name: value for name, value in flags.items() if value is not None}
+    resolved = resolve(given, os.environ, config)
+    _run(resolved)
+
+
+def _run(resolved: Resolved) -> None:
+    import uvloop  # costs tens of milliseconds that --help should not pay
+
+    from duenotice.bootstrap.logs import configure
+
+    configure(resolved.settings.log_format)
+    error = uvloop.run(_serve(resolved))
+    if error is not None:
+        raise error
+
+
+async def _serve(resolved: Resolved) -> DuenoticeError | None:
+    """Run until a signal or until the engine can promise nothing more; then its error is returned."""
+    import structlog
+
+    from duenotice.bootstrap.service import Service
+    from duenotice.cli.welcome import welcome
+
+    log = structlog.get_logger()
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    service = Service(resolved.settings)
+    await service.start()
+    loop.add_signal_handler(signal.SIGHUP, lambda: asyncio.ensure_future(_reread(service)))
+    log.info("serving", action="serving", **_addresses(service), settings=_settings(resolved))
+    welcome(service)
+    told: asyncio.Future[Any] = asyncio.ensure_future(stop.wait())
+    await asyncio.wait([told, service.engine.failed], return_when=asyncio.FIRST_COMPLETED)
+    told.cancel()
+    log.info("stopping", action="stopping")
+    await service.stop()
+    log.info("stopped", action="stopped", position=service.engine.state.position)
+    return service.engine.failed.result() if service.engine.failed.done() else None
+
+
+async def _reread(service: Any) -> None:
+    import structlog
+
+    log = structlog.get_logger()
+    try:
+        await service.reread_fleet()
+        log.info("fleet reread", action="fleet-reread", vms=len(service.publisher.by_name))
+    except DuenoticeError as error:
+        log.error("fleet refused", action="fleet-refused", error=error.message, hint=error.hint)
+
+
+def _addresses(service: Any) -> dict[str, str]:
+    return {
+        "metadata": "http://{}:{}".format(*service.metadata_address),
+        "operator": "http://{}:{}".format(*service.operator_address),
+    }
+
+
+def _settings(resolved: Resolved) -> dict[str, str]:
+    """Every setting with where it came from."""
+    return {
+        row.name: f"{getattr(resolved.settings, row.name)} ({resolved.origins[row.name]})"
+        for row in rows()
+        if resolved.origins[row.name] != "default"
+    }
