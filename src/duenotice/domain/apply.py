@@ -3,12 +3,18 @@
 from collections.abc import Callable
 from typing import Any
 
+from msgspec import structs
+
 from duenotice.domain import agenda
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Event
 from duenotice.domain.fleet import Vm
+from duenotice.domain.maintenance import OPEN, StepStatus
 from duenotice.domain.scope import ALONE, scope_of
 from duenotice.domain.state import Departure, Scope, State
+
+MAINTENANCES_KEPT = 100
+"""How many that are over stay in memory; the journal has them all."""
 
 DEPARTURES_KEPT = 100_000
 """So that a fleet that churns for years stays bounded (S24); older ones merge into one high-water mark."""
@@ -132,8 +138,18 @@ def _event_started(state: State, change: t.EventStarted) -> None:
     _put(state, change.event)
 
 
-def _event_gone(state: State, change: t.EventCompleted | t.EventCancelled) -> None:
-    del state.events[change.event_id]
+_OUTCOMES = {
+    t.EventCompleted: StepStatus.DONE,
+    t.EventCancelled: StepStatus.SKIPPED,
+    t.EventFailed: StepStatus.FAILED,
+}
+
+
+def _event_gone(state: State, change: t.EventCompleted | t.EventCancelled | t.EventFailed) -> None:
+    event = state.events.pop(change.event_id)
+    if event.maintenance is not None:
+        reason = "" if isinstance(change, t.EventCompleted) else change.reason
+        state.outcomes[event.id] = (_OUTCOMES[type(change)], reason)
     _leave(state, change.scope, change.event_id)
     agenda.trim(state.agenda, state.events)
 
@@ -149,6 +165,37 @@ def _put(state: State, event: Event) -> None:
     state.events[event.id] = event
     agenda.put(state.agenda, event)
     agenda.trim(state.agenda, state.events)
+
+
+def _maintenance_started(state: State, change: t.MaintenanceStarted) -> None:
+    state.maintenances[change.maintenance.id] = change.maintenance
+    over = [plan.id for plan in state.maintenances.values() if plan.status not in OPEN]
+    for plan_id in over[: max(0, len(over) - MAINTENANCES_KEPT)]:
+        del state.maintenances[plan_id]
+
+
+def _maintenance_changed(state: State, change: t.MaintenanceChanged) -> None:
+    plan = state.maintenances[change.maintenance_id]
+    state.maintenances[plan.id] = structs.replace(plan, status=change.status, reason=change.reason)
+    if change.status not in OPEN:
+        for step in plan.steps:
+            state.outcomes.pop(step.event_id or "", None)
+
+
+def _step_begun(state: State, change: t.StepBegun) -> None:
+    _change_step(state, change, status=StepStatus.UNDER_WAY, event_id=change.event_id, reason=change.reason)
+
+
+def _step_ended(state: State, change: t.StepEnded) -> None:
+    step = state.maintenances[change.maintenance_id].steps[change.step]
+    state.outcomes.pop(step.event_id or "", None)
+    reason = " ".join(filter(None, (step.reason, change.reason)))
+    _change_step(state, change, status=change.status, ended=change.ended, reason=reason)
+
+
+def _change_step(state: State, change: t.StepBegun | t.StepEnded, **fields: object) -> None:
+    plan = state.maintenances[change.maintenance_id]
+    state.maintenances[plan.id] = plan.with_step(change.step, **fields)
 
 
 def _operation_performed(state: State, change: t.OperationPerformed) -> None:
@@ -181,6 +228,11 @@ _APPLIERS: dict[type, Callable[[State, Any], None]] = {
     t.EventStarted: _event_started,
     t.EventCompleted: _event_gone,
     t.EventCancelled: _event_gone,
+    t.EventFailed: _event_gone,
+    t.MaintenanceStarted: _maintenance_started,
+    t.MaintenanceChanged: _maintenance_changed,
+    t.StepBegun: _step_begun,
+    t.StepEnded: _step_ended,
     t.OperationPerformed: _operation_performed,
     t.ScopeEnabled: _scope_enabled,
     t.ScopeDisabled: _scope_disabled,

@@ -82,9 +82,41 @@ class CancelEvent(Command, frozen=True):
 
 
 class ReportImpact(Command, frozen=True):
-    """A driver says that the impact of a started event is over."""
+    """A driver says that the impact of a started event is over, or why it gave up."""
 
     event_id: str
+    failure: str = ""
+
+
+class StartMaintenance(Command, frozen=True):
+    """Work through VMs, one update domain of a set at a time (G01); `settle` in seconds, `at_once` 0: no limit."""
+
+    maintenance_id: str
+    type: EventType
+    vms: tuple[str, ...]
+    cause: Cause = Cause.MAINTENANCE
+    description: str | None = None
+    settle: float = 0.0
+    at_once: int = 0
+    failures_allowed: int = 0
+
+
+class PauseMaintenance(Command, frozen=True):
+    """Begin no further step; what is under way goes on."""
+
+    maintenance_id: str
+
+
+class ResumeMaintenance(Command, frozen=True):
+    """Go on with the next step."""
+
+    maintenance_id: str
+
+
+class CancelMaintenance(Command, frozen=True):
+    """Begin no further step and take back what is only scheduled; what has started runs to its end."""
+
+    maintenance_id: str
 
 
 class EnableScope(Command, frozen=True):

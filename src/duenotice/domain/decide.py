@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 from duenotice.clock import Instant
-from duenotice.domain import approval, due, enablement, fleet_change, raising
+from duenotice.domain import approval, due, enablement, fleet_change, planning, raising
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
-from duenotice.domain.ending import complete
+from duenotice.domain.ending import complete, fail
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 from duenotice.errors import NotFound
@@ -24,7 +24,7 @@ def _report_impact(state: State, command: c.ReportImpact, now: Instant, policy: 
     event = state.events.get(command.event_id)
     if event is None:
         raise NotFound(f"There is no event {command.event_id}.", hint="It may have been reported already.")
-    return complete(state, event)
+    return fail(state, event, command.failure) if command.failure else complete(state, event)
 
 
 def _mark_clock(state: State, command: c.MarkClock, now: Instant, policy: Policy) -> list[t.Transition]:
@@ -42,6 +42,10 @@ _RULES: dict[type[c.Command], Rule] = {
     c.ApproveEvents: approval.approve,
     c.CancelEvent: approval.cancel,
     c.ReportImpact: _report_impact,
+    c.StartMaintenance: planning.begin,
+    c.PauseMaintenance: planning.pause,
+    c.ResumeMaintenance: planning.resume,
+    c.CancelMaintenance: planning.cancel_all,
     c.EnableScope: enablement.enable,
     c.DisableScopes: enablement.disable,
     c.MarkClock: _mark_clock,

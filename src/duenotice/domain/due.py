@@ -5,8 +5,10 @@ from duenotice.domain import agenda
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.ending import complete
-from duenotice.domain.event import BY_USER, PLANNED, Event, Phase
+from duenotice.domain.event import BY_USER, PLANNED, Event, EventType, Phase
 from duenotice.domain.lifecycle import Act
+from duenotice.domain.maintenance import looks
+from duenotice.domain.planning import go_on
 from duenotice.domain.policy import Policy
 from duenotice.domain.raising import started
 from duenotice.domain.state import State
@@ -24,13 +26,21 @@ def tick(state: State, command: c.Tick, now: Instant, policy: Policy) -> list[t.
         if meets.isdisjoint(touched) and (step := _step(state, event, now, policy)):
             changes += step
             touched |= meets | {change.scope for change in step if isinstance(change, t.EventCancelled)}
-    return changes
+    return changes or go_on(state, now, policy)
+
+
+def next_due(state: State, after: float) -> float | None:
+    """When something is next due by itself, in steady seconds; None when nothing is."""
+    moments = [due for due, _ in state.agenda]
+    for plan in state.maintenances.values():
+        moments += looks(plan)
+    return min((moment for moment in moments if moment > after), default=None)
 
 
 def _step(state: State, event: Event, now: Instant, policy: Policy) -> list[t.Transition]:
     if event.phase is Phase.STARTED:
         return complete(state, event)
-    if _may_start(event, now) and not held_back(state, event):
+    if _may_start(event, now) and not held_back(state, event, policy):
         return [t.EventStarted(started(event, Act.START, now, policy))]
     return []
 
@@ -40,7 +50,23 @@ def _may_start(event: Event, now: Instant) -> bool:
     return bool(event.approved_by) or (now.steady >= event.notice_ends and now.at >= event.not_before)
 
 
-def held_back(state: State, event: Event) -> bool:
+def held_back(state: State, event: Event, policy: Policy) -> bool:
+    """Whether something else of its scope has to come first."""
+    return _domain_held(state, event) or (policy.deletes_together and _delete_held(state, event))
+
+
+def _delete_held(state: State, event: Event) -> bool:
+    """An approved delete waits for the other deletes of its scope, as real scale sets do it."""
+    if event.type is not EventType.TERMINATE or not event.approved_by:
+        return False
+    others = (state.events[event_id] for event_id in state.scopes[event.scope].events)
+    return any(
+        other.type is EventType.TERMINATE and other.phase is Phase.SCHEDULED and not other.approved_by
+        for other in others
+    )
+
+
+def _domain_held(state: State, event: Event) -> bool:
     """Whether another update domain of its scope is being hit by the platform right now (G01, S11)."""
     if event.cause not in PLANNED or event.update_domain is None:
         return False

@@ -23,6 +23,12 @@ def complete(state: State, event: Event) -> list[t.Transition]:
     return changes
 
 
+def fail(state: State, event: Event, reason: str) -> list[t.Transition]:
+    """The driver gave up: the event is gone, and the fleet stays as it was."""
+    move(event.phase, Act.COMPLETE)
+    return [t.EventFailed(event.id, event.scope, reason)]
+
+
 def removed(state: State, vms: list[Vm]) -> list[t.Transition]:
     """The VMs are gone, and with them what was only waiting for them (G04, G05)."""
     if not vms:

@@ -94,6 +94,7 @@ class Event(Struct, frozen=True, omit_defaults=True):
     approved_by: str = ""
     started_at: datetime | None = None
     impact_ends: float | None = None
+    maintenance: str | None = None
 
     @property
     def source(self) -> Source:

@@ -19,6 +19,9 @@ class Policy(Struct, frozen=True):
     simulated_impact: bool = True
     """Whether Started ends by itself after the times below, or when a driver reports it."""
 
+    deletes_together: bool = True
+    """An approved delete waits while another delete of its scope is not approved."""
+
     live_migration_lasts: float = 300.0
     maintenance_lasts: float = 600.0
     removal_lasts: float = 30.0

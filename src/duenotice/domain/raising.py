@@ -21,6 +21,7 @@ from duenotice.domain.event import (
 )
 from duenotice.domain.fleet import Condition, Group, Host, Vm
 from duenotice.domain.lifecycle import Act, move
+from duenotice.domain.maintenance import Maintenance
 from duenotice.domain.policy import Policy
 from duenotice.domain.scope import domain_of, scope_of
 from duenotice.domain.state import State
@@ -57,6 +58,15 @@ def schedule(state: State, command: c.ScheduleEvent, now: Instant, policy: Polic
         not_before = notice.checked(command.not_before, now, least, policy.commit_allowance)
         return [t.EventRaised(_at(event, not_before, now))]
     return [t.EventRaised(_as_soon_as_allowed(state, event, least, now, policy))]
+
+
+def planned_event(state: State, vms: list[Vm], plan: Maintenance, event_id: str, now: Instant, policy: Policy) -> Event:
+    """The event of one step of a maintenance."""
+    event = _event_on(vms, plan.type, plan.cause, event_id, now)
+    if plan.description is not None:
+        event = event.with_(description=plan.description)
+    least = notice.minimum_notice(plan.type, _group(state, vms[0]))
+    return _as_soon_as_allowed(state, event.with_(maintenance=plan.id), least, now, policy)
 
 
 def operate(state: State, command: c.OperateVm, now: Instant, policy: Policy) -> list[t.Transition]:

@@ -8,6 +8,7 @@ from duenotice.clock import Mark
 from duenotice.domain import agenda
 from duenotice.domain.event import Event
 from duenotice.domain.fleet import Group, Host, Site, Vm
+from duenotice.domain.maintenance import Maintenance, StepStatus
 from duenotice.domain.state import Departure, Scope, State
 
 
@@ -34,6 +35,8 @@ class Snapshot(Struct, frozen=True):
     departures: tuple[Departure, ...] = ()
     forgotten: int = 0
     mark: Mark | None = None
+    maintenances: tuple[Maintenance, ...] = ()
+    outcomes: tuple[tuple[str, StepStatus, str], ...] = ()
 
 
 def take(state: State) -> Snapshot:
@@ -52,6 +55,8 @@ def take(state: State) -> Snapshot:
         departures=tuple(state.departures.values()),
         forgotten=state.forgotten,
         mark=state.mark,
+        maintenances=tuple(state.maintenances.values()),
+        outcomes=tuple((event_id, *outcome) for event_id, outcome in state.outcomes.items()),
     )
 
 
@@ -66,6 +71,8 @@ def restore(snapshot: Snapshot) -> State:
     state.scopes = {scope.key: Scope(scope.incarnation, scope.enabled) for scope in snapshot.scopes}
     state.departures = {departure.vm: departure for departure in snapshot.departures}
     state.forgotten = snapshot.forgotten
+    state.maintenances = {plan.id: plan for plan in snapshot.maintenances}
+    state.outcomes = {event_id: (status, reason) for event_id, status, reason in snapshot.outcomes}
     for event in snapshot.events:
         state.events[event.id] = event
         state.scopes[event.scope].events.append(event.id)

@@ -9,6 +9,7 @@ from duenotice.domain.agenda import Agenda
 from duenotice.domain.document import EMPTY, Document
 from duenotice.domain.event import Event
 from duenotice.domain.fleet import Fleet, Vm
+from duenotice.domain.maintenance import Maintenance, StepStatus
 from duenotice.domain.scope import scope_of
 
 
@@ -34,7 +35,19 @@ class Departure(Struct, frozen=True, gc=False):
 class State:
     """Everything `decide` may look at."""
 
-    __slots__ = ("agenda", "at", "departures", "events", "fleet", "forgotten", "mark", "position", "scopes")
+    __slots__ = (
+        "agenda",
+        "at",
+        "departures",
+        "events",
+        "fleet",
+        "forgotten",
+        "maintenances",
+        "mark",
+        "outcomes",
+        "position",
+        "scopes",
+    )
 
     def __init__(self) -> None:
         self.position = 0
@@ -46,6 +59,8 @@ class State:
         self.departures: dict[str, Departure] = {}
         self.forgotten = 0
         self.mark: Mark | None = None
+        self.maintenances: dict[str, Maintenance] = {}
+        self.outcomes: dict[str, tuple[StepStatus, str]] = {}
 
     def enabled(self, scope: str) -> bool:
         """Whether anybody of the scope listens (F01-F03)."""

@@ -11,6 +11,7 @@ from msgspec import Struct
 from duenotice.clock import Mark
 from duenotice.domain.event import Event
 from duenotice.domain.fleet import Group, Host, Site, Vm
+from duenotice.domain.maintenance import Maintenance, Status, StepStatus
 
 
 class Change(Struct, frozen=True, omit_defaults=True, tag_field="change"):
@@ -109,6 +110,47 @@ class OperationPerformed(Change, frozen=True, tag="operation-performed"):
     operation: str
 
 
+class EventFailed(Change, frozen=True, tag="event-failed"):
+    """The driver gave up; the event is gone, what it was to do may not have happened."""
+
+    event_id: str
+    scope: str
+    reason: str
+
+
+class MaintenanceStarted(Change, frozen=True, tag="maintenance-started"):
+    """A plan was made and begun."""
+
+    maintenance: Maintenance
+
+
+class MaintenanceChanged(Change, frozen=True, tag="maintenance-changed"):
+    """A plan was paused, resumed, cancelled, or has come to its end."""
+
+    maintenance_id: str
+    status: Status
+    reason: str = ""
+
+
+class StepBegun(Change, frozen=True, tag="step-begun"):
+    """A step has its event; `reason` tells when it had to leave VMs out."""
+
+    maintenance_id: str
+    step: int
+    event_id: str
+    reason: str = ""
+
+
+class StepEnded(Change, frozen=True, tag="step-ended"):
+    """A step is over; `ended` in steady seconds."""
+
+    maintenance_id: str
+    step: int
+    status: StepStatus
+    ended: float
+    reason: str = ""
+
+
 class ScopeEnabled(Change, frozen=True, tag="scope-enabled"):
     """The scope listens."""
 
@@ -141,6 +183,11 @@ Transition = (
     | EventStarted
     | EventCompleted
     | EventCancelled
+    | EventFailed
+    | MaintenanceStarted
+    | MaintenanceChanged
+    | StepBegun
+    | StepEnded
     | OperationPerformed
     | ScopeEnabled
     | ScopeDisabled

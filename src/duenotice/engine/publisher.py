@@ -14,6 +14,7 @@ from duenotice.domain.state import State
 from duenotice.domain.transitions import (
     EventCancelled,
     EventCompleted,
+    EventFailed,
     EventMoved,
     EventRaised,
     EventStarted,
@@ -120,7 +121,7 @@ class Publisher:
                     changed.add(event.scope)
                 case EventMoved(event, from_scope):
                     changed |= {event.scope, from_scope}
-                case EventCompleted(scope=scope) | EventCancelled(scope=scope):
+                case EventCompleted(scope=scope) | EventCancelled(scope=scope) | EventFailed(scope=scope):
                     changed.add(scope)
                 case ScopeEnabled(scope):
                     self._enable(scope, now)

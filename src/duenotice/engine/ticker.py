@@ -5,6 +5,7 @@ from contextlib import suppress
 
 from duenotice.clock import Instant, ManualClock
 from duenotice.domain.commands import DisableScopes, MarkClock, Tick
+from duenotice.domain.due import next_due
 from duenotice.domain.enablement import SILENCE_SECONDS
 from duenotice.engine.engine import SELF, Engine
 from duenotice.errors import DuenoticeError, Refused
@@ -28,7 +29,7 @@ class Ticker:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._swept = engine.clock.now().steady
-        self._marked = self._swept
+        self._marked = self._looked = self._swept
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -47,7 +48,7 @@ class Ticker:
         if not isinstance(clock, ManualClock):
             raise Refused(f"The clock is {clock.name}; time cannot be told to pass.", hint="Use --clock manual.")
         end = clock.now().steady + seconds
-        while (due := self._next_due(after=clock.now().steady)) is not None and due <= end:
+        while (due := next_due(self._engine.state, after=clock.now().steady)) is not None and due <= end:
             clock.advance(due - clock.now().steady)
             await self._engine.submit(Tick(), SELF)
         clock.advance(end - clock.now().steady)
@@ -65,9 +66,9 @@ class Ticker:
                 await asyncio.wait_for(engine.changed.wait(), self._sleep(engine.clock.now()))
 
     async def _look(self, now: Instant) -> None:
-        agenda = self._engine.state.agenda
-        if agenda and agenda[0][0] <= now.steady:
+        if self._is_due(now.steady):
             await self._engine.submit(Tick(), SELF)
+        self._looked = now.steady
         if now.steady - self._swept >= _SWEEP_SECONDS:
             await self._sweep(now)
         speed = self._engine.clock.speed
@@ -81,15 +82,20 @@ class Ticker:
         if silent:
             await self._engine.submit(DisableScopes(silent), SELF)
 
+    def _is_due(self, steady: float) -> bool:
+        """Whether something waits for a tick: what was due before and is still there was held back."""
+        state = self._engine.state
+        if state.agenda and state.agenda[0][0] <= steady:
+            return True
+        due = next_due(state, after=self._looked)
+        return due is not None and due <= steady
+
     def _sleep(self, now: Instant) -> float | None:
         speed = self._engine.clock.speed
         if speed == 0.0:
             return None
         agenda = self._engine.state.agenda
-        if not agenda:
-            return LONGEST_SLEEP
-        wait = (agenda[0][0] - now.steady) / speed
-        return min(wait, LONGEST_SLEEP) if wait > 0 else _HELD_SLEEP
-
-    def _next_due(self, after: float) -> float | None:
-        return min((due for due, _ in self._engine.state.agenda if due > after), default=None)
+        if agenda and agenda[0][0] <= now.steady:
+            return _HELD_SLEEP
+        due = next_due(self._engine.state, after=now.steady)
+        return LONGEST_SLEEP if due is None else min((due - now.steady) / speed, LONGEST_SLEEP)

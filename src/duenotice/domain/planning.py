@@ -1,0 +1,160 @@
+"""The rules of maintenances: begin, pause, resume, cancel, and which step is next (G01, S11)."""
+
+from uuid import UUID, uuid5
+
+from duenotice.clock import Instant
+from duenotice.domain import commands as c
+from duenotice.domain import transitions as t
+from duenotice.domain.ending import complete
+from duenotice.domain.event import EventType, Phase
+from duenotice.domain.fleet import Vm
+from duenotice.domain.maintenance import OPEN, OVER, Maintenance, Status, Step, StepStatus, cut, ready
+from duenotice.domain.policy import Policy
+from duenotice.domain.raising import find_vm, planned_event
+from duenotice.domain.scope import scope_of
+from duenotice.domain.state import State
+from duenotice.errors import Conflict, NotFound, Refused
+
+TYPES = frozenset({EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY})
+LONGEST_SETTLE = 7 * 24 * 3600
+
+
+def begin(state: State, command: c.StartMaintenance, now: Instant, policy: Policy) -> list[t.Transition]:
+    """Cut the VMs into steps; their sets are this plan's until it is over."""
+    if command.type not in TYPES:
+        raise Refused("A maintenance is a Freeze, a Reboot or a Redeploy.", hint="Evict or delete VMs one by one.")
+    if not 0 <= command.settle <= LONGEST_SETTLE or command.at_once < 0 or command.failures_allowed < 0:
+        raise Refused("settle, at_once and failures cannot be negative, settle at most 7 days.", hint="Mend them.")
+    if not command.vms:
+        raise Refused("No VM is chosen.", hint="Choose a set, a scale set, a host or a VM that is in the fleet.")
+    steps = cut(find_vm(state, name) for name in dict.fromkeys(command.vms))
+    _refuse_held_sets(state, {step.lane for step in steps})
+    plan = Maintenance(
+        id=_fresh(state, command.maintenance_id),
+        type=command.type,
+        cause=command.cause,
+        steps=steps,
+        description=command.description,
+        settle=command.settle,
+        at_once=command.at_once,
+        failures_allowed=command.failures_allowed,
+    )
+    return [t.MaintenanceStarted(plan)]
+
+
+def pause(state: State, command: c.PauseMaintenance, now: Instant, policy: Policy) -> list[t.Transition]:
+    """Begin no further step."""
+    return _turned(state, command.maintenance_id, Status.RUNNING, Status.PAUSED)
+
+
+def resume(state: State, command: c.ResumeMaintenance, now: Instant, policy: Policy) -> list[t.Transition]:
+    """Go on."""
+    return _turned(state, command.maintenance_id, Status.PAUSED, Status.RUNNING)
+
+
+def cancel_all(state: State, command: c.CancelMaintenance, now: Instant, policy: Policy) -> list[t.Transition]:
+    """Take back what is only scheduled; what has started runs to its end."""
+    plan = find(state, command.maintenance_id)
+    if plan.status not in OPEN:
+        raise Conflict(f"The maintenance is {plan.status.value} already.", hint="Nothing is left to cancel.")
+    return _stop(state, plan, Status.CANCELLED, "")
+
+
+def go_on(state: State, now: Instant, policy: Policy) -> list[t.Transition]:
+    """What is due of all plans: ends noticed, plans closed, next steps begun; ask again after applying it."""
+    for plan in state.maintenances.values():
+        if plan.status in OPEN:
+            changes = _ends(state, plan, now) or _conclusion(state, plan) or _begun(state, plan, now, policy)
+            if changes:
+                return changes
+    return []
+
+
+def find(state: State, maintenance_id: str) -> Maintenance:
+    """A plan by its id."""
+    plan = state.maintenances.get(maintenance_id)
+    if plan is None:
+        raise NotFound(f"There is no maintenance {maintenance_id}.", hint="List the maintenances for their ids.")
+    return plan
+
+
+def _fresh(state: State, maintenance_id: str) -> str:
+    if maintenance_id in state.maintenances:
+        raise Conflict(f"There is already a maintenance {maintenance_id}.", hint="Use a new id.")
+    return maintenance_id
+
+
+def _refuse_held_sets(state: State, lanes: set[str]) -> None:
+    for plan in state.maintenances.values():
+        held = lanes & {step.lane for step in plan.steps} if plan.status in OPEN else set()
+        if held:
+            raise Conflict(
+                f"{min(held)} is under maintenance {plan.id} already.", hint="Wait until it is over, or cancel it."
+            )
+
+
+def _turned(state: State, maintenance_id: str, before: Status, after: Status) -> list[t.Transition]:
+    plan = find(state, maintenance_id)
+    if plan.status is not before:
+        raise Conflict(f"The maintenance is {plan.status.value}, not {before.value}.", hint="Look at its state first.")
+    return [t.MaintenanceChanged(plan.id, after)]
+
+
+def _ends(state: State, plan: Maintenance, now: Instant) -> list[t.Transition]:
+    """Steps whose event is gone are over; an event whose VMs have all vanished is ended, not waited for."""
+    changes: list[t.Transition] = []
+    for number, step in enumerate(plan.steps):
+        if step.status is StepStatus.UNDER_WAY:
+            changes += _end_of(state, plan, number, step, now)
+    return changes
+
+
+def _end_of(state: State, plan: Maintenance, number: int, step: Step, now: Instant) -> list[t.Transition]:
+    event = state.events.get(step.event_id or "")
+    if event is None:
+        status, reason = state.outcomes[step.event_id or ""]
+        return [t.StepEnded(plan.id, number, status, now.steady, reason)]
+    if any(name in state.fleet.vms for name in event.resources):
+        return []
+    if event.phase is Phase.SCHEDULED:
+        return [t.EventCancelled(event.id, event.scope, "Its VMs are gone.")]
+    return complete(state, event)
+
+
+def _conclusion(state: State, plan: Maintenance) -> list[t.Transition]:
+    failed = plan.count(StepStatus.FAILED)
+    if failed > plan.failures_allowed:
+        return _stop(state, plan, Status.FAILED, f"{failed} steps failed.")
+    if plan.count(*OVER) == len(plan.steps):
+        return [t.MaintenanceChanged(plan.id, Status.DONE)]
+    return []
+
+
+def _stop(state: State, plan: Maintenance, status: Status, reason: str) -> list[t.Transition]:
+    scheduled = (state.events.get(step.event_id or "") for step in plan.steps)
+    taken_back = [
+        t.EventCancelled(event.id, event.scope, f"The maintenance is {status.value}.")
+        for event in scheduled
+        if event is not None and event.phase is Phase.SCHEDULED
+    ]
+    return [*taken_back, t.MaintenanceChanged(plan.id, status, reason)]
+
+
+def _begun(state: State, plan: Maintenance, now: Instant, policy: Policy) -> list[t.Transition]:
+    changes: list[t.Transition] = []
+    for number in ready(plan, now.steady):
+        step = plan.steps[number]
+        vms = [vm for name in step.resources if (vm := state.fleet.vms.get(name)) and _belongs(vm, step)]
+        if not vms:
+            changes.append(t.StepEnded(plan.id, number, StepStatus.SKIPPED, now.steady, "Its VMs are gone."))
+            continue
+        event_id = str(uuid5(UUID(plan.id), str(number))).upper()
+        event = planned_event(state, vms, plan, event_id, now, policy)
+        gone = len(step.resources) - len(vms)
+        reason = f"{gone} VMs are gone." if gone else ""
+        changes += [t.EventRaised(event), t.StepBegun(plan.id, number, event_id, reason)]
+    return changes
+
+
+def _belongs(vm: Vm, step: Step) -> bool:
+    return scope_of(vm) == step.scope and (vm.update_domain or 0) == step.turn
