@@ -1,6 +1,6 @@
 """The rules by which events come to be (section G): maintenance, user operations, evictions, hosts."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import groupby
 from uuid import UUID, uuid5
 
@@ -57,6 +57,13 @@ def schedule(state: State, command: c.ScheduleEvent, now: Instant, policy: Polic
         not_before = notice.checked(command.not_before, now, least, policy.commit_allowance)
         return [t.EventRaised(_at(event, not_before, now))]
     return [t.EventRaised(_as_soon_as_allowed(state, event, least, now, policy))]
+
+
+def postpone(state: State, command: c.PostponeEvents, now: Instant, policy: Policy) -> list[t.Transition]:
+    """Events that wait for their notice get it whole, although their commit was slow (S2)."""
+    events = [state.events[event_id] for event_id in command.event_ids if event_id in state.events]
+    waiting = [event for event in events if event.phase is Phase.SCHEDULED and not event.approved_by]
+    return [t.EventPostponed(_later(event, command.seconds)) for event in waiting]
 
 
 def operate(state: State, command: c.OperateVm, now: Instant, policy: Policy) -> list[t.Transition]:
@@ -235,6 +242,12 @@ def _event_on(vms: list[Vm], event_type: EventType, cause: Cause, event_id: str,
 def _at(event: Event, not_before: datetime, now: Instant) -> Event:
     waits = (not_before - now.at).total_seconds()
     return event.with_(not_before=not_before, notice_ends=now.steady + waits)
+
+
+def _later(event: Event, seconds: float) -> Event:
+    not_before = notice.whole_second(event.not_before + timedelta(seconds=seconds))
+    moved = (not_before - event.not_before).total_seconds()
+    return event.with_(not_before=not_before, notice_ends=event.notice_ends + moved)
 
 
 def _as_soon_as_allowed(state: State, event: Event, least: float, now: Instant, policy: Policy) -> Event:
