@@ -107,8 +107,12 @@ def _from_file(file: str) -> dict[str, Any]:
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    known = {row.name for row in rows()}
-    names = {ENVIRONMENT_PREFIX + name.upper(): name for name in known}
+    """The twins of our rows; a variable that is almost one of them is a slip, others belong to other commands."""
+    names = {ENVIRONMENT_PREFIX + row.name.upper(): row.name for row in rows()}
+    for key in environment:
+        near = difflib.get_close_matches(key, names, 1, cutoff=0.9)
+        if key.startswith(ENVIRONMENT_PREFIX) and key not in names and near:
+            raise Misconfigured(f"The environment has an unknown {key}.", hint=f"Did you mean {near[0]}?")
     return {names[key]: value for key, value in environment.items() if key in names}
 
 

@@ -3,6 +3,8 @@
 import logging
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import TextIO, cast
 
 import structlog
 
@@ -26,9 +28,21 @@ def configure(log_format: str) -> None:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(file=cast(TextIO, _Tolerant())),
         cache_logger_on_first_use=True,
     )
+
+
+class _Tolerant:
+    """Standard error, except that a full disk behind it harms nobody: the journal is what must be written."""
+
+    def write(self, text: str) -> None:
+        with suppress(OSError, ValueError):
+            sys.stderr.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            sys.stderr.flush()
 
 
 def log_changes(records: Sequence[t.Record], state: State) -> None:
@@ -50,7 +64,7 @@ def _line(record: t.Record) -> dict[str, object]:
         "actor": record.actor,
     }
     match transition:
-        case t.EventRaised(event) | t.EventMoved(event) | t.EventStarted(event):
+        case t.EventRaised(event) | t.EventMoved(event) | t.EventPostponed(event) | t.EventStarted(event):
             line |= {
                 "event_id": event.id,
                 "type": event.type.value,

@@ -29,7 +29,7 @@ from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.server import MetadataServer
 from duenotice.operator_api.app import OperatorApi
 from duenotice.operator_api.tokens import new_token, token_of
-from duenotice.wire.fleet_toml import read_fleet
+from duenotice.wire.fleet_toml import digest_of, read_fleet
 
 IN_MEMORY = ":memory:"
 DRAIN_SECONDS = 5.0
@@ -51,7 +51,7 @@ class Service:
 
     async def start(self) -> None:
         """Load, apply the fleet, open the doors; a failure on the way leaves nothing open."""
-        declaration = self._fleet_file()
+        fleet_file = self._fleet_file()
         journal = _open_journal(self.data_dir)
         try:
             state = _load(journal)
@@ -66,7 +66,7 @@ class Service:
         self.engine.on_commit.append(lambda records: log_changes(records, self.engine.state))
         self.engine.start()
         try:
-            await self._begin(declaration)
+            await self._begin(fleet_file)
         except BaseException:
             await self.engine.stop()
             raise
@@ -81,11 +81,12 @@ class Service:
 
     async def reread_fleet(self) -> None:
         """Apply the fleet file again if it has changed."""
-        await self._apply(self._fleet_file())
+        await self._apply_file(self._fleet_file())
 
-    async def _begin(self, declaration: Declaration | None) -> None:
+    async def _begin(self, fleet_file: str) -> None:
         await self.engine.submit(MarkClock(self.engine.clock.mark()), SELF)
-        await self._apply(declaration or self._only_vm())
+        await self._apply_file(fleet_file)
+        await self._apply_only_vm()
         self._check_default_vm()
         self.token = new_token() if self.data_dir is None else token_of(self.data_dir)
         self._metadata = MetadataServer(self.engine.submit, self.publisher, self.engine.clock, _options(self.settings))
@@ -102,20 +103,24 @@ class Service:
         gc.collect()
         gc.freeze()
 
-    async def _apply(self, declaration: Declaration | None) -> None:
-        if declaration is not None and declaration.digest != self.engine.state.fleet.digest:
-            await self.engine.submit(ApplyFleet(declaration), SELF)
-
-    def _fleet_file(self) -> Declaration | None:
+    def _fleet_file(self) -> str:
         path = self.settings.fleet
-        return read_fleet(_text(path), path) if path else None
+        text = _text(path) if path else ""
+        if text and self.data_dir is not None and not self.data_dir.exists():
+            # A first start: a mistake in the file must not leave a data directory behind.
+            read_fleet(text, path)
+        return text
 
-    def _only_vm(self) -> Declaration | None:
+    async def _apply_file(self, text: str) -> None:
+        """Apply a fleet file unless it is the one applied last: then it need not even be parsed."""
+        if text and digest_of(text) != self.engine.state.fleet.digest:
+            await self.engine.submit(ApplyFleet(read_fleet(text, self.settings.fleet)), SELF)
+
+    async def _apply_only_vm(self) -> None:
         """One VM and nothing else to say about it: the emulator's case (A09); never in place of a fleet."""
         name = self.settings.default_vm
-        if not name or self.engine.state.fleet.vms:
-            return None
-        return Declaration(f"only:{name}", vms=(Vm(name, "127.0.0.1"),))
+        if name and not self.engine.state.fleet.vms:
+            await self.engine.submit(ApplyFleet(Declaration(f"only:{name}", vms=(Vm(name, "127.0.0.1"),))), SELF)
 
     def _check_default_vm(self) -> None:
         name, known = self.settings.default_vm, self.publisher.by_name

@@ -133,7 +133,7 @@ def _event_approved(state: State, change: t.EventApproved) -> None:
     _put(state, state.events[change.event_id].with_(approved_by=change.by))
 
 
-def _event_started(state: State, change: t.EventStarted) -> None:
+def _event_changed(state: State, change: t.EventStarted | t.EventPostponed) -> None:
     state.scopes[change.event.scope].incarnation += 1
     _put(state, change.event)
 
@@ -225,7 +225,8 @@ _APPLIERS: dict[type, Callable[[State, Any], None]] = {
     t.EventRaised: _event_raised,
     t.EventMoved: _event_moved,
     t.EventApproved: _event_approved,
-    t.EventStarted: _event_started,
+    t.EventPostponed: _event_changed,
+    t.EventStarted: _event_changed,
     t.EventCompleted: _event_gone,
     t.EventCancelled: _event_gone,
     t.EventFailed: _event_gone,

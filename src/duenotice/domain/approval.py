@@ -17,7 +17,7 @@ OPERATOR = "operator"
 def approve(state: State, command: c.ApproveEvents, now: Instant, policy: Policy) -> list[t.Transition]:
     """All events named or, if one is not the caller's to approve, none (C03); again is no change (C02)."""
     scope = None if command.vm is None else scope_of(find_vm(state, command.vm))
-    by = OPERATOR if command.vm is None else command.vm
+    by = OPERATOR if command.vm is None else f"vm/{command.vm}"
     events = [_visible(state, event_id, scope) for event_id in dict.fromkeys(command.event_ids)]
     return [
         t.EventApproved(event.id, event.scope, by)

@@ -81,6 +81,13 @@ class CancelEvent(Command, frozen=True):
     reason: str = ""
 
 
+class PostponeEvents(Command, frozen=True):
+    """Give back notice that was lost on the way: `NotBefore` moves later by so many seconds (S2)."""
+
+    event_ids: tuple[str, ...]
+    seconds: float
+
+
 class ReportImpact(Command, frozen=True):
     """A driver says that the impact of a started event is over, or why it gave up."""
 

@@ -41,6 +41,7 @@ _RULES: dict[type[c.Command], Rule] = {
     c.RepairHost: raising.repair_host,
     c.ApproveEvents: approval.approve,
     c.CancelEvent: approval.cancel,
+    c.PostponeEvents: raising.postpone,
     c.ReportImpact: _report_impact,
     c.StartMaintenance: planning.begin,
     c.PauseMaintenance: planning.pause,

@@ -31,7 +31,9 @@ def tick(state: State, command: c.Tick, now: Instant, policy: Policy) -> list[t.
 
 def next_due(state: State, after: float) -> float | None:
     """When something is next due by itself, in steady seconds; None when nothing is."""
-    moments = [due for due, _ in state.agenda]
+    agenda = state.agenda
+    soonest_first = agenda[:1] if agenda and agenda[0][0] > after else agenda
+    moments = [due for due, _ in soonest_first]
     for plan in state.maintenances.values():
         moments += looks(plan)
     return min((moment for moment in moments if moment > after), default=None)

@@ -30,7 +30,7 @@ def minimum_notice(event_type: EventType, group: Group | None) -> int:
 
 def earliest(now: Instant, notice: float) -> datetime:
     """The first moment after the notice that a document can show: rounded up, as it shows whole seconds."""
-    return _whole_second(now.at + timedelta(seconds=notice))
+    return whole_second(now.at + timedelta(seconds=notice))
 
 
 def checked(asked: datetime, now: Instant, notice: float, allowance: float = 0.0) -> datetime:
@@ -40,7 +40,7 @@ def checked(asked: datetime, now: Instant, notice: float, allowance: float = 0.0
     """
     if asked > now.at + _FARTHEST:
         raise Refused("NotBefore is more than a year ahead.", hint="Schedule it nearer to its time.")
-    not_before = _whole_second(asked)
+    not_before = whole_second(asked)
     if not_before < now.at + timedelta(seconds=notice + allowance):
         soonest = earliest(now, notice + allowance)
         raise Refused(
@@ -50,7 +50,8 @@ def checked(asked: datetime, now: Instant, notice: float, allowance: float = 0.0
     return not_before
 
 
-def _whole_second(moment: datetime) -> datetime:
+def whole_second(moment: datetime) -> datetime:
+    """The moment, or the next that a document can show."""
     if moment.microsecond == 0:
         return moment
     return moment.replace(microsecond=0) + timedelta(seconds=1)

@@ -1,6 +1,6 @@
 """The rules by which events come to be (section G): maintenance, user operations, evictions, hosts."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import groupby
 from uuid import UUID, uuid5
 
@@ -67,6 +67,13 @@ def planned_event(state: State, vms: list[Vm], plan: Maintenance, event_id: str,
         event = event.with_(description=plan.description)
     least = notice.minimum_notice(plan.type, _group(state, vms[0]))
     return _as_soon_as_allowed(state, event.with_(maintenance=plan.id), least, now, policy)
+
+
+def postpone(state: State, command: c.PostponeEvents, now: Instant, policy: Policy) -> list[t.Transition]:
+    """Events that wait for their notice get it whole, although their commit was slow (S2)."""
+    events = [state.events[event_id] for event_id in command.event_ids if event_id in state.events]
+    waiting = [event for event in events if event.phase is Phase.SCHEDULED and not event.approved_by]
+    return [t.EventPostponed(_later(event, command.seconds)) for event in waiting]
 
 
 def operate(state: State, command: c.OperateVm, now: Instant, policy: Policy) -> list[t.Transition]:
@@ -245,6 +252,12 @@ def _event_on(vms: list[Vm], event_type: EventType, cause: Cause, event_id: str,
 def _at(event: Event, not_before: datetime, now: Instant) -> Event:
     waits = (not_before - now.at).total_seconds()
     return event.with_(not_before=not_before, notice_ends=now.steady + waits)
+
+
+def _later(event: Event, seconds: float) -> Event:
+    not_before = notice.whole_second(event.not_before + timedelta(seconds=seconds))
+    moved = (not_before - event.not_before).total_seconds()
+    return event.with_(not_before=not_before, notice_ends=event.notice_ends + moved)
 
 
 def _as_soon_as_allowed(state: State, event: Event, least: float, now: Instant, policy: Policy) -> Event:

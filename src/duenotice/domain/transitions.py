@@ -82,6 +82,12 @@ class EventApproved(Change, frozen=True, tag="event-approved"):
     by: str
 
 
+class EventPostponed(Change, frozen=True, tag="event-postponed"):
+    """`NotBefore` has moved later; `event` is the event as it is now."""
+
+    event: Event
+
+
 class EventStarted(Change, frozen=True, tag="event-started"):
     """The impact begins; `event` is the event as it is now."""
 
@@ -180,6 +186,7 @@ Transition = (
     | EventRaised
     | EventMoved
     | EventApproved
+    | EventPostponed
     | EventStarted
     | EventCompleted
     | EventCancelled

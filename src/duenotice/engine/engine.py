@@ -14,12 +14,12 @@ import structlog
 
 from duenotice.clock import Clock, Instant
 from duenotice.domain.apply import fold
-from duenotice.domain.commands import Command, MarkClock, Tick
+from duenotice.domain.commands import Command, MarkClock, PostponeEvents, Tick
 from duenotice.domain.decide import decide
 from duenotice.domain.policy import Policy
 from duenotice.domain.snapshot import restore, take
 from duenotice.domain.state import State
-from duenotice.domain.transitions import Record, Transition
+from duenotice.domain.transitions import EventRaised, Record, Transition
 from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
 from duenotice.errors import Damaged, DuenoticeError, InvariantBroken, Unavailable
@@ -93,9 +93,9 @@ class Engine:
         try:
             if self._broken is None:
                 await self.submit(MarkClock(self.clock.mark()), SELF)
-                await self._off_loop(lambda: self._journal.save_snapshot(take(self.state)))
+                await self._save_snapshot()
         except DuenoticeError as error:
-            log.error("no snapshot left", action="snapshot-failed", error=error.message, hint=error.hint)
+            _report("error", "no snapshot left", action="snapshot-failed", error=error.message, hint=error.hint)
         finally:
             self._refuse_all(Unavailable("it was stopped", hint="Start it again."))
             await self._close()
@@ -115,7 +115,8 @@ class Engine:
             while self._asks:
                 batch, self._asks = self._asks[:BATCH], self._asks[BATCH:]
                 await self._serve(batch)
-            await self._look_after_journal()
+            if self._broken is None:
+                await self._look_after_journal()
 
     async def _serve(self, batch: list[_Ask]) -> None:
         try:
@@ -126,7 +127,7 @@ class Engine:
             for ask in batch:
                 _answer(ask.answer, broken)
             self._give_up(broken)
-            log.error("a rule failed", action="invariant-broken", exc_info=error)
+            _report("error", "a rule failed", action="invariant-broken", exc_info=error)
 
     async def _decide_and_commit(self, batch: list[_Ask]) -> None:
         now = self.clock.now()
@@ -134,6 +135,7 @@ class Engine:
         answers = [(ask, self._attempt(ask, now, records)) for ask in batch]
         self._do_what_is_due(now, records)
         failure = await self._commit(records)
+        self._honour_notice(records, self.clock.now().steady - now.steady - self.policy.commit_allowance)
         for ask, outcome in answers:
             _answer(ask.answer, failure or outcome)
 
@@ -141,9 +143,14 @@ class Engine:
         """Decide and apply one command; a refusal is its answer and has no effect (S6)."""
         begin = len(records)
         try:
-            self._take(decide(self.state, ask.command, now, self.policy), ask.actor, now, records)
+            transitions = decide(self.state, ask.command, now, self.policy)
         except DuenoticeError as refusal:
             return refusal
+        except Exception as error:
+            # A fault of ours, but decide has changed nothing: only this command fails.
+            _report("error", "a rule failed", action="rule-failed", command=repr(ask.command)[:500], exc_info=error)
+            return InvariantBroken(f"A rule failed: {error!r}.", hint="Please report this.")
+        self._take(transitions, ask.actor, now, records)
         return tuple(records[begin:])
 
     def _do_what_is_due(self, now: Instant, records: list[Record]) -> None:
@@ -155,6 +162,12 @@ class Engine:
             record = Record(self.state.position + 1, now.at, actor, transition)
             fold(self.state, record)
             records.append(record)
+
+    def _honour_notice(self, records: list[Record], late: float) -> None:
+        """A commit that took longer than was allowed for has eaten into the notice: give it back (S2)."""
+        raised = tuple(r.transition.event.id for r in records if isinstance(r.transition, EventRaised))
+        if late > 0 and raised and self._broken is None:
+            self.submit(PostponeEvents(raised, late), SELF).add_done_callback(_ignore)
 
     async def _commit(self, records: list[Record]) -> DuenoticeError | None:
         """Make the records durable, then let them be seen; on failure nothing of them remains."""
@@ -178,7 +191,7 @@ class Engine:
 
     async def _recover(self, error: DuenoticeError) -> None:
         """Fold again from what the journal really holds; without that nothing may be promised any more."""
-        log.error("commit failed", action="commit-failed", error=error.message, hint=error.hint)
+        _report("error", "commit failed", action="commit-failed", error=error.message, hint=error.hint)
         try:
             self.state = await self._off_loop(lambda: load(self._journal))
         except (Damaged, InvariantBroken, Unavailable) as worse:
@@ -192,7 +205,7 @@ class Engine:
         self._refuse_all(error)
         if not self.failed.done():
             self.failed.set_result(error)
-        log.critical("engine stopped", action="engine-stopped", error=error.message, hint=error.hint)
+        _report("critical", "engine stopped", action="engine-stopped", error=error.message, hint=error.hint)
 
     def _refuse_all(self, error: DuenoticeError) -> None:
         self._broken = self._broken or error
@@ -202,21 +215,35 @@ class Engine:
 
     async def _look_after_journal(self) -> None:
         """Snapshots and the journal's own upkeep, when no command is waiting."""
-        if self._asks or self._broken is not None:
-            return
         try:
             if self.state.position - self._snapshot_at >= SNAPSHOT_EVERY:
-                self._snapshot_at = self.state.position
-                snapshot = take(self.state)
-                await self._off_loop(lambda: self._journal.save_snapshot(snapshot))
-            await self._off_loop(self._journal.maintain)
-        except DuenoticeError as error:
-            log.warning("upkeep put off", action="upkeep-failed", error=error.message, hint=error.hint)
+                await self._save_snapshot()
+            if self._journal.needs_upkeep():
+                await self._off_loop(self._journal.maintain)
+        except Exception as error:
+            # Not worth stopping for: every record is safe, only the next start or the disk pays for it.
+            _report("warning", "upkeep put off", action="upkeep-failed", error=str(error))
+
+    async def _save_snapshot(self) -> None:
+        snapshot = take(self.state)  # here, where nothing changes it meanwhile
+        self._snapshot_at = snapshot.position
+        await self._off_loop(lambda: self._journal.save_snapshot(snapshot))
 
     async def _off_loop(self, work: Callable[[], T]) -> T:
         if self._thread is None:
             return work()
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+def _report(level: str, message: str, **details: object) -> None:
+    """Log; when even that fails, a full disk say, the engine goes on all the same."""
+    with suppress(Exception):
+        getattr(log, level)(message, **details)
+
+
+def _ignore(answer: "asyncio.Future[Records]") -> None:
+    """Whatever came of it; asked for so that nobody complains that nobody asked."""
+    answer.exception()
 
 
 def _answer(answer: "asyncio.Future[Records]", outcome: Records | DuenoticeError) -> None:

@@ -32,6 +32,9 @@ class Journal(Protocol):
     def save_snapshot(self, snapshot: Snapshot) -> None:
         """Store a snapshot durably, in place of older ones; no record is ever removed."""
 
+    def needs_upkeep(self) -> bool:
+        """Whether `maintain` has something to do; cheap, and safe to ask on the loop."""
+
     def maintain(self) -> None:
         """Upkeep that would be in the way of a commit; called when nothing else waits."""
 

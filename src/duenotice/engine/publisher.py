@@ -16,10 +16,12 @@ from duenotice.domain.transitions import (
     EventCompleted,
     EventFailed,
     EventMoved,
+    EventPostponed,
     EventRaised,
     EventStarted,
     FleetDeclared,
     GroupsPut,
+    GroupsRemoved,
     Record,
     ScopeDisabled,
     ScopeEnabled,
@@ -117,7 +119,7 @@ class Publisher:
         addresses: set[str] = set()
         for record in records:
             match record.transition:
-                case EventRaised(event) | EventStarted(event):
+                case EventRaised(event) | EventPostponed(event) | EventStarted(event):
                     changed.add(event.scope)
                 case EventMoved(event, from_scope):
                     changed |= {event.scope, from_scope}
@@ -133,6 +135,9 @@ class Publisher:
                 case VmsRemoved(names):
                     for name in names:
                         self._remove(name, changed, addresses)
+                case GroupsRemoved(keys):
+                    for key in keys:
+                        self.groups.pop(key, None)
                 case GroupsPut(groups):
                     self.groups.update((group.key, group) for group in groups)
                 case FleetDeclared(site=site):
@@ -202,12 +207,12 @@ class Publisher:
             # A VM that went took its scope along, even if it is back by now and has not asked yet (F01).
             self._disable(scope)
         page = self._pages.get(scope)
-        if page is not None:
+        if page is not None and page.document != document:
             page.show(document)
             self._wake(page)
-        if scope.startswith(ALONE) and scope not in state.scopes:
+        if scope.startswith(ALONE) and scope not in state.scopes and (gone := self._pages.pop(scope, None)):
             # The VM is gone for good, and nothing of it stays behind (S24).
-            self._pages.pop(scope, None)
+            self._wake(gone)
 
     def _wake(self, page: Page) -> None:
         waiting, page.watchers = iter(page.watchers.values()), {}

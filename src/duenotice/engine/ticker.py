@@ -3,7 +3,7 @@
 import asyncio
 from contextlib import suppress
 
-from duenotice.clock import Instant, ManualClock
+from duenotice.clock import Instant, ManualClock, SystemClock
 from duenotice.domain.commands import DisableScopes, MarkClock, Tick
 from duenotice.domain.due import next_due
 from duenotice.domain.enablement import SILENCE_SECONDS
@@ -71,10 +71,14 @@ class Ticker:
         self._looked = now.steady
         if now.steady - self._swept >= _SWEEP_SECONDS:
             await self._sweep(now)
-        speed = self._engine.clock.speed
-        if speed not in (0.0, 1.0) and now.steady - self._marked >= _MARK_SECONDS * speed:
+        clock = self._engine.clock
+        if (
+            clock.speed
+            and not isinstance(clock, SystemClock)
+            and now.steady - self._marked >= _MARK_SECONDS * clock.speed
+        ):
             self._marked = now.steady
-            await self._engine.submit(MarkClock(self._engine.clock.mark()), SELF)
+            await self._engine.submit(MarkClock(clock.mark()), SELF)
 
     async def _sweep(self, now: Instant) -> None:
         self._swept = now.steady

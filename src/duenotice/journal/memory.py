@@ -43,6 +43,10 @@ class MemoryJournal:
         if self._snapshot is None or snapshot.position >= self._snapshot.position:
             self._snapshot = SNAPSHOTS.pack(snapshot)
 
+    def needs_upkeep(self) -> bool:
+        """Never."""
+        return False
+
     def maintain(self) -> None:
         """There is nothing to tidy up."""
 

@@ -85,9 +85,13 @@ class SqliteJournal:
             db.execute(_PUT_SNAPSHOT, row)
             db.execute(_FORGET_OLD_SNAPSHOTS, (KEPT_SNAPSHOTS,))
 
+    def needs_upkeep(self) -> bool:
+        """Whether the write-ahead log has grown."""
+        return self._store.log_pages >= TIDY_PAGES
+
     def maintain(self) -> None:
         """Upkeep for an idle moment: move the write-ahead log into the database if it has grown."""
-        if self._store.log_pages >= TIDY_PAGES:
+        if self.needs_upkeep():
             self._move_log()
 
     def close(self) -> None:

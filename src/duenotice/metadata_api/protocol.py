@@ -289,6 +289,5 @@ class Connection(asyncio.Protocol):
 
     def _mark_closing(self) -> None:
         self.closing = True
-        if self.reader is None:
-            self.reader = RequestReader()
+        self.reader = RequestReader()
         self.deadline = self.door.pulse.linger_until

@@ -72,9 +72,4 @@ class MetadataServer:
 
 def _listening(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.create_server((host, port), family=family, backlog=BACKLOG, dualstack_ipv6=host == "::")
-    if hasattr(socket, "TCP_DEFER_ACCEPT"):
-        # We hear of a connection when its first bytes are there, and take both up at once: a wake-up less for
-        # every client that comes anew for each poll. Who stays silent costs us nothing.
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 1)
-    return listening
+    return socket.create_server((host, port), family=family, backlog=BACKLOG, dualstack_ipv6=host == "::")

@@ -14,6 +14,7 @@ STATUS: dict[type[errors.DuenoticeError], int] = {
     errors.Damaged: 500,
     errors.Unavailable: 503,
     errors.InvariantBroken: 500,
+    errors.DuenoticeError: 500,
 }
 
 

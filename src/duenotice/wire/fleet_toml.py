@@ -29,7 +29,12 @@ def read_fleet(text: str, source: str = "fleet file") -> Declaration:
         top = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # also for what TOML allows and tomllib cannot read
         raise Misconfigured(f"{source}: not TOML: {error}.", hint="Mend the line and try again.") from None
-    return _Reader(source).read(top, hashlib.sha256(text.encode()).hexdigest())
+    return _Reader(source).read(top, digest_of(text))
+
+
+def digest_of(text: str) -> str:
+    """Tells one fleet file from another."""
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 class _Table:

@@ -15,8 +15,8 @@ def test_any_vm_of_the_scope_may_approve_for_all(vm: str) -> None:
     """C04: not only the one that is hit."""
     state = listening()
     event = schedule(state, "web-0", "web-2")
-    assert approve(state, event, vm=vm) == [EventApproved(event.id, "set/web", vm)]
-    assert state.events[event.id].approved_by == vm
+    assert approve(state, event, vm=vm) == [EventApproved(event.id, "set/web", f"vm/{vm}")]
+    assert state.events[event.id].approved_by == f"vm/{vm}"
 
 
 def test_the_operator_may_approve_any_event() -> None:
@@ -51,7 +51,7 @@ def test_approving_again_is_no_change() -> None:
     event = schedule(state, "web-0")
     approve(state, event, vm="web-0")
     assert approve(state, event, vm="web-1") == []
-    assert state.events[event.id].approved_by == "web-0"
+    assert state.events[event.id].approved_by == "vm/web-0"
 
 
 def test_approving_what_has_started_is_no_change() -> None:

@@ -22,6 +22,7 @@ EVERY_COMMAND: list[c.Command] = [
     c.RepairHost("host-1"),
     c.ApproveEvents((id_of(1),), "alone"),
     c.CancelEvent(id_of(1)),
+    c.PostponeEvents((id_of(1),), 7.5),
     c.ReportImpact(id_of(2)),
     c.EnableScope("alone"),
     c.DisableScopes(("vm/alone",)),

@@ -5,7 +5,16 @@ from uuid import UUID
 
 import pytest
 
-from duenotice.domain.commands import Command, DegradeHost, EvictVm, FailHost, OperateVm, RepairHost, ScheduleEvent
+from duenotice.domain.commands import (
+    Command,
+    DegradeHost,
+    EvictVm,
+    FailHost,
+    OperateVm,
+    PostponeEvents,
+    RepairHost,
+    ScheduleEvent,
+)
 from duenotice.domain.event import Cause, EventType, Phase
 from duenotice.domain.fleet import Condition
 from duenotice.domain.policy import Policy
@@ -445,3 +454,28 @@ def test_a_rule_raises_with_what_it_is_given_and_invents_nothing() -> None:
     command = ScheduleEvent(id_of(1), REBOOT, ("alone",))
     assert do(first, command, NOW, POLICY) == do(second, command, NOW, POLICY)
     assert isinstance(do(first, ScheduleEvent(id_of(2), REBOOT, ("alone",)))[0], EventRaised)
+
+
+class TestPostponed:
+    """A slow commit must not come out of the notice (S2)."""
+
+    def test_both_faces_of_its_time_move_later_by_whole_seconds(self) -> None:
+        state = listening()
+        event = schedule(state, "alone")
+        do(state, PostponeEvents((event.id,), 7.5))
+        later = state.events[event.id]
+        assert later.not_before == event.not_before + timedelta(seconds=8)
+        assert later.notice_ends == event.notice_ends + 8
+        assert state.document("vm/alone").incarnation == 2
+
+    def test_what_is_approved_started_or_gone_stays_as_it_is(self) -> None:
+        state = listening()
+        running = started(state, schedule(state, "alone"))
+        assert do(state, PostponeEvents((running.id, id_of(9)), 7.5)) == []
+
+    def test_it_is_due_at_its_new_moment_and_not_before(self) -> None:
+        state = listening()
+        event = schedule(state, "alone")
+        do(state, PostponeEvents((event.id,), 7.5))
+        assert tick(state, NOW.after(907)) == []
+        assert tick(state, NOW.after(908)) != []

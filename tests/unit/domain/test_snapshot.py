@@ -1,84 +1,26 @@
 """A snapshot is the state: what is restored is what was folded (S3, S4)."""
 
 from hypothesis import given
-from hypothesis import strategies as st
 
-from duenotice.clock import Instant, Mark
+from duenotice.clock import Instant
 from duenotice.domain import agenda
 from duenotice.domain import commands as c
 from duenotice.domain.decide import decide
-from duenotice.domain.event import BY_USER, PLANNED, Cause, EventType, Phase
-from duenotice.domain.fleet import Declaration, Vm
+from duenotice.domain.event import BY_USER, PLANNED, Phase
 from duenotice.domain.policy import Policy
 from duenotice.domain.scope import scope_of
 from duenotice.domain.snapshot import restore, take
 from duenotice.domain.state import State
 from duenotice.domain.transitions import EventStarted
-from duenotice.errors import Refused
 from tests.unit.domain.build import (
-    BATCH,
-    EVERYBODY,
     NOW,
-    VMS,
-    WEB,
-    declaration,
     do,
-    id_of,
     listening,
     schedule,
     state_of,
     tick,
 )
-
-NAMES = st.sampled_from([*EVERYBODY, "nobody"])
-HOSTS = st.sampled_from(["host-1", "host-2", "host-3", "host-9"])
-IDS = st.integers(1, 12).map(id_of)
-TYPES = st.sampled_from(EventType)
-CAUSES = st.sampled_from([Cause.MAINTENANCE, Cause.LIVE_MIGRATION, Cause.USER])
-ELSEWHERE = {
-    "alone": Vm("alone", "10.0.0.1", WEB.key, update_domain=1),
-    "web-0": Vm("web-0", "10.0.1.0"),
-    "batch_0": Vm("batch_0", "10.0.3.0", BATCH.key, 1, update_domain=1),
-}
-"""Some VMs of the demo fleet in another scope."""
-
-
-def fleet_of(vms: set[Vm], elsewhere: bool) -> Declaration:
-    chosen = [ELSEWHERE.get(vm.name, vm) if elsewhere else vm for vm in sorted(vms, key=lambda vm: vm.name)]
-    return declaration(*chosen, digest=f"{elsewhere} {[vm.name for vm in chosen]}")
-
-
-FLEETS = st.builds(fleet_of, st.sets(st.sampled_from(VMS), min_size=1), st.booleans())
-
-COMMANDS = st.one_of(
-    st.builds(c.ScheduleEvent, IDS, TYPES, st.lists(NAMES, max_size=2).map(tuple), cause=CAUSES),
-    st.builds(c.OperateVm, IDS, NAMES, st.sampled_from([EventType.REBOOT, EventType.REDEPLOY, EventType.TERMINATE])),
-    st.builds(c.EvictVm, IDS, NAMES),
-    st.builds(c.DegradeHost, HOSTS, st.sampled_from([600.0, 86_400.0]), IDS),
-    st.builds(c.FailHost, HOSTS, IDS),
-    st.builds(c.RepairHost, HOSTS),
-    st.builds(c.ApproveEvents, st.lists(IDS, max_size=2).map(tuple), st.none() | NAMES),
-    st.builds(c.CancelEvent, IDS),
-    st.builds(c.ReportImpact, IDS),
-    st.builds(c.EnableScope, NAMES),
-    st.builds(c.DisableScopes, st.just(("vm/alone", "set/web"))),
-    st.builds(c.ApplyFleet, FLEETS),
-    st.just(c.MarkClock(Mark(NOW.at, NOW.steady))),
-    st.just(c.Tick()),
-)
-STEPS = st.lists(st.tuples(COMMANDS, st.sampled_from([0.0, 1.0, 30.0, 600.0, 900.0, 86_400.0])), max_size=40)
-POLICIES = st.sampled_from([Policy(), Policy(simulated_impact=False), Policy(user_operations_limit=1)])
-
-
-def run(state: State, steps: list[tuple[c.Command, float]], policy: Policy, now: Instant = NOW) -> Instant:
-    """Fold what comes of the commands, refusals being no change."""
-    for command, seconds in steps:
-        now = now.after(seconds)
-        try:
-            do(state, command, now, policy)
-        except Refused:
-            continue
-    return now
+from tests.unit.domain.stories import POLICIES, STEPS, Step, run
 
 
 def view(state: State, now: Instant) -> tuple[object, ...]:
@@ -92,7 +34,7 @@ def view(state: State, now: Instant) -> tuple[object, ...]:
 
 
 @given(STEPS, POLICIES)
-def test_what_is_restored_is_what_was_folded(steps: list[tuple[c.Command, float]], policy: Policy) -> None:
+def test_what_is_restored_is_what_was_folded(steps: list[Step], policy: Policy) -> None:
     """After any decisions: the same documents, agenda, fleet, marks."""
     state = state_of()
     now = run(state, steps, policy)
@@ -101,7 +43,7 @@ def test_what_is_restored_is_what_was_folded(steps: list[tuple[c.Command, float]
 
 @given(STEPS, STEPS, POLICIES)
 def test_a_restored_state_goes_on_like_the_one_it_was_taken_from(
-    steps: list[tuple[c.Command, float]], more: list[tuple[c.Command, float]], policy: Policy
+    steps: list[Step], more: list[Step], policy: Policy
 ) -> None:
     """A restart makes no difference to anything that happens later."""
     folded = state_of()
@@ -112,7 +54,7 @@ def test_a_restored_state_goes_on_like_the_one_it_was_taken_from(
 
 
 @given(STEPS, POLICIES)
-def test_the_first_entry_of_the_agenda_always_holds(steps: list[tuple[c.Command, float]], policy: Policy) -> None:
+def test_the_first_entry_of_the_agenda_always_holds(steps: list[Step], policy: Policy) -> None:
     """The ticker sleeps until the first entry: it must be a true one, and none may be sooner."""
     state = state_of()
     run(state, steps, policy)
@@ -121,9 +63,7 @@ def test_the_first_entry_of_the_agenda_always_holds(steps: list[tuple[c.Command,
 
 
 @given(STEPS, POLICIES)
-def test_no_vm_ever_sees_its_incarnation_go_back_or_stand_for_two_contents(
-    steps: list[tuple[c.Command, float]], policy: Policy
-) -> None:
+def test_no_vm_ever_sees_its_incarnation_go_back_or_stand_for_two_contents(steps: list[Step], policy: Policy) -> None:
     """S3 and S4, through moves, departures and returns."""
     state, now = state_of(), NOW
     seen: dict[str, int] = {}
@@ -140,7 +80,7 @@ def test_no_vm_ever_sees_its_incarnation_go_back_or_stand_for_two_contents(
 
 @given(STEPS, POLICIES)
 def test_planned_work_never_starts_while_another_update_domain_of_its_scope_is_hit(
-    steps: list[tuple[c.Command, float]], policy: Policy
+    steps: list[Step], policy: Policy
 ) -> None:
     """S11, whatever is asked for and however late anybody looks."""
     state, now = state_of(), NOW

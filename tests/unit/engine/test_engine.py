@@ -2,26 +2,27 @@
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import structlog
 
-from duenotice.domain.commands import ApplyFleet, MarkClock, OperateVm, ScheduleEvent
+from duenotice.domain.commands import ApplyFleet, EnableScope, MarkClock, OperateVm, ScheduleEvent
 from duenotice.domain.event import EventType
 from duenotice.domain.fleet import Vm
 from duenotice.domain.snapshot import take
 from duenotice.domain.transitions import EventApproved, EventRaised, EventStarted, Record, Transition
 from duenotice.engine import engine as engine_module
-from duenotice.engine.engine import SELF, load
-from duenotice.errors import Conflict, Damaged, DuenoticeError, InvariantBroken, NotFound, Refused, Unavailable
+from duenotice.engine.engine import SELF, Records, load
+from duenotice.errors import Conflict, Damaged, InvariantBroken, NotFound, Refused, Unavailable
 from duenotice.journal.memory import MemoryJournal
 from tests.unit.domain.build import VMS, declaration, id_of
 from tests.unit.engine.rig import (
     BEGIN,
     FailingJournal,
     GatedJournal,
+    SettableClock,
     approval,
     ask,
     cancellation,
@@ -393,16 +394,10 @@ class TestRestart:
             await once(lambda: journal.snapshot() is not None)
 
     @in_loop
-    async def test_upkeep_that_fails_is_put_off_and_nobody_notices(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        tried: list[bool] = []
-
-        class Untidy(MemoryJournal):
-            def maintain(self) -> None:
-                tried.append(True)
-                raise Unavailable("Busy.")
-
-        async with running(Untidy()) as engine:
-            await once(lambda: bool(tried))
+    async def test_upkeep_that_fails_is_put_off_and_nobody_notices(self) -> None:
+        journal = UntidyJournal(Unavailable("Busy."))
+        async with running(journal) as engine:
+            await once(lambda: journal.tried)
             assert await ask(engine, MarkClock(BEGIN))
 
 
@@ -443,19 +438,93 @@ class FullDisk:
     debug = info = warning = error = exception = critical = msg
 
 
+class UntidyJournal(FailingJournal):
+    """Upkeep fails with this error."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
+        self.tried = False
+
+    def needs_upkeep(self) -> bool:
+        return True
+
+    def maintain(self) -> None:
+        self.tried = True
+        raise self.error
+
+
 @in_loop
-async def test_a_log_that_cannot_be_written_keeps_nobody_waiting() -> None:
-    """The change is durable, or it is not; whoever asked is told."""
-    engine = engine_on(MemoryJournal())
-    engine.start()
-    engine.on_commit.append(lambda records: FullDisk().msg("changed"))
-    structlog.configure(logger_factory=lambda *_: FullDisk())
-    try:
-        for _ in range(2):
-            with contextlib.suppress(DuenoticeError):
-                await asyncio.wait_for(ask(engine, MarkClock(BEGIN)), 0.2)
-    finally:
+async def test_a_commit_slower_than_allowed_for_gives_the_lost_notice_back() -> None:
+    """A VM is told only when the commit is done: what that took must not come out of its notice (S2)."""
+    clock, journal = SettableClock(), GatedJournal()
+    async with running(journal, clock) as engine:
+        await ask(engine, EnableScope("alone"))
+        journal.gate.clear()
+        journal.reached.clear()
+        answer = ask(engine, reboot("alone"))
+        await once(journal.reached.is_set)
+        clock.pass_by(7.5)
+        journal.gate.set()
+        await answer
+        await ask(engine, MarkClock(BEGIN))
+        (event,) = engine.state.events.values()
+        assert event.not_before - clock.now().at >= timedelta(minutes=15)
+        assert event.notice_ends - clock.now().steady >= 15 * 60
+
+
+class TestWhenNothingCanBeLogged:
+    """A full log disk is not the end of the engine, and keeps nobody waiting."""
+
+    @pytest.fixture(autouse=True)
+    def full_disk(self) -> Iterator[None]:
+        structlog.configure(logger_factory=lambda *_: FullDisk())
+        yield
         structlog.reset_defaults()
+
+    @in_loop
+    async def test_commits_go_on(self) -> None:
+        engine = engine_on(MemoryJournal())
+        engine.start()
+        engine.on_commit.append(lambda records: FullDisk().msg("changed"))
+        for _ in range(2):
+            assert await soon(ask(engine, MarkClock(BEGIN)))
+
+    @in_loop
+    async def test_a_commit_that_fails_for_the_same_reason_is_recovered_from(self) -> None:
+        """Log and journal on one disk fill up together; once there is room again, the engine works."""
+        journal = FailingJournal()
+        engine = engine_on(journal)
+        engine.start()
+        journal.failures = [FULL_DISK]
+        with pytest.raises(Unavailable):
+            await soon(ask(engine, MarkClock(BEGIN)))
+        assert await soon(ask(engine, MarkClock(BEGIN)))
+
+    @in_loop
+    async def test_upkeep_that_fails_is_put_off(self) -> None:
+        journal = UntidyJournal(Unavailable("Busy."))
+        engine = engine_on(journal)
+        engine.start()
+        assert await soon(ask(engine, MarkClock(BEGIN)))
+        await once(lambda: journal.tried)
+        assert await soon(ask(engine, MarkClock(BEGIN)))
+
+
+@in_loop
+async def test_upkeep_that_breaks_keeps_nobody_from_their_answer() -> None:
+    """Every record is safe without it."""
+    journal = UntidyJournal(ZeroDivisionError("a bug"))
+    engine = engine_on(journal)
+    engine.start()
+    await soon(ask(engine, MarkClock(BEGIN)))
+    await once(lambda: journal.tried)
+    assert await soon(ask(engine, MarkClock(BEGIN)))
+
+
+async def soon(answer: "asyncio.Future[Records]") -> Records:
+    """An answer that must not be long in coming."""
+    return await asyncio.wait_for(answer, 0.5)
 
 
 @in_loop

@@ -1,17 +1,24 @@
 """What readers may see: pages, addresses, watchers, silence (F02, S16, S24)."""
 
+import contextlib
 from collections.abc import Callable, Iterable
 
+from hypothesis import given
+
+from duenotice.clock import Instant
 from duenotice.domain.apply import fold
-from duenotice.domain.commands import ApplyFleet, CancelEvent, Command, DisableScopes, EnableScope, OperateVm
+from duenotice.domain.commands import ApplyFleet, CancelEvent, Command, DisableScopes, EnableScope, OperateVm, Tick
 from duenotice.domain.decide import decide
 from duenotice.domain.document import EMPTY
 from duenotice.domain.event import EventType
 from duenotice.domain.fleet import Site, Vm
+from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 from duenotice.domain.transitions import Record
 from duenotice.engine.publisher import Page, Publisher
+from duenotice.errors import Refused
 from tests.unit.domain.build import NOW, POLICY, VMS, WEB, approve, declaration, id_of, schedule, state_of
+from tests.unit.domain.stories import POLICIES, STEPS, Step
 from tests.unit.engine.rig import reboot
 
 DAY = 86_400.0
@@ -30,10 +37,10 @@ class World:
         """Decide, fold and publish, as after a commit."""
         self.publish(self.decide(command), now)
 
-    def decide(self, command: Command) -> list[Record]:
+    def decide(self, command: Command, now: Instant = NOW, policy: Policy = POLICY) -> list[Record]:
         records: list[Record] = []
-        for transition in decide(self.state, command, NOW, POLICY):
-            records.append(Record(self.state.position + 1, NOW.at, "test", transition))
+        for transition in decide(self.state, command, now, policy):
+            records.append(Record(self.state.position + 1, now.at, "test", transition))
             fold(self.state, records[-1])
         return records
 
@@ -332,3 +339,24 @@ def test_an_empty_state_shows_nothing() -> None:
     publisher = Publisher(lambda turn: None)
     publisher.open(State(), 0.0)
     assert (publisher.events(), publisher.by_address, publisher.silent_scopes(1e9, DAY)) == ([], {}, ())
+
+
+@given(STEPS, POLICIES)
+def test_after_any_story_everybody_is_shown_just_what_a_restart_would_show(steps: list[Step], policy: Policy) -> None:
+    """Pages that were open all along, addresses and names: nothing is missed, nothing stays behind."""
+    world, now = World(), NOW
+    for vm in VMS:
+        world.page(vm.name)
+    for command, seconds in steps:
+        now = now.after(seconds)
+        for asked in (command, Tick(), Tick()):
+            with contextlib.suppress(Refused):
+                world.publish(world.decide(asked, now, policy))
+    again = Publisher(lambda turn: None)
+    again.open(world.state, NOW.steady)
+    assert (world.publisher.by_name, world.publisher.by_address) == (again.by_name, again.by_address)
+    assert sorted(world.publisher.events(), key=lambda event: event.id) == sorted(again.events(), key=lambda e: e.id)
+    for vm in again.by_name.values():
+        page, expected = world.publisher.page_of(vm), again.page_of(vm)
+        assert (page.document, page.enabled) == (expected.document, expected.enabled)
+    assert set(world.publisher.silent_scopes(1e12, DAY)) == set(again.silent_scopes(1e12, DAY))

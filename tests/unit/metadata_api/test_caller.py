@@ -36,7 +36,7 @@ def test_a_stranger_may_count_as_the_default_vm_and_still_leaves_nothing_behind(
     callers = Callers(publisher, MetadataOptions(default_vm="a"))
     lane = callers.find("10.9.9.9")
     assert lane is not None
-    assert lane is callers.find("10.0.0.1")
+    assert lane is callers.find("10.0.0.1") is callers.find("10.8.8.8")
     assert list(callers.lanes) == ["10.0.0.1"]
     known = callers.find("10.0.0.2")
     assert known is not None

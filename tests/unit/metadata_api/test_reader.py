@@ -95,6 +95,7 @@ def test_what_can_never_become_a_request_is_refused_before_it_ends(raw: bytes) -
 def test_a_cr_at_the_end_of_a_packet_may_still_become_a_line_end() -> None:
     assert read([GET[:16], GET[16:]]) == [("/a", b"")]
     assert read([b"GET / HTTP/1.1\r"]) == []
+    assert read([b"GET / HTTP/1.1\r", b"X"]) == [("malformed", b"")]
 
 
 def test_a_head_may_be_16_kib_and_not_more() -> None:

@@ -1,0 +1,64 @@
+"""Any story: commands that come one after another while time passes, most of them sensible, some not."""
+
+from hypothesis import strategies as st
+
+from duenotice.clock import Instant, Mark
+from duenotice.domain import commands as c
+from duenotice.domain.event import Cause, EventType
+from duenotice.domain.fleet import Declaration, Vm
+from duenotice.domain.policy import Policy
+from duenotice.domain.state import State
+from duenotice.errors import Refused
+from tests.unit.domain.build import BATCH, EVERYBODY, NOW, VMS, WEB, declaration, do, id_of
+
+Step = tuple[c.Command, float]
+
+NAMES = st.sampled_from([*EVERYBODY, "nobody"])
+HOSTS = st.sampled_from(["host-1", "host-2", "host-3", "host-9"])
+IDS = st.integers(1, 12).map(id_of)
+TYPES = st.sampled_from(EventType)
+CAUSES = st.sampled_from([Cause.MAINTENANCE, Cause.LIVE_MIGRATION, Cause.USER])
+ELSEWHERE = {
+    "alone": Vm("alone", "10.0.0.1", WEB.key, update_domain=1),
+    "web-0": Vm("web-0", "10.0.1.0"),
+    "batch_0": Vm("batch_0", "10.0.3.0", BATCH.key, 1, update_domain=1),
+}
+"""Some VMs of the demo fleet in another scope."""
+
+
+def fleet_of(vms: set[Vm], elsewhere: bool) -> Declaration:
+    chosen = [ELSEWHERE.get(vm.name, vm) if elsewhere else vm for vm in sorted(vms, key=lambda vm: vm.name)]
+    return declaration(*chosen, digest=f"{elsewhere} {[vm.name for vm in chosen]}")
+
+
+FLEETS = st.builds(fleet_of, st.sets(st.sampled_from(VMS), min_size=1), st.booleans())
+
+COMMANDS = st.one_of(
+    st.builds(c.ScheduleEvent, IDS, TYPES, st.lists(NAMES, max_size=2).map(tuple), cause=CAUSES),
+    st.builds(c.OperateVm, IDS, NAMES, st.sampled_from([EventType.REBOOT, EventType.REDEPLOY, EventType.TERMINATE])),
+    st.builds(c.EvictVm, IDS, NAMES),
+    st.builds(c.DegradeHost, HOSTS, st.sampled_from([600.0, 86_400.0]), IDS),
+    st.builds(c.FailHost, HOSTS, IDS),
+    st.builds(c.RepairHost, HOSTS),
+    st.builds(c.ApproveEvents, st.lists(IDS, max_size=2).map(tuple), st.none() | NAMES),
+    st.builds(c.CancelEvent, IDS),
+    st.builds(c.ReportImpact, IDS),
+    st.builds(c.EnableScope, NAMES),
+    st.builds(c.DisableScopes, st.just(("vm/alone", "set/web"))),
+    st.builds(c.ApplyFleet, FLEETS),
+    st.just(c.MarkClock(Mark(NOW.at, NOW.steady))),
+    st.just(c.Tick()),
+)
+STEPS = st.lists(st.tuples(COMMANDS, st.sampled_from([0.0, 1.0, 30.0, 600.0, 900.0, 86_400.0])), max_size=40)
+POLICIES = st.sampled_from([Policy(), Policy(simulated_impact=False), Policy(user_operations_limit=1)])
+
+
+def run(state: State, steps: list[Step], policy: Policy, now: Instant = NOW) -> Instant:
+    """Fold what comes of the commands, refusals being no change."""
+    for command, seconds in steps:
+        now = now.after(seconds)
+        try:
+            do(state, command, now, policy)
+        except Refused:
+            continue
+    return now
