@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from duenotice.domain.document import EMPTY, Document
 from duenotice.domain.event import Event
 from duenotice.domain.fleet import Group, Site, Vm
+from duenotice.domain.maintenance import Maintenance
 from duenotice.domain.scope import ALONE, scope_of
 from duenotice.domain.state import State
 from duenotice.domain.transitions import (
@@ -22,9 +23,13 @@ from duenotice.domain.transitions import (
     FleetDeclared,
     GroupsPut,
     GroupsRemoved,
+    MaintenanceChanged,
+    MaintenanceStarted,
     Record,
     ScopeDisabled,
     ScopeEnabled,
+    StepBegun,
+    StepEnded,
     VmsPut,
     VmsRemoved,
 )
@@ -75,6 +80,7 @@ class Publisher:
         self.by_address: dict[str, Vm] = {}
         self.by_name: dict[str, Vm] = {}
         self.groups: dict[str, Group] = {}
+        self.maintenances: dict[str, Maintenance] = {}
         self.site = Site()
         self._call_soon = call_soon
         self._pages: dict[str, Page] = {}
@@ -87,6 +93,7 @@ class Publisher:
         """Begin with a state that is durable as a whole."""
         self._opened_at = now
         self.site, self.groups = state.fleet.site, dict(state.fleet.groups)
+        self.maintenances = dict(state.maintenances)
         self.by_name = dict(state.fleet.vms)
         self.by_address = {vm.address: vm for vm in self.by_name.values()}
         self._documents = {key: state.document(key) for key, scope in state.scopes.items() if scope.incarnation}
@@ -135,6 +142,10 @@ class Publisher:
                 case VmsRemoved(names):
                     for name in names:
                         self._remove(name, changed, addresses)
+                case MaintenanceStarted(plan):
+                    self.maintenances[plan.id] = state.maintenances[plan.id]
+                case MaintenanceChanged(plan_id) | StepBegun(plan_id) | StepEnded(plan_id):
+                    self.maintenances[plan_id] = state.maintenances[plan_id]
                 case GroupsRemoved(keys):
                     for key in keys:
                         self.groups.pop(key, None)

@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
-from uuid import uuid4
 
 import msgspec
 from starlette.applications import Starlette
@@ -19,6 +18,8 @@ from duenotice.domain.notice import LONGEST_PREDICTION_SECONDS
 from duenotice.engine.engine import Engine
 from duenotice.engine.ticker import Ticker
 from duenotice.errors import DuenoticeError, Malformed, NotFound
+from duenotice.operator_api.bodies import decoded, new_id
+from duenotice.operator_api.maintenances import Maintenances
 from duenotice.operator_api.problems import on_error, problem
 from duenotice.operator_api.tokens import ADMIN, Gate
 from duenotice.wire import operator_json
@@ -51,6 +52,7 @@ class OperatorApi:
 
     def app(self) -> Starlette:
         """The ASGI application."""
+        maintenances = Maintenances(self._engine)
         routes = [
             Route("/livez", self._alive),
             Route("/readyz", self._alive),
@@ -62,6 +64,9 @@ class OperatorApi:
             Route("/v1/events/{id}", self._guarded(self._show_event)),
             Route("/v1/events/{id}/approve", self._guarded(self._approve), methods=["POST"]),
             Route("/v1/events/{id}/cancel", self._guarded(self._cancel), methods=["POST"]),
+            Route("/v1/maintenances", self._guarded(maintenances.all), methods=["GET", "POST"]),
+            Route("/v1/maintenances/{id}", self._guarded(maintenances.one)),
+            Route("/v1/maintenances/{id}/{turn}", self._guarded(maintenances.turn), methods=["POST"]),
             Route("/v1/vms/{name}/{operation}", self._guarded(self._operate), methods=["POST"]),
             Route("/v1/hosts/{name}/{operation}", self._guarded(self._host), methods=["POST"]),
         ]
@@ -89,7 +94,7 @@ class OperatorApi:
         return JSONResponse({"clock": clock.name, "now": format_iso(clock.now().at)})
 
     async def _advance(self, request: Request) -> Response:
-        spans = await _body(request, _Spans)
+        spans = await decoded(request, _Spans)
         await self._ticker.advance(parse_duration(spans.by))
         return await self._clock(request)
 
@@ -107,9 +112,9 @@ class OperatorApi:
         return JSONResponse([operator_json.event_to_json(event) for event in self._engine.publisher.events()])
 
     async def _schedule(self, request: Request) -> Response:
-        asked = await _body(request, operator_json.ScheduleRequest)
+        asked = await decoded(request, operator_json.ScheduleRequest)
         command = c.ScheduleEvent(
-            event_id=_new_id(),
+            event_id=new_id(),
             type=operator_json.parse_type(asked.type),
             resources=asked.resources,
             not_before=operator_json.parse_moment(asked.not_before),
@@ -137,19 +142,19 @@ class OperatorApi:
     async def _operate(self, request: Request) -> Response:
         name, operation = request.path_params["name"], request.path_params["operation"]
         if operation == "evict":
-            return await self._raise(c.EvictVm(_new_id(), name))
+            return await self._raise(c.EvictVm(new_id(), name))
         if operation not in _OPERATIONS:
             raise NotFound(f"A VM cannot {operation!r}.", hint=f"Use {', '.join(_OPERATIONS)} or evict.")
-        return await self._raise(c.OperateVm(_new_id(), name, _OPERATIONS[operation]))
+        return await self._raise(c.OperateVm(new_id(), name, _OPERATIONS[operation]))
 
     async def _host(self, request: Request) -> Response:
         name, operation = request.path_params["name"], request.path_params["operation"]
         if operation == "degrade":
-            spans = await _body(request, _Spans)
+            spans = await decoded(request, _Spans)
             notice = parse_duration(spans.notice) if spans.notice else float(LONGEST_PREDICTION_SECONDS)
-            return await self._raise(c.DegradeHost(name, notice, _new_id()))
+            return await self._raise(c.DegradeHost(name, notice, new_id()))
         if operation == "fail":
-            return await self._raise(c.FailHost(name, _new_id()))
+            return await self._raise(c.FailHost(name, new_id()))
         if operation == "repair":
             return await self._raise(c.RepairHost(name))
         raise NotFound(f"A host cannot {operation!r}.", hint=f"Use {', '.join(_HOST_ACTS)}.")
@@ -159,18 +164,6 @@ class OperatorApi:
         records = await self._engine.submit(command, ADMIN)
         raised = [r.transition.event for r in records if isinstance(r.transition, t.EventRaised)]
         return JSONResponse([operator_json.event_to_json(event) for event in raised], 201 if raised else 200)
-
-
-def _new_id() -> str:
-    return str(uuid4()).upper()
-
-
-async def _body(request: Request, kind: type[T]) -> T:
-    body = await request.body() or b"{}"
-    try:
-        return msgspec.json.decode(body, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Malformed(f"The body will not do: {error}.", hint="Send JSON with the keys of this call.") from None
 
 
 async def _on_http_error(_: Request, error: Exception) -> Response:

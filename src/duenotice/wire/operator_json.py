@@ -1,12 +1,16 @@
 """What the operator's side reads and writes: events as JSON with names of our own, times in RFC 3339."""
 
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import TypeVar
 
 import msgspec
 
 from duenotice.domain.event import Cause, Event, EventType
-from duenotice.errors import Malformed
+from duenotice.domain.fleet import GroupKind, Vm
+from duenotice.domain.maintenance import Maintenance, Step, StepStatus
+from duenotice.domain.preview import PlannedStep
+from duenotice.errors import Malformed, NotFound
 from duenotice.wire.document_json import SOURCE_NAMES, TYPE_NAMES, format_iso
 
 T = TypeVar("T")
@@ -24,6 +28,81 @@ class ScheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     description: str | None = None
     duration: int | None = None
     cause: str = Cause.MAINTENANCE.value
+
+
+class MaintenanceRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of a request for a maintenance; `on` names what: `set=web`, `host=host-1`, `vm=db-0`."""
+
+    on: tuple[str, ...]
+    type: str
+    settle: str = "0s"
+    at_once: int = 0
+    failures_allowed: int = 0
+    description: str | None = None
+    cause: str = Cause.MAINTENANCE.value
+
+
+def select(on: tuple[str, ...], vms: Iterable[Vm]) -> tuple[str, ...]:
+    """The names of the VMs that selectors such as `set=web` choose; a selector that chooses none is a mistake."""
+    vms = list(vms)
+    chosen = [name for selector in on for name in _chosen(selector, vms)]
+    return tuple(dict.fromkeys(chosen))
+
+
+def _chosen(selector: str, vms: list[Vm]) -> list[str]:
+    kind, _, name = selector.partition("=")
+    tests: dict[str, Callable[[Vm], bool]] = {
+        "vm": lambda vm: vm.name == name,
+        "host": lambda vm: vm.host == name,
+        **{key: lambda vm: vm.group == f"{kind}/{name}" for key in (group.value for group in GroupKind)},
+    }
+    if kind not in tests or not name:
+        raise Malformed(f"{selector!r} chooses nothing.", hint=f"Write KIND=NAME with one of {', '.join(tests)}.")
+    found = [vm.name for vm in vms if tests[kind](vm)]
+    if not found:
+        raise NotFound(f"No VM is chosen by {selector!r}.", hint="List the fleet for its names.")
+    return found
+
+
+def maintenance_to_json(plan: Maintenance) -> dict[str, object]:
+    """One maintenance as the operator sees it."""
+    return {
+        "id": plan.id,
+        "type": TYPE_NAMES[plan.type],
+        "cause": plan.cause.value,
+        "status": plan.status.value,
+        "reason": plan.reason,
+        "description": plan.description,
+        "settle": plan.settle,
+        "at_once": plan.at_once,
+        "failures_allowed": plan.failures_allowed,
+        "progress": {status.value: plan.count(status) for status in StepStatus},
+        "steps": [_step_to_json(step) for step in plan.steps],
+    }
+
+
+def planned_to_json(planned: PlannedStep) -> dict[str, object]:
+    """One step of a timeline."""
+    return _step_to_json(planned.step) | {
+        "status": StepStatus.WAITING.value,
+        "scheduled_at": format_iso(planned.scheduled_at),
+        "not_before": format_iso(planned.not_before),
+        "starts_at": format_iso(planned.starts_at),
+        "ends_at": format_iso(planned.ends_at),
+    }
+
+
+def _step_to_json(step: Step) -> dict[str, object]:
+    return {
+        "lane": step.lane,
+        "turn": step.turn,
+        "scope": step.scope,
+        "host": step.host,
+        "resources": list(step.resources),
+        "status": step.status.value,
+        "event_id": step.event_id,
+        "reason": step.reason,
+    }
 
 
 def parse_type(text: str) -> EventType:

@@ -1,0 +1,81 @@
+"""The timeline that a maintenance would make, found by letting the rules themselves run ahead on a copy."""
+
+from datetime import datetime
+
+from msgspec import Struct, structs
+
+from duenotice.clock import Instant
+from duenotice.domain import transitions as t
+from duenotice.domain.apply import apply
+from duenotice.domain.commands import Command, StartMaintenance, Tick
+from duenotice.domain.decide import decide
+from duenotice.domain.due import next_due
+from duenotice.domain.maintenance import Step
+from duenotice.domain.policy import Policy
+from duenotice.domain.scope import scope_of
+from duenotice.domain.state import Scope, State
+
+
+class PlannedStep(Struct, frozen=True):
+    """A step with the times it would have if nobody approved anything."""
+
+    step: Step
+    scheduled_at: datetime
+    not_before: datetime
+    starts_at: datetime
+    ends_at: datetime
+
+
+def preview(state: State, command: StartMaintenance, now: Instant, policy: Policy) -> list[PlannedStep]:
+    """The steps in the order they would begin; refused where the maintenance itself would be."""
+    decide(state, command, now, policy)
+    ahead = _Ahead(_copy(state, command), structs.replace(policy, simulated_impact=True), now)
+    ahead.do(command)
+    while (due := next_due(ahead.state, ahead.now.steady)) is not None:
+        ahead.now = ahead.now.after(due - ahead.now.steady)
+        ahead.do(Tick())
+    steps = {step.event_id: step for step in ahead.state.maintenances[command.maintenance_id].steps}
+    return [PlannedStep(steps[event_id], *ahead.times(event_id)) for event_id in ahead.raised]
+
+
+class _Ahead:
+    """A small world of its own in which time passes at once."""
+
+    def __init__(self, state: State, policy: Policy, now: Instant) -> None:
+        self.state, self.policy, self.now = state, policy, now
+        self.raised: dict[str, tuple[datetime, datetime]] = {}
+        self.started: dict[str, datetime] = {}
+        self.ended: dict[str, datetime] = {}
+
+    def do(self, command: Command) -> None:
+        """The command, and all that is due then."""
+        transitions = decide(self.state, command, self.now, self.policy)
+        while transitions:
+            for transition in transitions:
+                self._take(transition)
+            transitions = decide(self.state, Tick(), self.now, self.policy)
+
+    def times(self, event_id: str) -> tuple[datetime, datetime, datetime, datetime]:
+        """When the event is raised, may start, starts and ends."""
+        return *self.raised[event_id], self.started[event_id], self.ended[event_id]
+
+    def _take(self, transition: t.Transition) -> None:
+        apply(self.state, transition)
+        if isinstance(transition, t.EventRaised):
+            self.raised[transition.event.id] = (self.now.at, transition.event.not_before)
+        elif isinstance(transition, t.EventStarted):
+            self.started[transition.event.id] = self.now.at
+        elif isinstance(transition, t.EventCompleted):
+            self.ended[transition.event_id] = self.now.at
+
+
+def _copy(state: State, command: StartMaintenance) -> State:
+    """The VMs concerned and whether they listen; nothing else has a part in the plan."""
+    copy = State()
+    copy.fleet.groups = dict(state.fleet.groups)
+    copy.fleet.hosts = dict(state.fleet.hosts)
+    for name in command.vms:
+        vm = state.fleet.vms[name]
+        copy.fleet.vms[name] = vm
+        copy.scopes[scope_of(vm)] = Scope(enabled=state.enabled(scope_of(vm)))
+    return copy
