@@ -108,6 +108,11 @@ class ScaledClock:
     def name(self) -> str:
         return f"{self.speed:g}x"
 
+    def set_speed(self, speed: float) -> None:
+        """Go on from now at another pace."""
+        self._origin, self._started = self.now(), monotonic()
+        self.speed = speed
+
     def now(self) -> Instant:
         return self._origin.after((monotonic() - self._started) * self.speed)
 
@@ -148,8 +153,14 @@ def clock_from_name(name: str, last: Mark | None = None) -> Clock | None:
         return SystemClock(last)
     if name == "manual":
         return ManualClock(last)
+    speed = parse_speed(name)
+    return None if speed is None else ScaledClock(speed, last)
+
+
+def parse_speed(text: str) -> float | None:
+    """`60x` as a number; None when it is none, or beyond all use."""
     try:
-        speed = float(name.removesuffix("x"))
+        speed = float(text.removesuffix("x"))
     except ValueError:
         return None
-    return ScaledClock(speed, last) if name.endswith("x") and 0 < speed <= 100_000 else None
+    return speed if text.endswith("x") and 0 < speed <= 100_000 else None

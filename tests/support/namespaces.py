@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import IO, Any, TypeVar, cast
 
 from tests.programs import require_program, skip_unless_ci
+from tests.support.node import unwrapped
 
 T = TypeVar("T")
 METADATA_ADDRESS = "169.254.169.254"
@@ -144,7 +145,7 @@ class Server:
             answer = connection.getresponse()
             text = answer.read()
         assert 200 <= answer.status < 300, text
-        return json.loads(text) if text else None
+        return unwrapped(json.loads(text)) if text else None
 
 
 @contextlib.contextmanager

@@ -36,6 +36,15 @@ def start_requests(*event_ids: str) -> bytes:
     return json.dumps({"StartRequests": [{"EventId": event_id} for event_id in event_ids]}).encode()
 
 
+def unwrapped(answer: Any) -> Any:
+    """The list in `{"events": […]}` or in a page that is the only one; anything else as it is."""
+    if isinstance(answer, dict) and set(answer) == {"events"}:
+        return answer["events"]
+    if isinstance(answer, dict) and set(answer) == {"items", "next"} and answer["next"] is None:
+        return answer["items"]
+    return answer
+
+
 def wire(*lines: str, body: bytes = b"") -> bytes:
     """The bytes of a request with exactly these lines: nothing is added but line ends and the body."""
     return "".join(f"{line}\r\n" for line in (*lines, "")).encode() + body
@@ -163,10 +172,10 @@ class Outside:
         return _exchange(connection, method, path, {"Authorization": f"Bearer {self.token}"}, payload)
 
     def operate(self, path: str, body: Any = None, method: str = "POST") -> Any:
-        """A call that must succeed; its JSON."""
+        """A call that must succeed; its JSON, or the list in it if it is only the wrapping of one."""
         answer = self.operator(method, path, body)
         assert 200 <= answer.status < 300, answer
-        return answer.json() if answer.body else None
+        return unwrapped(answer.json()) if answer.body else None
 
     def schedule(self, event_type: str, *vms: str, **more: Any) -> str:
         """Schedule an event; its id."""

@@ -81,6 +81,10 @@ def _line(record: t.Record) -> dict[str, object]:
             line |= {"vms": len(vms)}
         case t.VmsRemoved(names):
             line |= {"vms": names[:10]}
+        case t.TokenCreated(token):
+            line |= {"token": token.name, "role": token.role.value}
+        case t.TokenRevoked(name=name):
+            line |= {"token": name}
         case t.OperationPerformed(vm, operation):
             line |= {"vm": vm, "operation": operation}
     return line

@@ -14,10 +14,11 @@ import uvicorn
 from duenotice import settings as s
 from duenotice.bootstrap.logs import log_changes
 from duenotice.clock import Clock, Mark, clock_from_name
-from duenotice.domain.commands import ApplyFleet, MarkClock
+from duenotice.domain.commands import ApplyFleet, CreateToken, MarkClock
 from duenotice.domain.fleet import Declaration, Vm
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
+from duenotice.domain.token import Role
 from duenotice.engine.engine import SELF, Engine, load
 from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
@@ -28,7 +29,9 @@ from duenotice.journal.sqlite import SqliteJournal
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.server import MetadataServer
 from duenotice.operator_api.app import OperatorApi
-from duenotice.operator_api.tokens import new_token, token_of
+from duenotice.operator_api.bodies import new_id
+from duenotice.operator_api.tokens import FILE, new_token, token_of
+from duenotice.operator_api.tokens import digest_of as token_digest
 from duenotice.wire.fleet_toml import digest_of, read_fleet
 
 IN_MEMORY = ":memory:"
@@ -74,6 +77,7 @@ class Service:
     async def stop(self) -> None:
         """Close the doors, answer what is under way, leave a snapshot."""
         await self._metadata.drain(DRAIN_SECONDS)
+        self._api.feed.close()
         self._operator.should_exit = True
         await asyncio.gather(self._operator_task, return_exceptions=True)
         await self.ticker.stop()
@@ -88,7 +92,7 @@ class Service:
         await self._apply_file(fleet_file)
         await self._apply_only_vm()
         self._check_default_vm()
-        self.token = new_token() if self.data_dir is None else token_of(self.data_dir)
+        await self._let_admin_in()
         self._metadata = MetadataServer(self.engine.submit, self.publisher, self.engine.clock, _options(self.settings))
         operator_socket = _listening(*self._operator_listen)
         try:
@@ -129,8 +133,18 @@ class Service:
             hint = f"Did you mean {near[0]!r}?" if near else "Name a VM of the fleet file."
             raise Misconfigured(f"default_vm {name!r} is not in the fleet.", hint=hint)
 
+    async def _let_admin_in(self) -> None:
+        """The token of the data directory; one that was revoked stays so, a deleted file brings a new one."""
+        is_new = self.data_dir is None or not (self.data_dir / FILE).exists()
+        self.token = new_token() if self.data_dir is None else token_of(self.data_dir)
+        admins = [token for token in self.engine.state.tokens.values() if token.role is Role.ADMIN]
+        if is_new or not admins:
+            digest = token_digest(self.token)
+            await self.engine.submit(CreateToken(new_id(), "admin", Role.ADMIN, digest, replace=True), SELF)
+
     def _open_operator_door(self, listening: socket.socket) -> None:
-        app = OperatorApi(self.engine, self.ticker, self.token).app()
+        self._api = OperatorApi(self.engine, self.ticker)
+        app = self._api.app()
         config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=5)
         self._operator = _QuietServer(config)
         self._operator_task = asyncio.create_task(self._operator.serve(sockets=[listening]), name="operator-api")

@@ -1,35 +1,83 @@
 """The `duenotice` command: errors become one line of what happened and one of what to do, never a traceback."""
 
+import importlib
 import sys
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import click
 
 from duenotice import __version__
-from duenotice.cli.serve import serve
-from duenotice.errors import DuenoticeError, Misconfigured, NotFound, Refused, Unavailable
+from duenotice.cli.errors import Denied, TimedOut
+from duenotice.errors import DuenoticeError, Malformed, Misconfigured, NotFound, Refused, Unavailable
 
 EXIT_CODES: dict[type[DuenoticeError], int] = {
     DuenoticeError: 1,
+    Malformed: 2,
     Misconfigured: 2,
     NotFound: 3,
     Refused: 4,
+    Denied: 5,
     Unavailable: 6,
+    TimedOut: 7,
 }
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class Place(NamedTuple):
+    """Where a command is defined and what it is for; it is imported only when it is called."""
+
+    where: str
+    help: str
+
+
+COMMANDS = {
+    "serve": Place("serve:serve", "Answer VMs that ask for upcoming maintenance."),
+    "vm": Place("vm:vm", "List, restart, redeploy, evict and delete VMs."),
+    "events": Place("events:events", "List, schedule, cancel, approve and watch events."),
+    "maintenance": Place("maintenance:maintenance", "Plan maintenances and follow them."),
+    "host": Place("host:host", "List, drain, degrade, fail and repair hosts."),
+    "document": Place("document:document", "Show the document as a VM reads it."),
+    "clock": Place("clock:clock", "Show the service's clock, let time pass."),
+    "fleet": Place("fleet:fleet", "Apply a fleet file, show what there is."),
+    "audit": Place("audit:audit", "Show who did what, and when."),
+    "token": Place("token:token", "Create, list and revoke tokens."),
+    "completion": Place("completion:completion", "Print the completion script of a shell."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command when it is called, so that `--help` stays quick."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name].where.partition(":")
+        found = getattr(importlib.import_module(f"duenotice.cli.{module}"), name)
+        assert isinstance(found, click.Command)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, place.help) for name, place in COMMANDS.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "DUENOTICE"},
+    epilog="Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 refused, 5 not allowed, 6 unreachable, 7 timed out.",
+)
 @click.version_option(__version__, prog_name="duenotice")
 def duenotice() -> None:
     """You are told before you are hit: Scheduled Events for a whole fleet of VMs."""
 
 
-duenotice.add_command(serve)
-
-
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     try:
-        duenotice(standalone_mode=False)
+        duenotice(arguments, prog_name="duenotice", standalone_mode=False)
     except click.exceptions.Abort:
         sys.exit(130)
     except click.ClickException as error:

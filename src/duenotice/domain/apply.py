@@ -147,11 +147,18 @@ _OUTCOMES = {
 
 def _event_gone(state: State, change: t.EventCompleted | t.EventCancelled | t.EventFailed) -> None:
     event = state.events.pop(change.event_id)
-    if event.maintenance is not None:
-        reason = "" if isinstance(change, t.EventCompleted) else change.reason
-        state.outcomes[event.id] = (_OUTCOMES[type(change)], reason)
+    if event.maintenance in state.maintenances:
+        state.outcomes[event.id] = (_OUTCOMES[type(change)], _reason(state, event, change))
     _leave(state, change.scope, change.event_id)
     agenda.trim(state.agenda, state.events)
+
+
+def _reason(state: State, event: Event, change: t.EventCompleted | t.EventCancelled | t.EventFailed) -> str:
+    """What the step is to say of its end: no VM is left out in silence."""
+    if not isinstance(change, t.EventCompleted):
+        return change.reason or "Its event was cancelled."
+    gone = [name for name in event.resources if name not in state.fleet.vms]
+    return f"Gone meanwhile: {', '.join(gone)}." if gone else ""
 
 
 def _leave(state: State, key: str, event_id: str) -> None:
@@ -171,15 +178,15 @@ def _maintenance_started(state: State, change: t.MaintenanceStarted) -> None:
     state.maintenances[change.maintenance.id] = change.maintenance
     over = [plan.id for plan in state.maintenances.values() if plan.status not in OPEN]
     for plan_id in over[: max(0, len(over) - MAINTENANCES_KEPT)]:
-        del state.maintenances[plan_id]
+        for step in state.maintenances.pop(plan_id).steps:
+            state.outcomes.pop(step.event_id or "", None)
 
 
 def _maintenance_changed(state: State, change: t.MaintenanceChanged) -> None:
     plan = state.maintenances[change.maintenance_id]
-    state.maintenances[plan.id] = structs.replace(plan, status=change.status, reason=change.reason)
     if change.status not in OPEN:
-        for step in plan.steps:
-            state.outcomes.pop(step.event_id or "", None)
+        del state.maintenances[plan.id]  # to the end, so that the first to be over is the first to be forgotten
+    state.maintenances[plan.id] = structs.replace(plan, status=change.status, reason=change.reason)
 
 
 def _step_begun(state: State, change: t.StepBegun) -> None:
@@ -210,6 +217,14 @@ def _scope_disabled(state: State, change: t.ScopeDisabled) -> None:
     state.scopes.setdefault(change.scope, Scope()).enabled = False
 
 
+def _token_created(state: State, change: t.TokenCreated) -> None:
+    state.tokens[change.token.id] = change.token
+
+
+def _token_revoked(state: State, change: t.TokenRevoked) -> None:
+    state.tokens.pop(change.token_id, None)
+
+
 def _clock_marked(state: State, change: t.ClockMarked) -> None:
     state.mark = change.mark
 
@@ -237,5 +252,7 @@ _APPLIERS: dict[type, Callable[[State, Any], None]] = {
     t.OperationPerformed: _operation_performed,
     t.ScopeEnabled: _scope_enabled,
     t.ScopeDisabled: _scope_disabled,
+    t.TokenCreated: _token_created,
+    t.TokenRevoked: _token_revoked,
     t.ClockMarked: _clock_marked,
 }

@@ -7,6 +7,7 @@ from msgspec import Struct
 from duenotice.clock import Mark
 from duenotice.domain.event import Cause, EventType
 from duenotice.domain.fleet import Declaration
+from duenotice.domain.token import Role
 
 
 class Command(Struct, frozen=True):
@@ -136,6 +137,22 @@ class DisableScopes(Command, frozen=True):
     """Scopes that were silent for 24 hours listen no more (F02)."""
 
     scopes: tuple[str, ...]
+
+
+class CreateToken(Command, frozen=True):
+    """Let somebody in; `replace` takes the place of the token with the same name."""
+
+    token_id: str
+    name: str
+    role: Role
+    digest: str
+    replace: bool = False
+
+
+class RevokeToken(Command, frozen=True):
+    """Let somebody in no more."""
+
+    token_id: str
 
 
 class MarkClock(Command, frozen=True):

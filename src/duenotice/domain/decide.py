@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from duenotice.clock import Instant
-from duenotice.domain import approval, due, enablement, fleet_change, planning, raising
+from duenotice.domain import access, approval, due, enablement, fleet_change, planning, raising
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.ending import complete, fail
@@ -49,6 +49,8 @@ _RULES: dict[type[c.Command], Rule] = {
     c.CancelMaintenance: planning.cancel_all,
     c.EnableScope: enablement.enable,
     c.DisableScopes: enablement.disable,
+    c.CreateToken: access.create,
+    c.RevokeToken: access.revoke,
     c.MarkClock: _mark_clock,
     c.Tick: due.tick,
 }

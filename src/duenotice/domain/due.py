@@ -31,9 +31,11 @@ def tick(state: State, command: c.Tick, now: Instant, policy: Policy) -> list[t.
 
 def next_due(state: State, after: float) -> float | None:
     """When something is next due by itself, in steady seconds; None when nothing is."""
-    agenda = state.agenda
-    soonest_first = agenda[:1] if agenda and agenda[0][0] > after else agenda
+    entries = state.agenda
+    soonest_first = entries[:1] if entries and entries[0][0] > after else entries
     moments = [due for due, _ in soonest_first]
+    # A delete that waits for others waits no longer than its notice.
+    moments += [e.notice_ends for e in agenda.due(entries, state.events, after) if e.type is EventType.TERMINATE]
     for plan in state.maintenances.values():
         moments += looks(plan)
     return min((moment for moment in moments if moment > after), default=None)
@@ -42,24 +44,28 @@ def next_due(state: State, after: float) -> float | None:
 def _step(state: State, event: Event, now: Instant, policy: Policy) -> list[t.Transition]:
     if event.phase is Phase.STARTED:
         return complete(state, event)
-    if _may_start(event, now) and not held_back(state, event, policy):
+    if _may_start(event, now) and not held_back(state, event, now, policy):
         return [t.EventStarted(started(event, Act.START, now, policy))]
     return []
 
 
 def _may_start(event: Event, now: Instant) -> bool:
     """Approved, or its notice has truly elapsed *and* the time of day has come: early never (S1)."""
-    return bool(event.approved_by) or (now.steady >= event.notice_ends and now.at >= event.not_before)
+    return bool(event.approved_by) or _notice_is_over(event, now)
 
 
-def held_back(state: State, event: Event, policy: Policy) -> bool:
+def _notice_is_over(event: Event, now: Instant) -> bool:
+    return now.steady >= event.notice_ends and now.at >= event.not_before
+
+
+def held_back(state: State, event: Event, now: Instant, policy: Policy) -> bool:
     """Whether something else of its scope has to come first."""
-    return _domain_held(state, event) or (policy.deletes_together and _delete_held(state, event))
+    return _domain_held(state, event) or (policy.deletes_together and _delete_held(state, event, now))
 
 
-def _delete_held(state: State, event: Event) -> bool:
-    """An approved delete waits for the other deletes of its scope, as real scale sets do it."""
-    if event.type is not EventType.TERMINATE or not event.approved_by:
+def _delete_held(state: State, event: Event, now: Instant) -> bool:
+    """An approved delete waits for the other deletes of its scope, as real scale sets do it, until its own time."""
+    if event.type is not EventType.TERMINATE or _notice_is_over(event, now):
         return False
     others = (state.events[event_id] for event_id in state.scopes[event.scope].events)
     return any(

@@ -91,9 +91,14 @@ def ready(plan: Maintenance, now: float) -> list[int]:
     if plan.status is not Status.RUNNING:
         return []
     room = plan.at_once - plan.count(StepStatus.UNDER_WAY) if plan.at_once else len(plan.steps)
-    waiting = [number for number, step in enumerate(plan.steps) if step.status is StepStatus.WAITING]
     turns = _turns(plan)
-    return [n for n in waiting if _its_turn(plan, plan.steps[n], turns, now)][: max(0, room)]
+    settling = _settling(plan, turns, now)
+    waiting = [
+        number
+        for number, step in enumerate(plan.steps)
+        if step.status is StepStatus.WAITING and step.turn == turns[step.lane] and step.lane not in settling
+    ]
+    return waiting[: max(0, room)]
 
 
 def looks(plan: Maintenance) -> list[float]:
@@ -112,11 +117,13 @@ def _turns(plan: Maintenance) -> dict[str, int]:
     return turns
 
 
-def _its_turn(plan: Maintenance, step: Step, turns: dict[str, int], now: float) -> bool:
-    if step.turn != turns[step.lane]:
-        return False
-    before = (other for other in plan.steps if other.lane == step.lane and other.turn < step.turn)
-    return all(other.ended is None or other.ended + plan.settle <= now for other in before)
+def _settling(plan: Maintenance, turns: dict[str, int], now: float) -> set[str]:
+    """The lanes whose last turn ended only just now."""
+    return {
+        step.lane
+        for step in plan.steps
+        if step.ended is not None and now < step.ended + plan.settle and step.turn < turns.get(step.lane, step.turn)
+    }
 
 
 def _together(vm: Vm) -> tuple[str, int, str, str]:

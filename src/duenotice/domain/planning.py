@@ -6,25 +6,31 @@ from duenotice.clock import Instant
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.ending import complete
-from duenotice.domain.event import EventType, Phase
+from duenotice.domain.event import Cause, EventType, Phase
 from duenotice.domain.fleet import Vm
 from duenotice.domain.maintenance import OPEN, OVER, Maintenance, Status, Step, StepStatus, cut, ready
 from duenotice.domain.policy import Policy
-from duenotice.domain.raising import find_vm, planned_event
+from duenotice.domain.raising import check_description, find_vm, planned_event
 from duenotice.domain.scope import scope_of
 from duenotice.domain.state import State
 from duenotice.errors import Conflict, NotFound, Refused
 
 TYPES = frozenset({EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY})
+CAUSES = frozenset({Cause.MAINTENANCE, Cause.LIVE_MIGRATION})
 LONGEST_SETTLE = 7 * 24 * 3600
+
+_UNKNOWN = (StepStatus.SKIPPED, "What became of its event is not known.")
 
 
 def begin(state: State, command: c.StartMaintenance, now: Instant, policy: Policy) -> list[t.Transition]:
     """Cut the VMs into steps; their sets are this plan's until it is over."""
     if command.type not in TYPES:
         raise Refused("A maintenance is a Freeze, a Reboot or a Redeploy.", hint="Evict or delete VMs one by one.")
+    if command.cause not in CAUSES:
+        raise Refused("A maintenance is host maintenance or live migration.", hint="Leave the cause out.")
     if not 0 <= command.settle <= LONGEST_SETTLE or command.at_once < 0 or command.failures_allowed < 0:
         raise Refused("settle, at_once and failures cannot be negative, settle at most 7 days.", hint="Mend them.")
+    check_description(command.description or "")
     if not command.vms:
         raise Refused("No VM is chosen.", hint="Choose a set, a scale set, a host or a VM that is in the fleet.")
     steps = cut(find_vm(state, name) for name in dict.fromkeys(command.vms))
@@ -63,10 +69,13 @@ def cancel_all(state: State, command: c.CancelMaintenance, now: Instant, policy:
 def go_on(state: State, now: Instant, policy: Policy) -> list[t.Transition]:
     """What is due of all plans: ends noticed, plans closed, next steps begun; ask again after applying it."""
     for plan in state.maintenances.values():
+        changes: list[t.Transition] = []
         if plan.status in OPEN:
             changes = _ends(state, plan, now) or _conclusion(state, plan) or _begun(state, plan, now, policy)
-            if changes:
-                return changes
+        elif state.outcomes:  # of what was under way when it was stopped; else its steps need no look
+            changes = _ends(state, plan, now)
+        if changes:
+            return changes
     return []
 
 
@@ -79,18 +88,29 @@ def find(state: State, maintenance_id: str) -> Maintenance:
 
 
 def _fresh(state: State, maintenance_id: str) -> str:
-    if maintenance_id in state.maintenances:
+    try:
+        UUID(maintenance_id)
+    except ValueError:
+        raise Refused(f"{maintenance_id!r} is not an id.", hint="Use a new UUID for every maintenance.") from None
+    used = (event.maintenance for event in state.events.values())
+    if maintenance_id in state.maintenances or maintenance_id in used:
         raise Conflict(f"There is already a maintenance {maintenance_id}.", hint="Use a new id.")
     return maintenance_id
 
 
 def _refuse_held_sets(state: State, lanes: set[str]) -> None:
     for plan in state.maintenances.values():
-        held = lanes & {step.lane for step in plan.steps} if plan.status in OPEN else set()
+        held = lanes & {step.lane for step in plan.steps if plan.status in OPEN or _still_hit(state, step)}
         if held:
             raise Conflict(
                 f"{min(held)} is under maintenance {plan.id} already.", hint="Wait until it is over, or cancel it."
             )
+
+
+def _still_hit(state: State, step: Step) -> bool:
+    """Whether a step of a plan that was stopped is running to its end."""
+    event = state.events.get(step.event_id or "")
+    return event is not None and any(name in state.fleet.vms for name in event.resources)
 
 
 def _turned(state: State, maintenance_id: str, before: Status, after: Status) -> list[t.Transition]:
@@ -101,7 +121,7 @@ def _turned(state: State, maintenance_id: str, before: Status, after: Status) ->
 
 
 def _ends(state: State, plan: Maintenance, now: Instant) -> list[t.Transition]:
-    """Steps whose event is gone are over; an event whose VMs have all vanished is ended, not waited for."""
+    """Steps whose event is gone are over; an event that would wait for VMs that all vanished is ended."""
     changes: list[t.Transition] = []
     for number, step in enumerate(plan.steps):
         if step.status is StepStatus.UNDER_WAY:
@@ -112,19 +132,19 @@ def _ends(state: State, plan: Maintenance, now: Instant) -> list[t.Transition]:
 def _end_of(state: State, plan: Maintenance, number: int, step: Step, now: Instant) -> list[t.Transition]:
     event = state.events.get(step.event_id or "")
     if event is None:
-        status, reason = state.outcomes[step.event_id or ""]
+        status, reason = state.outcomes.get(step.event_id or "", _UNKNOWN)
         return [t.StepEnded(plan.id, number, status, now.steady, reason)]
-    if any(name in state.fleet.vms for name in event.resources):
+    if plan.status not in OPEN or any(name in state.fleet.vms for name in event.resources):
         return []
     if event.phase is Phase.SCHEDULED:
         return [t.EventCancelled(event.id, event.scope, "Its VMs are gone.")]
-    return complete(state, event)
+    return complete(state, event) if event.impact_ends is None else []
 
 
 def _conclusion(state: State, plan: Maintenance) -> list[t.Transition]:
     failed = plan.count(StepStatus.FAILED)
     if failed > plan.failures_allowed:
-        return _stop(state, plan, Status.FAILED, f"{failed} steps failed.")
+        return _stop(state, plan, Status.FAILED, f"{failed} failed, {plan.failures_allowed} allowed.")
     if plan.count(*OVER) == len(plan.steps):
         return [t.MaintenanceChanged(plan.id, Status.DONE)]
     return []
@@ -150,8 +170,8 @@ def _begun(state: State, plan: Maintenance, now: Instant, policy: Policy) -> lis
             continue
         event_id = str(uuid5(UUID(plan.id), str(number))).upper()
         event = planned_event(state, vms, plan, event_id, now, policy)
-        gone = len(step.resources) - len(vms)
-        reason = f"{gone} VMs are gone." if gone else ""
+        gone = [name for name in step.resources if name not in event.resources]
+        reason = f"No longer there: {', '.join(gone)}." if gone else ""
         changes += [t.EventRaised(event), t.StepBegun(plan.id, number, event_id, reason)]
     return changes
 

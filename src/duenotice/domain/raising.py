@@ -161,6 +161,12 @@ def find_vm(state: State, name: str) -> Vm:
     return vm
 
 
+def check_description(text: str) -> None:
+    """Refuse a description that is too long."""
+    if len(text) > LONGEST_DESCRIPTION:
+        raise Refused(f"The description has {len(text)} characters.", hint=f"Use {LONGEST_DESCRIPTION} at the most.")
+
+
 def _find_host(state: State, name: str) -> Host:
     host = state.fleet.hosts.get(name)
     if host is None:
@@ -218,8 +224,7 @@ def _derived(seed: str, name: str) -> str:
 def _description(command: c.ScheduleEvent) -> str:
     cause = _CAUSE_OF_TYPE.get(command.type, command.cause)
     text = description_of(command.type, cause) if command.description is None else command.description
-    if len(text) > LONGEST_DESCRIPTION:
-        raise Refused(f"The description has {len(text)} characters.", hint=f"Use {LONGEST_DESCRIPTION} at the most.")
+    check_description(text)
     return text
 
 

@@ -10,6 +10,7 @@ from duenotice.domain.event import Event
 from duenotice.domain.fleet import Group, Host, Site, Vm
 from duenotice.domain.maintenance import Maintenance, StepStatus
 from duenotice.domain.state import Departure, Scope, State
+from duenotice.domain.token import Token
 
 
 class ScopeSnapshot(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -37,6 +38,7 @@ class Snapshot(Struct, frozen=True):
     mark: Mark | None = None
     maintenances: tuple[Maintenance, ...] = ()
     outcomes: tuple[tuple[str, StepStatus, str], ...] = ()
+    tokens: tuple[Token, ...] = ()
 
 
 def take(state: State) -> Snapshot:
@@ -57,6 +59,7 @@ def take(state: State) -> Snapshot:
         mark=state.mark,
         maintenances=tuple(state.maintenances.values()),
         outcomes=tuple((event_id, *outcome) for event_id, outcome in state.outcomes.items()),
+        tokens=tuple(state.tokens.values()),
     )
 
 
@@ -73,6 +76,7 @@ def restore(snapshot: Snapshot) -> State:
     state.forgotten = snapshot.forgotten
     state.maintenances = {plan.id: plan for plan in snapshot.maintenances}
     state.outcomes = {event_id: (status, reason) for event_id, status, reason in snapshot.outcomes}
+    state.tokens = {token.id: token for token in snapshot.tokens}
     for event in snapshot.events:
         state.events[event.id] = event
         state.scopes[event.scope].events.append(event.id)

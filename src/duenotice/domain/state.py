@@ -11,6 +11,7 @@ from duenotice.domain.event import Event
 from duenotice.domain.fleet import Fleet, Vm
 from duenotice.domain.maintenance import Maintenance, StepStatus
 from duenotice.domain.scope import scope_of
+from duenotice.domain.token import Token
 
 
 class Scope:
@@ -47,6 +48,7 @@ class State:
         "outcomes",
         "position",
         "scopes",
+        "tokens",
     )
 
     def __init__(self) -> None:
@@ -61,6 +63,7 @@ class State:
         self.mark: Mark | None = None
         self.maintenances: dict[str, Maintenance] = {}
         self.outcomes: dict[str, tuple[StepStatus, str]] = {}
+        self.tokens: dict[str, Token] = {}
 
     def enabled(self, scope: str) -> bool:
         """Whether anybody of the scope listens (F01-F03)."""

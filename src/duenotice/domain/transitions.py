@@ -12,6 +12,7 @@ from duenotice.clock import Mark
 from duenotice.domain.event import Event
 from duenotice.domain.fleet import Group, Host, Site, Vm
 from duenotice.domain.maintenance import Maintenance, Status, StepStatus
+from duenotice.domain.token import Token
 
 
 class Change(Struct, frozen=True, omit_defaults=True, tag_field="change"):
@@ -169,6 +170,19 @@ class ScopeDisabled(Change, frozen=True, tag="scope-disabled"):
     scope: str
 
 
+class TokenCreated(Change, frozen=True, tag="token-created"):
+    """Somebody may come in."""
+
+    token: Token
+
+
+class TokenRevoked(Change, frozen=True, tag="token-revoked"):
+    """Somebody may come in no more."""
+
+    token_id: str
+    name: str
+
+
 class ClockMarked(Change, frozen=True, tag="clock-marked"):
     """Where the clock stood, for the next process to go on from."""
 
@@ -198,6 +212,8 @@ Transition = (
     | OperationPerformed
     | ScopeEnabled
     | ScopeDisabled
+    | TokenCreated
+    | TokenRevoked
     | ClockMarked
 )
 

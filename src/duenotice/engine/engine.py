@@ -11,8 +11,9 @@ from contextlib import suppress
 from typing import NamedTuple, TypeVar
 
 import structlog
+from msgspec import structs
 
-from duenotice.clock import Clock, Instant
+from duenotice.clock import Clock, Instant, ScaledClock
 from duenotice.domain.apply import fold
 from duenotice.domain.commands import Command, MarkClock, PostponeEvents, Tick
 from duenotice.domain.decide import decide
@@ -87,6 +88,16 @@ class Engine:
         self._asks.append(_Ask(command, actor, answer))
         self._wake.set()
         return answer
+
+    async def history(self, after: int, limit: int) -> list[Record]:
+        """The records behind a position, oldest first, as the journal has them."""
+        return await self._off_loop(lambda: list(self._journal.read(after, limit)))
+
+    def set_speed(self, clock: ScaledClock, speed: float) -> None:
+        """Another pace of our clock: what a commit may take grows with it, and who sleeps looks again."""
+        clock.set_speed(speed)
+        self.policy = structs.replace(self.policy, commit_allowance=speed)  # one real second
+        self.changed.set()
 
     async def stop(self) -> None:
         """Answer what is waiting, write down the clock and a snapshot, and let the journal go."""

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 from duenotice.domain.document import EMPTY, Document
 from duenotice.domain.event import Event
-from duenotice.domain.fleet import Group, Site, Vm
+from duenotice.domain.fleet import Group, Host, Site, Vm
 from duenotice.domain.maintenance import Maintenance
 from duenotice.domain.scope import ALONE, scope_of
 from duenotice.domain.state import State
+from duenotice.domain.token import Token
 from duenotice.domain.transitions import (
     EventCancelled,
     EventCompleted,
@@ -23,6 +24,8 @@ from duenotice.domain.transitions import (
     FleetDeclared,
     GroupsPut,
     GroupsRemoved,
+    HostsPut,
+    HostsRemoved,
     MaintenanceChanged,
     MaintenanceStarted,
     Record,
@@ -30,6 +33,8 @@ from duenotice.domain.transitions import (
     ScopeEnabled,
     StepBegun,
     StepEnded,
+    TokenCreated,
+    TokenRevoked,
     VmsPut,
     VmsRemoved,
 )
@@ -80,6 +85,9 @@ class Publisher:
         self.by_address: dict[str, Vm] = {}
         self.by_name: dict[str, Vm] = {}
         self.groups: dict[str, Group] = {}
+        self.hosts: dict[str, Host] = {}
+        self.tokens: dict[str, Token] = {}
+        self.digest = ""
         self.maintenances: dict[str, Maintenance] = {}
         self.site = Site()
         self._call_soon = call_soon
@@ -93,7 +101,8 @@ class Publisher:
         """Begin with a state that is durable as a whole."""
         self._opened_at = now
         self.site, self.groups = state.fleet.site, dict(state.fleet.groups)
-        self.maintenances = dict(state.maintenances)
+        self.hosts, self.digest = dict(state.fleet.hosts), state.fleet.digest
+        self.maintenances, self.tokens = dict(state.maintenances), dict(state.tokens)
         self.by_name = dict(state.fleet.vms)
         self.by_address = {vm.address: vm for vm in self.by_name.values()}
         self._documents = {key: state.document(key) for key, scope in state.scopes.items() if scope.incarnation}
@@ -111,6 +120,18 @@ class Publisher:
     def events(self) -> list[Event]:
         """All live events."""
         return [event for document in self._documents.values() for event in document.events]
+
+    def document_of(self, vm: Vm) -> Document:
+        """What a VM is shown, without counting as a look of its own."""
+        return self._documents.get(scope_of(vm), EMPTY)
+
+    def listens(self, vm: Vm) -> bool:
+        """Whether anybody of the VM's scope asks for its document (F01)."""
+        return scope_of(vm) in self._enabled
+
+    def listening(self) -> int:
+        """How many scopes listen."""
+        return len(self._enabled)
 
     def watch_fleet(self, callback: Callable[[Iterable[str]], None]) -> None:
         """Call back with the addresses whose VM came, went or changed."""
@@ -151,8 +172,17 @@ class Publisher:
                         self.groups.pop(key, None)
                 case GroupsPut(groups):
                     self.groups.update((group.key, group) for group in groups)
-                case FleetDeclared(site=site):
-                    self.site = site
+                case HostsPut(hosts):
+                    self.hosts.update((host.name, host) for host in hosts)
+                case HostsRemoved(names):
+                    for name in names:
+                        self.hosts.pop(name, None)
+                case TokenCreated(token):
+                    self.tokens[token.id] = token
+                case TokenRevoked(token_id):
+                    self.tokens.pop(token_id, None)
+                case FleetDeclared(digest, site):
+                    self.digest, self.site = digest, site
         self._tell_fleet_watchers(addresses)
         for scope in changed:
             self._show(scope, state)

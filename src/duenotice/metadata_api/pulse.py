@@ -47,4 +47,4 @@ class LivePulse(Pulse):
 
 def pulse_of(clock: Clock, options: MetadataOptions) -> Pulse:
     """The pulse that suits a clock."""
-    return Pulse(clock, options) if clock.speed == 1.0 else LivePulse(clock, options)
+    return Pulse(clock, options) if clock.name == "real" else LivePulse(clock, options)

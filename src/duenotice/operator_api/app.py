@@ -1,9 +1,8 @@
-"""The routes of the operator's REST API, one `Route` per path: raise, approve and cancel events, apply fleets."""
+"""The operator's REST API as one ASGI application, made from the table of its calls."""
 
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
-import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -11,65 +10,54 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from duenotice import __version__
-from duenotice.domain import commands as c
-from duenotice.domain import transitions as t
-from duenotice.domain.event import EventType
-from duenotice.domain.notice import LONGEST_PREDICTION_SECONDS
 from duenotice.engine.engine import Engine
 from duenotice.engine.ticker import Ticker
-from duenotice.errors import DuenoticeError, Malformed, NotFound
-from duenotice.operator_api.bodies import decoded, new_id
+from duenotice.errors import DuenoticeError
+from duenotice.operator_api.access import Access
+from duenotice.operator_api.audit import Audit
+from duenotice.operator_api.bodies import body_of
+from duenotice.operator_api.clocks import Clocks
+from duenotice.operator_api.events import Events
+from duenotice.operator_api.feed import Feed
+from duenotice.operator_api.fleet import Fleets
+from duenotice.operator_api.hosts import Hosts
+from duenotice.operator_api.idempotency import Answers
 from duenotice.operator_api.maintenances import Maintenances
+from duenotice.operator_api.metrics import Metrics
+from duenotice.operator_api.openapi import openapi_call
 from duenotice.operator_api.problems import on_error, problem
-from duenotice.operator_api.tokens import ADMIN, Gate
-from duenotice.wire import operator_json
-from duenotice.wire.document_json import format_iso
-from duenotice.wire.duration import parse_duration
-from duenotice.wire.fleet_toml import read_fleet
-from duenotice.wire.start_requests_json import canonical_id
-
-T = TypeVar("T")
-Handler = Callable[[Request], Awaitable[Response]]
-
-_OPERATIONS = {"restart": EventType.REBOOT, "redeploy": EventType.REDEPLOY, "delete": EventType.TERMINATE}
-_HOST_ACTS = ("degrade", "fail", "repair")
-
-
-class _Spans(msgspec.Struct, forbid_unknown_fields=True):
-    """A body that may hold one span of time."""
-
-    by: str = ""
-    notice: str = ""
+from duenotice.operator_api.table import Call, Handler
+from duenotice.operator_api.tokens import Gate
+from duenotice.operator_api.vms import Vms
 
 
 class OperatorApi:
-    """Translates requests to commands and records to JSON."""
+    """Brings the calls of all resources together, each behind the gate."""
 
-    def __init__(self, engine: Engine, ticker: Ticker, token: str) -> None:
-        self._engine = engine
-        self._ticker = ticker
-        self._gate = Gate(token)
+    def __init__(self, engine: Engine, ticker: Ticker) -> None:
+        self.feed = Feed(engine)
+        self._gate = Gate(lambda: engine.publisher.tokens.values())
+        self.calls: list[Call] = [
+            *_probes(engine),
+            *Vms(engine).calls(),
+            *Hosts(engine).calls(),
+            *Fleets(engine).calls(),
+            *Events(engine).calls(),
+            *Maintenances(engine).calls(),
+            *Clocks(engine, ticker).calls(),
+            *Access(engine).calls(),
+            *Audit(engine, self.feed).calls(),
+            *Metrics(engine, self.feed).calls(),
+        ]
+        self.calls.append(openapi_call(tuple(self.calls)))
+        self._answers = Answers()
 
     def app(self) -> Starlette:
         """The ASGI application."""
-        maintenances = Maintenances(self._engine)
-        routes = [
-            Route("/livez", self._alive),
-            Route("/readyz", self._alive),
-            Route("/version", self._version),
-            Route("/v1/clock", self._guarded(self._clock)),
-            Route("/v1/clock/advance", self._guarded(self._advance), methods=["POST"]),
-            Route("/v1/fleet", self._guarded(self._apply_fleet), methods=["PUT"]),
-            Route("/v1/events", self._guarded(self._events), methods=["GET", "POST"]),
-            Route("/v1/events/{id}", self._guarded(self._show_event)),
-            Route("/v1/events/{id}/approve", self._guarded(self._approve), methods=["POST"]),
-            Route("/v1/events/{id}/cancel", self._guarded(self._cancel), methods=["POST"]),
-            Route("/v1/maintenances", self._guarded(maintenances.all), methods=["GET", "POST"]),
-            Route("/v1/maintenances/{id}", self._guarded(maintenances.one)),
-            Route("/v1/maintenances/{id}/{turn}", self._guarded(maintenances.turn), methods=["POST"]),
-            Route("/v1/vms/{name}/{operation}", self._guarded(self._operate), methods=["POST"]),
-            Route("/v1/hosts/{name}/{operation}", self._guarded(self._host), methods=["POST"]),
-        ]
+        by_path: dict[str, dict[str, Call]] = {}
+        for call in self.calls:
+            by_path.setdefault(call.path, {})[call.method] = call
+        routes = [Route(path, self._dispatch(calls), methods=list(calls)) for path, calls in by_path.items()]
         handlers: dict[Any, Any] = {
             DuenoticeError: on_error,
             HTTPException: _on_http_error,
@@ -77,95 +65,37 @@ class OperatorApi:
         }
         return Starlette(routes=routes, exception_handlers=handlers)
 
-    def _guarded(self, handler: Handler) -> Handler:
-        async def guarded(request: Request) -> Response:
-            return self._gate.refuse(request) or await handler(request)
+    def _dispatch(self, calls: dict[str, Call]) -> Handler:
+        async def dispatch(request: Request) -> Response:
+            call = calls["GET" if request.method == "HEAD" else request.method]
+            if call.role is not None and (refusal := self._gate.refuse(request, call.role)) is not None:
+                return refusal
+            await body_of(request)
+            return await self._answers.once(request, lambda: call.handler(request))
 
-        return guarded
+        return dispatch
 
-    async def _alive(self, _: Request) -> Response:
+
+def _probes(engine: Engine) -> Sequence[Call]:
+    async def alive(_: Request) -> Response:
         return JSONResponse({"status": "ok"})
 
-    async def _version(self, _: Request) -> Response:
+    async def ready(_: Request) -> Response:
+        if engine.failed.done():
+            return problem(503, "The engine has stopped.", "Look at the service's log.", {"Retry-After": "5"})
+        return JSONResponse({"status": "ok"})
+
+    async def version(_: Request) -> Response:
         return JSONResponse({"version": __version__})
 
-    async def _clock(self, _: Request) -> Response:
-        clock = self._engine.clock
-        return JSONResponse({"clock": clock.name, "now": format_iso(clock.now().at)})
-
-    async def _advance(self, request: Request) -> Response:
-        spans = await decoded(request, _Spans)
-        await self._ticker.advance(parse_duration(spans.by))
-        return await self._clock(request)
-
-    async def _apply_fleet(self, request: Request) -> Response:
-        try:
-            text = (await request.body()).decode()
-        except UnicodeDecodeError:
-            raise Malformed("The fleet is not UTF-8 text.", hint="Send the fleet file as it is.") from None
-        records = await self._engine.submit(c.ApplyFleet(read_fleet(text)), ADMIN)
-        return JSONResponse({"changes": len(records), "vms": len(self._engine.publisher.by_name)})
-
-    async def _events(self, request: Request) -> Response:
-        if request.method == "POST":
-            return await self._schedule(request)
-        return JSONResponse([operator_json.event_to_json(event) for event in self._engine.publisher.events()])
-
-    async def _schedule(self, request: Request) -> Response:
-        asked = await decoded(request, operator_json.ScheduleRequest)
-        command = c.ScheduleEvent(
-            event_id=new_id(),
-            type=operator_json.parse_type(asked.type),
-            resources=asked.resources,
-            not_before=operator_json.parse_moment(asked.not_before),
-            description=asked.description,
-            duration=asked.duration,
-            cause=operator_json.parse_cause(asked.cause),
-        )
-        return await self._raise(command)
-
-    async def _show_event(self, request: Request) -> Response:
-        event_id = canonical_id(request.path_params["id"])
-        for event in self._engine.publisher.events():
-            if event.id == event_id:
-                return JSONResponse(operator_json.event_to_json(event))
-        raise NotFound(f"There is no event {event_id}.", hint="It may be over; GET /v1/events lists the live ones.")
-
-    async def _approve(self, request: Request) -> Response:
-        await self._engine.submit(c.ApproveEvents((canonical_id(request.path_params["id"]),)), ADMIN)
-        return Response(status_code=204)
-
-    async def _cancel(self, request: Request) -> Response:
-        await self._engine.submit(c.CancelEvent(canonical_id(request.path_params["id"])), ADMIN)
-        return Response(status_code=204)
-
-    async def _operate(self, request: Request) -> Response:
-        name, operation = request.path_params["name"], request.path_params["operation"]
-        if operation == "evict":
-            return await self._raise(c.EvictVm(new_id(), name))
-        if operation not in _OPERATIONS:
-            raise NotFound(f"A VM cannot {operation!r}.", hint=f"Use {', '.join(_OPERATIONS)} or evict.")
-        return await self._raise(c.OperateVm(new_id(), name, _OPERATIONS[operation]))
-
-    async def _host(self, request: Request) -> Response:
-        name, operation = request.path_params["name"], request.path_params["operation"]
-        if operation == "degrade":
-            spans = await decoded(request, _Spans)
-            notice = parse_duration(spans.notice) if spans.notice else float(LONGEST_PREDICTION_SECONDS)
-            return await self._raise(c.DegradeHost(name, notice, new_id()))
-        if operation == "fail":
-            return await self._raise(c.FailHost(name, new_id()))
-        if operation == "repair":
-            return await self._raise(c.RepairHost(name))
-        raise NotFound(f"A host cannot {operation!r}.", hint=f"Use {', '.join(_HOST_ACTS)}.")
-
-    async def _raise(self, command: c.Command) -> Response:
-        """Submit what may raise events, and answer with those; none when nobody listens (F03)."""
-        records = await self._engine.submit(command, ADMIN)
-        raised = [r.transition.event for r in records if isinstance(r.transition, t.EventRaised)]
-        return JSONResponse([operator_json.event_to_json(event) for event in raised], 201 if raised else 200)
+    return [
+        Call("GET", "/livez", None, alive, "Whether the process lives"),
+        Call("GET", "/readyz", None, ready, "Whether it takes requests"),
+        Call("GET", "/version", None, version, "Which duenotice this is"),
+    ]
 
 
 async def _on_http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return problem(error.status_code, error.detail, "", dict(error.headers or {}))
+    hint = "GET /openapi.json lists every call." if error.status_code in (404, 405) else ""
+    return problem(error.status_code, error.detail, hint, dict(error.headers or {}))

@@ -1,4 +1,4 @@
-"""What requests bring, as values; and ids for what they make."""
+"""What requests bring, as values; who brings them; and ids for what they make."""
 
 from typing import TypeVar
 from uuid import uuid4
@@ -9,11 +9,36 @@ from starlette.requests import Request
 from duenotice.errors import Malformed
 
 T = TypeVar("T")
+LONGEST_FLEET = 256 * 1024 * 1024
+"""A fleet file of a million VMs fits; more is a mistake."""
+LONGEST_BODY = 1024 * 1024
+"""Any other body."""
 
 
 def new_id() -> str:
     """An id for something new, in the form of an EventId (B03)."""
     return str(uuid4()).upper()
+
+
+def actor_of(request: Request) -> str:
+    """Who asks, as the journal remembers it; the gate has written it down."""
+    return str(request.state.actor)
+
+
+def flag(request: Request, name: str) -> bool:
+    """Whether a parameter such as `dry_run` is set."""
+    return request.query_params.get(name, "").lower() in ("true", "1")
+
+
+async def body_of(request: Request) -> bytes:
+    """The whole body, unless it is too long to be meant."""
+    body, longest = bytearray(), LONGEST_FLEET if request.method == "PUT" else LONGEST_BODY
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > longest:
+            raise Malformed("The body is too long.", hint=f"Send at most {longest} bytes.")
+    request._body = bytes(body)  # where Starlette keeps it for the next who asks
+    return request._body
 
 
 async def decoded(request: Request, kind: type[T]) -> T:

@@ -8,13 +8,14 @@ from starlette.responses import JSONResponse, Response
 from duenotice.domain import commands as c
 from duenotice.domain.maintenance import Maintenance
 from duenotice.domain.preview import preview
+from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
-from duenotice.errors import NotFound
-from duenotice.operator_api.bodies import decoded, new_id
-from duenotice.operator_api.tokens import ADMIN
+from duenotice.operator_api.bodies import actor_of, decoded, flag, new_id
+from duenotice.operator_api.finding import by_id
+from duenotice.operator_api.pages import page
+from duenotice.operator_api.table import Call, Handler
 from duenotice.wire import operator_json
 from duenotice.wire.duration import parse_duration
-from duenotice.wire.start_requests_json import canonical_id
 
 _TURNS: dict[str, Callable[[str], c.Command]] = {
     "pause": c.PauseMaintenance,
@@ -29,29 +30,46 @@ class Maintenances:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def all(self, request: Request) -> Response:
-        """List them, or begin one; with `dry_run` only show the timeline it would make."""
-        if request.method == "GET":
-            plans = self._engine.publisher.maintenances.values()
-            return JSONResponse([operator_json.maintenance_to_json(plan) for plan in plans])
+    def calls(self) -> list[Call]:
+        """The rows of the table."""
+        viewer, operator, all_, one = Role.VIEWER, Role.OPERATOR, "/v1/maintenances", "/v1/maintenances/{id}"
+        asked = operator_json.MaintenanceRequest
+        return [
+            Call("GET", all_, viewer, self.index, "List maintenances", query=("limit", "cursor")),
+            Call("POST", all_, operator, self.begin, "Begin or preview a maintenance", asked, ("dry_run",)),
+            Call("GET", one, viewer, self.show, "Show a maintenance with its steps"),
+            *(
+                Call("POST", f"{one}/{turn}", operator, self._turn(command), f"{turn.capitalize()} a maintenance")
+                for turn, command in _TURNS.items()
+            ),
+        ]
+
+    async def index(self, request: Request) -> Response:
+        """A page of them, oldest first."""
+        plans = enumerate(self._engine.publisher.maintenances.values())
+        return page(
+            request, plans, lambda item: f"{item[0]:09d}", lambda item: operator_json.maintenance_to_json(item[1])
+        )
+
+    async def begin(self, request: Request) -> Response:
+        """Begin one; with `dry_run` only show the timeline it would make."""
         command = self._command(await decoded(request, operator_json.MaintenanceRequest))
-        if request.query_params.get("dry_run", "").lower() in ("true", "1"):
+        if flag(request, "dry_run"):
             return JSONResponse({"timeline": self._timeline(command)})
-        await self._engine.submit(command, ADMIN)
-        location = {"Location": f"/v1/maintenances/{command.maintenance_id}"}
-        return JSONResponse(operator_json.maintenance_to_json(self._find(command.maintenance_id)), 201, location)
+        await self._engine.submit(command, actor_of(request))
+        return self._shown(command.maintenance_id, 201, {"Location": f"/v1/maintenances/{command.maintenance_id}"})
 
-    async def one(self, request: Request) -> Response:
+    async def show(self, request: Request) -> Response:
         """Show one with its steps."""
-        return JSONResponse(operator_json.maintenance_to_json(self._find(request.path_params["id"])))
+        return self._shown(self._find(request).id)
 
-    async def turn(self, request: Request) -> Response:
-        """Pause, resume or cancel one."""
-        plan, turn = self._find(request.path_params["id"]), request.path_params["turn"]
-        if turn not in _TURNS:
-            raise NotFound(f"A maintenance cannot {turn!r}.", hint=f"Use {', '.join(_TURNS)}.")
-        await self._engine.submit(_TURNS[turn](plan.id), ADMIN)
-        return JSONResponse(operator_json.maintenance_to_json(self._find(plan.id)))
+    def _turn(self, command: Callable[[str], c.Command]) -> Handler:
+        async def turn(request: Request) -> Response:
+            plan = self._find(request)
+            await self._engine.submit(command(plan.id), actor_of(request))
+            return self._shown(plan.id)
+
+        return turn
 
     def _command(self, asked: operator_json.MaintenanceRequest) -> c.StartMaintenance:
         return c.StartMaintenance(
@@ -70,8 +88,9 @@ class Maintenances:
         planned = preview(engine.state, command, engine.clock.now(), engine.policy)
         return [operator_json.planned_to_json(step) for step in planned]
 
-    def _find(self, maintenance_id: str) -> Maintenance:
-        plan = self._engine.publisher.maintenances.get(canonical_id(maintenance_id))
-        if plan is None:
-            raise NotFound(f"There is no maintenance {maintenance_id}.", hint="GET /v1/maintenances lists them.")
-        return plan
+    def _shown(self, plan_id: str, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+        plan = self._engine.publisher.maintenances[plan_id]
+        return JSONResponse(operator_json.maintenance_to_json(plan), status, headers)
+
+    def _find(self, request: Request) -> Maintenance:
+        return by_id(self._engine.publisher.maintenances.values(), request.path_params["id"], "maintenance")

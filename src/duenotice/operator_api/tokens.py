@@ -1,19 +1,18 @@
-"""Who may act: the admin token of the data directory, asked for on every call, loopback included."""
+"""Who may act: a token on every call, loopback included, and the admin token of a data directory."""
 
 import hashlib
-import hmac
 import os
 import secrets
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from duenotice.domain.token import Role, Token
 from duenotice.operator_api.problems import problem
 
 FILE = "admin.token"
-ADMIN = "token/admin"
-"""The actor that the journal remembers."""
 
 
 def new_token() -> str:
@@ -31,20 +30,33 @@ def token_of(data_dir: Path) -> str:
     return path.read_text().strip()
 
 
+def digest_of(token: str) -> str:
+    """What is stored in place of a token: a guess of 256 random bits needs no slow hash."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
 class Gate:
-    """Lets a request through that carries the token; keeps only its hash."""
+    """Lets a request through that carries a token with a role that is enough; knows tokens by digest only."""
 
-    def __init__(self, token: str) -> None:
-        self._digest = _digest(token)
+    def __init__(self, tokens: Callable[[], Iterable[Token]]) -> None:
+        self._tokens = tokens
 
-    def refuse(self, request: Request) -> Response | None:
-        """Why this request may not go on, if it may not."""
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and hmac.compare_digest(_digest(token.strip()), self._digest):
+    def refuse(self, request: Request, needed: Role) -> Response | None:
+        """Why this request may not go on, if it may not; else who asks is written down in its state."""
+        token = self._bearer(request)
+        if token is None:
+            hint = f"Send 'Authorization: Bearer …' with a token, such as the one from {FILE} in the data directory."
+            return problem(401, "This needs a token.", hint, {"WWW-Authenticate": "Bearer"})
+        if not token.role.covers(needed):
+            title = f"Token {token.name!r} has the role {token.role.value}; this needs {needed.value}."
+            return problem(403, title, "Use a token with that role; an admin can create one.")
+        request.state.actor = f"token/{token.name}"
+        return None
+
+    def _bearer(self, request: Request) -> Token | None:
+        scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer":
             return None
-        hint = f"Send 'Authorization: Bearer …' with the token from {FILE} in the data directory."
-        return problem(401, "This needs a token.", hint, {"WWW-Authenticate": "Bearer"})
-
-
-def _digest(token: str) -> bytes:
-    return hashlib.sha256(token.encode()).digest()
+        # Comparing digests tells nobody anything about the secret.
+        digest = digest_of(secret.strip())
+        return next((token for token in self._tokens() if token.digest == digest), None)

@@ -7,9 +7,11 @@ from typing import TypeVar
 import msgspec
 
 from duenotice.domain.event import Cause, Event, EventType
-from duenotice.domain.fleet import GroupKind, Vm
+from duenotice.domain.fleet import Group, GroupKind, Vm
 from duenotice.domain.maintenance import Maintenance, Step, StepStatus
 from duenotice.domain.preview import PlannedStep
+from duenotice.domain.scope import scope_of
+from duenotice.domain.token import Role, Token
 from duenotice.errors import Malformed, NotFound
 from duenotice.wire.document_json import SOURCE_NAMES, TYPE_NAMES, format_iso
 
@@ -28,6 +30,12 @@ class ScheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     description: str | None = None
     duration: int | None = None
     cause: str = Cause.MAINTENANCE.value
+
+
+class CancelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of a request to take something back."""
+
+    reason: str = ""
 
 
 class MaintenanceRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -103,6 +111,50 @@ def _step_to_json(step: Step) -> dict[str, object]:
         "event_id": step.event_id,
         "reason": step.reason,
     }
+
+
+def vm_to_json(vm: Vm, listens: bool) -> dict[str, object]:
+    """One VM as the operator sees it."""
+    return {
+        "name": vm.name,
+        "address": vm.address,
+        "scope": scope_of(vm),
+        "listens": listens,
+        "group": vm.group,
+        "placement_group": vm.placement_group,
+        "update_domain": vm.update_domain,
+        "fault_domain": vm.fault_domain,
+        "zone": vm.zone,
+        "host": vm.host,
+        "spot": vm.spot,
+        "size": vm.size,
+        "os": vm.os,
+        "tags": dict(vm.tags),
+    }
+
+
+def group_to_json(group: Group, vms: int) -> dict[str, object]:
+    """One group as the operator sees it."""
+    return {
+        "key": group.key,
+        "kind": group.kind.value,
+        "name": group.name,
+        "update_domains": group.update_domains,
+        "fault_domains": group.fault_domains,
+        "terminate_notice": group.terminate_notice,
+        "vms": vms,
+    }
+
+
+def token_to_json(token: Token) -> dict[str, object]:
+    """One token as an admin sees it: nothing that could be used in its place."""
+    created = format_iso(token.created_at)
+    return {"id": token.id, "name": token.name, "role": token.role.value, "created_at": created}
+
+
+def parse_role(text: str) -> Role:
+    """`viewer`, `operator` or `admin`."""
+    return _named(text, {role.value: role for role in Role}, "a role", [role.value for role in Role])
 
 
 def parse_type(text: str) -> EventType:

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from duenotice import __version__
-from duenotice.cli.main import duenotice
+from duenotice.cli.main import COMMANDS, duenotice
 from duenotice.settings import rows
 
 
@@ -96,3 +96,27 @@ def test_other_wrong_settings_are_told_alike(arguments: tuple[str, ...], what: s
     assert done.returncode == 2
     assert said[0].startswith(f"error: {what}")
     assert said[1].startswith(" hint: ")
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_every_command_of_the_table_is_there_and_has_help(name: str) -> None:
+    result = CliRunner().invoke(duenotice, [name, "--help"])
+    assert result.exit_code == 0, result.output
+
+
+def test_help_imports_nothing_that_is_slow() -> None:
+    """Start-up stays under 200 ms because these are left for those who need them."""
+    code = (
+        "import sys; from duenotice.cli.main import main; main(['--help']); "
+        "sys.exit(str(sorted({'rich', 'msgspec', 'starlette', 'uvloop', 'http.client', 'asyncio'} & set(sys.modules))))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr.strip() == "[]"
+    assert all(name in done.stdout for name in COMMANDS)
+
+
+def test_shells_can_complete() -> None:
+    done = run(_DUENOTICE_COMPLETE="bash_complete", COMP_WORDS="duenotice vm re", COMP_CWORD="2")
+    script = run("completion", "bash").stdout
+    assert "_DUENOTICE_COMPLETE=bash_complete" in script
+    assert done.stdout.split() == ["plain,redeploy", "plain,restart"]

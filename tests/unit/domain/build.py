@@ -1,6 +1,7 @@
 """Values that domain tests begin with: a moment, a demo fleet folded from transitions, and events on it."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 from duenotice.clock import Instant
 from duenotice.domain.apply import fold
@@ -14,11 +15,13 @@ from duenotice.domain.commands import (
     FailHost,
     OperateVm,
     ScheduleEvent,
+    StartMaintenance,
     Tick,
 )
 from duenotice.domain.decide import decide
 from duenotice.domain.event import Cause, Event, EventType
 from duenotice.domain.fleet import Declaration, Group, GroupKind, Host, Vm
+from duenotice.domain.maintenance import Maintenance
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 from duenotice.domain.transitions import Record, Transition
@@ -135,6 +138,21 @@ def fail(state: State, host: str, now: Instant = NOW) -> list[Event]:
     before = set(state.events)
     do(state, FailHost(host, SEED), now)
     return [event for event_id, event in state.events.items() if event_id not in before]
+
+
+def maintain(
+    state: State,
+    *vms: str,
+    number: int = 1,
+    type: EventType = EventType.REBOOT,
+    now: Instant = NOW,
+    policy: Policy = POLICY,
+    **fields: Any,
+) -> Maintenance:
+    """A maintenance that has begun, with its first events."""
+    do(state, StartMaintenance(id_of(number), type, vms, **fields), now, policy)
+    tick(state, now, policy)
+    return state.maintenances[id_of(number)]
 
 
 def approve(state: State, *events: Event, vm: str | None = None, now: Instant = NOW) -> list[Transition]:

@@ -17,6 +17,9 @@ NAMES = st.sampled_from([*EVERYBODY, "nobody"])
 HOSTS = st.sampled_from(["host-1", "host-2", "host-3", "host-9"])
 IDS = st.integers(1, 12).map(id_of)
 TYPES = st.sampled_from(EventType)
+PLANS = st.sampled_from([id_of(21), id_of(22), id_of(23)])
+WEBS = tuple(name for name in EVERYBODY if name.startswith("web"))
+BATCHES = tuple(name for name in EVERYBODY if name.startswith("batch"))
 CAUSES = st.sampled_from([Cause.MAINTENANCE, Cause.LIVE_MIGRATION, Cause.USER])
 ELSEWHERE = {
     "alone": Vm("alone", "10.0.0.1", WEB.key, update_domain=1),
@@ -42,7 +45,20 @@ COMMANDS = st.one_of(
     st.builds(c.RepairHost, HOSTS),
     st.builds(c.ApproveEvents, st.lists(IDS, max_size=2).map(tuple), st.none() | NAMES),
     st.builds(c.CancelEvent, IDS),
-    st.builds(c.ReportImpact, IDS),
+    st.builds(c.ReportImpact, IDS, st.sampled_from(["", "broken"])),
+    st.builds(
+        c.StartMaintenance,
+        PLANS,
+        st.sampled_from([EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY, EventType.PREEMPT]),
+        st.lists(NAMES, max_size=6).map(tuple) | st.sampled_from([EVERYBODY, WEBS, BATCHES]),
+        cause=CAUSES,
+        settle=st.sampled_from([0.0, 60.0]),
+        at_once=st.integers(0, 2),
+        failures_allowed=st.integers(0, 1),
+    ),
+    st.builds(c.PauseMaintenance, PLANS),
+    st.builds(c.ResumeMaintenance, PLANS),
+    st.builds(c.CancelMaintenance, PLANS),
     st.builds(c.EnableScope, NAMES),
     st.builds(c.DisableScopes, st.just(("vm/alone", "set/web"))),
     st.builds(c.ApplyFleet, FLEETS),

@@ -7,9 +7,22 @@ from duenotice.domain import commands as c
 from duenotice.domain.decide import decide
 from duenotice.domain.event import EventType
 from duenotice.domain.snapshot import take
+from duenotice.domain.token import Role
 from duenotice.domain.transitions import ClockMarked
 from duenotice.errors import DuenoticeError, NotFound
-from tests.unit.domain.build import NOW, POLICY, SEED, declaration, degrade, id_of, listening, schedule, started
+from tests.unit.domain.build import (
+    NOW,
+    POLICY,
+    SEED,
+    declaration,
+    degrade,
+    do,
+    id_of,
+    listening,
+    maintain,
+    schedule,
+    started,
+)
 
 MARK = Mark(NOW.at, NOW.steady)
 EVERY_COMMAND: list[c.Command] = [
@@ -24,6 +37,12 @@ EVERY_COMMAND: list[c.Command] = [
     c.CancelEvent(id_of(1)),
     c.PostponeEvents((id_of(1),), 7.5),
     c.ReportImpact(id_of(2)),
+    c.StartMaintenance(id_of(9), EventType.REBOOT, ("web-0", "web-1")),
+    c.PauseMaintenance(id_of(3)),
+    c.ResumeMaintenance(id_of(4)),
+    c.CancelMaintenance(id_of(3)),
+    c.CreateToken(id_of(9), "ann", Role.VIEWER, "0" * 64),
+    c.RevokeToken(id_of(5)),
     c.EnableScope("alone"),
     c.DisableScopes(("vm/alone",)),
     c.MarkClock(MARK),
@@ -37,6 +56,10 @@ def test_deciding_changes_nothing_however_often(command: c.Command) -> None:
     schedule(state, "alone", number=1)
     started(state, schedule(state, "zonal", number=2))
     degrade(state, "host-1")
+    maintain(state, "batch_0", number=3)
+    maintain(state, "Front_IN_0", number=4)
+    do(state, c.PauseMaintenance(id_of(4)))
+    do(state, c.CreateToken(id_of(5), "bob", Role.VIEWER, "1" * 64))
     before = take(state)
     first, second = (decide(state, command, NOW.after(900), POLICY) for _ in range(2))
     assert take(state) == before

@@ -6,11 +6,15 @@ import pytest
 
 from duenotice.clock import Instant
 from duenotice.domain.commands import CancelEvent, Tick
-from duenotice.domain.due import held_back
-from duenotice.domain.event import Cause, EventType, Phase
+from duenotice.domain.due import held_back, next_due
+from duenotice.domain.event import Cause, Event, EventType, Phase
+from duenotice.domain.policy import Policy
+from duenotice.domain.snapshot import restore, take
+from duenotice.domain.state import State
 from duenotice.domain.transitions import EventCompleted, EventStarted
 from tests.unit.domain.build import (
     NOW,
+    POLICY,
     approve,
     degrade,
     do,
@@ -18,6 +22,7 @@ from tests.unit.domain.build import (
     fail,
     id_of,
     listening,
+    maintain,
     operate,
     schedule,
     started,
@@ -167,7 +172,7 @@ class TestOneUpdateDomainAtATime:
     def test_all_planned_work_is_held_back(self, cause: Cause) -> None:
         state = listening()
         started(state, schedule(state, "web-0", number=1))
-        assert held_back(state, schedule(state, "web-1", cause=cause, number=2))
+        assert held_back(state, schedule(state, "web-1", cause=cause, number=2), NOW, POLICY)
 
     def test_moves_away_from_a_degraded_host_go_one_update_domain_at_a_time(self) -> None:
         state = listening()
@@ -179,12 +184,12 @@ class TestOneUpdateDomainAtATime:
     def test_a_users_own_operation_waits_for_nobody(self) -> None:
         state = listening()
         started(state, schedule(state, "web-0", number=1))
-        assert not held_back(state, operate(state, "web-1", EventType.REBOOT, number=2))
+        assert not held_back(state, operate(state, "web-1", EventType.REBOOT, number=2), NOW, POLICY)
 
     def test_a_users_own_operation_holds_nobody(self) -> None:
         state = listening()
         started(state, operate(state, "web-0", EventType.REBOOT, number=1))
-        assert not held_back(state, schedule(state, "web-1", number=2))
+        assert not held_back(state, schedule(state, "web-1", number=2), NOW, POLICY)
 
     def test_a_failure_waits_for_nobody_but_holds_planned_work(self) -> None:
         state = listening()
@@ -192,17 +197,132 @@ class TestOneUpdateDomainAtATime:
         (failure,) = fail(state, "host-2")
         assert (failure.resources, failure.phase) == (("web-1",), Phase.STARTED)
         tick(state, NOW.after(599))
-        assert held_back(state, schedule(state, "web-2", number=2))
+        assert held_back(state, schedule(state, "web-2", number=2), NOW, POLICY)
 
     def test_an_eviction_waits_for_nobody_but_holds_planned_work(self) -> None:
         state = listening()
         started(state, schedule(state, "batch_100", number=1))
         eviction = evict(state, "batch_101", number=2)
-        assert not held_back(state, eviction)
+        assert not held_back(state, eviction, NOW, POLICY)
         started(state, eviction)
-        assert held_back(state, schedule(state, "batch_100", number=3))
+        assert held_back(state, schedule(state, "batch_100", number=3), NOW, POLICY)
 
     def test_a_standalone_vm_has_no_update_domain_to_wait_for(self) -> None:
         state = listening()
         started(state, schedule(state, "alone", number=1))
-        assert not held_back(state, schedule(state, "alone", number=2))
+        assert not held_back(state, schedule(state, "alone", number=2), NOW, POLICY)
+
+
+class TestDeletesTogether:
+    """An approved delete waits for the other deletes of its scope, but not beyond its own notice."""
+
+    def two(self, later: float = 60.0) -> tuple[State, Event, Event]:
+        """Two deletes of one placement group; the first is approved."""
+        state = listening()
+        first = operate(state, "batch_0", EventType.TERMINATE, number=1)
+        second = operate(state, "batch_1", EventType.TERMINATE, NOW.after(later), number=2)
+        approve(state, first)
+        return state, first, second
+
+    def begun(self, state: State) -> set[str]:
+        return {event.id for event in state.events.values() if event.phase is Phase.STARTED}
+
+    def test_approved_alone_it_waits(self) -> None:
+        state, _, _ = self.two()
+        assert tick(state, NOW.after(61)) == []
+
+    def test_when_all_are_approved_they_start_together(self) -> None:
+        state, first, second = self.two()
+        approve(state, second)
+        tick(state, NOW.after(61))
+        assert self.begun(state) == {first.id, second.id}
+
+    def test_at_its_own_time_it_waits_no_longer(self) -> None:
+        state, first, _ = self.two()
+        tick(state, NOW.after(419.9))
+        assert self.begun(state) == set()
+        tick(state, NOW.after(420))
+        assert self.begun(state) == {first.id}
+
+    def test_when_the_other_starts_at_its_own_time_it_goes_along(self) -> None:
+        state, first, second = self.two(later=60.0)
+        third = operate(state, "batch_1", EventType.REBOOT, NOW.after(60), number=3)
+        do(state, CancelEvent(first.id))
+        first = operate(state, "batch_0", EventType.TERMINATE, NOW.after(300), number=4)
+        approve(state, first)
+        tick(state, NOW.after(479))
+        assert self.begun(state) == set()
+        tick(state, NOW.after(480))
+        assert self.begun(state) == {first.id, second.id}
+        assert state.events[third.id].phase is Phase.SCHEDULED
+
+    def test_when_the_other_is_cancelled_it_waits_no_longer(self) -> None:
+        state, first, second = self.two()
+        do(state, CancelEvent(second.id))
+        tick(state, NOW.after(61))
+        assert self.begun(state) == {first.id}
+
+    def test_a_stream_of_new_deletes_does_not_hold_it_for_ever(self) -> None:
+        state, first, second = self.two(later=400.0)
+        tick(state, NOW.after(420))
+        assert self.begun(state) == {first.id}
+        assert state.events[second.id].phase is Phase.SCHEDULED
+
+    def test_with_the_setting_off_nobody_waits(self) -> None:
+        state, first, _ = self.two()
+        tick(state, NOW.after(61), Policy(deletes_together=False))
+        assert self.begun(state) == {first.id}
+
+    def test_deletes_of_another_placement_group_do_not_matter(self) -> None:
+        state = listening()
+        operate(state, "batch_100", EventType.TERMINATE, number=1)
+        second = started(state, operate(state, "batch_0", EventType.TERMINATE, number=2))
+        assert second.phase is Phase.STARTED
+
+    def test_other_approved_work_does_not_wait_for_a_delete(self) -> None:
+        state = listening()
+        operate(state, "batch_1", EventType.TERMINATE, number=1)
+        assert started(state, operate(state, "batch_0", EventType.REBOOT, number=2)).phase is Phase.STARTED
+
+    def test_a_delete_does_not_wait_for_other_work(self) -> None:
+        state = listening()
+        operate(state, "batch_1", EventType.REBOOT, number=1)
+        assert started(state, operate(state, "batch_0", EventType.TERMINATE, number=2)).phase is Phase.STARTED
+
+    def test_it_is_known_when_it_will_start_also_after_a_restart(self) -> None:
+        state, _, _ = self.two()
+        after = NOW.steady + 61
+        assert next_due(state, after) == next_due(restore(take(state)), after) == NOW.steady + 420
+
+
+class TestNextDue:
+    """When the ticker has to look again."""
+
+    def test_never_when_there_is_nothing(self) -> None:
+        assert next_due(listening(), NOW.steady) is None
+
+    def test_at_the_soonest_start_or_end(self) -> None:
+        state = listening()
+        schedule(state, "alone", number=1)
+        started(state, schedule(state, "zonal", number=2))
+        assert next_due(state, NOW.steady) == NOW.steady + 600
+
+    def test_what_is_due_already_and_held_back_hides_nothing_that_comes_later(self) -> None:
+        state = listening()
+        started(state, schedule(state, "web-0", number=1))
+        approve(state, schedule(state, "web-1", number=2))
+        tick(state)
+        assert next_due(state, NOW.steady) == NOW.steady + 600
+
+    def test_at_the_end_of_a_settle_time(self) -> None:
+        state = listening()
+        maintain(state, "web-0", "web-1", settle=60.0)
+        do(state, CancelEvent(next(iter(state.events))))
+        tick(state)
+        assert next_due(state, NOW.steady) == NOW.steady + 60
+
+    def test_never_for_an_impact_that_only_a_driver_can_end(self) -> None:
+        state = listening()
+        approve(state, schedule(state, "alone"))
+        tick(state, NOW, Policy(simulated_impact=False))
+        assert next_due(state, NOW.steady) is None

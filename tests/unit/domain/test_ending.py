@@ -1,8 +1,11 @@
 """What an event leaves behind when its impact is over (D03, G04, G05)."""
 
+import pytest
+
 from duenotice.domain.commands import ApplyFleet, OperateVm, RepairHost, ReportImpact
 from duenotice.domain.event import Cause, EventType
-from duenotice.domain.transitions import EventCancelled, EventCompleted, VmsPut, VmsRemoved
+from duenotice.domain.transitions import EventCancelled, EventCompleted, EventFailed, VmsPut, VmsRemoved
+from duenotice.errors import Conflict
 from tests.unit.domain.build import (
     NOW,
     VMS,
@@ -153,3 +156,35 @@ def test_a_driver_may_report_the_end_before_its_usual_time() -> None:
     state = listening()
     event = started(state, schedule(state, "alone"))
     assert do(state, ReportImpact(event.id)) == [EventCompleted(event.id, "vm/alone")]
+
+
+@pytest.mark.parametrize("event_type", [EventType.REBOOT, EventType.REDEPLOY, EventType.TERMINATE])
+def test_when_the_driver_gives_up_the_event_is_gone_and_the_fleet_is_as_it_was(event_type: EventType) -> None:
+    state = listening()
+    event = started(state, schedule(state, "alone", type=event_type))
+    before = dict(state.fleet.vms)
+    assert do(state, ReportImpact(event.id, "exit 1")) == [EventFailed(event.id, "vm/alone", "exit 1")]
+    assert (state.fleet.vms, state.events) == (before, {})
+
+
+def test_a_failure_is_a_change_that_the_scope_is_shown() -> None:
+    state = listening()
+    event = started(state, schedule(state, "alone"))
+    before = state.document("vm/alone").incarnation
+    do(state, ReportImpact(event.id, "exit 1"))
+    assert (state.document("vm/alone").incarnation, state.document("vm/alone").events) == (before + 1, ())
+
+
+def test_what_has_not_started_cannot_fail() -> None:
+    state = listening()
+    event = schedule(state, "alone")
+    with pytest.raises(Conflict, match="already scheduled"):
+        do(state, ReportImpact(event.id, "exit 1"))
+    assert list(state.events) == [event.id]
+
+
+def test_an_event_of_no_maintenance_leaves_no_outcome() -> None:
+    state = listening()
+    event = started(state, schedule(state, "alone"))
+    do(state, ReportImpact(event.id, "exit 1"))
+    assert state.outcomes == {}

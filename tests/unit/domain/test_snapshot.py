@@ -6,7 +6,9 @@ from duenotice.clock import Instant
 from duenotice.domain import agenda
 from duenotice.domain import commands as c
 from duenotice.domain.decide import decide
+from duenotice.domain.due import next_due
 from duenotice.domain.event import BY_USER, PLANNED, Phase
+from duenotice.domain.maintenance import OPEN, Maintenance, Status, StepStatus
 from duenotice.domain.policy import Policy
 from duenotice.domain.scope import scope_of
 from duenotice.domain.snapshot import restore, take
@@ -30,7 +32,8 @@ def view(state: State, now: Instant) -> tuple[object, ...]:
     fleet = state.fleet
     places = (fleet.digest, fleet.site, fleet.hosts, fleet.groups, fleet.vms)
     marks = (state.position, state.at, state.mark, state.departures, state.forgotten)
-    return documents, agendas, places, marks
+    plans = (list(state.maintenances.items()), state.outcomes, next_due(state, now.steady))
+    return documents, agendas, places, marks, plans
 
 
 @given(STEPS, POLICIES)
@@ -91,6 +94,48 @@ def test_planned_work_never_starts_while_another_update_domain_of_its_scope_is_h
                 if isinstance(change, EventStarted) and change.event.cause in PLANNED:
                     assert domains_hit(state, change.event.scope) <= {change.event.update_domain}
             do(state, c.Tick(), now, policy)
+
+
+@given(STEPS, POLICIES)
+def test_of_one_set_a_maintenance_has_one_update_domain_under_way_at_every_tick(
+    steps: list[Step], policy: Policy
+) -> None:
+    """S11 and G01, across the placement groups of a scale set too, whatever else is asked for meanwhile."""
+    state, now = state_of(), NOW
+    for step in steps:
+        now = run(state, [step], policy, now)
+        while do(state, c.Tick(), now, policy):
+            for plan in state.maintenances.values():
+                turns = turns_under_way(plan)
+                assert len(turns) == len({lane for lane, _ in turns})
+        assert not state.outcomes
+
+
+@given(STEPS, POLICIES)
+def test_every_maintenance_comes_to_its_end_once_drivers_report_and_nobody_pauses(
+    steps: list[Step], policy: Policy
+) -> None:
+    """Whoever vanished, moved, broke or was cancelled on the way."""
+    state = state_of()
+    now = run(state, steps, policy)
+    for plan in list(state.maintenances.values()):
+        if plan.status is Status.PAUSED:
+            do(state, c.ResumeMaintenance(plan.id), now, policy)
+    for _ in range(200):
+        tick(state, now, policy)
+        for event in list(state.events.values()):
+            if event.phase is Phase.STARTED and event.impact_ends is None and event.id in state.events:
+                do(state, c.ReportImpact(event.id), now, policy)
+        tick(state, now, policy)
+        due = next_due(state, now.steady)
+        now = now.after(0.0 if due is None else due - now.steady)
+    assert [plan.status for plan in state.maintenances.values() if plan.status in OPEN] == []
+    assert (state.outcomes, [plan.id for plan in state.maintenances.values() if turns_under_way(plan)]) == ({}, [])
+
+
+def turns_under_way(plan: Maintenance) -> set[tuple[str, int]]:
+    """The sets that a plan is hitting, each with its update domain."""
+    return {(step.lane, step.turn) for step in plan.steps if step.status is StepStatus.UNDER_WAY}
 
 
 def domains_hit(state: State, scope: str) -> set[int | None]:

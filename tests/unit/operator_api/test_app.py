@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
-from starlette.routing import Route
 
 from duenotice import __version__
 from duenotice.operator_api.app import OperatorApi
+from duenotice.operator_api.table import Call
 from tests.support.node import SECONDS, Answer, Node
 
 FLEET = """
@@ -31,21 +31,6 @@ vms = [
   { name = "web-1", address = "127.0.2.2", update_domain = 1 },
 ]
 """
-
-ROUTES = [
-    ("GET", "/v1/clock"),
-    ("POST", "/v1/clock/advance"),
-    ("PUT", "/v1/fleet"),
-    ("GET", "/v1/events"),
-    ("POST", "/v1/events"),
-    ("GET", "/v1/events/x"),
-    ("POST", "/v1/events/x/approve"),
-    ("POST", "/v1/events/x/cancel"),
-    ("POST", "/v1/vms/db-0/restart"),
-    ("POST", "/v1/vms/db-0/delete"),
-    ("POST", "/v1/hosts/host-1/fail"),
-]
-"""Every route under /v1 with each of its methods."""
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +60,16 @@ def anonymous(node: Node, method: str, path: str, headers: dict[str, str]) -> An
         connection.close()
 
 
+def calls_of(node: Node) -> list[Call]:
+    """The whole table of a node."""
+    return OperatorApi(node.service.engine, node.service.ticker).calls
+
+
+def path_of(call: Call) -> str:
+    """A path that this call answers to, and that names nothing there is."""
+    return call.path.replace("{id}", "x").replace("{name}", "nobody")
+
+
 def is_problem(answer: Answer, status: int) -> bool:
     """Whether an answer is an RFC 9457 problem with this status, in the header and in the body."""
     body = answer.json()
@@ -87,14 +82,13 @@ def is_problem(answer: Answer, status: int) -> bool:
 class TestWhoMayEnter:
     """A token on every call, from wherever it comes."""
 
-    @pytest.mark.parametrize(("method", "path"), ROUTES)
-    def test_without_a_token_no_route_lets_anybody_in_loopback_included(
-        self, node: Node, method: str, path: str
-    ) -> None:
-        answer = anonymous(node, method, path, {})
-        assert is_problem(answer, 401)
-        assert answer.headers["www-authenticate"] == "Bearer"
-        assert "admin.token" in answer.json()["hint"]
+    def test_without_a_token_no_route_lets_anybody_in_loopback_included(self, node: Node) -> None:
+        for call in calls_of(node):
+            if call.path.startswith("/v1"):
+                answer = anonymous(node, call.method, path_of(call), {})
+                assert is_problem(answer, 401), call
+                assert answer.headers["www-authenticate"] == "Bearer"
+                assert "admin.token" in answer.json()["hint"]
 
     @pytest.mark.parametrize(
         "header", ["Bearer", "Bearer ", "Bearer wrong", "Bearer é", "Basic {token}", "{token}", "Bearer x{token}"]
@@ -111,15 +105,6 @@ class TestWhoMayEnter:
     def test_a_token_in_the_address_is_no_token(self, node: Node) -> None:
         """It would end up in logs."""
         assert anonymous(node, "GET", f"/v1/events?token={node.service.token}", {}).status == 401
-
-    def test_the_list_of_routes_above_is_complete(self, node: Node) -> None:
-        service = node.service
-        app = OperatorApi(service.engine, service.ticker, service.token).app()
-        for route in app.routes:
-            assert isinstance(route, Route)
-            if route.path.startswith("/v1"):
-                asked = {method for method, path in ROUTES if route.path_regex.match(path)}
-                assert set(route.methods or ()) - {"HEAD"} <= asked, route.path
 
     def test_whether_it_lives_anybody_may_know(self, node: Node) -> None:
         assert anonymous(node, "GET", "/livez", {}).json() == {"status": "ok"}
@@ -172,13 +157,13 @@ class TestProblems:
             ("POST", "/v1/events/x/approve", None, 404, "There is no event x"),
             ("POST", "/v1/events/x/cancel", None, 404, "There is no event x"),
             ("POST", "/v1/vms/nobody/restart", None, 404, "no VM named 'nobody'"),
-            ("POST", "/v1/vms/db-0/dance", None, 404, "A VM cannot 'dance'"),
+            ("POST", "/v1/vms/db-0/dance", None, 404, "Not Found"),
             ("POST", "/v1/hosts/host-9/fail", None, 404, "no host named 'host-9'"),
-            ("POST", "/v1/hosts/host-1/dance", None, 404, "A host cannot 'dance'"),
+            ("POST", "/v1/hosts/host-1/dance", None, 404, "Not Found"),
             ("POST", "/v1/events", {"type": "Reboot", "resources": ["nobody"]}, 404, "no VM named"),
             # not this way
             ("DELETE", "/v1/events", None, 405, "Method Not Allowed"),
-            ("GET", "/v1/fleet", None, 405, "Method Not Allowed"),
+            ("POST", "/v1/fleet", None, 405, "Method Not Allowed"),
             ("POST", "/livez", None, 405, "Method Not Allowed"),
             # the rules forbid it
             ("POST", "/v1/events", {"type": "Reboot", "resources": []}, 422, "needs VMs"),
@@ -217,7 +202,7 @@ class TestProblems:
 
     def test_a_wrong_method_is_told_the_right_ones(self, node: Node) -> None:
         allowed = node.operator("DELETE", "/v1/events").headers["allow"]
-        assert {"GET", "POST"} <= set(allowed.split(", "))
+        assert set(allowed.split(", ")) == {"GET", "HEAD", "POST"}
 
     def test_what_clashes_is_409(self, fresh: Node) -> None:
         fresh.operate("/v1/vms/db-0/restart")
@@ -242,7 +227,7 @@ class TestEvents:
         (listed,) = fresh.operate("/v1/events", method="GET")
         assert listed == fresh.operate(f"/v1/events/{event_id.lower()}", method="GET")
         assert (listed["phase"], listed["description"], listed["duration"]) == ("scheduled", "Rack move", 5)
-        assert fresh.operator("POST", f"/v1/events/{event_id.lower()}/approve").status == 204
+        assert fresh.operator("POST", f"/v1/events/{event_id.lower()}/approve").json()["phase"] == "started"
         shown = fresh.operate(f"/v1/events/{event_id}", method="GET")
         assert (shown["phase"], shown["approved_by"]) == ("started", "operator")
         fresh.advance("10m")
@@ -250,19 +235,20 @@ class TestEvents:
 
     def test_a_cancelled_event_is_gone(self, fresh: Node) -> None:
         event_id = fresh.schedule("Reboot", "db-0")
-        assert fresh.operator("POST", f"/v1/events/{event_id}/cancel").status == 204
+        assert fresh.operator("POST", f"/v1/events/{event_id}/cancel").json()["id"] == event_id
         assert fresh.events("db-0") == []
 
     def test_what_raises_an_event_is_201_with_the_event(self, fresh: Node) -> None:
         for act in ("vms/db-0/restart", "vms/db-0/redeploy", "vms/spot-0/evict", "hosts/host-1/degrade"):
             answer = fresh.operator("POST", f"/v1/{act}")
             assert answer.status == 201, act
-            assert len(answer.json()) == 1
+            (event,) = answer.json()["events"]
+            assert answer.headers["location"] == f"/v1/events/{event['id']}"
 
-    def test_what_raises_none_is_200_with_an_empty_list(self, node: Node) -> None:
+    def test_what_raises_none_is_200_with_no_events(self, node: Node) -> None:
         """Nobody listens (F03)."""
         answer = node.operator("POST", "/v1/vms/web-1/restart")
-        assert (answer.status, answer.json()) == (200, [])
+        assert (answer.status, answer.json()) == (200, {"events": []})
 
     def test_a_moment_may_be_asked_for_with_any_offset(self, fresh: Node) -> None:
         now = datetime.fromisoformat(fresh.operate("/v1/clock", method="GET")["now"]).astimezone(UTC)
@@ -276,8 +262,12 @@ class TestFleetAndClock:
 
     def test_a_fleet_is_applied_and_the_same_again_changes_nothing(self, fresh: Node) -> None:
         more = FLEET + '[[vms]]\nname = "new"\naddress = "127.0.9.9"\n'
-        assert fresh.operate("/v1/fleet", more.encode(), "PUT") == {"changes": 2, "vms": 5}
-        assert fresh.operate("/v1/fleet", more.encode(), "PUT") == {"changes": 0, "vms": 5}
+        change = {"added": ["new"], "removed": [], "changed": [], "changes": 2}
+        assert fresh.operate("/v1/fleet?dry_run=true", more.encode(), "PUT") == change | {"dry_run": True}
+        assert fresh.operate("/v1/fleet", method="GET")["vms"] == 4
+        assert fresh.operate("/v1/fleet", more.encode(), "PUT") == change | {"dry_run": False}
+        none = {"added": [], "removed": [], "changed": [], "changes": 0, "dry_run": False}
+        assert fresh.operate("/v1/fleet", more.encode(), "PUT") == none
 
     def test_a_manual_clock_advances_by_what_it_is_told(self, fresh: Node) -> None:
         before = fresh.operate("/v1/clock", method="GET")

@@ -1,0 +1,34 @@
+"""`duenotice clock`: the time that events go by."""
+
+import click
+
+from duenotice.cli.session import Session, talks
+from duenotice.cli.views import CLOCK
+
+
+@click.group()
+def clock() -> None:
+    """Show the service's clock, let time pass."""
+
+
+@clock.command("show")
+@talks
+def show(session: Session) -> None:
+    """Show which clock the service has, and what time it is there."""
+    session.show_one(session.api.get("clock"), CLOCK)
+
+
+@clock.command("advance")
+@click.argument("by", metavar="SPAN")
+@talks
+def advance(session: Session, by: str) -> None:
+    """Let time pass on a manual clock, as in: clock advance 15m."""
+    session.show_one(session.api.post("clock", "advance", body={"by": by}), CLOCK)
+
+
+@clock.command("speed")
+@click.argument("speed", metavar="60x")
+@talks
+def speed(session: Session, speed: str) -> None:
+    """Let time pass faster or slower; refused on a real clock."""
+    session.show_one(session.api.post("clock", "speed", body={"speed": speed}), CLOCK)

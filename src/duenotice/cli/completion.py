@@ -1,0 +1,15 @@
+"""`duenotice completion`: what makes a shell complete our commands."""
+
+import click
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the completion script of a shell, as in: eval "$(duenotice completion bash)"."""
+    from click.shell_completion import get_completion_class
+
+    root = click.get_current_context().find_root().command
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(root, {}, "duenotice", "_DUENOTICE_COMPLETE").source())

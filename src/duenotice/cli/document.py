@@ -1,0 +1,18 @@
+"""`duenotice document`: what a VM reads, byte for byte."""
+
+import sys
+
+import click
+
+from duenotice.cli.api import target
+from duenotice.cli.session import Session, talks
+
+
+@click.command()
+@click.argument("vm")
+@click.option("--api-version", default="2020-07-01", metavar="VERSION", help="[default: 2020-07-01]")
+@talks
+def document(session: Session, vm: str, api_version: str) -> None:
+    """Show the document as VM reads it, byte for byte; always JSON."""
+    body = session.api.raw("GET", target("vms", vm, "document", api_version=api_version))
+    sys.stdout.write(body.decode() + "\n")

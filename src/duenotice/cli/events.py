@@ -1,0 +1,97 @@
+"""`duenotice events`: what VMs are told."""
+
+from typing import Any
+
+import click
+
+from duenotice.cli.api import items_of
+from duenotice.cli.following import follow, waits
+from duenotice.cli.session import Session, talks, tell
+from duenotice.cli.views import AUDIT, EVENTS
+from duenotice.cli.vm import report
+from duenotice.cli.watching import watch_events
+
+FILTERS = {"vm": "NAME", "scope": "SCOPE", "type": "TYPE", "phase": "scheduled|started"}
+TYPES = click.Choice(["Freeze", "Reboot", "Redeploy", "Preempt", "Terminate"], case_sensitive=False)
+
+
+@click.group()
+def events() -> None:
+    """List, schedule, cancel, approve and watch events."""
+
+
+def _filtered(command: Any) -> Any:
+    for name, metavar in reversed(FILTERS.items()):
+        command = click.option(f"--{name}", metavar=metavar, default=None, help=f"Only of this {name}.")(command)
+    return command
+
+
+@events.command("list")
+@_filtered
+@talks
+def list_events(session: Session, **filters: str | None) -> None:
+    """List the events that are not over."""
+    session.show(list(session.api.pages("events", **filters)), EVENTS)
+
+
+@events.command("show")
+@click.argument("event_id", metavar="EVENT")
+@talks
+def show_event(session: Session, event_id: str) -> None:
+    """Show an event; the beginning of its id will do."""
+    session.show_one(session.api.get("events", event_id), EVENTS)
+
+
+@events.command("schedule")
+@click.argument("vms", nargs=-1, required=True, metavar="VM…")
+@click.option("--type", "type_", type=TYPES, required=True, help="What will happen.")
+@click.option("--not-before", metavar="TIME", default=None, help="RFC 3339, as in 2026-01-01T12:00:00Z.")
+@click.option("--description", metavar="TEXT", default=None, help="What the VMs are told of it.")
+@click.option("--duration", type=int, metavar="SECONDS", default=None, help="How long they will stand still.")
+@click.option("--cause", type=click.Choice(["maintenance", "live-migration", "user"]), default="maintenance")
+@waits
+@talks
+def schedule(session: Session, vms: tuple[str, ...], type_: str, wait: bool, wait_timeout: str, **more: Any) -> None:
+    """Schedule an event for VMs of one update domain."""
+    given = {key: value for key, value in more.items() if value is not None}
+    raised = items_of(session.api.post("events", body={"type": type_, "resources": vms, **given}))
+    report(session, raised, "Nobody listens there, so it happens without notice.")
+    if wait and raised:
+        follow(session, raised, wait_timeout)
+
+
+def _act(name: str, text: str, done: str) -> None:
+    @events.command(name, help=text)
+    @click.argument("event_ids", nargs=-1, required=True, metavar="EVENT…")
+    @talks
+    def act(session: Session, event_ids: tuple[str, ...]) -> None:
+        full = [session.api.full_id("events", event_id) for event_id in event_ids]
+        session.show([session.api.post("events", event_id, name) for event_id in full], EVENTS)
+        if session.output == "table":
+            tell(f"{done} {len(full)}.")
+
+
+_act("cancel", "Take events back that have not started.", "Cancelled")
+_act("approve", "Let events start now, as their VMs could.", "Approved")
+
+
+@events.command("history")
+@click.argument("event_id", metavar="EVENT")
+@talks
+def history(session: Session, event_id: str) -> None:
+    """Show all that happened to an event, also when it is over."""
+    session.show(list(session.api.pages("events", event_id, "history")), AUDIT)
+
+
+@events.command("watch")
+@click.argument("event_ids", nargs=-1, metavar="[EVENT…]")
+@click.option("--until-none", is_flag=True, help="End when no event is left.")
+@click.option("--wait-timeout", metavar="SPAN", default="365d", help="End after this long.")
+@talks
+def watch(session: Session, event_ids: tuple[str, ...], until_none: bool, wait_timeout: str) -> None:
+    """See events come and go; with ids, until these are over.
+
+    On a terminal this is a live table; elsewhere a line per change, or JSON lines with -o jsonl.
+    """
+    ids = [session.api.full_id("events", event_id) for event_id in event_ids]
+    watch_events(session, ids, until_none or bool(ids), wait_timeout)

@@ -1,0 +1,43 @@
+"""`duenotice fleet`: which VMs, sets and hosts there are."""
+
+from pathlib import Path
+
+import click
+
+from duenotice.cli.api import target
+from duenotice.cli.session import Session, talks, tell
+from duenotice.cli.views import CHANGES, FLEET
+from duenotice.errors import Misconfigured
+
+CHANGED = ("added", "removed", "changed")
+
+
+@click.group()
+def fleet() -> None:
+    """Apply a fleet file, show what there is."""
+
+
+@fleet.command("show")
+@talks
+def show(session: Session) -> None:
+    """Show how many VMs, sets and hosts there are."""
+    session.show_one(session.api.get("fleet"), FLEET)
+
+
+@fleet.command("apply")
+@click.argument("file", metavar="FILE")
+@click.option("--dry-run", is_flag=True, help="Only show what would change.")
+@talks
+def apply(session: Session, file: str, dry_run: bool) -> None:
+    """Make the fleet be the one of a fleet file."""
+    try:
+        body = Path(file).read_bytes()
+    except OSError as error:
+        raise Misconfigured(f"Cannot read {file}: {error.strerror}.", hint="Name a fleet file (TOML).") from None
+    found = session.api.call("PUT", target("fleet", dry_run="true" if dry_run else None), body)
+    if session.output in ("table", "name"):
+        session.show([{"change": how, "vm": name} for how in CHANGED for name in found[how]], CHANGES)
+    else:
+        session.show_one(found, CHANGES)
+    if session.output == "table":
+        tell("Nothing was changed: this was a dry run." if dry_run else "Applied.")

@@ -1,0 +1,77 @@
+"""`duenotice host`: what happens to hosts, and so to the VMs on them."""
+
+from typing import Any
+
+import click
+
+from duenotice.cli.api import items_of
+from duenotice.cli.following import follow, waits
+from duenotice.cli.maintenance_view import show_plan
+from duenotice.cli.session import YES, Session, make_sure, talks, tell
+from duenotice.cli.views import HOSTS
+from duenotice.cli.vm import report
+
+RISKS = ["low", "high"]
+
+
+@click.group()
+def host() -> None:
+    """List, drain, degrade, fail and repair hosts."""
+
+
+@host.command("list")
+@talks
+def list_hosts(session: Session) -> None:
+    """List hosts."""
+    session.show(list(session.api.pages("hosts")), HOSTS)
+
+
+@host.command("degrade")
+@click.argument("name", metavar="HOST")
+@click.option("--risk", type=click.Choice(RISKS), default="low", help="low is 7 days ahead, high 1 day.")
+@click.option("--notice", metavar="SPAN", default=None, help="How far ahead, instead of --risk; 7 days at most.")
+@waits
+@talks
+def degrade(session: Session, name: str, risk: str, notice: str | None, wait: bool, wait_timeout: str) -> None:
+    """Predict the failure of a host: its VMs are told, days ahead."""
+    body = {"notice": notice} if notice else {"risk": risk}
+    raised = items_of(session.api.post("hosts", name, "degrade", body=body))
+    report(session, raised, f"Nobody listens on {name}.")
+    if wait and raised:
+        follow(session, raised, wait_timeout)
+
+
+@host.command("fail")
+@click.argument("name", metavar="HOST")
+@waits
+@YES
+@talks
+def fail(session: Session, name: str, yes: bool, wait: bool, wait_timeout: str) -> None:
+    """Let a host fail: its VMs are hit now and come up elsewhere."""
+    make_sure(f"Let {name} fail?", yes)
+    raised = items_of(session.api.post("hosts", name, "fail"))
+    report(session, raised, f"Nobody listens on {name}.")
+    if wait and raised:
+        follow(session, raised, wait_timeout)
+
+
+@host.command("repair")
+@click.argument("name", metavar="HOST")
+@talks
+def repair(session: Session, name: str) -> None:
+    """Put a host right again; what was only predicted is taken back."""
+    session.api.post("hosts", name, "repair")
+    if session.output == "name":
+        click.echo(name)
+    else:
+        tell(f"{name} is healthy.")
+
+
+@host.command("drain")
+@click.argument("name", metavar="HOST")
+@click.option("--settle", default="0s", metavar="SPAN", help="How long to wait after each update domain.")
+@click.option("--at-once", type=click.IntRange(min=0), default=0, help="At most so many steps at a time; 0: no limit.")
+@talks
+def drain(session: Session, name: str, **body: Any) -> None:
+    """Move all VMs of a host elsewhere by live migration."""
+    show_plan(session, session.api.post("hosts", name, "drain", body=body))

@@ -1,0 +1,84 @@
+"""`duenotice maintenance`: plan work on many VMs, one update domain at a time."""
+
+from typing import Any
+
+import click
+
+from duenotice.cli.maintenance_view import follow_plan, show_plan
+from duenotice.cli.session import Session, talks, tell
+from duenotice.cli.views import MAINTENANCES, TIMELINE
+
+TURNS = {
+    "pause": "Begin no further step until resumed.",
+    "resume": "Go on with a paused maintenance.",
+    "cancel": "Begin no further step, and take back what has not started.",
+}
+WATCH_TIMEOUT = click.option(
+    "--wait-timeout", metavar="SPAN", default="365d", help="How long to watch or wait, in real time."
+)
+
+
+@click.group()
+def maintenance() -> None:
+    """Plan maintenances and follow them."""
+
+
+@maintenance.command("list")
+@talks
+def list_plans(session: Session) -> None:
+    """List maintenances."""
+    session.show(list(session.api.pages("maintenances")), MAINTENANCES)
+
+
+@maintenance.command("start")
+@click.option(
+    "--on", multiple=True, required=True, metavar="KIND=NAME", help="set=web, scale-set=batch, host=h1, vm=db."
+)
+@click.option("--type", required=True, metavar="TYPE", help="Freeze, Reboot or Redeploy.")
+@click.option("--settle", default="0s", metavar="SPAN", help="How long to wait after each update domain.")
+@click.option("--at-once", type=click.IntRange(min=0), default=0, help="At most so many steps at a time; 0: no limit.")
+@click.option("--failures-allowed", type=click.IntRange(min=0), default=0, help="Stop when more steps fail.")
+@click.option("--description", default=None, metavar="TEXT", help="What the VMs are told of it.")
+@click.option("--cause", type=click.Choice(["maintenance", "live-migration"]), default="maintenance")
+@click.option("--dry-run", is_flag=True, help="Only show the timeline it would make.")
+@click.option("--wait", is_flag=True, help="Follow it to its end.")
+@WATCH_TIMEOUT
+@talks
+def start(session: Session, dry_run: bool, wait: bool, wait_timeout: str, **body: Any) -> None:
+    """Begin a maintenance of a set, a scale set, hosts or VMs."""
+    if dry_run:
+        session.show(session.api.post("maintenances", body=body, dry_run="true")["timeline"], TIMELINE)
+        return
+    plan = session.api.post("maintenances", body=body)
+    show_plan(session, plan)
+    if wait:
+        follow_plan(session, plan["id"], wait_timeout)
+
+
+@maintenance.command("show")
+@click.argument("maintenance_id", metavar="MAINTENANCE")
+@click.option("--watch", is_flag=True, help="Stay until it is over; on a terminal with a live view.")
+@WATCH_TIMEOUT
+@talks
+def show(session: Session, maintenance_id: str, watch: bool, wait_timeout: str) -> None:
+    """Show a maintenance with its steps; the beginning of its id will do."""
+    full = session.api.full_id("maintenances", maintenance_id)
+    if watch:
+        follow_plan(session, full, wait_timeout, also_show=True)
+    else:
+        show_plan(session, session.api.get("maintenances", full))
+
+
+def _turn(name: str, text: str) -> None:
+    @maintenance.command(name, help=text)
+    @click.argument("maintenance_id", metavar="MAINTENANCE")
+    @talks
+    def turn(session: Session, maintenance_id: str) -> None:
+        plan = session.api.post("maintenances", maintenance_id, name)
+        session.show_one(plan, MAINTENANCES)
+        if session.output == "table":
+            tell(f"Maintenance {plan['id']} is {plan['status']}.")
+
+
+for _name, _text in TURNS.items():
+    _turn(_name, _text)

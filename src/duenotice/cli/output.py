@@ -1,0 +1,111 @@
+"""Data on standard output in the form asked for: a table for people, JSON, JSON lines, YAML or names for programs."""
+
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import click
+
+Now = Callable[[], str]
+
+
+class Column(NamedTuple):
+    """A column of a table: what stands above it, where its value is, and how it looks (see tables.LOOKS)."""
+
+    title: str
+    key: str
+    look: str = "text"
+
+
+class View(NamedTuple):
+    """How a kind of thing is shown: the key of its name, and its columns."""
+
+    name: str
+    columns: tuple[Column, ...]
+    none: str = "Nothing."
+    more: tuple[Column, ...] = ()  # what only a look at one thing shows
+
+
+def _write_table(items: list[Any], view: View, now: Now) -> None:
+    from duenotice.cli import tables  # rich is slow to import
+
+    if items:
+        tables.write(tables.table(items, view, now() if tables.has_times(view) else ""))
+    else:
+        click.echo(view.none, err=True)
+
+
+def _write_card(item: Any, view: View, now: Now) -> None:
+    from duenotice.cli import tables
+
+    tables.write(tables.card(item, view, now() if tables.has_times(view) else ""))
+
+
+def _write_json(items: list[Any], _: View, __: Now) -> None:
+    click.echo(_json(items, 2))
+
+
+def _write_jsonl(items: list[Any], _: View, __: Now) -> None:
+    for item in items:
+        click.echo(_json(item))
+
+
+def _write_yaml(items: list[Any], _: View, __: Now) -> None:
+    click.echo("\n".join(yaml_lines(items)))
+
+
+def _write_names(items: list[Any], view: View, _: Now) -> None:
+    for item in items:
+        click.echo(item[view.name])
+
+
+WRITERS: dict[str, Callable[[list[Any], View, Now], None]] = {
+    "table": _write_table,
+    "json": _write_json,
+    "jsonl": _write_jsonl,
+    "yaml": _write_yaml,
+    "name": _write_names,
+}
+
+
+SINGLE: dict[str, Callable[[Any, View, Now], None]] = {
+    "table": _write_card,
+    "json": lambda item, _, __: click.echo(_json(item, 2)),
+    "yaml": lambda item, _, __: click.echo("\n".join(yaml_lines(item))),
+}
+
+
+def write_one(output: str, item: Any, view: View, now: Now) -> None:
+    """One thing: an object where a list of things is an array."""
+    if output in SINGLE:
+        SINGLE[output](item, view, now)
+    else:
+        WRITERS[output]([item], view, now)
+
+
+def yaml_lines(value: Any) -> list[str]:
+    """A value in block style; scalars as in JSON, which YAML reads too."""
+    if isinstance(value, dict) and value:
+        return [line for key, inner in value.items() for line in _under(f"{_key(key)}:", inner)]
+    if isinstance(value, list) and value:
+        return [line for inner in value for line in _item(yaml_lines(inner))]
+    return [_json(value)]
+
+
+def _under(head: str, value: Any) -> list[str]:
+    lines = yaml_lines(value)
+    if isinstance(value, dict | list) and value:
+        return [head, *(f"  {line}" for line in lines)]
+    return [f"{head} {lines[0]}"]
+
+
+def _item(lines: list[str]) -> list[str]:
+    return [f"- {lines[0]}", *(f"  {line}" for line in lines[1:])]
+
+
+def _key(key: str) -> str:
+    return key if key.replace("_", "a").isidentifier() else _json(key)
+
+
+def _json(value: Any, indent: int | None = None) -> str:
+    return json.dumps(value, indent=indent, ensure_ascii=False)

@@ -1,0 +1,86 @@
+"""What every command that talks to the service shares: its options, the API, and how to print."""
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from duenotice.cli.api import DEFAULT_ENDPOINT, Api
+from duenotice.cli.credentials import find_token
+from duenotice.cli.output import WRITERS, View, write_one
+from duenotice.errors import DuenoticeError
+
+
+class Session:
+    """One call of the command line."""
+
+    def __init__(self, endpoint: str, output: str, request_timeout: float) -> None:
+        self.api = Api(endpoint, find_token(), request_timeout)
+        self.output = output
+
+    def show(self, items: list[Any], view: View) -> None:
+        """Print a list."""
+        WRITERS[self.output](items, view, self.now)
+
+    def show_one(self, item: Any, view: View) -> None:
+        """Print one thing."""
+        write_one(self.output, item, view, self.now)
+
+    def now(self) -> str:
+        """What time it is on the service's clock, for relative times."""
+        return str(self.api.get("clock")["now"])
+
+
+def talks(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose first argument is a Session, with the options of one."""
+
+    @functools.wraps(command)
+    def with_session(endpoint: str, output: str, request_timeout: float, **rest: Any) -> None:
+        try:
+            command(Session(endpoint, output, request_timeout), **rest)
+        except (LookupError, TypeError, AttributeError) as error:
+            hint = "Is the service of another version than 'duenotice --version'?"
+            raise DuenoticeError(f"Cannot make sense of an answer: {error!r}.", hint=hint) from error
+
+    for add in (_TIMEOUT, _ENDPOINT, _OUTPUT):
+        with_session = add(with_session)
+    return with_session
+
+
+def tell(message: str) -> None:
+    """Say something to the person; standard output is for data."""
+    click.echo(message, err=True)
+
+
+def make_sure(question: str, yes: bool) -> None:
+    """Ask before something that cannot be taken back; a script is not asked."""
+    if not yes and sys.stdin.isatty():
+        click.confirm(question, abort=True, err=True)
+
+
+_OUTPUT = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(list(WRITERS)),
+    default="table",
+    envvar="DUENOTICE_OUTPUT",
+    help="How to print.  [default: table]",
+)
+_ENDPOINT = click.option(
+    "--endpoint",
+    metavar="URL",
+    default=DEFAULT_ENDPOINT,
+    envvar="DUENOTICE_ENDPOINT",
+    help=f"The operator's port of the service.  [default: {DEFAULT_ENDPOINT}]",
+)
+_TIMEOUT = click.option(
+    "--request-timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    default=30.0,
+    envvar="DUENOTICE_REQUEST_TIMEOUT",
+    help="How long to wait for one answer.  [default: 30]",
+)
+YES = click.option("-y", "--yes", is_flag=True, help="Do not ask.")

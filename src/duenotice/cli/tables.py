@@ -1,0 +1,61 @@
+"""Tables for people, on a terminal and in a pipe."""
+
+import sys
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from duenotice.cli.looks import LOOKS
+from duenotice.cli.output import View
+
+WIDE = 200
+WRAPS = ("list", "pairs", "gist", "prose")
+"""Looks of columns that give way when a terminal is narrow."""
+
+
+def console(stderr: bool = False) -> Console:
+    """Where to print; what is not a terminal gets long lines rather than cut ones."""
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(file=stream, width=None if stream.isatty() else WIDE, highlight=False)
+
+
+def write(what: Any) -> None:
+    """Print a table, without the spaces that would fill lines up."""
+    out = console()
+    if out.is_terminal:
+        out.print(what)
+        return
+    with out.capture() as captured:
+        out.print(what)
+    out.file.write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))
+
+
+def has_times(view: View) -> bool:
+    """Whether a table of this view needs to know what time it is."""
+    return any(column.look == "when" for column in view.columns + view.more)
+
+
+def table(items: list[Any], view: View, now: str) -> Table:
+    """A table of things."""
+    made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for column in view.columns:
+        made.add_column(column.title, no_wrap=column.look not in WRAPS, overflow="fold")
+    for item in items:
+        made.add_row(*(LOOKS[column.look](_value(item, column.key), now) for column in view.columns))
+    return made
+
+
+def card(item: Any, view: View, now: str) -> Table:
+    """One thing, a line for each of its columns."""
+    made = Table.grid(padding=(0, 2, 0, 0))
+    for column in view.columns + view.more:
+        made.add_row(Text(column.title, "bold"), LOOKS[column.look](_value(item, column.key), now))
+    return made
+
+
+def _value(item: Any, key: str) -> Any:
+    for part in key.split("."):
+        item = item.get(part) if isinstance(item, dict) else None
+    return item

@@ -1,0 +1,42 @@
+"""`duenotice token`: who may use the operator's API."""
+
+import click
+
+from duenotice.cli.api import target
+from duenotice.cli.session import Session, talks, tell
+from duenotice.cli.views import TOKENS
+
+
+@click.group()
+def token() -> None:
+    """Create, list and revoke tokens."""
+
+
+@token.command("list")
+@talks
+def list_tokens(session: Session) -> None:
+    """List tokens, without their secrets."""
+    session.show(list(session.api.pages("tokens")), TOKENS)
+
+
+@token.command("create")
+@click.argument("name")
+@click.option("--role", type=click.Choice(["viewer", "operator", "admin"]), default="viewer", help="[default: viewer]")
+@talks
+def create(session: Session, name: str, role: str) -> None:
+    """Make a token; its secret is shown once, alone on standard output."""
+    made = session.api.post("tokens", body={"name": name, "role": role})
+    if session.output != "table":
+        session.show_one(made, TOKENS)
+        return
+    click.echo(made.get("token") or made.get("secret"))
+    tell(f"Token {made['id']} may act as {role}. Keep the secret: it is not shown again.")
+
+
+@token.command("revoke")
+@click.argument("token_id", metavar="ID")
+@talks
+def revoke(session: Session, token_id: str) -> None:
+    """Let a token no longer in."""
+    session.api.call("DELETE", target("tokens", token_id))
+    tell(f"Revoked {token_id}.")

@@ -1,0 +1,69 @@
+"""`duenotice vm`: look at VMs, and do with them what their user would."""
+
+import click
+
+from duenotice.cli.api import items_of
+from duenotice.cli.following import follow, waits
+from duenotice.cli.session import YES, Session, make_sure, talks, tell
+from duenotice.cli.views import EVENTS, VMS
+
+OPERATIONS = {
+    "restart": ("Restart a VM; it is told by a Reboot.", ""),
+    "redeploy": ("Move a VM to another host; it is told by a Redeploy.", ""),
+    "evict": ("Take a spot VM away; it is told by a Preempt.", "Evict {}?"),
+    "delete": ("Delete a VM; it is told by a Terminate where its set asks for that.", "Delete {}?"),
+}
+
+
+@click.group()
+def vm() -> None:
+    """List, restart, redeploy, evict and delete VMs."""
+
+
+@vm.command("list")
+@click.option("--group", metavar="KIND/NAME", default=None, help="Only those of a set, as in set/web.")
+@click.option("--host", metavar="NAME", default=None, help="Only those on a host.")
+@talks
+def list_vms(session: Session, group: str | None, host: str | None) -> None:
+    """List VMs."""
+    session.show(list(session.api.pages("vms", group=group, host=host)), VMS)
+
+
+@vm.command("show")
+@click.argument("name")
+@talks
+def show_vm(session: Session, name: str) -> None:
+    """Show a VM and its events."""
+    found = session.api.get("vms", name)
+    session.show_one(found, VMS)
+    if session.output == "table":
+        click.echo()
+        session.show(found.get("events", []), EVENTS)
+
+
+def _operation(name: str, text: str, question: str) -> click.Command:
+    @click.argument("vm_name", metavar="VM")
+    @waits
+    @YES
+    @talks
+    def operate(session: Session, vm_name: str, wait: bool, wait_timeout: str, yes: bool) -> None:
+        if question:
+            make_sure(question.format(vm_name), yes)
+        events = items_of(session.api.post("vms", vm_name, name))
+        report(session, events, f"Nobody listens on {vm_name}, so it happens without notice.")
+        if wait and events:
+            follow(session, events, wait_timeout)
+
+    return click.command(name, help=text)(operate)
+
+
+def report(session: Session, events: list[object], none: str) -> None:
+    """Print what was raised; when nothing was, say why."""
+    if events or session.output != "table":
+        session.show(events, EVENTS)
+    if not events:
+        tell(none)
+
+
+for _name, (_text, _question) in OPERATIONS.items():
+    vm.add_command(_operation(_name, _text, _question))

@@ -1,0 +1,43 @@
+"""Giving tokens out and taking them back; an admin is always left."""
+
+import re
+
+from duenotice.clock import Instant
+from duenotice.domain import commands as c
+from duenotice.domain import transitions as t
+from duenotice.domain.policy import Policy
+from duenotice.domain.state import State
+from duenotice.domain.token import Role, Token
+from duenotice.errors import Conflict, NotFound, Refused
+
+MOST_TOKENS = 1000
+"""So that state stays bounded (S24)."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}", re.ASCII)
+
+
+def create(state: State, command: c.CreateToken, now: Instant, policy: Policy) -> list[t.Transition]:
+    """A new token under a name of its own; with `replace` the one of that name goes."""
+    if not _NAME.fullmatch(command.name):
+        raise Refused(
+            f"{command.name[:70]!r} is no name for a token.",
+            hint="Use 1 to 63 letters, digits and . _ @ -, with a letter or digit first.",
+        )
+    same = [token for token in state.tokens.values() if token.name == command.name]
+    if same and not command.replace:
+        raise Conflict(f"There is a token {command.name!r} already.", hint="Take another name, or revoke it first.")
+    if len(state.tokens) - len(same) >= MOST_TOKENS:
+        raise Refused(f"There are {len(state.tokens)} tokens, which is the limit.", hint="Revoke some first.")
+    token = Token(command.token_id, command.name, command.role, command.digest, now.at)
+    return [*(t.TokenRevoked(old.id, old.name) for old in same), t.TokenCreated(token)]
+
+
+def revoke(state: State, command: c.RevokeToken, now: Instant, policy: Policy) -> list[t.Transition]:
+    """A token that lets nobody in from now on."""
+    token = state.tokens.get(command.token_id)
+    if token is None:
+        raise NotFound(f"There is no token {command.token_id}.", hint="GET /v1/tokens lists them.")
+    admins = [other for other in state.tokens.values() if other.role is Role.ADMIN]
+    if admins == [token]:
+        raise Conflict("This is the last admin token.", hint="Create another admin token first.")
+    return [t.TokenRevoked(token.id, token.name)]

@@ -1,0 +1,31 @@
+"""Who may use the operator's door: tokens by their digest, and what each role may do."""
+
+from datetime import datetime
+from enum import Enum
+
+from msgspec import Struct
+
+
+class Role(Enum):
+    """What the bearer of a token may do; each may do what the ones before it may."""
+
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+    ADMIN = "admin"
+
+    def covers(self, needed: "Role") -> bool:
+        """Whether this role is enough where another is needed."""
+        return _RANKS[self] >= _RANKS[needed]
+
+
+_RANKS = {role: rank for rank, role in enumerate(Role)}
+
+
+class Token(Struct, frozen=True, omit_defaults=True):
+    """One token; the secret itself is nowhere, `digest` is its SHA-256 in hexadecimal."""
+
+    id: str
+    name: str
+    role: Role
+    digest: str
+    created_at: datetime

@@ -1,0 +1,65 @@
+"""The routes of tokens: list them, create one, revoke one."""
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from duenotice.domain import commands as c
+from duenotice.domain.token import Role, Token
+from duenotice.engine.engine import Engine
+from duenotice.operator_api.bodies import actor_of, decoded, new_id
+from duenotice.operator_api.finding import by_id
+from duenotice.operator_api.pages import page
+from duenotice.operator_api.table import Call
+from duenotice.operator_api.tokens import digest_of, new_token
+from duenotice.wire import operator_json
+
+
+class TokenRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of a request for a token."""
+
+    name: str
+    role: str
+
+
+class Access:
+    """Translates between JSON and the commands of tokens."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def calls(self) -> list[Call]:
+        """The rows of the table."""
+        paging = ("limit", "cursor")
+        return [
+            Call("GET", "/v1/tokens", Role.ADMIN, self.index, "List tokens, without secrets", query=paging),
+            Call("POST", "/v1/tokens", Role.ADMIN, self.create, "Create a token, shown once", TokenRequest),
+            Call("DELETE", "/v1/tokens/{id}", Role.ADMIN, self.revoke, "Revoke a token"),
+        ]
+
+    async def index(self, request: Request) -> Response:
+        """All tokens, without their secrets."""
+        return page(request, self._tokens.values(), _name, operator_json.token_to_json)
+
+    async def create(self, request: Request) -> Response:
+        """A new token; this answer is the only place where its secret ever is."""
+        asked = await decoded(request, TokenRequest)
+        secret, token_id = new_token(), new_id()
+        command = c.CreateToken(token_id, asked.name, operator_json.parse_role(asked.role), digest_of(secret))
+        await self._engine.submit(command, actor_of(request))
+        made = operator_json.token_to_json(self._tokens[token_id]) | {"token": secret}
+        return JSONResponse(made, 201, {"Location": f"/v1/tokens/{token_id}", "Cache-Control": "no-store"})
+
+    async def revoke(self, request: Request) -> Response:
+        """A token that lets nobody in any more."""
+        token = by_id(self._tokens.values(), request.path_params["id"], "token")
+        await self._engine.submit(c.RevokeToken(token.id), actor_of(request))
+        return Response(status_code=204)
+
+    @property
+    def _tokens(self) -> dict[str, Token]:
+        return self._engine.publisher.tokens
+
+
+def _name(token: Token) -> str:
+    return token.name

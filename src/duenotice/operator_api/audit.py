@@ -1,0 +1,94 @@
+"""The routes of what has happened: the audit trail, the history of one event, and the live feed."""
+
+from collections.abc import AsyncIterator, Callable
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from duenotice.domain.token import Role
+from duenotice.domain.transitions import Record
+from duenotice.engine.engine import Engine
+from duenotice.errors import Conflict, NotFound
+from duenotice.operator_api.feed import Feed, FeedResponse
+from duenotice.operator_api.pages import limit_of, number
+from duenotice.operator_api.table import Call
+from duenotice.wire.record_json import QUIET, action_of, event_id_of, record_to_json
+from duenotice.wire.start_requests_json import canonical_id
+
+READ_AT_ONCE = 1000
+"""Records per look into the journal: commits wait no longer than that takes."""
+
+LOOKED_THROUGH = 20_000
+"""Records that one page of the audit trail may look through; the next page goes on from there."""
+
+_LAST = 2**62
+
+
+class Audit:
+    """Translates from the journal to JSON."""
+
+    def __init__(self, engine: Engine, feed: Feed) -> None:
+        self._engine = engine
+        self._feed = feed
+
+    def calls(self) -> list[Call]:
+        """The rows of the table."""
+        viewer = Role.VIEWER
+        query = ("actor", "action", "after", "cursor", "limit")
+        return [
+            Call("GET", "/v1/audit", viewer, self.audit, "What has happened, oldest first", query=query),
+            Call("GET", "/v1/feed", viewer, self.live, "What happens, as server-sent events", query=("after",)),
+            Call("GET", "/v1/events/{id}/history", viewer, self.history, "What became of an event"),
+        ]
+
+    async def audit(self, request: Request) -> Response:
+        """A page of records; one with a rare actor or action may come back short with a `next`."""
+        limit, after = limit_of(request), number(request, "after", 0, 0, _LAST)
+        after = number(request, "cursor", after, 0, _LAST)
+        wanted = _wanted(request.query_params.get("actor"), request.query_params.get("action"))
+        found: list[Record] = []
+        end = after + LOOKED_THROUGH
+        async for record in self._records(after):
+            if len(found) == limit or record.position > end:
+                return _page(found, str(after))
+            after = record.position
+            if wanted(record):
+                found.append(record)
+        return _page(found, None)
+
+    async def history(self, request: Request) -> Response:
+        """All records of one event, also when it is gone."""
+        wanted = canonical_id(request.path_params["id"]).upper()
+        found = [r async for r in self._records(0) if (event_id_of(r) or "").startswith(wanted)]
+        ids = {event_id_of(record) for record in found}
+        if not ids:
+            raise NotFound(f"There never was an event {wanted}.", hint="GET /v1/audit lists what has happened.")
+        if len(ids) > 1:
+            raise Conflict(f"{len(ids)} events begin with {wanted}.", hint="Give more of the id.")
+        return _page(found, None)
+
+    async def live(self, request: Request) -> Response:
+        """From the position named on, or from now."""
+        after = number(request, "after", self._feed.position, 0, _LAST)
+        last = request.headers.get("last-event-id", "")
+        if last.isascii() and last.isdigit() and len(last) <= 18:
+            after = int(last)
+        return FeedResponse(self._feed, after)
+
+    async def _records(self, after: int) -> AsyncIterator[Record]:
+        while records := await self._engine.history(after, READ_AT_ONCE):
+            for record in records:
+                yield record
+            after = records[-1].position
+
+
+def _page(records: list[Record], cursor: str | None) -> Response:
+    return JSONResponse({"items": [record_to_json(record) for record in records], "next": cursor})
+
+
+def _wanted(actor: str | None, action: str | None) -> Callable[[Record], bool]:
+    def wanted(record: Record) -> bool:
+        what = action_of(record)
+        return actor in (None, "", record.actor) and (what == action if action else what != QUIET)
+
+    return wanted

@@ -1,0 +1,143 @@
+"""Committed records as server-sent events: first what was missed, then live; who reads too slowly is let go."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+
+import msgspec
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from duenotice.domain.transitions import Record
+from duenotice.engine.engine import Engine
+from duenotice.operator_api.problems import problem
+from duenotice.wire.record_json import QUIET, action_of, record_to_json
+
+HEARTBEAT_SECONDS = 15.0
+GOODBYE_SECONDS = 1.0
+QUEUE = 10_000
+"""Records that may wait for one reader; one that falls behind further comes back with Last-Event-ID."""
+
+MOST_READERS = 100
+READ_AT_ONCE = 500
+_encode = msgspec.json.Encoder().encode
+
+
+class Reader:
+    """One who listens; `closed` is set when it is to go."""
+
+    def __init__(self) -> None:
+        self.waiting: asyncio.Queue[Record] = asyncio.Queue(QUEUE)
+        self.closed = asyncio.Event()
+
+    def tell(self, records: Sequence[Record]) -> None:
+        """Note records to send, or give up on this reader."""
+        try:
+            for record in records:
+                self.waiting.put_nowait(record)
+        except asyncio.QueueFull:
+            self.closed.set()
+
+
+class Feed:
+    """Knows who listens and how far the journal has come."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.position = engine.state.position
+        self.readers: set[Reader] = set()
+        self._engine = engine
+        self._over = False
+        engine.on_commit.append(self._tell)
+
+    def close(self) -> None:
+        """Let all go, and nobody in any more."""
+        self._over = True
+        for reader in self.readers:
+            reader.closed.set()
+
+    def admit(self, reader: Reader) -> bool:
+        """Let somebody in if there is room."""
+        if self._over or len(self.readers) >= MOST_READERS:
+            return False
+        self.readers.add(reader)
+        return True
+
+    async def records(self, reader: Reader, after: int) -> AsyncIterator[Record | None]:
+        """What is behind a position, then what comes; None when nothing came for a while."""
+        while after < self.position and (missed := await self._engine.history(after, READ_AT_ONCE)):
+            for record in missed:
+                yield record
+            after = missed[-1].position
+            if after < self.position:
+                # Still behind: the journal has all that waits here.
+                reader.waiting = asyncio.Queue(QUEUE)
+        while not reader.closed.is_set():
+            came: Record | None = None
+            # Not wait_for, which in Python 3.11 may swallow that we are cancelled.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(HEARTBEAT_SECONDS):
+                    came = await reader.waiting.get()
+            if came is None or came.position > after:
+                after = after if came is None else came.position
+                yield came
+
+    def _tell(self, records: Sequence[Record]) -> None:
+        self.position = records[-1].position
+        for reader in self.readers:
+            reader.tell(records)
+
+
+class FeedResponse(Response):
+    """An answer without an end."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, feed: Feed, after: int) -> None:
+        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self._feed = feed
+        self._after = min(after, feed.position)  # whoever has seen more saw another journal
+        self._reader = Reader()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send until the reader goes, is too slow, or we close."""
+        if not self._feed.admit(self._reader):
+            full = problem(503, "Too many listen to the feed.", "Try again later.", {"Retry-After": "30"})
+            await full(scope, receive, send)
+            return
+        ways_out = [self._send_all(send), _gone(receive), self._reader.closed.wait()]
+        tasks = [asyncio.ensure_future(way) for way in ways_out]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._feed.readers.discard(self._reader)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        # One who does not read cannot be told goodbye.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GOODBYE_SECONDS):
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _send_all(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        await send(_chunk(b"retry: 2000\n\n"))
+        async for record in self._feed.records(self._reader, self._after):
+            if record is None:
+                await send(_chunk(b": still here\n\n"))
+            elif action_of(record) != QUIET:
+                await send(_chunk(_frame(record)))
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _chunk(body: bytes) -> dict[str, object]:
+    return {"type": "http.response.body", "body": body, "more_body": True}
+
+
+def _frame(record: Record) -> bytes:
+    head = f"id: {record.position}\nevent: {action_of(record)}\ndata: ".encode()
+    return head + _encode(record_to_json(record)) + b"\n\n"

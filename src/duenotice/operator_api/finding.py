@@ -1,0 +1,38 @@
+"""Finding what a path names: VMs by name, everything else by id or the beginning of one."""
+
+from collections.abc import Iterable
+from typing import Protocol, TypeVar
+
+from duenotice.domain.fleet import Vm
+from duenotice.engine.publisher import Publisher
+from duenotice.errors import Conflict, NotFound
+from duenotice.wire.start_requests_json import canonical_id
+
+
+class _HasId(Protocol):
+    @property
+    def id(self) -> str:
+        """Its id."""
+
+
+T = TypeVar("T", bound=_HasId)
+
+
+def by_id(things: Iterable[T], text: str, what: str) -> T:
+    """The one thing whose id is this or begins with it."""
+    wanted = canonical_id(text)
+    found = [thing for thing in things if thing.id.startswith(wanted.upper())]
+    exact = [thing for thing in found if thing.id == wanted]
+    if not found:
+        raise NotFound(f"There is no {what} {text}.", hint=f"It may be over; GET /v1/{what}s lists those there are.")
+    if len(found) > 1 and not exact:
+        raise Conflict(f"{len(found)} {what}s begin with {text}.", hint="Give more of the id.")
+    return (exact or found)[0]
+
+
+def vm_named(publisher: Publisher, name: str) -> Vm:
+    """A VM of the fleet."""
+    vm = publisher.by_name.get(name)
+    if vm is None:
+        raise NotFound(f"There is no VM named {name!r}.", hint="GET /v1/vms lists them.")
+    return vm

@@ -1,0 +1,78 @@
+"""The routes of the fleet as a whole: what it is, and making it be what a fleet file says."""
+
+from collections.abc import Iterable
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from duenotice.domain import commands as c
+from duenotice.domain import transitions as t
+from duenotice.domain.decide import decide
+from duenotice.domain.token import Role
+from duenotice.engine.engine import Engine
+from duenotice.errors import Malformed
+from duenotice.operator_api.bodies import actor_of, flag
+from duenotice.operator_api.table import Call
+from duenotice.wire.fleet_toml import read_fleet
+
+
+class Fleets:
+    """Translates between fleet files and commands."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def calls(self) -> list[Call]:
+        """The rows of the table."""
+        return [
+            Call("GET", "/v1/fleet", Role.VIEWER, self.show, "What the fleet is"),
+            Call("PUT", "/v1/fleet", Role.ADMIN, self.apply, "Apply a fleet file (TOML)", query=("dry_run",)),
+        ]
+
+    async def show(self, _: Request) -> Response:
+        """Counts, the digest of the fleet file, the site."""
+        publisher, site = self._engine.publisher, self._engine.publisher.site
+        return JSONResponse(
+            {
+                "vms": len(publisher.by_name),
+                "groups": len(publisher.groups),
+                "hosts": len(publisher.hosts),
+                "events": len(publisher.events()),
+                "digest": publisher.digest,
+                "site": {
+                    "location": site.location,
+                    "resource_group": site.resource_group,
+                    "subscription_id": site.subscription_id,
+                },
+            }
+        )
+
+    async def apply(self, request: Request) -> Response:
+        """Make the fleet be this one; with `dry_run` only tell what would change."""
+        try:
+            text = (await request.body()).decode()
+        except UnicodeDecodeError:
+            raise Malformed("The fleet is not UTF-8 text.", hint="Send the fleet file as it is.") from None
+        command, dry = c.ApplyFleet(read_fleet(text)), flag(request, "dry_run")
+        engine, known = self._engine, set(self._engine.publisher.by_name)
+        if dry:
+            changes: Iterable[t.Transition] = decide(engine.state, command, engine.clock.now(), engine.policy)
+        else:
+            changes = [record.transition for record in await engine.submit(command, actor_of(request))]
+        return JSONResponse(_summary(changes, known) | {"dry_run": dry})
+
+
+def _summary(changes: Iterable[t.Transition], known: set[str]) -> dict[str, object]:
+    """Which VMs came, went and changed."""
+    added: list[str] = []
+    removed: list[str] = []
+    changed: list[str] = []
+    count = 0
+    for change in changes:
+        count += 1
+        if isinstance(change, t.VmsRemoved):
+            removed += change.names
+        elif isinstance(change, t.VmsPut):
+            for vm in change.vms:
+                (changed if vm.name in known else added).append(vm.name)
+    return {"added": added, "removed": removed, "changed": changed, "changes": count}

@@ -1,0 +1,101 @@
+"""The routes of hosts: list, drain, degrade, fail, repair."""
+
+from collections import Counter
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from duenotice.domain import commands as c
+from duenotice.domain.event import Cause, EventType
+from duenotice.domain.notice import LONGEST_PREDICTION_SECONDS
+from duenotice.domain.token import Role
+from duenotice.engine.engine import Engine
+from duenotice.errors import Malformed, NotFound
+from duenotice.operator_api.bodies import actor_of, decoded, new_id
+from duenotice.operator_api.pages import page
+from duenotice.operator_api.raising import raised
+from duenotice.operator_api.table import Call
+from duenotice.wire import operator_json
+from duenotice.wire.duration import parse_duration
+
+_RISKS = {"low": float(LONGEST_PREDICTION_SECONDS), "high": 86_400.0}
+"""How long before a predicted failure its VMs are told (D03)."""
+
+
+class DegradeRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of a prediction: a risk, or the notice itself."""
+
+    risk: str = ""
+    notice: str = ""
+
+
+class DrainRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of a request to empty a host."""
+
+    settle: str = "0s"
+    at_once: int = 0
+
+
+class Hosts:
+    """Translates between JSON and the commands of hosts."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def calls(self) -> list[Call]:
+        """The rows of the table."""
+        viewer, operator, one = Role.VIEWER, Role.OPERATOR, "/v1/hosts/{name}"
+        return [
+            Call("GET", "/v1/hosts", viewer, self.index, "List hosts", query=("limit", "cursor")),
+            Call("POST", f"{one}/drain", operator, self.drain, "Move all VMs of a host away", DrainRequest),
+            Call("POST", f"{one}/degrade", operator, self.degrade, "Predict a host's failure", DegradeRequest),
+            Call("POST", f"{one}/fail", operator, self.fail, "A host has failed"),
+            Call("POST", f"{one}/repair", operator, self.repair, "A host is healthy again"),
+        ]
+
+    async def index(self, request: Request) -> Response:
+        """A page of hosts by name, with their condition and how many VMs run there."""
+        publisher = self._engine.publisher
+        running = Counter(vm.host for vm in publisher.by_name.values())
+        return page(
+            request,
+            publisher.hosts.values(),
+            lambda host: host.name,
+            lambda host: {"name": host.name, "condition": host.condition.value, "vms": running[host.name]},
+        )
+
+    async def drain(self, request: Request) -> Response:
+        """A maintenance of live migrations over all VMs of a host."""
+        name, asked = request.path_params["name"], await decoded(request, DrainRequest)
+        publisher = self._engine.publisher
+        if name not in publisher.hosts:
+            raise NotFound(f"There is no host named {name!r}.", hint="GET /v1/hosts lists them.")
+        command = c.StartMaintenance(
+            maintenance_id=new_id(),
+            type=EventType.FREEZE,
+            vms=operator_json.select((f"host={name}",), publisher.by_name.values()),
+            cause=Cause.LIVE_MIGRATION,
+            settle=parse_duration(asked.settle),
+            at_once=asked.at_once,
+        )
+        await self._engine.submit(command, actor_of(request))
+        plan = publisher.maintenances[command.maintenance_id]
+        return JSONResponse(operator_json.maintenance_to_json(plan), 201, {"Location": f"/v1/maintenances/{plan.id}"})
+
+    async def degrade(self, request: Request) -> Response:
+        """Its VMs are to move away before it fails."""
+        asked = await decoded(request, DegradeRequest)
+        risk = asked.risk.lower() or "low"
+        if risk not in _RISKS or (asked.risk and asked.notice):
+            raise Malformed("Give one risk or one notice.", hint=f"risk is one of {', '.join(_RISKS)}.")
+        notice = parse_duration(asked.notice) if asked.notice else _RISKS[risk]
+        return await raised(self._engine, request, c.DegradeHost(request.path_params["name"], notice, new_id()))
+
+    async def fail(self, request: Request) -> Response:
+        """Its VMs are hit already."""
+        return await raised(self._engine, request, c.FailHost(request.path_params["name"], new_id()))
+
+    async def repair(self, request: Request) -> Response:
+        """What its degradation had scheduled is cancelled."""
+        return await raised(self._engine, request, c.RepairHost(request.path_params["name"]))

@@ -1,0 +1,53 @@
+"""A record of the journal as the operator reads it: who did what when."""
+
+from typing import Any
+
+import msgspec
+
+from duenotice.domain import transitions as t
+from duenotice.wire import operator_json
+from duenotice.wire.document_json import format_iso
+
+QUIET = "clock-marked"
+"""The action that is bookkeeping of ours and tells nobody anything; shown only when asked for."""
+
+
+def action_of(record: t.Record) -> str:
+    """What happened, in the words of the journal: `event-raised`."""
+    return str(record.transition.__struct_config__.tag)
+
+
+def event_id_of(record: t.Record) -> str | None:
+    """The event that a record is about, if it is about one."""
+    change = record.transition
+    if isinstance(change, t.EventRaised | t.EventMoved | t.EventPostponed | t.EventStarted):
+        return change.event.id
+    return getattr(change, "event_id", None)
+
+
+def record_to_json(record: t.Record) -> dict[str, object]:
+    """One record."""
+    return {
+        "position": record.position,
+        "at": format_iso(record.at),
+        "actor": record.actor,
+        "action": action_of(record),
+        "event_id": event_id_of(record),
+        "details": _details(record.transition),
+    }
+
+
+def _details(change: t.Transition) -> dict[str, Any]:
+    match change:
+        case t.EventRaised(event) | t.EventPostponed(event) | t.EventStarted(event):
+            return {"event": operator_json.event_to_json(event)}
+        case t.EventMoved(event, from_scope):
+            return {"event": operator_json.event_to_json(event), "from_scope": from_scope}
+        case t.VmsPut(vms):
+            return {"names": [vm.name for vm in vms]}
+        case t.MaintenanceStarted(plan):
+            return {"maintenance": operator_json.maintenance_to_json(plan)}
+        case t.TokenCreated(token):
+            return {"token": operator_json.token_to_json(token)}
+    details: dict[str, Any] = msgspec.to_builtins(change)
+    return {key: value for key, value in details.items() if key not in ("change", "event_id")}

@@ -1,0 +1,93 @@
+"""Commands that stay until something is over: they end when it is, and say how."""
+
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.support.cli import duenotice
+from tests.support.node import Node
+
+PLAN: dict[str, Any] = {"on": ["set=web"], "type": "Reboot", "settle": "5m"}
+
+
+@pytest.fixture(autouse=True)
+def _somebody_listens(node: Node) -> None:
+    node.enable("web-0")
+
+
+@pytest.fixture
+def soon(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """Do something in a moment, while a command waits."""
+
+    def later(act: Callable[..., Any], *arguments: Any, seconds: float = 1.0) -> None:
+        timer = threading.Timer(seconds, act, arguments)
+        request.addfinalizer(timer.join)
+        timer.start()
+
+    return later
+
+
+def test_wait_follows_an_event_to_its_end(node: Node, soon: Callable[..., None]) -> None:
+    """Notice and impact pass, then the command ends."""
+    soon(node.advance, "1h")
+    done = duenotice(node, "vm", "restart", "web-0", "--wait", "-o", "name")
+    assert (done.code, len(done.out.split())) == (0, 1)
+    assert node.events("web-0") == []
+
+
+def test_wait_for_an_event_that_is_cancelled_ends_with_1(node: Node, soon: Callable[..., None]) -> None:
+    """What was asked for did not happen."""
+    soon(lambda: node.operate(f"/v1/events/{node.event('web-0')['EventId']}/cancel"), seconds=1.5)
+    done = duenotice(node, "vm", "restart", "web-0", "--wait")
+    assert done.code == 1
+    assert "cancelled" in done.err
+
+
+def test_wait_gives_up_with_7(node: Node) -> None:
+    """Time does not pass, so the event is not over."""
+    done = duenotice(node, "vm", "restart", "web-0", "--wait", "--wait-timeout", "200ms", "-o", "name")
+    assert done.code == 7
+    assert done.err.splitlines()[0] == "error: The events are not over after 200ms."
+
+
+def test_watch_prints_each_change_and_ends_when_the_event_is_over(node: Node, soon: Callable[..., None]) -> None:
+    """JSON lines where nobody looks at a terminal."""
+    event_id = node.schedule("Reboot", "web-0")
+    soon(node.advance, "15m")
+    soon(node.advance, "1h", seconds=2.5)
+    done = duenotice(node, "events", "watch", event_id[:8], "-o", "jsonl")
+    phases = [json.loads(line)["phase"] for line in done.out.splitlines()]
+    assert (done.code, phases) == (0, ["scheduled", "started", "completed"])
+
+
+def test_watch_of_all_events_ends_when_none_is_left(node: Node, soon: Callable[..., None]) -> None:
+    """Lines for people when the output is no terminal."""
+    node.schedule("Reboot", "web-0")
+    soon(node.advance, "1h")
+    lines = duenotice(node, "events", "watch", "--until-none").out.splitlines()
+    assert [line.split()[1] for line in lines] == ["Reboot", "Reboot"]
+
+
+def test_watch_of_an_unknown_event_is_told_at_once(node: Node) -> None:
+    """A slip of the pen does not look like an event that is over."""
+    assert duenotice(node, "events", "watch", "nix").code == 3
+
+
+def test_a_watched_maintenance_ends_when_it_is_done(node: Node, soon: Callable[..., None]) -> None:
+    """The last word is the whole maintenance."""
+    plan = node.operate("/v1/maintenances", PLAN)
+    soon(node.advance, "4h")
+    shown = duenotice(node, "maintenance", "show", plan["id"], "--watch", "-o", "json").json()
+    assert (shown["status"], shown["progress"]["done"]) == ("done", 5)
+
+
+def test_a_watched_maintenance_that_is_cancelled_ends_with_1(node: Node, soon: Callable[..., None]) -> None:
+    """Not done is not success."""
+    plan = node.operate("/v1/maintenances", PLAN)
+    soon(node.operate, f"/v1/maintenances/{plan['id']}/cancel")
+    done = duenotice(node, "maintenance", "show", plan["id"], "--watch", "-o", "name")
+    assert (done.code, done.out) == (1, f"{plan['id']}\n")
+    assert "is cancelled" in done.err

@@ -1,0 +1,146 @@
+"""Tokens and roles over real HTTP: who may do what, and what the journal remembers of it."""
+
+import http.client
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duenotice.domain.token import Role
+from duenotice.operator_api.app import OperatorApi
+from tests.support.node import SECONDS, Node
+
+FLEET = """
+[[vms]]
+name = "db-0"
+address = "127.0.1.10"
+"""
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    """A node with one VM."""
+    with Node(FLEET) as running:
+        yield running
+
+
+def status(node: Node, token: str, method: str, path: str) -> int:
+    """What becomes of a call with a token."""
+    connection = http.client.HTTPConnection(*node.operator_address, timeout=SECONDS)
+    try:
+        connection.request(method, path, headers={"Authorization": f"Bearer {token}"})
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def create(node: Node, name: str, role: Role) -> Any:
+    return node.operate("/v1/tokens", {"name": name, "role": role.value})
+
+
+def test_every_role_may_do_exactly_what_the_table_says(node: Node) -> None:
+    """All of them, at every call there is: 403 where the role is too small, and never where it is enough."""
+    secrets = {role: create(node, role.value + "-1", role)["token"] for role in Role}
+    calls = [call for call in OperatorApi(node.service.engine, node.service.ticker).calls if call.role is not None]
+    assert len(calls) > 30
+    for call in calls:
+        path = call.path.replace("{id}", "x").replace("{name}", "nobody")
+        if path == "/v1/feed":
+            continue  # it would not end; below
+        for role, secret in secrets.items():
+            refused = status(node, secret, call.method, path) == 403
+            assert refused is not role.covers(call.role or Role.VIEWER), (call.method, path, role)
+        assert status(node, "dn_wrong", call.method, path) == 401
+
+
+def test_whatever_changes_something_needs_more_than_a_viewer(node: Node) -> None:
+    """So that a call that is added without thinking is not open to all."""
+    for call in OperatorApi(node.service.engine, node.service.ticker).calls:
+        assert (call.role in (None, Role.VIEWER)) is (call.method == "GET") or call.path == "/v1/tokens", call
+
+
+def test_a_viewer_may_listen_to_the_feed(node: Node) -> None:
+    """It only reads."""
+    assert status(node, create(node, "v", Role.VIEWER)["token"], "GET", "/v1/feed") == 200
+
+
+def test_a_secret_is_shown_once_and_stored_nowhere(tmp_path: Path) -> None:
+    """Neither in lists nor in the journal; the admin's is in its file, for its owner only."""
+    data = tmp_path / "data"
+    with Node(FLEET, data_dir=str(data)) as node:
+        made = create(node, "ci", Role.OPERATOR)
+        assert set(made) == {"id", "name", "role", "created_at", "token"}
+        assert made["token"] not in str(node.operate("/v1/tokens", method="GET"))
+        secrets = (made["token"].encode(), node.token.encode())
+    for file in data.iterdir():
+        if file.name == "admin.token":
+            assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        else:
+            assert not any(secret in file.read_bytes() for secret in secrets), file
+
+
+def test_what_a_token_does_is_remembered_under_its_name(node: Node) -> None:
+    """In the audit trail."""
+    node.enable("db-0")
+    secret, node.token = node.token, create(node, "ci", Role.OPERATOR)["token"]
+    node.schedule("Reboot", "db-0")
+    node.token = secret
+    (raised,) = node.operate("/v1/audit?action=event-raised", method="GET")
+    assert raised["actor"] == "token/ci"
+    (created,) = node.operate("/v1/audit?action=token-created&actor=token/admin", method="GET")
+    assert "digest" not in str(created)
+
+
+def test_a_revoked_token_lets_nobody_in(node: Node) -> None:
+    """At once; and the last admin's stays."""
+    made = create(node, "ci", Role.VIEWER)
+    assert status(node, made["token"], "GET", "/v1/events") == 200
+    assert node.operator("DELETE", f"/v1/tokens/{made['id'][:13].lower()}").status == 204
+    assert status(node, made["token"], "GET", "/v1/events") == 401
+    (admin,) = node.operate("/v1/tokens", method="GET")
+    assert node.refusal(f"/v1/tokens/{admin['id']}", method="DELETE") == (409, "This is the last admin token.")
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [({"name": "admin", "role": "viewer"}, 409), ({"name": "a b", "role": "viewer"}, 422), ({"name": "a"}, 400),
+     ({"name": "a", "role": "king"}, 400)],
+)  # fmt: skip
+def test_a_token_that_makes_no_sense_is_refused(node: Node, body: Any, expected: int) -> None:
+    """One clear line."""
+    answer = node.operator("POST", "/v1/tokens", body)
+    assert (answer.status, bool(answer.json()["hint"])) == (expected, True)
+
+
+def test_tokens_survive_a_restart_and_a_revoked_one_does_not_come_back(tmp_path: Path) -> None:
+    """Not even the one in admin.token."""
+    data = str(tmp_path / "data")
+    with Node(FLEET, data_dir=data) as node:
+        first, mine = node.token, create(node, "mine", Role.ADMIN)["token"]
+        tokens = {token["name"]: token["id"] for token in node.operate("/v1/tokens", method="GET")}
+        node.operate(f"/v1/tokens/{tokens['admin']}", method="DELETE")
+    with Node(data_dir=data) as node:
+        assert status(node, mine, "GET", "/v1/tokens") == 200
+        assert status(node, first, "GET", "/v1/tokens") == 401
+
+
+def test_a_data_directory_with_a_token_file_from_before_keeps_it(tmp_path: Path) -> None:
+    """An upgrade locks nobody out."""
+    data = tmp_path / "data"
+    data.mkdir(mode=0o700)
+    (data / "admin.token").write_text("dn_from-before\n")
+    with Node(FLEET, data_dir=str(data)) as node:
+        assert status(node, "dn_from-before", "GET", "/v1/tokens") == 200
+
+
+def test_whoever_lost_the_admin_token_deletes_its_file_and_starts_again(tmp_path: Path) -> None:
+    """The new one takes the place of the old."""
+    data = tmp_path / "data"
+    with Node(FLEET, data_dir=str(data)) as node:
+        lost = node.token
+    (data / "admin.token").unlink()
+    with Node(data_dir=str(data)) as node:
+        assert status(node, lost, "GET", "/v1/tokens") == 401
+        assert status(node, node.token, "GET", "/v1/tokens") == 200

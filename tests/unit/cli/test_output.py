@@ -1,0 +1,88 @@
+"""How values look on the command line."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from duenotice.cli import looks, tables
+from duenotice.cli.api import items_of, target
+from duenotice.cli.output import Column, View, yaml_lines
+from duenotice.cli.views import AUDIT
+
+NOW = "2026-01-01T12:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("moment", "said"),
+    [
+        ("2026-01-01T12:00:00Z", "now"),
+        ("2026-01-01T12:14:30Z", "in 14m 30s"),
+        ("2026-01-08T12:00:05Z", "in 7d 5s"),
+        ("2026-01-01T09:00:00Z", "3h ago"),
+        ("", "–"),
+        ("soon", "soon"),
+    ],
+)
+def test_times_are_as_seen_from_now(moment: str, said: str) -> None:
+    assert looks.relative(moment, NOW) == said
+
+
+def test_yaml_is_blocks_with_scalars_as_in_json() -> None:
+    value = {"id": "A", "vms": ["a", "b: c"], "none": None, "empty": [], "in": {"under-way": 1}, "steps": [{"n": 1}]}
+    assert yaml_lines(value) == [
+        'id: "A"',
+        "vms:",
+        '  - "a"',
+        '  - "b: c"',
+        "none: null",
+        "empty: []",
+        "in:",
+        '  "under-way": 1',
+        "steps:",
+        "  - n: 1",
+    ]
+
+
+def test_states_have_their_colour() -> None:
+    assert looks.state("started").style == "bold red"
+    assert looks.state("anything").style == ""
+
+
+def test_what_is_not_there_is_a_dash() -> None:
+    view = View("a", (Column("A", "a"), Column("B", "b.c"), Column("WHEN", "w", "when"), Column("L", "l", "list")))
+    made = tables.table([{"a": None, "l": []}], view, NOW)
+    assert [str(next(iter(column.cells))) for column in made.columns] == ["–", "–", "–", "–"]
+
+
+@pytest.mark.parametrize("answer", [[1], {"items": [1], "next": None}, {"events": [1]}])
+def test_lists_come_in_several_wrappings(answer: object) -> None:
+    assert items_of(answer) == [1]
+
+
+def test_paths_are_quoted_and_queries_hold_what_is_given() -> None:
+    assert target("vms", "a/b ?", "x") == "/v1/vms/a%2Fb%20%3F/x"
+    assert target("vms", group="set/web", host=None) == "/v1/vms?group=set%2Fweb"
+    assert target("x", api_version="1") == "/v1/x?api-version=1"
+
+
+def test_the_gist_of_details_is_short() -> None:
+    look = looks.LOOKS["gist"]
+    assert str(look({"vms": ["a", "b"], "event": {"id": "0123456789"}, "reason": ""}, NOW)) == "vms=2 event=01234567"
+    assert len(str(look({"text": "x" * 500}, NOW))) == looks.GIST
+    assert str(look({}, NOW)) == "–"
+
+
+def test_a_narrow_terminal_folds_details_and_no_word_of_another_column() -> None:
+    record = {"position": 1, "at": NOW, "actor": "token/admin", "action": "maintenance-started", "event_id": "A" * 36}
+    out = Console(width=80, file=io.StringIO())
+    with out.capture() as captured:
+        out.print(tables.table([record | {"details": {"text": "word " * 20}}], AUDIT, NOW))
+    first = captured.get().splitlines()[1]
+    assert first.split()[:5] == ["1", "now", "token/admin", "maintenance-started", "AAAAAAAA"]
+
+
+def test_a_bar_is_as_full_as_the_notice_is_over() -> None:
+    assert looks.passed(NOW, "2026-01-01T12:10:00Z", "2026-01-01T12:05:00Z") == 0.5
+    assert looks.passed(NOW, NOW, NOW) == 1.0
+    assert len(looks.bar(0.5)) == looks.BAR

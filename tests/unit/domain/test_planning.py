@@ -1,0 +1,659 @@
+"""A maintenance from its beginning to its end: it goes on by itself, and nothing can hold it for ever (G01, S11)."""
+
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from duenotice.clock import Instant
+from duenotice.domain import apply as apply_module
+from duenotice.domain import commands as c
+from duenotice.domain import transitions as t
+from duenotice.domain.due import next_due
+from duenotice.domain.event import Cause, Event, EventType, Phase
+from duenotice.domain.fleet import Vm
+from duenotice.domain.maintenance import Maintenance, Status, StepStatus
+from duenotice.domain.policy import Policy
+from duenotice.domain.snapshot import restore, take
+from duenotice.domain.state import State
+from duenotice.errors import Conflict, NotFound, Refused
+from tests.unit.domain.build import (
+    BATCH,
+    EVERYBODY,
+    MINUTE,
+    NOW,
+    POLICY,
+    VMS,
+    WEB,
+    approve,
+    declaration,
+    do,
+    fail,
+    id_of,
+    listening,
+    maintain,
+    operate,
+    schedule,
+    started,
+    state_of,
+    tick,
+)
+
+WEBS = ("web-0", "web-1", "web-2", "web-3")
+BATCHES = ("batch_0", "batch_1", "batch_100", "batch_101")
+DRIVEN = Policy(simulated_impact=False)
+
+RUNNING, PAUSED, DONE, FAILED, CANCELLED = Status
+WAITING, UNDER_WAY, STEP_DONE, STEP_FAILED, SKIPPED = StepStatus
+
+
+def plan_of(state: State, number: int = 1) -> Maintenance:
+    return state.maintenances[id_of(number)]
+
+
+def steps_of(state: State, number: int = 1) -> list[StepStatus]:
+    return [step.status for step in plan_of(state, number).steps]
+
+
+def reasons_of(state: State) -> list[str]:
+    return [step.reason for step in plan_of(state).steps]
+
+
+def under_way(state: State) -> list[tuple[str, ...]]:
+    """Who has an event of a maintenance."""
+    return [event.resources for event in state.events.values() if event.maintenance]
+
+
+def event_on(state: State, vm: str) -> Event:
+    return next(event for event in state.events.values() if vm in event.resources)
+
+
+def without(state: State, *names: str, now: Instant = NOW, policy: Policy = POLICY) -> None:
+    """These VMs are no longer in the fleet file."""
+    rest = [vm for vm in VMS if vm.name not in names]
+    do(state, c.ApplyFleet(declaration(*rest, digest=f"without {names}")), now, policy)
+
+
+def let_pass(state: State, now: Instant, policy: Policy = POLICY) -> Instant:
+    """Let time pass until nothing more is due by itself."""
+    tick(state, now, policy)
+    for _ in range(100):
+        due = next_due(state, now.steady)
+        if due is None:
+            return now
+        now = now.after(due - now.steady)
+        tick(state, now, policy)
+    raise AssertionError("It goes on for ever.")
+
+
+class TestBeginning:
+    """A plan is refused as a whole, or it is begun."""
+
+    def test_a_plan_is_what_was_asked_for_cut_into_steps(self) -> None:
+        state = listening()
+        asked = c.StartMaintenance(
+            id_of(1), EventType.FREEZE, WEBS, Cause.LIVE_MIGRATION, "Moving.", 60.0, at_once=2, failures_allowed=1
+        )
+        (change,) = do(state, asked)
+        assert isinstance(change, t.MaintenanceStarted)
+        assert change.maintenance == plan_of(state)
+        assert structs.replace(plan_of(state), steps=()) == Maintenance(
+            id_of(1), EventType.FREEZE, Cause.LIVE_MIGRATION, (), "Moving.", 60.0, 2, 1, Status.RUNNING
+        )
+        assert [step.resources for step in plan_of(state).steps] == [("web-0", "web-2"), ("web-3",), ("web-1",)]
+
+    def test_a_vm_named_twice_is_hit_once(self) -> None:
+        state = listening()
+        maintain(state, "web-0", "web-0", "web-2")
+        assert under_way(state) == [("web-0", "web-2")]
+
+    @pytest.mark.parametrize(
+        ("change", "says"),
+        [
+            ({"type": EventType.PREEMPT}, "Freeze, a Reboot or a Redeploy"),
+            ({"type": EventType.TERMINATE}, "Freeze, a Reboot or a Redeploy"),
+            *(({"cause": cause}, "host maintenance or live migration") for cause in list(Cause)[2:]),
+            ({"settle": -1.0}, "negative"),
+            ({"settle": float("nan")}, "negative"),
+            ({"settle": 7 * 86_400 + 1.0}, "at most 7 days"),
+            ({"at_once": -1}, "negative"),
+            ({"failures_allowed": -1}, "negative"),
+            ({"description": "x" * 1001}, "1001 characters"),
+            ({"vms": ()}, "No VM is chosen"),
+            ({"vms": ("web-0", "nobody")}, "no VM named 'nobody'"),
+            ({"maintenance_id": "rollout"}, "not an id"),
+        ],
+    )
+    def test_what_makes_no_sense_is_refused_and_changes_nothing(self, change: dict[str, Any], says: str) -> None:
+        state = listening()
+        before = take(state)
+        with pytest.raises(Refused, match=says) as refusal:
+            do(state, structs.replace(c.StartMaintenance(id_of(1), EventType.REBOOT, WEBS), **change))
+        assert refusal.value.hint
+        assert take(state) == before
+
+    def test_a_second_maintenance_on_the_same_set_is_refused(self) -> None:
+        state = listening()
+        maintain(state, "web-0")
+        before = take(state)
+        with pytest.raises(Conflict, match=f"set/web is under maintenance {id_of(1)}"):
+            maintain(state, "alone", "web-1", number=2)
+        assert take(state) == before
+
+    def test_one_placement_group_holds_the_whole_scale_set(self) -> None:
+        state = listening()
+        maintain(state, "batch_0")
+        with pytest.raises(Conflict, match=BATCH.key):
+            maintain(state, "batch_101", number=2)
+
+    def test_on_another_set_it_is_allowed(self) -> None:
+        state = listening()
+        maintain(state, "web-0")
+        maintain(state, "alone", "batch_0", number=2)
+        assert under_way(state) == [("web-0",), ("batch_0",), ("alone",)]
+
+    def test_when_the_first_is_over_the_next_may_begin(self) -> None:
+        state = listening()
+        maintain(state, "web-0")
+        now = let_pass(state, NOW)
+        maintain(state, "web-0", number=2, now=now)
+        assert [plan.status for plan in state.maintenances.values()] == [DONE, RUNNING]
+
+    def test_an_id_is_used_once(self) -> None:
+        state = listening()
+        maintain(state, "web-0")
+        with pytest.raises(Conflict, match="already a maintenance"):
+            maintain(state, "alone")
+
+    def test_an_id_whose_events_are_still_there_is_not_used_again_although_the_plan_is_forgotten(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(apply_module, "MAINTENANCES_KEPT", 0)
+        state = state_of()
+        maintain(state, "web-0")
+        do(state, c.CancelMaintenance(id_of(1)))
+        maintain(state, "alone", number=2)
+        assert id_of(1) not in state.maintenances
+        with pytest.raises(Conflict, match="already a maintenance"):
+            maintain(state, "zonal", number=1)
+
+
+class TestGoingOn:
+    """One update domain after the other, each whole and settled before the next."""
+
+    def test_one_update_domain_at_a_time_and_the_next_when_the_last_is_done(self) -> None:
+        state = listening()
+        maintain(state, *WEBS)
+        assert under_way(state) == [("web-0", "web-2")]
+        tick(state, NOW.after(900))
+        assert steps_of(state) == [UNDER_WAY, WAITING, WAITING]
+        tick(state, NOW.after(1499))
+        assert under_way(state) == [("web-0", "web-2")]
+        tick(state, NOW.after(1500))
+        assert under_way(state) == [("web-3",), ("web-1",)]
+        assert steps_of(state) == [STEP_DONE, UNDER_WAY, UNDER_WAY]
+
+    def test_the_next_is_told_only_when_the_settle_time_has_passed(self) -> None:
+        state = listening()
+        maintain(state, *WEBS, settle=5 * MINUTE)
+        tick(state, NOW.after(900))
+        tick(state, NOW.after(1500))
+        assert (under_way(state), next_due(state, NOW.after(1500).steady)) == ([], NOW.steady + 1800)
+        tick(state, NOW.after(1799.9))
+        assert under_way(state) == []
+        tick(state, NOW.after(1800))
+        assert under_way(state) == [("web-3",), ("web-1",)]
+
+    def test_every_event_has_the_whole_notice_of_its_type(self) -> None:
+        state = listening()
+        maintain(state, *WEBS, type=EventType.REDEPLOY)
+        tick(state, NOW.after(600))
+        now = NOW.after(1200)
+        tick(state, now)
+        assert [event.not_before - now.at for event in state.events.values()] == 2 * [now.after(600).at - now.at]
+
+    def test_an_event_says_what_the_plan_says(self) -> None:
+        state = listening()
+        maintain(state, "alone", type=EventType.FREEZE, cause=Cause.LIVE_MIGRATION, description="Moving.")
+        event = event_on(state, "alone")
+        assert (event.type, event.cause, event.description) == (EventType.FREEZE, Cause.LIVE_MIGRATION, "Moving.")
+        assert event.maintenance == id_of(1)
+
+    def test_without_a_description_it_says_what_such_events_say(self) -> None:
+        state = listening()
+        maintain(state, "alone")
+        assert event_on(state, "alone").description == "Host server is undergoing maintenance."
+
+    def test_a_scale_set_goes_one_update_domain_at_a_time_across_its_placement_groups(self) -> None:
+        state = listening()
+        maintain(state, *BATCHES)
+        assert under_way(state) == [("batch_0", "batch_1"), ("batch_100",)]
+        approve(state, event_on(state, "batch_100"))
+        tick(state)
+        tick(state, NOW.after(700))
+        assert steps_of(state) == [UNDER_WAY, STEP_DONE, WAITING]  # batch_101 waits for the other placement group
+        tick(state, NOW.after(900))
+        tick(state, NOW.after(1500))
+        assert under_way(state) == [("batch_101",)]
+
+    def test_standalone_vms_wait_for_nobody(self) -> None:
+        state = listening()
+        maintain(state, "alone", "zonal", "adrift")
+        assert under_way(state) == [("adrift",), ("alone",), ("zonal",)]
+
+    def test_with_a_limit_only_so_many_are_under_way(self) -> None:
+        state = listening()
+        maintain(state, "alone", "zonal", "adrift", at_once=2)
+        assert under_way(state) == [("adrift",), ("alone",)]
+        started(state, event_on(state, "alone"))
+        tick(state, NOW.after(600))
+        assert under_way(state) == [("adrift",), ("zonal",)]
+
+    def test_an_approval_makes_it_go_faster(self) -> None:
+        state = listening()
+        maintain(state, *WEBS)
+        started(state, event_on(state, "web-0"))
+        tick(state, NOW.after(600))
+        assert steps_of(state) == [STEP_DONE, UNDER_WAY, UNDER_WAY]
+
+    def test_when_nobody_listens_it_does_not_wait_out_the_notice(self) -> None:
+        state = state_of()
+        maintain(state, *WEBS)
+        assert event_on(state, "web-0").phase is Phase.STARTED
+
+    def test_when_every_step_is_over_it_is_done(self) -> None:
+        state = listening()
+        maintain(state, *EVERYBODY, settle=60.0)
+        let_pass(state, NOW)
+        assert (plan_of(state).status, set(steps_of(state))) == (DONE, {STEP_DONE})
+        assert not state.events
+        assert not state.outcomes
+
+    def test_a_failure_of_the_host_holds_it_back_but_not_for_ever(self) -> None:
+        state = listening()
+        maintain(state, "web-0", "web-2")
+        fail(state, "host-2", NOW.after(890))
+        tick(state, NOW.after(900))
+        assert event_on(state, "web-0").phase is Phase.SCHEDULED
+        let_pass(state, NOW.after(900))
+        assert plan_of(state).status is DONE
+
+    def test_a_restart_in_the_middle_makes_no_difference(self) -> None:
+        state = listening()
+        maintain(state, *WEBS, "alone", settle=60.0, at_once=1, failures_allowed=3)
+        tick(state, NOW.after(900))
+        do(state, c.ReportImpact(event_on(state, "web-0").id, "broken"), NOW.after(1000))
+        restored = restore(take(state))
+        assert (restored.maintenances, restored.outcomes) == (state.maintenances, state.outcomes)
+        assert len(state.outcomes) == 1
+        assert let_pass(state, NOW.after(1000)) == let_pass(restored, NOW.after(1000))
+        assert take(restored) == take(state)
+
+
+class TestPausing:
+    """Pause begins nothing new and lets go on what is under way."""
+
+    def test_the_next_step_waits_for_resume(self) -> None:
+        state = listening()
+        maintain(state, *WEBS)
+        do(state, c.PauseMaintenance(id_of(1)))
+        now = let_pass(state, NOW)
+        assert (plan_of(state).status, steps_of(state)) == (PAUSED, [STEP_DONE, WAITING, WAITING])
+        do(state, c.ResumeMaintenance(id_of(1)), now)
+        tick(state, now)
+        assert steps_of(state) == [STEP_DONE, UNDER_WAY, UNDER_WAY]
+
+    def test_a_paused_plan_whose_last_step_ends_is_done(self) -> None:
+        state = listening()
+        maintain(state, "web-0")
+        do(state, c.PauseMaintenance(id_of(1)))
+        let_pass(state, NOW)
+        assert plan_of(state).status is DONE
+
+    def test_a_paused_plan_still_holds_its_sets(self) -> None:
+        state = listening()
+        maintain(state, "web-0")
+        do(state, c.PauseMaintenance(id_of(1)))
+        with pytest.raises(Conflict, match="under maintenance"):
+            maintain(state, "web-1", number=2)
+
+    @pytest.mark.parametrize("command", [c.PauseMaintenance, c.ResumeMaintenance, c.CancelMaintenance])
+    def test_an_unknown_plan_cannot_be_turned(self, command: type[c.Command]) -> None:
+        with pytest.raises(NotFound, match="no maintenance"):
+            do(listening(), command(id_of(1)))
+
+    def test_pausing_twice_or_resuming_what_runs_is_refused(self) -> None:
+        state = listening()
+        maintain(state, "web-0")
+        with pytest.raises(Conflict, match="is running, not paused"):
+            do(state, c.ResumeMaintenance(id_of(1)))
+        do(state, c.PauseMaintenance(id_of(1)))
+        with pytest.raises(Conflict, match="is paused, not running"):
+            do(state, c.PauseMaintenance(id_of(1)))
+
+
+class TestCancelling:
+    """Cancel takes back what is scheduled; what has started runs to its end."""
+
+    def cancelled_with_one_started(self) -> State:
+        """alone has started, zonal is only scheduled, then all is cancelled."""
+        state = listening()
+        maintain(state, "alone", "zonal")
+        started(state, event_on(state, "alone"))
+        do(state, c.CancelMaintenance(id_of(1)))
+        tick(state)
+        return state
+
+    def test_what_is_scheduled_is_taken_back_and_what_has_started_is_not(self) -> None:
+        state = self.cancelled_with_one_started()
+        assert under_way(state) == [("alone",)]
+        assert (plan_of(state).status, steps_of(state)) == (CANCELLED, [UNDER_WAY, SKIPPED])
+        assert reasons_of(state) == ["", "The maintenance is cancelled."]
+
+    def test_the_end_of_what_had_started_is_still_written_down_and_leaves_nothing_behind(self) -> None:
+        state = self.cancelled_with_one_started()
+        tick(state, NOW.after(600))
+        assert (plan_of(state).status, steps_of(state)) == (CANCELLED, [STEP_DONE, SKIPPED])
+        assert (state.outcomes, state.events) == ({}, {})
+
+    def test_while_it_runs_to_its_end_the_set_is_not_free(self) -> None:
+        """Else another update domain of a scale set could be hit beside it."""
+        state = self.cancelled_with_one_started()
+        with pytest.raises(Conflict, match="under maintenance"):
+            maintain(state, "alone", number=2)
+        maintain(state, "zonal", number=2)
+        tick(state, NOW.after(600))
+        maintain(state, "alone", number=3, now=NOW.after(600))
+
+    def test_a_vm_that_vanished_holds_nothing_of_a_cancelled_plan(self) -> None:
+        state = state_of()
+        maintain(state, "web-1", policy=DRIVEN)
+        do(state, c.CancelMaintenance(id_of(1)))
+        without(state, "web-1", policy=DRIVEN)
+        assert steps_of(state) == [UNDER_WAY]
+        maintain(state, "web-3", number=2, policy=DRIVEN)
+
+    def test_of_a_cancelled_plan_with_two_started_each_end_is_written_down_in_its_time(self) -> None:
+        state = state_of()
+        maintain(state, "alone", "zonal", policy=DRIVEN)
+        do(state, c.CancelMaintenance(id_of(1)))
+        do(state, c.ReportImpact(event_on(state, "zonal").id, "broken"))
+        tick(state)
+        assert (steps_of(state), reasons_of(state)) == ([UNDER_WAY, STEP_FAILED], ["", "broken"])
+        assert plan_of(state).status is CANCELLED
+
+    def test_what_waits_never_begins(self) -> None:
+        state = listening()
+        maintain(state, *WEBS)
+        do(state, c.CancelMaintenance(id_of(1)))
+        let_pass(state, NOW)
+        assert steps_of(state) == [SKIPPED, WAITING, WAITING]
+
+    def test_a_plan_that_is_over_cannot_be_cancelled(self) -> None:
+        state = listening()
+        maintain(state, "alone")
+        let_pass(state, NOW)
+        with pytest.raises(Conflict, match="done already"):
+            do(state, c.CancelMaintenance(id_of(1)))
+
+    def test_a_paused_plan_can_be_cancelled(self) -> None:
+        state = listening()
+        maintain(state, "alone")
+        do(state, c.PauseMaintenance(id_of(1)))
+        do(state, c.CancelMaintenance(id_of(1)))
+        assert plan_of(state).status is CANCELLED
+
+
+class TestFailing:
+    """More failures than allowed stop a plan; so many do not."""
+
+    def broken(self, failures_allowed: int) -> State:
+        """Three are hit at once; alone and zonal break."""
+        state = listening()
+        maintain(state, "adrift", "alone", "zonal", *WEBS, failures_allowed=failures_allowed)
+        for name in ("alone", "zonal"):
+            event = started(state, event_on(state, name))
+            do(state, c.ReportImpact(event.id, f"{name} does not answer."))
+        tick(state)
+        return state
+
+    def test_as_many_as_allowed_and_it_goes_on(self) -> None:
+        state = self.broken(2)
+        let_pass(state, NOW)
+        assert plan_of(state).status is DONE
+        assert sorted(status.value for status in steps_of(state)) == ["done"] * 4 + ["failed"] * 2
+
+    def test_one_more_than_allowed_and_it_stops_and_says_why(self) -> None:
+        state = self.broken(1)
+        assert (plan_of(state).status, plan_of(state).reason) == (FAILED, "2 failed, 1 allowed.")
+        assert under_way(state) == []
+        assert [(step.status, step.reason) for step in plan_of(state).steps if step.status is not WAITING] == [
+            (SKIPPED, "The maintenance is failed."),
+            (SKIPPED, "The maintenance is failed."),
+            (STEP_FAILED, "alone does not answer."),
+            (STEP_FAILED, "zonal does not answer."),
+        ]
+
+    def test_a_stopped_plan_lets_its_sets_go(self) -> None:
+        state = self.broken(1)
+        maintain(state, *WEBS, number=2)
+        assert under_way(state) == [("web-0", "web-2")]
+
+    def test_a_paused_plan_stops_too(self) -> None:
+        state = listening()
+        maintain(state, *WEBS)
+        do(state, c.PauseMaintenance(id_of(1)))
+        do(state, c.ReportImpact(started(state, event_on(state, "web-0")).id, "broken"))
+        tick(state)
+        assert plan_of(state).status is FAILED
+
+    def test_a_step_that_was_only_skipped_is_no_failure(self) -> None:
+        state = listening()
+        maintain(state, *WEBS)
+        do(state, c.CancelEvent(event_on(state, "web-0").id, "Not today."))
+        let_pass(state, NOW)
+        assert (plan_of(state).status, steps_of(state)) == (DONE, [SKIPPED, STEP_DONE, STEP_DONE])
+        assert reasons_of(state) == ["Not today.", "", ""]
+
+    def test_a_step_whose_event_was_cancelled_without_a_reason_says_so(self) -> None:
+        state = listening()
+        maintain(state, "alone")
+        do(state, c.CancelEvent(event_on(state, "alone").id))
+        tick(state)
+        assert reasons_of(state) == ["Its event was cancelled."]
+
+
+class TestVanishing:
+    """A VM that vanished neither holds a plan for ever nor is it left out in silence."""
+
+    def test_before_its_step_the_step_is_skipped_with_a_reason(self) -> None:
+        state = listening()
+        maintain(state, *WEBS)
+        without(state, "web-3")
+        let_pass(state, NOW)
+        assert (plan_of(state).status, steps_of(state)) == (DONE, [STEP_DONE, SKIPPED, STEP_DONE])
+        assert reasons_of(state) == ["", "Its VMs are gone.", ""]
+
+    def test_one_of_several_before_its_step_is_left_out_and_named(self) -> None:
+        state = listening()
+        do(state, c.StartMaintenance(id_of(1), EventType.REBOOT, WEBS))
+        without(state, "web-2")
+        tick(state)
+        assert under_way(state) == [("web-0",)]
+        let_pass(state, NOW)
+        assert reasons_of(state) == ["No longer there: web-2.", "", ""]
+        assert steps_of(state)[0] is STEP_DONE
+
+    def test_one_that_came_to_another_update_domain_is_left_out_and_named(self) -> None:
+        state = listening()
+        do(state, c.StartMaintenance(id_of(1), EventType.REBOOT, WEBS))
+        moved = [structs.replace(vm, update_domain=1) if vm.name == "web-2" else vm for vm in VMS]
+        do(state, c.ApplyFleet(declaration(*moved, digest="moved")))
+        tick(state)
+        assert under_way(state) == [("web-0",)]
+        assert reasons_of(state)[0] == "No longer there: web-2."
+
+    def test_one_of_several_while_under_way_is_named_at_the_end(self) -> None:
+        state = listening()
+        maintain(state, "web-0", "web-2")
+        without(state, "web-2")
+        let_pass(state, NOW)
+        assert (steps_of(state), reasons_of(state)) == ([STEP_DONE], ["Gone meanwhile: web-2."])
+
+    def test_both_reasons_are_told(self) -> None:
+        state = listening()
+        vms = [*VMS, structs.replace(VMS[4], name="web-4", address="10.0.1.4")]
+        do(state, c.ApplyFleet(declaration(*vms, digest="more")))
+        do(state, c.StartMaintenance(id_of(1), EventType.REBOOT, ("web-0", "web-2", "web-4")))
+        without(state, "web-4")
+        tick(state)
+        without(state, "web-2")
+        let_pass(state, NOW)
+        assert reasons_of(state) == ["No longer there: web-4. Gone meanwhile: web-2."]
+
+    def test_with_its_event_only_scheduled_the_event_is_cancelled(self) -> None:
+        state = listening()
+        maintain(state, *WEBS)
+        without(state, "web-0", "web-2")
+        tick(state)
+        assert under_way(state) == [("web-3",), ("web-1",)]
+        assert (steps_of(state)[0], reasons_of(state)[0]) == (SKIPPED, "Its VMs are gone.")
+
+    def test_started_without_an_end_the_event_is_completed(self) -> None:
+        """No driver will ever report the end of what it did to nobody."""
+        state = state_of()
+        maintain(state, *WEBS, policy=DRIVEN)
+        without(state, "web-0", "web-2", policy=DRIVEN)
+        tick(state, NOW, DRIVEN)
+        assert under_way(state) == [("web-3",), ("web-1",)]
+        assert (steps_of(state)[0], reasons_of(state)[0]) == (STEP_DONE, "Gone meanwhile: web-0, web-2.")
+
+    def test_started_with_an_end_the_event_runs_to_it(self) -> None:
+        state = state_of()
+        maintain(state, *WEBS)
+        without(state, "web-0", "web-2")
+        tick(state, NOW.after(599))
+        assert under_way(state) == [("web-0", "web-2")]
+        tick(state, NOW.after(600))
+        assert steps_of(state)[0] is STEP_DONE
+
+    def test_one_that_is_deleted_while_its_event_is_scheduled_takes_the_event_along(self) -> None:
+        state = listening()
+        maintain(state, "batch_0")
+        started(state, operate(state, "batch_0", EventType.TERMINATE))
+        tick(state, NOW.after(30))
+        assert (plan_of(state).status, reasons_of(state)) == (DONE, ["Gone: batch_0."])
+
+    def test_all_at_once_and_the_plan_is_over(self) -> None:
+        state = listening()
+        maintain(state, *WEBS, settle=60.0)
+        without(state, *WEBS)
+        let_pass(state, NOW)
+        assert (plan_of(state).status, set(steps_of(state))) == (DONE, {SKIPPED})
+
+
+class TestMoving:
+    """The fleet is declared anew while a plan is under way."""
+
+    def elsewhere(self, state: State, now: Instant = NOW) -> None:
+        """web-0 stands alone now."""
+        moved = [Vm("web-0", "10.0.1.0") if vm.name == "web-0" else vm for vm in VMS]
+        do(state, c.ApplyFleet(declaration(*moved, digest="moved")), now)
+
+    def test_an_event_that_follows_its_vm_to_another_scope_is_still_its_steps_event(self) -> None:
+        state = listening()
+        maintain(state, "web-0")
+        self.elsewhere(state)
+        assert event_on(state, "web-0").scope == "vm/web-0"
+        let_pass(state, NOW)
+        assert (plan_of(state).status, steps_of(state), state.outcomes) == (DONE, [STEP_DONE], {})
+
+    def test_so_is_one_that_had_started(self) -> None:
+        state = state_of()
+        maintain(state, "web-0")
+        self.elsewhere(state)
+        let_pass(state, NOW)
+        assert (plan_of(state).status, steps_of(state)) == (DONE, [STEP_DONE])
+
+    def test_an_event_whose_vms_part_is_cancelled_and_its_step_skipped(self) -> None:
+        state = listening()
+        maintain(state, "web-0", "web-2")
+        self.elsewhere(state)
+        tick(state)
+        assert (steps_of(state), reasons_of(state)) == ([SKIPPED], ["Its VMs are no longer in one update domain."])
+
+    def test_a_vm_elsewhere_before_its_step_is_skipped(self) -> None:
+        state = listening()
+        do(state, c.StartMaintenance(id_of(1), EventType.REBOOT, ("web-0",)))
+        self.elsewhere(state)
+        tick(state)
+        assert (plan_of(state).status, steps_of(state)) == (DONE, [SKIPPED])
+
+
+class TestMemory:
+    """Plans that are over are kept, but not without bound (S24)."""
+
+    @pytest.fixture(autouse=True)
+    def keep_two(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(apply_module, "MAINTENANCES_KEPT", 2)
+
+    def test_only_the_last_to_be_over_are_kept(self) -> None:
+        """The first begun is the last to end, and is kept."""
+        state, now = listening(), NOW
+        maintain(state, *WEBS, number=1, now=now)
+        for number in (2, 3):
+            maintain(state, "alone", number=number, now=now)
+            do(state, c.CancelMaintenance(id_of(number)), now)
+        now = let_pass(state, now)
+        maintain(state, "alone", number=4, now=now)
+        assert list(state.maintenances) == [id_of(3), id_of(1), id_of(4)]
+
+    def test_an_open_plan_is_never_forgotten(self) -> None:
+        state = listening()
+        for number, name in enumerate(("alone", "zonal", "adrift", "spot", "web-0"), 1):
+            maintain(state, name, number=number)
+        assert len(state.maintenances) == 5
+
+    def test_what_becomes_of_the_events_of_a_forgotten_plan_is_not_kept_either(self) -> None:
+        state = state_of()
+        for number, name in enumerate(("alone", "zonal", "adrift", "spot"), 1):
+            maintain(state, name, number=number)
+            do(state, c.CancelMaintenance(id_of(number)))
+        assert list(state.maintenances) == [id_of(2), id_of(3), id_of(4)]
+        let_pass(state, NOW)
+        assert (state.events, state.outcomes) == ({}, {})
+
+    def test_an_end_that_nobody_has_looked_at_yet_goes_with_its_plan(self) -> None:
+        state = listening()
+        for number, name in enumerate(("alone", "zonal", "adrift"), 1):
+            maintain(state, name, number=number)
+            do(state, c.CancelMaintenance(id_of(number)))
+        assert len(state.outcomes) == 1
+        do(state, c.StartMaintenance(id_of(4), EventType.REBOOT, ("web-0",)))
+        assert len(state.maintenances) == 3
+        let_pass(state, NOW)
+        assert state.outcomes == {}
+
+
+def test_a_plan_goes_on_although_it_is_not_known_what_became_of_an_event() -> None:
+    """Nothing writes such a state, but a tick that fails would stop the whole service."""
+    state = listening()
+    maintain(state, *WEBS)
+    do(state, c.CancelEvent(event_on(state, "web-0").id))
+    lost = restore(structs.replace(take(state), outcomes=()))
+    tick(lost)
+    assert (steps_of(lost)[0], reasons_of(lost)[0]) == (SKIPPED, "What became of its event is not known.")
+    let_pass(lost, NOW)
+    assert plan_of(lost).status is DONE
+
+
+def test_an_operators_own_event_beside_a_plan_is_none_of_its_business() -> None:
+    state = listening()
+    schedule(state, "web-1")
+    maintain(state, "web-0")
+    let_pass(state, NOW)
+    assert (plan_of(state).status, state.outcomes) == (DONE, {})
+
+
+def test_the_demo_set_has_what_these_tests_need() -> None:
+    assert {vm.update_domain for vm in VMS if vm.group == WEB.key} == {0, 1}

@@ -1,0 +1,56 @@
+"""The timeline of a plan is what then comes true."""
+
+import pytest
+
+from duenotice.clock import Instant
+from duenotice.domain.commands import StartMaintenance
+from duenotice.domain.event import EventType
+from duenotice.domain.policy import Policy
+from duenotice.domain.preview import preview
+from duenotice.domain.snapshot import take
+from duenotice.errors import Conflict
+from tests.unit.domain.build import NOW, POLICY, id_of, listening, maintain, state_of
+
+WEBS = ("web-0", "web-1", "web-2", "web-3")
+PLAN = StartMaintenance(id_of(1), EventType.REBOOT, WEBS, settle=60.0)
+
+
+def test_each_step_has_its_notice_its_impact_and_the_settle_time_of_the_one_before() -> None:
+    first, *second = preview(listening(), PLAN, NOW, POLICY)
+    assert first.step.resources == ("web-0", "web-2")
+    assert (first.scheduled_at, first.not_before, first.starts_at) == (NOW.at, NOW.after(900).at, NOW.after(900).at)
+    assert first.ends_at == NOW.after(1500).at
+    assert [planned.step.resources for planned in second] == [("web-3",), ("web-1",)]
+    assert {planned.scheduled_at for planned in second} == {NOW.after(1560).at}
+    assert {planned.ends_at for planned in second} == {NOW.after(1560 + 1500).at}
+
+
+def test_where_nobody_listens_nothing_waits() -> None:
+    first = preview(state_of(), PLAN, NOW, POLICY)[0]
+    assert (first.starts_at, first.ends_at) == (NOW.at, NOW.after(600).at)
+
+
+def test_a_driver_is_taken_to_need_the_usual_time() -> None:
+    first = preview(listening(), PLAN, NOW, Policy(simulated_impact=False))[0]
+    assert first.ends_at == NOW.after(1500).at
+
+
+def test_looking_ahead_changes_nothing() -> None:
+    state = listening()
+    before = take(state)
+    preview(state, PLAN, NOW, POLICY)
+    assert take(state) == before
+
+
+def test_what_would_be_refused_has_no_timeline() -> None:
+    state = listening()
+    maintain(state, "web-0", number=2)
+    with pytest.raises(Conflict, match="under maintenance"):
+        preview(state, PLAN, NOW, POLICY)
+
+
+@pytest.mark.parametrize("settle", [0.0, 0.1, 1 / 3, 1e-7])
+def test_odd_fractions_of_a_second_lose_no_step(settle: float) -> None:
+    plan = StartMaintenance(id_of(1), EventType.FREEZE, (*WEBS, "batch_0", "batch_100", "batch_101"), settle=settle)
+    odd = Instant(NOW.after(1 / 7).at, NOW.steady + 1 / 7 + 1 / 3)
+    assert len(preview(listening(), plan, odd, POLICY)) == 6
