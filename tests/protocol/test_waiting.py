@@ -9,7 +9,7 @@ import pytest
 from duenotice.domain.commands import ApplyFleet
 from duenotice.domain.fleet import Declaration, Vm
 from tests.protocol.raw import NOTHING, PATH, POLL, Client, Reply, ask, request
-from tests.protocol.world import FLEET, SOLO, WEB_0, World, running
+from tests.protocol.world import FLEET, SOLO, STRANGER, WEB_0, World, running
 
 
 def wait_for_news(known: str, wait: str) -> bytes:
@@ -130,6 +130,14 @@ def test_a_vm_that_leaves_the_fleet_while_it_waits_is_told_so(world: World) -> N
         client.send(wait_for_news('"0"', "30s"))
         assert client.is_silent(0.1)
         world.submit(ApplyFleet(Declaration("two", groups=FLEET.groups, vms=FLEET.vms[1:])))
+        assert client.reply().status == 404
+
+
+def test_who_waits_with_an_address_that_the_vm_no_longer_has_is_a_stranger(world: World) -> None:
+    with Client(world) as client:
+        client.send(wait_for_news('"0"', "30s"))
+        assert client.is_silent(0.1)
+        world.submit(ApplyFleet(Declaration("two", groups=FLEET.groups, vms=(Vm("solo", STRANGER), *FLEET.vms[1:]))))
         assert client.reply().status == 404
 
 
