@@ -59,7 +59,7 @@ def test_who_takes_too_long_is_cut_off(world: World) -> None:
         begin = time.monotonic()
         world.drain(0.2)
         assert client.is_closed()
-        assert 0.15 < time.monotonic() - begin < 1
+        assert 0.15 < time.monotonic() - begin < 3
 
 
 def test_a_connection_that_slipped_in_is_told_that_its_answer_is_the_last() -> None:

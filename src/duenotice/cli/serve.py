@@ -53,9 +53,18 @@ def _run(resolved: Resolved) -> None:
     from duenotice.bootstrap.logs import configure
 
     configure(resolved.settings.log_format)
+    _allow_many_connections()
     error = uvloop.run(_serve(resolved))
     if error is not None:
         raise error
+
+
+def _allow_many_connections() -> None:
+    """Use all the open files the system grants us: every waiting VM is one."""
+    import resource
+
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 async def _serve(resolved: Resolved) -> DuenoticeError | None:

@@ -177,7 +177,10 @@ class Engine:
             await self._off_loop(lambda: self._journal.append(records))
         except DuenoticeError as error:
             await self._recover(error)
-            return Unavailable(f"The change could not be stored: {error.message}", hint=error.hint)
+            retry_after = error.retry_after if isinstance(error, Unavailable) else 1.0
+            return Unavailable(
+                f"The change could not be stored: {error.message}", hint=error.hint, retry_after=retry_after
+            )
         self.publisher.publish(self.state, records, self.clock.now().steady)
         self._tell(records)
         self.changed.set()

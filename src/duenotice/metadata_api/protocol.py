@@ -29,6 +29,9 @@ _TOO_MANY = error(429, "Too many connections. Close some, or keep one open and u
 _TOO_SLOW = error(408, "The request took too long to arrive. Send it again, faster.")
 _BROKEN = error(500, "Something is wrong in the server. Look at its log.")
 
+_DEAF = RequestReader()
+"""The reader of all connections that have had their last answer; nothing is ever fed to it."""
+
 AnyOutcome = TypeVar("AnyOutcome")
 
 
@@ -289,5 +292,5 @@ class Connection(asyncio.Protocol):
 
     def _mark_closing(self) -> None:
         self.closing = True
-        self.reader = RequestReader()
+        self.reader = _DEAF
         self.deadline = self.door.pulse.linger_until
