@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic
 from typing import NamedTuple
@@ -19,8 +20,8 @@ from benchmarks.support.yard import FLEET, Yard
 
 POLLERS = 500
 MILLION = 1_000_000
-NOISE = 1.25
-"""How far from a straight or a flat line counts as noise."""
+FLAT, STRAIGHT = 1.25, 2.0
+"""How far from a flat and from a straight line is still one."""
 
 
 class Point(NamedTuple):
@@ -38,11 +39,23 @@ class Point(NamedTuple):
 def measure(yard: Yard) -> list[Row]:
     """Start each size from its snapshot, weigh it, poll it from VMs all over the fleet."""
     sizes = (1_000, 10_000, FLEET) if yard.quick else (1_000, 10_000, FLEET, MILLION)
-    points = [_point(yard, size) for size in sizes]
+    gets = _polled(yard, sizes)
+    points = [_point(yard, size, gets[size]) for size in sizes]
     return [*map(_shown, points), *_targets(points), _with_fleet_file(yard)]
 
 
-def _point(yard: Yard, size: int) -> Point:
+def _polled(yard: Yard, sizes: Sequence[int]) -> dict[int, float]:
+    """Processor time of a poll for each size; they take turns, so that what else the machine does hits all alike."""
+    with ExitStack() as stack:
+        nodes = {size: stack.enter_context(Node(yard.data_dir(size))) for size in sizes}
+        rounds = [
+            {size: _get_microseconds(node, spread(POLLERS, size), yard.seconds) for size, node in nodes.items()}
+            for _ in range(yard.rounds)
+        ]
+    return {size: p50([figures[size] for figures in rounds]) for size in sizes}
+
+
+def _point(yard: Yard, size: int, get: float) -> Point:
     data_dir = yard.data_dir(size)
     load_seconds = _load_seconds(data_dir)
     starts = [_start(data_dir) for _ in range(yard.rounds // 2)]
@@ -50,7 +63,6 @@ def _point(yard: Yard, size: int) -> Point:
         if node.vms != size:
             raise CannotMeasure(f"The snapshot gave {node.vms:,} VMs instead of {size:,}.")
         resident, peak = resident_bytes(node.pid), peak_bytes(node.pid)
-        get = _get_microseconds(node, spread(POLLERS, size), yard.seconds)
     starts.append((node.started_in, node.start_cpu))
     seconds, cpu = (p50(figures) for figures in zip(*starts, strict=True))
     point = Point(size, seconds, cpu, load_seconds, resident, peak, get)
@@ -98,27 +110,25 @@ def _targets(points: Sequence[Point]) -> list[Row]:
         within(f"memory, {FLEET:,} VMs", usual.resident / 1e6, 300, "MB"),
         _straight("start's CPU", [(point.vms, point.start_cpu) for point in points]),
         _straight("memory", [(point.vms, point.resident) for point in points]),
-        _bounded("GET flat: dearest size beside the cheapest", max(gets) / min(gets)),
+        _bounded("GET flat: dearest size beside the cheapest", max(gets) / min(gets), FLAT),
     ]
 
 
 def _straight(what: str, curve: Sequence[tuple[int, float]]) -> Row:
-    """A further VM must cost no more on the last stretch than on the one before.
+    """A VM of a million must cost about what one of a hundred thousand costs; a square would show as ten times.
 
-    Told only where a million VMs are: the stretches before are so cheap that noise would decide.
+    Both over what a small fleet costs. Some more is the price of memory that no longer fits the caches.
     """
-    (a, at_a), (b, at_b), (c, at_c) = curve[-3:]
-    what = f"{what} linear: a further VM up to {c:,} beside one up to {b:,}"
-    before, last = (at_b - at_a) / (b - a), (at_c - at_b) / (c - b)
+    (least, at_least), *_, (b, at_b), (c, at_c) = curve
+    what = f"{what} linear: a VM of {c:,} beside one of {b:,}"
     if c < MILLION:
         return Row(what, "not told by a quick run")
-    if before <= 0:
-        return Row(what, "lost in noise", target=f"≤ {NOISE:g}×", ok=False)
-    return _bounded(what, last / before)
+    each_b, each_c = (at_b - at_least) / (b - least), (at_c - at_least) / (c - least)
+    return _bounded(what, each_c / each_b, STRAIGHT) if each_b > 0 else Row(what, "lost in noise", ok=False)
 
 
-def _bounded(what: str, ratio: float) -> Row:
-    return Row(what, "", "", ratio, f"≤ {NOISE:g}×", ratio <= NOISE)
+def _bounded(what: str, ratio: float, limit: float) -> Row:
+    return Row(what, "", "", ratio, f"≤ {limit:g}×", ratio <= limit)
 
 
 def _with_fleet_file(yard: Yard) -> Row:

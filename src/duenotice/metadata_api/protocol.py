@@ -214,8 +214,16 @@ class Connection(asyncio.Protocol):
     def wake(self) -> None:
         """There may be news for a held poll, or its time is up."""
         held = self.door.waiting.let_go(self)
-        if held is not None:
-            self._finish(held.ask, self.door.answers.again(self.address, held.poll))
+        if held is None:
+            return
+        answer = self.door.answers.again(self.address, held.poll)
+        if self.reader is not None and self.reader.untouched and not (self.ended or self.blocked):
+            # Nothing else was sent meanwhile, as is usual: ten thousand may be woken in one go.
+            self.busy = False
+            self.reader = None
+            self._send(held.ask, answer)
+        else:
+            self._finish(held.ask, answer)
 
     def eof_received(self) -> bool:
         """The client sends no more, but may still read; only with nothing under way that is the end."""
