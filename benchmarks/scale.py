@@ -20,8 +20,8 @@ from benchmarks.support.yard import FLEET, Yard
 
 POLLERS = 500
 MILLION = 1_000_000
-FLAT, STRAIGHT = 1.25, 2.0
-"""How far from a flat and from a straight line is still one."""
+NOISE = 1.25
+"""How far above a flat or a straight line counts as noise."""
 
 
 class Point(NamedTuple):
@@ -110,21 +110,17 @@ def _targets(points: Sequence[Point]) -> list[Row]:
         within(f"memory, {FLEET:,} VMs", usual.resident / 1e6, 300, "MB"),
         _straight("start's CPU", [(point.vms, point.start_cpu) for point in points]),
         _straight("memory", [(point.vms, point.resident) for point in points]),
-        _bounded("GET flat: dearest size beside the cheapest", max(gets) / min(gets), FLAT),
+        _bounded("GET flat: dearest size beside the cheapest", max(gets) / min(gets), NOISE),
     ]
 
 
 def _straight(what: str, curve: Sequence[tuple[int, float]]) -> Row:
-    """A VM of a million must cost about what one of a hundred thousand costs; a square would show as ten times.
-
-    Both over what a small fleet costs. Some more is the price of memory that no longer fits the caches.
-    """
-    (least, at_least), *_, (b, at_b), (c, at_c) = curve
-    what = f"{what} linear: a VM of {c:,} beside one of {b:,}"
+    """So many times the VMs may cost so many times as much, not more; a square would show as several times."""
+    *_, (b, at_b), (c, at_c) = curve
+    what = f"{what} linear: {c:,} VMs beside {c / b:g} times {b:,}"
     if c < MILLION:
         return Row(what, "not told by a quick run")
-    each_b, each_c = (at_b - at_least) / (b - least), (at_c - at_least) / (c - least)
-    return _bounded(what, each_c / each_b, STRAIGHT) if each_b > 0 else Row(what, "lost in noise", ok=False)
+    return _bounded(what, at_c / (at_b * c / b), NOISE)
 
 
 def _bounded(what: str, ratio: float, limit: float) -> Row:

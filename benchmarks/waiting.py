@@ -30,7 +30,7 @@ class Told(NamedTuple):
 
 
 def measure(yard: Yard) -> list[Row]:
-    """Let them wait, schedule an event, and see when the last one knows; several times, the worst counts."""
+    """Let them wait, schedule an event, and see when the last one knows; several times, the median counts."""
     members = set_members(FLEET)
     with Node(yard.data_dir()) as node, Crowd() as crowd:
         vms = crowd.join(node.metadata, [address for _, address in members], poll())
@@ -38,8 +38,9 @@ def measure(yard: Yard) -> list[Row]:
         step(f"{len(vms):,} VMs connected")
         told = [_round(node, crowd, vms, operator, fence, incarnation) for incarnation in range(yard.rounds)]
     return [
-        within(f"last of {len(vms):,} told, since just before the operator's request", _worst(told, 0), LIMIT, "ms"),
-        Row(f"last of {len(vms):,} told, since the operator's answer", f"{figure(_worst(told, 1))} ms"),
+        within(f"last of {len(vms):,} told, since just before the operator's request", _median(told, 0), LIMIT, "ms"),
+        Row("the same in the worst round", f"{figure(max(each.since_asked for each in told))} ms"),
+        Row(f"last of {len(vms):,} told, since the operator's answer", f"{figure(_median(told, 1))} ms"),
         Row("processor time of that: the server's, and the load's on its own core", _cpu(told)),
     ]
 
@@ -80,5 +81,5 @@ def _cpu(told: Sequence[Told]) -> str:
     return f"{p50([each.server_cpu for each in told]):.0f} ms, {p50([each.load_cpu for each in told]):.0f} ms"
 
 
-def _worst(told: Sequence[Told], which: int) -> float:
-    return max(each[which] for each in told)
+def _median(told: Sequence[Told], which: int) -> float:
+    return p50([each[which] for each in told])

@@ -34,7 +34,7 @@ def against_nginx(yard: Yard, node: Node, name: str, connections: int, *headers:
         ours = _contestant(node.pid, node.metadata, connections, *headers)
         theirs = _contestant(nginx.worker, nginx.address, connections, *headers)
         ours(1), theirs(1)  # warm up
-        turns = [_round(ours, theirs, yard.seconds, number) for number in range(1, yard.rounds + 1)]
+        turns = [_round(ours, theirs, yard.seconds, number) for number in range(1, 2 * yard.rounds + 2)]
     mine, reference = zip(*turns, strict=True)
     return Outcome(
         Duel([turn.cpu for turn in mine], [turn.cpu for turn in reference]),

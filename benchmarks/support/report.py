@@ -23,7 +23,7 @@ version, caller, throttle, enablement) and {fleet:,} VMs registered, alone on on
 - **keepalive, newconn**: wrk polls a quiet VM's document; nginx (one worker) returns as many bytes, the body and
   headers being the same but for `Server`. CPU is the process's own time divided by the requests answered; a ratio of
   1 is nginx's cost, more is cheaper than nginx.
-- **waiting**: each VM is a connection from an address of its own that asks with `wait=120s`; the worst round counts.
+- **waiting**: each VM is a connection from an address of its own that asks with `wait=120s`; the median round counts.
 - **idle**: memory that belongs to the server alone, before and after 10,000 more connections came; 5,000 come first
   and are not counted, as they fill what loading the fleet left free.
 - **durable**: schedule and cancel in turns on the SQLite journal, log lines included; the reference writes 4 KiB into

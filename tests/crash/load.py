@@ -4,10 +4,11 @@ import itertools
 import random
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from typing import Any
 
 from tests.crash.ledger import Ledger
-from tests.crash.server import Caller, Response, Server
+from tests.crash.server import Caller, Gone, Response, Server
 
 FLEET = """
 [[vms]]
@@ -154,32 +155,36 @@ class Load:
     def _guarded(self, work: Callable[[random.Random], None], chance: random.Random) -> None:
         try:
             work(chance)
+        except Gone:
+            return
         except Exception as error:
             self._ledger.unexpected(f"a client failed: {error!r}")
 
     def _be_vms(self, names: list[str], chance: random.Random) -> None:
-        vms = [Vm(name, self._server, self._ledger) for name in names]
-        while not self._over.is_set():
-            for vm in vms:
-                vm.poll(chance.choice(VERSIONS))
-            vm = chance.choice(vms)
-            live = self._ledger.live("" if chance.random() < 0.1 else vm.scope)
-            if live and chance.random() < 0.3:
-                vm.approve(chance.choice(live))
-        for vm in vms:
-            vm.close()
+        with ExitStack() as afterwards:
+            vms = [afterwards.enter_context(closing(Vm(name, self._server, self._ledger))) for name in names]
+            while not self._over.is_set():
+                for vm in vms:
+                    vm.poll(chance.choice(VERSIONS))
+                self._approve_something(chance.choice(vms), chance)
+
+    def _approve_something(self, vm: Vm, chance: random.Random) -> None:
+        """Now and then; mostly what is the VM's to approve."""
+        live = self._ledger.live("" if chance.random() < 0.1 else vm.scope)
+        if live and chance.random() < 0.3:
+            vm.approve(chance.choice(live))
 
     def _be_operator(self, chance: random.Random) -> None:
         operator = Operator(self._server, self._ledger)
-        while not self._over.is_set():
-            waiting, act = self._ledger.waiting(), chance.random()
-            if not waiting or (len(waiting) < MOST_WAITING and act < 0.6):
-                self._raise_something(operator, chance)
-            elif act < 0.9:
-                operator.cancel(chance.choice(waiting))
-            else:
-                operator.approve(chance.choice(waiting))
-        operator.close()
+        with closing(operator):
+            while not self._over.is_set():
+                waiting, act = self._ledger.waiting(), chance.random()
+                if not waiting or (len(waiting) < MOST_WAITING and act < 0.6):
+                    self._raise_something(operator, chance)
+                elif act < 0.9:
+                    operator.cancel(chance.choice(waiting))
+                else:
+                    operator.approve(chance.choice(waiting))
 
     def _raise_something(self, operator: Operator, chance: random.Random) -> None:
         if chance.random() < 0.2:

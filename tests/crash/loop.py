@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -98,25 +99,29 @@ class Loop:
 
     def _compare(self, server: Server) -> None:
         """Everything answered so far is there, and each VM still reads what it read, which is what is listed."""
-        operator = Operator(server, self.ledger)
-        before = operator.events()
-        self.ledger.settle(before)
-        documents = {name: self._poll(server, name) for name in VMS}
-        if operator.events() == before:  # else an event has just ended, and whoever asked later knows more
-            for name, (_, scope) in VMS.items():
-                ids = [event["id"] for event in before if event["scope"] == scope]
-                assert [event["EventId"] for event in documents[name]["Events"]] == ids, f"{name} reads something else"
-        operator.close()
+        with closing(Operator(server, self.ledger)) as operator:
+            before = operator.events()
+            self.ledger.settle(before)
+            documents = {name: self._poll(server, name) for name in VMS}
+            if operator.events() == before:  # else an event has just ended, and whoever asked later knows more
+                _check_same(before, documents)
 
     def _poll(self, server: Server, name: str) -> dict[str, Any]:
-        vm = Vm(name, server, self.ledger)
-        document = vm.poll()
-        vm.close()
+        with closing(Vm(name, server, self.ledger)) as vm:
+            document = vm.poll()
         assert document is not None, f"{name} gets no document:\n{server.log()}"
         return document
 
     def _check(self) -> None:
         assert not self.ledger.broken, "\n".join(self.ledger.broken[:10])
+
+
+def _check_same(listed: list[dict[str, Any]], documents: dict[str, dict[str, Any]]) -> None:
+    """VMs and operators are told of the same events."""
+    for name, (_, scope) in VMS.items():
+        ids = [event["id"] for event in listed if event["scope"] == scope]
+        read = [event["EventId"] for event in documents[name]["Events"]]
+        assert read == ids, f"{name} reads {read}, listed are {ids}"
 
 
 def run(rounds: int, seed: int, say: Callable[[str], None]) -> Loop:

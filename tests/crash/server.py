@@ -54,7 +54,9 @@ class Server:
     def wait_until_serving(self) -> None:
         """Return when the doors are open; a server that ends before that is a failure."""
         self._serving.wait(_PATIENCE)
-        assert self._serving.is_set() and self.alive(), f"the server did not start:\n{self.log()}"
+        status = self._process.poll()
+        assert status is None, f"the server ended with {status} instead of serving:\n{self.log()}"
+        assert self._serving.is_set(), f"the server has not started within {_PATIENCE} seconds:\n{self.log()}"
         self.token = (self._data_dir / "admin.token").read_text().strip()
         assert self.token, "the operator's token is empty"
 
@@ -91,15 +93,26 @@ class Server:
         self._serving.set()  # nobody need wait any longer
 
 
+class Gone(Exception):
+    """The server this caller was connected to is no more."""
+
+
 class Caller:
-    """Somebody with a connection that is kept; opened anew after every trouble."""
+    """Somebody with one connection, and no other after it: a dead server's port may soon be somebody else's."""
 
     def __init__(self, address: tuple[str, int], headers: dict[str, str], source: str = "127.0.0.1") -> None:
         self._connection = http.client.HTTPConnection(*address, timeout=_PATIENCE, source_address=(source, 0))
         self._headers = headers
+        try:
+            self._connection.connect()
+        except OSError:
+            raise Gone from None
+        self._connection.auto_open = 0
 
     def ask(self, method: str, target: str, body: object = None) -> Response | None:
         """The answer; None when nobody can know whether the server did it."""
+        if self._connection.sock is None:
+            raise Gone
         payload = None if body is None else json.dumps(body)
         try:
             self._connection.request(method, target, payload, self._headers)

@@ -98,6 +98,8 @@ class S2:
     def see(self, moment: Moment) -> None:
         for committed in moment.committed:
             match committed.record.transition:
+                case t.EventRaised(event) if event.approved_by:
+                    self._allowed[event.id] = event.not_before  # nobody listens: no notice is owed to anybody (F03)
                 case t.EventRaised(event) if event.phase is Phase.SCHEDULED:
                     self._allowed[event.id] = committed.visible.at + self._least_notice(event)
             self._world.see(committed.record.transition)

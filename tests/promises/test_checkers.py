@@ -164,6 +164,13 @@ class TestS2:
         history.at(1, reads={"a": page(2, FIRST)})
         history.breaks("S2", "allowed is 2030-01-01 01:15")
 
+    def test_where_nobody_listens_no_notice_is_owed(self, history: History) -> None:
+        going_ahead = FIRST.with_(approved_by="nobody-listens")
+        history.at(0, t.EventRaised(going_ahead), reads={"a": page(1, going_ahead)}, commit_takes=5)
+        checker = checkers.S2()
+        for moment in history.moments:
+            checker.see(moment)
+
 
 def test_s3_an_incarnation_that_goes_back_even_in_another_scope(history: History) -> None:
     history.at(0, reads={"a": page(7)})
