@@ -6,6 +6,7 @@ can write down a history share them.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from copy import deepcopy
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Protocol
@@ -135,12 +136,13 @@ class S3:
 
 class S4:
     """The incarnation changes if and only if the events change; same scope and incarnation, same bytes, on every
-    node. (It may skip ahead when a VM comes to the scope, see S3.)"""
+    node. (It may skip ahead when a VM comes to the scope or a backup is restored, see S3.)"""
 
     def __init__(self) -> None:
         self._world = World()
         self._bytes: dict[tuple[str, str, int], bytes] = {}
         self._incarnations: dict[str, int] = {}
+        self._floor = 0
         self._changes: Counter[str] = Counter()
         self._arrivals: set[str] = set()
 
@@ -158,6 +160,9 @@ class S4:
                 self._changes[scope] += 1
             case t.EventMoved(event, from_scope):
                 self._changes.update((event.scope, from_scope))
+            case t.IncarnationsLifted(by):
+                self._floor += by
+                self._incarnations = {scope: known + by for scope, known in self._incarnations.items()}
             case t.VmsPut(vms):
                 self._arrivals |= {scope_of(vm) for vm in vms if self._world.scope(vm.name) != scope_of(vm)}
         self._world.see(transition)
@@ -175,7 +180,7 @@ class S4:
         return incarnations
 
     def _check_step(self, scope: str, incarnation: int) -> None:
-        step = incarnation - self._incarnations.get(scope, 0)
+        step = incarnation - self._incarnations.get(scope, self._floor)
         changes, arrived = self._changes.pop(scope, 0), scope in self._arrivals
         assert step == changes or arrived, f"{scope} went on by {step} incarnations, its events changed {changes} times"
         self._incarnations[scope] = incarnation
@@ -471,15 +476,25 @@ class Observer:
     """All checkers at once."""
 
     def __init__(self) -> None:
-        self._checkers = [kind() for kind in CHECKERS]
+        self._checkers: dict[type[Checker], Checker] = {kind: kind() for kind in CHECKERS}
 
     def see(self, moment: Moment) -> None:
         """Show the moment to each; a broken promise names itself."""
-        for checker in self._checkers:
+        for kind, checker in self._checkers.items():
             try:
                 checker.see(moment)
             except AssertionError as broken:
-                raise AssertionError(f"{type(checker).__name__}: {broken}") from broken
+                raise AssertionError(f"{kind.__name__}: {broken}") from broken
+
+    def copy(self) -> "Observer":
+        """One that has seen the same."""
+        return deepcopy(self)
+
+    def after_restoring(self, backup: "Observer") -> "Observer":
+        """What came after a backup is undone by restoring it; only what VMs have seen cannot be unseen (S3)."""
+        restored = backup.copy()
+        restored._checkers[S3] = self._checkers[S3]
+        return restored
 
 
 def _domain(world: World, name: str) -> tuple[str, int | None]:

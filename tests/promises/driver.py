@@ -45,6 +45,14 @@ class Ask(NamedTuple):
     follow: Callable[[Instant], None]
 
 
+class Backup(NamedTuple):
+    """What was known when the journal was copied."""
+
+    model: Model
+    declared: dict[str, Place]
+    observer: Observer
+
+
 class Driver(RuleBasedStateMachine):
     """One engine at a time beside the model; the rules are `test_machine`'s."""
 
@@ -60,6 +68,7 @@ class Driver(RuleBasedStateMachine):
         self.runner = asyncio.Runner()
         self.given = 0
         self.declared = dict(HOME)
+        self.backup: Backup | None = None
         self.unseen: list[Committed] = []
         self.reread: tuple[Record, ...] | None = None
         self.documents: dict[tuple[str, str], bytes] = {}
@@ -73,13 +82,15 @@ class Driver(RuleBasedStateMachine):
 
     # Life and death of an engine
 
-    def _open(self) -> None:
+    def _open(self, restored: bool = False) -> None:
         self.journal = WatchedJournal(self.stored.open(), self.clock)
         self.reread = tuple(self.journal.read(0))
         self.runner.run(self._start())
         self.documents = self._read_all()
         self.model.last_poll = dict.fromkeys(self.model.last_poll, self.clock.now().steady)
-        self._do(Ask(c.MarkClock(self.clock.mark()), lambda now: None))
+        mark = Ask(c.MarkClock(self.clock.mark()), lambda now: None)
+        lift = Ask(c.LiftIncarnations(), lambda now: None)
+        self._do(*([lift, mark] if restored else [mark]))
 
     async def _start(self) -> None:
         self.publisher = Publisher(asyncio.get_running_loop().call_soon)
@@ -94,6 +105,25 @@ class Driver(RuleBasedStateMachine):
         self.unseen += self.journal.committed
         self.stored.cut()
         self._open()
+
+    def _back_up(self) -> None:
+        self.stored.back_up()
+        self.backup = Backup(self.model.copy(), dict(self.declared), self.observer.copy())
+
+    def _restore(self, backup: "Backup") -> None:
+        """All that came after the backup is lost; VMs alone remember.
+
+        A new backup is made at once: the same one put back a second time knows nothing of the first time, and lifts
+        incarnations only as far as that did.
+        """
+        self.runner.close()
+        self.runner = asyncio.Runner()
+        self.stored.restore()
+        self.unseen = []
+        self.model, self.declared = backup.model.copy(), dict(backup.declared)
+        self.observer = self.observer.after_restoring(backup.observer)
+        self._open(restored=True)
+        self._back_up()
 
     # Doing things, both ways
 

@@ -6,6 +6,7 @@ Everything here is a plain implementation of a port of the engine's; nothing rea
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from pathlib import Path
@@ -116,6 +117,10 @@ class WatchedJournal:
     def save_snapshot(self, snapshot: Snapshot) -> None:
         self._inner.save_snapshot(snapshot)
 
+    @property
+    def restored(self) -> bool:
+        return self._inner.restored
+
     def needs_upkeep(self) -> bool:
         return self._inner.needs_upkeep()
 
@@ -135,6 +140,12 @@ class Storage(Protocol):
     def cut(self) -> None:
         """The process that had it open is gone, from one moment to the next."""
 
+    def back_up(self) -> None:
+        """Copy what is stored, in place of an older copy."""
+
+    def restore(self) -> None:
+        """The process is gone, and the copy is put in the place of what was stored."""
+
     def discard(self) -> None:
         """Throw everything away."""
 
@@ -143,13 +154,19 @@ class InMemory:
     """A journal that is kept by its object."""
 
     def __init__(self) -> None:
-        self._journal = MemoryJournal()
+        self._journal = self._copy = MemoryJournal()
 
     def open(self) -> Journal:
         return self._journal
 
     def cut(self) -> None:
         """What is stored is stored at once."""
+
+    def back_up(self) -> None:
+        self._copy = deepcopy(self._journal)
+
+    def restore(self) -> None:
+        self._journal = deepcopy(self._copy)
 
     def discard(self) -> None:
         """It goes with its object."""
@@ -174,9 +191,23 @@ class OnDisk:
         return self._journal
 
     def cut(self) -> None:
+        self._go_on_with(self._directory)
+
+    def back_up(self) -> None:
+        shutil.rmtree(self._backup, ignore_errors=True)
+        shutil.copytree(self._directory, self._backup, ignore=shutil.ignore_patterns("*-shm", "journal.lock"))
+
+    def restore(self) -> None:
+        self._go_on_with(self._backup)
+
+    @property
+    def _backup(self) -> Path:
+        return self._root / "backup"
+
+    def _go_on_with(self, source: Path) -> None:
         left_behind = self._directory
         self._life += 1
-        shutil.copytree(left_behind, self._directory, ignore=shutil.ignore_patterns("*-shm"))
+        shutil.copytree(source, self._directory, ignore=shutil.ignore_patterns("*-shm"))
         self._close()
         shutil.rmtree(left_behind)
 

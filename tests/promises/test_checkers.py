@@ -130,6 +130,18 @@ def test_the_observer_names_the_promise_that_is_broken(history: History) -> None
         observer.see(history.moments[1])
 
 
+def test_what_vms_have_seen_survives_the_restore_of_a_backup(history: History) -> None:
+    observer = checkers.Observer()
+    observer.see(history.moments[0])
+    backup = observer.copy()
+    history.at(0, t.EventRaised(FIRST), reads=web(page(1, FIRST)))
+    observer.see(history.moments[1])
+    restored = observer.after_restoring(backup)
+    history.at(0, reads=web(page(0)))
+    with pytest.raises(AssertionError, match=r"^S3: a has seen incarnation 1 and now reads 0"):
+        restored.see(history.moments[2])
+
+
 class TestS1:
     def test_a_start_before_the_notice_has_elapsed(self, history: History) -> None:
         history.at(0, t.EventRaised(FIRST))

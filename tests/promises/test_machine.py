@@ -8,7 +8,7 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, rule
+from hypothesis.stateful import initialize, precondition, rule
 
 from duenotice.domain import commands as c
 from tests.promises.driver import COMMIT_ALLOWANCE, KINDS, Ask, Driver
@@ -219,6 +219,16 @@ class Promises(Driver):
         self.runner.run(self.engine.stop())
         self.unseen += self.journal.committed
         self._open()
+
+    @rule()
+    def back_up(self) -> None:
+        self._back_up()
+
+    @precondition(lambda self: self.backup is not None)
+    @rule()
+    def restore(self) -> None:
+        if self.backup is not None:
+            self._restore(self.backup)
 
 
 class PromisesOnDisk(Promises):

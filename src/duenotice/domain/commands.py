@@ -106,6 +106,10 @@ class DisableScopes(Command, frozen=True):
     scopes: tuple[str, ...]
 
 
+class LiftIncarnations(Command, frozen=True):
+    """The journal is a backup: VMs may have seen numbers it does not know, so all go far ahead (S3)."""
+
+
 class MarkClock(Command, frozen=True):
     """Write down where the clock stands."""
 

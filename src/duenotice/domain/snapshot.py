@@ -33,6 +33,7 @@ class Snapshot(Struct, frozen=True):
     events: tuple[Event, ...] = ()
     departures: tuple[Departure, ...] = ()
     forgotten: int = 0
+    floor: int = 0
     mark: Mark | None = None
 
 
@@ -51,6 +52,7 @@ def take(state: State) -> Snapshot:
         events=tuple(state.events.values()),
         departures=tuple(state.departures.values()),
         forgotten=state.forgotten,
+        floor=state.floor,
         mark=state.mark,
     )
 
@@ -65,7 +67,7 @@ def restore(snapshot: Snapshot) -> State:
     state.fleet.vms = {vm.name: vm for vm in snapshot.vms}
     state.scopes = {scope.key: Scope(scope.incarnation, scope.enabled) for scope in snapshot.scopes}
     state.departures = {departure.vm: departure for departure in snapshot.departures}
-    state.forgotten = snapshot.forgotten
+    state.forgotten, state.floor = snapshot.forgotten, snapshot.floor
     for event in snapshot.events:
         state.events[event.id] = event
         state.scopes[event.scope].events.append(event.id)

@@ -34,7 +34,7 @@ class Departure(Struct, frozen=True, gc=False):
 class State:
     """Everything `decide` may look at."""
 
-    __slots__ = ("agenda", "at", "departures", "events", "fleet", "forgotten", "mark", "position", "scopes")
+    __slots__ = ("agenda", "at", "departures", "events", "fleet", "floor", "forgotten", "mark", "position", "scopes")
 
     def __init__(self) -> None:
         self.position = 0
@@ -45,6 +45,7 @@ class State:
         self.agenda: Agenda = []
         self.departures: dict[str, Departure] = {}
         self.forgotten = 0
+        self.floor = 0
         self.mark: Mark | None = None
 
     def enabled(self, scope: str) -> bool:
@@ -55,9 +56,16 @@ class State:
     def document(self, scope: str) -> Document:
         """What the scope is to be shown."""
         known = self.scopes.get(scope)
-        if known is None or not known.incarnation:
+        if known is None:
+            return self.quiet_document
+        if not known.incarnation:
             return EMPTY
         return Document(known.incarnation, tuple(self.events[event_id] for event_id in known.events))
+
+    @property
+    def quiet_document(self) -> Document:
+        """What a scope is shown that never had an event."""
+        return Document(self.floor) if self.floor else EMPTY
 
     def events_of(self, vm: Vm) -> list[Event]:
         """The live events of its scope that hit a VM."""

@@ -127,6 +127,12 @@ class ScopeDisabled(Change, frozen=True, tag="scope-disabled"):
     scope: str
 
 
+class IncarnationsLifted(Change, frozen=True, tag="incarnations-lifted"):
+    """Every incarnation, also of scopes that never had an event, went ahead by so much (S3)."""
+
+    by: int
+
+
 class ClockMarked(Change, frozen=True, tag="clock-marked"):
     """Where the clock stood, for the next process to go on from."""
 
@@ -151,6 +157,7 @@ Transition = (
     | OperationPerformed
     | ScopeEnabled
     | ScopeDisabled
+    | IncarnationsLifted
     | ClockMarked
 )
 

@@ -88,6 +88,16 @@ class Engine:
         self._wake.set()
         return answer
 
+    def lost(self, task: "asyncio.Task[None]") -> None:
+        """A part of the service has ended that should not; without it nothing may be promised any more."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._give_up(InvariantBroken(f"{task.get_name()} has ended: {error!r}.", hint="Please report this."))
+
+    @property
+    def broken(self) -> DuenoticeError | None:
+        """Why nothing is promised any more, if so."""
+        return self._broken
+
     async def stop(self) -> None:
         """Answer what is waiting, write down the clock and a snapshot, and let the journal go."""
         try:

@@ -1,5 +1,6 @@
 """The routes of the operator's REST API, one `Route` per path: raise, approve and cancel events, apply fleets."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -7,7 +8,7 @@ from uuid import uuid4
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -31,13 +32,25 @@ T = TypeVar("T")
 Handler = Callable[[Request], Awaitable[Response]]
 
 _OPERATIONS = {"restart": EventType.REBOOT, "redeploy": EventType.REDEPLOY, "delete": EventType.TERMINATE}
+_HINTS = {
+    404: "The README lists the calls.",
+    405: "Use a method that Allow names.",
+    413: "Send less at a time.",
+}
+LARGEST_BODY = 1024 * 1024
+LARGEST_FLEET = 256 * 1024 * 1024
 _HOST_ACTS = ("degrade", "fail", "repair")
 
 
-class _Spans(msgspec.Struct, forbid_unknown_fields=True):
-    """A body that may hold one span of time."""
+class _Advance(msgspec.Struct, forbid_unknown_fields=True):
+    """How much time is to pass."""
 
-    by: str = ""
+    by: str
+
+
+class _Degrade(msgspec.Struct, forbid_unknown_fields=True):
+    """How far ahead a failure is predicted."""
+
     notice: str = ""
 
 
@@ -53,7 +66,7 @@ class OperatorApi:
         """The ASGI application."""
         routes = [
             Route("/livez", self._alive),
-            Route("/readyz", self._alive),
+            Route("/readyz", self._ready),
             Route("/version", self._version),
             Route("/v1/clock", self._guarded(self._clock)),
             Route("/v1/clock/advance", self._guarded(self._advance), methods=["POST"]),
@@ -81,6 +94,11 @@ class OperatorApi:
     async def _alive(self, _: Request) -> Response:
         return JSONResponse({"status": "ok"})
 
+    async def _ready(self, _: Request) -> Response:
+        if self._engine.broken is not None:
+            return problem(503, self._engine.broken.message, self._engine.broken.hint)
+        return JSONResponse({"status": "ok"})
+
     async def _version(self, _: Request) -> Response:
         return JSONResponse({"version": __version__})
 
@@ -89,16 +107,18 @@ class OperatorApi:
         return JSONResponse({"clock": clock.name, "now": format_iso(clock.now().at)})
 
     async def _advance(self, request: Request) -> Response:
-        spans = await _body(request, _Spans)
-        await self._ticker.advance(parse_duration(spans.by))
+        asked = await _body(request, _Advance)
+        await self._ticker.advance(parse_duration(asked.by))
         return await self._clock(request)
 
     async def _apply_fleet(self, request: Request) -> Response:
         try:
-            text = (await request.body()).decode()
+            text = (await _read(request, LARGEST_FLEET)).decode()
         except UnicodeDecodeError:
             raise Malformed("The fleet is not UTF-8 text.", hint="Send the fleet file as it is.") from None
-        records = await self._engine.submit(c.ApplyFleet(read_fleet(text)), ADMIN)
+        # In a thread: a large fleet takes seconds to read, and VMs go on asking.
+        declaration = await asyncio.to_thread(read_fleet, text)
+        records = await self._engine.submit(c.ApplyFleet(declaration), ADMIN)
         return JSONResponse({"changes": len(records), "vms": len(self._engine.publisher.by_name)})
 
     async def _events(self, request: Request) -> Response:
@@ -145,8 +165,8 @@ class OperatorApi:
     async def _host(self, request: Request) -> Response:
         name, operation = request.path_params["name"], request.path_params["operation"]
         if operation == "degrade":
-            spans = await _body(request, _Spans)
-            notice = parse_duration(spans.notice) if spans.notice else float(LONGEST_PREDICTION_SECONDS)
+            asked = await _body(request, _Degrade)
+            notice = parse_duration(asked.notice) if asked.notice else float(LONGEST_PREDICTION_SECONDS)
             return await self._raise(c.DegradeHost(name, notice, _new_id()))
         if operation == "fail":
             return await self._raise(c.FailHost(name, _new_id()))
@@ -166,13 +186,25 @@ def _new_id() -> str:
 
 
 async def _body(request: Request, kind: type[T]) -> T:
-    body = await request.body() or b"{}"
+    body = await _read(request, LARGEST_BODY) or b"{}"
     try:
         return msgspec.json.decode(body, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Malformed(f"The body will not do: {error}.", hint="Send JSON with the keys of this call.") from None
+
+
+async def _read(request: Request, most: int) -> bytes:
+    body = bytearray()
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > most:
+                raise HTTPException(413, f"The body is larger than {most} bytes.")
+    except ClientDisconnect:
+        raise Malformed("The request ended before its body.", hint="Send all of it.") from None
+    return bytes(body)
 
 
 async def _on_http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return problem(error.status_code, error.detail, "", dict(error.headers or {}))
+    return problem(error.status_code, error.detail, _HINTS.get(error.status_code, ""), dict(error.headers or {}))

@@ -26,6 +26,7 @@ EVERY_COMMAND: list[c.Command] = [
     c.ReportImpact(id_of(2)),
     c.EnableScope("alone"),
     c.DisableScopes(("vm/alone",)),
+    c.LiftIncarnations(),
     c.MarkClock(MARK),
     c.Tick(),
 ]
