@@ -58,7 +58,7 @@ def boot_id() -> str:
 
 def boot_seconds() -> float:
     """Seconds since boot, suspend included; unaffected by anybody setting the wall clock."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def monotonic() -> float:
@@ -92,8 +92,9 @@ def _steady_at_start(last: Mark | None) -> float:
         return 0.0
     if last.boot_id and last.boot_id == boot_id():
         return last.steady + boot_seconds() - last.boot_seconds
-    # Another boot: only the wall clock can tell how long we were away, and it may have been set back.
-    return last.steady + max(0.0, (wall() - last.at).total_seconds())
+    # Another boot: only the wall clock could tell how long we were away, and it may be wrong by then. Nobody was
+    # told anything meanwhile, so none of it counts as notice (S1).
+    return last.steady
 
 
 class ScaledClock:

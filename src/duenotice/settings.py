@@ -6,7 +6,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta, Struct
@@ -38,7 +38,9 @@ class ServeSettings(Struct, frozen=True):
     live_migration_lasts: Annotated[float, Meta(description="seconds live migration is Started", gt=0, le=1e9)] = 300.0
     maintenance_lasts: Annotated[float, Meta(description="seconds other maintenance is Started", gt=0, le=1e9)] = 600.0
     removal_lasts: Annotated[float, Meta(description="seconds a removal of a VM is Started", gt=0, le=1e9)] = 30.0
-    log_format: Annotated[str, Meta(description="json, console, or auto: console on a terminal")] = "auto"
+    log_format: Annotated[
+        Literal["auto", "console", "json"], Meta(description="json, console, or auto: console on a terminal")
+    ] = "auto"
 
 
 class Row(NamedTuple):
@@ -81,7 +83,10 @@ def resolve(flags: Mapping[str, Any], environment: Mapping[str, str], file: str 
 
 def default_data_dir() -> Path:
     """Where the journal is kept when nobody says otherwise."""
-    state_home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    try:
+        state_home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    except RuntimeError:
+        raise Misconfigured("This user has no home directory.", hint="Say where with --data-dir.") from None
     return Path(state_home) / "duenotice"
 
 
@@ -92,6 +97,12 @@ def parse_listen(name: str, text: str) -> tuple[str, int]:
     if not host or not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > 65535:
         raise Misconfigured(f"{name} = {text!r} is not HOST:PORT.", hint="Write it like 127.0.0.1:16925.")
     return host, int(port)
+
+
+def host_port(address: tuple[str, int]) -> str:
+    """The way back: HOST:PORT, with IPv6 in brackets."""
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _from_file(file: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from duenotice.errors import Conflict
+from duenotice.errors import Conflict, Misconfigured
 from duenotice.journal.sqlite import SqliteJournal
 from tests.acceptance.conftest import DEMO
 from tests.support.node import Node, Outside
@@ -300,3 +300,39 @@ def test_a_second_process_on_the_same_data_says_why_it_ends(tmp_path: Path):
             " hint: Stop that process, or give this one a data directory of its own.\n",
         )
         assert first.get("127.0.0.1").status == 200
+
+
+def test_an_older_journal_put_in_place_shows_no_number_twice(tmp_path: Path) -> None:
+    """S3: after a restore by the book, a VM never meets an incarnation it has seen with other content."""
+    data_dir, copy = tmp_path / "data", tmp_path / "copy.db"
+    with Node(DEMO, data_dir=str(data_dir)) as node:
+        node.events("me")
+        node.schedule("Freeze", "me")
+    copy.write_bytes((data_dir / "journal.db").read_bytes())
+    with Node(DEMO, data_dir=str(data_dir)) as node:
+        node.schedule("Reboot", "me")
+        seen = node.document("me")["DocumentIncarnation"]
+        nobody_before = node.document("db-0")["DocumentIncarnation"]
+    (data_dir / "journal.db").write_bytes(copy.read_bytes())
+    (data_dir / "journal.lock").unlink()
+    with Node(DEMO, data_dir=str(data_dir)) as node:
+        assert node.document("me")["DocumentIncarnation"] > seen
+        assert node.document("db-0")["DocumentIncarnation"] > nobody_before
+        assert [event["EventType"] for event in node.events("me")] == ["Freeze"]
+
+
+def test_an_empty_token_file_opens_no_door(tmp_path: Path) -> None:
+    """A token file that was cut short is refused instead of letting everybody in."""
+    data_dir = tmp_path / "data"
+    with Node(DEMO, data_dir=str(data_dir)):
+        pass
+    (data_dir / "admin.token").write_text("")
+    with pytest.raises(Misconfigured, match="holds no token"), Node(DEMO, data_dir=str(data_dir)):
+        pass
+
+
+def test_an_empty_fleet_file_does_not_take_every_vm_away(node: Node) -> None:
+    """A file that was cut short is refused, and nothing changes."""
+    answer = node.operator("PUT", "/v1/fleet", b"# nothing here\n")
+    assert answer.status == 422
+    assert node.events("me") == []

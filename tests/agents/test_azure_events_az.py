@@ -106,7 +106,7 @@ def test_agent_goes_from_available_to_approve_and_back(site: Site) -> None:
     site.monitor(site.kind.approver)
     assert site.state("alpha") == "IN_EVENT"
     assert site.phases() == ["started"]
-    assert site.approvers() == [VM_OF[site.kind.approver]]
+    assert site.approvers() == [f"vm/{VM_OF[site.kind.approver]}"]
 
     site.monitor(*site.nodes)
     assert (site.state("alpha"), site.service("alpha")) == ("IN_EVENT", site.kind.out)

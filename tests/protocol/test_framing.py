@@ -57,6 +57,7 @@ AMBIGUOUS = {
     "an empty chunk length": HEAD + b"Transfer-Encoding: chunked\r\n\r\n\r\nhello\r\n0\r\n\r\n",
     "a chunk line with a bare LF": HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\nhello\n0\n\n",
     "a chunk longer than said": HEAD + b"Transfer-Encoding: chunked\r\n\r\n4\r\nhello\r\n0\r\n\r\n",
+    "a chunk without its end": HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhelloXX0\r\n\r\n",
     "a chunk extension with a NUL": HEAD + b"Transfer-Encoding: chunked\r\n\r\n5;\0\r\nhello\r\n0\r\n\r\n",
     "a bad trailer": HEAD + b"Transfer-Encoding: chunked\r\n\r\n0\r\nno colon\r\n\r\n",
     "many empty lines": b"\r\n" * 5 + POLL,

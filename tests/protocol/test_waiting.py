@@ -9,7 +9,7 @@ import pytest
 from duenotice.domain.commands import ApplyFleet
 from duenotice.domain.fleet import Declaration, Vm
 from tests.protocol.raw import NOTHING, PATH, POLL, Client, Reply, ask, request
-from tests.protocol.world import FLEET, SOLO, WEB_0, World, running
+from tests.protocol.world import FLEET, SOLO, STRANGER, WEB_0, World, running
 
 
 def wait_for_news(known: str, wait: str) -> bytes:
@@ -35,7 +35,7 @@ def test_a_new_event_reaches_a_waiting_vm_in_milliseconds(world: World) -> None:
         begin = time.monotonic()
         event_id = world.schedule("solo")
         reply = client.reply()
-        assert time.monotonic() - begin < 0.2
+        assert time.monotonic() - begin < 0.5
         assert (reply.status, reply.headers["etag"]) == (200, '"1"')
         assert event_id.encode() in reply.body
 
@@ -44,7 +44,7 @@ def test_without_news_the_answer_is_304_when_the_time_is_up(world: World) -> Non
     with Client(world) as client:
         reply, seconds = timed(client, wait_for_news('"0"', "300ms"))
         assert (reply.status, reply.headers["etag"], reply.body) == (304, '"0"', b"")
-        assert 0.29 < seconds < 1
+        assert 0.29 < seconds < 2
         assert client.ask().body == NOTHING
 
 
@@ -66,7 +66,7 @@ def test_another_document_than_the_client_has_is_sent(world: World) -> None:
     assert (reply.status, reply.headers["etag"]) == (200, '"1"')
 
 
-@pytest.mark.parametrize("wait", ["soon", "-1", "1h", "", "1.5s", "30 s", "9999999999"])
+@pytest.mark.parametrize("wait", ["soon", "-1", "1y", "", "1..5s", "30 s", "9999999999"])
 def test_a_malformed_wait_is_refused(world: World, wait: str) -> None:
     raw = f"{PATH}&wait={wait.replace(' ', '%20')}"
     assert ask(world, request("GET", raw)).status == 400
@@ -130,6 +130,14 @@ def test_a_vm_that_leaves_the_fleet_while_it_waits_is_told_so(world: World) -> N
         client.send(wait_for_news('"0"', "30s"))
         assert client.is_silent(0.1)
         world.submit(ApplyFleet(Declaration("two", groups=FLEET.groups, vms=FLEET.vms[1:])))
+        assert client.reply().status == 404
+
+
+def test_who_waits_with_an_address_that_the_vm_no_longer_has_is_a_stranger(world: World) -> None:
+    with Client(world) as client:
+        client.send(wait_for_news('"0"', "30s"))
+        assert client.is_silent(0.1)
+        world.submit(ApplyFleet(Declaration("two", groups=FLEET.groups, vms=(Vm("solo", STRANGER), *FLEET.vms[1:]))))
         assert client.reply().status == 404
 
 

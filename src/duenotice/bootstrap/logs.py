@@ -1,7 +1,10 @@
 """What is logged and how: one line per committed change, JSON unless on a terminal; polls are not logged."""
 
+import atexit
 import logging
+import queue
 import sys
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TextIO, cast
@@ -11,11 +14,16 @@ import structlog
 from duenotice.domain import transitions as t
 from duenotice.domain.state import State
 
+WAITING_LINES = 10_000
+LAST_SECONDS = 1.0
+
 _QUIET = (t.ClockMarked,)
 
 
 def configure(log_format: str) -> None:
     """Lines on standard error, for people on a terminal and for machines elsewhere."""
+    writer = _Writer()
+    atexit.register(writer.drain, LAST_SECONDS)
     console = log_format == "console" or (log_format == "auto" and sys.stderr.isatty())
     renderer = structlog.dev.ConsoleRenderer(event_key="message") if console else structlog.processors.JSONRenderer()
     structlog.configure(
@@ -28,21 +36,45 @@ def configure(log_format: str) -> None:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.WriteLoggerFactory(file=cast(TextIO, _Tolerant())),
+        logger_factory=structlog.WriteLoggerFactory(file=cast(TextIO, writer)),
         cache_logger_on_first_use=True,
     )
 
 
-class _Tolerant:
-    """Standard error, except that a full disk behind it harms nobody: the journal is what must be written."""
+class _Writer:
+    """Standard error behind a thread: a pipe that nobody reads, or a full disk, keeps no VM waiting.
+
+    Lines that find no room are dropped and counted; the journal is what must be written.
+    """
+
+    def __init__(self) -> None:
+        self._lines: queue.Queue[str] = queue.Queue(WAITING_LINES)
+        self._dropped = 0
+        threading.Thread(target=self._run, name="log", daemon=True).start()
 
     def write(self, text: str) -> None:
-        with suppress(OSError, ValueError):
-            sys.stderr.write(text)
+        try:
+            self._lines.put_nowait(text)
+        except queue.Full:
+            self._dropped += 1
 
     def flush(self) -> None:
-        with suppress(OSError, ValueError):
-            sys.stderr.flush()
+        """The thread does that."""
+
+    def drain(self, seconds: float) -> None:
+        """Give the last lines a chance."""
+        with self._lines.all_tasks_done:
+            self._lines.all_tasks_done.wait_for(lambda: not self._lines.unfinished_tasks, seconds)
+
+    def _run(self) -> None:
+        while True:
+            text = self._lines.get()
+            if self._dropped:
+                text, self._dropped = f"{text}({self._dropped} lines were dropped here)\n", 0
+            with suppress(OSError, ValueError):
+                sys.stderr.write(text)
+                sys.stderr.flush()
+            self._lines.task_done()
 
 
 def log_changes(records: Sequence[t.Record], state: State) -> None:

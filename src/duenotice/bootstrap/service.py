@@ -1,20 +1,19 @@
 """One running node: journal, engine, clock and both doors, wired from settings and taken down in order."""
 
 import asyncio
-import contextlib
 import difflib
 import gc
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import structlog
-import uvicorn
 
 from duenotice import settings as s
+from duenotice.bootstrap import operator_port
 from duenotice.bootstrap.logs import log_changes
+from duenotice.bootstrap.operator_port import OperatorServer
 from duenotice.clock import Clock, Mark, clock_from_name
-from duenotice.domain.commands import ApplyFleet, CreateToken, MarkClock
+from duenotice.domain.commands import ApplyFleet, CreateToken, LiftIncarnations, MarkClock
 from duenotice.domain.fleet import Declaration, Vm
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
@@ -32,7 +31,7 @@ from duenotice.operator_api.app import OperatorApi
 from duenotice.operator_api.bodies import new_id
 from duenotice.operator_api.tokens import FILE, new_token, token_of
 from duenotice.operator_api.tokens import digest_of as token_digest
-from duenotice.wire.fleet_toml import digest_of, read_fleet
+from duenotice.wire.fleet_toml import digest_of, is_name, read_fleet
 
 IN_MEMORY = ":memory:"
 DRAIN_SECONDS = 5.0
@@ -62,6 +61,7 @@ class Service:
         except BaseException:
             journal.close()
             raise
+        self._restored = journal.restored
         loop = asyncio.get_running_loop()
         self.publisher = Publisher(loop.call_soon)
         self.engine = Engine(journal, clock, _policy(self.settings, clock), state, self.publisher)
@@ -89,6 +89,9 @@ class Service:
 
     async def _begin(self, fleet_file: str) -> None:
         await self.engine.submit(MarkClock(self.engine.clock.mark()), SELF)
+        if self._restored:
+            log.warning("an older journal was put in place", action="journal-restored", hint="Incarnations go ahead.")
+            await self.engine.submit(LiftIncarnations(), SELF)
         await self._apply_file(fleet_file)
         await self._apply_only_vm()
         self._check_default_vm()
@@ -103,9 +106,11 @@ class Service:
         self.operator_address = operator_socket.getsockname()[:2]
         self._open_operator_door(operator_socket)
         self.ticker.start()
-        # What is loaded by now lives as long as the process: keep the collector from walking it.
+        # What is loaded by now lives as long as the process: keep the collector from walking it, and let it come
+        # less often, since hardly anything of ours is in a cycle and ten thousand connections are a lot to walk.
         gc.collect()
         gc.freeze()
+        gc.set_threshold(50_000, 20, 20)
 
     def _fleet_file(self) -> str:
         path = self.settings.fleet
@@ -123,6 +128,8 @@ class Service:
     async def _apply_only_vm(self) -> None:
         """One VM and nothing else to say about it: the emulator's case (A09); never in place of a fleet."""
         name = self.settings.default_vm
+        if name and not is_name(name):
+            raise Misconfigured(f"default_vm {name!r} is no name for a VM.", hint="Use letters, digits, dot and dash.")
         if name and not self.engine.state.fleet.vms:
             await self.engine.submit(ApplyFleet(Declaration(f"only:{name}", vms=(Vm(name, "127.0.0.1"),))), SELF)
 
@@ -145,17 +152,9 @@ class Service:
     def _open_operator_door(self, listening: socket.socket) -> None:
         self._api = OperatorApi(self.engine, self.ticker)
         app = self._api.app()
-        config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=5)
-        self._operator = _QuietServer(config)
+        self._operator = OperatorServer(operator_port.config(app))
         self._operator_task = asyncio.create_task(self._operator.serve(sockets=[listening]), name="operator-api")
-
-
-class _QuietServer(uvicorn.Server):
-    """uvicorn without its own signal handlers: this process has one place that decides when to stop."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
+        self._operator_task.add_done_callback(self.engine.lost)
 
 
 def _data_dir(settings: s.ServeSettings) -> Path | None:

@@ -4,12 +4,13 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import click
 
 from duenotice.errors import DuenoticeError
-from duenotice.settings import Resolved, resolve, rows
+from duenotice.settings import Resolved, host_port, resolve, rows
 
 
 def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
@@ -53,9 +54,18 @@ def _run(resolved: Resolved) -> None:
     from duenotice.bootstrap.logs import configure
 
     configure(resolved.settings.log_format)
+    _allow_many_connections()
     error = uvloop.run(_serve(resolved))
     if error is not None:
         raise error
+
+
+def _allow_many_connections() -> None:
+    """Use all the open files the system grants us: every waiting VM is one."""
+    import resource
+
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 async def _serve(resolved: Resolved) -> DuenoticeError | None:
@@ -70,35 +80,42 @@ async def _serve(resolved: Resolved) -> DuenoticeError | None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    reread = asyncio.Event()
+    loop.add_signal_handler(signal.SIGHUP, reread.set)
     service = Service(resolved.settings)
     await service.start()
-    loop.add_signal_handler(signal.SIGHUP, lambda: asyncio.ensure_future(_reread(service)))
+    rereading = asyncio.ensure_future(_reread_when_told(service, reread))
     log.info("serving", action="serving", **_addresses(service), settings=_settings(resolved))
-    welcome(service)
+    with suppress(OSError):  # nobody reads what we print, but VMs still ask
+        welcome(service)
     told: asyncio.Future[Any] = asyncio.ensure_future(stop.wait())
     await asyncio.wait([told, service.engine.failed], return_when=asyncio.FIRST_COMPLETED)
     told.cancel()
+    rereading.cancel()
     log.info("stopping", action="stopping")
     await service.stop()
     log.info("stopped", action="stopped", position=service.engine.state.position)
     return service.engine.failed.result() if service.engine.failed.done() else None
 
 
-async def _reread(service: Any) -> None:
+async def _reread_when_told(service: Any, told: asyncio.Event) -> None:
     import structlog
 
     log = structlog.get_logger()
-    try:
-        await service.reread_fleet()
-        log.info("fleet reread", action="fleet-reread", vms=len(service.publisher.by_name))
-    except DuenoticeError as error:
-        log.error("fleet refused", action="fleet-refused", error=error.message, hint=error.hint)
+    while True:
+        await told.wait()
+        told.clear()
+        try:
+            await service.reread_fleet()
+            log.info("fleet reread", action="fleet-reread", vms=len(service.publisher.by_name))
+        except DuenoticeError as error:
+            log.error("fleet refused", action="fleet-refused", error=error.message, hint=error.hint)
 
 
 def _addresses(service: Any) -> dict[str, str]:
     return {
-        "metadata": "http://{}:{}".format(*service.metadata_address),
-        "operator": "http://{}:{}".format(*service.operator_address),
+        "metadata": f"http://{host_port(service.metadata_address)}",
+        "operator": f"http://{host_port(service.operator_address)}",
     }
 
 

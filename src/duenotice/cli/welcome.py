@@ -7,13 +7,14 @@ import click
 from duenotice.bootstrap.service import Service
 from duenotice.domain.fleet import Vm
 from duenotice.operator_api.tokens import FILE
+from duenotice.settings import host_port
 
 
 def welcome(service: Service) -> None:
     """Addresses and three curl lines, on standard output; nothing when the fleet is empty."""
     vms = service.publisher.by_name
-    metadata = "{}:{}".format(*service.metadata_address)
-    operator = "{}:{}".format(*service.operator_address)
+    metadata = host_port(service.metadata_address)
+    operator = host_port(service.operator_address)
     click.secho(f"duenotice serves {len(vms)} VMs", bold=True)
     click.echo(f"  VMs ask       http://{metadata}/metadata/scheduledevents?api-version=2020-07-01")
     click.echo(f"  the operator  http://{operator}/v1  (token: {_token_place(service)})")

@@ -67,9 +67,10 @@ def _keep_incarnation_rising(state: State, vm: Vm) -> None:
     """
     key = scope_of(vm)
     seen = _last_seen(state, vm)
-    if seen.incarnation == 0 or (seen.scope == key and key in state.scopes):
+    stays = seen.scope == key and (key in state.scopes or vm.name in state.fleet.vms)
+    if seen.incarnation == 0 or stays:
         return
-    scope = state.scopes.setdefault(key, Scope())
+    scope = _scope(state, key)
     if scope.incarnation <= seen.incarnation:
         scope.incarnation = seen.incarnation + 1
 
@@ -85,7 +86,7 @@ def _last_seen(state: State, vm: Vm) -> Departure:
 def _departure(state: State, vm: Vm) -> Departure:
     key = scope_of(vm)
     scope = state.scopes.get(key)
-    return Departure(vm.name, key, scope.incarnation if scope is not None else 0)
+    return Departure(vm.name, key, scope.incarnation if scope is not None else state.floor)
 
 
 def _vms_removed(state: State, change: t.VmsRemoved) -> None:
@@ -116,7 +117,7 @@ def _drop_if_deserted(state: State, key: str) -> None:
 
 
 def _event_raised(state: State, change: t.EventRaised) -> None:
-    scope = state.scopes.setdefault(change.event.scope, Scope())
+    scope = _scope(state, change.event.scope)
     scope.events.append(change.event.id)
     scope.incarnation += 1
     _put(state, change.event)
@@ -210,11 +211,29 @@ def _operation_performed(state: State, change: t.OperationPerformed) -> None:
 
 
 def _scope_enabled(state: State, change: t.ScopeEnabled) -> None:
-    state.scopes.setdefault(change.scope, Scope()).enabled = True
+    _scope(state, change.scope).enabled = True
 
 
 def _scope_disabled(state: State, change: t.ScopeDisabled) -> None:
-    state.scopes.setdefault(change.scope, Scope()).enabled = False
+    _scope(state, change.scope).enabled = False
+
+
+def _incarnations_lifted(state: State, change: t.IncarnationsLifted) -> None:
+    state.floor += change.by
+    state.forgotten += change.by
+    for scope in state.scopes.values():
+        scope.incarnation += change.by
+    state.departures = {
+        name: Departure(name, departure.scope, departure.incarnation + change.by)
+        for name, departure in state.departures.items()
+    }
+
+
+def _scope(state: State, key: str) -> Scope:
+    scope = state.scopes.get(key)
+    if scope is None:
+        scope = state.scopes[key] = Scope(state.floor)
+    return scope
 
 
 def _token_created(state: State, change: t.TokenCreated) -> None:
@@ -254,5 +273,6 @@ _APPLIERS: dict[type, Callable[[State, Any], None]] = {
     t.ScopeDisabled: _scope_disabled,
     t.TokenCreated: _token_created,
     t.TokenRevoked: _token_revoked,
+    t.IncarnationsLifted: _incarnations_lifted,
     t.ClockMarked: _clock_marked,
 }

@@ -155,6 +155,10 @@ class RevokeToken(Command, frozen=True):
     token_id: str
 
 
+class LiftIncarnations(Command, frozen=True):
+    """The journal is a backup: VMs may have seen numbers it does not know, so all go far ahead (S3)."""
+
+
 class MarkClock(Command, frozen=True):
     """Write down where the clock stands."""
 

@@ -12,6 +12,9 @@ from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 from duenotice.errors import NotFound
 
+FAR_AHEAD = 1_000_000
+"""More changes than any scope can have seen since the backup was made."""
+
 Rule = Callable[[State, Any, Instant, Policy], list[t.Transition]]
 
 
@@ -25,6 +28,10 @@ def _report_impact(state: State, command: c.ReportImpact, now: Instant, policy: 
     if event is None:
         raise NotFound(f"There is no event {command.event_id}.", hint="It may have been reported already.")
     return fail(state, event, command.failure) if command.failure else complete(state, event)
+
+
+def _lift(state: State, command: c.LiftIncarnations, now: Instant, policy: Policy) -> list[t.Transition]:
+    return [t.IncarnationsLifted(FAR_AHEAD)]
 
 
 def _mark_clock(state: State, command: c.MarkClock, now: Instant, policy: Policy) -> list[t.Transition]:
@@ -51,6 +58,7 @@ _RULES: dict[type[c.Command], Rule] = {
     c.DisableScopes: enablement.disable,
     c.CreateToken: access.create,
     c.RevokeToken: access.revoke,
+    c.LiftIncarnations: _lift,
     c.MarkClock: _mark_clock,
     c.Tick: due.tick,
 }

@@ -14,6 +14,7 @@ from duenotice.domain.fleet import Host, Vm
 from duenotice.domain.policy import Policy
 from duenotice.domain.scope import domain_of
 from duenotice.domain.state import State
+from duenotice.errors import Refused
 
 T = TypeVar("T")
 
@@ -24,6 +25,12 @@ _CHUNK = 1000
 def apply_fleet(state: State, command: c.ApplyFleet, now: Instant, policy: Policy) -> list[t.Transition]:
     """Everything that must change; nothing when the fleet already is as declared."""
     declared, fleet = command.declaration, state.fleet
+    if fleet.vms and not declared.vms:
+        # More likely a file that was cut short than a wish: it would take every VM away at once.
+        raise Refused(
+            f"The declared fleet is empty and would remove all {len(fleet.vms)} VMs.",
+            hint="Declare at least one VM; to take VMs away, delete them.",
+        )
     hosts = {host.name: host for host in declared.hosts}
     groups = {group.key: group for group in declared.groups}
     vms = {vm.name: vm for vm in declared.vms}

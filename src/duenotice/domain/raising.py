@@ -157,7 +157,7 @@ def find_vm(state: State, name: str) -> Vm:
     """A VM by name, or a refusal that helps."""
     vm = state.fleet.vms.get(name)
     if vm is None:
-        raise NotFound(f"There is no VM named {name!r}.", hint="List the VMs of the fleet for their names.")
+        raise NotFound(f"There is no VM named {name!r}.", hint="Names are as in the fleet file, in the same case.")
     return vm
 
 
@@ -170,7 +170,7 @@ def check_description(text: str) -> None:
 def _find_host(state: State, name: str) -> Host:
     host = state.fleet.hosts.get(name)
     if host is None:
-        raise NotFound(f"There is no host named {name!r}.", hint="List the hosts of the fleet for their names.")
+        raise NotFound(f"There is no host named {name!r}.", hint="Names are as in the fleet file, in the same case.")
     return host
 
 

@@ -35,6 +35,7 @@ class Snapshot(Struct, frozen=True):
     events: tuple[Event, ...] = ()
     departures: tuple[Departure, ...] = ()
     forgotten: int = 0
+    floor: int = 0
     mark: Mark | None = None
     maintenances: tuple[Maintenance, ...] = ()
     outcomes: tuple[tuple[str, StepStatus, str], ...] = ()
@@ -56,6 +57,7 @@ def take(state: State) -> Snapshot:
         events=tuple(state.events.values()),
         departures=tuple(state.departures.values()),
         forgotten=state.forgotten,
+        floor=state.floor,
         mark=state.mark,
         maintenances=tuple(state.maintenances.values()),
         outcomes=tuple((event_id, *outcome) for event_id, outcome in state.outcomes.items()),
@@ -73,7 +75,7 @@ def restore(snapshot: Snapshot) -> State:
     state.fleet.vms = {vm.name: vm for vm in snapshot.vms}
     state.scopes = {scope.key: Scope(scope.incarnation, scope.enabled) for scope in snapshot.scopes}
     state.departures = {departure.vm: departure for departure in snapshot.departures}
-    state.forgotten = snapshot.forgotten
+    state.forgotten, state.floor = snapshot.forgotten, snapshot.floor
     state.maintenances = {plan.id: plan for plan in snapshot.maintenances}
     state.outcomes = {event_id: (status, reason) for event_id, status, reason in snapshot.outcomes}
     state.tokens = {token.id: token for token in snapshot.tokens}

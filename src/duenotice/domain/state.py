@@ -42,6 +42,7 @@ class State:
         "departures",
         "events",
         "fleet",
+        "floor",
         "forgotten",
         "maintenances",
         "mark",
@@ -60,6 +61,7 @@ class State:
         self.agenda: Agenda = []
         self.departures: dict[str, Departure] = {}
         self.forgotten = 0
+        self.floor = 0
         self.mark: Mark | None = None
         self.maintenances: dict[str, Maintenance] = {}
         self.outcomes: dict[str, tuple[StepStatus, str]] = {}
@@ -73,9 +75,16 @@ class State:
     def document(self, scope: str) -> Document:
         """What the scope is to be shown."""
         known = self.scopes.get(scope)
-        if known is None or not known.incarnation:
+        if known is None:
+            return self.quiet_document
+        if not known.incarnation:
             return EMPTY
         return Document(known.incarnation, tuple(self.events[event_id] for event_id in known.events))
+
+    @property
+    def quiet_document(self) -> Document:
+        """What a scope is shown that never had an event."""
+        return Document(self.floor) if self.floor else EMPTY
 
     def events_of(self, vm: Vm) -> list[Event]:
         """The live events of its scope that hit a VM."""

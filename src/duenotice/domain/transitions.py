@@ -183,6 +183,12 @@ class TokenRevoked(Change, frozen=True, tag="token-revoked"):
     name: str
 
 
+class IncarnationsLifted(Change, frozen=True, tag="incarnations-lifted"):
+    """Every incarnation, also of scopes that never had an event, went ahead by so much (S3)."""
+
+    by: int
+
+
 class ClockMarked(Change, frozen=True, tag="clock-marked"):
     """Where the clock stood, for the next process to go on from."""
 
@@ -214,6 +220,7 @@ Transition = (
     | ScopeDisabled
     | TokenCreated
     | TokenRevoked
+    | IncarnationsLifted
     | ClockMarked
 )
 

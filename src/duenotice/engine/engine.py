@@ -99,6 +99,16 @@ class Engine:
         self.policy = structs.replace(self.policy, commit_allowance=speed)  # one real second
         self.changed.set()
 
+    def lost(self, task: "asyncio.Task[None]") -> None:
+        """A part of the service has ended that should not; without it nothing may be promised any more."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._give_up(InvariantBroken(f"{task.get_name()} has ended: {error!r}.", hint="Please report this."))
+
+    @property
+    def broken(self) -> DuenoticeError | None:
+        """Why nothing is promised any more, if so."""
+        return self._broken
+
     async def stop(self) -> None:
         """Answer what is waiting, write down the clock and a snapshot, and let the journal go."""
         try:
@@ -188,7 +198,10 @@ class Engine:
             await self._off_loop(lambda: self._journal.append(records))
         except DuenoticeError as error:
             await self._recover(error)
-            return Unavailable(f"The change could not be stored: {error.message}", hint=error.hint)
+            retry_after = error.retry_after if isinstance(error, Unavailable) else 1.0
+            return Unavailable(
+                f"The change could not be stored: {error.message}", hint=error.hint, retry_after=retry_after
+            )
         self.publisher.publish(self.state, records, self.clock.now().steady)
         self._tell(records)
         self.changed.set()

@@ -17,6 +17,10 @@ class Journal(Protocol):
 
     blocking: bool
 
+    @property
+    def restored(self) -> bool:
+        """Whether this is an older copy put in place: VMs may have seen more than it knows."""
+
     def append(self, records: Sequence[Record]) -> None:
         """Store all records or none; when this returns they survive kill -9 and power loss (S5)."""
 

@@ -14,6 +14,7 @@ from duenotice.domain.scope import ALONE, scope_of
 from duenotice.domain.state import State
 from duenotice.domain.token import Token
 from duenotice.domain.transitions import (
+    EventApproved,
     EventCancelled,
     EventCompleted,
     EventFailed,
@@ -26,6 +27,7 @@ from duenotice.domain.transitions import (
     GroupsRemoved,
     HostsPut,
     HostsRemoved,
+    IncarnationsLifted,
     MaintenanceChanged,
     MaintenanceStarted,
     Record,
@@ -94,6 +96,7 @@ class Publisher:
         self._pages: dict[str, Page] = {}
         self._documents: dict[str, Document] = {}
         self._enabled: set[str] = set()
+        self._quiet = EMPTY
         self._opened_at = 0.0
         self._fleet_watchers: list[Callable[[Iterable[str]], None]] = []
 
@@ -105,6 +108,7 @@ class Publisher:
         self.maintenances, self.tokens = dict(state.maintenances), dict(state.tokens)
         self.by_name = dict(state.fleet.vms)
         self.by_address = {vm.address: vm for vm in self.by_name.values()}
+        self._quiet = state.quiet_document
         self._documents = {key: state.document(key) for key, scope in state.scopes.items() if scope.incarnation}
         self._enabled = {key for key, scope in state.scopes.items() if scope.enabled}
 
@@ -113,7 +117,7 @@ class Publisher:
         scope = scope_of(vm)
         page = self._pages.get(scope)
         if page is None:
-            document = self._documents.get(scope, EMPTY)
+            document = self._documents.get(scope, self._quiet)
             page = self._pages[scope] = Page(scope, document, scope in self._enabled, self._opened_at)
         return page
 
@@ -143,12 +147,18 @@ class Publisher:
 
     def publish(self, state: State, records: Sequence[Record], now: float) -> None:
         """Let committed records be seen."""
+        if any(isinstance(record.transition, IncarnationsLifted) for record in records):
+            self.republish(state, now)
+            return
         changed: set[str] = set()
         addresses: set[str] = set()
         for record in records:
             match record.transition:
                 case EventRaised(event) | EventPostponed(event) | EventStarted(event):
                     changed.add(event.scope)
+                case EventApproved(scope=scope):
+                    # VMs see no difference, so their pages stay; the operator does.
+                    self._documents[scope] = state.document(scope)
                 case EventMoved(event, from_scope):
                     changed |= {event.scope, from_scope}
                 case EventCompleted(scope=scope) | EventCancelled(scope=scope) | EventFailed(scope=scope):
@@ -193,7 +203,7 @@ class Publisher:
         self.open(state, now)
         for page in list(self._pages.values()):  # a page goes with its scope
             page.enabled = page.scope in self._enabled
-            if page.document != self._documents.get(page.scope, EMPTY):
+            if page.document != self._documents.get(page.scope, self._quiet):
                 self._show(page.scope, state)
         self._tell_fleet_watchers(addresses | set(self.by_address))
 

@@ -22,6 +22,12 @@ _SWEEP_SECONDS = 600.0
 _MARK_SECONDS = 60.0
 """Real seconds between marks of a scaled clock: what a kill -9 can set it back by, at its speed."""
 
+_REAL_MARK_SECONDS = 600.0
+"""Seconds between marks of the real clock while something is scheduled: what a power loss can make it late by."""
+
+_LONGEST_BACKOFF = 30.0
+"""Real seconds between tries when nothing can be stored."""
+
 
 class Ticker:
     """The part of the engine that knows how to wait."""
@@ -35,6 +41,7 @@ class Ticker:
     def start(self) -> None:
         """Begin to wait."""
         self._task = asyncio.create_task(self._run(), name="ticker")
+        self._task.add_done_callback(self._engine.lost)
 
     async def stop(self) -> None:
         """Wait no more."""
@@ -47,6 +54,10 @@ class Ticker:
         clock = self._engine.clock
         if not isinstance(clock, ManualClock):
             raise Refused(f"The clock is {clock.name}; time cannot be told to pass.", hint="Use --clock manual.")
+        try:
+            clock.now().after(seconds)
+        except OverflowError:
+            raise Refused("That is after the end of time.", hint="Let less time pass.") from None
         end = clock.now().steady + seconds
         while (due := next_due(self._engine.state, after=clock.now().steady)) is not None and due <= end:
             clock.advance(due - clock.now().steady)
@@ -57,13 +68,20 @@ class Ticker:
 
     async def _run(self) -> None:
         engine = self._engine
+        backoff = 0.0
         while True:
-            # What failed the engine has logged; what was due is still due at the next look.
-            with suppress(DuenoticeError):
+            try:
                 await self._look(engine.clock.now())
+                backoff = 0.0
+            except DuenoticeError:
+                # The engine has logged it, and what was due is still due; a full disk is not asked all the time.
+                backoff = min(max(1.0, 2 * backoff), _LONGEST_BACKOFF)
             engine.changed.clear()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(engine.changed.wait(), self._sleep(engine.clock.now()))
+            if backoff:
+                await asyncio.sleep(backoff)
+            else:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(engine.changed.wait(), self._sleep(engine.clock.now()))
 
     async def _look(self, now: Instant) -> None:
         if self._is_due(now.steady):
@@ -71,14 +89,15 @@ class Ticker:
         self._looked = now.steady
         if now.steady - self._swept >= _SWEEP_SECONDS:
             await self._sweep(now)
-        clock = self._engine.clock
-        if (
-            clock.speed
-            and not isinstance(clock, SystemClock)
-            and now.steady - self._marked >= _MARK_SECONDS * clock.speed
-        ):
+        if self._mark_is_due(now):
             self._marked = now.steady
-            await self._engine.submit(MarkClock(clock.mark()), SELF)
+            await self._engine.submit(MarkClock(self._engine.clock.mark()), SELF)
+
+    def _mark_is_due(self, now: Instant) -> bool:
+        clock = self._engine.clock
+        if isinstance(clock, SystemClock):
+            return bool(self._engine.state.agenda) and now.steady - self._marked >= _REAL_MARK_SECONDS
+        return clock.speed > 0 and now.steady - self._marked >= _MARK_SECONDS * clock.speed
 
     async def _sweep(self, now: Instant) -> None:
         self._swept = now.steady

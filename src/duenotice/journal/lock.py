@@ -28,6 +28,9 @@ class DirectoryLock:
             self._take()
             self.reached = _reached(os.pread(self._file, _SIZE, _REACHED_AT))
             os.pwrite(self._file, _HOLDER % os.getpid(), 0)
+        except OSError as error:
+            self.release()
+            raise _unusable(directory, error) from error
         except BaseException:
             self.release()
             raise

@@ -12,6 +12,7 @@ class MemoryJournal:
     """Keeps rows, not objects: a new engine on it reads what a new process would read from a disk."""
 
     blocking = False
+    restored = False
 
     def __init__(self) -> None:
         self._rows: list[Row] = []

@@ -43,6 +43,11 @@ class SqliteJournal:
     def __init__(self, data_dir: Path) -> None:
         self._store = Store(data_dir)
 
+    @property
+    def restored(self) -> bool:
+        """Whether the directory had no note of how far this journal had come, see `lock`."""
+        return self._store.restored
+
     def append(self, records: Sequence[Record]) -> None:
         """Store all records or none; when this returns they survive kill -9 and power loss (S5)."""
         if not records:

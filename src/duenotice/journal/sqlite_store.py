@@ -22,6 +22,7 @@ class Store:
         self._writing, self._reading = Lock(), Lock()
         self._intact = True
         self.log_pages = 0
+        self.restored = False
         with ExitStack() as undo:
             self._lock = DirectoryLock(data_dir)
             undo.callback(self._lock.release)
@@ -44,7 +45,9 @@ class Store:
 
     def _settle(self) -> None:
         """All checks have passed: take over what a killed process left, and get ready to write."""
-        self.note(newest_position(self._reader))
+        newest = newest_position(self._reader)
+        self.restored = self._lock.reached is None and newest > 0
+        self.note(newest)
         with suppress(apsw.FullError, apsw.IOError):  # a full disk must not keep us from reading
             self.move_log()
         grow_log(self.path)

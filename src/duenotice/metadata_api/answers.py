@@ -70,9 +70,10 @@ class Answers:
 
     def answer(self, address: str, question: Question, body: bytes) -> Outcome | Later:
         """What an address gets for its question: an answer, a hold, or a coroutine that brings one of them."""
-        if isinstance(question, Answer):
-            return question
         lane = self._callers.find(address)
+        if isinstance(question, Answer):
+            # What is refused anyway counts too: a VM cannot keep us busy with nonsense (A08).
+            return question if lane is None or lane.polls.take(self._pulse.now) else _THROTTLED
         if lane is None:
             return _stranger(address)
         bucket = lane.approvals if isinstance(question, Approve) else lane.polls

@@ -29,6 +29,9 @@ _TOO_MANY = error(429, "Too many connections. Close some, or keep one open and u
 _TOO_SLOW = error(408, "The request took too long to arrive. Send it again, faster.")
 _BROKEN = error(500, "Something is wrong in the server. Look at its log.")
 
+_DEAF = RequestReader()
+"""The reader of all connections that have had their last answer; nothing is ever fed to it."""
+
 AnyOutcome = TypeVar("AnyOutcome")
 
 
@@ -211,8 +214,16 @@ class Connection(asyncio.Protocol):
     def wake(self) -> None:
         """There may be news for a held poll, or its time is up."""
         held = self.door.waiting.let_go(self)
-        if held is not None:
-            self._finish(held.ask, self.door.answers.again(self.address, held.poll))
+        if held is None:
+            return
+        answer = self.door.answers.again(self.address, held.poll)
+        if self.reader is not None and self.reader.untouched and not (self.ended or self.blocked):
+            # Nothing else was sent meanwhile, as is usual: ten thousand may be woken in one go.
+            self.busy = False
+            self.reader = None
+            self._send(held.ask, answer)
+        else:
+            self._finish(held.ask, answer)
 
     def eof_received(self) -> bool:
         """The client sends no more, but may still read; only with nothing under way that is the end."""
@@ -289,5 +300,5 @@ class Connection(asyncio.Protocol):
 
     def _mark_closing(self) -> None:
         self.closing = True
-        self.reader = RequestReader()
+        self.reader = _DEAF
         self.deadline = self.door.pulse.linger_until

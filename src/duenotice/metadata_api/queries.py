@@ -3,11 +3,12 @@
 import re
 from urllib.parse import unquote
 
+from duenotice.errors import Malformed
+from duenotice.wire.duration import parse_duration
+
 MAX_WAIT = 300.0
 """Seconds; a longer wait is cut to this."""
 
-_WAIT = re.compile(r"([0-9]{1,9})(ms|s|m|)")
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "": 1.0}
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
@@ -21,9 +22,11 @@ def parse_query(query: str) -> dict[str, list[str]]:
 
 
 def parse_wait(text: str) -> float | None:
-    """Seconds from `500ms`, `30s`, `2m` or `30`; None when it is none of these."""
-    match = _WAIT.fullmatch(text)
-    return min(int(match[1]) * _SECONDS[match[2]], MAX_WAIT) if match else None
+    """Seconds from `500ms`, `30s`, `2m` or `30`; None when it is no span of time."""
+    try:
+        return min(parse_duration(text), MAX_WAIT)
+    except Malformed:
+        return None
 
 
 def parse_tags(values: list[str]) -> frozenset[str]:

@@ -148,10 +148,7 @@ def _repeated_parameter(target: Target) -> Answer | None:
 def _unknown_version(target: Target) -> Answer | None:
     if not target.route.versions or target.version in target.route.versions:
         return None
-    message = (
-        "Bad request. api-version is invalid or was not specified in the request. "
-        "For more information refer to aka.ms/azureimds"
-    )
+    message = "Bad request. api-version is invalid or was not specified in the request. Use one of the newest-versions."
     return json(400, {"error": message, "newest-versions": target.route.newest})
 
 

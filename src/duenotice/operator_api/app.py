@@ -30,6 +30,8 @@ from duenotice.operator_api.table import Call, Handler
 from duenotice.operator_api.tokens import Gate
 from duenotice.operator_api.vms import Vms
 
+_HINTS = {413: "Send less at a time."}
+
 
 class OperatorApi:
     """Brings the calls of all resources together, each behind the gate."""
@@ -97,5 +99,5 @@ def _probes(engine: Engine) -> Sequence[Call]:
 
 async def _on_http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    hint = "GET /openapi.json lists every call." if error.status_code in (404, 405) else ""
+    hint = _HINTS.get(error.status_code, "GET /openapi.json lists every call.")
     return problem(error.status_code, error.detail, hint, dict(error.headers or {}))

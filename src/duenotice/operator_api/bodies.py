@@ -4,7 +4,8 @@ from typing import TypeVar
 from uuid import uuid4
 
 import msgspec
-from starlette.requests import Request
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 
 from duenotice.errors import Malformed
 
@@ -33,10 +34,13 @@ def flag(request: Request, name: str) -> bool:
 async def body_of(request: Request) -> bytes:
     """The whole body, unless it is too long to be meant."""
     body, longest = bytearray(), LONGEST_FLEET if request.method == "PUT" else LONGEST_BODY
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > longest:
-            raise Malformed("The body is too long.", hint=f"Send at most {longest} bytes.")
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > longest:
+                raise HTTPException(413, f"The body is larger than {longest} bytes.")
+    except ClientDisconnect:
+        raise Malformed("The request ended before its body.", hint="Send all of it.") from None
     request._body = bytes(body)  # where Starlette keeps it for the next who asks
     return request._body
 

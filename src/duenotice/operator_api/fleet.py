@@ -1,5 +1,6 @@
 """The routes of the fleet as a whole: what it is, and making it be what a fleet file says."""
 
+import asyncio
 from collections.abc import Iterable
 
 from starlette.requests import Request
@@ -53,7 +54,7 @@ class Fleets:
             text = (await request.body()).decode()
         except UnicodeDecodeError:
             raise Malformed("The fleet is not UTF-8 text.", hint="Send the fleet file as it is.") from None
-        command, dry = c.ApplyFleet(read_fleet(text)), flag(request, "dry_run")
+        command, dry = c.ApplyFleet(await asyncio.to_thread(read_fleet, text)), flag(request, "dry_run")
         engine, known = self._engine, set(self._engine.publisher.by_name)
         if dry:
             changes: Iterable[t.Transition] = decide(engine.state, command, engine.clock.now(), engine.policy)

@@ -10,9 +10,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from duenotice.domain.token import Role, Token
+from duenotice.errors import Misconfigured
 from duenotice.operator_api.problems import problem
 
 FILE = "admin.token"
+SHORTEST = 20
+"""Characters; anything shorter was not written by us."""
 
 
 def new_token() -> str:
@@ -23,11 +26,26 @@ def new_token() -> str:
 def token_of(data_dir: Path) -> str:
     """The admin token of a data directory; the first start writes it, readable by its owner only."""
     path = data_dir / FILE
-    if not path.exists():
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(new_token() + "\n")
-    return path.read_text().strip()
+    try:
+        if not path.exists():
+            _write(path, new_token())
+        token = path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Misconfigured(f"{path} cannot be used: {error}.", hint="Mend the disk or the file's mode.") from None
+    if len(token) < SHORTEST:
+        raise Misconfigured(f"{path} holds no token.", hint="Remove it, and the next start writes a new one.")
+    return token
+
+
+def _write(path: Path, token: str) -> None:
+    """Whole or not at all: half a token, or an empty one, would be easy to guess."""
+    unfinished = path.with_name(f"{FILE}.new")
+    unfinished.unlink(missing_ok=True)
+    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(token + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.rename(path)
 
 
 def digest_of(token: str) -> str:

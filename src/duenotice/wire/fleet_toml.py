@@ -19,7 +19,7 @@ T = TypeVar("T")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}")
 _KINDS = {str: "a text", int: "a whole number", bool: "true or false", list: "a list", dict: "a table"}
 _SHORTEST_TERMINATE_SECONDS = MINIMUM_SECONDS[EventType.TERMINATE]
-_LARGEST_SCALE_SET = 10_000_000
+_LARGEST_SCALE_SET = 1_000_000
 _UNSET: Any = object()
 
 
@@ -30,6 +30,11 @@ def read_fleet(text: str, source: str = "fleet file") -> Declaration:
     except (ValueError, RecursionError) as error:  # also for what TOML allows and tomllib cannot read
         raise Misconfigured(f"{source}: not TOML: {error}.", hint="Mend the line and try again.") from None
     return _Reader(source).read(top, digest_of(text))
+
+
+def is_name(text: str) -> bool:
+    """Whether something may be called so."""
+    return _NAME.fullmatch(text) is not None
 
 
 def digest_of(text: str) -> str:
@@ -77,7 +82,7 @@ class _Table:
     def name(self) -> str:
         """The `name`, which becomes part of the place in later messages."""
         name = self.take("name", str)
-        if not _NAME.fullmatch(name):
+        if not is_name(name):
             raise self.wrong(
                 f"has the name {name!r}", "Use letters, digits, dot, dash and underscore, at most 80 of them."
             )

@@ -22,6 +22,7 @@ from duenotice.domain.transitions import (
     VmsPut,
     VmsRemoved,
 )
+from duenotice.errors import Refused
 from tests.unit.domain.build import (
     HOSTS,
     NOW,
@@ -256,3 +257,13 @@ def test_after_any_sequence_of_fleets_the_fleet_is_the_last_one(fleets: list[dic
         do(state, ApplyFleet(declaration(*vms, digest=str(number))))
         assert {vm.name: vm.host for vm in state.fleet.vms.values()} == hosts
         assert do(state, ApplyFleet(declaration(*vms, digest=str(number)))) == []
+
+
+def test_an_empty_declaration_does_not_take_every_vm_away() -> None:
+    """More likely a file that was cut short than a wish; one that was empty before may stay so."""
+    state = state_of()
+    vms = dict(state.fleet.vms)
+    with pytest.raises(Refused, match="would remove all") as refusal:
+        do(state, ApplyFleet(Declaration("empty")))
+    assert (state.fleet.vms, bool(refusal.value.hint)) == (vms, True)
+    do(State(), ApplyFleet(Declaration("empty")))

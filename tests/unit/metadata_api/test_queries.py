@@ -28,7 +28,7 @@ def test_a_wait_is_a_time_of_at_most_five_minutes(text: str, seconds: float) -> 
     assert parse_wait(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "s", "-1", "1.5", "1h", " 1", "1 s", "٣", "9999999999"])
+@pytest.mark.parametrize("text", ["", "s", "-1", "1.5.5", "1y", "1 s", "٣", "9999999999"])
 def test_anything_else_is_no_wait(text: str) -> None:
     assert parse_wait(text) is None
 

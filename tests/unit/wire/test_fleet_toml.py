@@ -197,7 +197,7 @@ HOST = '[[hosts]]\nname = "host-1"\n'
             'availability_sets[1] "web".vms[1] "a" update_domain = 5 is out of bounds.',
             "Use 0 to 4.",
         ),
-        (SCALE_SET.replace("= 3", "= -1"), "capacity = -1 is out of bounds.", "Use 0 to 10000000."),
+        (SCALE_SET.replace("= 3", "= -1"), "capacity = -1 is out of bounds.", "Use 0 to 1000000."),
         (
             SCALE_SET + 'terminate_notice = "PT4M59S"',
             "scale_sets[1] \"s\" terminate_notice = 'PT4M59S' is out of bounds.",

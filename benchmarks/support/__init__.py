@@ -1,0 +1,1 @@
+"""What the measurements share: processes, load, fleets, results. Measures nothing itself."""

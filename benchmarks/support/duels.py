@@ -1,0 +1,64 @@
+"""Ours and nginx in turns under the same load: processor time a request and latency."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from benchmarks.support.console import step
+from benchmarks.support.http import Address, exchange, poll
+from benchmarks.support.nginx import Nginx
+from benchmarks.support.node import Node
+from benchmarks.support.process import cpu_seconds
+from benchmarks.support.results import Duel, figure
+from benchmarks.support.wrk import Load, run_wrk
+from benchmarks.support.yard import Yard
+
+
+class Turn(NamedTuple):
+    """What one turn cost, in microseconds."""
+
+    cpu: float
+    p99: float
+
+
+class Outcome(NamedTuple):
+    """Both figures, round by round."""
+
+    cpu: Duel
+    p99: Duel
+
+
+def against_nginx(yard: Yard, node: Node, name: str, connections: int, *headers: str) -> Outcome:
+    """Let both answer the same requests with the same bytes, in turns."""
+    request = poll(*headers)
+    with Nginx(yard.folder(f"nginx-{name}"), request, exchange(node.metadata, request)) as nginx:
+        ours = _contestant(node.pid, node.metadata, connections, *headers)
+        theirs = _contestant(nginx.worker, nginx.address, connections, *headers)
+        ours(1), theirs(1)  # warm up
+        turns = [_round(ours, theirs, yard.seconds, number) for number in range(1, 2 * yard.rounds + 2)]
+    mine, reference = zip(*turns, strict=True)
+    return Outcome(
+        Duel([turn.cpu for turn in mine], [turn.cpu for turn in reference]),
+        Duel([turn.p99 for turn in mine], [turn.p99 for turn in reference]),
+    )
+
+
+def _round(ours: Callable[[int], Turn], theirs: Callable[[int], Turn], seconds: int, number: int) -> tuple[Turn, Turn]:
+    # Whoever begins may have it easier: take turns in that too.
+    if number % 2:
+        mine, reference = ours(seconds), theirs(seconds)
+    else:
+        reference, mine = theirs(seconds), ours(seconds)
+    step(
+        f"round {number}: {figure(mine.cpu)} µs a request, nginx {figure(reference.cpu)}: "
+        f"{reference.cpu / mine.cpu:.2f}×; p99 {figure(mine.p99)} µs, nginx {figure(reference.p99)}"
+    )
+    return mine, reference
+
+
+def _contestant(pid: int, address: Address, connections: int, *headers: str) -> Callable[[int], Turn]:
+    def turn(seconds: int) -> Turn:
+        before = cpu_seconds(pid)
+        load: Load = run_wrk(address, connections, seconds, *headers)
+        return Turn((cpu_seconds(pid) - before) / load.requests * 1e6, load.p99)
+
+    return turn

@@ -1,0 +1,84 @@
+"""Shows the results: as a table on the terminal, and as docs/benchmarks.md."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from rich.table import Table
+
+from benchmarks.support.console import console
+from benchmarks.support.results import Row
+
+Results = Mapping[str, Sequence[Row]]
+
+_HEADINGS = ("what", "ours", "reference", "ratio", "target", "ok?")
+_INTRODUCTION = """\
+# How fast it is
+
+Written by `.venv/bin/python -m benchmarks --write`, which is `make bench` that keeps what it saw; not to be edited.
+
+Ours and the reference run in the same minutes on the same machine and take turns, so the ratio means more than either
+figure. A ratio is the median over the rounds. The server is a real `duenotice serve` with all checks on (header,
+version, caller, throttle, enablement) and {fleet:,} VMs registered, alone on one core; the load is on another.
+
+- **keepalive, newconn**: wrk polls a quiet VM's document; nginx (one worker) returns as many bytes, the body and
+  headers being the same but for `Server`. CPU is the process's own time divided by the requests answered; a ratio of
+  1 is nginx's cost, more is cheaper than nginx.
+- **waiting**: each VM is a connection from an address of its own that asks with `wait=120s`; the median round counts.
+- **idle**: memory that belongs to the server alone, before and after 10,000 more connections came; 5,000 come first
+  and are not counted, as they fill what loading the fleet left free.
+- **durable**: schedule and cancel in turns on the SQLite journal, log lines included; the reference writes 4 KiB into
+  a preallocated file and calls fdatasync.
+- **scale**: start is from exec to the first answered poll; its processor time tells whether it grows in a straight
+  line, as that does not depend on who else is there. Polls come from VMs spread over the fleet.
+"""
+
+_BUSY = """\
+> **Not to be quoted.** Others were using this machine during the run. That can make a ratio look better as well as
+> worse, since the reference suffers too. Run it again when the machine is quiet.
+"""
+
+
+def show(results: Results) -> None:
+    """The table, in colours that mean something: green met, red missed, grey has no target."""
+    table = Table(*_HEADINGS, title="duenotice", title_justify="left")
+    for name, rows in results.items():
+        table.add_section()
+        table.add_row(f"[bold cyan]{name}[/]")
+        for row in rows:
+            colour = {True: "green", False: "bold red", None: "dim"}[row.ok]
+            table.add_row(*_cells(row), style=colour)
+    console.print()
+    console.print(table)
+
+
+def missed(results: Results) -> list[str]:
+    """The targets that were not met."""
+    return [f"{name}: {row.what}" for name, rows in results.items() for row in rows if row.ok is False]
+
+
+def write(path: Path, results: Results, machine: Mapping[str, str], busy: bool, fleet: int) -> None:
+    """The same for readers of the documentation."""
+    parts = [_INTRODUCTION.format(fleet=fleet), *([_BUSY] if busy else []), *_machine(machine)]
+    for name, rows in results.items():
+        parts += ["", f"## {name}", "", *_table(rows)]
+    path.write_text("\n".join(parts) + "\n")
+
+
+def _machine(machine: Mapping[str, str]) -> Iterator[str]:
+    yield "## The machine"
+    yield ""
+    for name, value in machine.items():
+        yield f"- {name}: {value}"
+
+
+def _table(rows: Sequence[Row]) -> Iterator[str]:
+    yield f"| {' | '.join(_HEADINGS)} |"
+    yield "|---|---|---|---|---|---|"
+    for row in rows:
+        yield f"| {' | '.join(_cells(row))} |"
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    ratio = "" if row.ratio is None else f"{row.ratio:.2f}×"
+    verdict = {True: "yes", False: "**no**", None: ""}[row.ok]
+    return row.what, row.ours, row.reference, ratio, row.target, verdict

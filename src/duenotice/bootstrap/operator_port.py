@@ -1,0 +1,69 @@
+"""uvicorn as we need it: no signal handlers of its own, and nobody can hold connections open for nothing."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterator
+from typing import cast
+
+import structlog
+import uvicorn
+from starlette.applications import Starlette
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+MOST_CONNECTIONS = 200
+"""The descriptors of this process are for VMs."""
+
+PATIENCE_SECONDS = 10.0
+"""How long a head, a body or an idle connection may take; uvicorn itself would wait for ever (S24)."""
+
+
+class OperatorServer(uvicorn.Server):
+    """This process has one place that decides when to stop, and it is not this one."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class PatientOnlySoLong(H11Protocol):
+    """A connection that is closed when the same thing is unfinished at two looks."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(cast(asyncio.Transport, transport))
+        if len(self.connections) > MOST_CONNECTIONS:
+            self.transport.abort()
+        else:
+            self.loop.call_later(PATIENCE_SECONDS, self._look, None)
+
+    def _look(self, last: object) -> None:
+        if self.transport.is_closing():
+            return
+        cycle = self.cycle
+        waits_for_client = cycle is None or cycle.response_complete or cycle.more_body
+        if waits_for_client and cycle is last:
+            self.transport.abort()
+        else:
+            self.loop.call_later(PATIENCE_SECONDS, self._look, cycle)
+
+
+class _ToOurLog(logging.Handler):
+    """What uvicorn has to say, as lines like all others."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        structlog.get_logger().warning(record.getMessage(), action="operator-port")
+
+
+def config(app: Starlette) -> uvicorn.Config:
+    """The settings of the operator's port."""
+    logger = logging.getLogger("uvicorn.error")
+    logger.handlers, logger.propagate = [_ToOurLog(logging.WARNING)], False
+    return uvicorn.Config(
+        app,
+        http=PatientOnlySoLong,
+        ws="none",
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        timeout_graceful_shutdown=5,
+    )

@@ -1,0 +1,68 @@
+"""The operator's port, as somebody without a token or without manners meets it."""
+
+import socket
+
+import pytest
+
+from duenotice.bootstrap import operator_port
+from tests.support.node import Node
+
+
+def connect(node: Node, data: bytes = b"") -> socket.socket:
+    """A connection to the operator's port on which only this much is sent."""
+    client = socket.create_connection(node.service.operator_address, timeout=20)
+    client.sendall(data)
+    return client
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"GET /livez HTTP/1.1\r\nHost: x\r\n",
+        b"POST /v1/events HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\nAuthorization: Bearer x\r\n\r\n{",
+    ],
+    ids=["nothing", "half a head", "half a body"],
+)
+def test_a_connection_on_which_nothing_is_finished_is_closed(
+    node: Node, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    """Nobody can hold descriptors that VMs need (S24)."""
+    monkeypatch.setattr(operator_port, "PATIENCE_SECONDS", 0.1)
+    with connect(node, sent) as client:
+        while client.recv(4096):
+            pass
+
+
+def test_more_connections_than_it_is_meant_for_are_dropped(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crowd at the operator's port does not keep VMs from asking."""
+    monkeypatch.setattr(operator_port, "MOST_CONNECTIONS", 3)
+    clients = [connect(node) for _ in range(8)]
+    closed = [client for client in clients[3:] if _is_closed(client)]
+    assert len(closed) == 5
+    assert node.events("me") == []
+    for client in clients:
+        client.close()
+
+
+def test_a_body_larger_than_anybody_needs_is_refused(node: Node) -> None:
+    """Two megabytes of JSON are no request."""
+    answer = node.operator("POST", "/v1/events", b" " * (2 * 1024 * 1024))
+    assert (answer.status, bool(answer.json()["hint"])) == (413, True)
+
+
+def test_an_approval_that_is_held_back_is_seen_by_the_operator(node: Node) -> None:
+    """G01: the second domain waits for the first, but its approval is there."""
+    node.events("web-0")
+    first, second = node.schedule("Reboot", "web-0"), node.schedule("Reboot", "web-1")
+    for event_id in (first, second):
+        node.operate(f"/v1/events/{event_id}/approve")
+    event = node.operate(f"/v1/events/{second}", method="GET")
+    assert (event["phase"], event["approved_by"]) == ("scheduled", "operator")
+
+
+def _is_closed(client: socket.socket) -> bool:
+    try:
+        return client.recv(1) == b""
+    except ConnectionResetError:
+        return True

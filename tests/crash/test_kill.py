@@ -1,0 +1,17 @@
+"""S5 with the real server and the real signal; `python -m tests.crash --rounds 1000` looks longer."""
+
+import secrets
+
+import pytest
+
+from tests.crash.loop import run
+
+ROUNDS = 50
+
+
+@pytest.mark.serial
+def test_nothing_answered_is_lost_when_the_server_is_killed() -> None:
+    """No acknowledged write is lost and no incarnation goes back; what got no answer happened once at the most."""
+    loop = run(ROUNDS, secrets.randbits(32), print)
+    answers = loop.ledger.answers
+    assert min(answers["raised"], answers["approved"], answers["cancelled"]) > ROUNDS, f"hardly any load: {answers}"

@@ -1,0 +1,123 @@
+"""What an observer can see of a running service, moment by moment; the checkers of the promises read nothing else.
+
+`World` follows where VMs stand from the records alone. It is written again here, not imported from the domain: a
+checker that shares a rule with what it checks would share its mistakes.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from duenotice.clock import Instant
+from duenotice.domain import transitions as t
+from duenotice.domain.commands import Command
+from duenotice.domain.fleet import Group, Vm
+from duenotice.errors import DuenoticeError
+
+NEWEST = "2020-07-01"
+
+
+class Outcome(Enum):
+    """What a caller was told."""
+
+    DONE = "done"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+
+
+class Answer(NamedTuple):
+    """The answer to one command; `actor` is given to no other command, so that its records can be told."""
+
+    actor: str
+    command: Command
+    outcome: Outcome
+    records: tuple[t.Record, ...] = ()
+    error: DuenoticeError | None = None
+
+
+class Committed(NamedTuple):
+    """A record, when it was decided and when it could first be seen."""
+
+    record: t.Record
+    decided: Instant
+    visible: Instant
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What has become of the service since the moment before.
+
+    `documents` are the bytes that each VM reads in each api-version now. `reread` is the whole journal as a new
+    process found it, None unless one was started since.
+    """
+
+    now: Instant
+    committed: tuple[Committed, ...] = ()
+    answers: tuple[Answer, ...] = ()
+    documents: Mapping[tuple[str, str], bytes] = field(default_factory=dict)
+    reread: tuple[t.Record, ...] | None = None
+
+    def shown(self) -> Iterable[tuple[str, dict[str, Any]]]:
+        """Each VM with each event it reads in the newest version."""
+        for (vm, version), body in self.documents.items():
+            if version == NEWEST:
+                for event in parsed(body)["Events"]:
+                    yield vm, event
+
+    def shown_ids(self) -> Iterable[tuple[str, str]]:
+        """Each VM with the id of each event it reads."""
+        return ((vm, event["EventId"]) for vm, event in self.shown())
+
+
+@lru_cache(maxsize=4096)
+def parsed(body: bytes) -> dict[str, Any]:
+    """A document; to be read, not changed."""
+    document: dict[str, Any] = json.loads(body)
+    return document
+
+
+class World:
+    """Where VMs stand and which scopes listen, as the records tell it."""
+
+    def __init__(self) -> None:
+        self.vms: dict[str, Vm] = {}
+        self.groups: dict[str, Group] = {}
+        self.listening: set[str] = set()
+
+    def see(self, transition: t.Transition) -> None:
+        """Follow one change."""
+        match transition:
+            case t.VmsPut(vms):
+                for vm in vms:
+                    self._leave(vm.name, unless=scope_of(vm))
+                    self.vms[vm.name] = vm
+            case t.VmsRemoved(names):
+                for name in names:
+                    self._leave(name)
+                    self.vms.pop(name, None)
+            case t.GroupsPut(groups):
+                self.groups.update((group.key, group) for group in groups)
+            case t.ScopeEnabled(scope):
+                self.listening.add(scope)
+            case t.ScopeDisabled(scope):
+                self.listening.discard(scope)
+
+    def _leave(self, name: str, unless: str | None = None) -> None:
+        # Whether the scope of a single VM still listens once the VM is gone is nobody's business.
+        if unless != f"vm/{name}":
+            self.listening.discard(f"vm/{name}")
+
+    def scope(self, name: str) -> str | None:
+        """The circle a VM shares its document with; None for a VM that is not there."""
+        vm = self.vms.get(name)
+        return None if vm is None else scope_of(vm)
+
+
+def scope_of(vm: Vm) -> str:
+    """The circle a VM shares its document with (E01-E05)."""
+    if vm.group is None:
+        return f"vm/{vm.name}"
+    return vm.group if vm.placement_group is None else f"{vm.group}/{vm.placement_group}"

@@ -1,0 +1,382 @@
+"""A checker that never complains proves nothing: each sees a history in which its promise is broken."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from duenotice.clock import Instant
+from duenotice.domain import commands as c
+from duenotice.domain import transitions as t
+from duenotice.domain.event import Cause, Event, EventType, Phase
+from duenotice.domain.fleet import Group, GroupKind, Vm
+from duenotice.errors import NotFound
+from tests.promises import checkers
+from tests.promises.history import NEWEST, Answer, Committed, Moment, Outcome
+
+BEGIN = Instant(datetime(2030, 1, 1, tzinfo=UTC), 0.0)
+A = Vm("a", "10.0.0.1", group="set/web", update_domain=0)
+B = Vm("b", "10.0.0.2", group="set/web", update_domain=1)
+LONER = Vm("loner", "10.0.0.3")
+FLEET = (t.GroupsPut((Group(GroupKind.AVAILABILITY_SET, "web"),)), t.VmsPut((A, B, LONER)))
+
+
+def event(number: int, *vms: str, scope: str = "set/web", cause: Cause = Cause.MAINTENANCE, **more: object) -> Event:
+    event_id = f"{number:08X}-0000-4000-8000-000000000000"
+    not_before = BEGIN.at + timedelta(seconds=900)
+    return Event(event_id, EventType.REBOOT, cause, scope, vms or ("a",), not_before, 900.0).with_(**more)
+
+
+FIRST, SECOND = event(1, "a"), event(2, "b")
+STARTED = FIRST.with_(phase=Phase.STARTED)
+
+
+class History:
+    """A history written by hand: records get their positions, moments their times."""
+
+    def __init__(self) -> None:
+        self.moments: list[Moment] = []
+        self.position = 0
+        self.at(0, *FLEET, reads=web(page(0)) | {"loner": page(0)})
+
+    def at(
+        self,
+        seconds: float,
+        *transitions: t.Transition,
+        answers: tuple[Answer, ...] = (),
+        reads: dict[str, bytes] | None = None,
+        commit_takes: float = 0.0,
+        reread: tuple[t.Record, ...] | None = None,
+    ) -> tuple[t.Record, ...]:
+        """One moment; every transition is done by `caller`, and VMs read documents of the newest version."""
+        now = BEGIN.after(seconds)
+        records = tuple(self._record(now, transition) for transition in transitions)
+        committed = tuple(Committed(record, now, now.after(commit_takes)) for record in records)
+        documents = {(vm, NEWEST): body for vm, body in (reads or {}).items()}
+        self.moments.append(Moment(now, committed, answers, documents, reread))
+        return records
+
+    def _record(self, now: Instant, transition: t.Transition) -> t.Record:
+        self.position += 1
+        return t.Record(self.position, now.at, "caller", transition)
+
+    def breaks(self, promise: str, saying: str) -> None:
+        """The last moment breaks the promise; all before it are fine."""
+        checker = getattr(checkers, promise)()
+        for moment in self.moments[:-1]:
+            checker.see(moment)
+        with pytest.raises(AssertionError, match=saying):
+            checker.see(self.moments[-1])
+
+
+@pytest.fixture
+def history() -> History:
+    return History()
+
+
+def page(incarnation: int, *events: Event, **more: object) -> bytes:
+    """A document of the newest version."""
+    shown = [_shown(each) | more for each in events]
+    return json.dumps({"DocumentIncarnation": incarnation, "Events": shown}, separators=(",", ":")).encode()
+
+
+def _shown(each: Event) -> dict[str, object]:
+    started = each.phase is Phase.STARTED
+    return {
+        "EventId": each.id,
+        "EventStatus": "Started" if started else "Scheduled",
+        "EventType": "Reboot",
+        "ResourceType": "VirtualMachine",
+        "Resources": list(each.resources),
+        "NotBefore": "" if started else f"{each.not_before:%a, %d %b %Y %H:%M:%S} GMT",
+        "Description": "",
+        "EventSource": "Platform",
+        "DurationInSeconds": -1,
+    }
+
+
+def web(body: bytes) -> dict[str, bytes]:
+    """Both VMs of the set read this."""
+    return {"a": body, "b": body}
+
+
+def done(command: c.Command, *records: t.Record, actor: str = "caller") -> Answer:
+    return Answer(actor, command, Outcome.DONE, records)
+
+
+def refused(command: c.Command, why: str = "no") -> Answer:
+    return Answer("caller", command, Outcome.REFUSED, error=NotFound(why))
+
+
+def test_a_good_history_pleases_every_checker(history: History) -> None:
+    second_started = SECOND.with_(phase=Phase.STARTED)
+    history.at(0, t.EventRaised(FIRST), t.EventRaised(SECOND), reads=web(page(2, FIRST, SECOND)) | {"loner": page(0)})
+    history.at(1, t.EventApproved(FIRST.id, "set/web", "b"), reads=web(page(2, FIRST, SECOND)))
+    history.at(1, t.EventStarted(STARTED), reads=web(page(3, STARTED, SECOND)))
+    history.at(601, t.EventCompleted(FIRST.id, "set/web"), reads=web(page(4, SECOND)))
+    history.at(902, t.EventStarted(second_started), reads=web(page(5, second_started)))
+    everything = tuple(committed.record for moment in history.moments for committed in moment.committed)
+    history.at(903, reread=everything, reads=web(page(5, second_started)))
+    observer = checkers.Observer()
+    for moment in history.moments:
+        observer.see(moment)
+
+
+def test_the_observer_names_the_promise_that_is_broken(history: History) -> None:
+    history.at(0, reads={"a": page(2)})
+    observer = checkers.Observer()
+    observer.see(history.moments[0])
+    with pytest.raises(AssertionError, match=r"^S4: set/web went on by 2 incarnations"):
+        observer.see(history.moments[1])
+
+
+def test_what_vms_have_seen_survives_the_restore_of_a_backup(history: History) -> None:
+    observer = checkers.Observer()
+    observer.see(history.moments[0])
+    backup = observer.copy()
+    history.at(0, t.EventRaised(FIRST), reads=web(page(1, FIRST)))
+    observer.see(history.moments[1])
+    restored = observer.after_restoring(backup)
+    history.at(0, reads=web(page(0)))
+    with pytest.raises(AssertionError, match=r"^S3: a has seen incarnation 1 and now reads 0"):
+        restored.see(history.moments[2])
+
+
+class TestS1:
+    def test_a_start_before_the_notice_has_elapsed(self, history: History) -> None:
+        history.at(0, t.EventRaised(FIRST))
+        history.at(899.5, t.EventStarted(STARTED))
+        history.breaks("S1", "899.5 of 900.0 seconds of notice")
+
+    def test_a_start_before_the_time_of_day_has_come(self, history: History) -> None:
+        history.at(0, t.EventRaised(FIRST))
+        started = t.Record(9, BEGIN.at, "caller", t.EventStarted(STARTED))
+        an_hour_set_back = Instant(BEGIN.at - timedelta(hours=1), 900.0)
+        history.moments.append(Moment(an_hour_set_back, (Committed(started, an_hour_set_back, an_hour_set_back),)))
+        history.breaks("S1", "before its NotBefore")
+
+    def test_a_document_that_is_ahead_of_the_start(self, history: History) -> None:
+        history.at(0, t.EventRaised(FIRST), reads={"a": page(1, STARTED)})
+        history.breaks("S1", "reads Started before")
+
+    def test_going_ahead_for_want_of_listeners_while_there_are_some(self, history: History) -> None:
+        history.at(0, t.ScopeEnabled("set/web"))
+        history.at(0, t.EventRaised(FIRST.with_(approved_by="nobody-listens")))
+        history.breaks("S1", "yet VMs listen")
+
+
+class TestS2:
+    def test_a_commit_that_took_longer_than_was_allowed_for(self, history: History) -> None:
+        history.at(0, t.EventRaised(FIRST), reads={"a": page(1, FIRST)}, commit_takes=0.5)
+        history.breaks("S2", "allowed is 2030-01-01 00:15:00.5")
+
+    def test_a_not_before_that_moves_earlier(self, history: History) -> None:
+        later = FIRST.with_(not_before=FIRST.not_before + timedelta(hours=1))
+        history.at(0, t.EventRaised(later), reads={"a": page(1, later)})
+        history.at(1, reads={"a": page(2, FIRST)})
+        history.breaks("S2", "allowed is 2030-01-01 01:15")
+
+    def test_where_nobody_listens_no_notice_is_owed(self, history: History) -> None:
+        going_ahead = FIRST.with_(approved_by="nobody-listens")
+        history.at(0, t.EventRaised(going_ahead), reads={"a": page(1, going_ahead)}, commit_takes=5)
+        checker = checkers.S2()
+        for moment in history.moments:
+            checker.see(moment)
+
+
+def test_s3_an_incarnation_that_goes_back_even_in_another_scope(history: History) -> None:
+    history.at(0, reads={"a": page(7)})
+    history.at(1, t.VmsPut((Vm("a", "10.0.0.1"),)), reads={"a": page(6)})
+    history.breaks("S3", "has seen incarnation 7 and now reads 6")
+
+
+class TestS4:
+    def test_other_bytes_under_the_same_incarnation(self, history: History) -> None:
+        history.at(0, t.EventRaised(FIRST), reads={"a": page(1, FIRST)})
+        history.at(1, reads={"b": page(1, SECOND)})
+        history.breaks("S4", "set/web at 1 in 2020-07-01 was")
+
+    def test_a_new_incarnation_without_a_change(self, history: History) -> None:
+        history.at(0, t.EventRaised(FIRST), reads={"a": page(1, FIRST)})
+        history.at(1, reads={"a": page(2, FIRST)})
+        history.breaks("S4", "by 1 incarnations, its events changed 0 times")
+
+    def test_a_change_without_a_new_incarnation(self, history: History) -> None:
+        history.at(0, t.EventRaised(FIRST), t.EventCancelled(FIRST.id, "set/web"), reads={"a": page(0)})
+        history.breaks("S4", "by 0 incarnations, its events changed 2 times")
+
+    def test_neighbours_that_read_different_documents(self, history: History) -> None:
+        history.at(0, t.EventRaised(FIRST), reads={"a": page(1, FIRST), "b": page(0)})
+        history.breaks("S4", "VMs of set/web read different ones")
+
+
+class TestS5:
+    def test_an_answered_record_that_a_crash_took_back(self, history: History) -> None:
+        (raised,) = history.at(0, t.EventRaised(FIRST))
+        history.at(0, answers=(done(c.CancelEvent("x"), raised),))
+        history.at(1, reread=())
+        history.breaks("S5", "record 3 was answered as done; the journal now has None")
+
+    def test_an_event_that_vanishes_from_the_document(self, history: History) -> None:
+        history.at(0, t.EventRaised(FIRST), reads={"a": page(1, FIRST)})
+        history.at(1, reads={"a": page(2)})
+        history.breaks("S5", "which nothing has ended")
+
+
+class TestS6:
+    CANCEL = c.CancelEvent(FIRST.id)
+
+    def test_a_refusal_that_had_an_effect(self, history: History) -> None:
+        history.at(0, t.EventCancelled(FIRST.id, "set/web"), answers=(refused(self.CANCEL),))
+        history.breaks("S6", "was refused but had the effects")
+
+    def test_an_effect_the_caller_was_not_told_of(self, history: History) -> None:
+        history.at(0, t.EventCancelled(FIRST.id, "set/web"), answers=(done(self.CANCEL),))
+        history.breaks("S6", "but truly came")
+
+    def test_an_effect_after_the_answer(self, history: History) -> None:
+        history.moments = []
+        history.at(0, answers=(refused(self.CANCEL),))
+        history.at(1, t.EventCancelled(FIRST.id, "set/web"))
+        history.breaks("S6", "came after that")
+
+    def test_an_unknown_outcome_that_came_twice(self, history: History) -> None:
+        history.at(0, t.EventRaised(FIRST), answers=(Answer("caller", self.CANCEL, Outcome.UNKNOWN),))
+        history.at(1, t.EventRaised(FIRST))
+        history.breaks("S6", "this came of it twice")
+
+
+class TestS7:
+    def test_an_id_that_is_used_again(self, history: History) -> None:
+        history.at(0, t.EventRaised(FIRST), t.EventCancelled(FIRST.id, "set/web"))
+        history.at(1, t.EventRaised(FIRST))
+        history.breaks("S7", "is used again")
+
+    def test_a_started_event_that_is_cancelled(self, history: History) -> None:
+        history.at(0, t.EventRaised(STARTED))
+        history.at(1, t.EventCancelled(FIRST.id, "set/web"))
+        history.breaks("S7", "EventCancelled while .* is started")
+
+    def test_a_gone_event_that_comes_back(self, history: History) -> None:
+        history.at(0, t.EventRaised(FIRST), t.EventCancelled(FIRST.id, "set/web"))
+        history.at(1, reads={"a": page(3, FIRST)})
+        history.breaks("S7", "as Scheduled, but it is Phase.CANCELLED")
+
+
+class TestS8:
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            ("EventId", "00000001-0000-4000-8000-00000000000a"),
+            ("EventStatus", "Completed"),
+            ("EventType", "reboot"),
+            ("ResourceType", "Vm"),
+            ("Resources", []),
+            ("NotBefore", "2030-01-01T00:15:00Z"),
+            ("NotBefore", ""),
+            ("Description", None),
+            ("EventSource", "platform"),
+            ("DurationInSeconds", "9"),
+        ],
+    )
+    def test_a_value_the_version_does_not_know(self, history: History, key: str, value: object) -> None:
+        history.at(0, reads={"a": page(1, FIRST, **{key: value})})
+        history.breaks("S8", f"{key} is")
+
+    def test_a_key_that_came_with_a_later_version(self, history: History) -> None:
+        history.at(0)
+        history.moments[-1] = Moment(BEGIN, documents={("a", "2019-08-01"): page(1, FIRST)})
+        history.breaks("S8", "an event has the keys")
+
+    def test_blanks_and_other_wrappings(self, history: History) -> None:
+        history.at(0, reads={"a": page(1).replace(b",", b", ")})
+        history.breaks("S8", "not compact")
+
+    def test_a_preview_document_without_the_underscore(self, history: History) -> None:
+        later_keys = ("Description", "EventSource", "DurationInSeconds")
+        shown = {key: value for key, value in _shown(STARTED).items() if key not in later_keys}
+        body = json.dumps({"DocumentIncarnation": 1, "Events": [shown]}, separators=(",", ":")).encode()
+        history.moments.append(Moment(BEGIN, documents={("a", "2017-03-01"): body}))
+        history.breaks("S8", r"Resources is \['a'\]")
+
+
+def test_s10_an_event_on_two_update_domains(history: History) -> None:
+    history.at(0, t.EventRaised(event(3, "a", "b")))
+    history.breaks("S10", "hits the update domains")
+
+
+class TestS11:
+    def test_two_update_domains_under_maintenance(self, history: History) -> None:
+        history.at(0, t.EventRaised(FIRST), t.EventRaised(SECOND))
+        history.at(900, t.EventStarted(STARTED))
+        history.at(900, t.EventStarted(SECOND.with_(phase=Phase.STARTED)))
+        history.breaks("S11", "update domain 1 of set/web while .* is under maintenance")
+
+    def test_a_failure_asks_nobody(self, history: History) -> None:
+        failure = SECOND.with_(cause=Cause.HOST_FAILURE, phase=Phase.STARTED)
+        history.at(0, t.EventRaised(FIRST), t.EventStarted(STARTED), t.EventRaised(failure))
+        checker = checkers.S11()
+        for moment in history.moments:
+            checker.see(moment)
+
+
+class TestS16:
+    def test_a_stranger_that_reads_an_event(self, history: History) -> None:
+        history.at(0, t.EventRaised(FIRST), reads={"loner": page(1, FIRST)})
+        history.breaks("S16", "loner reads .* which belongs to set/web")
+
+    def test_a_stranger_that_approves_an_event(self, history: History) -> None:
+        history.at(0, t.EventRaised(FIRST))
+        history.at(1, answers=(done(c.ApproveEvents((FIRST.id,), vm="loner")),))
+        history.breaks("S16", "loner approved .* which belongs to set/web")
+
+    def test_a_refusal_that_tells_foreign_from_unknown(self, history: History) -> None:
+        unknown, foreign = (c.ApproveEvents((each.id,), vm="loner") for each in (SECOND, FIRST))
+        history.at(0, t.EventRaised(FIRST), answers=(refused(unknown, f"There is no event {SECOND.id}."),))
+        history.at(1, answers=(refused(foreign, f"{FIRST.id} is not yours."),))
+        history.breaks("S16", "another like")
+
+
+class TestS17:
+    def test_a_second_approval_that_is_recorded(self, history: History) -> None:
+        approved = t.EventApproved(FIRST.id, "set/web", "a")
+        history.at(0, t.EventRaised(FIRST), approved)
+        history.at(1, approved)
+        history.breaks("S17", "approved a second time")
+
+    def test_an_approval_that_gets_lost(self, history: History) -> None:
+        history.at(0, t.EventRaised(FIRST), answers=(done(c.ApproveEvents((FIRST.id,))),))
+        history.breaks("S17", "they still wait")
+
+    def test_a_second_start(self, history: History) -> None:
+        history.at(0, t.EventRaised(FIRST), t.EventStarted(STARTED))
+        history.at(1, t.EventStarted(STARTED))
+        history.breaks("S17", "starts a second time")
+
+
+class TestS19:
+    CANCELLED = t.EventCancelled(FIRST.id, "set/web")
+
+    def test_a_cancelled_event_that_starts(self, history: History) -> None:
+        history.at(0, t.EventRaised(FIRST), self.CANCELLED)
+        history.at(0, t.EventStarted(STARTED))
+        history.breaks("S19", "was cancelled and starts nevertheless")
+
+    def test_a_started_event_that_is_cancelled(self, history: History) -> None:
+        history.at(0, t.EventRaised(FIRST), t.EventStarted(STARTED))
+        history.at(0, self.CANCELLED)
+        history.breaks("S19", "has started and is cancelled nevertheless")
+
+    def test_two_who_are_told_that_they_won(self, history: History) -> None:
+        cancel = c.CancelEvent(FIRST.id)
+        winner, loser = done(cancel, actor="caller"), done(cancel, actor="another")
+        history.at(0, t.EventRaised(FIRST), self.CANCELLED, answers=(winner, loser))
+        history.breaks("S19", "another was told it cancelled")
+
+    def test_a_winner_that_is_told_that_it_lost(self, history: History) -> None:
+        history.at(0, t.EventRaised(FIRST), self.CANCELLED, answers=(refused(c.CancelEvent(FIRST.id)),))
+        history.breaks("S19", "was refused, yet its cancelling")
+
+    def test_a_reader_that_does_not_agree(self, history: History) -> None:
+        history.at(0, t.EventRaised(FIRST), t.EventStarted(STARTED), reads={"a": page(2, FIRST)})
+        history.breaks("S19", "a does not agree on whether")

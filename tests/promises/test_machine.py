@@ -1,0 +1,253 @@
+"""Everything that can happen to an engine, in any order, on each journal: no promise breaks and the model agrees.
+
+`DUENOTICE_EXAMPLES=5000 .venv/bin/pytest tests/promises/test_machine.py` looks longer.
+"""
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, precondition, rule
+
+from duenotice.domain import commands as c
+from tests.promises.driver import COMMIT_ALLOWANCE, KINDS, Ask, Driver
+from tests.promises.fleet import ELSEWHERE, HOME, HOSTS, NAMES, To
+from tests.promises.rig import Fault, OnDisk
+
+CAUSES = ("maintenance", "live-migration", "user")
+STRANGER = "no-such-vm"
+HOUR, DAY = 3600, 86_400
+SPANS = [0, 1, 29, 30, 31, 299, 300, 301, 599, 600, 601, 899, 900, 901, 902, HOUR, DAY, 7 * DAY]
+
+vms = st.sampled_from([*NAMES, STRANGER])
+hosts = st.sampled_from([*HOSTS, "no-such-host"])
+places = st.sampled_from(["home", "gone", "alone", *ELSEWHERE])
+picks = st.integers(0, 9)
+
+
+class Promises(Driver):
+    """On a journal in memory."""
+
+    # What operators, users and the platform do.
+
+    @initialize(listeners=st.sampled_from([NAMES, NAMES[:5], []]))
+    def begin(self, listeners: list[str]) -> None:
+        self._open()
+        self._do(self._fleet(HOSTS, 300))
+        for name in listeners:
+            self._do(self._enable(name))
+
+    @rule(
+        anchor=vms,
+        company=st.sampled_from(["alone", "alone", "domain", "domain", "stranger", "twice", "nobody"]),
+        kind=st.sampled_from(list(KINDS)),
+        cause=st.sampled_from(CAUSES),
+        spare=st.sampled_from([None, None, None, -HOUR, -1, 0, 0.5, 1, 2, 60, 8 * DAY, 400 * DAY]),
+        duration=st.sampled_from([None, None, 0, 30, -2]),
+    )
+    def schedule(
+        self, anchor: str, company: str, kind: str, cause: str, spare: float | None, duration: int | None
+    ) -> None:
+        self._do(self._schedule(anchor, company, kind, cause, spare, duration))
+
+    @rule(name=vms, kind=st.sampled_from(["Reboot", "Redeploy", "Terminate"]))
+    def operate(self, name: str, kind: str) -> None:
+        self._do(self._operate(name, kind))
+
+    @rule(which=picks, kind=st.sampled_from(["Reboot", "Redeploy", "Terminate"]))
+    def operate_on_who_is_hit(self, which: int, kind: str) -> None:
+        event = self.model.events.get(self._pick(which))
+        self._do(self._operate(event.resources[0] if event else STRANGER, kind))
+
+    @rule(name=vms)
+    def evict(self, name: str) -> None:
+        event_id = self._new_id()
+        self._do(Ask(c.EvictVm(event_id, name), lambda now: self.model.evict(event_id, name, now)))
+
+    @rule(host=hosts, notice=st.sampled_from([600, DAY, 7 * DAY, 599, 7 * DAY + 1]))
+    def degrade(self, host: str, notice: float) -> None:
+        seed = self._new_id()
+        self._do(Ask(c.DegradeHost(host, notice, seed), lambda now: self.model.degrade(host, notice, seed, now)))
+
+    @rule(host=hosts)
+    def fail(self, host: str) -> None:
+        seed = self._new_id()
+        self._do(Ask(c.FailHost(host, seed), lambda now: self.model.fail(host, seed, now)))
+
+    @rule(host=hosts)
+    def repair(self, host: str) -> None:
+        self._do(Ask(c.RepairHost(host), lambda now: self.model.repair(host)))
+
+    @rule(which=picks)
+    def report_impact(self, which: int) -> None:
+        event_id = self._pick(which)
+        self._do(Ask(c.ReportImpact(event_id), lambda now: self.model.report_impact(event_id)))
+
+    @rule(
+        name=st.sampled_from(NAMES),
+        to=places,
+        count=st.sampled_from([3, 3, 2]),
+        terminate_notice=st.sampled_from([300, 900, None]),
+    )
+    def change_fleet(self, name: str, to: To, count: int, terminate_notice: int | None) -> None:
+        self._declare(name, to)
+        self._do(self._fleet(HOSTS[:count], terminate_notice))
+
+    @rule(which=picks, to=places)
+    def move_who_is_hit(self, which: int, to: To) -> None:
+        event = self.model.events.get(self._pick(which))
+        for name in event.resources if event else ():
+            self._declare(name, to)
+        self._do(self._fleet(HOSTS, 300))
+
+    @rule(name=st.sampled_from(NAMES), delete_first=st.booleans())
+    def delete_while_declaring(self, name: str, delete_first: bool) -> None:
+        """A VM is deleted and, in the same breath, the fleet file still wants it."""
+        asks = [self._operate(name, "Terminate"), self._fleet(HOSTS, 300)]
+        self._do(*(asks if delete_first else reversed(asks)))
+
+    # What VMs do.
+
+    @rule(name=st.sampled_from(NAMES))
+    def poll(self, name: str) -> None:
+        if not self._poll_again(name):
+            self._do(self._enable(name))
+
+    @rule(name=vms, which=st.lists(picks, min_size=1, max_size=3))
+    def approve(self, name: str, which: list[int]) -> None:
+        self._do(self._approve(name, *map(self._pick, which)))
+
+    @rule(which=picks, mate=picks)
+    def approve_from_inside(self, which: int, mate: int) -> None:
+        event_id = self._pick(which)
+        self._do(self._approve(self._insider(event_id, mate), event_id))
+
+    @rule(which=st.lists(picks, min_size=1, max_size=3))
+    def approve_as_operator(self, which: list[int]) -> None:
+        self._do(self._approve(None, *map(self._pick, which)))
+
+    @rule(which=picks)
+    def cancel(self, which: int) -> None:
+        self._do(self._cancel(self._pick(which)))
+
+    @rule(
+        which=picks, order=st.permutations(["cancel", "approve", "operator", "cancel", "approve"]), ripe=st.booleans()
+    )
+    def rush(self, which: int, order: list[str], ripe: bool) -> None:
+        """All at one event at once, perhaps in the very moment it is due (S19)."""
+        event_id = self._pick(which)
+        if ripe and event_id in self.model.events:
+            self.clock.slip(self.model.events[event_id].due - self.clock.now().steady)
+        asks = {
+            "cancel": lambda: self._cancel(event_id),
+            "approve": lambda: self._approve(self._insider(event_id, which), event_id),
+            "operator": lambda: self._approve(None, event_id),
+        }
+        self._do(*[asks[act]() for act in order])
+
+    @rule(
+        name=vms, anchor=vms, which=picks, order=st.permutations(["operate", "schedule", "approve", "enable", "cancel"])
+    )
+    def several(self, name: str, anchor: str, which: int, order: list[str]) -> None:
+        """Commands that have nothing to do with each other share a commit."""
+        asks = {
+            "operate": lambda: self._operate(name, "Reboot"),
+            "schedule": lambda: self._schedule(anchor, "domain", "Freeze", "maintenance", None, None),
+            "approve": lambda: self._approve(name, self._pick(which)),
+            "enable": lambda: self._enable(name),
+            "cancel": lambda: self._cancel(self._pick(which)),
+        }
+        self._do(*[asks[act]() for act in order])
+
+    @rule(which=st.sets(st.sampled_from([place.scope for place in HOME.values()])))
+    def fall_silent(self, which: set[str]) -> None:
+        scopes = tuple(sorted(which))
+        self._do(Ask(c.DisableScopes(scopes), lambda now: self.model.disable(scopes)))
+
+    # What time does.
+
+    @rule(seconds=st.sampled_from(SPANS))
+    def advance(self, seconds: int) -> None:
+        self._advance(seconds)
+
+    @rule(which=picks, spare=st.sampled_from([-1, 0, 0, 1]), set_by=st.sampled_from([0, 0, -HOUR, HOUR]))
+    def advance_to(self, which: int, spare: int, set_by: int) -> None:
+        """To the moment something is due, or just beside it; perhaps somebody sets the wall clock meanwhile."""
+        self.clock.set_wall(set_by)
+        event = self.model.events.get(self._pick(which))
+        if event is not None:
+            self._advance(max(0.0, event.due - self.clock.now().steady + spare))
+
+    @rule(seconds=st.sampled_from(SPANS))
+    def suspend(self, seconds: int) -> None:
+        """The machine sleeps; on waking everything overdue is due at once."""
+        self.clock.slip(seconds)
+        self._do(Ask(c.Tick(), lambda now: None))
+
+    @rule(seconds=st.sampled_from([-25 * HOUR, -HOUR, -1, 1, 900, HOUR, 25 * HOUR]))
+    def set_wall_clock(self, seconds: int) -> None:
+        self.clock.set_wall(seconds)
+        self._do(Ask(c.Tick(), lambda now: None))
+
+    # What goes wrong.
+
+    @rule(seconds=st.sampled_from([0, 0.3, COMMIT_ALLOWANCE]))
+    def commits_take(self, seconds: float) -> None:
+        self.journal.commit_takes = seconds
+
+    @rule(seconds=st.sampled_from([1.5, 5, 1000]))
+    def next_commit_stalls(self, seconds: float) -> None:
+        """For longer than is allowed for."""
+        self.journal.fault, self.journal.stall = None, seconds
+
+    @rule(fault=st.sampled_from(Fault))
+    def next_commit_fails(self, fault: Fault) -> None:
+        self.journal.fault = fault
+        if fault.loses_engine:
+            self.journal.stall = 0.0
+
+    @rule()
+    def crash(self) -> None:
+        self._cut()
+
+    @rule()
+    def stop_and_start(self) -> None:
+        self.journal.fault, self.journal.stall = None, 0.0
+        self.model.pass_time(self.clock.now())
+        self.journal.while_committing = self._check_nothing_shown_yet
+        self.runner.run(self.engine.stop())
+        self.unseen += self.journal.committed
+        self._open()
+
+    @rule()
+    def back_up(self) -> None:
+        self._back_up()
+
+    @precondition(lambda self: self.backup is not None)
+    @rule()
+    def restore(self) -> None:
+        if self.backup is not None:
+            self._restore(self.backup)
+
+
+class PromisesOnDisk(Promises):
+    """The same, on SQLite."""
+
+    storage = OnDisk
+
+
+EXAMPLES = int(os.environ.get("DUENOTICE_EXAMPLES", "0"))
+
+
+def _settings(examples: int) -> settings:
+    unhurried = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
+    return settings(max_examples=EXAMPLES or examples, stateful_step_count=40, suppress_health_check=unhurried)
+
+
+TestInMemory = Promises.TestCase
+TestInMemory.settings = _settings(400)
+TestOnDisk = PromisesOnDisk.TestCase
+TestOnDisk.settings = _settings(200)
+
+pytestmark = pytest.mark.timeout(0 if EXAMPLES else 1200)  # a failure takes minutes to be made small
