@@ -130,9 +130,9 @@ def test_a_data_directory_with_a_token_file_from_before_keeps_it(tmp_path: Path)
     """An upgrade locks nobody out."""
     data = tmp_path / "data"
     data.mkdir(mode=0o700)
-    (data / "admin.token").write_text("dn_from-before\n")
+    (data / "admin.token").write_text("dn_a-token-from-before\n")
     with Node(FLEET, data_dir=str(data)) as node:
-        assert status(node, "dn_from-before", "GET", "/v1/tokens") == 200
+        assert status(node, "dn_a-token-from-before", "GET", "/v1/tokens") == 200
 
 
 def test_whoever_lost_the_admin_token_deletes_its_file_and_starts_again(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def preview(state: State, command: StartMaintenance, now: Instant, policy: Polic
     ahead = _Ahead(_copy(state, command), structs.replace(policy, simulated_impact=True), now)
     ahead.do(command)
     while (due := next_due(ahead.state, ahead.now.steady)) is not None:
-        ahead.now = ahead.now.after(due - ahead.now.steady)
+        ahead.now = now.after(due - now.steady)
         ahead.do(Tick())
     steps = {step.event_id: step for step in ahead.state.maintenances[command.maintenance_id].steps}
     return [PlannedStep(steps[event_id], *ahead.times(event_id)) for event_id in ahead.raised]

@@ -173,10 +173,9 @@ class Publisher:
                 case VmsRemoved(names):
                     for name in names:
                         self._remove(name, changed, addresses)
-                case MaintenanceStarted(plan):
-                    self.maintenances[plan.id] = state.maintenances[plan.id]
-                case MaintenanceChanged(plan_id) | StepBegun(plan_id) | StepEnded(plan_id):
-                    self.maintenances[plan_id] = state.maintenances[plan_id]
+                case MaintenanceStarted() | MaintenanceChanged() | StepBegun() | StepEnded():
+                    # As a whole: plans that are long over leave the state, and so must leave here (S24).
+                    self.maintenances = dict(state.maintenances)
                 case GroupsRemoved(keys):
                     for key in keys:
                         self.groups.pop(key, None)
