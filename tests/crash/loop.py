@@ -119,8 +119,8 @@ class Loop:
 def _check_same(listed: list[dict[str, Any]], documents: dict[str, dict[str, Any]]) -> None:
     """VMs and operators are told of the same events."""
     for name, (_, scope) in VMS.items():
-        ids = [event["id"] for event in listed if event["scope"] == scope]
-        read = [event["EventId"] for event in documents[name]["Events"]]
+        ids = sorted(event["id"] for event in listed if event["scope"] == scope)
+        read = sorted(event["EventId"] for event in documents[name]["Events"])
         assert read == ids, f"{name} reads {read}, listed are {ids}"
 
 
