@@ -38,6 +38,29 @@ class ServeSettings(Struct, frozen=True):
     live_migration_lasts: Annotated[float, Meta(description="seconds live migration is Started", gt=0, le=1e9)] = 300.0
     maintenance_lasts: Annotated[float, Meta(description="seconds other maintenance is Started", gt=0, le=1e9)] = 600.0
     removal_lasts: Annotated[float, Meta(description="seconds a removal of a VM is Started", gt=0, le=1e9)] = 30.0
+    impact: Annotated[
+        Literal["simulated", "command", "webhook"],
+        Meta(description="who brings impacts about: simulated, command, webhook"),
+    ] = "simulated"
+    impact_command: Annotated[
+        str | tuple[str, ...], Meta(description="program and arguments that bring one impact about; no shell")
+    ] = ""
+    impact_url: Annotated[str, Meta(description="URL that each started event is POSTed to")] = ""
+    impact_bearer_file: Annotated[str, Meta(description="file with the bearer token for that URL")] = ""
+    impact_signing_key_file: Annotated[str, Meta(description="file with the key that signs what is POSTed")] = ""
+    impact_ca_file: Annotated[str, Meta(description="PEM file that vouches for that URL, for the system's own")] = ""
+    impact_timeout: Annotated[float, Meta(description="real seconds one attempt may take", gt=0, le=1e9)] = 600.0
+    impact_attempts: Annotated[int, Meta(description="attempts before an event has failed", ge=1, le=1000)] = 3
+    impact_retry_after: Annotated[
+        float, Meta(description="real seconds before the second attempt; then twice as long", gt=0, le=1e9)
+    ] = 10.0
+    impact_at_once: Annotated[int, Meta(description="impacts under way at once", ge=1, le=1000)] = 16
+    impact_report_within: Annotated[float, Meta(description="real seconds to report in after a 202", gt=0, le=1e9)] = (
+        3600.0
+    )
+    impact_lost: Annotated[
+        Literal["fail", "retry"], Meta(description="what to do when nobody knows how a command ended: fail or retry")
+    ] = "fail"
     log_format: Annotated[
         Literal["auto", "console", "json"], Meta(description="json, console, or auto: console on a terminal")
     ] = "auto"

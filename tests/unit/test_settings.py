@@ -8,6 +8,10 @@ from duenotice.errors import Misconfigured
 from duenotice.settings import ENVIRONMENT_PREFIX, ServeSettings, default_data_dir, parse_listen, resolve, rows
 
 
+CHOICES = {"log_format": "json", "impact": "command", "impact_lost": "retry"}
+"""Another value than the default for settings that take only some words."""
+
+
 def file_with(tmp_path: Path, text: str) -> str:
     path = tmp_path / "settings.toml"
     path.write_text(text)
@@ -67,7 +71,7 @@ class TestPrecedence:
 
     def test_every_setting_can_come_from_every_layer(self, tmp_path: Path) -> None:
         for row in rows():
-            value = "json" if row.name == "log_format" else "1" if not isinstance(row.default, str) else "x"
+            value = CHOICES.get(row.name, "x" if isinstance(row.default, str) else "1")
             text = f"{row.name} = {'true' if row.is_switch else repr(value).replace(chr(39), chr(34))}"
             variable = ENVIRONMENT_PREFIX + row.name.upper()
             from_flag = resolve({row.name: value}, {}).settings
@@ -130,6 +134,13 @@ class TestMistakes:
             ("first_answer_delay", "-1", "Expected `float` >= 0.0"),
             ("first_answer_empty", "perhaps", "Expected `bool`"),
             ("user_operations_limit", "-1", "Expected `int` >= 0"),
+            ("impact", "magic", "Invalid enum value 'magic'"),
+            ("impact_timeout", "0", "Expected `float` > 0.0"),
+            ("impact_attempts", "0", "Expected `int` >= 1"),
+            ("impact_retry_after", "-1", "Expected `float` > 0.0"),
+            ("impact_at_once", "0", "Expected `int` >= 1"),
+            ("impact_report_within", "nan", "Expected `float` > 0.0"),
+            ("impact_lost", "ignore", "Invalid enum value 'ignore'"),
         ],
     )
     def test_a_value_out_of_bounds_names_key_value_and_origin(self, name: str, value: str, problem: str) -> None:

@@ -103,10 +103,12 @@ def _line(record: t.Record) -> dict[str, object]:
                 "scope": event.scope,
                 "vms": event.resources,
             }
-        case t.EventApproved(event_id, scope) | t.EventCompleted(event_id, scope):
+        case t.EventApproved(event_id, scope) | t.EventCompleted(event_id, scope) | t.ImpactAccepted(event_id, scope):
             line |= {"event_id": event_id, "scope": scope}
-        case t.EventCancelled(event_id, scope, reason):
+        case t.EventCancelled(event_id, scope, reason) | t.EventFailed(event_id, scope, reason):
             line |= {"event_id": event_id, "scope": scope, "reason": reason}
+        case t.ImpactFailed(event_id, scope, attempt, reason):
+            line |= {"event_id": event_id, "scope": scope, "attempt": attempt, "reason": reason}
         case t.ScopeEnabled(scope) | t.ScopeDisabled(scope):
             line |= {"scope": scope}
         case t.VmsPut(vms):

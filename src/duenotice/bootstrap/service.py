@@ -9,7 +9,7 @@ from pathlib import Path
 import structlog
 
 from duenotice import settings as s
-from duenotice.bootstrap import operator_port
+from duenotice.bootstrap import impact, operator_port
 from duenotice.bootstrap.logs import log_changes
 from duenotice.bootstrap.operator_port import OperatorServer
 from duenotice.clock import Clock, Mark, clock_from_name
@@ -48,6 +48,7 @@ class Service:
         self.token = ""
         self.metadata_address = ("", 0)
         self.operator_address = ("", 0)
+        impact.check(settings, self.data_dir)
         self._metadata_listen = s.parse_listen("metadata_listen", settings.metadata_listen)
         self._operator_listen = s.parse_listen("operator_listen", settings.operator_listen)
 
@@ -66,6 +67,7 @@ class Service:
         self.publisher = Publisher(loop.call_soon)
         self.engine = Engine(journal, clock, _policy(self.settings, clock), state, self.publisher)
         self.ticker = Ticker(self.engine)
+        self._dispatcher = impact.dispatcher_of(self.settings, self.engine, self.data_dir)
         self.engine.on_commit.append(lambda records: log_changes(records, self.engine.state))
         self.engine.start()
         try:
@@ -81,6 +83,8 @@ class Service:
         self._operator.should_exit = True
         await asyncio.gather(self._operator_task, return_exceptions=True)
         await self.ticker.stop()
+        if self._dispatcher is not None:
+            await self._dispatcher.stop()
         await self.engine.stop()
 
     async def reread_fleet(self) -> None:
@@ -106,11 +110,21 @@ class Service:
         self.operator_address = operator_socket.getsockname()[:2]
         self._open_operator_door(operator_socket)
         self.ticker.start()
+        self._begin_impacts()
         # What is loaded by now lives as long as the process: keep the collector from walking it, and let it come
         # less often, since hardly anything of ours is in a cycle and ten thousand connections are a lot to walk.
         gc.collect()
         gc.freeze()
         gc.set_threshold(50_000, 20, 20)
+
+    def _begin_impacts(self) -> None:
+        if self._dispatcher is not None:
+            self._dispatcher.start()
+        elif left := [event.id for event in self.publisher.events() if impact.waits_for_report(event)]:
+            hint = "Report each with POST /v1/events/ID/report, or start with the impact setting of before."
+            log.warning(
+                "a driver had begun these", action="impact-left", event_ids=left[:10], count=len(left), hint=hint
+            )
 
     def _fleet_file(self) -> str:
         path = self.settings.fleet
@@ -196,6 +210,8 @@ def _policy(settings: s.ServeSettings, clock: Clock) -> Policy:
     return Policy(
         commit_allowance=clock.speed,  # one real second
         user_operations_limit=settings.user_operations_limit,
+        simulated_impact=settings.impact == "simulated",
+        impact_attempts=settings.impact_attempts,
         live_migration_lasts=settings.live_migration_lasts,
         maintenance_lasts=settings.maintenance_lasts,
         removal_lasts=settings.removal_lasts,

@@ -12,6 +12,18 @@ import click
 from duenotice.errors import DuenoticeError
 from duenotice.settings import Resolved, host_port, resolve, rows
 
+_METAVARS = {
+    "fleet": "FILE",
+    "data_dir": "DIR",
+    "clock": "real|60x|manual",
+    "default_vm": "NAME",
+    "log_format": "VALUE",
+    "impact": "VALUE",
+    "impact_command": "COMMAND",
+    "impact_url": "URL",
+    "impact_lost": "VALUE",
+}
+
 
 def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
     """One flag per row of the settings; a flag that is not given stays out, so that the next layer speaks."""
@@ -28,9 +40,7 @@ def _plain(default: Any) -> str:
 
 
 def _metavar(name: str) -> str:
-    return {"fleet": "FILE", "data_dir": "DIR", "clock": "real|60x|manual", "default_vm": "NAME"}.get(
-        name, "HOST:PORT" if name.endswith("_listen") else "VALUE" if name == "log_format" else "N"
-    )
+    return _METAVARS.get(name, "HOST:PORT" if name.endswith("_listen") else "FILE" if name.endswith("_file") else "N")
 
 
 @click.command()

@@ -139,6 +139,15 @@ def _event_changed(state: State, change: t.EventStarted | t.EventPostponed) -> N
     _put(state, change.event)
 
 
+def _impact_failed(state: State, change: t.ImpactFailed) -> None:
+    # VMs see no difference, so the incarnation stays (S4).
+    _put(state, state.events[change.event_id].with_(failed_attempts=change.attempt))
+
+
+def _impact_accepted(state: State, change: t.ImpactAccepted) -> None:
+    _put(state, state.events[change.event_id].with_(accepted=True))
+
+
 _OUTCOMES = {
     t.EventCompleted: StepStatus.DONE,
     t.EventCancelled: StepStatus.SKIPPED,
@@ -264,6 +273,8 @@ _APPLIERS: dict[type, Callable[[State, Any], None]] = {
     t.EventCompleted: _event_gone,
     t.EventCancelled: _event_gone,
     t.EventFailed: _event_gone,
+    t.ImpactFailed: _impact_failed,
+    t.ImpactAccepted: _impact_accepted,
     t.MaintenanceStarted: _maintenance_started,
     t.MaintenanceChanged: _maintenance_changed,
     t.StepBegun: _step_begun,

@@ -96,6 +96,20 @@ class ReportImpact(Command, frozen=True):
     failure: str = ""
 
 
+class ReportAttempt(Command, frozen=True):
+    """A driver says that its attempt of this number failed; `Policy.impact_attempts` says whether there is another."""
+
+    event_id: str
+    attempt: int
+    failure: str
+
+
+class AcceptImpact(Command, frozen=True):
+    """Whoever brings the impact about has taken it on, and will report when it is over."""
+
+    event_id: str
+
+
 class StartMaintenance(Command, frozen=True):
     """Work through VMs, one update domain of a set at a time (G01); `settle` in seconds, `at_once` 0: no limit."""
 

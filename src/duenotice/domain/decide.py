@@ -4,13 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 from duenotice.clock import Instant
-from duenotice.domain import access, approval, due, enablement, fleet_change, planning, raising
+from duenotice.domain import access, approval, due, enablement, fleet_change, planning, raising, reporting
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
-from duenotice.domain.ending import complete, fail
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
-from duenotice.errors import NotFound
 
 FAR_AHEAD = 1_000_000
 """More changes than any scope can have seen since the backup was made."""
@@ -21,13 +19,6 @@ Rule = Callable[[State, Any, Instant, Policy], list[t.Transition]]
 def decide(state: State, command: c.Command, now: Instant, policy: Policy) -> list[t.Transition]:
     """What is to happen; empty when nothing is, and an exception from `errors` when it may not."""
     return _RULES[type(command)](state, command, now, policy)
-
-
-def _report_impact(state: State, command: c.ReportImpact, now: Instant, policy: Policy) -> list[t.Transition]:
-    event = state.events.get(command.event_id)
-    if event is None:
-        raise NotFound(f"There is no event {command.event_id}.", hint="It may have been reported already.")
-    return fail(state, event, command.failure) if command.failure else complete(state, event)
 
 
 def _lift(state: State, command: c.LiftIncarnations, now: Instant, policy: Policy) -> list[t.Transition]:
@@ -49,7 +40,9 @@ _RULES: dict[type[c.Command], Rule] = {
     c.ApproveEvents: approval.approve,
     c.CancelEvent: approval.cancel,
     c.PostponeEvents: raising.postpone,
-    c.ReportImpact: _report_impact,
+    c.ReportImpact: reporting.report,
+    c.ReportAttempt: reporting.attempt_failed,
+    c.AcceptImpact: reporting.accept,
     c.StartMaintenance: planning.begin,
     c.PauseMaintenance: planning.pause,
     c.ResumeMaintenance: planning.resume,

@@ -77,7 +77,11 @@ def description_of(event_type: EventType, cause: Cause) -> str:
 
 
 class Event(Struct, frozen=True, omit_defaults=True):
-    """One scheduled event. `notice_ends` and `impact_ends` are in steady seconds, see `clock.Instant`."""
+    """One scheduled event. `notice_ends` and `impact_ends` are in steady seconds, see `clock.Instant`.
+
+    `impact_ends` None on a started event means that a driver brings the impact about: `failed_attempts` counts what it
+    tried in vain, `accepted` says that somebody outside has taken it on and will report.
+    """
 
     id: str
     type: EventType
@@ -95,6 +99,13 @@ class Event(Struct, frozen=True, omit_defaults=True):
     started_at: datetime | None = None
     impact_ends: float | None = None
     maintenance: str | None = None
+    failed_attempts: int = 0
+    accepted: bool = False
+
+    @property
+    def awaits_driver(self) -> bool:
+        """Whether its impact is still to be brought about by a driver of ours."""
+        return self.phase is Phase.STARTED and self.impact_ends is None and not self.accepted
 
     @property
     def source(self) -> Source:

@@ -19,6 +19,9 @@ class Policy(Struct, frozen=True):
     simulated_impact: bool = True
     """Whether Started ends by itself after the times below, or when a driver reports it."""
 
+    impact_attempts: int = 1
+    """How often a driver may try before its event has failed."""
+
     deletes_together: bool = True
     """An approved delete waits while another delete of its scope is not approved."""
 

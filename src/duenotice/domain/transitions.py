@@ -125,6 +125,22 @@ class EventFailed(Change, frozen=True, tag="event-failed"):
     reason: str
 
 
+class ImpactFailed(Change, frozen=True, tag="impact-failed"):
+    """An attempt at the impact failed, and there will be another; what it was to do may have happened in part."""
+
+    event_id: str
+    scope: str
+    attempt: int
+    reason: str
+
+
+class ImpactAccepted(Change, frozen=True, tag="impact-accepted"):
+    """Somebody outside has taken the impact on and will report."""
+
+    event_id: str
+    scope: str
+
+
 class MaintenanceStarted(Change, frozen=True, tag="maintenance-started"):
     """A plan was made and begun."""
 
@@ -211,6 +227,8 @@ Transition = (
     | EventCompleted
     | EventCancelled
     | EventFailed
+    | ImpactFailed
+    | ImpactAccepted
     | MaintenanceStarted
     | MaintenanceChanged
     | StepBegun

@@ -65,6 +65,7 @@ class Engine:
         self.state = state
         self.changed = asyncio.Event()
         self.on_commit: list[Callable[[Sequence[Record]], None]] = []
+        self.on_recover: list[Callable[[], None]] = []
         self._journal = journal
         self._asks: list[_Ask] = []
         self._wake = asyncio.Event()
@@ -222,6 +223,9 @@ class Engine:
             self._give_up(worse)
             return
         self.publisher.republish(self.state, self.clock.now().steady)
+        for listener in self.on_recover:  # a commit that seemed to fail may be in the journal after all
+            with suppress(Exception):
+                listener()
         self.changed.set()
 
     def _give_up(self, error: DuenoticeError) -> None:

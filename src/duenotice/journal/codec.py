@@ -92,5 +92,6 @@ class Codec(Generic[T]):
         return f"{self._kind.__name__.lower()} {row.position}"
 
 
-RECORDS = Codec(Record)
-SNAPSHOTS = Codec(Snapshot)
+# 2: drivers (impact-failed, impact-accepted, and what an event remembers of them). Format 1 has none of it.
+RECORDS = Codec(Record, [dict])
+SNAPSHOTS = Codec(Snapshot, [dict])

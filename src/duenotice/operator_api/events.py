@@ -1,4 +1,4 @@
-"""The routes of events: list, look at, schedule, approve, cancel."""
+"""The routes of events: list, look at, schedule, approve, report, cancel."""
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -36,6 +36,14 @@ class Events:
             Call("POST", "/v1/events", operator, self.schedule, "Schedule an event", schedule),
             Call("GET", one, viewer, self.show, "Show a live event"),
             Call("POST", f"{one}/approve", operator, self.approve, "Let an event start now"),
+            Call(
+                "POST",
+                f"{one}/report",
+                operator,
+                self.report,
+                "Tell that an impact is over",
+                operator_json.ReportRequest,
+            ),
             Call("POST", f"{one}/cancel", operator, self.cancel, "Take a scheduled event back", cancel),
         ]
 
@@ -67,6 +75,13 @@ class Events:
         await self._engine.submit(c.ApproveEvents((event.id,)), actor_of(request))
         now = next((other for other in self._events() if other.id == event.id), event)
         return JSONResponse(operator_json.event_to_json(now))
+
+    async def report(self, request: Request) -> Response:
+        """Whoever brings an impact about says that it is over, or why it failed; the answer is the event as it was."""
+        event = self._find(request)
+        asked = await decoded(request, operator_json.ReportRequest)
+        await self._engine.submit(c.ReportImpact(event.id, asked.failure), actor_of(request))
+        return JSONResponse(operator_json.event_to_json(event))
 
     async def cancel(self, request: Request) -> Response:
         """Take one back; the answer is the event as it was."""

@@ -38,6 +38,12 @@ class CancelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reason: str = ""
 
 
+class ReportRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of a report on an impact; no failure means that it is over."""
+
+    failure: str = ""
+
+
 class MaintenanceRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The body of a request for a maintenance; `on` names what: `set=web`, `host=host-1`, `vm=db-0`."""
 

@@ -46,6 +46,8 @@ COMMANDS = st.one_of(
     st.builds(c.ApproveEvents, st.lists(IDS, max_size=2).map(tuple), st.none() | NAMES),
     st.builds(c.CancelEvent, IDS),
     st.builds(c.ReportImpact, IDS, st.sampled_from(["", "broken"])),
+    st.builds(c.ReportAttempt, IDS, st.integers(1, 3), st.just("broken")),
+    st.builds(c.AcceptImpact, IDS),
     st.builds(
         c.StartMaintenance,
         PLANS,
@@ -66,7 +68,9 @@ COMMANDS = st.one_of(
     st.just(c.Tick()),
 )
 STEPS = st.lists(st.tuples(COMMANDS, st.sampled_from([0.0, 1.0, 30.0, 600.0, 900.0, 86_400.0])), max_size=40)
-POLICIES = st.sampled_from([Policy(), Policy(simulated_impact=False), Policy(user_operations_limit=1)])
+POLICIES = st.sampled_from(
+    [Policy(), Policy(simulated_impact=False, impact_attempts=3), Policy(user_operations_limit=1)]
+)
 
 
 def run(state: State, steps: list[Step], policy: Policy, now: Instant = NOW) -> Instant:

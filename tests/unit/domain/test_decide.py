@@ -37,6 +37,8 @@ EVERY_COMMAND: list[c.Command] = [
     c.CancelEvent(id_of(1)),
     c.PostponeEvents((id_of(1),), 7.5),
     c.ReportImpact(id_of(2)),
+    c.ReportAttempt(id_of(2), 1, "exit 1"),
+    c.AcceptImpact(id_of(2)),
     c.StartMaintenance(id_of(9), EventType.REBOOT, ("web-0", "web-1")),
     c.PauseMaintenance(id_of(3)),
     c.ResumeMaintenance(id_of(4)),

@@ -1,0 +1,46 @@
+"""What a driver may say of an impact: that it is over, that an attempt failed, or that somebody has taken it on."""
+
+from duenotice.clock import Instant
+from duenotice.domain import commands as c
+from duenotice.domain import transitions as t
+from duenotice.domain.ending import complete, fail
+from duenotice.domain.event import Event
+from duenotice.domain.lifecycle import Act, move
+from duenotice.domain.policy import Policy
+from duenotice.domain.state import State
+from duenotice.errors import NotFound, Refused
+
+LONGEST_FAILURE = 4000
+"""Characters of a reason: it is kept for ever, and in memory while the step of a maintenance shows it (S24)."""
+
+
+def report(state: State, command: c.ReportImpact, now: Instant, policy: Policy) -> list[t.Transition]:
+    """The impact is over, or whoever brought it about gave up."""
+    event = _reported(state, command.event_id, command.failure)
+    return fail(state, event, command.failure) if command.failure else complete(state, event)
+
+
+def attempt_failed(state: State, command: c.ReportAttempt, now: Instant, policy: Policy) -> list[t.Transition]:
+    """Try again, or give up after the last; one that is told twice counts once."""
+    event = _reported(state, command.event_id, command.failure)
+    if command.attempt <= event.failed_attempts:
+        return []
+    if command.attempt < policy.impact_attempts:
+        return [t.ImpactFailed(event.id, event.scope, command.attempt, command.failure)]
+    return fail(state, event, f"Gave up after attempt {command.attempt}: {command.failure}")
+
+
+def accept(state: State, command: c.AcceptImpact, now: Instant, policy: Policy) -> list[t.Transition]:
+    """From now on only a report is waited for."""
+    event = _reported(state, command.event_id)
+    return [] if event.accepted else [t.ImpactAccepted(event.id, event.scope)]
+
+
+def _reported(state: State, event_id: str, failure: str = "") -> Event:
+    event = state.events.get(event_id)
+    if event is None:
+        raise NotFound(f"There is no event {event_id}.", hint="It may have been reported already.")
+    if len(failure) > LONGEST_FAILURE:
+        raise Refused(f"The failure has {len(failure)} characters.", hint=f"Use {LONGEST_FAILURE} at the most.")
+    move(event.phase, Act.COMPLETE)  # refuses what has not started
+    return event

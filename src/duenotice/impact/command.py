@@ -1,0 +1,146 @@
+"""The driver that runs a command for each event: never twice, never forgotten, whenever we are killed.
+
+The command runs under a wrapper in a session of its own (see `wrapper`), which goes on without us and leaves notes.
+Waiting for a command that we started and for one that a process before us started is the same: look at the notes.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import structlog
+
+from duenotice.domain.event import Event
+from duenotice.errors import Unavailable
+from duenotice.impact import wrapper
+from duenotice.impact.driver import OUTPUT_KEPT, Outcome, Verdict
+from duenotice.impact.spool import Ended, Lost, NotBegun, Running, Spool, open_process
+from duenotice.wire.document_json import SOURCE_NAMES, TYPE_NAMES, format_iso
+from duenotice.wire.operator_json import event_to_json
+
+_OURS = "DUENOTICE_"
+_LONGEST_VALUE = 100_000
+"""Linux starts no program with a longer string in its environment than 128 KiB."""
+
+log = structlog.get_logger()
+
+
+class CommandDriver:
+    """Runs `command`, without a shell; `lost_is_final` says what to think of one whose end nobody knows."""
+
+    name = "command"
+
+    def __init__(self, command: Sequence[str], spool: Path, timeout: float, lost_is_final: bool = True) -> None:
+        self._command = list(command)
+        self._spool = Spool(spool)
+        self._timeout = timeout
+        self._lost = Verdict.HOPELESS if lost_is_final else Verdict.FAILED
+
+    async def run(self, event: Event, attempt: int) -> Outcome:
+        """Begin it unless it has begun, wait for its end, and tell what came of it."""
+        place = self._spool.place(event.id, attempt)
+        if isinstance(self._spool.look(place), NotBegun):
+            await self._begin(event, attempt, place)
+        while isinstance(sight := self._spool.look(place), Running):
+            await _end_of(sight.pid)
+        match sight:
+            case Ended(status, _, output):
+                log.info("command ended", action="command-ended", event_id=event.id, status=status, output=output)
+                return self._outcome(sight)
+            case Lost(reason):
+                return Outcome(self._lost, reason)
+            case NotBegun():
+                raise Unavailable("The command could not be begun.", hint=f"Is {place.parent} writable?")
+
+    def forget(self, event_id: str, attempt: int) -> None:
+        """Its notes are no longer needed."""
+        self._spool.forget(event_id, attempt)
+
+    def sweep(self, live: Mapping[str, Event]) -> None:
+        """Keep the notes of live events only."""
+        self._spool.sweep(live)
+
+    async def close(self) -> None:
+        """Nothing is held: commands go on, and the next start finds them."""
+
+    async def _begin(self, event: Event, attempt: int, place: Path) -> None:
+        pid = await asyncio.to_thread(self._spawn, event, attempt, place)
+        await _end_of(pid)
+        _, status = os.waitpid(pid, 0)  # noqa: ASYNC222 (it has ended)
+        if error := os.waitstatus_to_exitcode(status):
+            what = os.strerror(error) if error > 0 else f"killed by signal {-error}"
+            log.error("wrapper failed", action="wrapper-failed", event_id=event.id, error=what)
+
+    def _spawn(self, event: Event, attempt: int, place: Path) -> int:
+        task = {
+            "place": str(place.absolute()),
+            "command": self._command,
+            "input": json.dumps(event_to_json(event)) + "\n",
+            "timeout": self._timeout,
+            "output_kept": OUTPUT_KEPT,
+        }
+        # Whole before the wrapper is there: if we are killed between, nothing half-told can be begun.
+        descriptor = wrapper.holding(json.dumps(task).encode())
+        try:
+            return _spawn_wrapper(descriptor, environment_of(event, attempt))
+        finally:
+            os.close(descriptor)
+
+    def _outcome(self, ended: Ended) -> Outcome:
+        if ended.timed_out:
+            return Outcome(Verdict.FAILED, _reason(f"Not over after {self._timeout:g} seconds; killed", ended))
+        if ended.status < 0:
+            return Outcome(Verdict.FAILED, _reason(f"Killed by signal {-ended.status}", ended))
+        return (
+            Outcome(Verdict.FAILED, _reason(f"Exit {ended.status}", ended)) if ended.status else Outcome(Verdict.DONE)
+        )
+
+
+def environment_of(event: Event, attempt: int) -> dict[str, str]:
+    """What a command finds in its environment; a value that is too long to be there is only on standard input."""
+    values = {
+        "ID": event.id,
+        "TYPE": TYPE_NAMES[event.type],
+        "STATUS": "Started",
+        "NOT_BEFORE": format_iso(event.not_before),
+        "RESOURCES": ",".join(event.resources),
+        "SOURCE": SOURCE_NAMES[event.source],
+        "DESCRIPTION": event.description,
+        "DURATION": str(event.duration),
+        "CAUSE": event.cause.value,
+        "ATTEMPT": str(attempt),
+    }
+    plain = {f"{_OURS}EVENT_{name}": value.replace("\0", "") for name, value in values.items()}
+    return {name: value for name, value in plain.items() if len(value.encode()) <= _LONGEST_VALUE}
+
+
+def _spawn_wrapper(stdin: int, environment: dict[str, str]) -> int:
+    """Start the wrapper; our own settings and tokens are none of its business."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(_OURS)}
+    silent = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_WRONLY, 0) for stream in (1, 2)]
+    arguments = [sys.executable, "-I", "-S", str(Path(wrapper.__file__).absolute())]
+    return os.posix_spawn(
+        sys.executable, arguments, kept | environment, file_actions=[(os.POSIX_SPAWN_DUP2, stdin, 0), *silent]
+    )
+
+
+async def _end_of(pid: int) -> None:
+    """Wait until a process has ended, ours or not."""
+    descriptor = open_process(pid)
+    if descriptor is None:
+        return
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(descriptor, ended.set)
+    try:
+        await ended.wait()
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
+
+
+def _reason(what: str, ended: Ended) -> str:
+    output = ended.output.strip()
+    return f"{what}: {output}" if output else f"{what}."

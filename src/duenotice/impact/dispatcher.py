@@ -1,0 +1,175 @@
+"""Has the impact of each started event brought about once, and reports what came of it.
+
+It listens to what is committed, and at the start goes through what is Started already: a crash at any moment loses
+nothing, for the journal says what has started and the driver knows what it had begun. Waits here are in real time,
+whatever the clock: a real command takes real time.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from duenotice.domain import transitions as t
+from duenotice.domain.commands import AcceptImpact, Command, ReportAttempt, ReportImpact
+from duenotice.domain.event import Event
+from duenotice.engine.engine import Engine
+from duenotice.errors import Refused, Unavailable
+from duenotice.impact.driver import Driver, Outcome, Verdict
+
+LONGEST_PAUSE = 3600.0
+"""Seconds; pauses grow up to here, unless a longer one was asked for."""
+
+_STORE_PAUSE, _LONGEST_STORE_PAUSE = 1.0, 30.0
+"""Seconds between tries to report while nothing can be stored."""
+
+log = structlog.get_logger()
+
+
+class Dispatcher:
+    """At most `at_once` impacts at a time; the others wait as ids, which is all they cost (S24)."""
+
+    def __init__(
+        self, engine: Engine, driver: Driver, *, at_once: int, retry_after: float, report_within: float
+    ) -> None:
+        self._engine = engine
+        self._driver = driver
+        self._at_once = at_once
+        self._retry_after = retry_after
+        self._report_within = report_within
+        self._waiting: deque[str] = deque()
+        self._known: set[str] = set()
+        self._running: set[asyncio.Task[None]] = set()
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._open = False
+        engine.on_commit.append(self._look)
+        engine.on_recover.append(self._look_at_all)
+
+    def start(self) -> None:
+        """Begin, with what a process before us left."""
+        self._driver.sweep(self._engine.state.events)
+        self._open = True
+        self._look_at_all()
+
+    async def stop(self) -> None:
+        """Begin nothing more; what is under way outside goes on and is found by the next start."""
+        self._open = False
+        for timer in self._timers.values():
+            timer.cancel()
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+        await self._driver.close()
+
+    def _look(self, records: Sequence[t.Record]) -> None:
+        for record in records:
+            match record.transition:
+                case t.EventRaised(event) | t.EventStarted(event):
+                    self._take(event)
+                case t.EventCompleted(event_id) | t.EventFailed(event_id):
+                    self._drop_timer(event_id)
+        self._fill()
+
+    def _look_at_all(self) -> None:
+        for event in self._engine.publisher.events():
+            self._take(event)
+            if event.accepted:
+                self._await_report(event.id)
+        self._fill()
+
+    def _take(self, event: Event) -> None:
+        if event.awaits_driver and event.id not in self._known:
+            self._known.add(event.id)
+            self._waiting.append(event.id)
+
+    def _fill(self) -> None:
+        while self._open and self._waiting and len(self._running) < self._at_once:
+            task = asyncio.create_task(self._attend(self._waiting.popleft()), name="impact")
+            self._running.add(task)
+            task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._running.discard(task)
+        self._engine.lost(task)
+        self._fill()
+
+    async def _attend(self, event_id: str) -> None:
+        """One attempt of one event, and what follows from it."""
+        event = self._engine.state.events.get(event_id)
+        if event is None or not event.awaits_driver:  # reported by somebody else, or gone with its VMs
+            self._known.discard(event_id)
+            return
+        attempt = event.failed_attempts + 1
+        try:
+            outcome = await self._driver.run(event, attempt)
+            await self._report(_command(event_id, attempt, outcome))
+            self._driver.forget(event_id, attempt)
+        except Exception as error:
+            # Nothing is known of the attempt, so it is neither failed nor to be left alone; others go on.
+            log.error("impact unknown", action="impact-unknown", event_id=event_id, attempt=attempt, error=str(error))
+        self._go_on(event_id, attempt)
+
+    def _go_on(self, event_id: str, attempt: int) -> None:
+        event = self._engine.state.events.get(event_id)
+        if event is not None and event.awaits_driver:
+            pause = min(self._retry_after * 2 ** min(attempt - 1, 32), max(self._retry_after, LONGEST_PAUSE))
+            self._later(event_id, pause, self._again)
+            return
+        self._known.discard(event_id)
+        if event is not None and event.accepted:
+            self._await_report(event_id)
+
+    async def _report(self, command: Command) -> None:
+        """Tell the engine until it is stored; a refusal means that somebody else has told it."""
+        pause = _STORE_PAUSE
+        while True:
+            try:
+                await self._engine.submit(command, f"driver/{self._driver.name}")
+                return
+            except Refused as refusal:
+                log.info("report not needed", action="report-refused", error=refusal.message)
+                return
+            except Unavailable:
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_STORE_PAUSE)
+
+    def _again(self, event_id: str) -> None:
+        self._waiting.append(event_id)
+        self._fill()
+
+    def _await_report(self, event_id: str) -> None:
+        if event_id not in self._timers:
+            self._later(event_id, self._report_within, self._miss_report)
+
+    def _miss_report(self, event_id: str) -> None:
+        failure = f"It was accepted, but no report came within {self._report_within:g} seconds."
+        task = asyncio.create_task(self._report(ReportImpact(event_id, failure)), name="impact")
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+
+    def _later(self, event_id: str, seconds: float, then: Callable[[str], None]) -> None:
+        def now() -> None:
+            del self._timers[event_id]
+            then(event_id)
+
+        if self._open:
+            self._timers[event_id] = asyncio.get_running_loop().call_later(seconds, now)
+
+    def _drop_timer(self, event_id: str) -> None:
+        timer = self._timers.pop(event_id, None)
+        if timer is not None:
+            timer.cancel()
+            self._known.discard(event_id)
+
+
+def _command(event_id: str, attempt: int, outcome: Outcome) -> Command:
+    match outcome.verdict:
+        case Verdict.DONE:
+            return ReportImpact(event_id)
+        case Verdict.ACCEPTED:
+            return AcceptImpact(event_id)
+        case Verdict.FAILED:
+            return ReportAttempt(event_id, attempt, outcome.reason)
+        case Verdict.HOPELESS:
+            return ReportImpact(event_id, outcome.reason)
