@@ -126,3 +126,14 @@ def test_a_table_is_never_cut_when_nobody_looks(node: Node) -> None:
     assert len(done.out.splitlines()) == 273
     assert all(line == line.rstrip() for line in done.out.splitlines())
     assert "\x1b" not in done.out
+
+
+@pytest.mark.parametrize(("options", "end"), [((), "event-completed"), (("--failure", "no disk"), "event-failed")])
+def test_a_report_ends_what_has_started(node: Node, options: tuple[str, ...], end: str) -> None:
+    """In place of a driver; by the beginning of the id, as elsewhere. What has not started is refused."""
+    event_id = node.schedule("Reboot", "web-0")
+    assert duenotice(node, "events", "report", event_id[:8]).code == 4
+    duenotice(node, "events", "approve", event_id)
+    done = duenotice(node, "events", "report", event_id[:8], *options, "-o", "name")
+    assert (done.code, done.out) == (0, f"{event_id}\n")
+    assert duenotice(node, "events", "history", event_id, "-o", "json").json()[-1]["action"] == end

@@ -41,8 +41,10 @@ class Response(NamedTuple):
 class Server:
     """`duenotice serve` on a data directory, from exec to SIGKILL."""
 
-    def __init__(self, data_dir: Path, fleet: Path) -> None:
-        flags = [f"--{name}={value}" for name, value in _FLAGS.items()]
+    def __init__(self, data_dir: Path, fleet: Path, **more: object) -> None:
+        """More settings by their names, as in `ServeSettings`."""
+        given = _FLAGS | {name.replace("_", "-"): str(value) for name, value in more.items()}
+        flags = [f"--{name}={value}" for name, value in given.items()]
         command = [str(PROGRAM), "serve", f"--data-dir={data_dir}", f"--fleet={fleet}", *flags]
         self._data_dir = data_dir
         self._log: deque[str] = deque(maxlen=30)
@@ -70,6 +72,10 @@ class Server:
     def kill(self) -> None:
         """-9, in the middle of whatever it is doing."""
         self._end(signal.SIGKILL)
+
+    def freeze(self) -> None:
+        """Let it do nothing more; only `kill` helps then."""
+        os.kill(self._process.pid, signal.SIGSTOP)
 
     def stop(self) -> None:
         """Ask it to end, which it must do cleanly."""

@@ -7,7 +7,6 @@ import pytest
 from duenotice.errors import Misconfigured
 from duenotice.settings import ENVIRONMENT_PREFIX, ServeSettings, default_data_dir, parse_listen, resolve, rows
 
-
 CHOICES = {"log_format": "json", "impact": "command", "impact_lost": "retry"}
 """Another value than the default for settings that take only some words."""
 

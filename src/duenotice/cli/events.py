@@ -75,6 +75,18 @@ _act("cancel", "Take events back that have not started.", "Cancelled")
 _act("approve", "Let events start now, as their VMs could.", "Approved")
 
 
+@events.command("report")
+@click.argument("event_id", metavar="EVENT")
+@click.option("--failure", metavar="TEXT", default="", help="Why it failed; without this it is done.")
+@talks
+def report_impact(session: Session, event_id: str, failure: str) -> None:
+    """Tell that the impact of a started event is over, in place of its driver."""
+    full = session.api.full_id("events", event_id)
+    session.show([session.api.post("events", full, "report", body={"failure": failure})], EVENTS)
+    if session.output == "table":
+        tell("Reported as failed." if failure else "Reported as done.")
+
+
 @events.command("history")
 @click.argument("event_id", metavar="EVENT")
 @talks

@@ -85,10 +85,12 @@ def test_secrets_and_certificates_are_read_at_the_start(tmp_path: Path) -> None:
     (tmp_path / "good").write_text("s3cret\n")
     for name in ("impact_bearer_file", "impact_signing_key_file"):
         for file, message in (("missing", "cannot read"), ("empty", "holds no secret"), ("two", "holds no secret")):
-            told = refusal(impact="webhook", impact_url=URL, **{name: str(tmp_path / file)})
+            bad: dict[str, Any] = {name: str(tmp_path / file)}
+            told = refusal(impact="webhook", impact_url=URL, **bad)
             assert message in told
             assert told.startswith(name)
-        check(ServeSettings(impact="webhook", impact_url=URL, **{name: str(tmp_path / "good")}), HERE)
+        good: dict[str, Any] = {name: str(tmp_path / "good")}
+        check(ServeSettings(impact="webhook", impact_url=URL, **good), HERE)
     for file in ("missing", "good"):
         assert "impact_ca_file" in refusal(impact="webhook", impact_url=URL, impact_ca_file=str(tmp_path / file))
 

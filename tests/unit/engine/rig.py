@@ -156,7 +156,7 @@ def shown(engine: Engine, vm: str) -> list[tuple[str, str]]:
     return [(event.id, event.phase.value) for event in page.document.events]
 
 
-async def once(condition: Callable[[], bool]) -> None:
+async def once(condition: Callable[[], object]) -> None:
     """Let others run until a condition holds."""
     while not condition():  # noqa: ASYNC110 (there is no event to wait for: the condition is what is tested)
         await asyncio.sleep(0)

@@ -25,9 +25,8 @@ def appending(path: Path) -> tuple[str, ...]:
 
 def waiting(path: Path, gate: Path) -> tuple[str, ...]:
     """The same, but it stays until the gate is there."""
-    return python(
-        f"import os,time\nopen({str(path)!r},'a').write('ran\\n')\nwhile not os.path.exists({str(gate)!r}): time.sleep(.005)"
-    )
+    stays = f"while not os.path.exists({str(gate)!r}): time.sleep(.005)"
+    return python(f"import os,time\nopen({str(path)!r},'a').write('ran\\n')\n{stays}")
 
 
 class TestWhatItIsTold:
