@@ -67,7 +67,6 @@ class Service:
         self.publisher = Publisher(loop.call_soon)
         self.engine = Engine(journal, clock, _policy(self.settings, clock), state, self.publisher)
         self.ticker = Ticker(self.engine)
-        self._dispatcher = impact.dispatcher_of(self.settings, self.engine, self.data_dir)
         self.engine.on_commit.append(lambda records: log_changes(records, self.engine.state))
         self.engine.start()
         try:
@@ -92,6 +91,7 @@ class Service:
         await self._apply_file(self._fleet_file())
 
     async def _begin(self, fleet_file: str) -> None:
+        self._dispatcher = impact.dispatcher_of(self.settings, self.engine, self.data_dir)
         await self.engine.submit(MarkClock(self.engine.clock.mark()), SELF)
         if self._restored:
             log.warning("an older journal was put in place", action="journal-restored", hint="Incarnations go ahead.")

@@ -27,8 +27,6 @@ from duenotice.domain.transitions import (
     GroupsRemoved,
     HostsPut,
     HostsRemoved,
-    ImpactAccepted,
-    ImpactFailed,
     IncarnationsLifted,
     MaintenanceChanged,
     MaintenanceStarted,
@@ -158,7 +156,7 @@ class Publisher:
             match record.transition:
                 case EventRaised(event) | EventPostponed(event) | EventStarted(event):
                     changed.add(event.scope)
-                case EventApproved(scope=scope) | ImpactFailed(scope=scope) | ImpactAccepted(scope=scope):
+                case EventApproved(scope=scope):
                     # VMs see no difference, so their pages stay; the operator does.
                     self._documents[scope] = state.document(scope)
                 case EventMoved(event, from_scope):

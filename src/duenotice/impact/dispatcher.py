@@ -43,12 +43,12 @@ class Dispatcher:
         self._running: set[asyncio.Task[None]] = set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._open = False
+        driver.sweep(engine.state.events)
         engine.on_commit.append(self._look)
         engine.on_recover.append(self._look_at_all)
 
     def start(self) -> None:
         """Begin, with what a process before us left."""
-        self._driver.sweep(self._engine.state.events)
         self._open = True
         self._look_at_all()
 

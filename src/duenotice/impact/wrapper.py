@@ -6,12 +6,14 @@ finds neither may begin, whoever finds only the first must look for this process
 """
 
 import contextlib
+import errno
 import json
 import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,6 +21,9 @@ BEGUN, EXIT = ".begun", ".exit"
 CANNOT_RUN = 127
 GRACE = 5.0
 """Seconds between SIGTERM and SIGKILL for a command that takes too long."""
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+LOOK_AGAIN = 1.0
+"""Seconds between tries to write on a full disk."""
 LAST_WORDS = 1.0
 """Seconds to wait for the end of the output: a process left in the background may hold it open for ever."""
 
@@ -45,7 +50,7 @@ def main() -> int:
     place = Path(task["place"])
     try:
         if _begin(place):
-            _write(place, EXIT, _run(task))
+            _end(place, _run(task))
     except OSError as error:
         return error.errno or 1
     return 0
@@ -65,9 +70,16 @@ def _begin(place: Path) -> bool:
     return True
 
 
-def _write(place: Path, suffix: str, note: dict[str, Any]) -> None:
-    _draft(place, note).rename(f"{place}{suffix}")
-    _sync(place.parent)
+def _end(place: Path, note: dict[str, Any]) -> None:
+    """Write down how it ended; on a full disk wait for room, for nobody else knows it."""
+    while True:
+        try:
+            _draft(place, note).rename(f"{place}{EXIT}")
+            return _sync(place.parent)
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            time.sleep(LOOK_AGAIN)
 
 
 def _draft(place: Path, note: dict[str, Any]) -> Path:

@@ -1,6 +1,7 @@
 """Commands: what they are told, what their ends mean, and that none runs twice whoever asks how often."""
 
 import asyncio
+import errno
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from duenotice.errors import Misconfigured, Unavailable
+from duenotice.impact import wrapper
 from duenotice.impact.command import environment_of
 from duenotice.impact.driver import OUTPUT_KEPT, Outcome, Verdict
 from duenotice.impact.spool import Ended, Lost, NotBegun, Running, Spool
@@ -179,10 +181,11 @@ class TestOnce:
 
     @in_loop
     async def test_the_session_is_its_own(self, tmp_path: Path) -> None:
-        """What kills our session or process group does not reach the command."""
+        """What kills our session or process group reaches neither the command nor its wrapper."""
         out = tmp_path / "out"
-        await driver(tmp_path, *python(f"import os;open({str(out)!r},'w').write(str(os.getsid(0)))")).run(started(), 1)
-        assert int(out.read_text()) != os.getsid(0)
+        code = f"import os;open({str(out)!r},'w').write(f'{{os.getsid(0)}} {{os.getsid(os.getppid())}}')"
+        await driver(tmp_path, *python(code)).run(started(), 1)
+        assert len({os.getsid(0), *map(int, out.read_text().split())}) == 3
 
 
 class TestLost:
@@ -258,6 +261,22 @@ class TestNotes:
         assert not runs.exists()
         one.sweep({})
         assert await one.run(started(), 1) == DONE
+
+    def test_a_full_disk_delays_the_note_of_the_end(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The wrapper stays, and so its command counts as running, until there is room."""
+        driver(tmp_path)
+        spool, fsync, tries = Spool(tmp_path / "impact"), os.fsync, []
+
+        def full_twice(file: int) -> None:
+            tries.append(file)
+            if len(tries) <= 2:
+                raise OSError(errno.ENOSPC, "full")
+            fsync(file)
+
+        monkeypatch.setattr(os, "fsync", full_twice)
+        monkeypatch.setattr(wrapper, "LOOK_AGAIN", 0.0)
+        wrapper._end(spool.place("E", 1), {"status": 0, "timed_out": False, "output": ""})
+        assert [path.name for path in spool.directory.iterdir()] == ["E.1.exit"]
 
     def test_what_is_seen_of_notes(self, tmp_path: Path) -> None:
         """No note: not begun. An exit beside it: ended, even if the wrapper is unknown by now."""
