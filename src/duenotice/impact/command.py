@@ -90,13 +90,11 @@ class CommandDriver:
             os.close(descriptor)
 
     def _outcome(self, ended: Ended) -> Outcome:
-        if ended.timed_out:
-            return Outcome(Verdict.FAILED, _reason(f"Not over after {self._timeout:g} seconds; killed", ended))
-        if ended.status < 0:
-            return Outcome(Verdict.FAILED, _reason(f"Killed by signal {-ended.status}", ended))
-        return (
-            Outcome(Verdict.FAILED, _reason(f"Exit {ended.status}", ended)) if ended.status else Outcome(Verdict.DONE)
-        )
+        if ended.timed_out:  # whatever it said on being killed
+            return _failed(f"Not over after {self._timeout:g} seconds; killed", ended)
+        if ended.status == 0:
+            return Outcome(Verdict.DONE)
+        return _failed(f"Killed by signal {-ended.status}" if ended.status < 0 else f"Exit {ended.status}", ended)
 
 
 def environment_of(event: Event, attempt: int) -> dict[str, str]:
@@ -141,6 +139,6 @@ async def _end_of(pid: int) -> None:
         os.close(descriptor)
 
 
-def _reason(what: str, ended: Ended) -> str:
+def _failed(how: str, ended: Ended) -> Outcome:
     output = ended.output.strip()
-    return f"{what}: {output}" if output else f"{what}."
+    return Outcome(Verdict.FAILED, f"{how}: {output}" if output else f"{how}.")
