@@ -133,13 +133,16 @@ def test_a_command_that_hangs_is_killed_and_blocks_nobody(tmp_path: Path):
 def test_so_many_commands_run_at_once_and_no_more(tmp_path: Path):
     """The others wait their turn, and all come to their end."""
     counts = (
-        "open(here + f'/now-{os.getpid()}', 'w'); time.sleep(.05)\n"
+        "mine = here + f'/now-{os.getpid()}'; open(mine, 'w')\n"
+        "while not os.path.exists(here + '/gate'): time.sleep(.01)\n"
         "now = len([n for n in os.listdir(here) if n.startswith('now-')])\n"
-        "open(here + '/counts', 'a').write(f'{now}\\n'); os.unlink(here + f'/now-{os.getpid()}')"
+        "open(here + '/counts', 'a').write(f'{now}\\n'); os.unlink(mine)"
     )
     with commanded(tmp_path, counts, impact_at_once=2) as node:
         for vm in [vm["name"] for vm in node.operate("/v1/vms?limit=1000", method="GET")][:8]:
             approved(node, "Reboot", vm)
+        wait_until(lambda: len(list(tmp_path.glob("now-*"))) == 2)
+        (tmp_path / "gate").touch()
         wait_until(lambda: not node.live())
     counted = [int(line) for line in (tmp_path / "counts").read_text().split()]
     assert (len(counted), max(counted)) == (8, 2)
