@@ -71,6 +71,11 @@ def wall() -> datetime:
     return datetime.now(UTC)
 
 
+def seconds_since_2020() -> int:
+    """A number that grows by itself wherever we run, and fits 32 bits until 2088."""
+    return int((wall() - datetime(2020, 1, 1, tzinfo=UTC)).total_seconds())
+
+
 class SystemClock:
     """Real time. The time of day follows the machine; `steady` follows the time since boot."""
 

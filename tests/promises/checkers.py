@@ -152,6 +152,10 @@ class S4:
         for scope, incarnation in self._read(moment).items():
             self._check_step(scope, incarnation)
 
+    def remember(self, other: "S4") -> None:
+        """Hold what another one has read against the promise too."""
+        self._bytes |= other._bytes
+
     def _count(self, transition: t.Transition) -> None:
         match transition:
             case t.EventRaised(event) | t.EventPostponed(event) | t.EventStarted(event):
@@ -486,14 +490,21 @@ class Observer:
             except AssertionError as broken:
                 raise AssertionError(f"{kind.__name__}: {broken}") from broken
 
+    @property
+    def s4(self) -> S4:
+        checker = self._checkers[S4]
+        assert isinstance(checker, S4)
+        return checker
+
     def copy(self) -> "Observer":
         """One that has seen the same."""
         return deepcopy(self)
 
     def after_restoring(self, backup: "Observer") -> "Observer":
-        """What came after a backup is undone by restoring it; only what VMs have seen cannot be unseen (S3)."""
+        """What came after a backup is undone by restoring it; only what VMs have seen cannot be unseen (S3, S4)."""
         restored = backup.copy()
         restored._checkers[S3] = self._checkers[S3]
+        restored.s4.remember(self.s4)
         return restored
 
 

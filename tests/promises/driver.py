@@ -35,6 +35,8 @@ COMMIT_ALLOWANCE = 1.0
 USER_LIMIT = 4
 POLICY = Policy(commit_allowance=COMMIT_ALLOWANCE, user_operations_limit=USER_LIMIT)
 KINDS = {kind.value.capitalize(): kind for kind in EventType}
+FAR_APART = 100_000
+"""Incarnations from one restore to the next; truly seconds, but here whole weeks pass in none."""
 UNKNOWN_ID = "FFFFFFFF-0000-4000-8000-000000000000"
 
 
@@ -67,6 +69,7 @@ class Driver(RuleBasedStateMachine):
         self.observer = Observer()
         self.runner = asyncio.Runner()
         self.given = 0
+        self.restores = 0
         self.declared = dict(HOME)
         self.backup: Backup | None = None
         self.unseen: list[Committed] = []
@@ -89,7 +92,7 @@ class Driver(RuleBasedStateMachine):
         self.documents = self._read_all()
         self.model.last_poll = dict.fromkeys(self.model.last_poll, self.clock.now().steady)
         mark = Ask(c.MarkClock(self.clock.mark()), lambda now: None)
-        lift = Ask(c.LiftIncarnations(), lambda now: None)
+        lift = Ask(c.LiftIncarnations(self.restores * FAR_APART), lambda now: None)
         self._do(*([lift, mark] if restored else [mark]))
 
     async def _start(self) -> None:
@@ -111,11 +114,8 @@ class Driver(RuleBasedStateMachine):
         self.backup = Backup(self.model.copy(), dict(self.declared), self.observer.copy())
 
     def _restore(self, backup: "Backup") -> None:
-        """All that came after the backup is lost; VMs alone remember.
-
-        A new backup is made at once: the same one put back a second time knows nothing of the first time, and lifts
-        incarnations only as far as that did.
-        """
+        """All that came after the backup is lost; VMs alone remember."""
+        self.restores += 1
         self.runner.close()
         self.runner = asyncio.Runner()
         self.stored.restore()
@@ -123,7 +123,6 @@ class Driver(RuleBasedStateMachine):
         self.model, self.declared = backup.model.copy(), dict(backup.declared)
         self.observer = self.observer.after_restoring(backup.observer)
         self._open(restored=True)
-        self._back_up()
 
     # Doing things, both ways
 

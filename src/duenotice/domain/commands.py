@@ -156,7 +156,12 @@ class RevokeToken(Command, frozen=True):
 
 
 class LiftIncarnations(Command, frozen=True):
-    """The journal is a backup: VMs may have seen numbers it does not know, so all go far ahead (S3)."""
+    """The journal is a backup: VMs may have seen numbers it does not know, so all go ahead, the least to `to` (S3).
+
+    `to` grows from one restore to the next, so that the same backup put in place twice gives no number twice (S4).
+    """
+
+    to: int
 
 
 class MarkClock(Command, frozen=True):

@@ -13,7 +13,7 @@ from duenotice.domain.state import State
 from duenotice.errors import NotFound
 
 FAR_AHEAD = 1_000_000
-"""More changes than any scope can have seen since the backup was made."""
+"""How far numbers go that are beyond `to` already, because the wall clock was wrong at this restore or the last."""
 
 Rule = Callable[[State, Any, Instant, Policy], list[t.Transition]]
 
@@ -31,7 +31,8 @@ def _report_impact(state: State, command: c.ReportImpact, now: Instant, policy: 
 
 
 def _lift(state: State, command: c.LiftIncarnations, now: Instant, policy: Policy) -> list[t.Transition]:
-    return [t.IncarnationsLifted(FAR_AHEAD)]
+    by = command.to - state.floor
+    return [t.IncarnationsLifted(by if by > 0 else FAR_AHEAD)]
 
 
 def _mark_clock(state: State, command: c.MarkClock, now: Instant, policy: Policy) -> list[t.Transition]:

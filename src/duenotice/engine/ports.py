@@ -19,7 +19,10 @@ class Journal(Protocol):
 
     @property
     def restored(self) -> bool:
-        """Whether this is an older copy put in place: VMs may have seen more than it knows."""
+        """Whether this is an older copy put in place: VMs may have seen more than it knows.
+
+        It stays so, over any number of starts, until an `IncarnationsLifted` is stored (S3).
+        """
 
     def append(self, records: Sequence[Record]) -> None:
         """Store all records or none; when this returns they survive kill -9 and power loss (S5)."""

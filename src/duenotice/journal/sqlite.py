@@ -8,7 +8,7 @@ from pathlib import Path
 import structlog
 
 from duenotice.domain.snapshot import Snapshot
-from duenotice.domain.transitions import Record
+from duenotice.domain.transitions import IncarnationsLifted, Record
 from duenotice.errors import Damaged, Unavailable
 from duenotice.journal.codec import RECORDS, SNAPSHOTS, Row
 from duenotice.journal.positions import refuse_unless_next, refuse_unless_reached
@@ -45,7 +45,7 @@ class SqliteJournal:
 
     @property
     def restored(self) -> bool:
-        """Whether the directory had no note of how far this journal had come, see `lock`."""
+        """Whether the directory has no note of how far this journal had come; until incarnations are lifted."""
         return self._store.restored
 
     def append(self, records: Sequence[Record]) -> None:
@@ -57,6 +57,8 @@ class SqliteJournal:
             refuse_unless_next(newest_position(db), records)
             db.executemany(_ADD_RECORD, rows)
             db.execute(_MOVE_HEAD, (rows[-1].position,))
+        if self.restored and any(isinstance(record.transition, IncarnationsLifted) for record in records):
+            self._store.restored = False
         self._store.note(rows[-1].position)
         if self._store.log_pages >= OVERDUE_PAGES:
             with suppress(Unavailable):  # the records are safe in the log, and the next append tries again

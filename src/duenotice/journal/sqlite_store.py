@@ -86,8 +86,12 @@ class Store:
             return newest_position(self._reader)
 
     def note(self, position: int) -> None:
-        """Remember outside the database that it has come so far, see `lock`."""
-        self._lock.note(position)
+        """Remember outside the database that it has come so far, see `lock`.
+
+        Not in a restored one: whoever starts after a kill must see that it is restored, until it is dealt with (S3).
+        """
+        if not self.restored:
+            self._lock.note(position)
 
     def move_log(self) -> None:
         """Move the write-ahead log into the database, without stopping the writer; to be called under `told`."""

@@ -45,7 +45,7 @@ EVERY_COMMAND: list[c.Command] = [
     c.RevokeToken(id_of(5)),
     c.EnableScope("alone"),
     c.DisableScopes(("vm/alone",)),
-    c.LiftIncarnations(),
+    c.LiftIncarnations(5),
     c.MarkClock(MARK),
     c.Tick(),
 ]
