@@ -81,7 +81,8 @@ class Ticker:
                 await asyncio.sleep(backoff)
             else:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(engine.changed.wait(), self._sleep(engine.clock.now()))
+                    async with asyncio.timeout(self._sleep(engine.clock.now())):
+                        await engine.changed.wait()
 
     async def _look(self, now: Instant) -> None:
         if self._is_due(now.steady):
