@@ -58,6 +58,16 @@ def test_records_come_back_in_order(journal: Journal) -> None:
     assert journal.last_position() == 9
 
 
+def test_how_far_readers_have_seen_it_is_remembered(world: World) -> None:
+    """What is appended is not seen yet; what was noted as seen is so after a restart too."""
+    assert world.journal.seen == 0
+    world.journal.append(records(1, 3))
+    world.journal.note_seen(3)
+    world.journal.append(records(4, 5))
+    assert world.journal.seen == 3
+    assert world.restart().seen == 3
+
+
 def test_more_records_than_are_fetched_at_once(journal: Journal) -> None:
     """A long log is read without a gap, however it is fetched."""
     journal.append(records(1, 1000))

@@ -89,8 +89,7 @@ class S1:
 
 
 class S2:
-    """Published NotBefore ≥ commit time + minimum notice; it never moves earlier. (After a commit that took longer
-    than was allowed for, the next one, which belongs to the same moment, moves it later.)"""
+    """Published NotBefore ≥ commit time + minimum notice; it never moves earlier."""
 
     def __init__(self) -> None:
         self._world = World()

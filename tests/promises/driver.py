@@ -70,6 +70,7 @@ class Driver(RuleBasedStateMachine):
         self.runner = asyncio.Runner()
         self.given = 0
         self.restores = 0
+        self.untold: set[str] = set()
         self.declared = dict(HOME)
         self.backup: Backup | None = None
         self.unseen: list[Committed] = []
@@ -131,17 +132,21 @@ class Driver(RuleBasedStateMachine):
         now, fault, stall = self.clock.now(), self.journal.fault, self.journal.stall
         self.before = self.model.copy() if fault else self.model
         known = set(self.model.events)
+        self.model.postpone(self.untold, now)
+        self.untold = set()
         expected = [self._follow(ask, now) for ask in asks]
         self.model.pass_time(now)
         self.journal.while_committing = self._check_nothing_shown_yet
         answers = self.runner.run(self._submit(asks))
+        self.journal.while_committing = nothing
         if fault and not self.journal.fault:
             expected = [Outcome.UNKNOWN for _ in asks]
+            self.untold = set(self.model.events) - known if fault is Fault.STORED_AND_LOST else set()
             self._after_fault(fault)
         told = [answer.outcome for answer in answers]
         assert told == expected, f"{answers} should have been {expected}"
         if stall and not self.journal.stall:
-            answers += self._after_stall(now, set(self.model.events) - known)
+            answers += self._after_stall(set(self.model.events) - known)
         self._look(answers)
 
     def _follow(self, ask: Ask, now: Instant) -> Outcome:
@@ -162,15 +167,14 @@ class Driver(RuleBasedStateMachine):
         if not fault.stores:
             self.model = self.before
         if fault.loses_engine:
+            self.clock.slip(self.journal.away)
             self._cut()
         for name in NAMES:
             self._poll_again(name)
 
-    def _after_stall(self, decided: Instant, raised: set[str]) -> list[Answer]:
+    def _after_stall(self, raised: set[str]) -> list[Answer]:
         """The engine makes good for the notice that a slow commit has cost, and then finds what is due by now."""
-        late = self.clock.now().steady - decided.steady - COMMIT_ALLOWANCE
-        if late > 0:
-            self.model.postpone(raised, late)
+        self.model.postpone(raised, self.clock.now())
         self.model.pass_time(self.clock.now())
         return self.runner.run(self._submit((Ask(c.Tick(), lambda now: None),)))
 
@@ -194,11 +198,18 @@ class Driver(RuleBasedStateMachine):
         self.unseen += self.journal.committed
         self.journal.committed = []
         self.documents = self._read_all()
-        moment = Moment(self.clock.now(), tuple(self.unseen), tuple(answers), self.documents, self.reread)
+        moment = Moment(
+            self.clock.now(), tuple(map(self._as_seen, self.unseen)), tuple(answers), self.documents, self.reread
+        )
         self.unseen, self.reread = [], None
         self.observer.see(moment)
         self._compare(moment)
         self._check_told(set(moment.shown_ids()))
+
+    def _as_seen(self, committed: Committed) -> Committed:
+        """With the moment from which on readers could see it."""
+        shown = (at for position, at in self.journal.shown_at if position >= committed.record.position)
+        return committed._replace(visible=next(shown, committed.visible))
 
     def _check_nothing_shown_yet(self) -> None:
         """What is not durable yet is not seen by anybody (S5)."""

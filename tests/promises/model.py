@@ -145,13 +145,15 @@ class Model:
         event.approved = not_before is None and event.scope not in self.last_poll
         event.duration = event.duration if duration is None else duration
 
-    def postpone(self, ids: set[str], seconds: float) -> None:
-        """A commit was slow and has eaten into the notice of what it raised: give it back."""
+    def postpone(self, ids: set[str], now: Instant) -> None:
+        """They are seen only now: whoever waits for its notice gets it whole from here on."""
         for event in self.events.values():
-            if event.id in ids and not event.started and not event.approved:
-                later = _whole_second(event.not_before + timedelta(seconds=seconds))
-                event.ripe += (later - event.not_before).total_seconds()
-                event.not_before = later
+            vm = next((self.vms[name] for name in event.resources if name in self.vms), None)
+            least = NOTICE[event.type] if vm is None else self._least_notice(vm, event.type)
+            short = event.not_before < now.at + timedelta(seconds=least)
+            if event.id in ids and short and not event.started and not event.approved:
+                event.not_before = _whole_second(now.at + timedelta(seconds=least + self._allowance))
+                event.ripe = now.steady + (event.not_before - now.at).total_seconds()
 
     def operate(self, event_id: str, name: str, kind: str, now: Instant) -> None:
         vm = self._vm(name)

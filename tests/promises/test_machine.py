@@ -201,9 +201,10 @@ class Promises(Driver):
         """For longer than is allowed for."""
         self.journal.fault, self.journal.stall = None, seconds
 
-    @rule(fault=st.sampled_from(Fault))
-    def next_commit_fails(self, fault: Fault) -> None:
-        self.journal.fault = fault
+    @rule(fault=st.sampled_from(Fault), away=st.sampled_from([0, 0, 60, HOUR]))
+    def next_commit_fails(self, fault: Fault, away: float) -> None:
+        """If that is the end of the process, the next one comes after a while."""
+        self.journal.fault, self.journal.away = fault, away
         if fault.loses_engine:
             self.journal.stall = 0.0
 

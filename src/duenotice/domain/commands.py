@@ -83,10 +83,13 @@ class CancelEvent(Command, frozen=True):
 
 
 class PostponeEvents(Command, frozen=True):
-    """Give back notice that was lost on the way: `NotBefore` moves later by so many seconds (S2)."""
+    """These events are still to be shown: where less than the minimum notice is left, `NotBefore` moves later (S2).
+
+    `spare` is the seconds until they are seen.
+    """
 
     event_ids: tuple[str, ...]
-    seconds: float
+    spare: float
 
 
 class ReportImpact(Command, frozen=True):

@@ -109,6 +109,8 @@ class Ticker:
     def _is_due(self, steady: float) -> bool:
         """Whether something waits for a tick: what was due before and is still there was held back."""
         state = self._engine.state
+        if self._engine.behind:
+            return True
         if state.agenda and state.agenda[0][0] <= steady:
             return True
         due = next_due(state, after=self._looked)

@@ -17,6 +17,11 @@ class MemoryJournal:
     def __init__(self) -> None:
         self._rows: list[Row] = []
         self._snapshot: Row | None = None
+        self.seen = 0
+
+    def note_seen(self, position: int) -> None:
+        """Remember that readers have seen so much."""
+        self.seen = position
 
     def append(self, records: Sequence[Record]) -> None:
         """Store all records or none."""

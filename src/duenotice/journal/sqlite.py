@@ -48,6 +48,15 @@ class SqliteJournal:
         """Whether the directory has no note of how far this journal had come; until incarnations are lifted."""
         return self._store.restored
 
+    @property
+    def seen(self) -> int:
+        """Up to which position readers have seen the journal, as noted last."""
+        return self._store.seen
+
+    def note_seen(self, position: int) -> None:
+        """Remember that readers have seen so much."""
+        self._store.note_seen(position)
+
     def append(self, records: Sequence[Record]) -> None:
         """Store all records or none; when this returns they survive kill -9 and power loss (S5)."""
         if not records:

@@ -23,6 +23,7 @@ class Store:
         self._intact = True
         self.log_pages = 0
         self.restored = False
+        self.seen = 0
         with ExitStack() as undo:
             self._lock = DirectoryLock(data_dir)
             undo.callback(self._lock.release)
@@ -48,6 +49,8 @@ class Store:
         newest = newest_position(self._reader)
         self.restored = self._lock.reached is None and newest > 0
         self.note(newest)
+        # Where nothing was ever noted nobody can tell; then what is there counts as seen.
+        self.note_seen(newest if self._lock.seen is None else min(self._lock.seen, newest))
         with suppress(apsw.FullError, apsw.IOError):  # a full disk must not keep us from reading
             self.move_log()
         grow_log(self.path)
@@ -92,6 +95,12 @@ class Store:
         """
         if not self.restored:
             self._lock.note(position)
+
+    def note_seen(self, position: int) -> None:
+        """Remember that readers have seen so much, see `lock`."""
+        self.seen = position
+        if not self.restored:
+            self._lock.note_seen(position)
 
     def move_log(self) -> None:
         """Move the write-ahead log into the database, without stopping the writer; to be called under `told`."""

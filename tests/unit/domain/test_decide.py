@@ -35,7 +35,7 @@ EVERY_COMMAND: list[c.Command] = [
     c.RepairHost("host-1"),
     c.ApproveEvents((id_of(1),), "alone"),
     c.CancelEvent(id_of(1)),
-    c.PostponeEvents((id_of(1),), 7.5),
+    c.PostponeEvents((id_of(1),), 1.0),
     c.ReportImpact(id_of(2)),
     c.StartMaintenance(id_of(9), EventType.REBOOT, ("web-0", "web-1")),
     c.PauseMaintenance(id_of(3)),
