@@ -80,6 +80,7 @@ class Model:
         self.last_poll: dict[str, float] = {}
         self.events: dict[str, EventNow] = {}
         self.last_ended = NO_EVENT
+        self.groups: set[str] = set()
         self._allowance = commit_allowance
         self._limit = user_limit
 
@@ -96,6 +97,7 @@ class Model:
     def apply_fleet(self, hosts: list[str], notices: dict[str, int | None], places: dict[str, Place]) -> None:
         self.hosts = {host: self.hosts.get(host, "healthy") for host in hosts}
         self.terminate_notice = dict(notices)
+        self.groups = {group_of(place.scope) for place in places.values() if not place.scope.startswith("vm/")}
         for name in [name for name in self.vms if name not in places]:
             del self.vms[name]
         for name, place in places.items():
@@ -316,10 +318,10 @@ class Model:
         self._forget_lonely_scopes()
 
     def _forget_lonely_scopes(self) -> None:
-        """The scope of a single VM lives as long as the VM does or it has something to show."""
+        """A scope lives as long as its VM or its group does, or it has something to show."""
         kept = {f"vm/{name}" for name in self.vms} | {event.scope for event in self.events.values()}
         for scope in list(self.last_poll):
-            if scope.startswith("vm/") and scope not in kept:
+            if scope not in kept and group_of(scope) not in self.groups:
                 del self.last_poll[scope]
 
     # Small helpers
@@ -377,8 +379,12 @@ class Model:
         return [event for event in self.events_of(scope) if name in event.resources]
 
 
+def group_of(scope: str) -> str:
+    return "/".join(scope.split("/")[:2])
+
+
 def _group(vm: VmNow) -> str:
-    return "/".join(vm.place.scope.split("/")[:2])
+    return group_of(vm.place.scope)
 
 
 def _id(seed: str, name: str) -> str:

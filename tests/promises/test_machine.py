@@ -94,6 +94,13 @@ class Promises(Driver):
         self._declare(name, to)
         self._do(self._fleet(HOSTS[:count], terminate_notice))
 
+    @rule(scope=st.sampled_from(["set/web", "service/shop", "scale-set/batch"]), to=st.sampled_from(["gone", "home"]))
+    def whole_group(self, scope: str, to: To) -> None:
+        """A group leaves the fleet with all of its VMs, or is back under the same name."""
+        for name in [name for name, place in HOME.items() if place.scope.startswith(scope)]:
+            self._declare(name, to)
+        self._do(self._fleet(HOSTS, 300))
+
     @rule(which=picks, to=places)
     def move_who_is_hit(self, which: int, to: To) -> None:
         event = self.model.events.get(self._pick(which))
