@@ -100,6 +100,18 @@ def test_the_manual_clock_goes_on_from_where_it_was(tmp_path: Path):
         assert node.now() == before + timedelta(hours=1)
 
 
+def test_a_speed_that_was_set_is_kept_until_another_is_asked_for(tmp_path: Path):
+    """The flag of every start is the same; one that differs means what it says."""
+    data_dir = str(tmp_path)
+    with Node(data_dir=data_dir, clock="60x") as node:
+        node.operate("/v1/clock/speed", {"speed": "600x"})
+    with Node(data_dir=data_dir, clock="60x") as node:
+        assert node.operate("/v1/clock", method="GET")["clock"] == "600x"
+        assert node.service.engine.policy.commit_allowance == 600.0
+    with Node(data_dir=data_dir, clock="30x") as node:
+        assert node.operate("/v1/clock", method="GET")["clock"] == "30x"
+
+
 def test_an_approval_survives(tmp_path: Path):
     """An approved event that is held back starts in its turn after a restart."""
     with restarted(tmp_path) as node:

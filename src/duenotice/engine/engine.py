@@ -95,8 +95,9 @@ class Engine:
         """The records behind a position, oldest first, as the journal has them."""
         return await self._off_loop(lambda: list(self._journal.read(after, limit)))
 
-    def set_speed(self, clock: ScaledClock, speed: float) -> None:
+    async def set_speed(self, clock: ScaledClock, speed: float, actor: str) -> None:
         """Another pace of our clock: what a commit may take grows with it, and who sleeps looks again."""
+        await self.submit(MarkClock(clock.mark()._replace(speed=speed)), actor)
         clock.set_speed(speed)
         self.policy = structs.replace(self.policy, commit_allowance=speed)  # one real second
         self.changed.set()
