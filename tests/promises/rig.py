@@ -117,6 +117,15 @@ class WatchedJournal:
         self.shown_at.append((position, self._clock.now()))
         self._inner.note_seen(position)
 
+    def index(self) -> bool:
+        return self._inner.index()
+
+    def find(self, prefix: str, limit: int) -> list[Record]:
+        return self._inner.find(prefix, limit)
+
+    def first_position(self) -> int:
+        return self._inner.first_position()
+
     def last_position(self) -> int:
         return self._inner.last_position()
 

@@ -95,6 +95,17 @@ class Engine:
         """The records behind a position, oldest first, as the journal has them."""
         return await self._off_loop(lambda: list(self._journal.read(after, limit)))
 
+    async def history_of(self, prefix: str, limit: int) -> list[Record]:
+        """The first records about events whose id begins so, also of those that are gone."""
+        while await self._off_loop(self._journal.index):
+            pass
+        return await self._off_loop(lambda: self._journal.find(prefix, limit))
+
+    @property
+    def remembers_from(self) -> int:
+        """The position of the oldest record that history has."""
+        return self._journal.first_position()
+
     async def set_speed(self, clock: ScaledClock, speed: float, actor: str) -> None:
         """Another pace of our clock: what a commit may take grows with it, and who sleeps looks again."""
         await self.submit(MarkClock(clock.mark()._replace(speed=speed)), actor)

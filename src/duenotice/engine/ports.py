@@ -11,8 +11,9 @@ class Journal(Protocol):
     """An ordered log of records plus the newest snapshot; every implementation passes one contract suite.
 
     The methods are plain and may block on a disk; `blocking` tells the engine to call them off the loop.
-    Positions begin at 1 and have no gaps. A method that cannot do its work raises `Unavailable` (try again
-    later) or `Damaged` (what is stored cannot be trusted), and then nothing of that call is kept.
+    Positions begin at 1 and have no gaps; a journal in memory may forget old records that a snapshot stands for.
+    A method that cannot do its work raises `Unavailable` (try again later) or `Damaged` (what is stored cannot be
+    trusted), and then nothing of that call is kept.
     """
 
     blocking: bool
@@ -36,6 +37,15 @@ class Journal(Protocol):
 
     def read(self, after: int, limit: int | None = None) -> Iterator[Record]:
         """The records behind a position, in order, each checked as it is read."""
+
+    def index(self) -> bool:
+        """Get a step further in knowing which records are about which event; whether there is more to do."""
+
+    def find(self, prefix: str, limit: int) -> list[Record]:
+        """The first records about events whose id begins so, in order; complete once there is nothing to `index`."""
+
+    def first_position(self) -> int:
+        """The position of the oldest record that is kept."""
 
     def last_position(self) -> int:
         """The position of the newest record; 0 when there is none."""

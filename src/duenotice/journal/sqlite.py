@@ -10,6 +10,7 @@ import structlog
 from duenotice.domain.snapshot import Snapshot
 from duenotice.domain.transitions import IncarnationsLifted, Record
 from duenotice.errors import Damaged, Unavailable
+from duenotice.journal import sqlite_events
 from duenotice.journal.codec import RECORDS, SNAPSHOTS, Row
 from duenotice.journal.positions import refuse_unless_next, refuse_unless_reached
 from duenotice.journal.sqlite_checks import newest_position
@@ -77,6 +78,25 @@ class SqliteJournal:
         """The records behind a position, in order, each checked as it is read; ends where it ended at first."""
         with self._store.told():
             yield from self._records(after, limit)
+
+    def index(self) -> bool:
+        """A step of the index of events; whether there is more to do."""
+        with self._store.told():
+            behind = sqlite_events.is_behind(self._store.ask, self._store.newest_position())
+        if behind:
+            with self._store.transaction() as db:
+                sqlite_events.index_some(db)
+        return behind
+
+    def find(self, prefix: str, limit: int) -> list[Record]:
+        """The first records about events whose id begins so, as far as they are indexed."""
+        with self._store.told():
+            rows = sqlite_events.find(self._store.ask, prefix, limit)
+            return [RECORDS.unpack(Row._make(row)) for row in rows]
+
+    def first_position(self) -> int:
+        """All are kept."""
+        return 1
 
     def last_position(self) -> int:
         """The position of the newest record; 0 when there is none."""

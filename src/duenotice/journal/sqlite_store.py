@@ -12,7 +12,7 @@ from duenotice.errors import Damaged
 from duenotice.journal.lock import DirectoryLock
 from duenotice.journal.sqlite_checks import check_contents, check_header, check_identity, newest_position
 from duenotice.journal.sqlite_errors import told_plainly
-from duenotice.journal.sqlite_file import connect, find_or_create, grow_log, make_writable
+from duenotice.journal.sqlite_file import connect, find_or_create, grow_log, make_writable, upgrade
 
 
 class Store:
@@ -39,6 +39,7 @@ class Store:
         check_identity(self._writer)
         check_contents(self._writer, self._lock.reached or 0, self.path.stat().st_size)
         make_writable(self._writer)
+        upgrade(self._writer)
         self._writer.set_wal_hook(self._log_grew)
         self._reader = connect(self.path)
         undo.callback(self._reader.close)
@@ -78,7 +79,7 @@ class Store:
                     self._writer.execute("ROLLBACK")
                 raise
 
-    def ask(self, query: str, values: tuple[int, ...] = ()) -> list[tuple[Any, ...]]:
+    def ask(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         """All rows of an answer; to be called under `told`."""
         with self._reading:
             return self._reader.execute(query, values).fetchall()
