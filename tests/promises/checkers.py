@@ -30,6 +30,7 @@ MOVES: dict[tuple[type, Phase], Phase] = {
     (t.EventPostponed, Phase.SCHEDULED): Phase.SCHEDULED,
     (t.EventStarted, Phase.SCHEDULED): Phase.STARTED,
     (t.EventCompleted, Phase.STARTED): Phase.COMPLETED,
+    (t.EventFailed, Phase.STARTED): Phase.COMPLETED,
     (t.EventCancelled, Phase.SCHEDULED): Phase.CANCELLED,
 }
 STATUS = {Phase.SCHEDULED: "Scheduled", Phase.STARTED: "Started"}
@@ -159,7 +160,7 @@ class S4:
         match transition:
             case t.EventRaised(event) | t.EventPostponed(event) | t.EventStarted(event):
                 self._changes[event.scope] += 1
-            case t.EventCompleted(scope=scope) | t.EventCancelled(scope=scope):
+            case t.EventCompleted(scope=scope) | t.EventCancelled(scope=scope) | t.EventFailed(scope=scope):
                 self._changes[scope] += 1
             case t.EventMoved(event, from_scope):
                 self._changes.update((event.scope, from_scope))
@@ -222,7 +223,7 @@ class S5:
         match record.transition:
             case t.EventRaised(event) | t.EventMoved(event):
                 self._live[event.id] = event.scope
-            case t.EventCompleted(event_id) | t.EventCancelled(event_id):
+            case t.EventCompleted(event_id) | t.EventCancelled(event_id) | t.EventFailed(event_id):
                 self._live.pop(event_id, None)
 
 
@@ -285,7 +286,7 @@ class S7:
                 assert self._phases[event.id] is event.phase, f"{event.id} was {self._phases[event.id]} before it moved"
             case t.EventPostponed(event) | t.EventStarted(event):
                 self._move(transition, event.id)
-            case t.EventCompleted(event_id) | t.EventCancelled(event_id):
+            case t.EventCompleted(event_id) | t.EventCancelled(event_id) | t.EventFailed(event_id):
                 self._move(transition, event_id)
 
     def _move(self, transition: t.Transition, event_id: str) -> None:
@@ -352,7 +353,7 @@ class S11:
                 self._hit[event.id] = scope, domain = self._domains[event.id]
                 both = [other for other in self._hit.values() if other[0] == scope and other[1] != domain]
                 assert not both, f"{event.id} hits update domain {domain} of {scope} while {both} is under maintenance"
-            case t.EventCompleted(event_id):
+            case t.EventCompleted(event_id) | t.EventFailed(event_id):
                 self._hit.pop(event_id, None)
 
 
@@ -429,7 +430,7 @@ class S17:
             case t.EventStarted(event):
                 assert event.id not in self._started, f"{event.id} starts a second time"
                 self._started.add(event.id)
-            case t.EventCompleted(event_id) | t.EventCancelled(event_id):
+            case t.EventCompleted(event_id) | t.EventCancelled(event_id) | t.EventFailed(event_id):
                 self._gone.add(event_id)
 
 
@@ -478,8 +479,8 @@ CHECKERS: tuple[type[Checker], ...] = (S1, S2, S3, S4, S5, S6, S7, S8, S10, S11,
 class Observer:
     """All checkers at once."""
 
-    def __init__(self) -> None:
-        self._checkers: dict[type[Checker], Checker] = {kind: kind() for kind in CHECKERS}
+    def __init__(self, kinds: Iterable[type[Checker]] = CHECKERS) -> None:
+        self._checkers: dict[type[Checker], Checker] = {kind: kind() for kind in kinds}
 
     def see(self, moment: Moment) -> None:
         """Show the moment to each; a broken promise names itself."""

@@ -40,6 +40,22 @@ FAR_APART = 100_000
 UNKNOWN_ID = "FFFFFFFF-0000-4000-8000-000000000000"
 
 
+def read_all(publisher: Publisher) -> dict[tuple[str, str], bytes]:
+    """What every VM is answered in every api-version."""
+    return {key: body for name in publisher.by_name for key, body in _read(publisher, name)}
+
+
+def _read(publisher: Publisher, name: str) -> list[tuple[tuple[str, str], bytes]]:
+    """What a VM is answered in every api-version, `ETag` checked (A10)."""
+    page = publisher.page_of(publisher.by_name[name])
+    read = []
+    for version in API_VERSIONS:
+        head, _, body = document_tail(page, version).partition(b"\r\n\r\n")
+        assert head.endswith(b'ETag: "%d"' % parsed(body)["DocumentIncarnation"]), head
+        read.append(((name, version.name), body))
+    return read
+
+
 class Ask(NamedTuple):
     """A command, and the same in the model's words."""
 
@@ -160,7 +176,7 @@ class Driver(RuleBasedStateMachine):
         named = [(self._actor(), ask.command) for ask in asks]
         results = [self.engine.submit(command, actor) for actor, command in named]
         await asyncio.wait(results)
-        return [_answer(actor, command, result) for (actor, command), result in zip(named, results, strict=True)]
+        return [answer_of(actor, command, result) for (actor, command), result in zip(named, results, strict=True)]
 
     def _after_fault(self, fault: Fault) -> None:
         """Whether it was stored only we know: the callers do not, and ask again."""
@@ -216,17 +232,7 @@ class Driver(RuleBasedStateMachine):
         assert self._read_all() == self.documents, "readers are ahead of the journal"
 
     def _read_all(self) -> dict[tuple[str, str], bytes]:
-        return {key: body for name in self.publisher.by_name for key, body in self._read(name)}
-
-    def _read(self, name: str) -> list[tuple[tuple[str, str], bytes]]:
-        """What a VM is answered in every api-version, `ETag` checked (A10)."""
-        page = self.publisher.page_of(self.publisher.by_name[name])
-        read = []
-        for version in API_VERSIONS:
-            head, _, body = document_tail(page, version).partition(b"\r\n\r\n")
-            assert head.endswith(b'ETag: "%d"' % parsed(body)["DocumentIncarnation"]), head
-            read.append(((name, version.name), body))
-        return read
+        return read_all(self.publisher)
 
     def _compare(self, moment: Moment) -> None:
         """The model and the service agree on every VM: where it is, whether it listens, and what it reads."""
@@ -350,7 +356,7 @@ class Driver(RuleBasedStateMachine):
         }[company]
 
 
-def _answer(actor: str, command: c.Command, result: "asyncio.Future[tuple[Record, ...]]") -> Answer:
+def answer_of(actor: str, command: c.Command, result: "asyncio.Future[tuple[Record, ...]]") -> Answer:
     match result.exception():
         case None:
             return Answer(actor, command, Outcome.DONE, result.result())

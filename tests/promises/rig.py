@@ -81,6 +81,7 @@ class WatchedJournal:
         self.committed: list[Committed] = []
         self.shown_at: list[tuple[int, Instant]] = []
         self.while_committing: Callable[[], None] = nothing
+        self.on_shown: Callable[[], None] = nothing
         self._inner = inner
         self._clock = clock
         self._unreadable = False
@@ -116,6 +117,7 @@ class WatchedJournal:
     def note_seen(self, position: int) -> None:
         self.shown_at.append((position, self._clock.now()))
         self._inner.note_seen(position)
+        self.on_shown()
 
     def index(self) -> bool:
         return self._inner.index()

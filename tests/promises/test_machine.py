@@ -248,14 +248,15 @@ class PromisesOnDisk(Promises):
 EXAMPLES = int(os.environ.get("DUENOTICE_EXAMPLES", "0"))
 
 
-def _settings(examples: int) -> settings:
+def examples(count: int) -> settings:
+    """So many, or as many as asked for."""
     unhurried = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
-    return settings(max_examples=EXAMPLES or examples, stateful_step_count=40, suppress_health_check=unhurried)
+    return settings(max_examples=EXAMPLES or count, stateful_step_count=40, suppress_health_check=unhurried)
 
 
 TestInMemory = Promises.TestCase
-TestInMemory.settings = _settings(400)
+TestInMemory.settings = examples(400)
 TestOnDisk = PromisesOnDisk.TestCase
-TestOnDisk.settings = _settings(200)
+TestOnDisk.settings = examples(200)
 
 pytestmark = pytest.mark.timeout(0 if EXAMPLES else 1200)  # a failure takes minutes to be made small
