@@ -25,12 +25,17 @@ class Instant(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """Where a clock stood and on which boot, written down so that the next process can go on from there."""
+    """Where a clock stood and on which boot, written down so that the next process can go on from there.
+
+    Of a scaled clock also the speed it was `given` at its start, and the `speed` that it had by then.
+    """
 
     at: datetime
     steady: float
     boot_id: str = ""
     boot_seconds: float = 0.0
+    given: float = 0.0
+    speed: float = 0.0
 
 
 class Clock(Protocol):
@@ -71,6 +76,11 @@ def wall() -> datetime:
     return datetime.now(UTC)
 
 
+def seconds_since_2020() -> int:
+    """A number that grows by itself wherever we run, and fits 32 bits until 2088."""
+    return int((wall() - datetime(2020, 1, 1, tzinfo=UTC)).total_seconds())
+
+
 class SystemClock:
     """Real time. The time of day follows the machine; `steady` follows the time since boot."""
 
@@ -98,10 +108,14 @@ def _steady_at_start(last: Mark | None) -> float:
 
 
 class ScaledClock:
-    """Time that runs `speed` times as fast; begins at the real time once, then goes on from its mark."""
+    """Time that runs `speed` times as fast; begins at the real time once, then goes on from its mark.
+
+    So does a speed that was set meanwhile, unless it is given another than at the last start.
+    """
 
     def __init__(self, speed: float, last: Mark | None = None) -> None:
-        self.speed = speed
+        self._given = speed
+        self.speed = speed if last is None or last.given != speed else last.speed
         self._origin = _origin(last)
         self._started = monotonic()
 
@@ -118,7 +132,7 @@ class ScaledClock:
         return self._origin.after((monotonic() - self._started) * self.speed)
 
     def mark(self) -> Mark:
-        return Mark(*self.now())
+        return Mark(*self.now(), given=self._given, speed=self.speed)
 
 
 class ManualClock:

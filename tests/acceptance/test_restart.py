@@ -100,6 +100,18 @@ def test_the_manual_clock_goes_on_from_where_it_was(tmp_path: Path):
         assert node.now() == before + timedelta(hours=1)
 
 
+def test_a_speed_that_was_set_is_kept_until_another_is_asked_for(tmp_path: Path):
+    """The flag of every start is the same; one that differs means what it says."""
+    data_dir = str(tmp_path)
+    with Node(data_dir=data_dir, clock="60x") as node:
+        node.operate("/v1/clock/speed", {"speed": "600x"})
+    with Node(data_dir=data_dir, clock="60x") as node:
+        assert node.operate("/v1/clock", method="GET")["clock"] == "600x"
+        assert node.service.engine.policy.commit_allowance == 600.0
+    with Node(data_dir=data_dir, clock="30x") as node:
+        assert node.operate("/v1/clock", method="GET")["clock"] == "30x"
+
+
 def test_an_approval_survives(tmp_path: Path):
     """An approved event that is held back starts in its turn after a restart."""
     with restarted(tmp_path) as node:
@@ -319,6 +331,43 @@ def test_an_older_journal_put_in_place_shows_no_number_twice(tmp_path: Path) -> 
         assert node.document("me")["DocumentIncarnation"] > seen
         assert node.document("db-0")["DocumentIncarnation"] > nobody_before
         assert [event["EventType"] for event in node.events("me")] == ["Freeze"]
+
+
+def put_in_place(copy: bytes, data_dir: Path) -> None:
+    """Restore by the book."""
+    (data_dir / "journal.db").write_bytes(copy)
+    (data_dir / "journal.lock").unlink(missing_ok=True)
+
+
+def test_a_start_that_fails_after_a_restore_is_made_good_by_the_next(tmp_path: Path) -> None:
+    """S3: the process that first opens a restored journal may end before it has done anything about it."""
+    data_dir = tmp_path / "data"
+    with Node(DEMO, data_dir=str(data_dir)) as node:
+        node.events("me")
+    copy = (data_dir / "journal.db").read_bytes()
+    with Node(DEMO, data_dir=str(data_dir)) as node:
+        node.schedule("Reboot", "me")
+        seen = node.document("me")["DocumentIncarnation"]
+    put_in_place(copy, data_dir)
+    SqliteJournal(data_dir).close()
+    with Node(DEMO, data_dir=str(data_dir)) as node:
+        assert node.document("me")["DocumentIncarnation"] > seen
+
+
+def test_the_same_copy_can_be_put_in_place_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S4: what the first life after a restore has shown is not shown again with other content by the second."""
+    data_dir = tmp_path / "data"
+    with Node(DEMO, data_dir=str(data_dir)) as node:
+        node.events("me")
+    copy, seen = (data_dir / "journal.db").read_bytes(), []
+    for seconds in (200_000_000, 200_000_060):
+        monkeypatch.setattr("duenotice.bootstrap.service.seconds_since_2020", lambda now=seconds: now)
+        put_in_place(copy, data_dir)
+        with Node(DEMO, data_dir=str(data_dir)) as node:
+            for _ in range(3):
+                node.schedule("Reboot", "me")
+                seen.append(node.document("me")["DocumentIncarnation"])
+    assert seen == sorted(set(seen))
 
 
 def test_an_empty_token_file_opens_no_door(tmp_path: Path) -> None:

@@ -8,13 +8,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import Struct, structs
 
+from duenotice.domain.event import Cause, Event, EventType
 from duenotice.domain.snapshot import Snapshot
+from duenotice.domain.transitions import (
+    EventApproved,
+    EventCancelled,
+    EventRaised,
+    EventStarted,
+    StepBegun,
+    Transition,
+)
 from duenotice.engine.ports import Journal
 from duenotice.errors import Conflict, InvariantBroken
 from duenotice.journal.memory import MemoryJournal
 from duenotice.journal.sqlite import SqliteJournal
 from tests.unit.journal.examples import NOON, TRANSITIONS, Record, any_of, record, records, snapshot
 
+EVENT = Event("AA-1", EventType.REBOOT, Cause.MAINTENANCE, "vm/x", ("x",), NOON, 900.0)
 FEW = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -58,6 +68,16 @@ def test_records_come_back_in_order(journal: Journal) -> None:
     assert journal.last_position() == 9
 
 
+def test_how_far_readers_have_seen_it_is_remembered(world: World) -> None:
+    """What is appended is not seen yet; what was noted as seen is so after a restart too."""
+    assert world.journal.seen == 0
+    world.journal.append(records(1, 3))
+    world.journal.note_seen(3)
+    world.journal.append(records(4, 5))
+    assert world.journal.seen == 3
+    assert world.restart().seen == 3
+
+
 def test_more_records_than_are_fetched_at_once(journal: Journal) -> None:
     """A long log is read without a gap, however it is fetched."""
     journal.append(records(1, 1000))
@@ -78,6 +98,53 @@ def test_reading_a_part(journal: Journal, after: int, limit: int | None, first: 
     """Reading begins behind `after` and ends after `limit` records or at the end."""
     journal.append(records(1, 10))
     assert list(journal.read(after, limit)) == records(first, last)
+
+
+def about(position: int, transition: Transition) -> Record:
+    return Record(position, NOON, "operator", transition)
+
+
+HISTORY = [
+    about(1, EventRaised(EVENT)),
+    record(2),
+    about(3, EventRaised(structs.replace(EVENT, id="AB-2"))),
+    about(4, EventApproved("AA-1", "vm/x", "vm/x")),
+    about(5, StepBegun("plan", 0, "AA-1")),
+    about(6, EventCancelled("AB-2", "vm/x")),
+    about(7, EventStarted(EVENT)),
+]
+
+
+def found(journal: Journal, prefix: str, limit: int = 100) -> list[int]:
+    while journal.index():
+        pass
+    return [record.position for record in journal.find(prefix, limit)]
+
+
+def test_the_records_about_an_event_are_found(world: World) -> None:
+    """By its id or the beginning of it, in order, now and after a restart; other records are not."""
+    world.journal.append(HISTORY)
+    for reopened in (lambda: world.journal, world.restart):
+        journal = reopened()
+        assert found(journal, "AA-1") == [1, 4, 5, 7]
+        assert found(journal, "A") == [1, 3, 4, 5, 6, 7]
+        assert (found(journal, "A", limit=2), found(journal, "AA-12"), found(journal, "B")) == ([1, 3], [], [])
+    assert world.journal.find("AA-1", 1) == HISTORY[:1]
+
+
+def test_what_is_appended_later_is_found_too(journal: Journal) -> None:
+    """The index goes on where it was."""
+    journal.append(HISTORY[:3])
+    assert found(journal, "AA-1") == [1]
+    journal.append(HISTORY[3:])
+    assert found(journal, "AA-1") == [1, 4, 5, 7]
+
+
+def test_the_oldest_record_of_a_short_journal_is_its_first(journal: Journal) -> None:
+    """Nothing is forgotten as long as there is little."""
+    journal.append(HISTORY)
+    journal.save_snapshot(snapshot(7))
+    assert journal.first_position() == 1
 
 
 def test_a_reader_may_read_while_others_append(journal: Journal) -> None:

@@ -30,6 +30,7 @@ MOVES: dict[tuple[type, Phase], Phase] = {
     (t.EventPostponed, Phase.SCHEDULED): Phase.SCHEDULED,
     (t.EventStarted, Phase.SCHEDULED): Phase.STARTED,
     (t.EventCompleted, Phase.STARTED): Phase.COMPLETED,
+    (t.EventFailed, Phase.STARTED): Phase.COMPLETED,
     (t.EventCancelled, Phase.SCHEDULED): Phase.CANCELLED,
 }
 STATUS = {Phase.SCHEDULED: "Scheduled", Phase.STARTED: "Started"}
@@ -89,8 +90,7 @@ class S1:
 
 
 class S2:
-    """Published NotBefore ≥ commit time + minimum notice; it never moves earlier. (After a commit that took longer
-    than was allowed for, the next one, which belongs to the same moment, moves it later.)"""
+    """Published NotBefore ≥ commit time + minimum notice; it never moves earlier."""
 
     def __init__(self) -> None:
         self._world = World()
@@ -152,11 +152,15 @@ class S4:
         for scope, incarnation in self._read(moment).items():
             self._check_step(scope, incarnation)
 
+    def remember(self, other: "S4") -> None:
+        """Hold what another one has read against the promise too."""
+        self._bytes |= other._bytes
+
     def _count(self, transition: t.Transition) -> None:
         match transition:
             case t.EventRaised(event) | t.EventPostponed(event) | t.EventStarted(event):
                 self._changes[event.scope] += 1
-            case t.EventCompleted(scope=scope) | t.EventCancelled(scope=scope):
+            case t.EventCompleted(scope=scope) | t.EventCancelled(scope=scope) | t.EventFailed(scope=scope):
                 self._changes[scope] += 1
             case t.EventMoved(event, from_scope):
                 self._changes.update((event.scope, from_scope))
@@ -219,7 +223,7 @@ class S5:
         match record.transition:
             case t.EventRaised(event) | t.EventMoved(event):
                 self._live[event.id] = event.scope
-            case t.EventCompleted(event_id) | t.EventCancelled(event_id):
+            case t.EventCompleted(event_id) | t.EventCancelled(event_id) | t.EventFailed(event_id):
                 self._live.pop(event_id, None)
 
 
@@ -282,7 +286,7 @@ class S7:
                 assert self._phases[event.id] is event.phase, f"{event.id} was {self._phases[event.id]} before it moved"
             case t.EventPostponed(event) | t.EventStarted(event):
                 self._move(transition, event.id)
-            case t.EventCompleted(event_id) | t.EventCancelled(event_id):
+            case t.EventCompleted(event_id) | t.EventCancelled(event_id) | t.EventFailed(event_id):
                 self._move(transition, event_id)
 
     def _move(self, transition: t.Transition, event_id: str) -> None:
@@ -349,7 +353,7 @@ class S11:
                 self._hit[event.id] = scope, domain = self._domains[event.id]
                 both = [other for other in self._hit.values() if other[0] == scope and other[1] != domain]
                 assert not both, f"{event.id} hits update domain {domain} of {scope} while {both} is under maintenance"
-            case t.EventCompleted(event_id):
+            case t.EventCompleted(event_id) | t.EventFailed(event_id):
                 self._hit.pop(event_id, None)
 
 
@@ -426,7 +430,7 @@ class S17:
             case t.EventStarted(event):
                 assert event.id not in self._started, f"{event.id} starts a second time"
                 self._started.add(event.id)
-            case t.EventCompleted(event_id) | t.EventCancelled(event_id):
+            case t.EventCompleted(event_id) | t.EventCancelled(event_id) | t.EventFailed(event_id):
                 self._gone.add(event_id)
 
 
@@ -475,8 +479,8 @@ CHECKERS: tuple[type[Checker], ...] = (S1, S2, S3, S4, S5, S6, S7, S8, S10, S11,
 class Observer:
     """All checkers at once."""
 
-    def __init__(self) -> None:
-        self._checkers: dict[type[Checker], Checker] = {kind: kind() for kind in CHECKERS}
+    def __init__(self, kinds: Iterable[type[Checker]] = CHECKERS) -> None:
+        self._checkers: dict[type[Checker], Checker] = {kind: kind() for kind in kinds}
 
     def see(self, moment: Moment) -> None:
         """Show the moment to each; a broken promise names itself."""
@@ -486,14 +490,21 @@ class Observer:
             except AssertionError as broken:
                 raise AssertionError(f"{kind.__name__}: {broken}") from broken
 
+    @property
+    def s4(self) -> S4:
+        checker = self._checkers[S4]
+        assert isinstance(checker, S4)
+        return checker
+
     def copy(self) -> "Observer":
         """One that has seen the same."""
         return deepcopy(self)
 
     def after_restoring(self, backup: "Observer") -> "Observer":
-        """What came after a backup is undone by restoring it; only what VMs have seen cannot be unseen (S3)."""
+        """What came after a backup is undone by restoring it; only what VMs have seen cannot be unseen (S3, S4)."""
         restored = backup.copy()
         restored._checkers[S3] = self._checkers[S3]
+        restored.s4.remember(self.s4)
         return restored
 
 

@@ -35,7 +35,25 @@ COMMIT_ALLOWANCE = 1.0
 USER_LIMIT = 4
 POLICY = Policy(commit_allowance=COMMIT_ALLOWANCE, user_operations_limit=USER_LIMIT)
 KINDS = {kind.value.capitalize(): kind for kind in EventType}
+FAR_APART = 100_000
+"""Incarnations from one restore to the next; truly seconds, but here whole weeks pass in none."""
 UNKNOWN_ID = "FFFFFFFF-0000-4000-8000-000000000000"
+
+
+def read_all(publisher: Publisher) -> dict[tuple[str, str], bytes]:
+    """What every VM is answered in every api-version."""
+    return {key: body for name in publisher.by_name for key, body in _read(publisher, name)}
+
+
+def _read(publisher: Publisher, name: str) -> list[tuple[tuple[str, str], bytes]]:
+    """What a VM is answered in every api-version, `ETag` checked (A10)."""
+    page = publisher.page_of(publisher.by_name[name])
+    read = []
+    for version in API_VERSIONS:
+        head, _, body = document_tail(page, version).partition(b"\r\n\r\n")
+        assert head.endswith(b'ETag: "%d"' % parsed(body)["DocumentIncarnation"]), head
+        read.append(((name, version.name), body))
+    return read
 
 
 class Ask(NamedTuple):
@@ -67,6 +85,8 @@ class Driver(RuleBasedStateMachine):
         self.observer = Observer()
         self.runner = asyncio.Runner()
         self.given = 0
+        self.restores = 0
+        self.untold: set[str] = set()
         self.declared = dict(HOME)
         self.backup: Backup | None = None
         self.unseen: list[Committed] = []
@@ -89,7 +109,7 @@ class Driver(RuleBasedStateMachine):
         self.documents = self._read_all()
         self.model.last_poll = dict.fromkeys(self.model.last_poll, self.clock.now().steady)
         mark = Ask(c.MarkClock(self.clock.mark()), lambda now: None)
-        lift = Ask(c.LiftIncarnations(), lambda now: None)
+        lift = Ask(c.LiftIncarnations(self.restores * FAR_APART), lambda now: None)
         self._do(*([lift, mark] if restored else [mark]))
 
     async def _start(self) -> None:
@@ -111,11 +131,8 @@ class Driver(RuleBasedStateMachine):
         self.backup = Backup(self.model.copy(), dict(self.declared), self.observer.copy())
 
     def _restore(self, backup: "Backup") -> None:
-        """All that came after the backup is lost; VMs alone remember.
-
-        A new backup is made at once: the same one put back a second time knows nothing of the first time, and lifts
-        incarnations only as far as that did.
-        """
+        """All that came after the backup is lost; VMs alone remember."""
+        self.restores += 1
         self.runner.close()
         self.runner = asyncio.Runner()
         self.stored.restore()
@@ -123,7 +140,6 @@ class Driver(RuleBasedStateMachine):
         self.model, self.declared = backup.model.copy(), dict(backup.declared)
         self.observer = self.observer.after_restoring(backup.observer)
         self._open(restored=True)
-        self._back_up()
 
     # Doing things, both ways
 
@@ -132,17 +148,21 @@ class Driver(RuleBasedStateMachine):
         now, fault, stall = self.clock.now(), self.journal.fault, self.journal.stall
         self.before = self.model.copy() if fault else self.model
         known = set(self.model.events)
+        self.model.postpone(self.untold, now)
+        self.untold = set()
         expected = [self._follow(ask, now) for ask in asks]
         self.model.pass_time(now)
         self.journal.while_committing = self._check_nothing_shown_yet
         answers = self.runner.run(self._submit(asks))
+        self.journal.while_committing = nothing
         if fault and not self.journal.fault:
             expected = [Outcome.UNKNOWN for _ in asks]
+            self.untold = set(self.model.events) - known if fault is Fault.STORED_AND_LOST else set()
             self._after_fault(fault)
         told = [answer.outcome for answer in answers]
         assert told == expected, f"{answers} should have been {expected}"
         if stall and not self.journal.stall:
-            answers += self._after_stall(now, set(self.model.events) - known)
+            answers += self._after_stall(set(self.model.events) - known)
         self._look(answers)
 
     def _follow(self, ask: Ask, now: Instant) -> Outcome:
@@ -156,22 +176,21 @@ class Driver(RuleBasedStateMachine):
         named = [(self._actor(), ask.command) for ask in asks]
         results = [self.engine.submit(command, actor) for actor, command in named]
         await asyncio.wait(results)
-        return [_answer(actor, command, result) for (actor, command), result in zip(named, results, strict=True)]
+        return [answer_of(actor, command, result) for (actor, command), result in zip(named, results, strict=True)]
 
     def _after_fault(self, fault: Fault) -> None:
         """Whether it was stored only we know: the callers do not, and ask again."""
         if not fault.stores:
             self.model = self.before
         if fault.loses_engine:
+            self.clock.slip(self.journal.away)
             self._cut()
         for name in NAMES:
             self._poll_again(name)
 
-    def _after_stall(self, decided: Instant, raised: set[str]) -> list[Answer]:
+    def _after_stall(self, raised: set[str]) -> list[Answer]:
         """The engine makes good for the notice that a slow commit has cost, and then finds what is due by now."""
-        late = self.clock.now().steady - decided.steady - COMMIT_ALLOWANCE
-        if late > 0:
-            self.model.postpone(raised, late)
+        self.model.postpone(raised, self.clock.now())
         self.model.pass_time(self.clock.now())
         return self.runner.run(self._submit((Ask(c.Tick(), lambda now: None),)))
 
@@ -195,28 +214,25 @@ class Driver(RuleBasedStateMachine):
         self.unseen += self.journal.committed
         self.journal.committed = []
         self.documents = self._read_all()
-        moment = Moment(self.clock.now(), tuple(self.unseen), tuple(answers), self.documents, self.reread)
+        moment = Moment(
+            self.clock.now(), tuple(map(self._as_seen, self.unseen)), tuple(answers), self.documents, self.reread
+        )
         self.unseen, self.reread = [], None
         self.observer.see(moment)
         self._compare(moment)
         self._check_told(set(moment.shown_ids()))
+
+    def _as_seen(self, committed: Committed) -> Committed:
+        """With the moment from which on readers could see it."""
+        shown = (at for position, at in self.journal.shown_at if position >= committed.record.position)
+        return committed._replace(visible=next(shown, committed.visible))
 
     def _check_nothing_shown_yet(self) -> None:
         """What is not durable yet is not seen by anybody (S5)."""
         assert self._read_all() == self.documents, "readers are ahead of the journal"
 
     def _read_all(self) -> dict[tuple[str, str], bytes]:
-        return {key: body for name in self.publisher.by_name for key, body in self._read(name)}
-
-    def _read(self, name: str) -> list[tuple[tuple[str, str], bytes]]:
-        """What a VM is answered in every api-version, `ETag` checked (A10)."""
-        page = self.publisher.page_of(self.publisher.by_name[name])
-        read = []
-        for version in API_VERSIONS:
-            head, _, body = document_tail(page, version).partition(b"\r\n\r\n")
-            assert head.endswith(b'ETag: "%d"' % parsed(body)["DocumentIncarnation"]), head
-            read.append(((name, version.name), body))
-        return read
+        return read_all(self.publisher)
 
     def _compare(self, moment: Moment) -> None:
         """The model and the service agree on every VM: where it is, whether it listens, and what it reads."""
@@ -340,7 +356,7 @@ class Driver(RuleBasedStateMachine):
         }[company]
 
 
-def _answer(actor: str, command: c.Command, result: "asyncio.Future[tuple[Record, ...]]") -> Answer:
+def answer_of(actor: str, command: c.Command, result: "asyncio.Future[tuple[Record, ...]]") -> Answer:
     match result.exception():
         case None:
             return Answer(actor, command, Outcome.DONE, result.result())

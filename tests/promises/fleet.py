@@ -1,7 +1,7 @@
 """The small fleet that the state machine plays with: one of everything, on three hosts."""
 
 from duenotice.domain.fleet import Declaration, Group, GroupKind, Host, Vm
-from tests.promises.model import Place
+from tests.promises.model import Place, group_of
 
 HOSTS = ["host-1", "host-2", "host-3"]
 HOME = {
@@ -38,9 +38,15 @@ def declaration(names: list[str], terminate_notice: int | None, places: dict[str
         Group(GroupKind.CLOUD_SERVICE, "shop"),
         Group(GroupKind.SCALE_SET, "batch", terminate_notice=terminate_notice),
     )
+    inhabited = {group_of(place.scope) for place in places.values()}
     declared = tuple(_vm(name, place) for name, place in places.items())
     digest = repr((names, terminate_notice, places))
-    return Declaration(digest, hosts=tuple(map(Host, names)), groups=groups, vms=declared)
+    return Declaration(
+        digest,
+        hosts=tuple(map(Host, names)),
+        groups=tuple(group for group in groups if group.key in inhabited),
+        vms=declared,
+    )
 
 
 def _vm(name: str, place: Place) -> Vm:

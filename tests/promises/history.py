@@ -100,6 +100,8 @@ class World:
                     self.vms.pop(name, None)
             case t.GroupsPut(groups):
                 self.groups.update((group.key, group) for group in groups)
+            case t.GroupsRemoved(keys):
+                self.listening = {scope for scope in self.listening if not scope.startswith(keys)}
             case t.ScopeEnabled(scope):
                 self.listening.add(scope)
             case t.ScopeDisabled(scope):

@@ -80,6 +80,7 @@ class Model:
         self.last_poll: dict[str, float] = {}
         self.events: dict[str, EventNow] = {}
         self.last_ended = NO_EVENT
+        self.groups: set[str] = set()
         self._allowance = commit_allowance
         self._limit = user_limit
 
@@ -96,6 +97,7 @@ class Model:
     def apply_fleet(self, hosts: list[str], notices: dict[str, int | None], places: dict[str, Place]) -> None:
         self.hosts = {host: self.hosts.get(host, "healthy") for host in hosts}
         self.terminate_notice = dict(notices)
+        self.groups = {group_of(place.scope) for place in places.values() if not place.scope.startswith("vm/")}
         for name in [name for name in self.vms if name not in places]:
             del self.vms[name]
         for name, place in places.items():
@@ -145,13 +147,15 @@ class Model:
         event.approved = not_before is None and event.scope not in self.last_poll
         event.duration = event.duration if duration is None else duration
 
-    def postpone(self, ids: set[str], seconds: float) -> None:
-        """A commit was slow and has eaten into the notice of what it raised: give it back."""
+    def postpone(self, ids: set[str], now: Instant) -> None:
+        """They are seen only now: whoever waits for its notice gets it whole from here on."""
         for event in self.events.values():
-            if event.id in ids and not event.started and not event.approved:
-                later = _whole_second(event.not_before + timedelta(seconds=seconds))
-                event.ripe += (later - event.not_before).total_seconds()
-                event.not_before = later
+            vm = next((self.vms[name] for name in event.resources if name in self.vms), None)
+            least = NOTICE[event.type] if vm is None else self._least_notice(vm, event.type)
+            short = event.not_before < now.at + timedelta(seconds=least)
+            if event.id in ids and short and not event.started and not event.approved:
+                event.not_before = _whole_second(now.at + timedelta(seconds=least + self._allowance))
+                event.ripe = now.steady + (event.not_before - now.at).total_seconds()
 
     def operate(self, event_id: str, name: str, kind: str, now: Instant) -> None:
         vm = self._vm(name)
@@ -314,10 +318,10 @@ class Model:
         self._forget_lonely_scopes()
 
     def _forget_lonely_scopes(self) -> None:
-        """The scope of a single VM lives as long as the VM does or it has something to show."""
+        """A scope lives as long as its VM or its group does, or it has something to show."""
         kept = {f"vm/{name}" for name in self.vms} | {event.scope for event in self.events.values()}
         for scope in list(self.last_poll):
-            if scope.startswith("vm/") and scope not in kept:
+            if scope not in kept and group_of(scope) not in self.groups:
                 del self.last_poll[scope]
 
     # Small helpers
@@ -375,8 +379,12 @@ class Model:
         return [event for event in self.events_of(scope) if name in event.resources]
 
 
+def group_of(scope: str) -> str:
+    return "/".join(scope.split("/")[:2])
+
+
 def _group(vm: VmNow) -> str:
-    return "/".join(vm.place.scope.split("/")[:2])
+    return group_of(vm.place.scope)
 
 
 def _id(seed: str, name: str) -> str:

@@ -76,9 +76,12 @@ class WatchedJournal:
         self.commit_takes = 0.0
         self.stall = 0.0
         self.fault: Fault | None = None
+        self.away = 0.0
         self.failed: tuple[Record, ...] = ()
         self.committed: list[Committed] = []
+        self.shown_at: list[tuple[int, Instant]] = []
         self.while_committing: Callable[[], None] = nothing
+        self.on_shown: Callable[[], None] = nothing
         self._inner = inner
         self._clock = clock
         self._unreadable = False
@@ -86,8 +89,7 @@ class WatchedJournal:
     def append(self, records: Sequence[Record]) -> None:
         decided = self._clock.now()
         fault, self.fault = self.fault, None
-        look, self.while_committing = self.while_committing, nothing
-        look()
+        self.while_committing()
         self._take_time()
         if fault is None or fault.stores:
             self._inner.append(records)
@@ -107,6 +109,24 @@ class WatchedJournal:
         if self._unreadable:
             raise Unavailable("The disk is still away.")
         return self._inner.read(after, limit)
+
+    @property
+    def seen(self) -> int:
+        return self._inner.seen
+
+    def note_seen(self, position: int) -> None:
+        self.shown_at.append((position, self._clock.now()))
+        self._inner.note_seen(position)
+        self.on_shown()
+
+    def index(self) -> bool:
+        return self._inner.index()
+
+    def find(self, prefix: str, limit: int) -> list[Record]:
+        return self._inner.find(prefix, limit)
+
+    def first_position(self) -> int:
+        return self._inner.first_position()
 
     def last_position(self) -> int:
         return self._inner.last_position()

@@ -94,6 +94,13 @@ class Promises(Driver):
         self._declare(name, to)
         self._do(self._fleet(HOSTS[:count], terminate_notice))
 
+    @rule(scope=st.sampled_from(["set/web", "service/shop", "scale-set/batch"]), to=st.sampled_from(["gone", "home"]))
+    def whole_group(self, scope: str, to: To) -> None:
+        """A group leaves the fleet with all of its VMs, or is back under the same name."""
+        for name in [name for name, place in HOME.items() if place.scope.startswith(scope)]:
+            self._declare(name, to)
+        self._do(self._fleet(HOSTS, 300))
+
     @rule(which=picks, to=places)
     def move_who_is_hit(self, which: int, to: To) -> None:
         event = self.model.events.get(self._pick(which))
@@ -201,9 +208,10 @@ class Promises(Driver):
         """For longer than is allowed for."""
         self.journal.fault, self.journal.stall = None, seconds
 
-    @rule(fault=st.sampled_from(Fault))
-    def next_commit_fails(self, fault: Fault) -> None:
-        self.journal.fault = fault
+    @rule(fault=st.sampled_from(Fault), away=st.sampled_from([0, 0, 60, HOUR]))
+    def next_commit_fails(self, fault: Fault, away: float) -> None:
+        """If that is the end of the process, the next one comes after a while."""
+        self.journal.fault, self.journal.away = fault, away
         if fault.loses_engine:
             self.journal.stall = 0.0
 
@@ -240,14 +248,15 @@ class PromisesOnDisk(Promises):
 EXAMPLES = int(os.environ.get("DUENOTICE_EXAMPLES", "0"))
 
 
-def _settings(examples: int) -> settings:
+def examples(count: int) -> settings:
+    """So many, or as many as asked for."""
     unhurried = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
-    return settings(max_examples=EXAMPLES or examples, stateful_step_count=40, suppress_health_check=unhurried)
+    return settings(max_examples=EXAMPLES or count, stateful_step_count=40, suppress_health_check=unhurried)
 
 
 TestInMemory = Promises.TestCase
-TestInMemory.settings = _settings(400)
+TestInMemory.settings = examples(400)
 TestOnDisk = PromisesOnDisk.TestCase
-TestOnDisk.settings = _settings(200)
+TestOnDisk.settings = examples(200)
 
 pytestmark = pytest.mark.timeout(0 if EXAMPLES else 1200)  # a failure takes minutes to be made small

@@ -129,6 +129,22 @@ class TestScaledClock:
         machine.pass_by(3600)
         assert ScaledClock(60.0, mark).now() == Instant(NOON + timedelta(seconds=600), 600.0)
 
+    def test_a_speed_that_was_set_meanwhile_is_there_after_a_restart(self, machine: Machine) -> None:
+        clock = ScaledClock(60.0)
+        clock.set_speed(600.0)
+        again = ScaledClock(60.0, clock.mark())
+        assert again.speed == 600.0
+        assert ScaledClock(60.0, again.mark()).speed == 600.0
+
+    @pytest.mark.parametrize("given", [30.0, 600.0])
+    def test_unless_it_is_started_with_another_speed_than_before(self, machine: Machine, given: float) -> None:
+        clock = ScaledClock(60.0)
+        clock.set_speed(7.0)
+        assert ScaledClock(given, clock.mark()).speed == given
+
+    def test_a_mark_of_another_kind_of_clock_says_nothing_about_the_speed(self, machine: Machine) -> None:
+        assert ScaledClock(60.0, ManualClock().mark()).speed == 60.0
+
     def test_it_begins_at_a_whole_second(self, machine: Machine) -> None:
         machine.wall = NOON.replace(microsecond=999_999)
         assert ScaledClock(60.0).now().at == NOON

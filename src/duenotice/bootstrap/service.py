@@ -12,7 +12,7 @@ from duenotice import settings as s
 from duenotice.bootstrap import impact, operator_port
 from duenotice.bootstrap.logs import log_changes
 from duenotice.bootstrap.operator_port import OperatorServer
-from duenotice.clock import Clock, Mark, clock_from_name
+from duenotice.clock import Clock, Mark, clock_from_name, seconds_since_2020
 from duenotice.domain.commands import ApplyFleet, CreateToken, LiftIncarnations, MarkClock
 from duenotice.domain.fleet import Declaration, Vm
 from duenotice.domain.policy import Policy
@@ -92,10 +92,10 @@ class Service:
 
     async def _begin(self, fleet_file: str) -> None:
         self._dispatcher = impact.dispatcher_of(self.settings, self.engine, self.data_dir)
-        await self.engine.submit(MarkClock(self.engine.clock.mark()), SELF)
         if self._restored:
             log.warning("an older journal was put in place", action="journal-restored", hint="Incarnations go ahead.")
-            await self.engine.submit(LiftIncarnations(), SELF)
+            await self.engine.submit(LiftIncarnations(seconds_since_2020()), SELF)
+        await self.engine.submit(MarkClock(self.engine.clock.mark()), SELF)
         await self._apply_file(fleet_file)
         await self._apply_only_vm()
         self._check_default_vm()

@@ -10,7 +10,7 @@ from duenotice.domain import transitions as t
 from duenotice.domain.event import Event
 from duenotice.domain.fleet import Vm
 from duenotice.domain.maintenance import OPEN, StepStatus
-from duenotice.domain.scope import ALONE, scope_of
+from duenotice.domain.scope import ALONE, group_of, scope_of
 from duenotice.domain.state import Departure, Scope, State
 
 MAINTENANCES_KEPT = 100
@@ -52,6 +52,8 @@ def _groups_put(state: State, change: t.GroupsPut) -> None:
 def _groups_removed(state: State, change: t.GroupsRemoved) -> None:
     for key in change.keys:
         state.fleet.groups.pop(key, None)
+    for scope in [scope for scope in state.scopes if group_of(scope) in change.keys]:
+        _drop_if_deserted(state, scope)
 
 
 def _vms_put(state: State, change: t.VmsPut) -> None:
@@ -66,6 +68,8 @@ def _keep_incarnation_rising(state: State, vm: Vm) -> None:
     The scope it comes to skips ahead, the one exception to "+1 each time": see docs/decisions/0004.
     """
     key = scope_of(vm)
+    if key not in state.scopes and (gone := state.departures.pop(key, None)):
+        state.scopes[key] = Scope(gone.incarnation)  # a group that was away goes on where it was
     seen = _last_seen(state, vm)
     stays = seen.scope == key and (key in state.scopes or vm.name in state.fleet.vms)
     if seen.incarnation == 0 or stays:
@@ -107,13 +111,17 @@ def _remember(state: State, departure: Departure) -> None:
 
 
 def _drop_if_deserted(state: State, key: str) -> None:
-    """The scope of a standalone VM goes with it, once it has nothing left to show (S24)."""
-    name = key.removeprefix(ALONE)
+    """A scope goes with its VM or its group, once it has nothing left to show (S24)."""
     scope = state.scopes.get(key)
-    if scope is None or scope.events or name == key or name in state.fleet.vms:
-        return
-    _remember(state, Departure(name, key, scope.incarnation))
-    del state.scopes[key]
+    if scope is not None and not scope.events and not _inhabited(state, key):
+        _remember(state, Departure(key.removeprefix(ALONE), key, scope.incarnation))
+        del state.scopes[key]
+
+
+def _inhabited(state: State, key: str) -> bool:
+    if key.startswith(ALONE):
+        return key.removeprefix(ALONE) in state.fleet.vms
+    return group_of(key) in state.fleet.groups or any(scope_of(vm) == key for vm in state.fleet.vms.values())
 
 
 def _event_raised(state: State, change: t.EventRaised) -> None:

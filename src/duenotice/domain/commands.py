@@ -83,10 +83,13 @@ class CancelEvent(Command, frozen=True):
 
 
 class PostponeEvents(Command, frozen=True):
-    """Give back notice that was lost on the way: `NotBefore` moves later by so many seconds (S2)."""
+    """These events are still to be shown: where less than the minimum notice is left, `NotBefore` moves later (S2).
+
+    `spare` is the seconds until they are seen.
+    """
 
     event_ids: tuple[str, ...]
-    seconds: float
+    spare: float
 
 
 class ReportImpact(Command, frozen=True):
@@ -170,7 +173,12 @@ class RevokeToken(Command, frozen=True):
 
 
 class LiftIncarnations(Command, frozen=True):
-    """The journal is a backup: VMs may have seen numbers it does not know, so all go far ahead (S3)."""
+    """The journal is a backup: VMs may have seen numbers it does not know, so all go ahead, the least to `to` (S3).
+
+    `to` grows from one restore to the next, so that the same backup put in place twice gives no number twice (S4).
+    """
+
+    to: int
 
 
 class MarkClock(Command, frozen=True):

@@ -11,7 +11,7 @@ from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 
 FAR_AHEAD = 1_000_000
-"""More changes than any scope can have seen since the backup was made."""
+"""How far numbers go that are beyond `to` already, because the wall clock was wrong at this restore or the last."""
 
 Rule = Callable[[State, Any, Instant, Policy], list[t.Transition]]
 
@@ -22,7 +22,8 @@ def decide(state: State, command: c.Command, now: Instant, policy: Policy) -> li
 
 
 def _lift(state: State, command: c.LiftIncarnations, now: Instant, policy: Policy) -> list[t.Transition]:
-    return [t.IncarnationsLifted(FAR_AHEAD)]
+    by = command.to - state.floor
+    return [t.IncarnationsLifted(by if by > 0 else FAR_AHEAD)]
 
 
 def _mark_clock(state: State, command: c.MarkClock, now: Instant, policy: Policy) -> list[t.Transition]:

@@ -51,7 +51,24 @@ def moved_away(state: State, vms: list[Vm]) -> list[t.Transition]:
         changes.append(t.VmsPut(tuple(moved)))
     for vm in vms:
         changes += cancel_predictions(state, vm, f"{vm.name} has moved to another host.")
-    return changes
+    return changes + _needless_migrations(state, vms)
+
+
+def _needless_migrations(state: State, moved: list[Vm]) -> list[t.Transition]:
+    """Take back what was to move VMs off a host that all of them have left by themselves."""
+    gone = {vm.name for vm in moved}
+    waiting = {event.id: event for vm in moved for event in state.events_of(vm) if event.phase is Phase.SCHEDULED}
+    return [
+        t.EventCancelled(event.id, event.scope, f"Its VMs have left {event.host}.")
+        for event in waiting.values()
+        if event.cause is Cause.LIVE_MIGRATION and event.host and not _stays(state, event, gone)
+    ]
+
+
+def _stays(state: State, event: Event, gone: set[str]) -> bool:
+    """Whether some VM of an event is still on its host."""
+    vms = (state.fleet.vms.get(name) for name in event.resources if name not in gone)
+    return any(vm is not None and vm.host == event.host for vm in vms)
 
 
 def cancel_predictions(state: State, vm: Vm, reason: str) -> list[t.Transition]:

@@ -105,7 +105,7 @@ def looks(plan: Maintenance) -> list[float]:
     """When settle times end that a step may be waiting for, in steady seconds."""
     if plan.status is not Status.RUNNING or not plan.count(StepStatus.WAITING):
         return []
-    return [step.ended + plan.settle for step in plan.steps if step.ended is not None]
+    return [step.ended + plan.settle for step in plan.steps if step.ended is not None and _was_hit(step)]
 
 
 def _turns(plan: Maintenance) -> dict[str, int]:
@@ -122,8 +122,16 @@ def _settling(plan: Maintenance, turns: dict[str, int], now: float) -> set[str]:
     return {
         step.lane
         for step in plan.steps
-        if step.ended is not None and now < step.ended + plan.settle and step.turn < turns.get(step.lane, step.turn)
+        if step.ended is not None
+        and _was_hit(step)
+        and now < step.ended + plan.settle
+        and step.turn < turns.get(step.lane, step.turn)
     }
+
+
+def _was_hit(step: Step) -> bool:
+    """Whether there is anything to settle after a step: where it was skipped nothing has happened."""
+    return step.status is not StepStatus.SKIPPED
 
 
 def _together(vm: Vm) -> tuple[str, int, str, str]:

@@ -164,16 +164,25 @@ def _begun(state: State, plan: Maintenance, now: Instant, policy: Policy) -> lis
     changes: list[t.Transition] = []
     for number in ready(plan, now.steady):
         step = plan.steps[number]
-        vms = [vm for name in step.resources if (vm := state.fleet.vms.get(name)) and _belongs(vm, step)]
+        there = [vm for name in step.resources if (vm := state.fleet.vms.get(name)) and _belongs(vm, step)]
+        vms = [vm for vm in there if not _has_left_host(vm, plan, step)]
         if not vms:
-            changes.append(t.StepEnded(plan.id, number, StepStatus.SKIPPED, now.steady, "Its VMs are gone."))
+            reason = f"Its VMs have left {step.host}." if there else "Its VMs are gone."
+            changes.append(t.StepEnded(plan.id, number, StepStatus.SKIPPED, now.steady, reason))
             continue
         event_id = str(uuid5(UUID(plan.id), str(number))).upper()
         event = planned_event(state, vms, plan, event_id, now, policy)
-        gone = [name for name in step.resources if name not in event.resources]
-        reason = f"No longer there: {', '.join(gone)}." if gone else ""
+        if plan.cause is Cause.LIVE_MIGRATION:
+            event = event.with_(host=step.host)
+        left_out = [name for name in step.resources if name not in event.resources]
+        reason = f"No longer there: {', '.join(left_out)}." if left_out else ""
         changes += [t.EventRaised(event), t.StepBegun(plan.id, number, event_id, reason)]
     return changes
+
+
+def _has_left_host(vm: Vm, plan: Maintenance, step: Step) -> bool:
+    """Whether a VM that was to be moved off a host has been moved meanwhile: once is enough."""
+    return plan.cause is Cause.LIVE_MIGRATION and step.host not in (None, vm.host)
 
 
 def _belongs(vm: Vm, step: Step) -> bool:

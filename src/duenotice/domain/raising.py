@@ -70,10 +70,10 @@ def planned_event(state: State, vms: list[Vm], plan: Maintenance, event_id: str,
 
 
 def postpone(state: State, command: c.PostponeEvents, now: Instant, policy: Policy) -> list[t.Transition]:
-    """Events that wait for their notice get it whole, although their commit was slow (S2)."""
+    """Events that wait for their notice get it whole, although they are seen late (S2)."""
     events = [state.events[event_id] for event_id in command.event_ids if event_id in state.events]
     waiting = [event for event in events if event.phase is Phase.SCHEDULED and not event.approved_by]
-    return [t.EventPostponed(_later(event, command.seconds)) for event in waiting]
+    return [t.EventPostponed(later) for event in waiting if (later := _later(state, event, now, command.spare))]
 
 
 def operate(state: State, command: c.OperateVm, now: Instant, policy: Policy) -> list[t.Transition]:
@@ -259,10 +259,13 @@ def _at(event: Event, not_before: datetime, now: Instant) -> Event:
     return event.with_(not_before=not_before, notice_ends=now.steady + waits)
 
 
-def _later(event: Event, seconds: float) -> Event:
-    not_before = notice.whole_second(event.not_before + timedelta(seconds=seconds))
-    moved = (not_before - event.not_before).total_seconds()
-    return event.with_(not_before=not_before, notice_ends=event.notice_ends + moved)
+def _later(state: State, event: Event, now: Instant, spare: float) -> Event | None:
+    """The event with its notice from now on; None when enough is left."""
+    vm = next((state.fleet.vms[name] for name in event.resources if name in state.fleet.vms), None)
+    least = notice.minimum_notice(event.type, None if vm is None else _group(state, vm))
+    if event.not_before >= now.at + timedelta(seconds=least):
+        return None
+    return _at(event, notice.earliest(now, least + spare), now)
 
 
 def _as_soon_as_allowed(state: State, event: Event, least: float, now: Instant, policy: Policy) -> Event:

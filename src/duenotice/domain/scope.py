@@ -13,6 +13,11 @@ def is_cloud_service(scope: str) -> bool:
     return scope.startswith(_CLOUD_SERVICE)
 
 
+def group_of(scope: str) -> str:
+    """The key of the group that a scope is, or is a placement group of; a key of no group for a single VM."""
+    return "/".join(scope.split("/")[:2])
+
+
 def domain_of(vm: Vm) -> tuple[str, int | None]:
     """The scope and update domain a VM is in; an event stays within one (B06, S10)."""
     return scope_of(vm), vm.update_domain

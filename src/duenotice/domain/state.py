@@ -26,7 +26,10 @@ class Scope:
 
 
 class Departure(Struct, frozen=True, gc=False):
-    """The last incarnation a VM that left the fleet may have seen, and in which scope (S3)."""
+    """The last incarnation a VM that left the fleet may have seen, and in which scope (S3).
+
+    A group leaves one for each of its scopes too, under the key of the scope: no VM has such a name.
+    """
 
     vm: str
     scope: str

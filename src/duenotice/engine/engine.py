@@ -2,6 +2,7 @@
 
 A command is answered only when what came of it is durable (S5). If the commit fails, memory is thrown away
 and folded again from the journal, so that it is never ahead of the truth for longer than one attempt (S6).
+An event is shown only when it is durable with all of its notice still to come, however slow the disk was (S2).
 """
 
 import asyncio
@@ -71,6 +72,7 @@ class Engine:
         self._wake = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal") if journal.blocking else None
         self._snapshot_at = state.position
+        self._unseen = list(journal.read(after=journal.seen))
         self._task: asyncio.Task[None] | None = None
         self._broken: DuenoticeError | None = None
         self.failed: asyncio.Future[DuenoticeError] = asyncio.get_running_loop().create_future()
@@ -94,8 +96,20 @@ class Engine:
         """The records behind a position, oldest first, as the journal has them."""
         return await self._off_loop(lambda: list(self._journal.read(after, limit)))
 
-    def set_speed(self, clock: ScaledClock, speed: float) -> None:
+    async def history_of(self, prefix: str, limit: int) -> list[Record]:
+        """The first records about events whose id begins so, also of those that are gone."""
+        while await self._off_loop(self._journal.index):
+            pass
+        return await self._off_loop(lambda: self._journal.find(prefix, limit))
+
+    @property
+    def remembers_from(self) -> int:
+        """The position of the oldest record that history has."""
+        return self._journal.first_position()
+
+    async def set_speed(self, clock: ScaledClock, speed: float, actor: str) -> None:
         """Another pace of our clock: what a commit may take grows with it, and who sleeps looks again."""
+        await self.submit(MarkClock(clock.mark()._replace(speed=speed)), actor)
         clock.set_speed(speed)
         self.policy = structs.replace(self.policy, commit_allowance=speed)  # one real second
         self.changed.set()
@@ -104,6 +118,11 @@ class Engine:
         """A part of the service has ended that should not; without it nothing may be promised any more."""
         if not task.cancelled() and (error := task.exception()) is not None:
             self._give_up(InvariantBroken(f"{task.get_name()} has ended: {error!r}.", hint="Please report this."))
+
+    @property
+    def behind(self) -> bool:
+        """Whether something is stored that could not be shown yet; a tick tries again."""
+        return bool(self._unseen)
 
     @property
     def broken(self) -> DuenoticeError | None:
@@ -154,10 +173,10 @@ class Engine:
     async def _decide_and_commit(self, batch: list[_Ask]) -> None:
         now = self.clock.now()
         records: list[Record] = []
+        self._take(self._postponed(now), SELF, now, records)
         answers = [(ask, self._attempt(ask, now, records)) for ask in batch]
         self._do_what_is_due(now, records)
         failure = await self._commit(records)
-        self._honour_notice(records, self.clock.now().steady - now.steady - self.policy.commit_allowance)
         for ask, outcome in answers:
             _answer(ask.answer, failure or outcome)
 
@@ -185,28 +204,45 @@ class Engine:
             fold(self.state, record)
             records.append(record)
 
-    def _honour_notice(self, records: list[Record], late: float) -> None:
-        """A commit that took longer than was allowed for has eaten into the notice: give it back (S2)."""
-        raised = tuple(r.transition.event.id for r in records if isinstance(r.transition, EventRaised))
-        if late > 0 and raised and self._broken is None:
-            self.submit(PostponeEvents(raised, late), SELF).add_done_callback(_ignore)
+    def _postponed(self, now: Instant, spare: float = 0.0) -> list[Transition]:
+        """What nobody has seen yet gets its notice from now on, if too little is left of it (S2)."""
+        raised = tuple(r.transition.event.id for r in self._unseen if isinstance(r.transition, EventRaised))
+        command = PostponeEvents(raised, max(spare, self.policy.commit_allowance))
+        return decide(self.state, command, now, self.policy)
 
     async def _commit(self, records: list[Record]) -> DuenoticeError | None:
         """Make the records durable, then let them be seen; on failure nothing of them remains."""
-        if not records:
-            return None
         try:
-            await self._off_loop(lambda: self._journal.append(records))
+            await self._append(records)
+            await self._show(self.clock.now())
         except DuenoticeError as error:
             await self._recover(error)
             retry_after = error.retry_after if isinstance(error, Unavailable) else 1.0
             return Unavailable(
                 f"The change could not be stored: {error.message}", hint=error.hint, retry_after=retry_after
             )
-        self.publisher.publish(self.state, records, self.clock.now().steady)
-        self._tell(records)
-        self.changed.set()
         return None
+
+    async def _append(self, records: list[Record]) -> None:
+        if records:
+            await self._off_loop(lambda: self._journal.append(records))
+            self._unseen += records
+
+    async def _show(self, now: Instant) -> None:
+        """Let what is durable be seen, after giving back the notice that a slow commit has cost (S2)."""
+        took = 0.0
+        while late := self._postponed(now, 2 * took):  # more room each time, so that it comes to an end
+            records: list[Record] = []
+            self._take(late, SELF, now, records)
+            await self._append(records)
+            before, now = now, self.clock.now()
+            took = now.steady - before.steady
+        records, self._unseen = self._unseen, []
+        if records:
+            self.publisher.publish(self.state, records, now.steady)
+            await self._off_loop(lambda: self._journal.note_seen(records[-1].position))
+            self._tell(records)
+            self.changed.set()
 
     def _tell(self, records: list[Record]) -> None:
         """Tell those who only listen; what goes wrong with them, a full log disk say, is not the engine's end."""
@@ -219,10 +255,13 @@ class Engine:
         _report("error", "commit failed", action="commit-failed", error=error.message, hint=error.hint)
         try:
             self.state = await self._off_loop(lambda: load(self._journal))
+            self._unseen = await self._off_loop(lambda: list(self._journal.read(after=self._journal.seen)))
         except (Damaged, InvariantBroken, Unavailable) as worse:
             self._give_up(worse)
             return
-        self.publisher.republish(self.state, self.clock.now().steady)
+        now = self.clock.now()
+        if not self._postponed(now):  # else a tick has to store that first
+            await self._show(now)
         for listener in self.on_recover:  # a commit that seemed to fail may be in the journal after all
             with suppress(Exception):
                 listener()
@@ -267,11 +306,6 @@ def _report(level: str, message: str, **details: object) -> None:
     """Log; when even that fails, a full disk say, the engine goes on all the same."""
     with suppress(Exception):
         getattr(log, level)(message, **details)
-
-
-def _ignore(answer: "asyncio.Future[Records]") -> None:
-    """Whatever came of it; asked for so that nobody complains that nobody asked."""
-    answer.exception()
 
 
 def _answer(answer: "asyncio.Future[Records]", outcome: Records | DuenoticeError) -> None:

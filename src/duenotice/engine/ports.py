@@ -11,21 +11,41 @@ class Journal(Protocol):
     """An ordered log of records plus the newest snapshot; every implementation passes one contract suite.
 
     The methods are plain and may block on a disk; `blocking` tells the engine to call them off the loop.
-    Positions begin at 1 and have no gaps. A method that cannot do its work raises `Unavailable` (try again
-    later) or `Damaged` (what is stored cannot be trusted), and then nothing of that call is kept.
+    Positions begin at 1 and have no gaps; a journal in memory may forget old records that a snapshot stands for.
+    A method that cannot do its work raises `Unavailable` (try again later) or `Damaged` (what is stored cannot be
+    trusted), and then nothing of that call is kept.
     """
 
     blocking: bool
 
     @property
     def restored(self) -> bool:
-        """Whether this is an older copy put in place: VMs may have seen more than it knows."""
+        """Whether this is an older copy put in place: VMs may have seen more than it knows.
+
+        It stays so, over any number of starts, until an `IncarnationsLifted` is stored (S3).
+        """
+
+    @property
+    def seen(self) -> int:
+        """Up to which position readers have seen the journal, as noted last; what follows they may not have seen."""
+
+    def note_seen(self, position: int) -> None:
+        """Remember that readers have seen so much. It may get lost, but is never ahead of the truth (S2)."""
 
     def append(self, records: Sequence[Record]) -> None:
         """Store all records or none; when this returns they survive kill -9 and power loss (S5)."""
 
     def read(self, after: int, limit: int | None = None) -> Iterator[Record]:
         """The records behind a position, in order, each checked as it is read."""
+
+    def index(self) -> bool:
+        """Get a step further in knowing which records are about which event; whether there is more to do."""
+
+    def find(self, prefix: str, limit: int) -> list[Record]:
+        """The first records about events whose id begins so, in order; complete once there is nothing to `index`."""
+
+    def first_position(self) -> int:
+        """The position of the oldest record that is kept."""
 
     def last_position(self) -> int:
         """The position of the newest record; 0 when there is none."""

@@ -10,7 +10,7 @@ from duenotice.domain.document import EMPTY, Document
 from duenotice.domain.event import Event
 from duenotice.domain.fleet import Group, Host, Site, Vm
 from duenotice.domain.maintenance import Maintenance
-from duenotice.domain.scope import ALONE, scope_of
+from duenotice.domain.scope import ALONE, group_of, scope_of
 from duenotice.domain.state import State
 from duenotice.domain.token import Token
 from duenotice.domain.transitions import (
@@ -127,7 +127,7 @@ class Publisher:
 
     def document_of(self, vm: Vm) -> Document:
         """What a VM is shown, without counting as a look of its own."""
-        return self._documents.get(scope_of(vm), EMPTY)
+        return self._documents.get(scope_of(vm), self._quiet)
 
     def listens(self, vm: Vm) -> bool:
         """Whether anybody of the VM's scope asks for its document (F01)."""
@@ -179,6 +179,8 @@ class Publisher:
                 case GroupsRemoved(keys):
                     for key in keys:
                         self.groups.pop(key, None)
+                    known = self._pages.keys() | self._documents.keys() | self._enabled
+                    changed |= {scope for scope in known if group_of(scope) in keys}
                 case GroupsPut(groups):
                     self.groups.update((group.key, group) for group in groups)
                 case HostsPut(hosts):
@@ -249,19 +251,20 @@ class Publisher:
     def _show(self, scope: str, state: State) -> None:
         """Bring one page up to date and wake who waits for it."""
         document = state.document(scope)
-        if document is EMPTY:
+        if document is EMPTY or scope not in state.scopes:
             self._documents.pop(scope, None)
         else:
             self._documents[scope] = document
         if not state.enabled(scope):
-            # A VM that went took its scope along, even if it is back by now and has not asked yet (F01).
+            # What went took its scope along, even if it is back by now and has not asked yet (F01).
             self._disable(scope)
         page = self._pages.get(scope)
         if page is not None and page.document != document:
             page.show(document)
             self._wake(page)
-        if scope.startswith(ALONE) and scope not in state.scopes and (gone := self._pages.pop(scope, None)):
-            # The VM is gone for good, and nothing of it stays behind (S24).
+        is_left = scope.startswith(ALONE) or group_of(scope) not in state.fleet.groups
+        if is_left and scope not in state.scopes and (gone := self._pages.pop(scope, None)):
+            # The VM or the group is gone for good, and nothing of it stays behind (S24).
             self._wake(gone)
 
     def _wake(self, page: Page) -> None:

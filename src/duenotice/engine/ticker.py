@@ -81,7 +81,8 @@ class Ticker:
                 await asyncio.sleep(backoff)
             else:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(engine.changed.wait(), self._sleep(engine.clock.now()))
+                    async with asyncio.timeout(self._sleep(engine.clock.now())):
+                        await engine.changed.wait()
 
     async def _look(self, now: Instant) -> None:
         if self._is_due(now.steady):
@@ -108,6 +109,8 @@ class Ticker:
     def _is_due(self, steady: float) -> bool:
         """Whether something waits for a tick: what was due before and is still there was held back."""
         state = self._engine.state
+        if self._engine.behind:
+            return True
         if state.agenda and state.agenda[0][0] <= steady:
             return True
         due = next_due(state, after=self._looked)

@@ -1,7 +1,8 @@
-"""One process at a time in a data directory (S21), and a note beside the database of how far it has come (S5).
+"""One process at a time in a data directory (S21), and notes beside the database of how far it has come (S2, S5).
 
 SQLite cannot tell a write-ahead log that lost its tail, or is gone, from one that was never longer. So the
-lock file also says how far the journal had come; a journal that ends before that has lost records.
+lock file also says how far the journal had come; a journal that ends before that has lost records. And it says how
+far readers have seen it, since what was stored but never seen has given nobody notice.
 """
 
 import fcntl
@@ -14,7 +15,9 @@ from duenotice.errors import Conflict, Misconfigured
 
 _HOLDER = b"process %010d\n"
 _REACHED = b"journal.db has reached position %020d\n"
+_SEEN = b"readers have seen position %020d\n"
 _REACHED_AT = len(_HOLDER % 0)
+_SEEN_AT = _REACHED_AT + len(_REACHED % 0)
 _SIZE = 4096
 
 
@@ -26,7 +29,8 @@ class DirectoryLock:
         self._file = _open(directory)
         try:
             self._take()
-            self.reached = _reached(os.pread(self._file, _SIZE, _REACHED_AT))
+            notes = os.pread(self._file, _SIZE, _REACHED_AT)
+            self.reached, self.seen = _reached(notes), _position(rb"seen", notes)
             os.pwrite(self._file, _HOLDER % os.getpid(), 0)
         except OSError as error:
             self.release()
@@ -59,6 +63,11 @@ class DirectoryLock:
         """
         with suppress(OSError):
             os.pwrite(self._file, _REACHED % position, _REACHED_AT)
+
+    def note_seen(self, position: int) -> None:
+        """Write down that readers have seen so much; like `note`, at worst too low."""
+        with suppress(OSError):
+            os.pwrite(self._file, _SEEN % position, _SEEN_AT)
 
     def sync(self) -> None:
         """Make the note survive power loss too."""
@@ -99,6 +108,11 @@ def _unusable(directory: Path, error: OSError) -> Misconfigured:
 
 def _reached(note: bytes) -> int | None:
     """How far a journal had come here; None when there never was one."""
-    number = re.search(rb"position (\d{20})\n", note)
+    number = _position(rb"reached", note)
     # A note that cannot be read still says that there was a journal.
-    return int(number[1]) if number else (0 if note else None)
+    return number if number is not None or not note else 0
+
+
+def _position(what: bytes, notes: bytes) -> int | None:
+    number = re.search(what + rb" position (\d{20})\n", notes)
+    return int(number[1]) if number else None

@@ -8,8 +8,9 @@ from pathlib import Path
 import structlog
 
 from duenotice.domain.snapshot import Snapshot
-from duenotice.domain.transitions import Record
+from duenotice.domain.transitions import IncarnationsLifted, Record
 from duenotice.errors import Damaged, Unavailable
+from duenotice.journal import sqlite_events
 from duenotice.journal.codec import RECORDS, SNAPSHOTS, Row
 from duenotice.journal.positions import refuse_unless_next, refuse_unless_reached
 from duenotice.journal.sqlite_checks import newest_position
@@ -45,8 +46,17 @@ class SqliteJournal:
 
     @property
     def restored(self) -> bool:
-        """Whether the directory had no note of how far this journal had come, see `lock`."""
+        """Whether the directory has no note of how far this journal had come; until incarnations are lifted."""
         return self._store.restored
+
+    @property
+    def seen(self) -> int:
+        """Up to which position readers have seen the journal, as noted last."""
+        return self._store.seen
+
+    def note_seen(self, position: int) -> None:
+        """Remember that readers have seen so much."""
+        self._store.note_seen(position)
 
     def append(self, records: Sequence[Record]) -> None:
         """Store all records or none; when this returns they survive kill -9 and power loss (S5)."""
@@ -57,6 +67,8 @@ class SqliteJournal:
             refuse_unless_next(newest_position(db), records)
             db.executemany(_ADD_RECORD, rows)
             db.execute(_MOVE_HEAD, (rows[-1].position,))
+        if self.restored and any(isinstance(record.transition, IncarnationsLifted) for record in records):
+            self._store.restored = False
         self._store.note(rows[-1].position)
         if self._store.log_pages >= OVERDUE_PAGES:
             with suppress(Unavailable):  # the records are safe in the log, and the next append tries again
@@ -66,6 +78,25 @@ class SqliteJournal:
         """The records behind a position, in order, each checked as it is read; ends where it ended at first."""
         with self._store.told():
             yield from self._records(after, limit)
+
+    def index(self) -> bool:
+        """A step of the index of events; whether there is more to do."""
+        with self._store.told():
+            behind = sqlite_events.is_behind(self._store.ask, self._store.newest_position())
+        if behind:
+            with self._store.transaction() as db:
+                sqlite_events.index_some(db)
+        return behind
+
+    def find(self, prefix: str, limit: int) -> list[Record]:
+        """The first records about events whose id begins so, as far as they are indexed."""
+        with self._store.told():
+            rows = sqlite_events.find(self._store.ask, prefix, limit)
+            return [RECORDS.unpack(Row._make(row)) for row in rows]
+
+    def first_position(self) -> int:
+        """All are kept."""
+        return 1
 
     def last_position(self) -> int:
         """The position of the newest record; 0 when there is none."""

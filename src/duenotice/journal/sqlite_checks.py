@@ -5,7 +5,7 @@ from pathlib import Path
 import apsw
 
 from duenotice.errors import Damaged, Misconfigured
-from duenotice.journal.sqlite_file import APPLICATION_ID, SCHEMA, SCHEMA_VERSION
+from duenotice.journal.sqlite_file import APPLICATION_ID, SCHEMA_VERSION, SCHEMAS
 
 HEADER_SIZE = 100
 CHECK_ALL_BELOW = 64 * 2**20
@@ -39,7 +39,7 @@ def check_identity(connection: apsw.Connection) -> None:
             hint="Upgrade duenotice, or restore a backup made by this version.",
         )
     stored = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_schema")}
-    if version != SCHEMA_VERSION or not stored.issuperset(SCHEMA):
+    if version not in SCHEMAS or not stored.issuperset(SCHEMAS[version]):
         raise Damaged("its tables are not the ones that duenotice made")
 
 
@@ -47,7 +47,7 @@ def check_contents(connection: apsw.Connection, reached: int, size: int) -> None
     """No record is missing, as far as can be told without reading all of them."""
     if size < CHECK_ALL_BELOW:
         _check_every_page(connection)
-    first, last = _row(connection, "SELECT min(position), max(position) FROM records")
+    first, last = row_of(connection, "SELECT min(position), max(position) FROM records")
     head = newest_position(connection)
     if (first or 1, last or 0) != (1, head):
         raise Damaged(f"it holds records {first} to {last} where 1 to {head} were written")
@@ -57,14 +57,14 @@ def check_contents(connection: apsw.Connection, reached: int, size: int) -> None
 
 def newest_position(connection: apsw.Connection) -> int:
     """The position of the newest record, as the last append left it."""
-    return _row(connection, "SELECT position FROM head")[0]
+    return row_of(connection, "SELECT position FROM head")[0]
 
 
 def _check_every_page(connection: apsw.Connection) -> None:
     for (finding,) in connection.execute("PRAGMA quick_check(1)"):
         if finding != "ok":
             raise Damaged(finding)
-    count, last = _row(connection, "SELECT count(*), max(position) FROM records")
+    count, last = row_of(connection, "SELECT count(*), max(position) FROM records")
     if count != (last or 0):
         raise Damaged(f"it holds {count} records where 1 to {last} were written")
 
@@ -77,7 +77,8 @@ def _cut_short(head: int, reached: int) -> Damaged:
     )
 
 
-def _row(connection: apsw.Connection, query: str) -> tuple[int, ...]:
+def row_of(connection: apsw.Connection, query: str) -> tuple[int, ...]:
+    """The first row of an answer that always has one."""
     for row in connection.execute(query):
         return tuple(row)
     raise Damaged("a row that is always there is missing")

@@ -11,7 +11,7 @@ from duenotice.journal.lock import sync_directory
 from duenotice.journal.sqlite_errors import told_plainly
 
 APPLICATION_ID = 0x44554E4F  # «DUNO», so that `file` and SQLite can tell our files from others
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 BUSY_MILLISECONDS = 1000  # how long a person with a sqlite3 shell may hold us up
 
 LOG_SIZE_AT_FIRST = 4 * 2**20
@@ -19,7 +19,7 @@ LOG_SIZE_KEPT = 16 * 2**20
 """The write-ahead log is made big at once and reused: syncing takes half the time if the file need not grow."""
 
 # What people and queries ask for is computed from the payload: the truth is stored once, under its checksum.
-SCHEMA = (
+FIRST_SCHEMA = (
     """CREATE TABLE records (
     position INTEGER PRIMARY KEY,
     format INTEGER NOT NULL,
@@ -38,6 +38,13 @@ SCHEMA = (
     # The newest position once more, moved by every append: a tail that is missing from `records` is seen.
     "CREATE TABLE head (id INTEGER PRIMARY KEY CHECK (id = 1), position INTEGER NOT NULL) STRICT",
 )
+# Which records are about which event, and up to which position that is known; see `sqlite_events`.
+EVENTS_SCHEMA = (
+    "CREATE TABLE events (id TEXT, position INTEGER, PRIMARY KEY (id, position)) STRICT, WITHOUT ROWID",
+    "CREATE TABLE indexed (id INTEGER PRIMARY KEY CHECK (id = 1), position INTEGER NOT NULL) STRICT",
+)
+SCHEMAS = {1: FIRST_SCHEMA, 2: FIRST_SCHEMA + EVENTS_SCHEMA}
+"""The tables of each version."""
 
 
 def find_or_create(directory: Path, existed: bool) -> Path:
@@ -79,12 +86,25 @@ def _write_schema(path: Path) -> None:
     connection = apsw.Connection(os.fspath(path))
     try:
         connection.pragma("application_id", APPLICATION_ID)
-        connection.pragma("user_version", SCHEMA_VERSION)
-        connection.execute(";".join(SCHEMA))
+        connection.execute(";".join(FIRST_SCHEMA))
         connection.execute("INSERT INTO head VALUES (1, 0)")
+        _add_events(connection)
         connection.pragma("journal_mode", "wal")
     finally:
         connection.close()
+
+
+def upgrade(connection: apsw.Connection) -> None:
+    """Bring the tables of an older version up to ours, all or nothing."""
+    if connection.pragma("user_version") < SCHEMA_VERSION:
+        with connection:
+            _add_events(connection)
+
+
+def _add_events(connection: apsw.Connection) -> None:
+    connection.execute(";".join(EVENTS_SCHEMA))
+    connection.execute("INSERT INTO indexed VALUES (1, 0)")
+    connection.pragma("user_version", SCHEMA_VERSION)
 
 
 def connect(path: Path) -> apsw.Connection:

@@ -12,7 +12,7 @@ from duenotice.errors import Damaged
 from duenotice.journal.lock import DirectoryLock
 from duenotice.journal.sqlite_checks import check_contents, check_header, check_identity, newest_position
 from duenotice.journal.sqlite_errors import told_plainly
-from duenotice.journal.sqlite_file import connect, find_or_create, grow_log, make_writable
+from duenotice.journal.sqlite_file import connect, find_or_create, grow_log, make_writable, upgrade
 
 
 class Store:
@@ -23,6 +23,7 @@ class Store:
         self._intact = True
         self.log_pages = 0
         self.restored = False
+        self.seen = 0
         with ExitStack() as undo:
             self._lock = DirectoryLock(data_dir)
             undo.callback(self._lock.release)
@@ -38,6 +39,7 @@ class Store:
         check_identity(self._writer)
         check_contents(self._writer, self._lock.reached or 0, self.path.stat().st_size)
         make_writable(self._writer)
+        upgrade(self._writer)
         self._writer.set_wal_hook(self._log_grew)
         self._reader = connect(self.path)
         undo.callback(self._reader.close)
@@ -48,6 +50,8 @@ class Store:
         newest = newest_position(self._reader)
         self.restored = self._lock.reached is None and newest > 0
         self.note(newest)
+        # Where nothing was ever noted nobody can tell; then what is there counts as seen.
+        self.note_seen(newest if self._lock.seen is None else min(self._lock.seen, newest))
         with suppress(apsw.FullError, apsw.IOError):  # a full disk must not keep us from reading
             self.move_log()
         grow_log(self.path)
@@ -75,7 +79,7 @@ class Store:
                     self._writer.execute("ROLLBACK")
                 raise
 
-    def ask(self, query: str, values: tuple[int, ...] = ()) -> list[tuple[Any, ...]]:
+    def ask(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         """All rows of an answer; to be called under `told`."""
         with self._reading:
             return self._reader.execute(query, values).fetchall()
@@ -86,8 +90,18 @@ class Store:
             return newest_position(self._reader)
 
     def note(self, position: int) -> None:
-        """Remember outside the database that it has come so far, see `lock`."""
-        self._lock.note(position)
+        """Remember outside the database that it has come so far, see `lock`.
+
+        Not in a restored one: whoever starts after a kill must see that it is restored, until it is dealt with (S3).
+        """
+        if not self.restored:
+            self._lock.note(position)
+
+    def note_seen(self, position: int) -> None:
+        """Remember that readers have seen so much, see `lock`."""
+        self.seen = position
+        if not self.restored:
+            self._lock.note_seen(position)
 
     def move_log(self) -> None:
         """Move the write-ahead log into the database, without stopping the writer; to be called under `told`."""

@@ -59,13 +59,17 @@ class Audit:
     async def history(self, request: Request) -> Response:
         """All records of one event, also when it is gone."""
         wanted = canonical_id(request.path_params["id"]).upper()
-        found = [r async for r in self._records(0) if (event_id_of(r) or "").startswith(wanted)]
+        found = await self._engine.history_of(wanted, READ_AT_ONCE)
         ids = {event_id_of(record) for record in found}
         if not ids:
-            raise NotFound(f"There never was an event {wanted}.", hint="GET /v1/audit lists what has happened.")
+            raise NotFound(f"There is no event {wanted} {self._since()}.", hint="GET /v1/audit lists what happened.")
         if len(ids) > 1:
-            raise Conflict(f"{len(ids)} events begin with {wanted}.", hint="Give more of the id.")
+            raise Conflict(f"Several events begin with {wanted}.", hint="Give more of the id.")
         return _page(found, None)
+
+    def _since(self) -> str:
+        oldest = self._engine.remembers_from
+        return "and never was one" if oldest == 1 else f"since record {oldest}; older ones are not kept in memory"
 
     async def live(self, request: Request) -> Response:
         """From the position named on, or from now."""

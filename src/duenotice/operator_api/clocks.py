@@ -9,7 +9,7 @@ from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
 from duenotice.engine.ticker import Ticker
 from duenotice.errors import Malformed, Refused
-from duenotice.operator_api.bodies import decoded
+from duenotice.operator_api.bodies import actor_of, decoded
 from duenotice.operator_api.table import Call
 from duenotice.wire.document_json import format_iso
 from duenotice.wire.duration import parse_duration
@@ -55,12 +55,12 @@ class Clocks:
         return await self.show(request)
 
     async def speed(self, request: Request) -> Response:
-        """Another pace from now on; the next start has the one from its settings again."""
+        """Another pace from now on, also after a restart, unless that names another than this one was started with."""
         asked = await decoded(request, SpeedRequest)
         speed, clock = parse_speed(asked.speed), self._engine.clock
         if speed is None:
             raise Malformed(f"{asked.speed[:40]!r} is no speed.", hint="Write 60x; at most 100000x.")
         if not isinstance(clock, ScaledClock):
             raise Refused(f"The clock is {clock.name}; it has no pace to set.", hint="Start with --clock 60x.")
-        self._engine.set_speed(clock, speed)
+        await self._engine.set_speed(clock, speed, actor_of(request))
         return await self.show(request)

@@ -7,9 +7,9 @@ import pytest
 from duenotice.clock import Mark
 from duenotice.domain import apply as apply_module
 from duenotice.domain.apply import apply, fold
-from duenotice.domain.commands import ApplyFleet, CancelEvent, EnableScope, MarkClock, OperateVm
+from duenotice.domain.commands import ApplyFleet, CancelEvent, EnableScope, LiftIncarnations, MarkClock, OperateVm
 from duenotice.domain.event import EventType
-from duenotice.domain.fleet import Vm
+from duenotice.domain.fleet import Declaration, Vm
 from duenotice.domain.scope import scope_of
 from duenotice.domain.state import State
 from duenotice.domain.transitions import (
@@ -308,3 +308,54 @@ def test_the_demo_fleet_has_every_kind_of_vm() -> None:
     """So that tests on it mean something: alone, in a set, in a service, in placement groups, spot or not."""
     assert {scope_of(vm).split("/")[0] for vm in VMS} == {"vm", "set", "service", "scale-set"}
     assert {vm.spot for vm in VMS} == {True, False}
+
+
+class TestGroupsThatLeave:
+    """The scope of a group goes with the group (S24), and its numbers go on when it is back (S3, S4)."""
+
+    def _leave(self, state: State, *vms: Vm) -> None:
+        do(state, ApplyFleet(Declaration(f"{state.position}", vms=vms)))
+
+    def test_nothing_of_it_stays_in_memory_but_the_number(self) -> None:
+        state = listening("web-0")
+        change_times(state, "web-0", 2)
+        self._leave(state, Z)
+        assert WEB.key not in state.scopes
+        assert state.departures[WEB.key].incarnation == 2
+        assert not state.enabled(WEB.key)
+
+    def test_also_of_each_of_its_placement_groups(self) -> None:
+        state = listening()
+        self._leave(state, Z)
+        assert [key for key in state.scopes if key.startswith("scale-set/")] == []
+
+    def test_back_under_its_name_it_goes_on_where_it_was_also_for_vms_that_are_new(self) -> None:
+        state = listening()
+        before = change_times(state, "web-0", 4)
+        self._leave(state, Z)
+        refleet(state, Y_IN_WEB, Z)
+        assert incarnation(state, "y") == before
+        assert change_times(state, "y", 1) == before + 1
+        assert WEB.key not in state.departures
+
+    def test_events_that_are_still_there_keep_it_until_they_end(self) -> None:
+        state = listening()
+        running = started(state, schedule(state, "web-0"))
+        self._leave(state, Z)
+        assert state.document(WEB.key).events == (running,)
+        tick(state, NOW.after(600))
+        assert WEB.key not in state.scopes
+
+    def test_a_scope_that_vms_stand_in_stays_whatever_the_groups_say(self) -> None:
+        state = listening()
+        before = change_times(state, "web-0", 2)
+        apply(state, GroupsRemoved((WEB.key,)))
+        assert incarnation(state, "web-0") == before
+
+    def test_a_lift_reaches_those_that_are_away(self) -> None:
+        state = listening()
+        before = change_times(state, "web-0", 2)
+        self._leave(state, Z)
+        do(state, LiftIncarnations(1000))
+        refleet(state, Y_IN_WEB, Z)
+        assert incarnation(state, "y") == before + 1000

@@ -35,7 +35,7 @@ EVERY_COMMAND: list[c.Command] = [
     c.RepairHost("host-1"),
     c.ApproveEvents((id_of(1),), "alone"),
     c.CancelEvent(id_of(1)),
-    c.PostponeEvents((id_of(1),), 7.5),
+    c.PostponeEvents((id_of(1),), 1.0),
     c.ReportImpact(id_of(2)),
     c.ReportAttempt(id_of(2), 1, "exit 1"),
     c.AcceptImpact(id_of(2)),
@@ -47,7 +47,7 @@ EVERY_COMMAND: list[c.Command] = [
     c.RevokeToken(id_of(5)),
     c.EnableScope("alone"),
     c.DisableScopes(("vm/alone",)),
-    c.LiftIncarnations(),
+    c.LiftIncarnations(5),
     c.MarkClock(MARK),
     c.Tick(),
 ]

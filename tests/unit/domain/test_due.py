@@ -317,9 +317,9 @@ class TestNextDue:
     def test_at_the_end_of_a_settle_time(self) -> None:
         state = listening()
         maintain(state, "web-0", "web-1", settle=60.0)
-        do(state, CancelEvent(next(iter(state.events))))
-        tick(state)
-        assert next_due(state, NOW.steady) == NOW.steady + 60
+        started(state, next(iter(state.events.values())))
+        tick(state, NOW.after(600))
+        assert next_due(state, NOW.steady + 600) == NOW.steady + 600 + 60
 
     def test_never_for_an_impact_that_only_a_driver_can_end(self) -> None:
         state = listening()

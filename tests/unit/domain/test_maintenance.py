@@ -97,6 +97,10 @@ class TestReady:
     def test_the_settle_time_of_another_lane_does_not_matter(self) -> None:
         assert ready(plan(step(0, StepStatus.DONE, 10.0), step(1), step(0, lane="set/b"), settle=5.0), 10.0) == [2]
 
+    def test_after_a_turn_that_was_only_skipped_nothing_has_to_settle(self) -> None:
+        skipped = plan(step(0, StepStatus.SKIPPED, 10.0), step(1), settle=5.0)
+        assert (ready(skipped, 10.0), looks(skipped)) == ([1], [])
+
     @pytest.mark.parametrize(("at_once", "begun"), [(0, [1, 2, 3]), (1, []), (2, [1]), (3, [1, 2]), (9, [1, 2, 3])])
     def test_no_more_than_at_once_are_under_way(self, at_once: int, begun: list[int]) -> None:
         lanes = [step(0, lane=f"vm/{n}") for n in range(3)]

@@ -9,6 +9,7 @@ from duenotice.clock import Instant
 from duenotice.domain import apply as apply_module
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
+from duenotice.domain.apply import apply
 from duenotice.domain.due import next_due
 from duenotice.domain.event import Cause, Event, EventType, Phase
 from duenotice.domain.fleet import Vm
@@ -588,6 +589,68 @@ class TestMoving:
         self.elsewhere(state)
         tick(state)
         assert (plan_of(state).status, steps_of(state)) == (DONE, [SKIPPED])
+
+
+class TestDraining:
+    """A host is emptied by live migrations; who has left it by other ways is not moved once more."""
+
+    ON_HOST_1 = ("alone", "zonal", "web-0", "web-2", "web-3")
+
+    def drain(self, state: State) -> None:
+        do(state, c.StartMaintenance(id_of(1), EventType.FREEZE, self.ON_HOST_1, Cause.LIVE_MIGRATION, at_once=1))
+
+    def test_everybody_has_left_at_the_end(self) -> None:
+        state = listening()
+        self.drain(state)
+        let_pass(state, NOW)
+        assert (plan_of(state).status, state.fleet.on_host("host-1")) == (DONE, [])
+
+    def test_a_vm_that_left_before_its_step_is_skipped_with_a_reason_and_moved_once(self) -> None:
+        state = listening()
+        self.drain(state)
+        do(state, c.OperateVm(id_of(2), "zonal", EventType.REDEPLOY))
+        started(state, event_on(state, "zonal"))
+        tick(state, NOW.after(600))
+        host = state.fleet.vms["zonal"].host
+        let_pass(state, NOW.after(600))
+        skipped = [(step.resources, step.reason) for step in plan_of(state).steps if step.status is SKIPPED]
+        assert skipped == [(("zonal",), "Its VMs have left host-1.")]
+        assert state.fleet.vms["zonal"].host == host != "host-1"
+
+    def test_one_of_several_that_left_before_their_step_is_left_out_and_named(self) -> None:
+        state = listening()
+        do(state, c.StartMaintenance(id_of(1), EventType.FREEZE, ("web-0", "web-2"), Cause.LIVE_MIGRATION))
+        apply(state, t.VmsPut((state.fleet.vms["web-2"].on("host-2"),)))
+        tick(state)
+        assert (under_way(state), reasons_of(state)) == ([("web-0",)], ["No longer there: web-2."])
+
+    def test_an_event_that_waits_is_taken_back_when_its_vm_leaves(self) -> None:
+        state = state_of()
+        do(state, c.EnableScope("alone"))
+        maintain(state, "alone", type=EventType.FREEZE, cause=Cause.LIVE_MIGRATION)
+        operate(state, "alone", EventType.REDEPLOY, number=2)
+        started(state, state.events[id_of(2)])
+        tick(state, NOW.after(600))
+        assert (steps_of(state), reasons_of(state)) == ([SKIPPED], ["Its VMs have left host-1."])
+
+    def test_but_not_as_long_as_another_of_its_vms_is_still_there(self) -> None:
+        state = listening()
+        maintain(state, "web-0", "web-2", type=EventType.FREEZE, cause=Cause.LIVE_MIGRATION)
+        operate(state, "web-0", EventType.REDEPLOY, number=2)
+        started(state, state.events[id_of(2)])
+        tick(state, NOW.after(600))
+        assert under_way(state) == [("web-0", "web-2")]
+        host = state.fleet.vms["web-0"].host
+        let_pass(state, NOW.after(600))
+        assert state.fleet.vms["web-0"].host == host
+        assert state.fleet.vms["web-2"].host != "host-1"
+
+    def test_a_reboot_hits_its_vms_wherever_they_are(self) -> None:
+        state = listening()
+        do(state, c.StartMaintenance(id_of(1), EventType.REBOOT, ("alone",)))
+        apply(state, t.VmsPut((state.fleet.vms["alone"].on("host-2"),)))
+        tick(state)
+        assert under_way(state) == [("alone",)]
 
 
 class TestMemory:

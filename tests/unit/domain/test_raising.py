@@ -5,6 +5,7 @@ from uuid import UUID
 
 import pytest
 
+from duenotice.domain.apply import apply
 from duenotice.domain.commands import (
     Command,
     DegradeHost,
@@ -457,25 +458,46 @@ def test_a_rule_raises_with_what_it_is_given_and_invents_nothing() -> None:
 
 
 class TestPostponed:
-    """A slow commit must not come out of the notice (S2)."""
+    """What is seen late must not come out of the notice (S2)."""
 
-    def test_both_faces_of_its_time_move_later_by_whole_seconds(self) -> None:
-        state = listening()
+    def test_both_faces_of_its_time_move_until_the_notice_is_whole_again(self) -> None:
+        state, late = listening(), NOW.after(7.5)
         event = schedule(state, "alone")
-        do(state, PostponeEvents((event.id,), 7.5))
+        do(state, PostponeEvents((event.id,), 2.0), late)
         later = state.events[event.id]
-        assert later.not_before == event.not_before + timedelta(seconds=8)
-        assert later.notice_ends == event.notice_ends + 8
+        assert later.not_before == NOW.at + timedelta(seconds=900 + 10)
+        assert later.notice_ends == NOW.steady + 900 + 10
         assert state.document("vm/alone").incarnation == 2
+
+    def test_the_notice_is_the_one_of_its_group_even_if_some_of_its_vms_are_gone(self) -> None:
+        state, late = listening(), NOW.after(1)
+        event = schedule(state, "batch_0", "batch_1", type=EventType.TERMINATE)
+        apply(state, VmsRemoved(("batch_0",)))
+        do(state, PostponeEvents((event.id,), 0.0), late)
+        assert state.events[event.id].not_before == late.at + timedelta(seconds=420)
+
+    def test_an_event_whose_vms_are_all_gone_gets_the_notice_of_its_type(self) -> None:
+        state, late = listening(), NOW.after(1)
+        event = schedule(state, "alone")
+        apply(state, VmsRemoved(("alone",)))
+        do(state, PostponeEvents((event.id,), 0.0), late)
+        assert state.events[event.id].not_before == late.at + timedelta(minutes=15)
+
+    def test_what_has_enough_left_stays_as_it_is(self) -> None:
+        """Days ahead, or just enough."""
+        state = listening()
+        tomorrow = schedule(state, "alone", not_before=NOW.at + timedelta(days=1))
+        just = schedule(state, "zonal", number=2)
+        assert do(state, PostponeEvents((tomorrow.id, just.id), 1.0)) == []
 
     def test_what_is_approved_started_or_gone_stays_as_it_is(self) -> None:
         state = listening()
         running = started(state, schedule(state, "alone"))
-        assert do(state, PostponeEvents((running.id, id_of(9)), 7.5)) == []
+        assert do(state, PostponeEvents((running.id, id_of(9)), 1.0), NOW.after(60)) == []
 
     def test_it_is_due_at_its_new_moment_and_not_before(self) -> None:
         state = listening()
         event = schedule(state, "alone")
-        do(state, PostponeEvents((event.id,), 7.5))
+        do(state, PostponeEvents((event.id,), 0.0), NOW.after(8))
         assert tick(state, NOW.after(907)) == []
         assert tick(state, NOW.after(908)) != []

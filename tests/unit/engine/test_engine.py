@@ -2,19 +2,20 @@
 
 import asyncio
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
 import structlog
 
-from duenotice.domain.commands import ApplyFleet, EnableScope, MarkClock, OperateVm, ScheduleEvent
+from duenotice.domain.commands import ApplyFleet, MarkClock, OperateVm, ScheduleEvent, Tick
 from duenotice.domain.event import EventType
 from duenotice.domain.fleet import Vm
+from duenotice.domain.policy import Policy
 from duenotice.domain.snapshot import take
 from duenotice.domain.transitions import EventApproved, EventRaised, EventStarted, Record, Transition
 from duenotice.engine import engine as engine_module
-from duenotice.engine.engine import SELF, Records, load
+from duenotice.engine.engine import SELF, Engine, Records, load
 from duenotice.errors import Conflict, Damaged, InvariantBroken, NotFound, Refused, Unavailable
 from duenotice.journal.memory import MemoryJournal
 from tests.unit.domain.build import VMS, declaration, id_of
@@ -454,23 +455,93 @@ class UntidyJournal(FailingJournal):
         raise self.error
 
 
-@in_loop
-async def test_a_commit_slower_than_allowed_for_gives_the_lost_notice_back() -> None:
+class SlowJournal(FailingJournal):
+    """The next appends take these seconds each, and fail where told to; readers are watched meanwhile."""
+
+    def __init__(self, clock: SettableClock) -> None:
+        super().__init__()
+        self.clock = clock
+        self.takes: list[float] = []
+        self.look: Callable[[], None] = lambda: None
+
+    def append(self, records: Sequence[Record]) -> None:
+        self.look()
+        self.clock.pass_by(self.takes.pop(0) if self.takes else 0.0)
+        super().append(records)
+
+
+class TestSlowCommits:
     """A VM is told only when the commit is done: what that took must not come out of its notice (S2)."""
-    clock, journal = SettableClock(), GatedJournal()
-    async with running(journal, clock) as engine:
-        await ask(engine, EnableScope("alone"))
-        journal.gate.clear()
-        journal.reached.clear()
-        answer = ask(engine, reboot("alone"))
-        await once(journal.reached.is_set)
-        clock.pass_by(7.5)
-        journal.gate.set()
-        await answer
-        await ask(engine, MarkClock(BEGIN))
-        (event,) = engine.state.events.values()
-        assert event.not_before - clock.now().at >= timedelta(minutes=15)
-        assert event.notice_ends - clock.now().steady >= 15 * 60
+
+    @pytest.mark.parametrize("takes", [[1.0], [7.5], [1000.0], [7.5, 7.5], [5.0] * 9])
+    @in_loop
+    async def test_nobody_ever_sees_less_than_the_minimum_notice(self, takes: list[float]) -> None:
+        """However slow the commit is, and the one that makes up for it."""
+        clock = SettableClock()
+        journal = SlowJournal(clock)
+        async with running(journal, clock, Policy(commit_allowance=1.0)) as engine:
+            await listen(engine, "alone")
+            journal.takes, journal.look = list(takes), lambda: self._check_nothing_shown(engine)
+            await ask(engine, reboot("alone"))
+            journal.look = lambda: None
+            assert self._notice(engine) >= timedelta(minutes=15)
+            (event,) = engine.state.events.values()
+            assert event.notice_ends - clock.now().steady >= 15 * 60
+
+    @in_loop
+    async def test_a_process_that_dies_before_it_was_seen_leaves_the_notice_to_the_next(self) -> None:
+        """An event that nobody was told of starts no sooner than if it were raised now."""
+        clock = SettableClock()
+        journal = SlowJournal(clock)
+        async with running(journal, clock) as engine:
+            await listen(engine, "alone")
+            seen = journal.seen
+            await ask(engine, reboot("alone"))
+        journal.seen = seen  # as if the process had died right after the commit
+        clock.pass_by(3600)
+        async with running(journal, clock) as engine:
+            await ask(engine, MarkClock(BEGIN))
+            assert shown(engine, "alone") == [(id_of(1), "scheduled")]
+            assert self._notice(engine) >= timedelta(minutes=15)
+
+    @in_loop
+    async def test_what_was_seen_is_not_put_off_by_a_restart(self) -> None:
+        clock, journal = SettableClock(), MemoryJournal()
+        async with running(journal, clock) as engine:
+            await listen(engine, "alone")
+            await ask(engine, reboot("alone"))
+            told = self._notice(engine)
+        clock.pass_by(600)
+        async with running(journal, clock) as engine:
+            await ask(engine, MarkClock(BEGIN))
+            assert self._notice(engine) == told - timedelta(seconds=600)
+
+    @in_loop
+    async def test_if_the_notice_cannot_be_given_back_the_event_stays_hidden_until_it_can(self) -> None:
+        """The raise is stored late, the postponement is not stored at all: readers see neither, until a tick."""
+        clock = SettableClock()
+        journal = SlowJournal(clock)
+        async with running(journal, clock) as engine:
+            await listen(engine, "alone")
+            journal.takes, journal.failures, journal.kept = [60.0], [FULL_DISK], True
+            with pytest.raises(Unavailable):
+                await ask(engine, reboot("alone"))
+            assert (shown(engine, "alone"), engine.behind) == ([], True)
+            journal.failures, journal.kept = [FULL_DISK], False
+            with pytest.raises(Unavailable):
+                await ask(engine, Tick())
+            assert (shown(engine, "alone"), engine.behind) == ([], True)
+            await ask(engine, Tick())
+            assert (shown(engine, "alone"), engine.behind) == ([(id_of(1), "scheduled")], False)
+            assert self._notice(engine) >= timedelta(minutes=15)
+            assert take(load(journal)) == take(engine.state)
+
+    def _notice(self, engine: Engine) -> timedelta:
+        (event,) = engine.publisher.page_of(engine.publisher.by_name["alone"]).document.events
+        return event.not_before - engine.clock.now().at
+
+    def _check_nothing_shown(self, engine: Engine) -> None:
+        assert shown(engine, "alone") == []
 
 
 class TestWhenNothingCanBeLogged:

@@ -11,7 +11,7 @@ from duenotice.domain.commands import ApplyFleet, CancelEvent, Command, DisableS
 from duenotice.domain.decide import decide
 from duenotice.domain.document import EMPTY
 from duenotice.domain.event import EventType
-from duenotice.domain.fleet import Site, Vm
+from duenotice.domain.fleet import Declaration, Site, Vm
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 from duenotice.domain.transitions import Record
@@ -180,6 +180,18 @@ class TestFleet:
         world.refleet(*moved)
         assert world.page("alone") is page
         assert page.document.incarnation > seen  # S3
+
+    def test_of_a_group_that_is_gone_nothing_stays_behind(self) -> None:
+        """S24: neither its pages nor that it listened; who waits for its document is told."""
+        world, woken = World(), []
+        world.do(EnableScope("web-0"))
+        world.do(reboot("web-0"))
+        world.do(CancelEvent(id_of(1)))
+        world.page("web-0").watch("me", lambda: woken.append("me"))
+        world.do(ApplyFleet(Declaration("without", vms=VMS[:1])))
+        assert woken == ["me"]
+        assert set(world.publisher._pages) | set(world.publisher._documents) <= {"vm/alone"}
+        assert world.publisher.listening() == 0
 
     def test_of_a_standalone_vm_that_is_gone_nothing_stays_behind(self) -> None:
         """S24, and when it returns it has to ask again before it counts as listening (F01)."""

@@ -59,6 +59,21 @@ def test_how_far_the_journal_had_come_is_remembered(tmp_path: Path) -> None:
     again.release()
 
 
+def test_how_far_readers_have_seen_it_is_another_note(tmp_path: Path) -> None:
+    """Neither note is taken for the other."""
+    lock = DirectoryLock(tmp_path)
+    assert lock.seen is None
+    lock.note(12)
+    lock.release()
+    lock = DirectoryLock(tmp_path)
+    assert (lock.reached, lock.seen) == (12, None)
+    lock.note_seen(9)
+    lock.release()
+    lock = DirectoryLock(tmp_path)
+    assert (lock.reached, lock.seen) == (12, 9)
+    lock.release()
+
+
 def test_a_note_that_cannot_be_read_still_says_there_was_a_journal(tmp_path: Path) -> None:
     """Garbage in the note is not taken for a fresh directory."""
     (tmp_path / "journal.lock").write_bytes(b"\x00" * 80)

@@ -212,10 +212,10 @@ def test_a_copy_made_by_sqlite_can_be_restored(directory: Path, tmp_path: Path) 
 
 def test_a_newer_schema_is_refused(directory: Path) -> None:
     """A file of a newer duenotice is left alone, and the message says what to do."""
-    edit(directory, "PRAGMA user_version = 2; ALTER TABLE records ADD COLUMN more TEXT")
+    edit(directory, "PRAGMA user_version = 3; ALTER TABLE records ADD COLUMN more TEXT")
     error = refused(directory)
     assert not isinstance(error, Damaged)
-    assert "journal.db: written by a newer duenotice (schema 2, this one knows 1)" in error.message
+    assert "journal.db: written by a newer duenotice (schema 3, this one knows 2)" in error.message
     assert "Upgrade duenotice, or restore a backup" in error.hint
 
 

@@ -1,0 +1,187 @@
+"""Drives an engine with maintenances under way, and looks at every single publication; no model, only promises."""
+
+import asyncio
+import sys
+from contextlib import ExitStack
+from uuid import NAMESPACE_OID, uuid5
+
+from hypothesis.stateful import RuleBasedStateMachine
+from structlog.testing import capture_logs
+
+from duenotice.domain import commands as c
+from duenotice.domain.due import next_due
+from duenotice.domain.event import Event, Phase
+from duenotice.domain.maintenance import OPEN, OVER, Maintenance, Status, StepStatus
+from duenotice.domain.policy import Policy
+from duenotice.domain.transitions import Record
+from duenotice.engine.engine import Engine, load
+from duenotice.engine.publisher import Publisher
+from duenotice.engine.ticker import Ticker
+from duenotice.errors import Unavailable
+from tests.promises.checkers import CHECKERS, Observer
+from tests.promises.driver import answer_of, read_all
+from tests.promises.fleet import HOME, HOSTS, declaration
+from tests.promises.history import Answer, Committed, Moment
+from tests.promises.rig import InMemory, Storage, WatchedJournal, WorldClock, nothing
+from tests.promises.shown import S10Shown, S11Shown
+
+ROUNDS = 500
+"""More than any of these maintenances can need to come to its end."""
+AN_HOUR = 3600.0
+
+
+class Rollout(RuleBasedStateMachine):
+    """One engine at a time; the rules are `test_maintenances`'s."""
+
+    storage: type[Storage] = InMemory
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = WorldClock(lambda now: None)
+        self.stored = self.storage()
+        self.observer = Observer((*CHECKERS, S10Shown, S11Shown))
+        self.runner = asyncio.Runner()
+        self.given = 0
+        self.gone: set[str] = set()
+        self.policy = Policy(commit_allowance=1.0)
+        self.unseen: list[Committed] = []
+        self.reread: tuple[Record, ...] | None = None
+        self.broken: AssertionError | None = None
+        self.afterwards = ExitStack()
+        self.afterwards.enter_context(capture_logs())
+        self.afterwards.callback(self.stored.discard)
+        self.afterwards.callback(lambda: self.runner.close())
+
+    def teardown(self) -> None:
+        with self.afterwards:
+            if sys.exception() is None and hasattr(self, "engine"):
+                self._come_to_an_end()
+
+    # Life and death of an engine
+
+    def _open(self) -> None:
+        self.journal = WatchedJournal(self.stored.open(), self.clock)
+        self.journal.on_shown = self._look
+        self.reread = tuple(self.journal.read(0))
+        self.runner.run(self._start())
+        self._do(c.MarkClock(self.clock.mark()))
+
+    async def _start(self) -> None:
+        self.publisher = Publisher(asyncio.get_running_loop().call_soon)
+        self.engine = Engine(self.journal, self.clock, self.policy, load(self.journal), self.publisher)
+        self.ticker = Ticker(self.engine)
+        self.engine.start()
+
+    def _cut(self, away: float = 0.0) -> None:
+        self.runner.close()
+        self.runner = asyncio.Runner()
+        self.clock.slip(away)
+        self.unseen += self.journal.committed
+        self.stored.cut()
+        self._open()
+
+    # Doing and looking
+
+    def _do(self, *commands: c.Command) -> list[Answer]:
+        answers = self.runner.run(self._submit(commands))
+        self._settle(answers)
+        return answers
+
+    async def _submit(self, commands: tuple[c.Command, ...]) -> list[Answer]:
+        named = [(self._name(), command) for command in commands]
+        results = [self.engine.submit(command, actor) for actor, command in named]
+        await asyncio.wait(results)
+        return [answer_of(actor, command, result) for (actor, command), result in zip(named, results, strict=True)]
+
+    def _advance(self, seconds: float) -> None:
+        try:
+            self.runner.run(self.ticker.advance(seconds))
+        except Unavailable:
+            pass  # a commit was to fail; what is due is still due
+        self._settle([])
+
+    def _settle(self, answers: list[Answer]) -> None:
+        """The end of a step: what was noticed on the way is told, and an engine that was lost is replaced."""
+        self._look(answers)
+        if self.broken:
+            raise self.broken
+        for plan in self.publisher.maintenances.values():
+            _check_plan(plan)
+        if self.engine.broken:
+            self._cut(self.journal.away)
+
+    def _look(self, answers: list[Answer] | None = None) -> None:
+        """After each publication, from whatever thread: an assertion must not be taken for a fault of the disk."""
+        moment = Moment(self.clock.now(), self._shown(), tuple(answers or ()), read_all(self.publisher), self.reread)
+        self.reread = None
+        try:
+            self.observer.see(moment)
+        except AssertionError as broken:
+            self.broken = self.broken or broken
+
+    def _shown(self) -> tuple[Committed, ...]:
+        """The records that could be seen first now; others are stored, but nobody has seen them yet."""
+        unseen, self.journal.committed = [*self.unseen, *self.journal.committed], []
+        self.unseen = [each for each in unseen if each.record.position > self.journal.seen]
+        now = self.clock.now()
+        return tuple(each._replace(visible=now) for each in unseen if each.record.position <= self.journal.seen)
+
+    # At the end: faults stop, time passes, drivers report
+
+    def _come_to_an_end(self) -> None:
+        """Every maintenance ends: none is held for ever, whatever has happened to its VMs."""
+        self.journal.fault, self.journal.stall, self.journal.commit_takes = None, 0.0, 0.0
+        self.journal.while_committing = nothing
+        for plan in self._plans(Status.PAUSED):
+            self._do(c.ResumeMaintenance(plan.id))
+        for _ in range(ROUNDS):
+            if not self._plans(*OPEN):
+                return
+            self._report_all()
+            due = next_due(self.engine.state, self.clock.now().steady)
+            self._advance(AN_HOUR if due is None else due - self.clock.now().steady)
+        raise AssertionError(f"goes on for ever: {self._plans(*OPEN)}, {self.publisher.events()}")
+
+    def _report_all(self) -> None:
+        """A driver tells of all that it has done."""
+        if not self.policy.simulated_impact:
+            for event in self._events(Phase.STARTED):
+                self._do(c.ReportImpact(event.id))
+
+    # Asks and choices
+
+    def _name(self) -> str:
+        self.given += 1
+        return f"caller/{self.given}"
+
+    def _new_id(self) -> str:
+        self.given += 1
+        return str(uuid5(NAMESPACE_OID, str(self.given))).upper()
+
+    def _apply_fleet(self) -> None:
+        places = {name: place for name, place in HOME.items() if name not in self.gone}
+        self._do(c.ApplyFleet(declaration(HOSTS, 300, places)))
+
+    def _plans(self, *statuses: Status) -> list[Maintenance]:
+        return [plan for plan in self.publisher.maintenances.values() if plan.status in statuses]
+
+    def _plan(self, which: int) -> str:
+        plans = list(self.publisher.maintenances)
+        return plans[which % len(plans)] if plans else self._new_id()
+
+    def _events(self, phase: Phase) -> list[Event]:
+        return [event for event in self.publisher.events() if event.phase is phase]
+
+
+def _check_plan(plan: Maintenance) -> None:
+    """What a plan says of itself adds up."""
+    failed = plan.count(StepStatus.FAILED)
+    if plan.status is Status.DONE:
+        assert plan.count(*OVER) == len(plan.steps), f"done, with steps left: {plan}"
+        assert failed <= plan.failures_allowed, f"done, with too many failures: {plan}"
+    if plan.status is Status.FAILED:
+        assert failed > plan.failures_allowed and plan.reason, f"failed without a reason: {plan}"
+    for step in plan.steps:
+        assert step.status is not StepStatus.SKIPPED or step.reason, f"a step left out in silence: {step}"
+    if plan.at_once:
+        assert plan.count(StepStatus.UNDER_WAY) <= plan.at_once, f"more at once than asked for: {plan}"

@@ -1,0 +1,69 @@
+"""A journal put in place from a backup says so at every start, until incarnations are durably lifted (S3)."""
+
+from pathlib import Path
+
+import pytest
+
+from duenotice.domain.transitions import IncarnationsLifted, Record
+from duenotice.journal.sqlite import SqliteJournal
+from tests.unit.journal.examples import NOON, record, records, snapshot
+
+
+def lift(position: int) -> Record:
+    return Record(position, NOON, "duenotice", IncarnationsLifted(7))
+
+
+@pytest.fixture
+def restored(tmp_path: Path) -> Path:
+    """A directory with a journal of three records and nothing else, as the handbook says."""
+    journal = SqliteJournal(tmp_path)
+    journal.append(records(1, 3))
+    journal.close()
+    (tmp_path / "journal.lock").unlink()
+    return tmp_path
+
+
+def is_restored(directory: Path) -> bool:
+    journal = SqliteJournal(directory)
+    try:
+        return journal.restored
+    finally:
+        journal.close()
+
+
+def test_a_journal_that_was_never_elsewhere_is_not_restored(tmp_path: Path) -> None:
+    """Neither a new one nor one that is opened again."""
+    assert not is_restored(tmp_path)
+    assert not is_restored(tmp_path)
+
+
+@pytest.mark.parametrize("get_to", ["opened", "marked", "snapshot"])
+def test_a_process_that_ends_before_the_lift_leaves_it_restored(restored: Path, get_to: str) -> None:
+    """However far it got otherwise."""
+    journal = SqliteJournal(restored)
+    assert journal.restored
+    if get_to != "opened":
+        journal.append([record(4)])
+    if get_to == "snapshot":
+        journal.save_snapshot(snapshot(4))
+    journal.close()
+    assert is_restored(restored)
+
+
+def test_from_the_lift_on_it_is_like_any_other(restored: Path) -> None:
+    """Also for a process that is killed right after it: the note is there."""
+    journal = SqliteJournal(restored)
+    journal.append([lift(4)])
+    assert not journal.restored
+    assert "position 00000000000000000004" in (restored / "journal.lock").read_text()
+    journal.close()
+    assert not is_restored(restored)
+
+
+def test_a_lift_that_is_not_stored_is_none(restored: Path) -> None:
+    """A refused append changes nothing."""
+    journal = SqliteJournal(restored)
+    with pytest.raises(Exception, match="do not follow"):
+        journal.append([lift(9)])
+    journal.close()
+    assert is_restored(restored)
