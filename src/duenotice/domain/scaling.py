@@ -52,7 +52,7 @@ def _find(state: State, name: str) -> Group:
 def _instance(state: State, group: Group, name: str) -> Vm:
     vm = state.fleet.vms.get(name)
     if vm is None or vm.group != group.key:
-        raise NotFound(f"{group.name} has no instance {name!r}.", hint=f"GET /v1/vms?group={group.key} lists them.")
+        raise NotFound(f"{group.name} has no instance {name!r}.", hint="GET /v1/vms lists them.")
     return vm
 
 

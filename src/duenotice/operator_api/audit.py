@@ -1,6 +1,7 @@
 """The routes of what has happened: the audit trail, the history of one event, and the live feed."""
 
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -11,7 +12,9 @@ from duenotice.engine.engine import Engine
 from duenotice.errors import Conflict, NotFound
 from duenotice.operator_api.feed import Feed, FeedResponse
 from duenotice.operator_api.pages import limit_of, number
-from duenotice.operator_api.table import Call
+from duenotice.operator_api.parameters import POSITION
+from duenotice.operator_api.table import Call, Parameter
+from duenotice.wire import operator_shapes as shapes
 from duenotice.wire.record_json import QUIET, action_of, event_id_of, record_to_json
 from duenotice.wire.start_requests_json import canonical_id
 
@@ -34,11 +37,13 @@ class Audit:
     def calls(self) -> list[Call]:
         """The rows of the table."""
         viewer = Role.VIEWER
-        query = ("actor", "action", "after", "cursor", "limit")
+        query = ("actor", "action", "after", Parameter("cursor", POSITION), "limit")
+        page: dict[str, Any] = {"answers": {200: shapes.Page[shapes.Record]}, "refusals": (503,)}
+        feed: dict[str, Any] = {"answers": {200: "text/event-stream"}, "refusals": (503,)}
         return [
-            Call("GET", "/v1/audit", viewer, self.audit, "What has happened, oldest first", query=query),
-            Call("GET", "/v1/feed", viewer, self.live, "What happens, as server-sent events", query=("after",)),
-            Call("GET", "/v1/events/{id}/history", viewer, self.history, "What became of an event"),
+            Call("GET", "/v1/audit", viewer, self.audit, "What has happened, oldest first", query=query, **page),
+            Call("GET", "/v1/feed", viewer, self.live, "What happens, as server-sent events", None, ("after",), **feed),
+            Call("GET", "/v1/events/{id}/history", viewer, self.history, "What became of an event", **page),
         ]
 
     async def audit(self, request: Request) -> Response:
@@ -83,7 +88,8 @@ class Audit:
 
 
 def _page(records: list[Record], cursor: str | None) -> Response:
-    return JSONResponse({"items": [record_to_json(record) for record in records], "next": cursor})
+    page: shapes.Page[shapes.Record] = {"items": [record_to_json(record) for record in records], "next": cursor}
+    return JSONResponse(page)
 
 
 def _wanted(actor: str | None, action: str | None) -> Callable[[Record], bool]:

@@ -1,5 +1,7 @@
 """The routes of the clock: read it, let time pass, set its pace."""
 
+from typing import Annotated
+
 import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -11,20 +13,22 @@ from duenotice.engine.ticker import Ticker
 from duenotice.errors import Malformed, Refused
 from duenotice.operator_api.bodies import decoded
 from duenotice.operator_api.table import Call
+from duenotice.wire import operator_shapes as shapes
 from duenotice.wire.document_json import format_iso
 from duenotice.wire.duration import parse_duration
+from duenotice.wire.operator_json import Span
 
 
 class AdvanceRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The body that lets time pass."""
 
-    by: str = ""
+    by: Span
 
 
 class SpeedRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The body that sets the pace."""
 
-    speed: str
+    speed: Annotated[str, msgspec.Meta(extra_json_schema={"pattern": "^[1-9][0-9]{0,4}x$"})]
 
 
 class Clocks:
@@ -36,17 +40,34 @@ class Clocks:
 
     def calls(self) -> list[Call]:
         """The rows of the table."""
-        admin = Role.ADMIN
+        admin, clock = Role.ADMIN, {200: shapes.Clock}
         return [
-            Call("GET", "/v1/clock", Role.VIEWER, self.show, "What time it is"),
-            Call("POST", "/v1/clock/advance", admin, self.advance, "Let time pass on a manual clock", AdvanceRequest),
-            Call("POST", "/v1/clock/speed", admin, self.speed, "Set the pace of a scaled clock", SpeedRequest),
+            Call("GET", "/v1/clock", Role.VIEWER, self.show, "What time it is", answers=clock),
+            Call(
+                "POST",
+                "/v1/clock/advance",
+                admin,
+                self.advance,
+                "Let time pass on a manual clock",
+                AdvanceRequest,
+                answers=clock,
+            ),
+            Call(
+                "POST",
+                "/v1/clock/speed",
+                admin,
+                self.speed,
+                "Set the pace of a scaled clock",
+                SpeedRequest,
+                answers=clock,
+            ),
         ]
 
     async def show(self, _: Request) -> Response:
         """The clock's name, time and pace."""
         clock = self._engine.clock
-        return JSONResponse({"clock": clock.name, "now": format_iso(clock.now().at), "speed": clock.speed})
+        shown: shapes.Clock = {"clock": clock.name, "now": format_iso(clock.now().at), "speed": clock.speed}
+        return JSONResponse(shown)
 
     async def advance(self, request: Request) -> Response:
         """Let time pass."""

@@ -14,6 +14,7 @@ from duenotice.operator_api.pages import page
 from duenotice.operator_api.raising import raised
 from duenotice.operator_api.table import Call
 from duenotice.wire import operator_json
+from duenotice.wire import operator_shapes as shapes
 from duenotice.wire.document_json import format_iso
 
 _FILTERS = ("vm", "scope", "type", "phase", "limit", "cursor")
@@ -31,12 +32,22 @@ class Events:
         viewer, operator = Role.VIEWER, Role.OPERATOR
         one = "/v1/events/{id}"
         schedule, cancel = operator_json.ScheduleRequest, operator_json.CancelRequest
+        page, event, raised_ = {200: shapes.Page[shapes.Event]}, {200: shapes.Event}, {201: shapes.Raised}
         return [
-            Call("GET", "/v1/events", viewer, self.index, "List live events", query=_FILTERS),
-            Call("POST", "/v1/events", operator, self.schedule, "Schedule an event", schedule),
-            Call("GET", one, viewer, self.show, "Show a live event"),
-            Call("POST", f"{one}/approve", operator, self.approve, "Let an event start now"),
-            Call("POST", f"{one}/cancel", operator, self.cancel, "Take a scheduled event back", cancel),
+            Call("GET", "/v1/events", viewer, self.index, "List live events", query=_FILTERS, answers=page),
+            Call(
+                "POST",
+                "/v1/events",
+                operator,
+                self.schedule,
+                "Schedule an event",
+                schedule,
+                answers=raised_,
+                refusals=(404,),
+            ),
+            Call("GET", one, viewer, self.show, "Show a live event", answers=event),
+            Call("POST", f"{one}/approve", operator, self.approve, "Let an event start now", answers=event),
+            Call("POST", f"{one}/cancel", operator, self.cancel, "Take a scheduled event back", cancel, answers=event),
         ]
 
     async def index(self, request: Request) -> Response:

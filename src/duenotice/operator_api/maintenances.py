@@ -15,6 +15,7 @@ from duenotice.operator_api.finding import by_id
 from duenotice.operator_api.pages import page
 from duenotice.operator_api.table import Call, Handler
 from duenotice.wire import operator_json
+from duenotice.wire import operator_shapes as shapes
 from duenotice.wire.duration import parse_duration
 
 _TURNS: dict[str, Callable[[str], c.Command]] = {
@@ -34,13 +35,24 @@ class Maintenances:
         """The rows of the table."""
         viewer, operator, all_, one = Role.VIEWER, Role.OPERATOR, "/v1/maintenances", "/v1/maintenances/{id}"
         asked = operator_json.MaintenanceRequest
+        page_, plan = {200: shapes.Page[shapes.Maintenance]}, {200: shapes.Maintenance}
+        begun = {201: shapes.Maintenance, 200: shapes.Timeline}
         return [
-            Call("GET", all_, viewer, self.index, "List maintenances", query=("limit", "cursor")),
-            Call("POST", all_, operator, self.begin, "Begin or preview a maintenance", asked, ("dry_run",)),
-            Call("GET", one, viewer, self.show, "Show a maintenance with its steps"),
+            Call("GET", all_, viewer, self.index, "List maintenances", query=("limit", "cursor"), answers=page_),
+            Call(
+                "POST", all_, operator, self.begin, "Begin or preview a maintenance", asked, ("dry_run",), begun, (404,)
+            ),
+            Call("GET", one, viewer, self.show, "Show a maintenance with its steps", answers=plan),
             *(
-                Call("POST", f"{one}/{turn}", operator, self._turn(command), f"{turn.capitalize()} a maintenance")
-                for turn, command in _TURNS.items()
+                Call(
+                    "POST",
+                    f"{one}/{turn}",
+                    operator,
+                    self._turn(to),
+                    f"{turn.capitalize()} a maintenance",
+                    answers=plan,
+                )
+                for turn, to in _TURNS.items()
             ),
         ]
 
@@ -55,7 +67,7 @@ class Maintenances:
         """Begin one; with `dry_run` only show the timeline it would make."""
         command = self._command(await decoded(request, operator_json.MaintenanceRequest))
         if flag(request, "dry_run"):
-            return JSONResponse({"timeline": self._timeline(command)})
+            return JSONResponse(self._timeline(command))
         await self._engine.submit(command, actor_of(request))
         return self._shown(command.maintenance_id, 201, {"Location": f"/v1/maintenances/{command.maintenance_id}"})
 
@@ -83,10 +95,10 @@ class Maintenances:
             failures_allowed=asked.failures_allowed,
         )
 
-    def _timeline(self, command: c.StartMaintenance) -> list[dict[str, object]]:
+    def _timeline(self, command: c.StartMaintenance) -> shapes.Timeline:
         engine = self._engine
         planned = preview(engine.state, command, engine.clock.now(), engine.policy)
-        return [operator_json.planned_to_json(step) for step in planned]
+        return {"timeline": [operator_json.planned_to_json(step) for step in planned]}
 
     def _shown(self, plan_id: str, status: int = 200, headers: dict[str, str] | None = None) -> Response:
         plan = self._engine.publisher.maintenances[plan_id]

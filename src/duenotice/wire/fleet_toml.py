@@ -16,7 +16,7 @@ from duenotice.errors import Malformed, Misconfigured
 from duenotice.wire.duration import parse_duration
 
 T = TypeVar("T")
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}")
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}")
 _KINDS = {str: "a text", int: "a whole number", bool: "true or false", list: "a list", dict: "a table"}
 _SHORTEST_TERMINATE_SECONDS = MINIMUM_SECONDS[EventType.TERMINATE]
 _UNSET: Any = object()
@@ -33,7 +33,7 @@ def read_fleet(text: str, source: str = "fleet file") -> Declaration:
 
 def is_name(text: str) -> bool:
     """Whether something may be called so."""
-    return _NAME.fullmatch(text) is not None
+    return NAME.fullmatch(text) is not None
 
 
 def digest_of(text: str) -> str:

@@ -6,6 +6,7 @@ import msgspec
 
 from duenotice.domain import transitions as t
 from duenotice.wire import operator_json
+from duenotice.wire import operator_shapes as shapes
 from duenotice.wire.document_json import format_iso
 
 QUIET = "clock-marked"
@@ -25,7 +26,7 @@ def event_id_of(record: t.Record) -> str | None:
     return getattr(change, "event_id", None)
 
 
-def record_to_json(record: t.Record) -> dict[str, object]:
+def record_to_json(record: t.Record) -> shapes.Record:
     """One record."""
     return {
         "position": record.position,
