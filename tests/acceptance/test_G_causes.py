@@ -274,7 +274,7 @@ def names(node: Node, group: str) -> set[str]:
 
 
 def test_G05_a_scale_in_tells_each_that_goes_and_then_they_are_gone(node: Node):
-    """Of a scale-in with notifications on, the newest get a Terminate each, all with the set's notice; the others stay."""
+    """With notifications on, a scale-in sends the newest a Terminate each with the set's notice; the others stay."""
     node.enable("workers_0")
     done = node.operate("/v1/scale-sets/workers/scale", {"capacity": 8})
     assert (done["added"], done["removed"]) == ([], [])
@@ -286,7 +286,7 @@ def test_G05_a_scale_in_tells_each_that_goes_and_then_they_are_gone(node: Node):
 
 
 def test_G05_a_scale_in_waits_until_all_of_them_are_approved(node: Node):
-    """Of two instances that a scale-in takes, one approval deletes neither while the other delete is waiting."""
+    """Of two instances that a scale-in takes, one approval deletes neither while the other is waiting."""
     node.enable("workers_0")
     first, second = (event["id"] for event in node.operate("/v1/scale-sets/workers/scale", {"by": -2})["events"])
     node.approve("workers_9", first)

@@ -12,7 +12,7 @@ from duenotice.engine.engine import Engine
 from duenotice.errors import Conflict, NotFound
 from duenotice.operator_api.feed import Feed, FeedResponse
 from duenotice.operator_api.pages import limit_of, number
-from duenotice.operator_api.parameters import POSITION
+from duenotice.operator_api.parameters import LAST, POSITION
 from duenotice.operator_api.table import Call, Parameter
 from duenotice.wire import operator_shapes as shapes
 from duenotice.wire.record_json import QUIET, action_of, event_id_of, record_to_json
@@ -23,8 +23,6 @@ READ_AT_ONCE = 1000
 
 LOOKED_THROUGH = 20_000
 """Records that one page of the audit trail may look through; the next page goes on from there."""
-
-_LAST = 2**62
 
 
 class Audit:
@@ -48,8 +46,8 @@ class Audit:
 
     async def audit(self, request: Request) -> Response:
         """A page of records; one with a rare actor or action may come back short with a `next`."""
-        limit, after = limit_of(request), number(request, "after", 0, 0, _LAST)
-        after = number(request, "cursor", after, 0, _LAST)
+        limit, after = limit_of(request), number(request, "after", 0, 0, LAST)
+        after = number(request, "cursor", after, 0, LAST)
         wanted = _wanted(request.query_params.get("actor"), request.query_params.get("action"))
         found: list[Record] = []
         end = after + LOOKED_THROUGH
@@ -74,7 +72,7 @@ class Audit:
 
     async def live(self, request: Request) -> Response:
         """From the position named on, or from now."""
-        after = number(request, "after", self._feed.position, 0, _LAST)
+        after = number(request, "after", self._feed.position, 0, LAST)
         last = request.headers.get("last-event-id", "")
         if last.isascii() and last.isdigit() and len(last) <= 18:
             after = int(last)

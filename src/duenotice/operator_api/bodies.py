@@ -14,6 +14,7 @@ LONGEST_FLEET = 256 * 1024 * 1024
 """A fleet file of a million VMs fits; more is a mistake."""
 LONGEST_BODY = 1024 * 1024
 """Any other body."""
+_FLAGS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def new_id() -> str:
@@ -27,8 +28,11 @@ def actor_of(request: Request) -> str:
 
 
 def flag(request: Request, name: str) -> bool:
-    """Whether a parameter such as `dry_run` is set."""
-    return request.query_params.get(name, "").lower() in ("true", "1")
+    """Whether a parameter such as `dry_run` is set; a guess at what was meant could change what was to be spared."""
+    text = request.query_params.get(name, "false")
+    if text.lower() not in _FLAGS:
+        raise Malformed(f"{name}={text[:40]} will not do.", hint="Use true or false.")
+    return _FLAGS[text.lower()]
 
 
 async def body_of(request: Request) -> bytes:

@@ -5,6 +5,7 @@ A restart forgets them: a client that must be sure across one looks at what ther
 
 import asyncio
 import hashlib
+import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
@@ -19,7 +20,7 @@ HEADER = "idempotency-key"
 KEPT_SECONDS = 24 * 3600.0
 MOST_KEYS = 10_000
 MOST_BYTES = 64 * 1024 * 1024
-LONGEST_KEY = 255
+KEY = re.compile(r"[!-~]{1,255}")
 
 
 class _Kept(NamedTuple):
@@ -41,8 +42,8 @@ class Answers:
         text = request.headers.get(HEADER)
         if text is None or request.method != "POST":
             return await do()
-        if not 0 < len(text) <= LONGEST_KEY:
-            raise Malformed("The Idempotency-Key will not do.", hint=f"Use 1 to {LONGEST_KEY} characters.")
+        if not KEY.fullmatch(text):
+            raise Malformed("The Idempotency-Key will not do.", hint="Use 1 to 255 letters, digits and signs.")
         key, digest = (request.state.actor, text), await _digest(request)
         self._forget()
         kept = self._kept.get(key)

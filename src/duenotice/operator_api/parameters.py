@@ -4,7 +4,7 @@ from typing import Any
 
 from duenotice.domain.event import Phase
 from duenotice.domain.fleet import GroupKind
-from duenotice.operator_api.idempotency import LONGEST_KEY
+from duenotice.operator_api import idempotency
 from duenotice.operator_api.pages import DEFAULT_LIMIT, MOST
 from duenotice.operator_api.table import Parameter
 from duenotice.wire.api_versions import API_VERSIONS
@@ -14,7 +14,10 @@ from duenotice.wire.fleet_toml import NAME
 Schema = dict[str, Any]
 
 TEXT: Schema = {"type": "string"}
-POSITION: Schema = {"type": "integer", "minimum": 0, "maximum": 2**53}
+LAST = 2**53
+"""No journal gets so far, and every JSON library can still count to it."""
+
+POSITION: Schema = {"type": "integer", "minimum": 0, "maximum": LAST}
 
 QUERY: dict[str, Schema] = {
     "limit": {"type": "integer", "minimum": 1, "maximum": MOST, "default": DEFAULT_LIMIT},
@@ -55,7 +58,7 @@ KEY: Schema = {
     "name": "Idempotency-Key",
     "in": "header",
     "description": "The same key with the same request is done once, and answered alike",
-    "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY, "pattern": "^[!-~]+$"},
+    "schema": {"type": "string", "pattern": f"^{idempotency.KEY.pattern}$"},
 }
 
 

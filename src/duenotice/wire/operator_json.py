@@ -29,6 +29,9 @@ def _said(**schema: object) -> msgspec.Meta:
     return msgspec.Meta(extra_json_schema=schema)
 
 
+_MOMENT = r"^20[0-9]{2}-(0[1-9]|1[0-2])-([01][1-9]|2[0-8])T([01][0-9]|2[0-3])(:[0-5][0-9]){2}(Z|[+-]0[0-9]:00)$"
+"""A form that every RFC 3339 moment has that anybody means; others are read as well."""
+
 Selector = Annotated[str, _said(pattern=f"^({'|'.join(_KINDS)})=.+$", examples=["set=web"])]
 
 
@@ -51,7 +54,7 @@ class ScheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     type: AskedType
     resources: Annotated[tuple[str, ...], _said(minItems=1, uniqueItems=True)]
-    not_before: datetime | None = None
+    not_before: Annotated[datetime, _said(pattern=_MOMENT, examples=["2030-01-15T10:00:00Z"])] | None = None
     description: Annotated[str, _said(maxLength=LONGEST_DESCRIPTION)] | None = None
     duration: Annotated[int, _said(minimum=-1, maximum=LONGEST_DURATION)] | None = None
     cause: AskedCause = Cause.MAINTENANCE.value
