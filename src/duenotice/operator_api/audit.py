@@ -12,7 +12,7 @@ from duenotice.engine.engine import Engine
 from duenotice.errors import Conflict, NotFound
 from duenotice.operator_api.feed import Feed, FeedResponse
 from duenotice.operator_api.pages import limit_of, number
-from duenotice.operator_api.parameters import LAST, POSITION
+from duenotice.operator_api.parameters import CURSOR, LAST
 from duenotice.operator_api.table import Call, Parameter
 from duenotice.wire import operator_shapes as shapes
 from duenotice.wire.record_json import QUIET, action_of, event_id_of, record_to_json
@@ -35,7 +35,7 @@ class Audit:
     def calls(self) -> list[Call]:
         """The rows of the table."""
         viewer = Role.VIEWER
-        query = ("actor", "action", "after", Parameter("cursor", POSITION), "limit")
+        query = ("actor", "action", "after", Parameter("cursor", CURSOR), "limit")
         page: dict[str, Any] = {"answers": {200: shapes.Page[shapes.Record]}, "refusals": (503,)}
         feed: dict[str, Any] = {"answers": {200: "text/event-stream"}, "refusals": (503,)}
         return [
@@ -47,7 +47,8 @@ class Audit:
     async def audit(self, request: Request) -> Response:
         """A page of records; one with a rare actor or action may come back short with a `next`."""
         limit, after = limit_of(request), number(request, "after", 0, 0, LAST)
-        after = number(request, "cursor", after, 0, LAST)
+        if request.query_params.get("cursor"):  # empty is the first page, as everywhere
+            after = number(request, "cursor", after, 0, LAST)
         wanted = _wanted(request.query_params.get("actor"), request.query_params.get("action"))
         found: list[Record] = []
         end = after + LOOKED_THROUGH
@@ -93,6 +94,6 @@ def _page(records: list[Record], cursor: str | None) -> Response:
 def _wanted(actor: str | None, action: str | None) -> Callable[[Record], bool]:
     def wanted(record: Record) -> bool:
         what = action_of(record)
-        return actor in (None, "", record.actor) and (what == action if action else what != QUIET)
+        return actor in (None, "", record.actor) and (what == action if action else what not in QUIET)
 
     return wanted

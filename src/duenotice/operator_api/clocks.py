@@ -6,11 +6,13 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from duenotice.clock import ScaledClock, parse_speed
+from duenotice.clock import Instant, ScaledClock, parse_speed
+from duenotice.domain.commands import MarkClock
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
 from duenotice.engine.ticker import Ticker
 from duenotice.errors import Malformed, Refused
+from duenotice.operator_api.answering import Answer, done
 from duenotice.operator_api.bodies import decoded
 from duenotice.operator_api.table import Call
 from duenotice.wire import operator_shapes as shapes
@@ -65,15 +67,15 @@ class Clocks:
 
     async def show(self, _: Request) -> Response:
         """The clock's name, time and pace."""
-        clock = self._engine.clock
-        shown: shapes.Clock = {"clock": clock.name, "now": format_iso(clock.now().at), "speed": clock.speed}
-        return JSONResponse(shown)
+        return JSONResponse(self._shown(self._engine.clock.now()))
 
     async def advance(self, request: Request) -> Response:
-        """Let time pass."""
-        asked = await decoded(request, AdvanceRequest)
-        await self._ticker.advance(parse_duration(asked.by))
-        return await self.show(request)
+        """Let time pass; that it was asked for is durable before it does, so that it is never done twice (S6)."""
+        seconds = parse_duration((await decoded(request, AdvanceRequest)).by)
+        answer = Answer(self._shown(self._ticker.end_of(seconds)))
+        response = await done(self._engine, request, MarkClock(self._engine.clock.mark()), lambda *_: answer)
+        await self._ticker.advance(seconds)
+        return response
 
     async def speed(self, request: Request) -> Response:
         """Another pace from now on; the next start has the one from its settings again."""
@@ -84,4 +86,9 @@ class Clocks:
         if not isinstance(clock, ScaledClock):
             raise Refused(f"The clock is {clock.name}; it has no pace to set.", hint="Start with --clock 60x.")
         self._engine.set_speed(clock, speed)
-        return await self.show(request)
+        answer = Answer(self._shown(clock.now()))
+        return await done(self._engine, request, MarkClock(clock.mark()), lambda *_: answer)
+
+    def _shown(self, now: Instant) -> shapes.Clock:
+        clock = self._engine.clock
+        return {"clock": clock.name, "now": format_iso(now.at), "speed": clock.speed}

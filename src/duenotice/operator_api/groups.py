@@ -10,10 +10,12 @@ from starlette.responses import JSONResponse, Response
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.fleet import LARGEST_SCALE_SET
+from duenotice.domain.state import State
 from duenotice.domain.token import Role
-from duenotice.engine.engine import Engine
+from duenotice.engine.engine import Engine, Records
 from duenotice.errors import NotFound, Refused
-from duenotice.operator_api.bodies import actor_of, decoded, new_id
+from duenotice.operator_api.answering import Answer, done, events_in
+from duenotice.operator_api.bodies import decoded, new_id
 from duenotice.operator_api.pages import page
 from duenotice.operator_api.table import Call
 from duenotice.wire import operator_json
@@ -79,20 +81,21 @@ class Groups:
         if (asked.capacity is None) == (asked.by is None):
             raise Refused("Either a capacity is needed or a number to scale by.", hint="Give one of them.")
         name = request.path_params["name"]
-        return await self._scaled(request, c.ScaleSet(name, new_id(), asked.capacity, asked.by or 0))
+        command = c.ScaleSet(name, new_id(), asked.capacity, asked.by or 0)
+        return await done(self._engine, request, command, _scaled)
 
     async def delete(self, request: Request) -> Response:
         """All of them or, if one is not there, none."""
         asked = await decoded(request, DeleteRequest)
-        return await self._scaled(request, c.DeleteInstances(request.path_params["name"], asked.instances, new_id()))
+        command = c.DeleteInstances(request.path_params["name"], asked.instances, new_id())
+        return await done(self._engine, request, command, _scaled)
 
-    async def _scaled(self, request: Request, command: c.Command) -> Response:
-        records = await self._engine.submit(command, actor_of(request))
-        changes = [record.transition for record in records]
-        events = [change.event for change in changes if isinstance(change, t.EventRaised)]
-        body: shapes.Scaled = {
-            "events": [operator_json.event_to_json(event) for event in events],
-            "added": [vm.name for change in changes if isinstance(change, t.VmsPut) for vm in change.vms],
-            "removed": [name for change in changes if isinstance(change, t.VmsRemoved) for name in change.names],
-        }
-        return JSONResponse(body, 201 if body["events"] or body["added"] else 200)
+
+def _scaled(_: State, records: Records) -> Answer:
+    changes = [record.transition for record in records]
+    body: shapes.Scaled = {
+        "events": events_in(records),
+        "added": [vm.name for change in changes if isinstance(change, t.VmsPut) for vm in change.vms],
+        "removed": [name for change in changes if isinstance(change, t.VmsRemoved) for name in change.names],
+    }
+    return Answer(body, 201 if body["events"] or body["added"] else 200)

@@ -14,9 +14,10 @@ from duenotice.domain.notice import LONGEST_PREDICTION_SECONDS
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
 from duenotice.errors import Malformed, NotFound, Refused
-from duenotice.operator_api.bodies import actor_of, decoded, new_id
+from duenotice.operator_api.answering import RAISED, raised
+from duenotice.operator_api.bodies import decoded, new_id
+from duenotice.operator_api.maintenances import begun
 from duenotice.operator_api.pages import page
-from duenotice.operator_api.raising import RAISED, raised
 from duenotice.operator_api.table import Call
 from duenotice.wire import operator_json
 from duenotice.wire import operator_shapes as shapes
@@ -98,9 +99,7 @@ class Hosts:
             settle=parse_duration(asked.settle),
             at_once=asked.at_once,
         )
-        await self._engine.submit(command, actor_of(request))
-        plan = publisher.maintenances[command.maintenance_id]
-        return JSONResponse(operator_json.maintenance_to_json(plan), 201, {"Location": f"/v1/maintenances/{plan.id}"})
+        return await begun(self._engine, request, command)
 
     async def degrade(self, request: Request) -> Response:
         """Its VMs are to move away before it fails."""

@@ -16,8 +16,8 @@ MOST = 1000
 
 def number(request: Request, name: str, default: int, least: int, most: int) -> int:
     """A whole number from the query."""
-    text = request.query_params.get(name, "")
-    if not text:
+    text = request.query_params.get(name)
+    if text is None:
         return default
     value = int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else -1
     if not least <= value <= most:

@@ -19,6 +19,9 @@ LAST = 2**53
 
 POSITION: Schema = {"type": "integer", "minimum": 0, "maximum": LAST}
 
+CURSOR: Schema = {"type": "string", "pattern": "^[0-9]{0,15}$"}
+"""A cursor that is a position."""
+
 QUERY: dict[str, Schema] = {
     "limit": {"type": "integer", "minimum": 1, "maximum": MOST, "default": DEFAULT_LIMIT},
     "after": POSITION,

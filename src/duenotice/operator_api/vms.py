@@ -9,10 +9,10 @@ from duenotice.domain.fleet import Vm
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
 from duenotice.errors import Malformed
+from duenotice.operator_api.answering import RAISED, raised
 from duenotice.operator_api.bodies import new_id
 from duenotice.operator_api.finding import vm_named
 from duenotice.operator_api.pages import page
-from duenotice.operator_api.raising import RAISED, raised
 from duenotice.operator_api.table import Call, Handler
 from duenotice.wire import operator_json
 from duenotice.wire import operator_shapes as shapes
