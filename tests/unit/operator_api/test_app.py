@@ -67,7 +67,7 @@ def calls_of(node: Node) -> list[Call]:
 
 def path_of(call: Call) -> str:
     """A path that this call answers to, and that names nothing there is."""
-    return call.path.replace("{id}", "x").replace("{name}", "nobody")
+    return call.path.replace("{id}", "x").replace("{name}", "nobody").replace("{kind}", "set")
 
 
 def is_problem(answer: Answer, status: int) -> bool:
