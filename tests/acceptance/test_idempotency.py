@@ -76,3 +76,14 @@ def shape(path: str) -> str:
     """A path of ours without what it names."""
     parts = path.split("/")
     return "/".join("*" if place == 3 and len(parts) > 4 else part for place, part in enumerate(parts))
+
+
+def test_that_time_was_told_to_pass_is_durable_before_it_does(node: Node) -> None:
+    """A crash on the way must not let it pass twice."""
+    node.enable("db-0")
+    node.schedule("Reboot", "db-0")
+    ask(node, "/v1/clock/advance", {"by": "15m"})
+    (answered,) = node.operate("/v1/audit?action=request-answered", method="GET")
+    (started,) = node.operate("/v1/audit?action=event-started", method="GET")
+    assert answered["position"] < started["position"]
+    assert answered["details"] == {"status": 200, "location": ""}

@@ -80,11 +80,8 @@ def postpone(state: State, command: c.PostponeEvents, now: Instant, policy: Poli
 def operate(state: State, command: c.OperateVm, now: Instant, policy: Policy) -> list[t.Transition]:
     """A user restarts, redeploys or deletes a VM; it raises an event only if somebody listens (F03)."""
     vm = find_vm(state, command.vm)
-    if command.type is EventType.TERMINATE:
-        return delete(state, [vm], lambda _: command.event_id, now, policy)
-    if not state.enabled(scope_of(vm)):
-        moved = moved_away(state, [vm]) if command.type is EventType.REDEPLOY else []
-        return [t.OperationPerformed(vm.name, command.type.value), *moved]
+    if not _is_told(state, vm, command.type):
+        return [t.OperationPerformed(vm.name, command.type.value), *_at_once(state, vm, command.type)]
     raised = _user_event(state, vm, command.type, command.event_id, now, policy)
     _refuse_over_limit(state, policy, 1)
     return [raised]
@@ -93,14 +90,12 @@ def operate(state: State, command: c.OperateVm, now: Instant, policy: Policy) ->
 def delete(
     state: State, vms: list[Vm], id_of: Callable[[str], str], now: Instant, policy: Policy
 ) -> list[t.Transition]:
-    """A user deletes VMs: each is told where its set asks for that and somebody listens, else gone at once (G05)."""
-    told = [vm for vm in vms if state.enabled(scope_of(vm)) and _notified(state, vm)]
-    names = {vm.name for vm in told}
-    gone = [vm for vm in vms if vm.name not in names]
+    """A user deletes many VMs: each is told as if it were deleted alone, or gone at once (G05)."""
+    told = [vm for vm in vms if _is_told(state, vm, EventType.TERMINATE)]
     raised = [_user_event(state, vm, EventType.TERMINATE, id_of(vm.name), now, policy) for vm in told]
     _refuse_over_limit(state, policy, len(told))
-    performed = [t.OperationPerformed(vm.name, EventType.TERMINATE.value) for vm in gone]
-    return [*raised, *performed, *removed(state, gone)]
+    names = {vm.name for vm in told}
+    return [*raised, *removed(state, [vm for vm in vms if vm.name not in names])]
 
 
 def evict(state: State, command: c.EvictVm, now: Instant, policy: Policy) -> list[t.Transition]:
@@ -294,9 +289,17 @@ def _user_event(
     return t.EventRaised(_as_soon_as_allowed(state, event, least, now, policy))
 
 
-def _notified(state: State, vm: Vm) -> bool:
+def _is_told(state: State, vm: Vm, event_type: EventType) -> bool:
+    """Whether what a user does to a VM raises an event: if somebody listens (F03), and before a delete if asked to."""
     group = _group(state, vm)
-    return group is not None and group.terminate_notice is not None and not vm.spot
+    notified = group is not None and group.terminate_notice is not None and not vm.spot
+    return state.enabled(scope_of(vm)) and (event_type is not EventType.TERMINATE or notified)
+
+
+def _at_once(state: State, vm: Vm, event_type: EventType) -> list[t.Transition]:
+    if event_type is EventType.REDEPLOY:
+        return moved_away(state, [vm])
+    return removed(state, [vm]) if event_type is EventType.TERMINATE else []
 
 
 def _refuse_twice(state: State, vm: Vm, event_type: EventType, cause: Cause) -> None:

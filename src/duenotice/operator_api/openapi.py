@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from http import HTTPStatus
 from typing import Any
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from duenotice import __version__
 from duenotice.operator_api.parameters import KEY, Schema, in_path, in_query
@@ -35,8 +36,12 @@ Each call names the role it needs in `x-role`: viewer, operator or admin; each m
 def openapi_call(calls: Sequence[Call]) -> Call:
     """The call that shows the description of all calls, itself included."""
 
+    @cache  # it takes a while to make, and VMs wait meanwhile
+    def body() -> bytes:
+        return msgspec.json.encode(describe((*calls, call)))
+
     async def show(_: Request) -> Response:
-        return JSONResponse(describe((*calls, call)))
+        return Response(body(), media_type="application/json")
 
     call = Call("GET", "/openapi.json", None, show, "This description", answers={200: dict[str, Any]})
     return call
