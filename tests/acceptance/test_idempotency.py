@@ -79,7 +79,7 @@ def shape(path: str) -> str:
 
 
 def test_that_time_was_told_to_pass_is_durable_before_it_does(node: Node) -> None:
-    """A crash on the way must not let it pass twice."""
+    """That time was told to pass is durable before it does: a crash on the way must not let it pass twice."""
     node.enable("db-0")
     node.schedule("Reboot", "db-0")
     ask(node, "/v1/clock/advance", {"by": "15m"})

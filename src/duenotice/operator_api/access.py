@@ -43,15 +43,7 @@ class Access:
             Call(
                 "POST", "/v1/tokens", Role.ADMIN, self.create, "Create a token, shown once", TokenRequest, answers=new
             ),
-            Call(
-                "DELETE",
-                "/v1/tokens/{id}",
-                Role.ADMIN,
-                self.revoke,
-                "Revoke a token",
-                answers={204: None},
-                refusals=(409,),
-            ),
+            Call("DELETE", "/v1/tokens/{id}", Role.ADMIN, self.revoke, "Revoke a token", answers={204: None}),
         ]
 
     async def index(self, request: Request) -> Response:
