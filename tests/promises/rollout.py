@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from uuid import NAMESPACE_OID, uuid5
 
 from hypothesis.stateful import RuleBasedStateMachine
@@ -94,10 +94,8 @@ class Rollout(RuleBasedStateMachine):
         return [answer_of(actor, command, result) for (actor, command), result in zip(named, results, strict=True)]
 
     def _advance(self, seconds: float) -> None:
-        try:
+        with suppress(Unavailable):  # a commit was to fail; what is due is still due
             self.runner.run(self.ticker.advance(seconds))
-        except Unavailable:
-            pass  # a commit was to fail; what is due is still due
         self._settle([])
 
     def _settle(self, answers: list[Answer]) -> None:

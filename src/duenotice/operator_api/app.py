@@ -15,11 +15,12 @@ from duenotice.engine.ticker import Ticker
 from duenotice.errors import DuenoticeError
 from duenotice.operator_api.access import Access
 from duenotice.operator_api.audit import Audit
-from duenotice.operator_api.bodies import body_of
+from duenotice.operator_api.bodies import body_of, refuse_repeated
 from duenotice.operator_api.clocks import Clocks
 from duenotice.operator_api.events import Events
 from duenotice.operator_api.feed import Feed
 from duenotice.operator_api.fleet import Fleets
+from duenotice.operator_api.groups import Groups
 from duenotice.operator_api.hosts import Hosts
 from duenotice.operator_api.idempotency import Answers
 from duenotice.operator_api.maintenances import Maintenances
@@ -29,6 +30,7 @@ from duenotice.operator_api.problems import on_error, problem
 from duenotice.operator_api.table import Call, Handler
 from duenotice.operator_api.tokens import Gate
 from duenotice.operator_api.vms import Vms
+from duenotice.wire import operator_shapes as shapes
 
 _HINTS = {413: "Send less at a time."}
 
@@ -42,6 +44,7 @@ class OperatorApi:
         self.calls: list[Call] = [
             *_probes(engine),
             *Vms(engine).calls(),
+            *Groups(engine).calls(),
             *Hosts(engine).calls(),
             *Fleets(engine).calls(),
             *Events(engine).calls(),
@@ -52,7 +55,7 @@ class OperatorApi:
             *Metrics(engine, self.feed).calls(),
         ]
         self.calls.append(openapi_call(tuple(self.calls)))
-        self._answers = Answers()
+        self._answers = Answers(engine.answered)
 
     def app(self) -> Starlette:
         """The ASGI application."""
@@ -72,7 +75,9 @@ class OperatorApi:
             call = calls["GET" if request.method == "HEAD" else request.method]
             if call.role is not None and (refusal := self._gate.refuse(request, call.role)) is not None:
                 return refusal
-            await body_of(request)
+            refuse_repeated(request, call.query)
+            if call.method != "GET":
+                await body_of(request)
             return await self._answers.once(request, lambda: call.handler(request))
 
         return dispatch
@@ -91,9 +96,9 @@ def _probes(engine: Engine) -> Sequence[Call]:
         return JSONResponse({"version": __version__})
 
     return [
-        Call("GET", "/livez", None, alive, "Whether the process lives"),
-        Call("GET", "/readyz", None, ready, "Whether it takes requests"),
-        Call("GET", "/version", None, version, "Which duenotice this is"),
+        Call("GET", "/livez", None, alive, "Whether the process lives", answers={200: shapes.Health}),
+        Call("GET", "/readyz", None, ready, "Whether it takes requests", answers={200: shapes.Health}, refusals=(503,)),
+        Call("GET", "/version", None, version, "Which duenotice this is", answers={200: shapes.Version}),
     ]
 
 
