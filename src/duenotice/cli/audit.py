@@ -17,4 +17,4 @@ from duenotice.cli.views import AUDIT
 @talks
 def audit(session: Session, first: int | None, **filters: Any) -> None:
     """Show all changes, oldest first."""
-    session.show(list(islice(session.api.pages("audit", **filters), first)), AUDIT)
+    session.show(islice(session.api.pages("audit", **filters), first), AUDIT)

@@ -31,7 +31,7 @@ def _filtered(command: Any) -> Any:
 @talks
 def list_events(session: Session, **filters: str | None) -> None:
     """List the events that are not over."""
-    session.show(list(session.api.pages("events", **filters)), EVENTS)
+    session.show(session.api.pages("events", **filters), EVENTS)
 
 
 @events.command("show")
@@ -80,7 +80,7 @@ _act("approve", "Let events start now, as their VMs could.", "Approved")
 @talks
 def history(session: Session, event_id: str) -> None:
     """Show all that happened to an event, also when it is over."""
-    session.show(list(session.api.pages("events", event_id, "history")), AUDIT)
+    session.show(session.api.pages("events", event_id, "history"), AUDIT)
 
 
 @events.command("watch")

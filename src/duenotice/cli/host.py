@@ -23,7 +23,7 @@ def host() -> None:
 @talks
 def list_hosts(session: Session) -> None:
     """List hosts."""
-    session.show(list(session.api.pages("hosts")), HOSTS)
+    session.show(session.api.pages("hosts"), HOSTS)
 
 
 @host.command("degrade")

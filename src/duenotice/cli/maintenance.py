@@ -27,7 +27,7 @@ def maintenance() -> None:
 @talks
 def list_plans(session: Session) -> None:
     """List maintenances."""
-    session.show(list(session.api.pages("maintenances")), MAINTENANCES)
+    session.show(session.api.pages("maintenances"), MAINTENANCES)
 
 
 @maintenance.command("start")

@@ -2,7 +2,7 @@
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import click
@@ -20,8 +20,8 @@ class Session:
         self.api = Api(endpoint, find_token(), request_timeout)
         self.output = output
 
-    def show(self, items: list[Any], view: View) -> None:
-        """Print a list."""
+    def show(self, items: Iterable[Any], view: View) -> None:
+        """Print a list; where each line stands for itself it is printed as its items come."""
         WRITERS[self.output](items, view, self.now)
 
     def show_one(self, item: Any, view: View) -> None:

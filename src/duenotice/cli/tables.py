@@ -1,6 +1,8 @@
 """Tables for people, on a terminal and in a pipe."""
 
+import contextlib
 import sys
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rich.console import Console
@@ -11,6 +13,7 @@ from duenotice.cli.looks import LOOKS
 from duenotice.cli.output import View
 
 WIDE = 200
+MANY = 1000
 WRAPS = ("list", "pairs", "gist", "prose")
 """Looks of columns that give way when a terminal is narrow."""
 
@@ -30,6 +33,18 @@ def write(what: Any) -> None:
     with out.capture() as captured:
         out.print(what)
     out.file.write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))
+
+
+def counted(items: Iterable[Any]) -> Iterator[Any]:
+    """The items; while there are very many to wait for, a person is shown how many have come."""
+    out = console(stderr=True)
+    with contextlib.ExitStack() as stack:
+        for number, item in enumerate(items, start=1):
+            if number == MANY and out.is_terminal:
+                status = stack.enter_context(out.status(""))
+            if number % MANY == 0 and out.is_terminal:
+                status.update(f"{number:,} so far")
+            yield item
 
 
 def has_times(view: View) -> bool:

@@ -16,7 +16,7 @@ def token() -> None:
 @talks
 def list_tokens(session: Session) -> None:
     """List tokens, without their secrets."""
-    session.show(list(session.api.pages("tokens")), TOKENS)
+    session.show(session.api.pages("tokens"), TOKENS)
 
 
 @token.command("create")

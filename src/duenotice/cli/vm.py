@@ -26,7 +26,7 @@ def vm() -> None:
 @talks
 def list_vms(session: Session, group: str | None, host: str | None) -> None:
     """List VMs."""
-    session.show(list(session.api.pages("vms", group=group, host=host)), VMS)
+    session.show(session.api.pages("vms", group=group, host=host), VMS)
 
 
 @vm.command("show")

@@ -85,4 +85,6 @@ def test_a_narrow_terminal_folds_details_and_no_word_of_another_column() -> None
 def test_a_bar_is_as_full_as_the_notice_is_over() -> None:
     assert looks.passed(NOW, "2026-01-01T12:10:00Z", "2026-01-01T12:05:00Z") == 0.5
     assert looks.passed(NOW, NOW, NOW) == 1.0
-    assert len(looks.bar(0.5)) == looks.BAR
+    half = looks.bar(0.5, "red")
+    assert len(half) == looks.BAR
+    assert [(span.start, span.end, span.style) for span in half.spans][-1] == (8, 16, "bright_black")
