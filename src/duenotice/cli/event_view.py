@@ -11,20 +11,21 @@ from duenotice.domain.notice import MINIMUM_SECONDS
 from duenotice.wire.document_json import TYPE_NAMES
 
 NOTICE = {TYPE_NAMES[event_type]: seconds for event_type, seconds in MINIMUM_SECONDS.items()}
+STEADY = 18
+"""A countdown is as wide as its longest text, so that columns do not wander as it runs."""
 FULL = {"completed": "green", "cancelled": "bright_black", "failed": "red"}
 
 
 def picture(events: list[Any], told_at: dict[str, str], now: str, clock: str) -> RenderableType:
     """All events, those that start or end next first, under the service's time."""
     rows = [row(event, told_at, now) for event in sorted(events, key=lambda event: str(event["not_before"]))]
-    head = Text.assemble(
-        (headline(now, clock), "bold"), (f"  {len(events)} events" if events else "  no events", "dim")
-    )
+    many = {0: "no events", 1: "1 event"}.get(len(events), f"{len(events)} events")
+    head = Text.assemble((headline(now, clock), "bold"), (f"  {many}", "dim"))
     return Group(head, "", tables.table(rows, WATCHED_EVENTS, now)) if rows else head
 
 
 def headline(now: str, clock: str) -> str:
-    """`Sun 15 Nov 14:03:20 UTC, 60x`."""
+    """`14:03:20 UTC, 60x`."""
     return f"{looks.moment(now)}{'' if clock == 'real' else f', {clock}'}"
 
 
@@ -52,6 +53,10 @@ def _told_at(event: Any, now: str) -> str:
 
 def countdown(event: Any, now: str) -> str:
     """What is next, and when."""
+    return _next(event, now).ljust(STEADY)
+
+
+def _next(event: Any, now: str) -> str:
     if event["phase"] == "started":
         return f"ends {looks.relative(event['ends_at'], now)}" if event["ends_at"] else "under way"
     if event["phase"] != "scheduled":

@@ -90,8 +90,8 @@ def _outcome(session: Session, event_id: str) -> str:
 def follow(session: Session, events: list[Any], span: str) -> None:
     """Wait until all are over; one that did not complete is a failure."""
     watched = WatchedEvents(session, [event["id"] for event in events], True, lambda event: None)
-    with screen() as draw:
-        watch(session, watched, draw, span, "The events are")
+    with screen() as on:
+        watch(session, watched, on, span, "The events are")
     missed = [f"{event_id} {end}" for event_id, end in watched.outcomes.items() if end in ("cancelled", "failed")]
     if missed:
         raise Failed(f"Not all events completed: {', '.join(missed)}.", hint="See 'duenotice audit'.")

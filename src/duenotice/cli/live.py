@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from duenotice.cli.errors import TimedOut
 from duenotice.cli.feed import Feed, Record
@@ -10,7 +10,16 @@ from duenotice.cli.session import Session, tell
 from duenotice.clock import monotonic
 
 REDRAW = 1.0
-Draw = Callable[[Callable[[], Any]], None]
+
+
+class Screen(NamedTuple):
+    """Draws pictures, one in place of the other, and says things above them."""
+
+    draw: Callable[[Callable[[], Any]], None]
+    say: Callable[[str], None]
+
+
+NOBODY_LOOKS = Screen(lambda picture: None, tell)
 
 
 class Watched(Protocol):
@@ -30,33 +39,36 @@ class Watched(Protocol):
         """Whether there is nothing more to wait for."""
 
 
-def watch(session: Session, watched: Watched, draw: Draw, span: str, what: str) -> None:
+def watch(session: Session, watched: Watched, on: Screen, span: str, what: str) -> None:
     """Stay until it is over, or for a span of real time."""
     from duenotice.wire.duration import parse_duration
 
     end = monotonic() + parse_duration(span)
-    with Feed(session.api, tell) as feed:
+    with Feed(session.api, on.say) as feed:
         watched.begin()
         while not watched.over:
-            draw(watched.picture)
+            on.draw(watched.picture)
             left = end - monotonic()
             if left <= 0:
                 hint = "It goes on without us; wait longer with --wait-timeout."
                 raise TimedOut(f"{what} not over after {span}.", hint=hint)
             watched.take(feed.next(min(REDRAW, left)))
-        draw(watched.picture)
+        on.draw(watched.picture)
 
 
 @contextlib.contextmanager
-def screen(stderr: bool = True) -> Iterator[Draw]:
-    """Where pictures are drawn, one in place of the other; nowhere when nobody looks."""
+def screen(stderr: bool = True) -> Iterator[Screen]:
+    """Where a person looks, if anybody does; what is drawn on standard error is gone at the end."""
     from duenotice.cli import tables
 
     console = tables.console(stderr)
     if not console.is_terminal:
-        yield lambda picture: None
+        yield NOBODY_LOOKS
         return
     from rich.live import Live
 
     with Live(console=console, auto_refresh=False, transient=stderr, vertical_overflow="crop") as live:
-        yield lambda picture: live.update(picture(), refresh=True)
+        yield Screen(
+            lambda picture: live.update(picture(), refresh=True),
+            lambda text: console.print(text, style="yellow"),
+        )

@@ -63,8 +63,8 @@ def state(value: Any, _: str = "") -> Text:
 
 
 def moment(when: str) -> str:
-    """`Sun 15 Nov 14:03:20 UTC`."""
-    return f"{datetime.fromisoformat(when):%a %d %b %H:%M:%S} UTC"
+    """`14:03:20 UTC`."""
+    return f"{datetime.fromisoformat(when):%H:%M:%S} UTC"
 
 
 def shifted(when: str, seconds: float) -> str:

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from duenotice.cli.maintenance_view import follow_plan, show_plan
+from duenotice.cli.maintenance_view import follow_plan, newest, show_plan
 from duenotice.cli.session import Session, talks, tell
 from duenotice.cli.views import MAINTENANCES, TIMELINE
 
@@ -56,13 +56,13 @@ def start(session: Session, dry_run: bool, wait: bool, wait_timeout: str, **body
 
 
 @maintenance.command("show")
-@click.argument("maintenance_id", metavar="MAINTENANCE")
+@click.argument("maintenance_id", metavar="[MAINTENANCE]", default="")
 @click.option("--watch", is_flag=True, help="Stay until it is over; on a terminal with a live view.")
 @WATCH_TIMEOUT
 @talks
 def show(session: Session, maintenance_id: str, watch: bool, wait_timeout: str) -> None:
-    """Show a maintenance with its steps; the beginning of its id will do."""
-    full = session.api.full_id("maintenances", maintenance_id)
+    """Show a maintenance with its steps, the newest unless named; the beginning of its id will do."""
+    full = session.api.full_id("maintenances", maintenance_id) if maintenance_id else newest(session)
     if watch:
         follow_plan(session, full, wait_timeout, also_show=True)
     else:

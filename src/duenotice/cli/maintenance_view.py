@@ -1,15 +1,17 @@
 """How one maintenance looks: a line, its steps, and, while it is watched, bars and a countdown."""
 
+from contextlib import suppress
 from typing import Any
 
 import click
 
-from duenotice.cli.errors import Failed
+from duenotice.cli.errors import Failed, TimedOut
 from duenotice.cli.feed import Record
 from duenotice.cli.live import screen, watch
 from duenotice.cli.service_clock import ServiceClock
 from duenotice.cli.session import Session
 from duenotice.cli.views import MAINTENANCES, STEPS
+from duenotice.errors import NotFound, Unavailable
 
 OPEN = ("running", "paused")
 
@@ -22,12 +24,20 @@ def show_plan(session: Session, plan: Any) -> None:
         session.show(plan["steps"], STEPS)
 
 
+def newest(session: Session) -> str:
+    """The id of the maintenance that was begun last."""
+    plans = [plan["id"] for plan in session.api.pages("maintenances")]
+    if not plans:
+        raise NotFound("There is no maintenance yet.", hint="Begin one with 'duenotice maintenance start'.")
+    return str(plans[-1])
+
+
 class WatchedPlan:
     """One maintenance until it is over; read again when the feed says that it, or an event of it, has changed."""
 
     def __init__(self, session: Session, plan_id: str) -> None:
         self.plan: Any = None
-        self._session, self._id = session, plan_id
+        self._session, self._id, self._stale = session, plan_id, False
         self._events: dict[str, Any] = {}
         self._told_at: dict[str, str] = {}
         self._clock = ServiceClock(lambda: session.api.get("clock"))
@@ -49,8 +59,11 @@ class WatchedPlan:
         for record in records:
             if record["action"] == "event-raised":
                 self._told_at[record["event_id"]] = record["at"]
-        if any(self._concerns(record) for record in records):
-            self.begin()
+        self._stale = self._stale or any(self._concerns(record) for record in records)
+        if self._stale:
+            with suppress(Unavailable, TimedOut):  # the feed tells the person; the next second is another chance
+                self.begin()
+                self._stale = False
 
     def picture(self) -> Any:
         """Its state, a bar, and a row for each step."""
@@ -65,8 +78,8 @@ class WatchedPlan:
 def follow_plan(session: Session, plan_id: str, span: str, also_show: bool = False) -> None:
     """Look until it is over; one that failed or was cancelled is a failure."""
     watched = WatchedPlan(session, plan_id)
-    with screen() as draw:
-        watch(session, watched, draw, span, "The maintenance is")
+    with screen() as on:
+        watch(session, watched, on, span, "The maintenance is")
     if also_show:
         show_plan(session, watched.plan)
     if watched.plan["status"] != "done":

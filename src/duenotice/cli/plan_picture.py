@@ -6,11 +6,11 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from duenotice.cli import looks, tables
-from duenotice.cli.event_view import bar_of, countdown, headline
+from duenotice.cli.event_view import STEADY, bar_of, countdown, headline
 from duenotice.cli.output import Column
 from duenotice.cli.views import WATCHED_STEPS
 
-WIDTH = 40
+WIDTH = 24
 ENDED = {"done": "green", "failed": "red", "skipped": "bright_black"}
 
 
@@ -47,7 +47,7 @@ def _row(step: Any, event: Any, told_at: dict[str, str], now: str) -> Any:
         share = 1.0 if step["status"] in ENDED else 0.0
         return step | {
             "bar": looks.bar(share, ENDED.get(step["status"], "")),
-            "countdown": " ",
+            "countdown": " " * STEADY,
             "reason": _reason(step),
         }
     approved = event["phase"] == "scheduled" and event["approved_by"]

@@ -1,10 +1,13 @@
 """The service's clock, read now and then and counted on from here at its own speed."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from duenotice.cli.errors import TimedOut
 from duenotice.clock import monotonic
+from duenotice.errors import Unavailable
 
 LOOK_AGAIN = 5.0
 SLACK = 2.0
@@ -20,8 +23,11 @@ class ServiceClock:
 
     def now(self) -> str:
         """What time it is there."""
-        if not self.name or self._steady() - self._read >= LOOK_AGAIN or self._speed == 0:
+        if not self.name:
             self._set(self._look())
+        elif self._steady() - self._read >= LOOK_AGAIN or self._speed == 0:
+            with suppress(Unavailable, TimedOut):  # the feed tells the person, and tries again
+                self._set(self._look())
         return f"{self._guess():%Y-%m-%dT%H:%M:%SZ}"
 
     def _guess(self) -> datetime:

@@ -14,6 +14,7 @@ from duenotice.cli.output import View
 
 WIDE = 200
 MANY = 1000
+LONGEST_STATE = 9
 WRAPS = ("list", "pairs", "gist", "prose")
 """Looks of columns that give way when a terminal is narrow."""
 
@@ -56,7 +57,8 @@ def table(items: list[Any], view: View, now: str) -> Table:
     """A table of things."""
     made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for column in view.columns:
-        made.add_column(column.title, no_wrap=column.look not in WRAPS, overflow="fold")
+        width = LONGEST_STATE if column.look == "state" else None  # columns stay where they are as states change
+        made.add_column(column.title, no_wrap=column.look not in WRAPS, overflow="fold", min_width=width)
     for item in items:
         made.add_row(*(LOOKS[column.look](_value(item, column.key), now) for column in view.columns))
     return made

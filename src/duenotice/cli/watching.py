@@ -8,19 +8,19 @@ from typing import Any
 import click
 
 from duenotice.cli.following import WatchedEvents
-from duenotice.cli.live import screen, watch
+from duenotice.cli.live import NOBODY_LOOKS, screen, watch
 from duenotice.cli.session import Session
 
 
 def watch_events(session: Session, ids: list[str], ends: bool, span: str) -> None:
     """Look until the events are over, or for ever."""
-    drawn = session.output == "table" and sys.stdout.isatty()
+    if session.output == "table" and sys.stdout.isatty():
+        with screen(stderr=False) as on:
+            watch(session, WatchedEvents(session, ids, ends, lambda event: None), on, span, "The events are")
+        return
     line = LINES.get(session.output, json.dumps)
-    watched = WatchedEvents(
-        session, ids, ends, (lambda event: None) if drawn else lambda event: click.echo(line(event))
-    )
-    with screen(stderr=not drawn) as draw:
-        watch(session, watched, draw if drawn else lambda picture: None, span, "The events are")
+    watched = WatchedEvents(session, ids, ends, lambda event: click.echo(line(event)))
+    watch(session, watched, NOBODY_LOOKS, span, "The events are")
 
 
 def _line(event: Any) -> str:
