@@ -1,6 +1,5 @@
 """`duenotice demo`: a service with a fleet in which something is going on, what to try, and a live view of it."""
 
-import asyncio
 import os
 import shutil
 import signal
@@ -28,7 +27,7 @@ TRIES = {
 }
 
 
-@click.command()
+@click.command(epilog="Example: duenotice demo --data-dir .run/demo")
 @click.option("--data-dir", metavar="DIR", default=None, help="Where it is kept, to go on from there the next time.")
 @click.option("--clock", metavar="60x", default="60x", help="How fast time passes.  [default: 60x]")
 @click.option("--metadata-listen", metavar="HOST:PORT", default=None, help="Where VMs ask.  [default: 127.0.0.1:16925]")
@@ -38,8 +37,6 @@ def demo(watch: bool | None, **flags: str | None) -> None:
     """Start a fleet of 60 VMs in which something is going on, and watch it.
 
     A maintenance rolls through, one update domain at a time; VMs poll, some approve; now and then a spot VM is evicted.
-
-    Example: duenotice demo --data-dir .run/demo
     """
     from duenotice.bootstrap.logs import configure
     from duenotice.cli.serve import run
@@ -66,6 +63,8 @@ def _log(folder: Path) -> Path:
 def _around(watches: bool) -> Callable[[Any], Any]:
     @asynccontextmanager
     async def around(service: Any) -> AsyncIterator[None]:
+        import asyncio
+
         from duenotice.bootstrap.demo import playing
         from duenotice.cli.demo_view import shown
         from duenotice.wire.fleet_toml import read_fleet

@@ -17,14 +17,14 @@ def fleet() -> None:
     """Apply a fleet file, show what there is."""
 
 
-@fleet.command("show")
+@fleet.command("show", epilog="Example: duenotice fleet show -o json")
 @talks
 def show(session: Session) -> None:
     """Show how many VMs, sets and hosts there are."""
     session.show_one(session.api.get("fleet"), FLEET)
 
 
-@fleet.command("apply")
+@fleet.command("apply", epilog="Example: duenotice fleet apply fleet.toml --dry-run")
 @click.argument("file", metavar="FILE")
 @click.option("--dry-run", is_flag=True, help="Only show what would change.")
 @talks

@@ -23,14 +23,16 @@ def maintenance() -> None:
     """Plan maintenances and follow them."""
 
 
-@maintenance.command("list")
+@maintenance.command("list", epilog="Example: duenotice maintenance list")
 @talks
 def list_plans(session: Session) -> None:
     """List maintenances."""
     session.show(session.api.pages("maintenances"), MAINTENANCES)
 
 
-@maintenance.command("start")
+@maintenance.command(
+    "start", epilog="Example: duenotice maintenance start --on set=web --type Reboot --settle 5m --dry-run"
+)
 @click.option(
     "--on", multiple=True, required=True, metavar="KIND=NAME", help="set=web, scale-set=batch, host=h1, vm=db."
 )
@@ -39,7 +41,12 @@ def list_plans(session: Session) -> None:
 @click.option("--at-once", type=click.IntRange(min=0), default=0, help="At most so many steps at a time; 0: no limit.")
 @click.option("--failures-allowed", type=click.IntRange(min=0), default=0, help="Stop when more steps fail.")
 @click.option("--description", default=None, metavar="TEXT", help="What the VMs are told of it.")
-@click.option("--cause", type=click.Choice(["maintenance", "live-migration"]), default="maintenance")
+@click.option(
+    "--cause",
+    type=click.Choice(["maintenance", "live-migration"]),
+    default="maintenance",
+    help="Why they are hit.  [default: maintenance]",
+)
 @click.option("--dry-run", is_flag=True, help="Only show the timeline it would make.")
 @click.option("--wait", is_flag=True, help="Follow it to its end.")
 @WATCH_TIMEOUT
@@ -55,7 +62,7 @@ def start(session: Session, dry_run: bool, wait: bool, wait_timeout: str, **body
         follow_plan(session, plan["id"], wait_timeout)
 
 
-@maintenance.command("show")
+@maintenance.command("show", epilog="Example: duenotice maintenance show --watch")
 @click.argument("maintenance_id", metavar="[MAINTENANCE]", default="")
 @click.option("--watch", is_flag=True, help="Stay until it is over; on a terminal with a live view.")
 @WATCH_TIMEOUT
@@ -70,7 +77,7 @@ def show(session: Session, maintenance_id: str, watch: bool, wait_timeout: str) 
 
 
 def _turn(name: str, text: str) -> None:
-    @maintenance.command(name, help=text)
+    @maintenance.command(name, help=text, epilog=f"Example: duenotice maintenance {name} A3BCB4")
     @click.argument("maintenance_id", metavar="MAINTENANCE")
     @talks
     def turn(session: Session, maintenance_id: str) -> None:

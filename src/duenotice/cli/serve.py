@@ -35,7 +35,7 @@ def _metavar(name: str) -> str:
     )
 
 
-@click.command()
+@click.command(epilog="Example: duenotice serve --fleet fleet.toml --data-dir /var/lib/duenotice")
 @click.option("--config", metavar="FILE", default="", help="TOML file with settings; flags and environment win")
 @with_settings
 def serve(config: str, **flags: Any) -> None:
