@@ -7,8 +7,9 @@ import click
 from duenotice.cli.api import target
 from duenotice.cli.session import Session, talks, tell
 from duenotice.cli.views import CHANGES, FLEET
-from duenotice.errors import Misconfigured
+from duenotice.errors import Misconfigured, Refused
 
+CALLED = "fleet file"
 CHANGED = ("added", "removed", "changed")
 
 
@@ -34,7 +35,13 @@ def apply(session: Session, file: str, dry_run: bool) -> None:
         body = Path(file).read_bytes()
     except OSError as error:
         raise Misconfigured(f"Cannot read {file}: {error.strerror}.", hint="Name a fleet file (TOML).") from None
-    found = session.api.call("PUT", target("fleet", dry_run="true" if dry_run else None), body)
+    try:
+        found = session.api.call("PUT", target("fleet", dry_run="true" if dry_run else None), body)
+    except Refused as error:
+        if not error.message.startswith(f"{CALLED}: "):
+            raise
+        # A mistake in the file, which the service has no name for.
+        raise Misconfigured(file + error.message.removeprefix(CALLED), hint=error.hint) from None
     if session.output in ("table", "name"):
         session.show([{"change": how, "vm": name} for how in CHANGED for name in found[how]], CHANGES)
     else:

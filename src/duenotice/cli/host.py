@@ -61,9 +61,8 @@ def fail(session: Session, name: str, yes: bool, wait: bool, wait_timeout: str) 
 def repair(session: Session, name: str) -> None:
     """Put a host right again; what was only predicted is taken back."""
     session.api.post("hosts", name, "repair")
-    if session.output == "name":
-        click.echo(name)
-    else:
+    session.show_one(next(found for found in session.api.pages("hosts") if found["name"] == name), HOSTS)
+    if session.output == "table":
         tell(f"{name} is healthy.")
 
 
