@@ -3,12 +3,15 @@
 import json
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.acceptance.conftest import DEMO
 from tests.support.cli import duenotice
 from tests.support.node import Node
+from tests.support.terminal import Terminal
 
 PLAN: dict[str, Any] = {"on": ["set=web"], "type": "Reboot", "settle": "5m"}
 
@@ -93,3 +96,22 @@ def test_a_watched_maintenance_that_is_cancelled_ends_with_1(node: Node, soon: C
     done = duenotice(node, "maintenance", "show", plan["id"], "--watch", "-o", "name")
     assert (done.code, done.out) == (1, f"{plan['id']}\n")
     assert "is cancelled" in done.err
+
+
+def test_a_live_view_outlives_a_restart_of_the_service(tmp_path: Path) -> None:
+    """It says that the connection is lost, tries again, and goes on where it was: nothing is missed."""
+    listen: dict[str, Any] = {"data_dir": str(tmp_path)}
+    with Node(DEMO, **listen) as first:
+        first.enable("web-0")
+        event_id = first.schedule("Reboot", "web-0")
+        listen["operator_listen"] = "{}:{}".format(*first.operator_address)
+        given = {"DUENOTICE_ENDPOINT": f"http://{listen['operator_listen']}", "DUENOTICE_TOKEN": first.token}
+        terminal = Terminal("events", "watch", **given)
+        terminal.wait_for(event_id[:8])
+    with terminal, Node(DEMO, **listen) as second:
+        terminal.wait_for("connection lost, trying again")
+        second.advance("15m")
+        terminal.wait_for("connected again")
+        terminal.wait_for("started")
+        terminal.interrupt()
+        assert terminal.end() == 130
