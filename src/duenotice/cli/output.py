@@ -32,7 +32,7 @@ def _write_table(items: Iterable[Any], view: View, now: Now) -> None:
 
     rows = list(tables.counted(items))
     if rows:
-        tables.write(tables.table(rows, view, now() if tables.has_times(view) else ""))
+        tables.write_table(rows, view, now() if tables.has_times(view) else "")
     else:
         click.echo(view.none, err=True)
 
@@ -40,7 +40,7 @@ def _write_table(items: Iterable[Any], view: View, now: Now) -> None:
 def _write_card(item: Any, view: View, now: Now) -> None:
     from duenotice.cli import tables
 
-    tables.write(tables.card(item, view, now() if tables.has_times(view) else ""))
+    tables.write_card(item, view, now() if tables.has_times(view) else "")
 
 
 def _write_json(items: Iterable[Any], _: View, __: Now) -> None:

@@ -12,7 +12,6 @@ from rich.text import Text
 from duenotice.cli.looks import LOOKS
 from duenotice.cli.output import View
 
-WIDE = 200
 MANY = 1000
 LONGEST_STATE = 9
 WRAPS = ("list", "pairs", "gist", "prose")
@@ -20,20 +19,37 @@ WRAPS = ("list", "pairs", "gist", "prose")
 
 
 def console(stderr: bool = False) -> Console:
-    """Where to print; what is not a terminal gets long lines rather than cut ones."""
-    stream = sys.stderr if stderr else sys.stdout
-    return Console(file=stream, width=None if stream.isatty() else WIDE, highlight=False)
+    """Where people look."""
+    return Console(file=sys.stderr if stderr else sys.stdout, highlight=False)
 
 
-def write(what: Any) -> None:
-    """Print a table, without the spaces that would fill lines up."""
+def write_table(items: list[Any], view: View, now: str) -> None:
+    """Print things; in a pipe, or when there are very many, as plain lines that are as long as they need to be."""
+    out = console()
+    if out.is_terminal and len(items) <= MANY:
+        out.print(table(items, view, now))
+        return
+    titles = [column.title for column in view.columns]
+    rows = ([str(LOOKS[column.look](_value(item, column.key), now)) for column in view.columns] for item in items)
+    out.file.writelines(aligned([titles, *rows]))
+
+
+def write_card(item: Any, view: View, now: str) -> None:
+    """Print one thing."""
     out = console()
     if out.is_terminal:
-        out.print(what)
+        out.print(card(item, view, now))
         return
-    with out.capture() as captured:
-        out.print(what)
-    out.file.write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))
+    columns = view.columns + view.more
+    rows = [[column.title, str(LOOKS[column.look](_value(item, column.key), now))] for column in columns]
+    out.file.writelines(aligned(rows))
+
+
+def aligned(rows: list[list[str]]) -> Iterator[str]:
+    """Lines with their cells under each other; rich would take a minute for 100,000 of them."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(map(str.ljust, row, widths)).rstrip() + "\n"
 
 
 def counted(items: Iterable[Any]) -> Iterator[Any]:

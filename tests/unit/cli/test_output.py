@@ -69,6 +69,11 @@ def test_who_waits_for_very_many_is_shown_how_many_have_come(monkeypatch: pytest
         assert ("2,000 so far" in said.getvalue()) == is_terminal
 
 
+def test_plain_lines_have_their_cells_under_each_other() -> None:
+    """And end where their words do."""
+    assert list(tables.aligned([["VM", "UD"], ["web-10", "–"]])) == ["VM      UD\n", "web-10  –\n"]
+
+
 def test_states_have_their_colour() -> None:
     assert looks.state("started").style == "bold red"
     assert looks.state("anything").style == ""
