@@ -17,8 +17,8 @@ $(INSTALLED): requirements.lock pyproject.toml
 	$(BIN)/pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
-run: install ## start the service with a demo fleet
-	$(BIN)/duenotice serve --fleet examples/demo-fleet.toml --data-dir .run/demo
+run: install ## start a demo: a fleet in which something is going on
+	$(BIN)/duenotice demo --data-dir .run/demo
 
 lint: install ## style, types and import contracts
 	$(BIN)/ruff check .

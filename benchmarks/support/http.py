@@ -26,6 +26,11 @@ def poll(*headers: str, more: str = "") -> bytes:
     return _request("GET", PATH + more, "Metadata: true", *headers)
 
 
+def get(path: str, token: str) -> bytes:
+    """An operator's GET."""
+    return _request("GET", path, f"Authorization: Bearer {token}")
+
+
 def post(path: str, token: str, body: bytes) -> bytes:
     """An operator's POST."""
     headers = (f"Authorization: Bearer {token}", "Content-Type: application/json", f"Content-Length: {len(body)}")

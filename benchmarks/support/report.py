@@ -24,12 +24,15 @@ version, caller, throttle, enablement) and {fleet:,} VMs registered, alone on on
   headers being the same but for `Server`. CPU is the process's own time divided by the requests answered; a ratio of
   1 is nginx's cost, more is cheaper than nginx.
 - **waiting**: each VM is a connection from an address of its own that asks with `wait=120s`; the median round counts.
+- **listing**: wrk polls while another client reads all pages of the list of VMs over and over; the reference is the
+  same poll without it.
 - **idle**: memory that belongs to the server alone, before and after 10,000 more connections came; 5,000 come first
   and are not counted, as they fill what loading the fleet left free.
 - **durable**: schedule and cancel in turns on the SQLite journal, log lines included; the reference writes 4 KiB into
   a preallocated file and calls fdatasync.
 - **scale**: start is from exec to the first answered poll; its processor time tells whether it grows in a straight
   line, as that does not depend on who else is there. Polls come from VMs spread over the fleet.
+- **startup**: the best of several starts of the command line, by the clock on the wall.
 """
 
 _BUSY = """\

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.node import Node
 
-DEMO = Path(__file__).parents[2] / "examples" / "demo-fleet.toml"
+DEMO = Path(__file__).parents[1] / "support" / "fleet.toml"
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.cli import duenotice, endpoint
 from tests.support.node import Node
+from tests.support.terminal import Terminal
 
 
 def told(err: str) -> tuple[str, str]:
@@ -35,6 +36,58 @@ def test_a_refusal_has_its_code_and_two_lines(shared: Node, arguments: tuple[str
     done = duenotice(shared, *arguments)
     assert (done.code, done.out) == (code, ""), done
     assert all(told(done.err)), done
+
+
+BROKEN = '[[vms]]\nname = "a"\naddress = "10.0.0.1"\nadress = "10.0.0.1"\n'
+BAD = {
+    "vm restart web-99": (3, "There is no VM named 'web-99'."),
+    "events schedule db-0 --type Reboot --not-before 2020-01-01T00:00:00Z": (4, "NotBefore 2020-01-01T00:00:00Z gives"),
+    "events schedule web-0 web-1 --type Reboot": (4, ""),
+    "maintenance start --on set=web --type Freeze": (4, ""),
+    "fleet apply {broken}": (2, "{broken}: vms[1] \"a\" has an unknown key 'adress'."),
+    "fleet apply /nowhere/fleet.toml": (2, "Cannot read /nowhere/fleet.toml: No such file or directory."),
+}
+
+
+@pytest.mark.parametrize("line", BAD)
+def test_bad_input_is_refused_and_changes_nothing(node: Node, tmp_path: Path, line: str) -> None:
+    """One line of what happened, one of what to do, the right code, and not a record more in the journal."""
+    node.enable("web-0", "db-0")
+    node.operate("/v1/maintenances", {"on": ["set=web"], "type": "Reboot"})
+    (tmp_path / "broken.toml").write_text(BROKEN)
+    before = node.service.engine.state.position
+    code, what = BAD[line]
+    line, what = (text.format(broken=tmp_path / "broken.toml") for text in (line, what))
+    done = duenotice(node, *line.split())
+    assert (done.code, done.out) == (code, "")
+    assert told(done.err)[0].startswith(what)
+    assert node.service.engine.state.position == before
+
+
+@pytest.mark.parametrize(
+    "line", ["events list --type Explode", "events schedule x --type Explode", "vm", "vm list --nix"]
+)
+def test_bad_usage_is_2(shared: Node, line: str) -> None:
+    """An unknown flag, value or verb."""
+    assert duenotice(shared, *line.split()).code == 2
+
+
+def test_done_is_0_and_interrupted_is_130(shared: Node) -> None:
+    """Ctrl-C in a live view leaves without a traceback."""
+    assert duenotice(shared, "vm", "list").code == 0
+    given = {"DUENOTICE_ENDPOINT": endpoint(shared), "DUENOTICE_TOKEN": shared.token}
+    with Terminal("events", "watch", **given) as terminal:
+        terminal.wait_for("no events")
+        terminal.interrupt()
+        assert (terminal.end(), "Traceback" in terminal.shown) == (130, False)
+
+
+def test_what_was_followed_and_failed_is_1(node: Node) -> None:
+    """The maintenance is cancelled while somebody watches it."""
+    plan = node.operate("/v1/maintenances", {"on": ["set=web"], "type": "Reboot"})
+    node.operate(f"/v1/maintenances/{plan['id']}/cancel")
+    done = duenotice(node, "maintenance", "show", plan["id"], "--watch", "-o", "name")
+    assert (done.code, told(done.err)[0]) == (1, f"Maintenance {plan['id']} is cancelled.")
 
 
 def test_a_wrong_token_is_5(shared: Node) -> None:

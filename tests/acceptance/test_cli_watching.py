@@ -3,12 +3,15 @@
 import json
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.acceptance.conftest import DEMO
 from tests.support.cli import duenotice
 from tests.support.node import Node
+from tests.support.terminal import Terminal
 
 PLAN: dict[str, Any] = {"on": ["set=web"], "type": "Reboot", "settle": "5m"}
 
@@ -64,11 +67,13 @@ def test_watch_prints_each_change_and_ends_when_the_event_is_over(node: Node, so
 
 
 def test_watch_of_all_events_ends_when_none_is_left(node: Node, soon: Callable[..., None]) -> None:
-    """Lines for people when the output is no terminal."""
+    """Lines for people when the output is no terminal; nothing is missed of an hour that passes at once."""
     node.schedule("Reboot", "web-0")
     soon(node.advance, "1h")
     lines = duenotice(node, "events", "watch", "--until-none").out.splitlines()
-    assert [line.split()[1] for line in lines] == ["Reboot", "Reboot"]
+    assert [line.split()[1:3] for line in lines] == [
+        ["Reboot", phase] for phase in ("scheduled", "started", "completed")
+    ]
 
 
 def test_watch_of_an_unknown_event_is_told_at_once(node: Node) -> None:
@@ -91,3 +96,22 @@ def test_a_watched_maintenance_that_is_cancelled_ends_with_1(node: Node, soon: C
     done = duenotice(node, "maintenance", "show", plan["id"], "--watch", "-o", "name")
     assert (done.code, done.out) == (1, f"{plan['id']}\n")
     assert "is cancelled" in done.err
+
+
+def test_a_live_view_outlives_a_restart_of_the_service(tmp_path: Path) -> None:
+    """It says that the connection is lost, tries again, and goes on where it was: nothing is missed."""
+    listen: dict[str, Any] = {"data_dir": str(tmp_path)}
+    with Node(DEMO, **listen) as first:
+        first.enable("web-0")
+        event_id = first.schedule("Reboot", "web-0")
+        listen["operator_listen"] = "{}:{}".format(*first.operator_address)
+        given = {"DUENOTICE_ENDPOINT": f"http://{listen['operator_listen']}", "DUENOTICE_TOKEN": first.token}
+        terminal = Terminal("events", "watch", **given)
+        terminal.wait_for(event_id[:8])
+    with terminal, Node(DEMO, **listen) as second:
+        terminal.wait_for("connection lost, trying again")
+        second.advance("15m")
+        terminal.wait_for("connected again")
+        terminal.wait_for("started")
+        terminal.interrupt()
+        assert terminal.end() == 130

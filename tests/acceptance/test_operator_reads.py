@@ -158,7 +158,7 @@ def feed(node: Node, query: str = "", **headers: str) -> Iterator[http.client.HT
     connection.request("GET", f"/v1/feed{query}", headers={"Authorization": f"Bearer {node.token}", **headers})
     answer = connection.getresponse()
     assert (answer.status, answer.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
-    assert next_frame(answer) == {"retry": "2000"}
+    assert next_frame(answer).keys() == {"id", "retry"}
     try:
         yield answer
     finally:
@@ -192,6 +192,18 @@ def test_the_feed_goes_on_where_a_reader_left_off(node: Node) -> None:
         node.operate(f"/v1/events/{event_id}/cancel")
         for reader in (live, other):
             assert [next_frame(reader)["event"] for _ in range(2)] == ["event-raised", "event-cancelled"]
+
+
+def test_the_feed_begins_with_its_position(node: Node) -> None:
+    """Whoever loses the connection before anything came still knows where to go on from."""
+    node.enable("web-0")
+    with feed(node, "?after=2") as live:
+        assert next_frame(live)["id"] == "3"
+    path = "/v1/feed"
+    connection = http.client.HTTPConnection(*node.operator_address, timeout=SECONDS)
+    connection.request("GET", path, headers={"Authorization": f"Bearer {node.token}"})
+    with contextlib.closing(connection), connection.getresponse() as answer:
+        assert next_frame(answer)["id"] == str(node.service.engine.state.position)
 
 
 def test_a_node_with_readers_of_its_feed_stops_at_once() -> None:

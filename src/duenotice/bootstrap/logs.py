@@ -20,11 +20,11 @@ LAST_SECONDS = 1.0
 _QUIET = (t.ClockMarked, t.RequestAnswered)
 
 
-def configure(log_format: str) -> None:
-    """Lines on standard error, for people on a terminal and for machines elsewhere."""
-    writer = _Writer()
+def configure(log_format: str, stream: TextIO | None = None) -> None:
+    """Lines on standard error or into a file, for people on a terminal and for machines elsewhere."""
+    writer = _Writer(stream or sys.stderr)
     atexit.register(writer.drain, LAST_SECONDS)
-    console = log_format == "console" or (log_format == "auto" and sys.stderr.isatty())
+    console = log_format == "console" or (log_format == "auto" and (stream or sys.stderr).isatty())
     renderer = structlog.dev.ConsoleRenderer(event_key="message") if console else structlog.processors.JSONRenderer()
     structlog.configure(
         processors=[
@@ -42,12 +42,13 @@ def configure(log_format: str) -> None:
 
 
 class _Writer:
-    """Standard error behind a thread: a pipe that nobody reads, or a full disk, keeps no VM waiting.
+    """A stream behind a thread: a pipe that nobody reads, or a full disk, keeps no VM waiting.
 
     Lines that find no room are dropped and counted; the journal is what must be written.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
         self._lines: queue.Queue[str] = queue.Queue(WAITING_LINES)
         self._dropped = 0
         threading.Thread(target=self._run, name="log", daemon=True).start()
@@ -72,8 +73,8 @@ class _Writer:
             if self._dropped:
                 text, self._dropped = f"{text}({self._dropped} lines were dropped here)\n", 0
             with suppress(OSError, ValueError):
-                sys.stderr.write(text)
-                sys.stderr.flush()
+                self._stream.write(text)
+                self._stream.flush()
             self._lines.task_done()
 
 

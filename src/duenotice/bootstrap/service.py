@@ -3,6 +3,7 @@
 import asyncio
 import difflib
 import gc
+import os
 import socket
 from pathlib import Path
 
@@ -248,6 +249,6 @@ def _listening(host: str, port: int) -> socket.socket:
 
 def _cannot_listen(address: tuple[str, int], error: OSError) -> Unavailable:
     return Unavailable(
-        f"Cannot listen on {address[0]}:{address[1]}: {error.strerror or error}.",
+        f"Cannot listen on {address[0]}:{address[1]}: {os.strerror(error.errno) if error.errno else error}.",
         hint="Is another duenotice running there? Choose another HOST:PORT.",
     )

@@ -2,14 +2,20 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from duenotice.cli.errors import Denied, TimedOut
 from duenotice.errors import Conflict, DuenoticeError, Malformed, Misconfigured, NotFound, Refused, Unavailable
 
+if TYPE_CHECKING:
+    from http.client import HTTPResponse
+
 DEFAULT_ENDPOINT = "http://127.0.0.1:16926"
 PAGE = 1000
+SILENCE = 40.0
+"""Seconds without a sign of life after which a feed is lost; the service gives one every 15."""
 ERRORS: dict[int, type[DuenoticeError]] = {
     400: Malformed,
     401: Denied,
@@ -81,18 +87,32 @@ class Api:
 
     def raw(self, method: str, path: str, body: bytes | None = None) -> bytes:
         """One request; the bytes of its answer."""
+        with self._asked(method, path, body, {}, self._timeout) as answer:
+            return answer.read()
+
+    @contextmanager
+    def lines(self, path: str, headers: dict[str, str]) -> Iterator[Iterator[bytes]]:
+        """The lines of an answer without an end, for as long as the service is heard of."""
+        with self._asked("GET", path, None, headers, max(self._timeout, SILENCE)) as answer:
+            yield iter(answer.readline, b"")
+
+    @contextmanager
+    def _asked(
+        self, method: str, path: str, body: bytes | None, headers: dict[str, str], timeout: float
+    ) -> Iterator["HTTPResponse"]:
+        """One answer, good to read; what goes wrong on the way is an error of ours."""
         import http.client  # costs milliseconds that --help should not pay
 
         kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
-        connection = kind(self._host, self._port, timeout=self._timeout)
+        connection = kind(self._host, self._port, timeout=timeout)
         try:
-            connection.request(method, path, body, {"Authorization": f"Bearer {self._token}"})
+            connection.request(method, path, body, headers | {"Authorization": f"Bearer {self._token}"})
             answer = connection.getresponse()
-            data = answer.read()
+            if answer.status >= 300:
+                raise _error(answer.status, answer.read(), self._token)
+            yield answer
         except TimeoutError:
-            raise TimedOut(
-                f"{self.endpoint} did not answer in {self._timeout:g} s.", hint="Is it overloaded?"
-            ) from None
+            raise TimedOut(f"{self.endpoint} did not answer in {timeout:g} s.", hint="Is it overloaded?") from None
         except (OSError, UnicodeError, http.client.HTTPException) as error:
             raise Unavailable(
                 f"Cannot reach duenotice at {self.endpoint}: {getattr(error, 'strerror', None) or error}.",
@@ -100,9 +120,6 @@ class Api:
             ) from None
         finally:
             connection.close()
-        if answer.status >= 300:
-            raise _error(answer.status, data, self._token)
-        return data
 
 
 def target(*path: str, **query: Any) -> str:

@@ -9,7 +9,7 @@ from duenotice.cli.session import Session, talks
 from duenotice.cli.views import AUDIT
 
 
-@click.command()
+@click.command(epilog="Example: duenotice audit --actor token/admin --first 10")
 @click.option("--actor", default=None, help="Only of this actor, as in token/admin.")
 @click.option("--action", default=None, help="Only this, as in event-raised.")
 @click.option("--after", type=int, default=None, metavar="POSITION", help="Only what came after.")
@@ -17,4 +17,4 @@ from duenotice.cli.views import AUDIT
 @talks
 def audit(session: Session, first: int | None, **filters: Any) -> None:
     """Show all changes, oldest first."""
-    session.show(list(islice(session.api.pages("audit", **filters), first)), AUDIT)
+    session.show(islice(session.api.pages("audit", **filters), first), AUDIT)

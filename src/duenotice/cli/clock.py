@@ -11,22 +11,22 @@ def clock() -> None:
     """Show the service's clock, let time pass."""
 
 
-@clock.command("show")
+@clock.command("show", epilog="Example: duenotice clock show")
 @talks
 def show(session: Session) -> None:
     """Show which clock the service has, and what time it is there."""
     session.show_one(session.api.get("clock"), CLOCK)
 
 
-@clock.command("advance")
+@clock.command("advance", epilog="Example: duenotice clock advance 15m")
 @click.argument("by", metavar="SPAN")
 @talks
 def advance(session: Session, by: str) -> None:
-    """Let time pass on a manual clock, as in: clock advance 15m."""
+    """Let time pass on a manual clock."""
     session.show_one(session.api.post("clock", "advance", body={"by": by}), CLOCK)
 
 
-@clock.command("speed")
+@clock.command("speed", epilog="Example: duenotice clock speed 60x")
 @click.argument("speed", metavar="60x")
 @talks
 def speed(session: Session, speed: str) -> None:

@@ -3,10 +3,10 @@
 import click
 
 
-@click.command()
+@click.command(epilog='Example: eval "$(duenotice completion bash)"')
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print the completion script of a shell, as in: eval "$(duenotice completion bash)"."""
+    """Print the completion script of a shell."""
     from click.shell_completion import get_completion_class
 
     root = click.get_current_context().find_root().command

@@ -8,7 +8,7 @@ from duenotice.cli.api import target
 from duenotice.cli.session import Session, talks
 
 
-@click.command()
+@click.command(epilog="Example: duenotice document web-0 --api-version 2019-08-01")
 @click.argument("vm")
 @click.option("--api-version", default="2020-07-01", metavar="VERSION", help="[default: 2020-07-01]")
 @talks

@@ -26,15 +26,15 @@ def _filtered(command: Any) -> Any:
     return command
 
 
-@events.command("list")
+@events.command("list", epilog="Example: duenotice events list --vm web-0 --phase scheduled")
 @_filtered
 @talks
 def list_events(session: Session, **filters: str | None) -> None:
     """List the events that are not over."""
-    session.show(list(session.api.pages("events", **filters)), EVENTS)
+    session.show(session.api.pages("events", **filters), EVENTS)
 
 
-@events.command("show")
+@events.command("show", epilog="Example: duenotice events show 5C2F53")
 @click.argument("event_id", metavar="EVENT")
 @talks
 def show_event(session: Session, event_id: str) -> None:
@@ -42,13 +42,18 @@ def show_event(session: Session, event_id: str) -> None:
     session.show_one(session.api.get("events", event_id), EVENTS)
 
 
-@events.command("schedule")
+@events.command("schedule", epilog="Example: duenotice events schedule web-0 --type Freeze --wait")
 @click.argument("vms", nargs=-1, required=True, metavar="VM…")
 @click.option("--type", "type_", type=TYPES, required=True, help="What will happen.")
 @click.option("--not-before", metavar="TIME", default=None, help="RFC 3339, as in 2026-01-01T12:00:00Z.")
 @click.option("--description", metavar="TEXT", default=None, help="What the VMs are told of it.")
 @click.option("--duration", type=int, metavar="SECONDS", default=None, help="How long they will stand still.")
-@click.option("--cause", type=click.Choice(["maintenance", "live-migration", "user"]), default="maintenance")
+@click.option(
+    "--cause",
+    type=click.Choice(["maintenance", "live-migration", "user"]),
+    default="maintenance",
+    help="Why they are hit.  [default: maintenance]",
+)
 @waits
 @talks
 def schedule(session: Session, vms: tuple[str, ...], type_: str, wait: bool, wait_timeout: str, **more: Any) -> None:
@@ -61,7 +66,7 @@ def schedule(session: Session, vms: tuple[str, ...], type_: str, wait: bool, wai
 
 
 def _act(name: str, text: str, done: str) -> None:
-    @events.command(name, help=text)
+    @events.command(name, help=text, epilog=f"Example: duenotice events {name} 5C2F53")
     @click.argument("event_ids", nargs=-1, required=True, metavar="EVENT…")
     @talks
     def act(session: Session, event_ids: tuple[str, ...]) -> None:
@@ -75,7 +80,7 @@ _act("cancel", "Take events back that have not started.", "Cancelled")
 _act("approve", "Let events start now, as their VMs could.", "Approved")
 
 
-@events.command("report")
+@events.command("report", epilog="Example: duenotice events report 5C2F53 --failure 'no such VM'")
 @click.argument("event_id", metavar="EVENT")
 @click.option("--failure", metavar="TEXT", default="", help="Why it failed; without this it is done.")
 @talks
@@ -87,15 +92,15 @@ def report_impact(session: Session, event_id: str, failure: str) -> None:
         tell("Reported as failed." if failure else "Reported as done.")
 
 
-@events.command("history")
+@events.command("history", epilog="Example: duenotice events history 5C2F53 -o json")
 @click.argument("event_id", metavar="EVENT")
 @talks
 def history(session: Session, event_id: str) -> None:
     """Show all that happened to an event, also when it is over."""
-    session.show(list(session.api.pages("events", event_id, "history")), AUDIT)
+    session.show(session.api.pages("events", event_id, "history"), AUDIT)
 
 
-@events.command("watch")
+@events.command("watch", epilog="Example: duenotice events watch --until-none")
 @click.argument("event_ids", nargs=-1, metavar="[EVENT…]")
 @click.option("--until-none", is_flag=True, help="End when no event is left.")
 @click.option("--wait-timeout", metavar="SPAN", default="365d", help="End after this long.")

@@ -7,8 +7,9 @@ import click
 from duenotice.cli.api import target
 from duenotice.cli.session import Session, talks, tell
 from duenotice.cli.views import CHANGES, FLEET
-from duenotice.errors import Misconfigured
+from duenotice.errors import Misconfigured, Refused
 
+CALLED = "fleet file"
 CHANGED = ("added", "removed", "changed")
 
 
@@ -17,14 +18,14 @@ def fleet() -> None:
     """Apply a fleet file, show what there is."""
 
 
-@fleet.command("show")
+@fleet.command("show", epilog="Example: duenotice fleet show -o json")
 @talks
 def show(session: Session) -> None:
     """Show how many VMs, sets and hosts there are."""
     session.show_one(session.api.get("fleet"), FLEET)
 
 
-@fleet.command("apply")
+@fleet.command("apply", epilog="Example: duenotice fleet apply fleet.toml --dry-run")
 @click.argument("file", metavar="FILE")
 @click.option("--dry-run", is_flag=True, help="Only show what would change.")
 @talks
@@ -34,7 +35,13 @@ def apply(session: Session, file: str, dry_run: bool) -> None:
         body = Path(file).read_bytes()
     except OSError as error:
         raise Misconfigured(f"Cannot read {file}: {error.strerror}.", hint="Name a fleet file (TOML).") from None
-    found = session.api.call("PUT", target("fleet", dry_run="true" if dry_run else None), body)
+    try:
+        found = session.api.call("PUT", target("fleet", dry_run="true" if dry_run else None), body)
+    except Refused as error:
+        if not error.message.startswith(f"{CALLED}: "):
+            raise
+        # A mistake in the file, which the service has no name for.
+        raise Misconfigured(file + error.message.removeprefix(CALLED), hint=error.hint) from None
     if session.output in ("table", "name"):
         session.show([{"change": how, "vm": name} for how in CHANGED for name in found[how]], CHANGES)
     else:

@@ -1,21 +1,22 @@
-"""Follow events to their end by looking again and again; the live view is for terminals only."""
+"""Follow events to their end: what is still going on, how each ended, and what is drawn of it meanwhile."""
 
 import contextlib
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import click
 
-from duenotice.cli.errors import Failed, TimedOut
+from duenotice.cli.errors import Failed
+from duenotice.cli.event_fold import OUTCOMES, Events, fold
+from duenotice.cli.feed import Record
+from duenotice.cli.live import screen, watch
+from duenotice.cli.service_clock import ServiceClock
 from duenotice.cli.session import Session
-from duenotice.cli.views import WATCHED_EVENTS
+from duenotice.clock import monotonic
 from duenotice.errors import NotFound
 
-LOOK_EVERY = 0.5
-OVER = ("completed", "cancelled")
-OUTCOMES = {"event-completed": "completed", "event-cancelled": "cancelled", "event-failed": "failed"}
-Events = dict[str, Any]
+LINGER = 4.0
+"""Seconds that an event stays in the picture after its end: an eviction would be a flicker otherwise."""
 
 
 def waits(command: Callable[..., None]) -> Callable[..., None]:
@@ -26,74 +27,71 @@ def waits(command: Callable[..., None]) -> Callable[..., None]:
     return click.option("--wait", is_flag=True, help="Follow the events to their end.")(command)
 
 
-def looks(look: Callable[[], Any], span: str, what: str) -> Iterator[Any]:
-    """What is seen now, and again and again until the span of real time is over."""
-    from duenotice.wire.duration import parse_duration
+class WatchedEvents:
+    """Some events until all are over, or all events there are, for ever or until none is left."""
 
-    for _ in range(max(1, round(parse_duration(span) / LOOK_EVERY))):
-        yield look()
-        time.sleep(LOOK_EVERY)
-    raise TimedOut(f"{what} not over after {span}.", hint="It goes on without us; wait longer with --wait-timeout.")
+    def __init__(self, session: Session, ids: list[str], ends: bool, tell: Callable[[Any], None]) -> None:
+        self.outcomes: dict[str, str] = {}
+        self._session, self._ids, self._ends, self._tell = session, ids, ends, tell
+        self._live: Events = {}
+        self._told_at: dict[str, str] = {}
+        self._gone: dict[str, tuple[float, Any]] = {}
+        self._clock = ServiceClock(lambda: session.api.get("clock"))
 
+    @property
+    def over(self) -> bool:
+        """Whether none is left that was asked for."""
+        return self._ends and not self._live
 
-def live_events(session: Session, ids: list[str]) -> Events:
-    """Those of the events that are not over, by id."""
-    found = {}
-    for event_id in ids:
+    def begin(self) -> None:
+        """Those that are not over by now."""
+        if self._ids:
+            self._live = {event_id: event for event_id in self._ids if (event := self._look(event_id)) is not None}
+        else:
+            self._live = {event["id"]: event for event in self._session.api.pages("events")}
+        for event in self._live.values():
+            self._tell(event)
+
+    def take(self, records: list[Record]) -> None:
+        """Tell of each change; nothing between two looks is lost."""
+        for record in records:
+            event_id = record["event_id"]
+            if (not self._ids or event_id in self._ids) and (event := fold(self._live, record)) is not None:
+                if record["action"] == "event-raised":
+                    self._told_at[event_id] = record["at"]
+                if record["action"] in OUTCOMES:
+                    self.outcomes[event_id] = event["phase"]
+                    self._gone[event_id] = (monotonic() + LINGER, event)
+                self._tell(event)
+
+    def picture(self) -> Any:
+        """A table with bars and countdowns; what has just ended stays a moment longer."""
+        from duenotice.cli.event_view import picture
+
+        self._gone = {key: ended for key, ended in self._gone.items() if ended[0] > monotonic()}
+        events = [event for _, event in self._gone.values()] + list(self._live.values())
+        return picture(events, self._told_at, self._clock.now(), self._clock.name)
+
+    def _look(self, event_id: str) -> Any:
         with contextlib.suppress(NotFound):
-            event = session.api.get("events", event_id)
-            if event["phase"] not in OVER:
-                found[event_id] = event
-    return found
+            return self._session.api.get("events", event_id)
+        self.outcomes[event_id] = _outcome(self._session, event_id)
+        return None
 
 
-def outcome(session: Session, event_id: str) -> str:
-    """How an event ended, as far as the service remembers."""
-    try:
+def _outcome(session: Session, event_id: str) -> str:
+    """How an event ended that was over before we looked, as far as the service remembers."""
+    with contextlib.suppress(NotFound):
         history = session.api.pages("events", event_id, "history")
-        ends = [OUTCOMES[record["action"]] for record in history if record.get("action") in OUTCOMES]
-    except NotFound:
-        ends = []
-    return ends[-1] if ends else "over"
+        return [OUTCOMES[record["action"]] for record in history if record["action"] in OUTCOMES][-1]
+    return "over"
 
 
 def follow(session: Session, events: list[Any], span: str) -> None:
     """Wait until all are over; one that did not complete is a failure."""
-    ids = [event["id"] for event in events]
-    with progress(session) as show:
-        for live in looks(lambda: live_events(session, ids), span, "The events are"):
-            show(list(live.values()))
-            if not live:
-                break
-    ends = {event_id: outcome(session, event_id) for event_id in ids}
-    missed = [f"{event_id} {end}" for event_id, end in ends.items() if end in ("cancelled", "failed")]
+    watched = WatchedEvents(session, [event["id"] for event in events], True, lambda event: None)
+    with screen() as on:
+        watch(session, watched, on, span, "The events are")
+    missed = [f"{event_id} {end}" for event_id, end in watched.outcomes.items() if end in ("cancelled", "failed")]
     if missed:
         raise Failed(f"Not all events completed: {', '.join(missed)}.", hint="See 'duenotice audit'.")
-
-
-@contextlib.contextmanager
-def progress(session: Session, stderr: bool = True) -> Iterator[Callable[[list[Any]], None]]:
-    """A table of events that is drawn anew on each call; nothing where nobody looks."""
-    from duenotice.cli import tables
-
-    console = tables.console(stderr)
-    if not console.is_terminal:
-        yield lambda events: None
-        return
-    from rich.live import Live
-
-    seen: dict[str, str] = {}
-    with Live(console=console, auto_refresh=False, transient=stderr) as live:
-        yield lambda events: live.update(_picture(events, seen, session.now()), refresh=True)
-
-
-def _picture(events: list[Any], seen: dict[str, str], now: str) -> Any:
-    """A table with a bar of how much is over of the notice since we first saw it."""
-    from duenotice.cli import tables
-    from duenotice.cli.looks import passed
-
-    if not events:
-        return "No events."
-    shares = [passed(seen.setdefault(event["id"], now), event["not_before"] or now, now) for event in events]
-    rows = [event | {"notice_used": share} for event, share in zip(events, shares, strict=True)]
-    return tables.table(rows, WATCHED_EVENTS, now)

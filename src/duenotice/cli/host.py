@@ -19,14 +19,14 @@ def host() -> None:
     """List, drain, degrade, fail and repair hosts."""
 
 
-@host.command("list")
+@host.command("list", epilog="Example: duenotice host list")
 @talks
 def list_hosts(session: Session) -> None:
     """List hosts."""
-    session.show(list(session.api.pages("hosts")), HOSTS)
+    session.show(session.api.pages("hosts"), HOSTS)
 
 
-@host.command("degrade")
+@host.command("degrade", epilog="Example: duenotice host degrade host-1 --risk high")
 @click.argument("name", metavar="HOST")
 @click.option("--risk", type=click.Choice(RISKS), default="low", help="low is 7 days ahead, high 1 day.")
 @click.option("--notice", metavar="SPAN", default=None, help="How far ahead, instead of --risk; 7 days at most.")
@@ -41,7 +41,7 @@ def degrade(session: Session, name: str, risk: str, notice: str | None, wait: bo
         follow(session, raised, wait_timeout)
 
 
-@host.command("fail")
+@host.command("fail", epilog="Example: duenotice host fail host-1 --yes --wait")
 @click.argument("name", metavar="HOST")
 @waits
 @YES
@@ -55,19 +55,18 @@ def fail(session: Session, name: str, yes: bool, wait: bool, wait_timeout: str) 
         follow(session, raised, wait_timeout)
 
 
-@host.command("repair")
+@host.command("repair", epilog="Example: duenotice host repair host-1")
 @click.argument("name", metavar="HOST")
 @talks
 def repair(session: Session, name: str) -> None:
     """Put a host right again; what was only predicted is taken back."""
     session.api.post("hosts", name, "repair")
-    if session.output == "name":
-        click.echo(name)
-    else:
+    session.show_one(next(found for found in session.api.pages("hosts") if found["name"] == name), HOSTS)
+    if session.output == "table":
         tell(f"{name} is healthy.")
 
 
-@host.command("drain")
+@host.command("drain", epilog="Example: duenotice host drain host-1 --at-once 2")
 @click.argument("name", metavar="HOST")
 @click.option("--settle", default="0s", metavar="SPAN", help="How long to wait after each update domain.")
 @click.option("--at-once", type=click.IntRange(min=0), default=0, help="At most so many steps at a time; 0: no limit.")

@@ -1,7 +1,7 @@
 """How a value looks in a cell: coloured states, times as seen from now, short ids."""
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from rich.text import Text
@@ -11,6 +11,7 @@ GIST = 80
 BAR = 16
 STYLES = {
     "scheduled": "yellow",
+    "approved": "cyan",
     "started": "bold red",
     "completed": "green",
     "over": "green",
@@ -61,16 +62,26 @@ def state(value: Any, _: str = "") -> Text:
     return Text(_plain(value), STYLES.get(_plain(value).lower(), ""))
 
 
+def moment(when: str) -> str:
+    """`14:03:20 UTC`."""
+    return f"{datetime.fromisoformat(when):%H:%M:%S} UTC"
+
+
+def shifted(when: str, seconds: float) -> str:
+    """A moment that much later."""
+    return (datetime.fromisoformat(when) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def passed(begin: str, end: str, now: str) -> float:
     """How much of the time between two moments is over, from 0 to 1."""
     first, last, here = (datetime.fromisoformat(moment) for moment in (begin, end, now))
     return 1.0 if last <= first else min(1.0, max(0.0, (here - first) / (last - first)))
 
 
-def bar(share: Any, _: str = "") -> Text:
+def bar(share: float, style: str, width: int = BAR) -> Text:
     """A share from 0 to 1 as a bar."""
-    full = round(float(share or 0) * BAR)
-    return Text("━" * full, "cyan") + Text("━" * (BAR - full), "bright_black")
+    full = round(share * width)
+    return Text("━" * full, style) + Text("━" * (width - full), "bright_black")
 
 
 def _plain(value: Any) -> str:
@@ -119,6 +130,6 @@ LOOKS: dict[str, Callable[[Any, str], Text | str]] = {
     "list": lambda value, now: Text(_many(value, now)),
     "pairs": lambda value, now: Text(_pairs(value, now)),
     "gist": lambda value, now: Text(_gist(value, now)),
-    "bar": bar,
+    "as-is": lambda value, _: value,
     "progress": _progress,
 }

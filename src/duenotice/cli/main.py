@@ -32,6 +32,7 @@ class Place(NamedTuple):
 
 COMMANDS = {
     "serve": Place("serve:serve", "Answer VMs that ask for upcoming maintenance."),
+    "demo": Place("demo:demo", "Start a fleet in which something is going on, and watch it."),
     "vm": Place("vm:vm", "List, restart, redeploy, evict and delete VMs."),
     "scale-set": Place("scale_set:scale_set", "List scale sets, scale them, delete instances."),
     "events": Place("events:events", "List, schedule, cancel, approve and watch events."),

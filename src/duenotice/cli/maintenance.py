@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from duenotice.cli.maintenance_view import follow_plan, show_plan
+from duenotice.cli.maintenance_view import follow_plan, newest, show_plan
 from duenotice.cli.session import Session, talks, tell
 from duenotice.cli.views import MAINTENANCES, TIMELINE
 
@@ -23,14 +23,16 @@ def maintenance() -> None:
     """Plan maintenances and follow them."""
 
 
-@maintenance.command("list")
+@maintenance.command("list", epilog="Example: duenotice maintenance list")
 @talks
 def list_plans(session: Session) -> None:
     """List maintenances."""
-    session.show(list(session.api.pages("maintenances")), MAINTENANCES)
+    session.show(session.api.pages("maintenances"), MAINTENANCES)
 
 
-@maintenance.command("start")
+@maintenance.command(
+    "start", epilog="Example: duenotice maintenance start --on set=web --type Reboot --settle 5m --dry-run"
+)
 @click.option(
     "--on", multiple=True, required=True, metavar="KIND=NAME", help="set=web, scale-set=batch, host=h1, vm=db."
 )
@@ -39,7 +41,12 @@ def list_plans(session: Session) -> None:
 @click.option("--at-once", type=click.IntRange(min=0), default=0, help="At most so many steps at a time; 0: no limit.")
 @click.option("--failures-allowed", type=click.IntRange(min=0), default=0, help="Stop when more steps fail.")
 @click.option("--description", default=None, metavar="TEXT", help="What the VMs are told of it.")
-@click.option("--cause", type=click.Choice(["maintenance", "live-migration"]), default="maintenance")
+@click.option(
+    "--cause",
+    type=click.Choice(["maintenance", "live-migration"]),
+    default="maintenance",
+    help="Why they are hit.  [default: maintenance]",
+)
 @click.option("--dry-run", is_flag=True, help="Only show the timeline it would make.")
 @click.option("--wait", is_flag=True, help="Follow it to its end.")
 @WATCH_TIMEOUT
@@ -55,14 +62,14 @@ def start(session: Session, dry_run: bool, wait: bool, wait_timeout: str, **body
         follow_plan(session, plan["id"], wait_timeout)
 
 
-@maintenance.command("show")
-@click.argument("maintenance_id", metavar="MAINTENANCE")
+@maintenance.command("show", epilog="Example: duenotice maintenance show --watch")
+@click.argument("maintenance_id", metavar="[MAINTENANCE]", default="")
 @click.option("--watch", is_flag=True, help="Stay until it is over; on a terminal with a live view.")
 @WATCH_TIMEOUT
 @talks
 def show(session: Session, maintenance_id: str, watch: bool, wait_timeout: str) -> None:
-    """Show a maintenance with its steps; the beginning of its id will do."""
-    full = session.api.full_id("maintenances", maintenance_id)
+    """Show a maintenance with its steps, the newest unless named; the beginning of its id will do."""
+    full = session.api.full_id("maintenances", maintenance_id) if maintenance_id else newest(session)
     if watch:
         follow_plan(session, full, wait_timeout, also_show=True)
     else:
@@ -70,7 +77,7 @@ def show(session: Session, maintenance_id: str, watch: bool, wait_timeout: str) 
 
 
 def _turn(name: str, text: str) -> None:
-    @maintenance.command(name, help=text)
+    @maintenance.command(name, help=text, epilog=f"Example: duenotice maintenance {name} A3BCB4")
     @click.argument("maintenance_id", metavar="MAINTENANCE")
     @talks
     def turn(session: Session, maintenance_id: str) -> None:

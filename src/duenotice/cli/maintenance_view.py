@@ -1,21 +1,19 @@
-"""How one maintenance looks: a line, its steps, and, while it is watched, a bar and a countdown."""
+"""How one maintenance looks: a line, its steps, and, while it is watched, bars and a countdown."""
 
-import contextlib
-from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import click
 
-from duenotice.cli.errors import Failed
-from duenotice.cli.following import looks
-from duenotice.cli.output import Column
+from duenotice.cli.errors import Failed, TimedOut
+from duenotice.cli.feed import Record
+from duenotice.cli.live import screen, watch
+from duenotice.cli.service_clock import ServiceClock
 from duenotice.cli.session import Session
 from duenotice.cli.views import MAINTENANCES, STEPS
+from duenotice.errors import NotFound, Unavailable
 
 OPEN = ("running", "paused")
-WATCHED = STEPS._replace(
-    columns=(*STEPS.columns[:5], Column("NOT BEFORE", "not_before", "when"), *STEPS.columns[5:]),
-)
 
 
 def show_plan(session: Session, plan: Any) -> None:
@@ -26,51 +24,65 @@ def show_plan(session: Session, plan: Any) -> None:
         session.show(plan["steps"], STEPS)
 
 
+def newest(session: Session) -> str:
+    """The id of the maintenance that was begun last."""
+    plans = [plan["id"] for plan in session.api.pages("maintenances")]
+    if not plans:
+        raise NotFound("There is no maintenance yet.", hint="Begin one with 'duenotice maintenance start'.")
+    return str(plans[-1])
+
+
+class WatchedPlan:
+    """One maintenance until it is over; read again when the feed says that it, or an event of it, has changed."""
+
+    def __init__(self, session: Session, plan_id: str) -> None:
+        self.plan: Any = None
+        self._session, self._id, self._stale = session, plan_id, False
+        self._events: dict[str, Any] = {}
+        self._told_at: dict[str, str] = {}
+        self._clock = ServiceClock(lambda: session.api.get("clock"))
+
+    @property
+    def over(self) -> bool:
+        """Whether it goes on no more."""
+        return self.plan["status"] not in OPEN
+
+    def begin(self) -> None:
+        """The plan, and those of its events that are not over."""
+        self.plan = self._session.api.get("maintenances", self._id)
+        ours = {step["event_id"] for step in self.plan["steps"] if step["status"] == "under-way"}
+        events = self._session.api.pages("events") if ours else ()
+        self._events = {event["id"]: event for event in events if event["id"] in ours}
+
+    def take(self, records: list[Record]) -> None:
+        """Look again if any of it is about this plan."""
+        for record in records:
+            if record["action"] == "event-raised":
+                self._told_at[record["event_id"]] = record["at"]
+        self._stale = self._stale or any(self._concerns(record) for record in records)
+        if self._stale:
+            with suppress(Unavailable, TimedOut):  # the feed tells the person; the next second is another chance
+                self.begin()
+                self._stale = False
+
+    def picture(self) -> Any:
+        """Its state, a bar, and a row for each step."""
+        from duenotice.cli.plan_picture import picture
+
+        return picture(self.plan, self._events, self._told_at, self._clock.now(), self._clock.name)
+
+    def _concerns(self, record: Record) -> bool:
+        return record["event_id"] in self._events or record["details"].get("maintenance_id") == self.plan["id"]
+
+
 def follow_plan(session: Session, plan_id: str, span: str, also_show: bool = False) -> None:
     """Look until it is over; one that failed or was cancelled is a failure."""
-    plan: Any = None
-    with _live(session) as draw:
-        for plan in looks(lambda: session.api.get("maintenances", plan_id), span, "The maintenance is"):
-            draw(plan)
-            if plan["status"] not in OPEN:
-                break
+    watched = WatchedPlan(session, plan_id)
+    with screen() as on:
+        watch(session, watched, on, span, "The maintenance is")
     if also_show:
-        show_plan(session, plan)
-    if plan["status"] != "done":
-        reason = f": {plan['reason']}" if plan.get("reason") else ""
-        raise Failed(f"Maintenance {plan_id} is {plan['status']}{reason}.", hint="Its steps say which VMs were hit.")
-
-
-@contextlib.contextmanager
-def _live(session: Session) -> Iterator[Callable[[Any], None]]:
-    from duenotice.cli import tables
-
-    console = tables.console(stderr=True)
-    if not console.is_terminal:
-        yield lambda plan: None
-        return
-    from rich.live import Live
-
-    with Live(console=console, auto_refresh=False, transient=True) as live:
-        yield lambda plan: live.update(_picture(session, plan), refresh=True)
-
-
-def _picture(session: Session, plan: Any) -> Any:
-    from rich.console import Group
-    from rich.progress_bar import ProgressBar
-    from rich.table import Table
-
-    from duenotice.cli import looks as look
-    from duenotice.cli import tables
-
-    total, over = len(plan["steps"]), sum(plan["progress"][key] for key in ("done", "failed", "skipped"))
-    head = Table.grid(padding=(0, 2, 0, 0))
-    bar = ProgressBar(total=max(total, 1), completed=over, width=40)
-    head.add_row(f"{plan['type']} {plan['id'][: look.SHORT_ID]}", look.state(plan["status"]), bar, f"{over}/{total}")
-    return Group(head, "", tables.table(_with_countdown(session, plan), WATCHED, session.now()))
-
-
-def _with_countdown(session: Session, plan: Any) -> list[Any]:
-    """The steps, those under way with the NotBefore of their event."""
-    events = {event["id"]: event for event in session.api.pages("events")}
-    return [step | {"not_before": events.get(step["event_id"], {}).get("not_before")} for step in plan["steps"]]
+        show_plan(session, watched.plan)
+    if watched.plan["status"] != "done":
+        reason = f": {watched.plan['reason']}" if watched.plan.get("reason") else ""
+        what = f"Maintenance {plan_id} is {watched.plan['status']}{reason}."
+        raise Failed(what, hint="Its steps say which VMs were hit.")

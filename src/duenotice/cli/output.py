@@ -1,7 +1,8 @@
 """Data on standard output in the form asked for: a table for people, JSON, JSON lines, YAML or names for programs."""
 
 import json
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import click
@@ -26,11 +27,12 @@ class View(NamedTuple):
     more: tuple[Column, ...] = ()  # what only a look at one thing shows
 
 
-def _write_table(items: list[Any], view: View, now: Now) -> None:
+def _write_table(items: Iterable[Any], view: View, now: Now) -> None:
     from duenotice.cli import tables  # rich is slow to import
 
-    if items:
-        tables.write(tables.table(items, view, now() if tables.has_times(view) else ""))
+    rows = list(tables.counted(items))
+    if rows:
+        tables.write_table(rows, view, now() if tables.has_times(view) else "")
     else:
         click.echo(view.none, err=True)
 
@@ -38,28 +40,28 @@ def _write_table(items: list[Any], view: View, now: Now) -> None:
 def _write_card(item: Any, view: View, now: Now) -> None:
     from duenotice.cli import tables
 
-    tables.write(tables.card(item, view, now() if tables.has_times(view) else ""))
+    tables.write_card(item, view, now() if tables.has_times(view) else "")
 
 
-def _write_json(items: list[Any], _: View, __: Now) -> None:
-    click.echo(_json(items, 2))
+def _write_json(items: Iterable[Any], _: View, __: Now) -> None:
+    click.echo(_json(list(items), 2))
 
 
-def _write_jsonl(items: list[Any], _: View, __: Now) -> None:
+def _write_jsonl(items: Iterable[Any], _: View, __: Now) -> None:
     for item in items:
-        click.echo(_json(item))
+        sys.stdout.write(f"{_json(item)}\n")  # as they come: a fleet may be larger than memory is wide
 
 
-def _write_yaml(items: list[Any], _: View, __: Now) -> None:
-    click.echo("\n".join(yaml_lines(items)))
+def _write_yaml(items: Iterable[Any], _: View, __: Now) -> None:
+    click.echo("\n".join(yaml_lines(list(items))))
 
 
-def _write_names(items: list[Any], view: View, _: Now) -> None:
+def _write_names(items: Iterable[Any], view: View, _: Now) -> None:
     for item in items:
-        click.echo(item[view.name])
+        sys.stdout.write(f"{item[view.name]}\n")
 
 
-WRITERS: dict[str, Callable[[list[Any], View, Now], None]] = {
+WRITERS: dict[str, Callable[[Iterable[Any], View, Now], None]] = {
     "table": _write_table,
     "json": _write_json,
     "jsonl": _write_jsonl,

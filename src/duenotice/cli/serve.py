@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from typing import Any
 
 import click
@@ -24,8 +24,10 @@ _METAVARS = {
     "impact_lost": "VALUE",
 }
 
+Beside = Callable[[Any], AbstractAsyncContextManager[Any]]
 
-def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
+
+def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     """One flag per row of the settings; a flag that is not given stays out, so that the next layer speaks."""
     for row in reversed(rows()):
         flag = "--" + row.name.replace("_", "-")
@@ -43,9 +45,9 @@ def _metavar(name: str) -> str:
     return _METAVARS.get(name, "HOST:PORT" if name.endswith("_listen") else "FILE" if name.endswith("_file") else "N")
 
 
-@click.command()
+@click.command(epilog="Example: duenotice serve --fleet fleet.toml --data-dir /var/lib/duenotice")
 @click.option("--config", metavar="FILE", default="", help="TOML file with settings; flags and environment win")
-@_with_settings
+@with_settings
 def serve(config: str, **flags: Any) -> None:
     """Answer VMs that ask for upcoming maintenance, and remember everything durably.
 
@@ -54,18 +56,20 @@ def serve(config: str, **flags: Any) -> None:
     of the data directory.
     """
     given = {name: value for name, value in flags.items() if value is not None}
+    from duenotice.bootstrap.logs import configure
+    from duenotice.cli.welcome import welcome
+
     resolved = resolve(given, os.environ, config)
-    _run(resolved)
+    configure(resolved.settings.log_format)
+    run(resolved, welcome)
 
 
-def _run(resolved: Resolved) -> None:
+def run(resolved: Resolved, greet: Callable[[Any], None], beside: Beside = nullcontext) -> None:
+    """Run a node until told to stop; `beside` is what goes on around it meanwhile."""
     import uvloop  # costs tens of milliseconds that --help should not pay
 
-    from duenotice.bootstrap.logs import configure
-
-    configure(resolved.settings.log_format)
     _allow_many_connections()
-    error = uvloop.run(_serve(resolved))
+    error = uvloop.run(_serve(resolved, greet, beside))
     if error is not None:
         raise error
 
@@ -78,12 +82,11 @@ def _allow_many_connections() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-async def _serve(resolved: Resolved) -> DuenoticeError | None:
+async def _serve(resolved: Resolved, greet: Callable[[Any], None], beside: Beside) -> DuenoticeError | None:
     """Run until a signal or until the engine can promise nothing more; then its error is returned."""
     import structlog
 
     from duenotice.bootstrap.service import Service
-    from duenotice.cli.welcome import welcome
 
     log = structlog.get_logger()
     stop = asyncio.Event()
@@ -97,9 +100,10 @@ async def _serve(resolved: Resolved) -> DuenoticeError | None:
     rereading = asyncio.ensure_future(_reread_when_told(service, reread))
     log.info("serving", action="serving", **_addresses(service), settings=_settings(resolved))
     with suppress(OSError):  # nobody reads what we print, but VMs still ask
-        welcome(service)
+        greet(service)
     told: asyncio.Future[Any] = asyncio.ensure_future(stop.wait())
-    await asyncio.wait([told, service.engine.failed], return_when=asyncio.FIRST_COMPLETED)
+    async with beside(service):
+        await asyncio.wait([told, service.engine.failed], return_when=asyncio.FIRST_COMPLETED)
     told.cancel()
     rereading.cancel()
     log.info("stopping", action="stopping")

@@ -2,7 +2,7 @@
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import click
@@ -16,12 +16,12 @@ from duenotice.errors import DuenoticeError
 class Session:
     """One call of the command line."""
 
-    def __init__(self, endpoint: str, output: str, request_timeout: float) -> None:
-        self.api = Api(endpoint, find_token(), request_timeout)
+    def __init__(self, api: Api, output: str = "table") -> None:
+        self.api = api
         self.output = output
 
-    def show(self, items: list[Any], view: View) -> None:
-        """Print a list."""
+    def show(self, items: Iterable[Any], view: View) -> None:
+        """Print a list; where each line stands for itself it is printed as its items come."""
         WRITERS[self.output](items, view, self.now)
 
     def show_one(self, item: Any, view: View) -> None:
@@ -39,7 +39,7 @@ def talks(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def with_session(endpoint: str, output: str, request_timeout: float, **rest: Any) -> None:
         try:
-            command(Session(endpoint, output, request_timeout), **rest)
+            command(Session(Api(endpoint, find_token(), request_timeout), output), **rest)
         except (LookupError, TypeError, AttributeError) as error:
             hint = "Is the service of another version than 'duenotice --version'?"
             raise DuenoticeError(f"Cannot make sense of an answer: {error!r}.", hint=hint) from error

@@ -1,6 +1,8 @@
 """Tables for people, on a terminal and in a pipe."""
 
+import contextlib
 import sys
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rich.console import Console
@@ -10,26 +12,56 @@ from rich.text import Text
 from duenotice.cli.looks import LOOKS
 from duenotice.cli.output import View
 
-WIDE = 200
+MANY = 1000
+LONGEST_STATE = 9
 WRAPS = ("list", "pairs", "gist", "prose")
 """Looks of columns that give way when a terminal is narrow."""
 
 
 def console(stderr: bool = False) -> Console:
-    """Where to print; what is not a terminal gets long lines rather than cut ones."""
-    stream = sys.stderr if stderr else sys.stdout
-    return Console(file=stream, width=None if stream.isatty() else WIDE, highlight=False)
+    """Where people look."""
+    return Console(file=sys.stderr if stderr else sys.stdout, highlight=False)
 
 
-def write(what: Any) -> None:
-    """Print a table, without the spaces that would fill lines up."""
+def write_table(items: list[Any], view: View, now: str) -> None:
+    """Print things; in a pipe, or when there are very many, as plain lines that are as long as they need to be."""
+    out = console()
+    if out.is_terminal and len(items) <= MANY:
+        out.print(table(items, view, now))
+        return
+    titles = [column.title for column in view.columns]
+    rows = ([str(LOOKS[column.look](_value(item, column.key), now)) for column in view.columns] for item in items)
+    out.file.writelines(aligned([titles, *rows]))
+
+
+def write_card(item: Any, view: View, now: str) -> None:
+    """Print one thing."""
     out = console()
     if out.is_terminal:
-        out.print(what)
+        out.print(card(item, view, now))
         return
-    with out.capture() as captured:
-        out.print(what)
-    out.file.write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))
+    columns = view.columns + view.more
+    rows = [[column.title, str(LOOKS[column.look](_value(item, column.key), now))] for column in columns]
+    out.file.writelines(aligned(rows))
+
+
+def aligned(rows: list[list[str]]) -> Iterator[str]:
+    """Lines with their cells under each other; rich would take a minute for 100,000 of them."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(map(str.ljust, row, widths)).rstrip() + "\n"
+
+
+def counted(items: Iterable[Any]) -> Iterator[Any]:
+    """The items; while there are very many to wait for, a person is shown how many have come."""
+    out = console(stderr=True)
+    with contextlib.ExitStack() as stack:
+        for number, item in enumerate(items, start=1):
+            if number == MANY and out.is_terminal:
+                status = stack.enter_context(out.status(""))
+            if number % MANY == 0 and out.is_terminal:
+                status.update(f"{number:,} so far")
+            yield item
 
 
 def has_times(view: View) -> bool:
@@ -41,7 +73,8 @@ def table(items: list[Any], view: View, now: str) -> Table:
     """A table of things."""
     made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for column in view.columns:
-        made.add_column(column.title, no_wrap=column.look not in WRAPS, overflow="fold")
+        width = LONGEST_STATE if column.look == "state" else None  # columns stay where they are as states change
+        made.add_column(column.title, no_wrap=column.look not in WRAPS, overflow="fold", min_width=width)
     for item in items:
         made.add_row(*(LOOKS[column.look](_value(item, column.key), now) for column in view.columns))
     return made

@@ -12,14 +12,14 @@ def token() -> None:
     """Create, list and revoke tokens."""
 
 
-@token.command("list")
+@token.command("list", epilog="Example: duenotice token list")
 @talks
 def list_tokens(session: Session) -> None:
     """List tokens, without their secrets."""
-    session.show(list(session.api.pages("tokens")), TOKENS)
+    session.show(session.api.pages("tokens"), TOKENS)
 
 
-@token.command("create")
+@token.command("create", epilog="Example: duenotice token create ci --role operator")
 @click.argument("name")
 @click.option("--role", type=click.Choice(["viewer", "operator", "admin"]), default="viewer", help="[default: viewer]")
 @talks
@@ -33,7 +33,7 @@ def create(session: Session, name: str, role: str) -> None:
     tell(f"Token {made['id']} may act as {role}. Keep the secret: it is not shown again.")
 
 
-@token.command("revoke")
+@token.command("revoke", epilog="Example: duenotice token revoke A3BCB4")
 @click.argument("token_id", metavar="ID")
 @talks
 def revoke(session: Session, token_id: str) -> None:

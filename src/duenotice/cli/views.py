@@ -20,12 +20,21 @@ EVENTS = View(
         Column("UPDATE DOMAIN", "update_domain"),
         Column("SOURCE", "source"),
         Column("STARTED", "started_at", "when"),
+        Column("ENDS", "ends_at", "when"),
         Column("APPROVED BY", "approved_by"),
         Column("DESCRIPTION", "description", "prose"),
     ),
 )
 WATCHED_EVENTS = EVENTS._replace(
-    columns=(*EVENTS.columns[:4], Column("NOTICE USED", "notice_used", "bar"), *EVENTS.columns[4:]),
+    columns=(
+        Column("EVENT", "id", "id"),
+        Column("TYPE", "type"),
+        Column("STATE", "phase", "state"),
+        Column("", "bar", "as-is"),
+        Column("", "countdown"),
+        Column("VMS", "resources", "list"),
+        Column("CAUSE", "cause"),
+    ),
 )
 VMS = View(
     "name",
@@ -96,6 +105,17 @@ STEPS = View(
         Column("REASON", "reason", "prose"),
     ),
     "No steps.",
+)
+WATCHED_STEPS = STEPS._replace(
+    columns=(
+        Column("UD", "turn"),
+        Column("STATE", "status", "state"),
+        Column("", "bar", "as-is"),
+        Column("", "countdown"),
+        Column("HOST", "host"),
+        Column("VMS", "resources", "list"),
+        Column("", "reason", "prose"),
+    ),
 )
 TIMELINE = View(
     "scope",

@@ -20,16 +20,16 @@ def vm() -> None:
     """List, restart, redeploy, evict and delete VMs."""
 
 
-@vm.command("list")
+@vm.command("list", epilog="Example: duenotice vm list --group set/web")
 @click.option("--group", metavar="KIND/NAME", default=None, help="Only those of a set, as in set/web.")
 @click.option("--host", metavar="NAME", default=None, help="Only those on a host.")
 @talks
 def list_vms(session: Session, group: str | None, host: str | None) -> None:
     """List VMs."""
-    session.show(list(session.api.pages("vms", group=group, host=host)), VMS)
+    session.show(session.api.pages("vms", group=group, host=host), VMS)
 
 
-@vm.command("show")
+@vm.command("show", epilog="Example: duenotice vm show web-0")
 @click.argument("name")
 @talks
 def show_vm(session: Session, name: str) -> None:
@@ -54,7 +54,7 @@ def _operation(name: str, text: str, question: str) -> click.Command:
         if wait and events:
             follow(session, events, wait_timeout)
 
-    return click.command(name, help=text)(operate)
+    return click.command(name, help=text, epilog=f"Example: duenotice vm {name} web-0 --wait")(operate)
 
 
 def report(session: Session, events: list[object], none: str) -> None:

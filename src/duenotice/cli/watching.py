@@ -7,38 +7,20 @@ from typing import Any
 
 import click
 
-from duenotice.cli.following import Events, live_events, looks, outcome, progress
+from duenotice.cli.following import WatchedEvents
+from duenotice.cli.live import NOBODY_LOOKS, screen, watch
 from duenotice.cli.session import Session
 
 
 def watch_events(session: Session, ids: list[str], ends: bool, span: str) -> None:
     """Look until the events are over, or for ever."""
-    before: Events = {}
-    drawn = session.output == "table" and sys.stdout.isatty()
-    with progress(session, stderr=not drawn) as show:
-        for now in looks(lambda: _seen(session, ids), span, "The events are"):
-            if drawn:
-                show(list(now.values()))
-            else:
-                _lines(session, before, now)
-            if ends and not now:
-                return
-            before = now
-
-
-def _seen(session: Session, ids: list[str]) -> Events:
-    return live_events(session, ids) if ids else {event["id"]: event for event in session.api.pages("events")}
-
-
-def _lines(session: Session, before: Events, now: Events) -> None:
-    for event in changes(session, before, now):
-        click.echo(LINES.get(session.output, json.dumps)(event))
-
-
-def changes(session: Session, before: Events, now: Events) -> list[Any]:
-    """What is new or has changed, and what is gone, with how it ended as its phase."""
-    gone = [event | {"phase": outcome(session, key)} for key, event in before.items() if key not in now]
-    return gone + [event for key, event in now.items() if before.get(key) != event]
+    if session.output == "table" and sys.stdout.isatty():
+        with screen(stderr=False) as on:
+            watch(session, WatchedEvents(session, ids, ends, lambda event: None), on, span, "The events are")
+        return
+    line = LINES.get(session.output, json.dumps)
+    watched = WatchedEvents(session, ids, ends, lambda event: click.echo(line(event)))
+    watch(session, watched, NOBODY_LOOKS, span, "The events are")
 
 
 def _line(event: Any) -> str:

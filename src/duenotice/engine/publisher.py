@@ -40,6 +40,7 @@ from duenotice.domain.transitions import (
     VmsPut,
     VmsRemoved,
 )
+from duenotice.engine.names import Names
 from duenotice.wire.api_versions import API_VERSIONS
 
 _NOTHING_RENDERED: list[bytes | None] = [None] * len(API_VERSIONS)
@@ -86,6 +87,7 @@ class Publisher:
     def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self.by_address: dict[str, Vm] = {}
         self.by_name: dict[str, Vm] = {}
+        self.names = Names(self.by_name)
         self.groups: dict[str, Group] = {}
         self.hosts: dict[str, Host] = {}
         self.tokens: dict[str, Token] = {}
@@ -107,6 +109,7 @@ class Publisher:
         self.hosts, self.digest = dict(state.fleet.hosts), state.fleet.digest
         self.maintenances, self.tokens = dict(state.maintenances), dict(state.tokens)
         self.by_name = dict(state.fleet.vms)
+        self.names = Names(self.by_name)
         self.by_address = {vm.address: vm for vm in self.by_name.values()}
         self._quiet = state.quiet_document
         self._documents = {key: state.document(key) for key, scope in state.scopes.items() if scope.incarnation}
@@ -229,11 +232,13 @@ class Publisher:
         if old is None or scope_of(old) != scope_of(vm):
             changed |= {scope_of(vm)} if old is None else {scope_of(old), scope_of(vm)}
         self.by_name[vm.name] = self.by_address[vm.address] = vm
+        self.names.touch(vm.name)
         addresses.add(vm.address)
 
     def _remove(self, name: str, changed: set[str], addresses: set[str]) -> None:
         old = self.by_name.pop(name, None)
         if old is not None:
+            self.names.touch(name)
             self._forget(old, addresses)
             changed.add(scope_of(old))
 

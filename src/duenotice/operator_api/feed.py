@@ -121,7 +121,8 @@ class FeedResponse(Response):
 
     async def _send_all(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        await send(_chunk(b"retry: 2000\n\n"))
+        # An id without data: who loses the connection before anything came knows where to go on from.
+        await send(_chunk(b"id: %d\nretry: 2000\n\n" % self._after))
         async for record in self._feed.records(self._reader, self._after):
             if record is None:
                 await send(_chunk(b": still here\n\n"))

@@ -12,7 +12,7 @@ from duenotice.errors import Malformed
 from duenotice.operator_api.answering import RAISED, raised
 from duenotice.operator_api.bodies import new_id
 from duenotice.operator_api.finding import vm_named
-from duenotice.operator_api.pages import page
+from duenotice.operator_api.pages import page_of_names
 from duenotice.operator_api.table import Call, Handler
 from duenotice.wire import operator_json
 from duenotice.wire import operator_shapes as shapes
@@ -60,8 +60,13 @@ class Vms:
     async def index(self, request: Request) -> Response:
         """A page of VMs by name."""
         group, host = request.query_params.get("group"), request.query_params.get("host")
-        vms = (vm for vm in self._publisher.by_name.values() if _stands_in(vm, group) and host in (None, "", vm.host))
-        return page(request, vms, lambda vm: vm.name, self._shown)
+
+        def shown(name: str) -> shapes.Vm | None:
+            vm = self._publisher.by_name.get(name)
+            wanted = vm is not None and _stands_in(vm, group) and host in (None, "", vm.host)
+            return self._shown(vm) if vm is not None and wanted else None
+
+        return await page_of_names(request, lambda: self._publisher.names, shown)
 
     async def show(self, request: Request) -> Response:
         """One VM with the events that hit it."""

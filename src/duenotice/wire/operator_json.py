@@ -1,7 +1,7 @@
 """What the operator's side reads and writes: events as JSON with names of our own, times in RFC 3339."""
 
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, TypeVar
 
 import msgspec
@@ -235,7 +235,15 @@ def event_to_json(event: Event) -> shapes.Event:
         "not_before": format_iso(event.not_before),
         "approved_by": event.approved_by or None,
         "started_at": None if event.started_at is None else format_iso(event.started_at),
+        "ends_at": _ends_at(event),
     }
+
+
+def _ends_at(event: Event) -> str | None:
+    """When Started will be over, where that is known; an event knows its NotBefore on both faces of time."""
+    if event.impact_ends is None:
+        return None
+    return format_iso(event.not_before + timedelta(seconds=event.impact_ends - event.notice_ends))
 
 
 def _named(text: str, table: dict[str, T], what: str, known: list[str]) -> T:

@@ -61,6 +61,7 @@ class Event(TypedDict):
     not_before: Moment
     approved_by: str | None
     started_at: Moment | None
+    ends_at: Moment | None
 
 
 class Raised(TypedDict):

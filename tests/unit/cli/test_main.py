@@ -104,17 +104,6 @@ def test_every_command_of_the_table_is_there_and_has_help(name: str) -> None:
     assert result.exit_code == 0, result.output
 
 
-def test_help_imports_nothing_that_is_slow() -> None:
-    """Start-up stays under 200 ms because these are left for those who need them."""
-    code = (
-        "import sys; from duenotice.cli.main import main; main(['--help']); "
-        "sys.exit(str(sorted({'rich', 'msgspec', 'starlette', 'uvloop', 'http.client', 'asyncio'} & set(sys.modules))))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    assert done.stderr.strip() == "[]"
-    assert all(name in done.stdout for name in COMMANDS)
-
-
 def test_shells_can_complete() -> None:
     done = run(_DUENOTICE_COMPLETE="bash_complete", COMP_WORDS="duenotice vm re", COMP_CWORD="2")
     script = run("completion", "bash").stdout

@@ -1,14 +1,15 @@
 """How values look on the command line."""
 
 import io
+from collections.abc import Iterator
 
 import pytest
 from rich.console import Console
 
 from duenotice.cli import looks, tables
 from duenotice.cli.api import items_of, target
-from duenotice.cli.output import Column, View, yaml_lines
-from duenotice.cli.views import AUDIT
+from duenotice.cli.output import WRITERS, Column, View, yaml_lines
+from duenotice.cli.views import AUDIT, VMS
 
 NOW = "2026-01-01T12:00:00Z"
 
@@ -42,6 +43,35 @@ def test_yaml_is_blocks_with_scalars_as_in_json() -> None:
         "steps:",
         "  - n: 1",
     ]
+
+
+@pytest.mark.parametrize(("output", "line"), [("jsonl", '{"name": "vm-0"}\n'), ("name", "vm-0\n")])
+def test_lines_are_printed_as_their_items_come(output: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is collected first: the first of a hundred thousand VMs is there before the second is asked for."""
+    seen = []
+
+    def vms() -> Iterator[dict[str, str]]:
+        yield {"name": "vm-0"}
+        seen.append(capsys.readouterr().out)
+        yield {"name": "vm-1"}
+
+    WRITERS[output](vms(), VMS, lambda: NOW)
+    assert seen == [line]
+
+
+def test_who_waits_for_very_many_is_shown_how_many_have_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal, and only there."""
+    for is_terminal in (True, False):
+        said = io.StringIO()
+        out = Console(file=said, force_terminal=is_terminal, width=80)
+        monkeypatch.setattr(tables, "console", lambda stderr, out=out: out)
+        assert list(tables.counted(range(2 * tables.MANY))) == list(range(2 * tables.MANY))
+        assert ("2,000 so far" in said.getvalue()) == is_terminal
+
+
+def test_plain_lines_have_their_cells_under_each_other() -> None:
+    """And end where their words do."""
+    assert list(tables.aligned([["VM", "UD"], ["web-10", "–"]])) == ["VM      UD\n", "web-10  –\n"]
 
 
 def test_states_have_their_colour() -> None:
@@ -85,4 +115,6 @@ def test_a_narrow_terminal_folds_details_and_no_word_of_another_column() -> None
 def test_a_bar_is_as_full_as_the_notice_is_over() -> None:
     assert looks.passed(NOW, "2026-01-01T12:10:00Z", "2026-01-01T12:05:00Z") == 0.5
     assert looks.passed(NOW, NOW, NOW) == 1.0
-    assert len(looks.bar(0.5)) == looks.BAR
+    half = looks.bar(0.5, "red")
+    assert len(half) == looks.BAR
+    assert [(span.start, span.end, span.style) for span in half.spans][-1] == (8, 16, "bright_black")

@@ -39,8 +39,9 @@ def test_a_silent_feed_still_says_that_it_is_there(node: Node, monkeypatch: pyte
     """A comment, which no client takes for an event."""
     monkeypatch.setattr(module, "HEARTBEAT_SECONDS", 0.05)
     with listen(node) as answer:
-        lines = [answer.readline() for _ in range(6)]
-    assert lines == [b"retry: 2000\n", b"\n", *[b": still here\n", b"\n"] * 2]
+        lines = [answer.readline() for _ in range(7)]
+    ready = [b"id: %d\n" % node.service._api.feed.position, b"retry: 2000\n", b"\n"]
+    assert lines == [*ready, *[b": still here\n", b"\n"] * 2]
 
 
 def test_a_reader_that_is_too_slow_is_let_go(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,5 +84,5 @@ def test_a_reader_from_another_journal_begins_now(node: Node) -> None:
     """A position that was never reached, after a backup was restored say, is no reason to keep silent."""
     with listen(node, "?after=1000000") as answer:
         node.operate("/v1/vms/db-0/restart")
-        lines = [answer.readline() for _ in range(4)]
-    assert lines[3].startswith(b"event: operation-performed")
+        lines = [answer.readline() for _ in range(5)]
+    assert lines[4].startswith(b"event: operation-performed")

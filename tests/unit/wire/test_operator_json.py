@@ -28,6 +28,7 @@ def test_a_scheduled_event_is_shown_whole() -> None:
         "not_before": "2026-03-01T12:00:00Z",
         "approved_by": None,
         "started_at": None,
+        "ends_at": None,
     }
 
 
@@ -36,6 +37,12 @@ def test_a_started_event_says_who_approved_and_since_when_and_keeps_its_not_befo
     shown = event_to_json(begun)
     assert (shown["phase"], shown["approved_by"]) == ("started", "web-1")
     assert (shown["started_at"], shown["not_before"]) == ("2026-03-01T12:00:05Z", "2026-03-01T12:00:00Z")
+
+
+def test_a_started_event_says_when_it_will_be_over_if_that_is_known() -> None:
+    begun = EVENT.with_(phase=Phase.STARTED, started_at=NOON, notice_ends=1000.0)
+    assert event_to_json(begun.with_(impact_ends=1600.0))["ends_at"] == "2026-03-01T12:10:00Z"
+    assert event_to_json(begun)["ends_at"] is None
 
 
 @pytest.mark.parametrize("event_type", EventType)

@@ -1,0 +1,110 @@
+"""`duenotice demo`: a service with a fleet in which something is going on, what to try, and a live view of it."""
+
+import os
+import shutil
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import click
+
+from duenotice.cli.api import DEFAULT_ENDPOINT
+from duenotice.settings import default_data_dir, host_port, resolve
+
+_HERE = Path(__file__).parent
+FLEETS = (_HERE / "demo-fleet.toml", _HERE.parents[2] / "examples" / "demo-fleet.toml")
+"""In a wheel, and in a clone."""
+
+TRIES = {
+    "{us} events watch": "every event as it comes and goes",
+    "{us} maintenance show --watch": "the newest maintenance alone",
+    "{us} host fail host-2 --yes": "and see who is hit",
+    "curl -H Metadata:true '{poll}'": "be the VM 'me' and ask",
+    "{us} vm restart me --wait": "then restart it, and ask again",
+}
+
+
+@click.command(epilog="Example: duenotice demo --data-dir .run/demo")
+@click.option("--data-dir", metavar="DIR", default=None, help="Where it is kept, to go on from there the next time.")
+@click.option("--clock", metavar="60x", default="60x", help="How fast time passes.  [default: 60x]")
+@click.option("--metadata-listen", metavar="HOST:PORT", default=None, help="Where VMs ask.  [default: 127.0.0.1:16925]")
+@click.option("--operator-listen", metavar="HOST:PORT", default=None, help="For you.  [default: 127.0.0.1:16926]")
+@click.option("--watch/--no-watch", default=None, help="Show what goes on.  [default: on a terminal]")
+def demo(watch: bool | None, **flags: str | None) -> None:
+    """Start a fleet of 60 VMs in which something is going on, and watch it.
+
+    A maintenance rolls through, one update domain at a time; VMs poll, some approve; now and then a spot VM is evicted.
+    """
+    from duenotice.bootstrap.logs import configure
+    from duenotice.cli.serve import run
+
+    watches = sys.stdout.isatty() if watch is None else watch
+    given = {name: value for name, value in flags.items() if value is not None}
+    folder = Path(given.setdefault("data_dir", str(default_data_dir().with_name("duenotice-demo"))))
+    resolved = resolve({"fleet": str(_fleet()), **given}, os.environ)
+    configure(resolved.settings.log_format, _log(folder).open("a") if watches else None)
+    run(resolved, _greeting(folder, watches), _around(watches))
+    with suppress(OSError):  # the terminal may be gone
+        click.echo("\nThe demo has ended. The next one goes on from here.")
+
+
+def _fleet() -> Path:
+    return next(path for path in FLEETS if path.exists())
+
+
+def _log(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / "demo.log"
+
+
+def _around(watches: bool) -> Callable[[Any], Any]:
+    @asynccontextmanager
+    async def around(service: Any) -> AsyncIterator[None]:
+        import asyncio
+
+        from duenotice.bootstrap.demo import playing
+        from duenotice.cli.demo_view import shown
+        from duenotice.wire.fleet_toml import read_fleet
+
+        # A terminal that is closed ends the demo; a service would read its fleet file again.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, signal.raise_signal, signal.SIGTERM)
+        async with playing(service, read_fleet(_fleet().read_text())):
+            if watches:
+                async with shown(service):
+                    yield
+            else:
+                yield
+
+    return around
+
+
+def _greeting(folder: Path, watches: bool) -> Callable[[Any], None]:
+    def greet(service: Any) -> None:
+        metadata, operator = host_port(service.metadata_address), host_port(service.operator_address)
+        poll = f"http://{metadata}/metadata/scheduledevents?api-version=2020-07-01"
+        clock = service.engine.clock.name
+        click.echo(
+            click.style(f"duenotice serves {len(service.publisher.by_name)} VMs", bold=True) + f", clock {clock}"
+        )
+        click.echo(f"  VMs ask       {poll}")
+        click.echo(f"  the operator  http://{operator}/v1  (token: {folder / 'admin.token'})")
+        click.echo(f"  the log       {_log(folder) if watches else 'standard error'}")
+        click.secho("\nTry, in another terminal:", bold=True)
+        click.echo(f"  export DUENOTICE_TOKEN_FILE={folder / 'admin.token'}")
+        if f"http://{operator}" != DEFAULT_ENDPOINT:
+            click.echo(f"  export DUENOTICE_ENDPOINT=http://{operator}")
+        for command, why in TRIES.items():
+            click.echo(click.style(f"  # {why}", dim=True) + f"\n  {command.format(us=_us(), poll=poll)}")
+        click.echo()
+
+    return greet
+
+
+def _us() -> str:
+    """How to call us again, as short as can be."""
+    if Path(sys.argv[0]).name == "__main__.py":
+        return "python -m duenotice"
+    return "duenotice" if shutil.which("duenotice") else os.path.relpath(sys.argv[0])

@@ -1,0 +1,74 @@
+"""Views that stay: what the feed brings is taken in at once, and the countdown is drawn anew every second."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Protocol
+
+from duenotice.cli.errors import TimedOut
+from duenotice.cli.feed import Feed, Record
+from duenotice.cli.session import Session, tell
+from duenotice.clock import monotonic
+
+REDRAW = 1.0
+
+
+class Screen(NamedTuple):
+    """Draws pictures, one in place of the other, and says things above them."""
+
+    draw: Callable[[Callable[[], Any]], None]
+    say: Callable[[str], None]
+
+
+NOBODY_LOOKS = Screen(lambda picture: None, tell)
+
+
+class Watched(Protocol):
+    """Something that changes until it is over."""
+
+    def begin(self) -> None:
+        """Look at it for the first time; the feed is open by now, so nothing is missed in between."""
+
+    def take(self, records: list[Record]) -> None:
+        """Take in what has happened."""
+
+    def picture(self) -> Any:
+        """What a person is shown of it now."""
+
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing more to wait for."""
+
+
+def watch(session: Session, watched: Watched, on: Screen, span: str, what: str) -> None:
+    """Stay until it is over, or for a span of real time."""
+    from duenotice.wire.duration import parse_duration
+
+    end = monotonic() + parse_duration(span)
+    with Feed(session.api, on.say) as feed:
+        watched.begin()
+        while not watched.over:
+            on.draw(watched.picture)
+            left = end - monotonic()
+            if left <= 0:
+                hint = "It goes on without us; wait longer with --wait-timeout."
+                raise TimedOut(f"{what} not over after {span}.", hint=hint)
+            watched.take(feed.next(min(REDRAW, left)))
+        on.draw(watched.picture)
+
+
+@contextlib.contextmanager
+def screen(stderr: bool = True) -> Iterator[Screen]:
+    """Where a person looks, if anybody does; what is drawn on standard error is gone at the end."""
+    from duenotice.cli import tables
+
+    console = tables.console(stderr)
+    if not console.is_terminal:
+        yield NOBODY_LOOKS
+        return
+    from rich.live import Live
+
+    with Live(console=console, auto_refresh=False, transient=stderr, vertical_overflow="crop") as live:
+        yield Screen(
+            lambda picture: live.update(picture(), refresh=True),
+            lambda text: console.print(text, style="yellow"),
+        )

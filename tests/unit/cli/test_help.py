@@ -1,0 +1,79 @@
+"""The help of every command, walked as a tree: what it is for, what each flag means, and an example that is true."""
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from duenotice.cli.main import COMMANDS, EXIT_CODES, duenotice
+
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "cli.md").read_text()
+
+
+def leaves(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command that does something, with its words."""
+    if not isinstance(command, click.Group):
+        yield path, command
+        return
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        found = command.get_command(context, name)
+        assert found is not None
+        yield from leaves(found, (*path, name))
+
+
+LEAVES = list(leaves(duenotice))
+EACH = pytest.mark.parametrize(("path", "command"), LEAVES, ids=[" ".join(path) for path, _ in LEAVES])
+
+
+@EACH
+def test_help_says_what_it_is_for_and_has_an_example(path: tuple[str, ...], command: click.Command) -> None:
+    """Both are there for every command, and `--help` of the whole path prints them."""
+    shown = CliRunner().invoke(duenotice, [*path, "--help"])
+    assert shown.exit_code == 0
+    assert command.get_short_help_str(200)
+    assert f"duenotice {' '.join(path)}" in shown.output.split("Example: ")[1]
+
+
+@EACH
+def test_the_example_would_be_understood(path: tuple[str, ...], command: click.Command) -> None:
+    """Its flags and arguments are those of the command."""
+    words = shlex.split((command.epilog or "").removeprefix("Example: "))
+    if words[0] == "eval":
+        words = shlex.split(words[1].strip("$()"))
+    assert tuple(words[1 : 1 + len(path)]) == path
+    command.make_context(path[-1], words[1 + len(path) :])
+
+
+@EACH
+def test_every_flag_says_what_it_does(path: tuple[str, ...], command: click.Command) -> None:
+    """A flag without a word is a riddle."""
+    silent = [
+        parameter.name for parameter in command.params if isinstance(parameter, click.Option) and not parameter.help
+    ]
+    assert silent == []
+
+
+@EACH
+def test_the_document_names_it(path: tuple[str, ...], command: click.Command) -> None:
+    """docs/cli.md has each noun in a row with its verbs."""
+    if len(path) == 1:
+        assert f"`{path[0]}" in DOCUMENT
+    else:
+        (row,) = [line for line in DOCUMENT.splitlines() if line.startswith(f"| `{path[0]}` |")]
+        assert f"`{path[1]}`" in row
+
+
+def test_the_document_has_every_exit_code() -> None:
+    """Those of errors, success, and an interrupt."""
+    for code in {0, *EXIT_CODES.values(), 130}:
+        assert f"\n| {code} | " in DOCUMENT
+
+
+def test_the_first_help_has_a_line_for_every_noun() -> None:
+    """The table in `main` and the commands agree."""
+    shown = CliRunner().invoke(duenotice, ["--help"]).output
+    assert all(place.help in " ".join(shown.split()) for place in COMMANDS.values())

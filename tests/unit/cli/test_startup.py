@@ -1,0 +1,55 @@
+"""How soon the command line is there: what it imports, and how long that takes."""
+
+import resource
+import subprocess
+import sys
+import time
+from typing import NamedTuple
+
+import pytest
+
+from duenotice.cli.main import COMMANDS
+
+LIMIT = 0.2
+ROUNDS = 7
+
+SLOW = ("rich", "starlette", "uvicorn", "uvloop", "apsw", "structlog", "prometheus_client", "http.client", "asyncio")
+CALLS = [("--version",), ("--help",), ("vm", "list", "--help"), ("events", "watch", "--help")]
+
+
+class Took(NamedTuple):
+    """Seconds by the clock on the wall, and of the processor."""
+
+    wall: float
+    cpu: float
+
+
+def run(*command: str) -> Took:
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    subprocess.run([sys.executable, *command], check=True, capture_output=True, timeout=60)
+    wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return Took(wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+
+
+def best(runs: list[Took]) -> Took:
+    """The least of several: what others do meanwhile only adds to it."""
+    return Took(*(min(each) for each in zip(*runs, strict=True)))
+
+
+@pytest.mark.serial
+@pytest.mark.parametrize("call", CALLS, ids=" ".join)
+def test_it_is_there_within_200_ms(call: tuple[str, ...]) -> None:
+    """By the processor's time, and by the clock on the wall if a bare interpreter gets the processor when it wants."""
+    turns = [(run("-c", "pass"), run("-m", "duenotice", *call)) for _ in range(ROUNDS)]
+    bare, ours = (best(list(runs)) for runs in zip(*turns, strict=True))
+    assert ours.cpu <= LIMIT
+    assert ours.wall <= LIMIT * max(1.0, bare.wall / bare.cpu), (ours, bare)
+
+
+@pytest.mark.parametrize("call", [*CALLS, *((name, "--help") for name in COMMANDS if name != "serve")], ids=" ".join)
+def test_nothing_slow_is_imported_before_it_is_needed(call: tuple[str, ...]) -> None:
+    """That is what keeps it quick, and it does not depend on the machine."""
+    code = f"import sys; from duenotice.cli.main import main; main({list(call)}); sys.exit(' '.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert set(SLOW).isdisjoint(done.stderr.split()), set(SLOW) & set(done.stderr.split())
+    assert "click" in done.stderr.split()
