@@ -64,7 +64,5 @@ class Faults:
 
     def _allowed(self) -> FaultPort:
         if self._port is None:
-            raise Refused(
-                "This service answers no VM wrongly.", hint="Start it with --allow-faults to test clients."
-            )
+            raise Refused("This service answers no VM wrongly.", hint="Start it with --allow-faults to test clients.")
         return self._port
