@@ -21,6 +21,16 @@ class Table:
         self._values = dict(values)
         self._known: list[str] = []
 
+    @property
+    def keys(self) -> list[str]:
+        """Those nobody took yet."""
+        return list(self._values)
+
+    def has(self, key: str) -> bool:
+        """Whether a key is there to be taken; it counts as known from now on."""
+        self._known.append(key)
+        return key in self._values
+
     def wrong(self, what: str, hint: str, key: str = "") -> Misconfigured:
         """What is wrong with a key, or with the table as a whole."""
         place = f"{self.place} " if self.place else ""
