@@ -29,6 +29,7 @@ class Fleet:
 
     def __init__(self, ask: Ask) -> None:
         self.vms: list[Any] = sorted(pages(ask, "vms"), key=lambda vm: _natural(vm["name"]))
+        self._by_name = {vm["name"]: vm for vm in self.vms}
         self.groups: list[Any] = sorted(pages(ask, "groups"), key=lambda group: _natural(group["key"]))
         self.hosts: list[Any] = sorted(pages(ask, "hosts"), key=lambda host: _natural(host["name"]))
         plans = (plan for plan in pages(ask, "maintenances") if plan["status"] in _OPEN)
@@ -37,8 +38,14 @@ class Fleet:
 
     def members(self, pick: Pick) -> list[Any]:
         """The VMs of a pick."""
-        names = set(pick.vms)
-        return [vm for vm in self.vms if vm["name"] in names]
+        return [self._by_name[name] for name in pick.vms]
+
+    def by(self, key: str) -> dict[str, list[Any]]:
+        """The VMs that have the same group or host."""
+        found: dict[str, list[Any]] = {}
+        for vm in self.vms:
+            found.setdefault(vm[key], []).append(vm)
+        return found
 
     def is_busy(self, pick: Pick) -> bool:
         """Whether anything is going on with it already."""
@@ -68,9 +75,9 @@ def _pick(role: Role, fleet: Fleet, picks: Picks, told: str | None) -> Pick:
     if told is not None:
         fitting = [pick for pick in fitting if pick.name == told]
     if not fitting:
-        who = "Nobody here" if told is None else repr(told)
+        who = "Nobody here can" if told is None else f"{told!r} cannot"
         hint = f"Name another with --cast {role.name}=NAME, or {OWN_WORLD}."
-        raise Refused(f"{who} can play {role.name!r}: it needs {needs_of(role)}.", hint=hint)
+        raise Refused(f"{who} play {role.name!r}: it needs {needs_of(role)}.", hint=hint)
     return next((pick for pick in fitting if not fleet.is_busy(pick)), fitting[0])
 
 
@@ -83,19 +90,18 @@ def _spots(role: Role, fleet: Fleet, picks: Picks) -> list[Pick]:
 
 
 def _groups(role: Role, fleet: Fleet, picks: Picks) -> list[Pick]:
-    by_group: dict[str, list[Any]] = {}
-    for vm in fleet.vms:
-        by_group.setdefault(vm["group"], []).append(vm)
+    by_group = fleet.by("group")
     return [
-        Pick(group["name"], f"{group['kind']}={group['name']}", tuple(vm["name"] for vm in vms))
+        _whole(group["kind"], group["name"], vms)
         for group in fleet.groups
         if group["kind"] == role.kind and _is_enough(role.needs, group, vms := by_group.get(group["key"], []))
     ]
 
 
 def _hosts(role: Role, fleet: Fleet, picks: Picks) -> list[Pick]:
+    by_host = fleet.by("host")
     return [
-        Pick(host["name"], f"host={host['name']}", tuple(vm["name"] for vm in fleet.vms if vm["host"] == host["name"]))
+        _whole("host", host["name"], by_host.get(host["name"], []))
         for host in fleet.hosts
         if host["condition"] == "healthy" and host["vms"] >= max(1, role.needs.get("vms", 1))
     ]
@@ -144,6 +150,10 @@ _FITTING: dict[str, Callable[[Role, Fleet, Picks], list[Pick]]] = {
     "member": _members,
     **dict.fromkeys(GROUP_KINDS, _groups),
 }
+
+
+def _whole(kind: str, name: str, vms: list[Any]) -> Pick:
+    return Pick(name, f"{kind}={name}", tuple(vm["name"] for vm in vms))
 
 
 def _vm(vm: Any) -> Pick:

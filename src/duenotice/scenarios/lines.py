@@ -12,7 +12,7 @@ class Lines:
     """Places such as `steps[2]`, `steps[2].within` or `cast.vm`, and where they are."""
 
     def __init__(self, text: str) -> None:
-        self._found: dict[str, int] = {}
+        self._found: dict[str, int] = {"": 1}
         here, tables, quoted = "", Counter[str](), False
         for number, line in enumerate(text.splitlines(), start=1):
             if not quoted:
@@ -26,7 +26,7 @@ class Lines:
         """The line of a place, else of what is around it."""
         while place and place not in self._found:
             place = place.removesuffix("]").rpartition("[" if place.endswith("]") else ".")[0]
-        return self._found.get(place, 1)
+        return self._found[place]
 
 
 def _header(line: str, tables: Counter[str]) -> str:
