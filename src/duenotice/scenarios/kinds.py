@@ -63,6 +63,7 @@ def one_of(*words: str) -> Kind:
     def word(raw: Any, _: Known) -> str:
         return _among(raw, words, "words")
 
+    word.__doc__ = " or ".join(f"`{word}`" for word in words) + "."
     return word
 
 

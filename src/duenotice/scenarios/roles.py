@@ -52,7 +52,7 @@ CAST: dict[str, CastKind] = {
     "set": CastKind("an availability set", _GROUP),
     "service": CastKind("a cloud service", _GROUP),
     "scale-set": CastKind("a scale set", {**_GROUP, "terminate_notice": _yes}),
-    "host": CastKind("a healthy host with VMs", {"vms": k.number}),
+    "host": CastKind("a healthy host that has VMs", {"vms": k.number}),
     "member": CastKind(
         "a VM of a role that has VMs",
         {"of": _whole, "domain": k.number, "beside": k.vm, "apart": k.vm},
@@ -65,16 +65,20 @@ same update domain as another role, `apart` in another."""
 _NEEDS = {
     "vms": "at least {} VMs",
     "update_domains": "VMs in at least {} update domains",
-    "together": "an update domain with at least {} VMs",
-    "terminate_notice": "terminate notifications on",
-    "of": "being in {}",
-    "domain": "being in update domain number {}",
-    "beside": "sharing the update domain of {}",
-    "apart": "being in another update domain than {}",
+    "together": "an update domain of at least {} VMs",
+    "terminate_notice": "terminate notifications",
+}
+_STANDS = {
+    "of": "a VM of {}",
+    "domain": "in its update domain number {}",
+    "beside": "in the update domain of {}",
+    "apart": "outside the update domain of {}",
 }
 
 
 def needs_of(role: Role) -> str:
     """What a role needs, in words."""
+    if role.kind == "member":
+        return " ".join(_STANDS[key].format(value) for key, value in role.needs.items())
     wishes = " and ".join(_NEEDS[key].format(value) for key, value in role.needs.items())
-    return f"{CAST[role.kind].help}, {wishes}" if wishes else CAST[role.kind].help
+    return f"{CAST[role.kind].help} with {wishes}" if wishes else CAST[role.kind].help

@@ -14,7 +14,8 @@ WEB = [vm(f"web-{n}", group="set/web", update_domain=n % 3) for n in range(11)]
 POOL = [vm(f"pool_{n}", group="scale-set/pool", update_domain=n % 2, placement_group=n // 2) for n in range(4)]
 VMS = [vm("db-10"), vm("db-9"), vm("spot-1", spot=True), vm("on-h1", host="h1"), vm("on-h2", host="h2"), *WEB, *POOL]
 GROUPS = [group("set", "web"), group("set", "empty"), group("scale-set", "pool", 300), group("service", "shop")]
-HOSTS = [{"name": n, "condition": c, "vms": v} for n, c, v in (("h0", "healthy", 0), ("h1", "failed", 1), ("h2", "healthy", 1))]
+CONDITIONS = (("h0", "healthy", 0), ("h1", "failed", 1), ("h2", "healthy", 1))
+HOSTS = [{"name": name, "condition": condition, "vms": vms} for name, condition, vms in CONDITIONS]
 
 
 def picked(*roles: Role, told: dict[str, str] | None = None, **more: Any) -> list[str]:
@@ -65,7 +66,7 @@ def test_members_of_a_scale_set_are_told_together() -> None:
 
 def test_quiet_ones_are_preferred_and_busy_ones_are_better_than_none() -> None:
     """An event or a maintenance that is not over makes a whole scope busy."""
-    busy = {
+    busy: dict[str, Any] = {
         "events": [{"scope": "vm/db-9"}, {"scope": "vm/on-h2"}],
         "maintenances": [
             {"status": "running", "steps": [{"scope": "vm/db-10"}]},
@@ -88,13 +89,13 @@ def test_somebody_can_be_told_to_play() -> None:
         (
             [role("s", "set", update_domains=5)],
             {},
-            "Nobody here can play 's': it needs an availability set, VMs in at least 5 update domains.",
+            "Nobody here can play 's': it needs an availability set with VMs in at least 5 update domains.",
         ),
         ([role("v", "vm")], {"v": "spot-1"}, "'spot-1' cannot play 'v': it needs a standalone VM that is not spot."),
         (
             [role("web", "set"), role("m", "member", of="web", domain=4)],
             {},
-            "Nobody here can play 'm': it needs a VM of a role that has VMs, being in web and being in update domain number 4.",
+            "Nobody here can play 'm': it needs a VM of web in its update domain number 4.",
         ),
     ],
 )

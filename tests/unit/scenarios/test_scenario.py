@@ -23,20 +23,19 @@ def refusal(text: str) -> tuple[str, str]:
 
 def test_a_scenario_is_read() -> None:
     """Roles and steps in order, spans in seconds."""
-    read = read_scenario(
-        HEAD
-        + CAST
-        + '[[steps]]\nrestart = "vm"\nas = "it"\nnote = "hm"\n[[steps]]\nexpect = "Started"\nevent = "it"\nwithin = "15m"\n'
-    )
+    first = '[[steps]]\nrestart = "vm"\nas = "it"\nnote = "hm"\n'
+    then = '[[steps]]\nexpect = "Started"\nevent = "it"\nwithin = "15m"\n'
+    read = read_scenario(HEAD + CAST + first + then)
     assert (read.name, read.title, read.about, read.trap) == ("try-it", "Try it", "What happens.", "")
     assert [(role.name, role.kind, dict(role.needs)) for role in read.cast] == [
         ("vm", "vm", {}),
         ("set", "set", {"update_domains": 2}),
         ("host", "host", {}),
     ]
-    first, second = read.steps
-    assert first == Step("restart", "vm", {}, "it", "hm")
-    assert second == Step("expect", "Started", {"event": "it", "within": Span("15m", 900.0)})
+    assert read.steps == (
+        Step("restart", "vm", {}, "it", "hm"),
+        Step("expect", "Started", {"event": "it", "within": Span("15m", 900.0)}),
+    )
 
 
 def test_a_step_tells_itself_with_roles_or_with_names() -> None:
@@ -70,7 +69,7 @@ def test_steps_read_like_sentences(text: str, told: str) -> None:
         ("", "my.toml:8: steps[1] is empty.", "Known verbs: listen"),
         ('restart = "vm"\nwait = "5m"', "my.toml:10: steps[1] has two verbs, restart and wait.", "two steps"),
         ('wait = "5 minuets"', "my.toml:9: steps[1] wait: '5 minuets' is not a span of time.", "Write 30s"),
-        ("wait = 5", "my.toml:9: steps[1] wait: must be a span of time such as \"15m\".", "Found 5."),
+        ("wait = 5", 'my.toml:9: steps[1] wait: must be a span of time such as "15m".', "Found 5."),
         ('restart = "wm"', "my.toml:9: steps[1] restart: 'wm' will not do.", "Known roles: vm."),
         ('restart = "set"', "my.toml:9: steps[1] restart: 'set' will not do.", "Known roles: vm."),
         ('expect = "started"', "my.toml:9: steps[1] expect: 'started' will not do.", "Did you mean 'Started'?"),
@@ -80,8 +79,16 @@ def test_steps_read_like_sentences(text: str, told: str) -> None:
         ('listen = ["vm", "vm"]', "my.toml:9: steps[1] listen: name at least one role, and none twice.", "Found"),
         ('expect = "gone"\nas = "it"', "my.toml:10: steps[1] as cannot be asked of what is gone.", "Leave it out."),
         ('expect = "removed"\ntype = "Preempt"', "my.toml:10: steps[1] type cannot be asked of what is removed.", ""),
-        ('expect = "Started"\nnot_before = "5m"', "my.toml:10: steps[1] not_before: '5m' is not the empty text.", "notice"),
-        ('expect = "Started"\napi_version = "2020"', "my.toml:10: steps[1] api_version: '2020' will not do.", "versions"),
+        (
+            'expect = "Started"\nnot_before = "5m"',
+            "my.toml:10: steps[1] not_before: '5m' is not the empty text.",
+            "notice",
+        ),
+        (
+            'expect = "Started"\napi_version = "2020"',
+            "my.toml:10: steps[1] api_version: '2020' will not do.",
+            "versions",
+        ),
         ('expect = "Started"\ncount = true', "my.toml:10: steps[1] count: must be a whole number.", "Found True."),
         ('wait = "5m"\nas = "it"', "my.toml:10: steps[1] has an unknown key 'as'.", "Known keys: wait, note."),
     ],
