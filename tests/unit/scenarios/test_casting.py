@@ -10,7 +10,7 @@ from duenotice.scenarios.kinds import RoleName
 from duenotice.scenarios.roles import Role
 from tests.unit.scenarios.asked import Told, group, vm
 
-WEB = [vm(f"web-{n}", group="set/web", update_domain=n % 3) for n in range(11)]
+WEB = [vm(f"web-{n}", group="set/web", update_domain=(n + 1) % 3) for n in range(11)]
 POOL = [vm(f"pool_{n}", group="scale-set/pool", update_domain=n % 2, placement_group=n // 2) for n in range(4)]
 VMS = [vm("db-10"), vm("db-9"), vm("spot-1", spot=True), vm("on-h1", host="h1"), vm("on-h2", host="h2"), *WEB, *POOL]
 GROUPS = [group("set", "web"), group("set", "empty"), group("scale-set", "pool", 300), group("service", "shop")]
@@ -52,7 +52,7 @@ def test_members_stand_where_they_are_asked_to() -> None:
         role("apart", "member", of="web", apart="one"),
         role("third", "member", of="web", domain=3),
     ]
-    assert picked(*roles) == ["web", "web-0", "web-3", "web-1", "web-2"]
+    assert picked(*roles) == ["web", "web-0", "web-3", "web-1", "web-4"]
     assert picked(role("h", "host"), role("m", "member", of="h")) == ["h2", "on-h2"]
 
 

@@ -109,11 +109,37 @@ def test_a_failure_says_what_was_expected_what_was_seen_and_when(node: Node) -> 
     assert [step.ok for step in verdict.steps] == [True, True, False]
 
 
+def test_a_start_is_seen_at_its_very_moment(node: Node) -> None:
+    """However long one is ready to wait: a manual clock stops at each NotBefore."""
+    verdict = played(node, RESTART + expect('"Started"; within = "7d"'))
+    assert verdict.began
+    assert (verdict.steps[-1].at - verdict.began).total_seconds() == 900
+    assert verdict.steps[-1].seen == "Reboot Started: app-0"
+
+
+def test_notice_is_judged_when_the_event_is_first_seen(node: Node) -> None:
+    """It grows less while one watches that the event stays."""
+    assert played(node, RESTART + expect('"Scheduled"; notice = "15m"; for = "5m"')).outcome == "passed"
+
+
+def test_an_event_stays_gone_while_others_come_and_go(node: Node) -> None:
+    """It is that event which is watched."""
+    other = '[[steps]]\ncancel = "it"\n[[steps]]\nschedule = "Freeze"\nvms = "vm"\n'
+    assert played(node, RESTART + other + expect('"gone"; event = "it"; for = "5m"')).outcome == "passed"
+
+
 def test_what_was_raised_is_left_as_it_is_and_named(node: Node) -> None:
     """A person can look at it."""
     verdict = played(node, RESTART + expect('"Started"'))
     (event,) = node.events("app-0")
     assert verdict.left == (f"event {event['EventId']}",)
+
+
+def test_what_is_over_is_not_left(node: Node) -> None:
+    """Only what could still happen is named."""
+    over = '[[steps]]\napprove = "it"\n' + expect('"gone"; within = "10m"')
+    verdict = played(node, RESTART + over + expect('"Started"'))
+    assert (verdict.outcome, verdict.left) == ("failed", ())
 
 
 def test_clean_takes_back_what_has_not_started(node: Node) -> None:
@@ -205,7 +231,8 @@ def test_on_a_running_clock_two_real_seconds_are_not_late(node: Node) -> None:
 
 def test_a_start_that_went_by_between_two_looks_counts_if_it_was_in_time(node: Node) -> None:
     """The service's own record knows when it was."""
-    verdict = Running(node, 1.0, stride=1800).verdict(RESTART + expect('"Started"; within = "15m"'))
+    steps = RESTART + expect('"Started"; not_before = ""; within = "15m"')
+    verdict = Running(node, 1.0, stride=1800).verdict(steps)
     assert (verdict.outcome, verdict.steps[-1].seen) == ("passed", "it started, and was over before the next look")
 
 
