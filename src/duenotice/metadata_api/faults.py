@@ -52,18 +52,20 @@ class Faults:
 
     def answer(self, address: str, question: Question, body: bytes) -> Outcome | Later | Dropped:
         """In place of the right answers: the fault of whoever asks, or what is right."""
+        self._lift_what_is_over()
         lane = self._door.callers.find(address)
         fault = None if lane is None else self._by_vm.get(lane.vm.name)
-        if lane is None or fault is None:
-            return self._right.answer(address, question, body)
-        if self._now() < fault.until:
-            return fault.outcome
-        self.lift(lane.vm.name)
-        return self._right.answer(address, question, body)
+        return self._right.answer(address, question, body) if fault is None else fault.outcome
 
     def again(self, address: str, poll: Poll) -> Answer:
         """A poll that was held before the fault came is answered rightly."""
         return self._right.again(address, poll)
+
+    def _lift_what_is_over(self) -> None:
+        """Of all VMs: one that never asks again must not keep the others on the long way."""
+        now = self._now()
+        for vm in [vm for vm, fault in self._by_vm.items() if fault.until <= now]:
+            self.lift(vm)
 
     def _now(self) -> float:
         return self._door.pulse.clock.now().steady

@@ -59,6 +59,14 @@ def test_a_fault_ends_by_itself_on_the_service_s_clock(world: World) -> None:
     assert is_untouched(world)
 
 
+def test_a_fault_ends_although_its_vm_never_asks_again(world: World) -> None:
+    """Its VM may be gone; the others notice that it is over."""
+    world.call(lambda: world.server.faults.put("solo", "500", 20))
+    world.call(lambda: world.clock.advance(20))
+    assert ask(world, WEB_0)[0] == 200
+    assert is_untouched(world)
+
+
 def test_a_fault_can_be_lifted_and_one_can_take_the_place_of_another(world: World) -> None:
     """The other VM's stays until it is lifted too."""
     world.call(lambda: world.server.faults.put("solo", "500", 20))
