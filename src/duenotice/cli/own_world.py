@@ -7,10 +7,11 @@ from duenotice.cli.api import Api
 from duenotice.settings import ServeSettings, host_port
 
 _FREE_PORT = "127.0.0.1:0"
+_PATIENCE = 30.0
 
 
 @contextlib.contextmanager
-def own_world(clock: str, request_timeout: float) -> Iterator[Api]:
+def own_world(clock: str) -> Iterator[Api]:
     """Start it with everybody a shipped scenario needs, and stop it in the end."""
     import asyncio
     import threading
@@ -30,7 +31,7 @@ def own_world(clock: str, request_timeout: float) -> Iterator[Api]:
             service = Service(_settings(clock, str(file)))
             asyncio.run_coroutine_threadsafe(service.start(), loop).result()
         try:
-            yield Api(f"http://{host_port(service.operator_address)}", service.token, request_timeout)
+            yield Api(f"http://{host_port(service.operator_address)}", service.token, _PATIENCE)
         finally:
             asyncio.run_coroutine_threadsafe(service.stop(), loop).result()
     finally:

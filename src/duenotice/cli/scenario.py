@@ -12,7 +12,7 @@ from duenotice.cli.api import Api
 from duenotice.cli.errors import Failed
 from duenotice.cli.own_world import own_world
 from duenotice.cli.session import OUTPUT, Session, talks
-from duenotice.errors import DuenoticeError, Malformed, Misconfigured, Refused
+from duenotice.errors import Malformed, Misconfigured, Refused
 
 if TYPE_CHECKING:
     from duenotice.scenarios.progress import Verdict
@@ -124,9 +124,8 @@ def _play(session: Session, one: "Scenario", roles: dict[str, str], clock: str |
         told = {role.name: roles[role.name] for role in one.cast if role.name in roles}
         for progress in played(one, ask, told, time.sleep, clean):
             show(progress)
-            if isinstance(progress, Verdict):
-                return progress
-    raise DuenoticeError(f"{one.name} came to no verdict.")
+    assert isinstance(progress, Verdict)
+    return progress
 
 
 @contextlib.contextmanager
@@ -134,7 +133,7 @@ def _world(session: Session, clock: str | None) -> Iterator[Api]:
     if clock is None:
         yield session.api
     else:
-        with own_world(clock, session.api.timeout) as api:
+        with own_world(clock) as api:
             yield api
 
 

@@ -47,11 +47,11 @@ class Verdict(Struct, frozen=True):
 
     name: str
     outcome: str
-    cast: dict[str, str] = {}
-    clock: str = ""
-    began: datetime | None = None
-    ended: datetime | None = None
-    steps: tuple[Ended, ...] = ()
+    cast: dict[str, str]
+    clock: str
+    began: datetime
+    ended: datetime
+    steps: tuple[Ended, ...]
     problem: str = ""
     hint: str = ""
     left: tuple[str, ...] = ()
