@@ -77,6 +77,7 @@ class _Picture:
     def __init__(self, scenario: Scenario, console: Console, live: Callable[[RenderableType], None]) -> None:
         self._scenario, self._console, self._live = scenario, console, live
         self._step: p.Begun | None = None
+        self._spinner = Spinner("dots")  # one for all, or it would begin anew with each look
 
     def __call__(self, progress: p.Progress) -> None:
         match progress:
@@ -100,12 +101,13 @@ class _Picture:
                 self._console.print(one)
             else:
                 tables.write(one)
+        self._console.file.flush()  # whoever reads a pipe wants to see it go on
 
     def _under_way(self, at: datetime, until: datetime | None) -> RenderableType:
         assert self._step is not None
         row = _grid()
         left = Text(f"{looks.span((until - at).total_seconds())} left", "cyan") if until and until > at else Text()
-        row.add_row(Spinner("dots"), f"{at:{_LINE}}", _step(self._step.text, self._step.note), left)
+        row.add_row(self._spinner, f"{at:{_LINE}}", _step(self._step.text, self._step.note), left)
         return row
 
     def _over(self, ended: p.Ended) -> RenderableType:
