@@ -61,6 +61,7 @@ class ServeSettings(Struct, frozen=True):
     impact_lost: Annotated[
         Literal["fail", "retry"], Meta(description="what to do when nobody knows how a command ended: fail or retry")
     ] = "fail"
+    allow_faults: Annotated[bool, Meta(description="let an admin have VMs answered wrongly, to test clients")] = False
     log_format: Annotated[
         Literal["auto", "console", "json"], Meta(description="json, console, or auto: console on a terminal")
     ] = "auto"

@@ -27,6 +27,7 @@ def everything(node: Node) -> list[tuple[str, str, Any]]:
     event, other = node.schedule("Reboot", "db-0"), node.schedule("Freeze", "db-1")
     plan = node.operate("/v1/maintenances", {"on": ["service=shop"], "type": "Reboot"})["id"]
     return [
+        ("listen", "/v1/vms/me/listen", None),
         ("restart", "/v1/vms/me/restart", None),
         ("schedule", "/v1/events", REBOOT),
         ("approve", f"/v1/events/{event}/approve", None),
@@ -67,6 +68,7 @@ def test_every_post_that_changes_something_keeps_its_answer(node: Node) -> None:
     asked = {path.replace("me", "{name}") for _, path, _ in everything(node)}
     like = {"/v1/vms/{name}/redeploy", "/v1/vms/{name}/delete", "/v1/vms/{name}/evict"}
     like |= {"/v1/hosts/{name}/degrade", "/v1/hosts/{name}/repair", "/v1/clock/speed"}
+    like |= {"/v1/events/{id}/report"}
     like |= {f"/v1/maintenances/{{id}}/{turn}" for turn in ("resume", "cancel")}
     shapes = {shape(path) for path in asked | like}
     assert {shape(path) for path in posts} - shapes == {"/v1/tokens"}

@@ -67,6 +67,7 @@ WHO_MAY = {
         GET /v1/feed
     """,
     "operator": """
+        POST /v1/vms/{name}/listen
         POST /v1/vms/{name}/restart
         POST /v1/vms/{name}/redeploy
         POST /v1/vms/{name}/delete
@@ -79,6 +80,7 @@ WHO_MAY = {
         POST /v1/hosts/{name}/repair
         POST /v1/events
         POST /v1/events/{id}/approve
+        POST /v1/events/{id}/report
         POST /v1/events/{id}/cancel
         POST /v1/maintenances
         POST /v1/maintenances/{id}/pause
@@ -87,6 +89,8 @@ WHO_MAY = {
     """,
     "admin": """
         PUT /v1/fleet
+        PUT /v1/vms/{name}/fault
+        DELETE /v1/vms/{name}/fault
         POST /v1/clock/advance
         POST /v1/clock/speed
         GET /v1/tokens

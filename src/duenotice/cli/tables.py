@@ -23,6 +23,17 @@ def console(stderr: bool = False) -> Console:
     return Console(file=sys.stderr if stderr else sys.stdout, highlight=False)
 
 
+def write(what: Any) -> None:
+    """Print something; in a pipe without the spaces that would fill lines up."""
+    out = console()
+    if out.is_terminal:
+        out.print(what)
+        return
+    with out.capture() as captured:
+        out.print(what)
+    out.file.write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))
+
+
 def write_table(items: list[Any], view: View, now: str) -> None:
     """Print things; in a pipe, or when there are very many, as plain lines that are as long as they need to be."""
     out = console()

@@ -9,7 +9,7 @@ from duenotice.domain.fleet import Vm
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
 from duenotice.errors import Malformed
-from duenotice.operator_api.answering import RAISED, raised
+from duenotice.operator_api.answering import RAISED, Answer, done, raised
 from duenotice.operator_api.bodies import new_id
 from duenotice.operator_api.finding import vm_named
 from duenotice.operator_api.pages import page_of_names
@@ -39,6 +39,14 @@ class Vms:
             Call("GET", _ONE, viewer, self.show, "Show a VM", answers={200: shapes.VmWithEvents}),
             Call(
                 "GET", f"{_ONE}/document", viewer, self.document, "The document of a VM", None, ("api-version",), read
+            ),
+            Call(
+                "POST",
+                f"{_ONE}/listen",
+                operator,
+                self.listen,
+                "Poll for the first time in a VM's place",
+                answers={200: shapes.Vm},
             ),
             Call(
                 "POST", f"{_ONE}/restart", operator, self._operation(EventType.REBOOT), "Restart a VM", answers=RAISED
@@ -83,6 +91,14 @@ class Vms:
             raise Malformed(f"{name[:40]!r} is no api-version.", hint=f"Use one of {', '.join(BY_NAME)}.")
         body = encode_document(self._publisher.document_of(vm), BY_NAME[name])
         return Response(body, media_type="application/json; charset=utf-8")
+
+    async def listen(self, request: Request) -> Response:
+        """Stands in for a poll of the VM: its scope listens from now on, for 24 hours at least (F01, F02)."""
+        vm = self._find(request)
+        shown = Answer(operator_json.vm_to_json(vm, listens=True))
+        response = await done(self._engine, request, c.EnableScope(vm.name), lambda *_: shown)
+        self._publisher.page_of(vm).last_poll = self._engine.clock.now().steady
+        return response
 
     async def evict(self, request: Request) -> Response:
         """The platform takes a spot VM back."""

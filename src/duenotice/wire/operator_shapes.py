@@ -203,6 +203,14 @@ class Clock(TypedDict):
     speed: Seconds
 
 
+class Fault(TypedDict):
+    """A VM that is answered wrongly on purpose, until then."""
+
+    vm: str
+    answer: str
+    until: Moment
+
+
 class Token(TypedDict):
     """A token without its secret."""
 
