@@ -14,7 +14,7 @@ def scale_set() -> None:
     """List scale sets, scale them, delete instances."""
 
 
-@scale_set.command("list")
+@scale_set.command("list", epilog="Example: duenotice scale-set list -o json")
 @talks
 def list_sets(session: Session) -> None:
     """List scale sets."""
@@ -22,7 +22,7 @@ def list_sets(session: Session) -> None:
     session.show([group for group in groups if group["kind"] == "scale-set"], SCALE_SETS)
 
 
-@scale_set.command("scale")
+@scale_set.command("scale", epilog="Example: duenotice scale-set scale workers --by -2 --wait")
 @click.argument("name", metavar="SCALE-SET")
 @click.option("--capacity", type=click.IntRange(min=0), default=None, help="How many instances there shall be.")
 @click.option("--by", type=int, metavar="+N|-N", default=None, help="How many more, or less, there shall be.")
@@ -41,7 +41,7 @@ def scale(
     _report(session, session.api.post("scale-sets", name, "scale", body=body), wait, wait_timeout)
 
 
-@scale_set.command("delete-instances")
+@scale_set.command("delete-instances", epilog="Example: duenotice scale-set delete-instances workers workers_3")
 @click.argument("name", metavar="SCALE-SET")
 @click.argument("instances", metavar="INSTANCE...", nargs=-1, required=True)
 @waits

@@ -30,7 +30,7 @@ def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -
     return [name for name in names() if name.startswith(incomplete)]
 
 
-@scenario.command("list")
+@scenario.command("list", epilog="Example: duenotice scenario list")
 @OUTPUT
 def list_scenarios(output: str) -> None:
     """List the scenarios that come with duenotice."""
@@ -41,7 +41,7 @@ def list_scenarios(output: str) -> None:
     WRITERS[output]([to_json(shipped(name)) for name in names()], SCENARIOS, str)
 
 
-@scenario.command("show")
+@scenario.command("show", epilog="Example: duenotice scenario show rolling-maintenance")
 @click.argument("name", metavar="NAME|FILE", shell_complete=_complete)
 @OUTPUT
 def show(name: str, output: str) -> None:
@@ -56,7 +56,7 @@ def show(name: str, output: str) -> None:
         write_one(output, to_json(found), SCENARIOS, str)
 
 
-@scenario.command("play")
+@scenario.command("play", epilog="Example: duenotice scenario play user-reboot --clock manual")
 @click.argument("names", nargs=-1, metavar="NAME|FILE…", shell_complete=_complete)
 @click.option("--all", "everything", is_flag=True, help="Play every scenario that comes with duenotice.")
 @click.option("--cast", "told", multiple=True, metavar="ROLE=NAME", help="Who plays a role; others are picked.")

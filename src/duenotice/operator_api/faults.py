@@ -43,17 +43,9 @@ class Faults:
 
     def calls(self) -> list[Call]:
         """The rows of the table."""
-        one, admin = "/v1/vms/{name}/fault", Role.ADMIN
+        one, admin, shown = "/v1/vms/{name}/fault", Role.ADMIN, {200: shapes.Fault}
         return [
-            Call(
-                "PUT",
-                one,
-                admin,
-                self.put,
-                "Answer a VM wrongly for a while",
-                FaultRequest,
-                answers={200: shapes.Fault},
-            ),
+            Call("PUT", one, admin, self.put, "Answer a VM wrongly for a while", FaultRequest, answers=shown),
             Call("DELETE", one, admin, self.lift, "Answer a VM rightly again", answers={204: None}),
         ]
 
