@@ -2,7 +2,8 @@
 
 import asyncio
 import sys
-from contextlib import ExitStack
+from collections.abc import Iterable
+from contextlib import ExitStack, suppress
 from uuid import NAMESPACE_OID, uuid5
 
 from hypothesis.stateful import RuleBasedStateMachine
@@ -94,10 +95,8 @@ class Rollout(RuleBasedStateMachine):
         return [answer_of(actor, command, result) for (actor, command), result in zip(named, results, strict=True)]
 
     def _advance(self, seconds: float) -> None:
-        try:
+        with suppress(Unavailable):  # a commit was to fail; what is due is still due
             self.runner.run(self.ticker.advance(seconds))
-        except Unavailable:
-            pass  # a commit was to fail; what is due is still due
         self._settle([])
 
     def _settle(self, answers: list[Answer]) -> None:
@@ -143,9 +142,9 @@ class Rollout(RuleBasedStateMachine):
         raise AssertionError(f"goes on for ever: {self._plans(*OPEN)}, {self.publisher.events()}")
 
     def _report_all(self) -> None:
-        """A driver tells of all that it has done."""
-        if not self.policy.simulated_impact:
-            for event in self._events(Phase.STARTED):
+        """A driver tells of all that it has done; of VMs that are gone it knows nothing."""
+        for event in self._events(Phase.STARTED) if not self.policy.simulated_impact else ():
+            if not self.publisher.by_name.keys().isdisjoint(event.resources):
                 self._do(c.ReportImpact(event.id))
 
     # Asks and choices
@@ -157,6 +156,12 @@ class Rollout(RuleBasedStateMachine):
     def _new_id(self) -> str:
         self.given += 1
         return str(uuid5(NAMESPACE_OID, str(self.given))).upper()
+
+    def _vanish(self, names: Iterable[str]) -> None:
+        self.gone |= set(names)
+        if len(self.gone) == len(HOME):
+            self.gone.clear()  # an empty fleet is refused
+        self._apply_fleet()
 
     def _apply_fleet(self) -> None:
         places = {name: place for name, place in HOME.items() if name not in self.gone}
