@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from uuid import NAMESPACE_OID, uuid5
 
@@ -141,9 +142,9 @@ class Rollout(RuleBasedStateMachine):
         raise AssertionError(f"goes on for ever: {self._plans(*OPEN)}, {self.publisher.events()}")
 
     def _report_all(self) -> None:
-        """A driver tells of all that it has done."""
-        if not self.policy.simulated_impact:
-            for event in self._events(Phase.STARTED):
+        """A driver tells of all that it has done; of VMs that are gone it knows nothing."""
+        for event in self._events(Phase.STARTED) if not self.policy.simulated_impact else ():
+            if not self.publisher.by_name.keys().isdisjoint(event.resources):
                 self._do(c.ReportImpact(event.id))
 
     # Asks and choices
@@ -155,6 +156,12 @@ class Rollout(RuleBasedStateMachine):
     def _new_id(self) -> str:
         self.given += 1
         return str(uuid5(NAMESPACE_OID, str(self.given))).upper()
+
+    def _vanish(self, names: Iterable[str]) -> None:
+        self.gone |= set(names)
+        if len(self.gone) == len(HOME):
+            self.gone.clear()  # an empty fleet is refused
+        self._apply_fleet()
 
     def _apply_fleet(self) -> None:
         places = {name: place for name, place in HOME.items() if name not in self.gone}

@@ -13,6 +13,7 @@ from duenotice.domain.fleet import Group, GroupKind, Vm
 from duenotice.errors import NotFound
 from tests.promises import checkers
 from tests.promises.history import NEWEST, Answer, Committed, Moment, Outcome
+from tests.promises.shown import FAILURE, S10Shown, S11Shown, is_maintenance
 
 BEGIN = Instant(datetime(2030, 1, 1, tzinfo=UTC), 0.0)
 A = Vm("a", "10.0.0.1", group="set/web", update_domain=0)
@@ -318,6 +319,34 @@ class TestS11:
         checker = checkers.S11()
         for moment in history.moments:
             checker.see(moment)
+
+
+class TestShown:
+    """S10 and S11 once more, from documents alone."""
+
+    def _see(self, kind: type[checkers.Checker], history: History) -> None:
+        checker = kind()
+        for moment in history.moments:
+            checker.see(moment)
+
+    def test_an_event_on_two_update_domains(self, history: History) -> None:
+        history.at(0, reads={"a": page(1, event(3, "a", "b"))})
+        with pytest.raises(AssertionError, match="which hits"):
+            self._see(S10Shown, history)
+
+    def test_two_update_domains_under_maintenance(self, history: History) -> None:
+        history.at(0, reads={"a": page(1, STARTED, SECOND.with_(phase=Phase.STARTED))})
+        with pytest.raises(AssertionError, match="of set/web are under maintenance at once"):
+            self._see(S11Shown, history)
+
+    @pytest.mark.parametrize(
+        "other",
+        [{}, {"EventStatus": "Scheduled"}, {"EventSource": "User"}, {"Description": FAILURE}, {"EventType": "Preempt"}],
+    )
+    def test_what_only_waits_what_users_do_evictions_and_failures_are_no_maintenance(
+        self, other: dict[str, str]
+    ) -> None:
+        assert is_maintenance(_shown(STARTED) | other) == (not other)
 
 
 class TestS16:

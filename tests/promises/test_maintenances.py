@@ -96,10 +96,12 @@ class Maintenances(Rollout):
 
     @rule(gone=st.lists(names, min_size=1, max_size=4))
     def vanish(self, gone: list[str]) -> None:
-        self.gone |= set(gone)
-        if len(self.gone) == len(NAMES):
-            self.gone.clear()
-        self._apply_fleet()
+        self._vanish(gone)
+
+    @rule(which=picks)
+    def vanish_who_is_hit(self, which: int) -> None:
+        for event in self.publisher.events()[which : which + 1]:
+            self._vanish(event.resources)
 
     @rule()
     def come_back(self) -> None:

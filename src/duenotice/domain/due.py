@@ -25,7 +25,9 @@ def tick(state: State, command: c.Tick, now: Instant, policy: Policy) -> list[t.
         meets = {event.scope, *event.resources}
         if meets.isdisjoint(touched) and (step := _step(state, event, now, policy)):
             changes += step
-            touched |= meets | {change.scope for change in step if isinstance(change, t.EventCancelled)}
+            touched |= meets | {
+                change.scope for change in step if isinstance(change, t.EventCancelled | t.EventCompleted)
+            }
     return changes or go_on(state, now, policy)
 
 
@@ -45,7 +47,10 @@ def _step(state: State, event: Event, now: Instant, policy: Policy) -> list[t.Tr
     if event.phase is Phase.STARTED:
         return complete(state, event)
     if _may_start(event, now) and not held_back(state, event, now, policy):
-        return [t.EventStarted(started(event, Act.START, now, policy))]
+        begun = started(event, Act.START, now, policy)
+        if begun.impact_ends is None and not any(name in state.fleet.vms for name in event.resources):
+            begun = begun.with_(impact_ends=now.steady)  # nobody is hit, and no driver will report it
+        return [t.EventStarted(begun)]
     return []
 
 

@@ -16,7 +16,7 @@ def complete(state: State, event: Event) -> list[t.Transition]:
     vms = [state.fleet.vms[name] for name in event.resources if name in state.fleet.vms]
     changes: list[t.Transition] = [t.EventCompleted(event.id, event.scope)]
     if event.type in _REMOVING:
-        changes += removed(state, vms)
+        changes += [change for change in removed(state, vms) if change not in changes]
     elif event.type is EventType.REDEPLOY or event.cause in _MOVING:
         # Whoever has left the host that the event is about has no reason to move once more.
         changes += moved_away(state, [vm for vm in vms if event.host in (None, vm.host)])
@@ -40,7 +40,19 @@ def removed(state: State, vms: list[Vm]) -> list[t.Transition]:
         for event in waiting.values()
         if not any(name in state.fleet.vms and name not in gone for name in event.resources)
     ]
-    return [*changes, *map(t.VmsRemoved, chunks(gone))]
+    return [*changes, *map(t.VmsRemoved, chunks(gone)), *without_object(state, set(gone))]
+
+
+def without_object(state: State, gone: set[str]) -> list[t.Transition]:
+    """End what a driver was to end but cannot any more, since all of its VMs are gone; it would hold up others."""
+    return [
+        t.EventCompleted(event.id, event.scope)
+        for event in state.events.values()
+        if event.phase is Phase.STARTED
+        and event.impact_ends is None
+        and not gone.isdisjoint(event.resources)
+        and not any(name in state.fleet.vms and name not in gone for name in event.resources)
+    ]
 
 
 def moved_away(state: State, vms: list[Vm]) -> list[t.Transition]:

@@ -5,6 +5,7 @@ from msgspec import structs
 from duenotice.clock import Instant
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
+from duenotice.domain.ending import without_object
 from duenotice.domain.event import Event, Phase
 from duenotice.domain.fleet import Host, Vm, chunks
 from duenotice.domain.policy import Policy
@@ -33,7 +34,9 @@ def apply_fleet(state: State, command: c.ApplyFleet, now: Instant, policy: Polic
     changes += [t.HostsPut(new_hosts)] if new_hosts else []
     changes += [t.GroupsPut(new_groups)] if new_groups else []
     # Removals first: an address may pass from a VM that goes to one that comes.
-    changes += [t.VmsRemoved(names) for names in chunks(name for name in fleet.vms if name not in vms)]
+    gone = [name for name in fleet.vms if name not in vms]
+    changes += [t.VmsRemoved(names) for names in chunks(gone)]
+    changes += without_object(state, set(gone)) if gone else []
     changes += [t.VmsPut(chunk) for chunk in chunks(changed)]
     changes += _events_follow(state, changed, vms)
     gone_groups = tuple(key for key in fleet.groups if key not in groups)

@@ -5,7 +5,6 @@ from uuid import UUID, uuid5
 from duenotice.clock import Instant
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
-from duenotice.domain.ending import complete
 from duenotice.domain.event import Cause, EventType, Phase
 from duenotice.domain.fleet import Vm
 from duenotice.domain.maintenance import OPEN, OVER, Maintenance, Status, Step, StepStatus, cut, ready
@@ -136,9 +135,7 @@ def _end_of(state: State, plan: Maintenance, number: int, step: Step, now: Insta
         return [t.StepEnded(plan.id, number, status, now.steady, reason)]
     if plan.status not in OPEN or any(name in state.fleet.vms for name in event.resources):
         return []
-    if event.phase is Phase.SCHEDULED:
-        return [t.EventCancelled(event.id, event.scope, "Its VMs are gone.")]
-    return complete(state, event) if event.impact_ends is None else []
+    return [t.EventCancelled(event.id, event.scope, "Its VMs are gone.")] if event.phase is Phase.SCHEDULED else []
 
 
 def _conclusion(state: State, plan: Maintenance) -> list[t.Transition]:

@@ -29,6 +29,7 @@ from tests.unit.domain.build import (
     approve,
     declaration,
     do,
+    evict,
     fail,
     id_of,
     listening,
@@ -651,6 +652,51 @@ class TestDraining:
         apply(state, t.VmsPut((state.fleet.vms["alone"].on("host-2"),)))
         tick(state)
         assert under_way(state) == [("alone",)]
+
+
+class TestHeldByWhatIsGone:
+    """What a driver was to end and whose VMs are gone holds nobody up, whoever has raised it."""
+
+    def test_a_failure_of_a_host_whose_vm_vanished(self) -> None:
+        state = listening()
+        do(state, c.FailHost("host-2", id_of(77)), NOW, DRIVEN)
+        without(state, "web-1", policy=DRIVEN)
+        maintain(state, "web-0", policy=DRIVEN)
+        tick(state, NOW.after(900), DRIVEN)
+        assert event_on(state, "web-0").phase is Phase.STARTED
+
+    def test_one_whose_vm_was_deleted(self) -> None:
+        state = listening()
+        event = schedule(state, "web-1", number=2)
+        approve(state, event)
+        tick(state, NOW, DRIVEN)
+        do(state, c.OperateVm(id_of(3), "web-1", EventType.TERMINATE), NOW, DRIVEN)
+        assert event.id not in state.events
+
+    def test_but_not_as_long_as_one_of_its_vms_is_there(self) -> None:
+        state = listening()
+        event = schedule(state, "web-1", "web-3", number=2)
+        approve(state, event)
+        tick(state, NOW, DRIVEN)
+        without(state, "web-1", policy=DRIVEN)
+        assert state.events[event.id].phase is Phase.STARTED
+
+    def test_one_that_begins_when_its_vm_is_gone_is_over_at_once(self) -> None:
+        state = listening()
+        event = schedule(state, "web-1", number=2)
+        without(state, "web-1", policy=DRIVEN)
+        tick(state, NOW.after(900), DRIVEN)
+        assert event.id not in state.events
+
+    def test_an_eviction_that_takes_its_vm_away_ends_once(self) -> None:
+        state = listening()
+        event = evict(state, "spot")
+        approve(state, event)
+        tick(state, NOW, DRIVEN)
+        assert do(state, c.ReportImpact(event.id), NOW, DRIVEN) == [
+            t.EventCompleted(event.id, "vm/spot"),
+            t.VmsRemoved(("spot",)),
+        ]
 
 
 class TestMemory:
