@@ -14,9 +14,7 @@ import click
 from duenotice.cli.api import DEFAULT_ENDPOINT
 from duenotice.settings import default_data_dir, host_port, resolve
 
-_HERE = Path(__file__).parent
-FLEETS = (_HERE / "demo-fleet.toml", _HERE.parents[2] / "examples" / "demo-fleet.toml")
-"""In a wheel, and in a clone."""
+FLEET = Path(__file__).with_name("demo-fleet.toml")
 
 TRIES = {
     "{us} events watch": "every event as it comes and goes",
@@ -44,15 +42,11 @@ def demo(watch: bool | None, **flags: str | None) -> None:
     watches = sys.stdout.isatty() if watch is None else watch
     given = {name: value for name, value in flags.items() if value is not None}
     folder = Path(given.setdefault("data_dir", str(default_data_dir().with_name("duenotice-demo"))))
-    resolved = resolve({"fleet": str(_fleet()), **given}, os.environ)
+    resolved = resolve({"fleet": str(FLEET), **given}, os.environ)
     configure(resolved.settings.log_format, _log(folder).open("a") if watches else None)
     run(resolved, _greeting(folder, watches), _around(watches))
     with suppress(OSError):  # the terminal may be gone
         click.echo("\nThe demo has ended. The next one goes on from here.")
-
-
-def _fleet() -> Path:
-    return next(path for path in FLEETS if path.exists())
 
 
 def _log(folder: Path) -> Path:
@@ -71,7 +65,7 @@ def _around(watches: bool) -> Callable[[Any], Any]:
 
         # A terminal that is closed ends the demo; a service would read its fleet file again.
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, signal.raise_signal, signal.SIGTERM)
-        async with playing(service, read_fleet(_fleet().read_text())):
+        async with playing(service, read_fleet(FLEET.read_text())):
             if watches:
                 async with shown(service):
                     yield

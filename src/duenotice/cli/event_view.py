@@ -13,15 +13,23 @@ from duenotice.wire.document_json import TYPE_NAMES
 NOTICE = {TYPE_NAMES[event_type]: seconds for event_type, seconds in MINIMUM_SECONDS.items()}
 STEADY = 18
 """A countdown is as wide as its longest text, so that columns do not wander as it runs."""
+MOST = 40
+"""Rows that are drawn; who wants to see thousands lists them."""
 FULL = {"completed": "green", "cancelled": "bright_black", "failed": "red"}
 
 
 def picture(events: list[Any], told_at: dict[str, str], now: str, clock: str) -> RenderableType:
     """All events, those that start or end next first, under the service's time."""
-    rows = [row(event, told_at, now) for event in sorted(events, key=lambda event: str(event["not_before"]))]
+    soonest = sorted(events, key=lambda event: str(event["not_before"]))[:MOST]
+    rows = [row(event, told_at, now) for event in soonest]
     many = {0: "no events", 1: "1 event"}.get(len(events), f"{len(events)} events")
     head = Text.assemble((headline(now, clock), "bold"), (f"  {many}", "dim"))
-    return Group(head, "", tables.table(rows, WATCHED_EVENTS, now)) if rows else head
+    return Group(head, "", tables.table(rows, WATCHED_EVENTS, now), *left_out(events)) if rows else head
+
+
+def left_out(things: list[Any]) -> list[Text]:
+    """A line that says how many more there are, if there are."""
+    return [Text(f"and {len(things) - MOST:,} more", "dim")] if len(things) > MOST else []
 
 
 def headline(now: str, clock: str) -> str:

@@ -60,8 +60,7 @@ class WatchedEvents:
                 if record["action"] == "event-raised":
                     self._told_at[event_id] = record["at"]
                 if record["action"] in OUTCOMES:
-                    self.outcomes[event_id] = event["phase"]
-                    self._gone[event_id] = (monotonic() + LINGER, event)
+                    self._end(event)
                 self._tell(event)
 
     def picture(self) -> Any:
@@ -71,6 +70,12 @@ class WatchedEvents:
         self._gone = {key: ended for key, ended in self._gone.items() if ended[0] > monotonic()}
         events = [event for _, event in self._gone.values()] + list(self._live.values())
         return picture(events, self._told_at, self._clock.now(), self._clock.name)
+
+    def _end(self, event: Any) -> None:
+        self._gone[event["id"]] = (monotonic() + LINGER, event)
+        self._told_at.pop(event["id"], None)
+        if self._ids:
+            self.outcomes[event["id"]] = event["phase"]
 
     def _look(self, event_id: str) -> Any:
         with contextlib.suppress(NotFound):

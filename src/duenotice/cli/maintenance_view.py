@@ -63,6 +63,7 @@ class WatchedPlan:
         if self._stale:
             with suppress(Unavailable, TimedOut):  # the feed tells the person; the next second is another chance
                 self.begin()
+                self._told_at = {key: at for key, at in self._told_at.items() if key in self._events}
                 self._stale = False
 
     def picture(self) -> Any:

@@ -6,30 +6,38 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from duenotice.cli import looks, tables
-from duenotice.cli.event_view import STEADY, bar_of, countdown, headline
+from duenotice.cli.event_view import MOST, STEADY, bar_of, countdown, headline, left_out
 from duenotice.cli.output import Column
 from duenotice.cli.views import WATCHED_STEPS
 
 WIDTH = 24
+FIRST = ("under-way", "failed", "waiting", "skipped", "done")
 ENDED = {"done": "green", "failed": "red", "skipped": "bright_black"}
 
 
 def picture(plan: Any, events: dict[str, Any], told_at: dict[str, str], now: str, clock: str) -> RenderableType:
-    """The whole of it."""
-    rows = [_row(step, events.get(step["event_id"]), told_at, now) for step in plan["steps"]]
-    return Group(_head(plan, now, clock), "", tables.table(rows, _view(plan), now))
+    """The whole of it; of very many steps those that matter now."""
+    steps = plan["steps"]
+    shown = steps if len(steps) <= MOST else sorted(steps, key=lambda step: FIRST.index(step["status"]))[:MOST]
+    rows = [_row(step, events.get(step["event_id"]), told_at, now) for step in shown]
+    return Group(_head(plan, now, clock), "", tables.table(rows, _view(plan), now), *left_out(steps))
 
 
 def _head(plan: Any, now: str, clock: str) -> Text:
     total, over = len(plan["steps"]), sum(plan["progress"][status] for status in ENDED)
     return Text.assemble(
-        (f"{plan['type']} of {' '.join(_lanes(plan))}  ", "bold"),
+        (f"{plan['type']} of {_what(plan)}  ", "bold"),
         looks.state(plan["status"]),
         "  ",
         looks.bar(over / max(total, 1), "green", WIDTH),
         f"  {over}/{total}  ",
         (headline(now, clock), "dim"),
     )
+
+
+def _what(plan: Any) -> str:
+    first, *others = _lanes(plan)
+    return f"{first} and {len(others)} more" if others else first
 
 
 def _lanes(plan: Any) -> list[str]:

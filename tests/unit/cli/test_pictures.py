@@ -92,6 +92,19 @@ def test_a_maintenance_shows_how_far_it_is_and_what_each_step_does() -> None:
     assert "ends in 10m" in rows[1]
 
 
+def test_of_very_many_steps_those_are_drawn_that_matter_now() -> None:
+    """And how many more there are."""
+    step = {"host": None, "event_id": None, "reason": "", "resources": ["vm"], "turn": 0}
+    steps = [step | {"lane": f"vm/{number}", "status": "done"} for number in range(500)]
+    steps.append(step | {"lane": "vm/last", "status": "under-way"})
+    progress = {"waiting": 0, "under-way": 1, "done": 500, "failed": 0, "skipped": 0}
+    plan = {"type": "Reboot", "status": "running", "steps": steps, "progress": progress}
+    head, _, _, first, *_, more = text_of(plan_picture.picture(plan, {}, {}, NOON, "60x"))
+    assert head.startswith("Reboot of vm/0 and 500 more  running")
+    assert first.split()[:3] == ["vm/last", "0", "under-way"]
+    assert more == "and 461 more"
+
+
 @pytest.mark.parametrize(
     ("action", "details", "event", "said"),
     [
