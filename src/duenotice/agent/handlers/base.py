@@ -32,6 +32,8 @@ class Occasion:
     notes: Mapping[str, Any]
     note: Note
     """`await note(key, value)` is durable when it returns: say what you are about to do, then do it (S15)."""
+    drill: bool = False
+    """A rehearsal: the work is real, the event is not (`DUENOTICE_DRILL=1` for hooks)."""
 
 
 class Handler(Protocol):
