@@ -1,4 +1,4 @@
-"""What every handler is: two verbs, told of one occasion. Handlers decide nothing about events; they do one thing well."""
+"""What every handler is: two verbs, told of one occasion. A handler decides nothing about events."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -48,4 +48,4 @@ class Handler(Protocol):
         """Make ready for the event; returning means ready, raising means not."""
 
     async def recover(self, occasion: Occasion) -> None:
-        """Put back what was noted; called after the event is gone or the machine has rebooted, and retried until it works."""
+        """Put back what was noted; called once the event is gone or the machine has rebooted, until it works."""
