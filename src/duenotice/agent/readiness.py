@@ -5,7 +5,6 @@ to end does not put it back. The reasons are kept in a file, so that an agent th
 """
 
 import json
-import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -44,7 +43,7 @@ class Switch:
         if changed and self._file is not None:
             fresh = self._file.with_suffix(".new")
             fresh.write_text(json.dumps(self.reasons))
-            os.replace(fresh, self._file)
+            fresh.replace(self._file)
 
 
 SWITCH = Switch()
