@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
@@ -41,36 +42,78 @@ async def finish(
     argv: Sequence[str], timeout: float, *, environment: Mapping[str, str] | None = None, stdin: bytes = b""
 ) -> Finished:
     """Run until it ends; a program that is late, or no longer wanted, is ended with all its children."""
-    process = await _start(argv, environment, stdin)
-    tails = [asyncio.create_task(_tail(stream)) for stream in (process.stdout, process.stderr) if stream]
-    try:
-        async with asyncio.timeout(timeout):
-            await process.wait()
-        return Finished(process.returncode or 0, *[await _last_words(tail) for tail in tails])
-    except TimeoutError:
-        raise HandlerFailed(f"{argv[0]} did not end in time.", hint="Give the handler a longer timeout.") from None
-    finally:
-        for tail in tails:
-            tail.cancel()
-        if process.returncode is None:
-            await asyncio.shield(_end(process))
+    async with _Ear() as output, _Ear() as errors:
+        process = await _start(argv, environment, stdin, output, errors)
+        try:
+            async with asyncio.timeout(timeout):
+                await process.wait()
+        except TimeoutError:
+            raise HandlerFailed(f"{argv[0]} did not end in time.", hint="Give the handler a longer timeout.") from None
+        finally:
+            if process.returncode is None:
+                await asyncio.shield(_end(process))
+        return Finished(process.returncode or 0, await output.last_words(), await errors.last_words())
+
+
+class _Ear(asyncio.Protocol):
+    """A pipe of ours that a program writes to. asyncio's own would make the program's end wait for the pipe's."""
+
+    def __init__(self) -> None:
+        self._kept = b""
+        self._ended = asyncio.Event()
+
+    async def __aenter__(self) -> "_Ear":
+        reading, self.writing = os.pipe2(os.O_CLOEXEC)
+        loop = asyncio.get_running_loop()
+        self._pipe, _ = await loop.connect_read_pipe(lambda: self, os.fdopen(reading, "rb", 0))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.hand_over()
+        self._pipe.close()
+
+    def hand_over(self) -> None:
+        """The program has its end now, and ours would keep the pipe open."""
+        if self.writing >= 0:
+            os.close(self.writing)
+            self.writing = -1
+
+    def data_received(self, data: bytes) -> None:
+        self._kept = (self._kept + data)[-TAIL:]
+
+    def connection_lost(self, _: Exception | None) -> None:
+        self._ended.set()
+
+    async def last_words(self) -> str:
+        """The end of what was written; a child left behind may hold the pipe for ever, so do not wait for that."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GRACE):
+                await self._ended.wait()
+        return self._kept.decode(errors="replace")
 
 
 async def _start(
-    argv: Sequence[str], environment: Mapping[str, str] | None, stdin: bytes
+    argv: Sequence[str], environment: Mapping[str, str] | None, stdin: bytes, output: _Ear, errors: _Ear
 ) -> asyncio.subprocess.Process:
-    pipe = asyncio.subprocess.PIPE
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *argv, stdin=pipe, stdout=pipe, stderr=pipe, env=environment, cwd="/", start_new_session=True
-        )
-    except (OSError, ValueError) as error:
-        raise HandlerFailed(f"{argv[0]} cannot be started: {error}.", hint="Look at the path and its mode.") from None
-    if process.stdin:
-        with suppress(OSError):  # a program need not read what it is told
-            process.stdin.write(stdin)
-            process.stdin.close()
-    return process
+    with tempfile.TemporaryFile() as told:  # a program need not read what it is told, so no pipe
+        told.write(stdin)
+        told.seek(0)
+        try:
+            return await asyncio.create_subprocess_exec(
+                *argv,
+                stdin=told,
+                stdout=output.writing,
+                stderr=errors.writing,
+                env=environment,
+                cwd="/",
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            hint = "Look at the path and its mode."
+            raise HandlerFailed(f"{argv[0]} cannot be started: {error}.", hint=hint) from None
+        finally:
+            output.hand_over()
+            errors.hand_over()
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
@@ -86,18 +129,3 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 def _signal(group: int, number: signal.Signals) -> None:
     with suppress(ProcessLookupError):
         os.killpg(group, number)
-
-
-async def _tail(stream: asyncio.StreamReader) -> bytes:
-    tail = b""
-    while chunk := await stream.read(65536):
-        tail = (tail + chunk)[-TAIL:]
-    return tail
-
-
-async def _last_words(tail: "asyncio.Task[bytes]") -> str:
-    # A child left behind may hold the pipe open for ever: the program has ended, so do not wait for that.
-    with suppress(TimeoutError):
-        async with asyncio.timeout(GRACE):
-            return (await tail).decode(errors="replace")
-    return ""
