@@ -28,7 +28,10 @@ LONGEST_PAUSE = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """`timeout` is for one try, to its last byte; `budget` for all tries of a call. Notice may be 30 s (D06, H06)."""
+    """`timeout` is for one try, to its last byte; `budget` for all tries of a call, and 0 means one try.
+
+    Notice may be as short as 30 s (D06, H06): by default a call has failed for good when 20 of them are left.
+    """
 
     timeout: float = TIMEOUT_SECONDS
     budget: float = BUDGET_SECONDS
@@ -101,17 +104,19 @@ class Asker:
 
     def _persistently(self, attempt: Callable[[float], Talk[T]]) -> Talk[T]:
         """Try until it works, the budget is used up, or trying again cannot help."""
-        end = self.now() + self.patience.budget
+        begun = self.now()
+        end, deadline = begun + self.patience.budget, begun + self.patience.timeout
         number = 0
         while True:
             try:
-                return (yield from attempt(min(end, self.now() + self.patience.timeout)))
+                return (yield from attempt(deadline))
             except MetadataError as error:
                 pause = self.pause_after(error, number)
                 if not error.transient or self.now() + pause >= end:
                     raise
             yield Sleep(pause)
             number += 1
+            deadline = min(end, self.now() + self.patience.timeout)
 
     def pause_after(self, error: MetadataError, number: int) -> float:
         """Doubling, jittered so that a fleet does not come back all at once, and never less than was asked for."""

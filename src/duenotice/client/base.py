@@ -36,7 +36,7 @@ class ClientBase(Generic[L]):
         budget: float = BUDGET_SECONDS,
         source_address: str | None = None,
     ) -> None:
-        """`timeout` seconds for one try, `budget` for all tries of a call; `source_address` to ask from."""
+        """`timeout` seconds for one try, `budget` for all tries of a call (0: one); `source_address` to ask from."""
         self._endpoint = chosen_endpoint(endpoint)
         self._patience = Patience(timeout, budget)
         self._source = None if source_address is None else (source_address, 0)

@@ -132,10 +132,23 @@ class _Line:
                 assert_never(step)
 
     def _connect(self, deadline: float, reuse: bool) -> bool:
-        if reuse and self._socket is not None:
+        if reuse and self._is_quiet():
             return True
         self.close()
         self._socket = socket.create_connection(self._address, left(deadline), self._source)
+        return False
+
+    def _is_quiet(self) -> bool:
+        """Whether the connection is there and nothing has come on it: neither its end nor bytes nobody asked for."""
+        if self._socket is None:
+            return False
+        self._socket.settimeout(0)
+        try:
+            self._socket.recv(1)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
         return False
 
     def _open(self, deadline: float) -> socket.socket:

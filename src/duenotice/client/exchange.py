@@ -4,6 +4,7 @@ Both clients carry the same talks, so they behave alike. A carrier does what eac
 back in, or throws the OSError it met.
 """
 
+import os
 from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -131,7 +132,8 @@ def _explained(error: Exception) -> MetadataError:
         return TimedOut(hint="Asking again is safe. The first answer of all may take two minutes.")
     if isinstance(error, _Silent):
         return Unreachable("The metadata service ended the connection before it answered.", hint="Ask again.")
-    reason = getattr(error, "strerror", None) or str(error)
+    number = getattr(error, "errno", None) or 0
+    reason = os.strerror(number) if number > 0 else str(error)  # asyncio has words of its own
     return Unreachable(
         f"The metadata service cannot be reached: {reason}.",
         hint="Is this a VM? Say where the service is with endpoint= or DUENOTICE_METADATA_ENDPOINT.",

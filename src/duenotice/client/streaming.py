@@ -131,11 +131,25 @@ class _Line:
                 assert_never(step)
 
     async def _connect(self, deadline: float, reuse: bool) -> bool:
-        if reuse and self._streams is not None:
+        if reuse and await self._is_quiet():
             return True
         self.close()
         async with asyncio.timeout(left(deadline)):
             self._streams = await asyncio.open_connection(*self._address, local_addr=self._source)
+        return False
+
+    async def _is_quiet(self) -> bool:
+        """Whether the connection is there and nothing has come on it: neither its end nor bytes nobody asked for."""
+        if self._streams is None:
+            return False
+        try:
+            await asyncio.sleep(0)  # the loop may not have taken from the socket what is there
+            async with asyncio.timeout(0):
+                await self._streams[0].read(1)
+        except TimeoutError:
+            return True
+        except OSError:
+            return False
         return False
 
     async def _send(self, data: bytes, deadline: float) -> None:
