@@ -48,9 +48,9 @@ class Asker:
     now: Callable[[], float] = monotonic
     dice: Callable[[], float] = random.random
 
-    def document(self) -> Talk[SeenDocument]:
-        """The document as it is now."""
-        return self._persistently(self.read_once)
+    def document(self, failed: MetadataError | None = None) -> Talk[SeenDocument]:
+        """The document as it is now; `failed` is a try that was made before."""
+        return self._persistently(self.read_once, failed)
 
     def approve(self, event_ids: Iterable[str]) -> Talk[None]:
         """Let these events start; an unclear failure is tried again, because approving twice is approving (S17)."""
@@ -102,23 +102,25 @@ class Asker:
                 about_the_request = response.status in (400, 404)
                 return choice.current, first if about_the_request else response
 
-    def _persistently(self, attempt: Callable[[float], Talk[T]]) -> Talk[T]:
-        """Try until it works, the budget is used up, or trying again cannot help."""
+    def _persistently(self, attempt: Callable[[float], Talk[T]], failed: MetadataError | None = None) -> Talk[T]:
+        """Try until it works, the budget is used up, or trying again cannot help; `failed` is a try made before."""
         begun = self.now()
         end, deadline = begun + self.patience.budget, begun + self.patience.timeout
-        number = 0
+        failures = 0
         while True:
-            try:
-                return (yield from attempt(deadline))
-            except MetadataError as error:
-                pause = self.pause_after(error, number)
-                if not error.transient or self.now() + pause >= end:
-                    raise
+            if failed is None:
+                try:
+                    return (yield from attempt(deadline))
+                except MetadataError as error:
+                    failed = error
+            pause = self.pause_after(failed, failures)
+            if not failed.transient or self.now() + pause >= end:
+                raise failed
             yield Sleep(pause)
-            number += 1
+            failed, failures = None, failures + 1
             deadline = min(end, self.now() + self.patience.timeout)
 
-    def pause_after(self, error: MetadataError, number: int) -> float:
+    def pause_after(self, error: MetadataError, failures: int) -> float:
         """Doubling, jittered so that a fleet does not come back all at once, and never less than was asked for."""
-        backoff: float = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(number, 10))
+        backoff: float = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures, 10))
         return max(backoff * (0.5 + self.dice() / 2), error.retry_after or 0.0, error.least_pause)

@@ -43,14 +43,14 @@ class Watch:
     shown: SeenDocument | None = None
     tag: str = ""
     waits: bool = False
+    asked_at: float = 0.0
     probe_at: float = 0.0
 
     def run(self) -> Talk[None]:
         """Never ends by itself; without `on_error` it raises what `document()` would."""
         while True:
-            begun = self.asker.now()
             try:
-                document = yield from self._next_document(begun)
+                document = yield from self._next_document()
             except MetadataError as error:
                 if self.on_error is None:
                     raise
@@ -60,38 +60,39 @@ class Watch:
             if document != self.shown:
                 self.shown = document
                 yield Show(document)
-            spent = self.asker.now() - begun
             gap = HELD_POLL_SECONDS if self.waits else POLL_SECONDS
-            if spent < gap:
+            if (spent := self.asker.now() - self.asked_at) < gap:
                 yield Sleep(gap - spent)
 
-    def _next_document(self, begun: float) -> Talk[SeenDocument]:
+    def _next_document(self) -> Talk[SeenDocument]:
+        self.asked_at = self.asker.now()
         try:
-            if self.tag and self.shown and (self.waits or begun >= self.probe_at):
-                return (yield from self._wait(begun, self.shown))
-            return (yield from self._read(begun + self.asker.patience.timeout))
+            if self.tag and self.shown and (self.waits or self.asked_at >= self.probe_at):
+                return (yield from self._wait(self.shown))
+            return (yield from self._read(self.asked_at + self.asker.patience.timeout))
         except MetadataError as error:
-            # Whatever it was, it may be another service next time; and first of all a document is wanted.
-            self.waits, self.tag = False, ""
-            if not error.transient:
-                raise
-            yield Sleep(self.asker.pause_after(error, 0))
-        return (yield from self.asker.document())
+            failed = error
+        # It may be another service next time, and first of all a document is wanted.
+        self.waits, self.tag = False, ""
+        document = yield from self.asker.document(failed)
+        self.asked_at = self.asker.now()
+        return document
 
     def _read(self, deadline: float) -> Talk[SeenDocument]:
         version, response = yield from self.asker.poll_once(deadline)
         return self._taken(version, response)
 
-    def _wait(self, begun: float, shown: SeenDocument) -> Talk[SeenDocument]:
-        deadline = begun + WAIT_SECONDS + self.asker.patience.timeout
+    def _wait(self, shown: SeenDocument) -> Talk[SeenDocument]:
+        deadline = self.asked_at + WAIT_SECONDS + self.asker.patience.timeout
         version, response = yield from self.asker.poll_once(deadline, f"{WAIT_SECONDS}s", self.tag)
         document = shown if response.status == 304 else self._taken(version, response)
         if document == shown:
-            self._judge(response, self.asker.now() - begun)
+            self._judge(response)
         return document
 
-    def _judge(self, response: Response, spent: float) -> None:
+    def _judge(self, response: Response) -> None:
         """No news: was the poll held for it?"""
+        spent = self.asker.now() - self.asked_at
         self.waits = response.status == 304 and spent >= WAIT_SECONDS - _EARLY
         if not self.waits:
             self.probe_at = self.asker.now() + PROBE_SECONDS
