@@ -52,8 +52,17 @@ _UNITS = {
 class PrivateSystemd:
     """The manager behind `socket`; `show` asks it as systemctl would, without our code."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, keeper: int) -> None:
         self.socket = str(folder / "run" / "bus")
+        self._keeper = keeper
+
+    def inside(self, *command: str) -> str:
+        """Run a program in there, where processes have the numbers that it gives them; it must succeed."""
+        first = Path(f"/proc/{self._keeper}/task/{self._keeper}/children").read_text().split()[0]
+        whole = ["nsenter", f"--target={first}", "--pid", "--mount", "--", *command]
+        done = subprocess.run(whole, capture_output=True, text=True, timeout=30)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     def show(self, unit: str, what: str = "ActiveState") -> str:
         """A property of a unit."""
@@ -95,7 +104,7 @@ def private_systemd(folder: Path, units: dict[str, str]) -> Iterator[PrivateSyst
         command = ["setpriv", "--pdeathsig", "KILL", "sh", "-c", _OUTER]
         with subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log) as process:
             try:
-                manager = PrivateSystemd(folder)
+                manager = PrivateSystemd(folder, process.pid)
                 wait_until(lambda: process.poll() is not None or manager.answers())
                 if process.poll() == REFUSED:
                     skip_unless_ci("needs to make all of this machine read-only for a private systemd")

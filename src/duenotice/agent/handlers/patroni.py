@@ -1,8 +1,8 @@
 """`patroni`: when this node is the leader, hands the role over before the event and waits until that is done."""
 
 import json
-from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from duenotice.agent.handlers.base import HandlerFailed, Occasion, TryAgain
@@ -32,6 +32,24 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(error.message) from None
 
 
+class Member(Struct, frozen=True):
+    """A node as Patroni's `/cluster` shows it."""
+
+    name: str
+    role: str
+    state: str = ""
+
+    @property
+    def leads(self) -> bool:
+        return self.role in _LEADS
+
+
+class View(Struct, frozen=True):
+    """Patroni's `/cluster`."""
+
+    members: tuple[Member, ...]
+
+
 class Patroni:
     """Nothing to do on a replica."""
 
@@ -42,13 +60,15 @@ class Patroni:
         self._options = options
 
     async def prepare(self, occasion: Occasion) -> None:
-        me = await self._my_name(occasion)
-        if await self._leader(occasion) == me:
-            await occasion.note("led", me)
-            await self._switch_over(occasion, me, self._options.candidate)
-        elif occasion.notes.get("led") != me:
-            return
-        await until(occasion, "another leader, and this node its healthy replica", lambda: self._follows(occasion, me))
+        # In this order: should the role move in between, Patroni refuses to switch over from who does not lead.
+        leader = await self._leader(occasion)
+        led = occasion.notes.get("led")
+        if (await self._call(occasion, "/leader")).status == 200:
+            led = leader
+            await occasion.note("led", led)
+            await self._switch_over(occasion, led, self._options.candidate)
+        if led:
+            await until(occasion, f"another leader, and {led} its replica", lambda: self._follows(occasion, led))
 
     async def recover(self, occasion: Occasion) -> None:
         me = occasion.notes.get("led")
@@ -66,31 +86,25 @@ class Patroni:
             raise TryAgain(f"Patroni did not switch over ({answer.status}): {said}", hint="See `patronictl list`.")
 
     async def _follows(self, occasion: Occasion, me: str) -> bool:
-        members = {member["name"]: member for member in await self._members(occasion)}
-        leaders = [member for member in members.values() if member["role"] in _LEADS and member["state"] in _WELL]
-        mine = members.get(me, {"role": "", "state": ""})
-        return bool(leaders) and mine["role"] not in _LEADS and mine["state"] in _WELL
+        """In what the cluster has written down, which may be old, and in this node's own word."""
+        well = [member for member in await self._members(occasion) if member.state in _WELL]
+        agreed = any(each.leads for each in well) and any(each.name == me and not each.leads for each in well)
+        return agreed and (await self._call(occasion, "/replica")).status == 200
 
     async def _leader(self, occasion: Occasion) -> str:
-        leaders = [str(each["name"]) for each in await self._members(occasion) if each["role"] in _LEADS]
-        if not leaders:
-            raise TryAgain("The Patroni cluster has no leader now.", hint="See `patronictl list`.")
-        return leaders[0]
+        for member in await self._members(occasion):
+            if member.leads:
+                return member.name
+        raise TryAgain("The Patroni cluster has no leader now.", hint="See `patronictl list`.")
 
-    async def _members(self, occasion: Occasion) -> list[dict[str, Any]]:
-        members: list[dict[str, Any]] = (await self._json(occasion, "/cluster"))["members"]
-        return members
-
-    async def _my_name(self, occasion: Occasion) -> str:
-        return str((await self._json(occasion, "/patroni"))["patroni"]["name"])
-
-    async def _json(self, occasion: Occasion, path: str) -> dict[str, Any]:
-        answer = await self._call(occasion, path)
+    async def _members(self, occasion: Occasion) -> tuple[Member, ...]:
+        answer = await self._call(occasion, "/cluster")
         try:
-            shown: dict[str, Any] = json.loads(answer.body)
-            return shown
-        except ValueError:
-            raise HandlerFailed(f"Patroni's {path} is no JSON ({answer.status}).", hint="Is `url` right?") from None
+            return msgspec.json.decode(answer.body, type=View).members
+        except msgspec.MsgspecError:
+            raise HandlerFailed(
+                f"Patroni's /cluster is not as expected ({answer.status}).", hint="Is `url` right?"
+            ) from None
 
     async def _call(self, occasion: Occasion, path: str, method: str = "GET", body: bytes = b"") -> Answer:
         return await call(
