@@ -20,7 +20,7 @@ class Options(ApiOptions, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 class Kubernetes:
-    """Notes the cordon and the taint before it sets them; what it found set is somebody else's."""
+    """Cordon and taint are one patch, so the taint on the node is the mark that the cordon is ours."""
 
     options = Options
 
@@ -30,34 +30,23 @@ class Kubernetes:
 
     async def prepare(self, occasion: Occasion) -> None:
         api, node = KubeApi(self._options, occasion), self._node(occasion)
-        await self._close(api, node, occasion)
+        found = await api.get(node_path(node))
+        if not _is_marked(found):
+            await occasion.note("cordoned", not found["spec"].get("unschedulable"))
+            mark = {"key": TAINT, "value": _label(occasion.event.type), "effect": "NoSchedule"}
+            await _patch_spec(api, found, {"unschedulable": True, "taints": [*_taints(found), mark]})
         await _tell(api, node, occasion, "prepare")
         await until(occasion, f"pods to leave {node}", lambda: _evict(api, node), pause=1.0)
 
     async def recover(self, occasion: Occasion) -> None:
-        if not occasion.notes:
+        if "cordoned" not in occasion.notes:
             return
         api, node = KubeApi(self._options, occasion), self._node(occasion)
         found = await api.get(node_path(node))
-        spec: dict[str, Any] = {}
-        if occasion.notes.get("cordoned"):
-            spec["unschedulable"] = None
-        if occasion.notes.get("tainted"):
-            spec["taints"] = [taint for taint in _taints(found) if taint["key"] != TAINT] or None
-        await _patch_spec(api, found, spec)
-        await _tell(api, node, occasion, "recover")
-
-    async def _close(self, api: KubeApi, node: str, occasion: Occasion) -> None:
-        found = await api.get(node_path(node))
-        spec: dict[str, Any] = {}
-        if not found["spec"].get("unschedulable"):
-            spec["unschedulable"] = True
-            await occasion.note("cordoned", True)
-        if all(taint["key"] != TAINT for taint in _taints(found)):
-            ours = {"key": TAINT, "value": _label(occasion.event.type), "effect": "NoSchedule"}
-            spec["taints"] = [*_taints(found), ours]
-            await occasion.note("tainted", True)
-        await _patch_spec(api, found, spec)
+        if _is_marked(found):
+            left = {"taints": [taint for taint in _taints(found) if taint["key"] != TAINT] or None}
+            await _patch_spec(api, found, left | ({"unschedulable": None} if occasion.notes["cordoned"] else {}))
+            await _tell(api, node, occasion, "recover")
 
     def _node(self, occasion: Occasion) -> str:
         return self._options.node or occasion.vm.lower()
@@ -88,9 +77,8 @@ def must_leave(pod: dict[str, Any]) -> bool:
 
 async def _patch_spec(api: KubeApi, found: dict[str, Any], spec: dict[str, Any]) -> None:
     """Only if nobody has changed the node since it was read: taints are replaced as a whole."""
-    if spec:
-        metadata = {"resourceVersion": found["metadata"]["resourceVersion"]}
-        await api.patch(node_path(found["metadata"]["name"]), {"metadata": metadata, "spec": spec})
+    metadata = {"resourceVersion": found["metadata"]["resourceVersion"]}
+    await api.patch(node_path(found["metadata"]["name"]), {"metadata": metadata, "spec": spec})
 
 
 async def _tell(api: KubeApi, node: str, occasion: Occasion, phase: str) -> None:
@@ -119,6 +107,10 @@ async def _tell(api: KubeApi, node: str, occasion: Occasion, phase: str) -> None
 
 def _taints(node: dict[str, Any]) -> list[dict[str, Any]]:
     return node["spec"].get("taints") or []
+
+
+def _is_marked(node: dict[str, Any]) -> bool:
+    return any(taint["key"] == TAINT for taint in _taints(node))
 
 
 def _label(text: str) -> str:
