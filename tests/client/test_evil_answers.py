@@ -23,7 +23,7 @@ from duenotice.client import (
 )
 from duenotice.client.response import LARGEST_BODY, LARGEST_HEAD
 from duenotice.errors import Refused
-from tests.client.conftest import Client, Connect
+from tests.support.clients import Client, Connect
 from tests.support.evil import CLOSE, HANG, RESET, Answer, EvilServer, chunked, json_answer, reply
 
 BODY = b'{"DocumentIncarnation":3,"Events":[]}'
@@ -161,7 +161,7 @@ def test_each_status_is_an_error_of_its_own_whatever_was_asked(
         ask(connect(server.endpoint, budget=0), verb)
     assert type(caught.value) is error
     assert caught.value.hint
-    assert caught.value.status == int(answer[0][9:12])  # type: ignore[arg-type, index]
+    assert caught.value.status == int(answer[0][9:12])  # type: ignore[index]
 
 
 def ask(client: Client, verb: str) -> Any:
@@ -289,7 +289,8 @@ class TestConnections:
     @pytest.mark.parametrize("end", [CLOSE, RESET])
     def test_one_that_ends_when_it_is_asked_again_is_replaced_at_once(self, connect: Connect, end: str) -> None:
         """The end and the request may cross on the way."""
-        with EvilServer([GOOD_ANSWER, [end], GOOD_ANSWER]) as server:
+        answers: list[Answer] = [GOOD_ANSWER, [end], GOOD_ANSWER]
+        with EvilServer(answers) as server:
             client = connect(server.endpoint, budget=0)
             assert client.document() == SEEN
             client.approve("F020BA2E")
@@ -336,10 +337,17 @@ def test_memory_stays_flat_over_all_that_is_evil(connect: Connect) -> None:
                         client.document()
                 server.requests.clear()
                 gc.collect()
-                sizes.append(tracemalloc.get_traced_memory()[0])
+                sizes.append(held_by_us())
         finally:
             tracemalloc.stop()
-    assert sizes[2] - sizes[1] < 50_000, sizes
+    # The interpreter keeps some small tuples for later, up to 100 kB in all; a leak of one answer a call is far more.
+    assert sizes[2] - sizes[1] < 20_000, sizes
+
+
+def held_by_us() -> int:
+    """Bytes that code of ours has taken and not given back."""
+    ours = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(True, "*/duenotice/*")])
+    return sum(trace.size for trace in ours.traces)
 
 
 def test_what_is_sent_is_what_the_documents_ask_for(connect: Connect) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from duenotice import SeenDocument, SeenEvent
 from duenotice.client import BadAnswer
-from tests.client.conftest import Connect
+from tests.support.clients import Connect
 from tests.support.evil import EvilServer, json_answer, reply
 
 AT = datetime(2016, 9, 19, 18, 29, 47, tzinfo=UTC)

@@ -21,7 +21,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 Act = bytes | float | str
 Answer = list[Act]
@@ -84,8 +84,9 @@ class EvilServer:
 
     @answers.setter
     def answers(self, answers: Answer | Sequence[Answer]) -> None:
-        whole = all(isinstance(each, list) for each in answers) and bool(answers)
-        self._used, self._answers = 0, list(answers) if whole else [answers]  # type: ignore[list-item]
+        several = bool(answers) and all(isinstance(each, list) for each in answers)
+        self._used = 0
+        self._answers = cast(list[Answer], list(answers) if several else [answers])
 
     def __enter__(self) -> "EvilServer":
         self._thread.start()

@@ -4,6 +4,7 @@ from typing import Generic, Protocol, TypeVar
 
 from duenotice.client.asking import BUDGET_SECONDS, TIMEOUT_SECONDS, Asker, Patience
 from duenotice.client.endpoint import Address, chosen_endpoint
+from duenotice.client.versions import Choice, chosen_versions
 from duenotice.clock import monotonic
 from duenotice.errors import Refused
 from duenotice.wire.seen_document import SeenEvent
@@ -34,18 +35,24 @@ class ClientBase(Generic[L]):
         *,
         timeout: float = TIMEOUT_SECONDS,
         budget: float = BUDGET_SECONDS,
+        api_version: str | None = None,
         source_address: str | None = None,
     ) -> None:
-        """`timeout` seconds for one try, `budget` for all tries of a call (0: one); `source_address` to ask from."""
+        """By default at the address of the documents, in the newest api-version that both sides know.
+
+        `timeout` seconds are for one try, `budget` for all tries of a call (0: one); `source_address` is where to ask
+        from on a machine with several.
+        """
         self._endpoint = chosen_endpoint(endpoint)
         self._patience = Patience(timeout, budget)
         self._source = None if source_address is None else (source_address, 0)
+        self._versions = chosen_versions(api_version)
         self._known: tuple[Address, Asker] | None = None
         self._idle: list[L] = []
         self._closed = False
 
     def _found(self, address: Address) -> tuple[Address, Asker]:
-        self._known = address, Asker(address.header, self._patience)
+        self._known = address, Asker(address.header, self._patience, Choice(self._versions))
         return self._known
 
     def _check_open(self) -> None:

@@ -14,7 +14,8 @@ VARIABLE = "DUENOTICE_METADATA_ENDPOINT"
 DEFAULT = "http://169.254.169.254"
 DISCOVER = "discover"
 
-_HOST = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]|\.(?!\.))*|[0-9A-Fa-f:.]+")
+_LABEL = "[A-Za-z0-9_][A-Za-z0-9_-]{0,62}"
+_HOST = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\.?|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
 _HINT = f"Write it like {DEFAULT}, or {DISCOVER} to find it by DHCP."
 
 

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass, field
 
 from duenotice.client.response import Response
+from duenotice.errors import Misconfigured
 from duenotice.wire.seen_document import load_json
 
 EVENT_VERSIONS = (
@@ -22,6 +23,13 @@ PREVIEW = "2017-03-01"
 """Its names carry an underscore more (B10)."""
 
 _DATE = re.compile(r"\b20[0-9]{2}-[0-9]{2}-[0-9]{2}\b")
+
+
+def chosen_versions(only: str | None) -> tuple[str, ...]:
+    """All that we know, or the one that was asked for."""
+    if only is None or only in EVENT_VERSIONS:
+        return EVENT_VERSIONS if only is None else (only,)
+    raise Misconfigured(f"The api-version {only!r} is unknown.", hint=f"Use one of {', '.join(EVENT_VERSIONS)}.")
 
 
 @dataclass(slots=True)
