@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.handlers.balancer import free_port
 from tests.handlers.occasions import wait_until
-from tests.handlers.test_haproxy import free_port
 from tests.programs import require_program
 
 BINARIES = "/usr/lib/postgresql/15/bin"
