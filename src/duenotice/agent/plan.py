@@ -89,16 +89,18 @@ def sight(events: Iterable[SeenEvent], cases: Cases, view: View, drill: bool = F
     """What a document changes. Only events that hit me count (H01); one that no longer does is gone for me."""
     mine = {event.event_id: event for event in events if event.hits(view.me)}
     for event in mine.values():
-        yield from _sighted(event, cases.get(event.event_id), view, drill)
+        if _is_news(event, cases.get(event.event_id)):
+            yield Record("seen", event.event_id, view.now, view.boot, seen=event, drill=drill)
     for event_id, case in cases.items():
         if case.drill == drill and not case.returning and event_id not in mine:
             yield _turn(event_id, "gone", view)
 
 
-def _sighted(event: SeenEvent, case: Case | None, view: View, drill: bool) -> Iterator[Record]:
-    seen = Record("seen", event.event_id, view.now, view.boot, seen=event, drill=drill)
-    if case is None or (case.is_closed and not event.started) or (not case.returning and case.event != event):
-        yield seen
+def _is_news(event: SeenEvent, case: Case | None) -> bool:
+    """A case that is on its way back hears no news; once closed, a Scheduled event opens a new one."""
+    if case is None:
+        return True
+    return not event.started if case.is_closed else not case.returning and case.event != event
 
 
 def woken(cases: Cases, view: View) -> Iterator[Record]:

@@ -101,7 +101,7 @@ def _lines(cases: Cases, counters: Counters, now: datetime, drained: bool, heard
     }
     for name, (kind, text, value) in singles.items():
         yield from _head(name, kind, text)
-        yield f"duenotice_agent_{name} {value:g}"
+        yield f"duenotice_agent_{name} {value}"
 
 
 def _head(name: str, kind: str, text: str) -> Iterator[str]:
