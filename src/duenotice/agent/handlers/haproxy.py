@@ -57,8 +57,8 @@ class Haproxy:
         drained = occasion.notes.get("drained", [])
         states = await self._states() if drained else {}
         for server in drained:
-            # In maintenance by now: somebody took it out for a reason of their own, and `ready` would undo that too.
-            if states[server] & DRAIN and not states[server] & MAINTENANCE:
+            # Maintenance takes the place of drain: somebody took it out for a reason of their own, so it stays out.
+            if states[server] & DRAIN:
                 await self._ask(f"set server {server} state ready")
 
     async def _wait_for_sessions(self, occasion: Occasion) -> None:
