@@ -1,4 +1,4 @@
-"""The agent's own process, which dies by kill -9 at a chosen record of its ledger; on a boot with a chosen name.
+"""The agent's own process, which polls fast and dies by kill -9 at a chosen record of its ledger, on a chosen boot.
 
 `DYING_AT=after:5` dies when the fifth record of this life is durable, `before:5` just before it is written.
 """
@@ -11,7 +11,7 @@ from duenotice import clock
 from duenotice.agent.cases import Record
 from duenotice.agent.ledger import Ledger
 from duenotice.cli import main
-from duenotice.client import watching
+from duenotice.client import asking, watching
 
 
 def die() -> None:
@@ -38,6 +38,7 @@ def prepare(when: str, number: int) -> None:
 if __name__ == "__main__":
     clock._BOOT_ID = Path(os.environ["BOOT_ID_FILE"])
     watching.POLL_SECONDS = 0.05
+    asking.FIRST_PAUSE = asking.LONGEST_PAUSE = 0.02
     when, _, number = os.environ.get("DYING_AT", "never:0").partition(":")
     prepare(when, int(number))
     main()

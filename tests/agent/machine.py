@@ -17,6 +17,7 @@ CONFIG = """
 [metadata]
 endpoint = "{endpoint}"
 source_address = "{address}"
+name = "{name}"
 [approval]
 policy = "{policy}"
 [[rules]]
@@ -36,7 +37,18 @@ HOOKS = {
 class Machine:
     """`with Machine(folder, endpoint, address) as machine:`; an agent that dies is started again by `until`."""
 
-    def __init__(self, folder: Path, endpoint: str, address: str, policy: str = "own", config: str = CONFIG) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        endpoint: str,
+        address: str,
+        policy: str = "own",
+        more: str = "",
+        drain: str = "",
+        name: str = "",
+        config: str = CONFIG,
+    ) -> None:
+        """`more` is added to the configuration, `drain` to what the hook of that name does first."""
         folder.mkdir(mode=0o700, parents=True)
         self.folder, self.state = folder, folder / "state"
         self.trace_file, self.drained, self.boot_file = folder / "trace", folder / "drained", folder / "boot"
@@ -44,14 +56,15 @@ class Machine:
         self.on_death: Callable[[], None] = lambda: None
         self.process: subprocess.Popen[bytes] | None = None
         self.reboot()
-        self._write_hooks()
-        values = {"endpoint": endpoint, "address": address, "policy": policy, "hooks": folder}
-        (folder / "agent.toml").write_text(config.format(**values))
+        self._write_hooks(drain)
+        values = {"endpoint": endpoint, "address": address, "policy": policy, "hooks": folder, "name": name}
+        (folder / "agent.toml").write_text(config.format(**values) + more)
 
-    def _write_hooks(self) -> None:
+    def _write_hooks(self, drain: str) -> None:
         for name, text in HOOKS.items():
             hook = self.folder / name
-            hook.write_text("#!/bin/sh\n" + text.format(trace=self.trace_file, drained=self.drained) + "\n")
+            first = drain if name == "drain" else ""
+            hook.write_text(f"#!/bin/sh\n{first}\n" + text.format(trace=self.trace_file, drained=self.drained) + "\n")
             hook.chmod(0o755)
 
     def __enter__(self) -> "Machine":
@@ -120,6 +133,12 @@ class Machine:
 
     def case(self, event_id: str) -> Case | None:
         return read_cases(self.state).get(event_id)
+
+    def stop(self) -> int:
+        """SIGTERM; how it ended."""
+        assert self.process is not None
+        self.process.terminate()
+        return self.process.wait(SECONDS)
 
     def is_over(self, event_id: str) -> bool:
         case = self.case(event_id)

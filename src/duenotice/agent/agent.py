@@ -187,7 +187,7 @@ class Agent:
                     self.wake()
             except MetadataError as error:
                 self._poll_failed(error)
-            except DuenoticeError as error:
+            except Exception as error:  # whatever it was, a machine that no longer listens would be worse
                 complain("metadata-unusable", error)
             await asyncio.sleep(1.0)
 
@@ -199,7 +199,8 @@ class Agent:
         if not self.me and remembered.exists():
             self.me = remembered.read_text()
         self.me = await self._client.instance_name()
-        remembered.write_text(self.me)
+        if not self._dry_run:
+            remembered.write_text(self.me)
         log("name-learned", vm=self.me)
 
     def _poll_failed(self, error: MetadataError) -> None:

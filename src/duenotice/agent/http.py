@@ -1,11 +1,13 @@
 """Just enough HTTP for the agent's two ports and for asking peers: one bodyless GET a connection, all bounded."""
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from duenotice.errors import Malformed, Unavailable
+from duenotice.errors import Malformed, Misconfigured, Unavailable
+from duenotice.settings import host_port
 
 LARGEST_HEAD = 8 * 1024
 LARGEST_ANSWER = 64 * 1024
@@ -51,7 +53,11 @@ async def serve(address: tuple[str, int], respond: Respond) -> asyncio.Server:
             open_now -= 1
             writer.close()
 
-    return await asyncio.start_server(answer, *address, limit=LARGEST_HEAD)
+    try:
+        return await asyncio.start_server(answer, *address, limit=LARGEST_HEAD)
+    except OSError as error:
+        problem = f"Cannot listen on {host_port(address)}: {os.strerror(error.errno or 0)}."
+        raise Misconfigured(problem, hint="Stop who is there, or name another address.") from None
 
 
 async def _exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, respond: Respond) -> None:

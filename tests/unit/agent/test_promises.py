@@ -102,7 +102,7 @@ class Agent(RuleBasedStateMachine):
         self.over |= {event_id for (event_id, _), boot in self.begun.items() if boot != f"boot-{self.boot}"}
         self.note(*woken(self.cases, self.view()))
 
-    @precondition(lambda self: plan(self.cases, self.view()))
+    @precondition(lambda self: bool(plan(self.cases, self.view())))
     @rule(data=st.data(), ends=st.sampled_from(["well", "well", "badly", "killed"]))
     def step(self, data: st.DataObject, ends: str) -> None:
         steps = [each for each in plan(self.cases, self.view()) if isinstance(each, Prepare | Recover | Approve)]

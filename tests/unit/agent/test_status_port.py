@@ -12,6 +12,7 @@ from duenotice.agent.http import Answer, Request, get, serve
 from duenotice.agent.readiness import Switch
 from duenotice.agent.status import Counters, cases_json, metrics, state_of
 from duenotice.agent.status_port import answers
+from duenotice.errors import Misconfigured
 from tests.unit.agent.build import NOW, case, cases, event, record, seen
 
 
@@ -147,3 +148,15 @@ def test_metrics_are_what_prometheus_reads():
     assert families["duenotice_agent_last_document_timestamp_seconds"].samples[0].value == pytest.approx(
         NOW.timestamp()
     )
+
+
+def test_a_port_that_is_taken_is_named():
+    """In one line, with what to do."""
+
+    async def scene() -> None:
+        server = await serve(("127.0.0.1", 0), port(Switch()))
+        async with server:
+            await serve(server.sockets[0].getsockname()[:2], port(Switch()))
+
+    with pytest.raises(Misconfigured, match=r"Cannot listen on 127.0.0.1:.*in use"):
+        asyncio.run(scene())
