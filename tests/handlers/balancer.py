@@ -17,6 +17,7 @@ CONFIGURATION = """
 global
     stats socket {folder}/admin.sock level admin
     stats socket 127.0.0.1:{admin} level admin
+    stats socket {folder}/user.sock level user
 defaults
     mode http
     timeout connect 5s
@@ -72,6 +73,7 @@ class Balancer:
 
     def __init__(self, folder: Path, front: int, admin: int, backends: list[Backend]) -> None:
         self.socket, self.tcp = str(folder / "admin.sock"), f"127.0.0.1:{admin}"
+        self.user_socket = str(folder / "user.sock")
         self.front, self.backends = front, backends
 
     def get(self, path: str = "/") -> tuple[int, str]:

@@ -113,12 +113,16 @@ def test_recover_after_a_cancel_while_draining(balancer):
 
 
 def test_mistakes_are_told(balancer, tmp_path):
-    """A server that HAProxy does not have, and a socket where nobody is."""
+    """A server that HAProxy does not have, a socket where nobody is, one without the right, one of something else."""
     with pytest.raises(HandlerFailed, match="no server web/web-9") as caught:
         prepare("haproxy", {}, **_keys(balancer, servers=["web/web-9"]))
     assert "web/web-0, web/web-1" in caught.value.hint
     with pytest.raises(TryAgain, match="does not answer"):
         prepare("haproxy", {}, **_keys(balancer, socket=str(tmp_path / "nothing")))
+    with pytest.raises(HandlerFailed, match="Permission denied"):
+        prepare("haproxy", {}, **_keys(balancer, socket=balancer.user_socket))
+    with pytest.raises(HandlerFailed, match="refused 'show servers state'"):
+        prepare("haproxy", {}, **_keys(balancer, socket=f"127.0.0.1:{balancer.front}"))  # not the runtime socket
 
 
 def test_readiness_makes_a_health_check_take_us_out(balancer):

@@ -17,6 +17,7 @@ from duenotice.settings import parse_listen
 MAINTENANCE, DRAIN = 0x01, 0x08
 """Bits of srv_admin_state that an administrator sets; the others follow from elsewhere."""
 LONGEST_ANSWER = 16 * 1024 * 1024
+_NEEDS_ADMIN = "Is this HAProxy's socket, with `level admin`?"
 _SERVER = re.compile(r"[\w.:-]+/[\w.:-]+", re.ASCII)
 
 
@@ -71,18 +72,24 @@ class Haproxy:
         await until(occasion, f"sessions of {', '.join(self._options.servers)} to end", idle)
 
     async def _sessions(self) -> int:
-        rows = csv.DictReader((await self._ask("show stat")).removeprefix("# ").splitlines())
+        rows = csv.DictReader((await self._table("show stat")).splitlines())
         ours = [row for row in rows if f"{row['pxname']}/{row['svname']}" in self._options.servers]
         return sum(int(row["scur"] or 0) + int(row["qcur"] or 0) for row in ours)
 
     async def _states(self) -> dict[str, int]:
-        _, head, *lines = (await self._ask("show servers state")).splitlines()
-        columns = head.removeprefix("# ").split()
-        rows = [dict(zip(columns, line.split(), strict=False)) for line in lines if line]
+        head, *lines = (await self._table("show servers state")).splitlines()
+        rows = [dict(zip(head.split(), line.split(), strict=False)) for line in lines if line]
         states = {f"{row['be_name']}/{row['srv_name']}": int(row["srv_admin_state"]) for row in rows}
         if missing := [server for server in self._options.servers if server not in states]:
             raise HandlerFailed(f"HAProxy has no server {missing[0]}.", hint=f"It has: {', '.join(sorted(states))}.")
         return states
+
+    async def _table(self, command: str) -> str:
+        """An answer from its heading on; what has none is a complaint."""
+        complaint, heading, table = (await self._ask(command)).partition("# ")
+        if not heading:
+            raise HandlerFailed(f"HAProxy refused {command!r}: {complaint.strip()[:200]}", hint=_NEEDS_ADMIN)
+        return table
 
     async def _ask(self, command: str) -> str:
         try:
@@ -90,9 +97,7 @@ class Haproxy:
         except OSError as error:
             raise TryAgain(f"HAProxy does not answer at {self._options.socket}: {error}.", hint="Is it up?") from None
         if command.startswith("set ") and answer.strip():
-            raise HandlerFailed(
-                f"HAProxy refused {command!r}: {answer.strip()}", hint="The socket needs `level admin`."
-            )
+            raise HandlerFailed(f"HAProxy refused {command!r}: {answer.strip()}", hint=_NEEDS_ADMIN)
         return answer
 
 

@@ -102,6 +102,8 @@ class _Bytes:
 
 
 def _answer(raw: bytes, method: str) -> Answer:
+    if b"\r\n\r\n" not in raw:  # `http.client` would take a head that was cut for a whole one
+        raise http.client.HTTPException("the answer ends in its head")
     response = http.client.HTTPResponse(_Bytes(raw), method=method)  # type: ignore[arg-type]
     response.begin()
     return Answer(response.status, {name.lower(): value for name, value in response.getheaders()}, response.read())
