@@ -1,12 +1,18 @@
 """Section H as far as the client goes: both clients, over real HTTP, against the real service."""
 
+import os
+import re
+import subprocess
+import sys
 import threading
 import time
 from itertools import islice
+from pathlib import Path
 
 import pytest
 
-from duenotice import MetadataClient
+from duenotice import MetadataClient, MetadataError
+from duenotice import client as client_package
 from duenotice.client import BadAnswer, Rejected, Throttled, TimedOut, Unreachable, watching
 from duenotice.client.asking import Asker
 from duenotice.client.blocking import _Line
@@ -18,6 +24,8 @@ from duenotice.wire.seen_document import SeenEvent, event_to_json
 from tests.acceptance.conftest import DEMO
 from tests.support.clients import Client, Connect
 from tests.support.node import Node
+
+DOCS = Path(__file__).parents[2] / "docs" / "client.md"
 
 
 def vm(connect: Connect, node: Node, name: str, **more: object) -> Client:
@@ -253,3 +261,30 @@ def test_H01_many_threads_share_a_client(node: Node):
         client.approve(event_id)
         assert [event.started for document in islice(watches, 1) for event in document.events] == [True]
     assert seen == [event_id] * 20
+
+
+def test_H01_session_of_the_docs_is_told_and_approves(node: Node, tmp_path: Path):
+    """The first program of docs/client.md, as it stands there."""
+    blocks = re.findall(r"```python\n(.*?)```", DOCS.read_text(), re.DOTALL)
+    (tmp_path / "session.py").write_text(blocks[0])
+    node.enable("me")
+    event_id = node.schedule("Reboot", "me")
+    settings = {"DUENOTICE_METADATA_ENDPOINT": "http://{}:{}".format(*node.metadata_address)}
+    command = [sys.executable, str(tmp_path / "session.py")]
+    with subprocess.Popen(command, env=os.environ | settings, stdout=subprocess.PIPE, text=True) as session:
+        assert session.stdout
+        assert session.stdout.readline().startswith("Reboot, not before 20")
+        deadline = time.monotonic() + 30
+        while node.statuses("me") != ["Started"]:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        session.kill()
+    assert node.event("me")["EventId"] == event_id
+
+
+def test_H06_errors_of_the_docs_are_those_of_the_client():
+    """The table in docs/client.md leaves none out and invents none."""
+    _, _, errors = DOCS.read_text().partition("## Errors")
+    told = set(re.findall(r"^\| `([A-Z][A-Za-z]+)` \|", errors, re.MULTILINE))
+    kinds = {name for name in client_package.__all__ if issubclass(getattr(client_package, name), MetadataError)}
+    assert told == kinds - {"MetadataError"}
