@@ -19,7 +19,7 @@ def distrust(path: str) -> str | None:
             return f"{path} is not an executable file"
         return next(filter(None, (_loose(each) for each in (real, *real.parents))), None)
     except (OSError, ValueError) as error:
-        return f"{path} cannot be looked at: {error}"
+        return f"{path} cannot be looked at: {getattr(error, 'strerror', None) or error}"
 
 
 def require_trusted(path: str) -> None:
