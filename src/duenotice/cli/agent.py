@@ -119,6 +119,9 @@ def _done(row: dict[str, Any]) -> list[str]:
 @_with_state_dir
 @click.option("--type", "event_type", default="Reboot", show_default=True, metavar="TYPE", help="the type of event")
 @click.option("--notice", default="1m", show_default=True, metavar="SPAN", help="how much notice it gives")
+@click.option(
+    "--not-before", type=click.DateTime(["%Y-%m-%dT%H:%M:%S%z"]), help="or until when, as 2026-11-15T12:00:00Z"
+)
 @click.option("--lasts", default="5s", show_default=True, metavar="SPAN", help="how long it is Started")
 @click.option("--source", type=click.Choice(["Platform", "User"]), default="User", show_default=True)
 @click.option("--duration", type=int, default=-1, help="its DurationInSeconds, which rules may look at")
@@ -135,15 +138,15 @@ def drill(**asked: Any) -> None:
     from duenotice.wire.duration import parse_duration
 
     directory = Path(asked["state_dir"])
-    notice, lasts = parse_duration(asked["notice"]), parse_duration(asked["lasts"])
+    lasts = parse_duration(asked["lasts"])
+    not_before = asked["not_before"] or wall() + timedelta(seconds=parse_duration(asked["notice"]))
     if not is_taken(directory):
         raise NotFound(f"No agent is running on {directory}.", hint="Start it, or name its --state-dir.")
-    not_before = wall() + timedelta(seconds=notice)
     played = Drill(new_id(), asked["event_type"], not_before, lasts, asked["source"], asked["duration"])
     inject(directory, played)
     click.echo(played.event_id)
     if not asked["no_wait"]:
-        _follow_drill(directory, played.event_id, notice + lasts)
+        _follow_drill(directory, played.event_id, (not_before - wall()).total_seconds() + lasts)
 
 
 def _follow_drill(directory: Path, event_id: str, seconds: float) -> None:
