@@ -299,7 +299,7 @@ class TestConnections:
     def test_bytes_that_nobody_asked_for_are_not_the_next_answer(self, connect: Connect) -> None:
         """A second answer behind the first would be read as the document of the next call."""
         stale = json_answer({"DocumentIncarnation": 9, "Events": []})
-        with EvilServer([[*GOOD_ANSWER, *stale], GOOD_ANSWER]) as server:
+        with EvilServer([[*GOOD_ANSWER, 0.1, *stale], GOOD_ANSWER]) as server:
             client = connect(server.endpoint)
             assert client.document() == SEEN
             wait_until(lambda: server.answered == 1)

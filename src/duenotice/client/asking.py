@@ -24,6 +24,7 @@ TIMEOUT_SECONDS = 3.0
 BUDGET_SECONDS = 10.0
 FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 2.0
+_ANSWERED = (200, 304)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +92,17 @@ class Asker:
     ) -> Talk[tuple[str, Response]]:
         """Ask in the version that works, going down when the service is older than we are."""
         search = Search(choice)
-        first: Response | None = None
-        while True:
-            response = yield from exchange(request(search.version), deadline)
-            if response.status in (200, 304):
-                choice.worked(search.version)
-                return search.version, response
-            first = first or response
+        first = response = yield from exchange(request(search.version), deadline)
+        while response.status not in _ANSWERED:
             if not search.next(response):
-                about_the_request = response.status in (400, 404)
-                return choice.current, first if about_the_request else response
+                return choice.current, first if response.status in (400, 404) else response
+            response = yield from exchange(request(search.version), deadline)
+        if search.blind:  # was it the version, or has something passed meanwhile?
+            again = yield from exchange(request(choice.current), deadline)
+            if again.status in _ANSWERED:
+                search.version, response = choice.current, again
+        choice.worked(search.version)
+        return search.version, response
 
     def _persistently(self, attempt: Callable[[float], Talk[T]], failed: MetadataError | None = None) -> Talk[T]:
         """Try until it works, the budget is used up, or trying again cannot help; `failed` is a try made before."""

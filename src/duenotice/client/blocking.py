@@ -2,7 +2,7 @@
 
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, assert_never
 
@@ -31,7 +31,7 @@ class MetadataClient(ClientBase["_Line"]):
         """All events this VM is told of, now."""
         return self._carry(self._asker().document())
 
-    def watch(self, on_error: OnError | None = None) -> Iterator[SeenDocument]:
+    def watch(self, on_error: OnError | None = None) -> Generator[SeenDocument, None, None]:
         """The document, and then each one that differs from the last; waits in between.
 
         Errors are retried as in `document()`; one that stays is raised and ends the watch. With `on_error` it is

@@ -1,7 +1,7 @@
 """The client for asyncio: carries the same talks as the blocking one over streams and decides nothing."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, assert_never
 
@@ -27,7 +27,7 @@ class AsyncMetadataClient(ClientBase["_Line"]):
         """All events this VM is told of, now."""
         return await self._carry((await self._asker()).document())
 
-    async def watch(self, on_error: OnError | None = None) -> AsyncIterator[SeenDocument]:
+    async def watch(self, on_error: OnError | None = None) -> AsyncGenerator[SeenDocument, None]:
         """The document, and then each one that differs from the last; waits in between.
 
         Errors are retried as in `document()`; one that stays is raised and ends the watch. With `on_error` it is

@@ -38,15 +38,18 @@ class Choice:
 
     known: tuple[str, ...]
     current: str = ""
-    searched: bool = False
-    """Whether all were tried in vain; then a refusal is about something else, and is not searched again."""
+    settled: bool = False
+    """Whether one has worked, or all were tried in vain: then a refusal that names no version is about something else.
+
+    A VM that fell to the preview because of a passing 404 would never hear of a Preempt.
+    """
 
     def __post_init__(self) -> None:
         self.current = self.current or self.known[0]
 
     def worked(self, version: str) -> None:
         """Stay with this one."""
-        self.current, self.searched = version, False
+        self.current, self.settled = version, True
 
 
 @dataclass(slots=True)
@@ -55,6 +58,8 @@ class Search:
 
     choice: Choice
     version: str = ""
+    blind: bool = False
+    """Whether a version was tried that nobody had offered."""
     tried: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -66,11 +71,12 @@ class Search:
         self.tried.add(self.version)
         left = [version for version in self.choice.known if version not in self.tried]
         offered = [version for version in left if version in named]
-        if not offered and (self.choice.searched or not _may_be_about_the_version(refusal, named)):
+        if not offered and (self.choice.settled or not _may_be_about_the_version(refusal, named)):
             return False
         if not left:
-            self.choice.searched = True
+            self.choice.settled = True
             return False
+        self.blind = not offered
         self.version = (offered or left)[0]
         return True
 

@@ -136,7 +136,25 @@ class TestVersions:
         asker = stage.asker()
         for _ in range(2):
             assert stage.play(asker.document()) == SEEN
-        assert asked(stage) == ["2020-07-01", "2019-08-01", "2019-04-01", "2019-01-01", "2019-01-01"]
+        searched = ["2020-07-01", "2019-08-01", "2019-04-01", "2019-01-01", "2020-07-01"]
+        assert asked(stage) == [*searched, "2019-01-01"]
+
+    def test_a_404_that_passes_does_not_leave_the_vm_with_an_old_version(self) -> None:
+        """The preview knows no Preempt: a VM that fell so far would not hear of its own eviction."""
+        stage = in_turn(answer(404), answer(404), GOOD)
+        asker = stage.asker()
+        assert stage.play(asker.document()) == SEEN
+        assert asked(stage) == ["2020-07-01", "2019-08-01", "2019-04-01", "2020-07-01"]
+        assert asker.events.current == "2020-07-01"
+
+    def test_a_404_after_a_version_has_worked_is_not_about_the_version(self) -> None:
+        stage = in_turn(GOOD, answer(404), GOOD)
+        asker = stage.asker()
+        assert stage.play(asker.document()) == SEEN
+        with pytest.raises(Rejected):
+            stage.play(asker.document())
+        assert stage.play(asker.document()) == SEEN
+        assert asked(stage) == ["2020-07-01"] * 3
 
     def test_a_404_that_names_its_newest_version_in_words_is_understood(self) -> None:
         words = {"error": "Not found. The newest api-version here is 2017-11-01."}
