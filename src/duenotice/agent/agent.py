@@ -115,7 +115,7 @@ class Agent:
         """One round: what is new, what is to be done, off it goes."""
         try:
             self._look()
-        except DuenoticeError as error:  # the ledger cannot be written: do nothing new, but put back what we can
+        except DuenoticeError as error:  # the ledger cannot be written: begin nothing that we could not remember
             complain("ledger-failed", error)
             return
         steps = plan(self._recorder.cases, self.view())
@@ -129,7 +129,8 @@ class Agent:
         if self.document is not None:
             self._recorder.append(*sight(self.document.events, self._recorder.cases, self.view()))
         if self.me:
-            events = drills.drilled(drills.current(self._directory), self._recorder.cases, self.view())
+            drill = drills.current(self._directory, self._recorder.cases)
+            events = drills.drilled(drill, self._recorder.cases, self.view())
             self._recorder.append(*sight(events, self._recorder.cases, self.view(), drill=True))
 
     def _is_withdrawn(self, key: tuple[type, str]) -> bool:
@@ -214,6 +215,8 @@ class Agent:
 
     async def _open_ports(self) -> list[asyncio.Server]:
         SWITCH.keep_in(self._directory / "drained.json")
+        if not self.unfinished:  # nobody would ever put it back
+            SWITCH.clear()
         servers = []
         if self.config.status_listen:
             pages = answers(SWITCH, self.status, self._metrics)

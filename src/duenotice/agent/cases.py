@@ -134,10 +134,10 @@ def _seen(cases: Cases, case: Case | None, record: Record) -> None:
     else:
         not_before = record.seen.not_before or case.not_before
         cases[record.event_id] = replace(case, event=record.seen, not_before=not_before)
-    _forget_old(cases)
 
 
-def _forget_old(cases: Cases) -> None:
+def forget_old(cases: Cases) -> None:
+    """Drop the oldest of those that are closed."""
     closed = [event_id for event_id, case in cases.items() if case.is_closed]
     for event_id in closed[:-CLOSED_KEPT]:
         del cases[event_id]

@@ -41,12 +41,17 @@ def inject(directory: Path, drill: Drill) -> None:
     fresh.replace(directory / NAME)
 
 
-def current(directory: Path) -> Drill | None:
-    """The drill that was asked for, if there is one that can be read."""
+def current(directory: Path, cases: Cases) -> Drill | None:
+    """The drill that was asked for, if there is one that can be read; one that is over is removed."""
+    file = directory / NAME
     try:
-        return msgspec.json.decode((directory / NAME).read_bytes(), type=Drill)
+        drill = msgspec.json.decode(file.read_bytes(), type=Drill)
     except (OSError, msgspec.MsgspecError):
         return None
+    if drill.event_id in cases and cases[drill.event_id].is_closed:
+        file.unlink(missing_ok=True)
+        return None
+    return drill
 
 
 def drilled(drill: Drill | None, cases: Cases, view: View) -> list[SeenEvent]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from duenotice.agent.cases import Cases, Record, apply, snapshot
+from duenotice.agent.cases import Cases, Record, apply, forget_old, snapshot
 from duenotice.errors import Conflict, Damaged, Misconfigured
 
 NAME = "agent.ledger"
@@ -53,6 +53,7 @@ class Ledger:
         sync_directory(self.directory)
         for record in records:
             apply(self.cases, record)
+        forget_old(self.cases)
         self._compact_above = max(COMPACT_ABOVE, 2 * self._size)
 
     def append(self, *records: Record) -> None:
@@ -66,6 +67,7 @@ class Ledger:
         self._size += len(lines)
         for record in records:
             apply(self.cases, record)
+        forget_old(self.cases)
         if self._size > self._compact_above:
             self._compact()
 

@@ -5,7 +5,7 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-from duenotice.clock import wall
+from duenotice.clock import monotonic, wall
 from duenotice.errors import DuenoticeError
 
 
@@ -17,8 +17,16 @@ def log(action: str, level: str = "info", **fields: Any) -> None:
         sys.stderr.flush()
 
 
+_SAME_AGAIN = 60.0
+_last: dict[str, tuple[str, float]] = {}
+
+
 def complain(action: str, error: Exception, **fields: Any) -> None:
-    """One line about something that went wrong."""
+    """One line about something that went wrong; what goes on going wrong is said once a minute."""
+    said, at = _last.get(action, ("", 0.0))
+    if said == describe(error) and monotonic() < at + _SAME_AGAIN:
+        return
+    _last[action] = describe(error), monotonic()
     hint = {"hint": error.hint} if isinstance(error, DuenoticeError) and error.hint else {}
     log(action, "error", error=describe(error), **hint, **fields)
 

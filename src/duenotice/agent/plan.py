@@ -4,7 +4,7 @@
 one likes: what was done is in the cases, so a plan made after a crash or a reboot goes on where the last one stopped.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
@@ -125,9 +125,10 @@ def _is_of_another_boot(work: Work, view: View) -> bool:
 def plan(cases: Cases, view: View) -> list[Step]:
     """Everything that may be done now. Each event is planned for on its own; none waits for another's handlers."""
     steps: list[Step] = []
+    held = _held(cases, view)
     for event_id, case in cases.items():
         if case.returning:
-            steps += _way_back(event_id, case, cases, view)
+            steps += _way_back(event_id, case, held, view)
         elif view.heard or case.drill:
             steps += _way_out(event_id, case, view)
     return steps
@@ -208,26 +209,24 @@ def _enough_left(news: News, guarded: Sequence[str], approval: Approval) -> bool
     return sum(vm in news.in_service for vm in guarded) >= approval.keep
 
 
-def _way_back(event_id: str, case: Case, cases: Cases, view: View) -> Iterator[Step]:
+def _way_back(event_id: str, case: Case, held: Set[str], view: View) -> Iterator[Step]:
     """In the opposite order; what is stuck holds up the rest only if it is required (S15)."""
     for name, work in reversed(case.works.items()):
-        if work.state == "recovered" or name not in view.handlers or _is_held(name, event_id, cases, view):
+        if work.state == "recovered" or name not in view.handlers or name in held:
             continue
         yield Recover(event_id, name)
         if view.handlers[name].required or not work.is_stuck:
             return
 
 
-def _is_held(name: str, event_id: str, cases: Cases, view: View) -> bool:
-    """Whether another event still needs the handler's work: putting it back now would take it from that one."""
-    return any(
-        not other.returning and _needs(name, other, view) for other_id, other in cases.items() if other_id != event_id
-    )
+def _held(cases: Cases, view: View) -> set[str]:
+    """The handlers whose work an event still needs: putting it back for another would take it from that one."""
+    return {name for case in cases.values() if not case.returning for name in (*case.works, *_wanted(case, view))}
 
 
-def _needs(name: str, case: Case, view: View) -> bool:
-    if name in case.works:
-        return True
+def _wanted(case: Case, view: View) -> tuple[str, ...]:
+    """The handlers that may yet prepare for it."""
     rule = rule_for(view.rules, case.event)
-    wanted = rule is not None and name in rule.handlers and _not_yet(case, rule, view) is None
-    return wanted and _notice_left(case, view) > 0
+    if rule is None or _not_yet(case, rule, view) is not None or _notice_left(case, view) <= 0:
+        return ()
+    return rule.handlers

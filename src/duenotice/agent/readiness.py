@@ -30,6 +30,10 @@ class Switch:
         """This reason is over."""
         self._change(self._reasons - {reason})
 
+    def clear(self) -> None:
+        """No reason is left."""
+        self._change(set())
+
     @property
     def is_drained(self) -> bool:
         return bool(self._reasons)

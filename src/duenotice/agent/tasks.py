@@ -42,9 +42,9 @@ class Tasks:
             task.add_done_callback(lambda done: self._ended(key, done, pauses))
 
     def cancel(self, chosen: Callable[[Any], bool]) -> None:
-        """Stop what is no longer wanted."""
+        """Stop what is no longer wanted; told once, so that it is not disturbed while it cleans up."""
         for key, task in self._running.items():
-            if chosen(key):
+            if chosen(key) and not task.cancelling():
                 task.cancel()
 
     def forget(self, wanted: Callable[[Any], bool]) -> None:

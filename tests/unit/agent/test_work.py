@@ -241,3 +241,28 @@ def test_a_hung_task_holds_up_no_other():
         return "both through"
 
     assert asyncio.run(scene()) == "both through"
+
+
+def test_a_task_is_told_to_stop_only_once():
+    """Being told again would disturb it while it cleans up."""
+
+    async def scene() -> list[str]:
+        said: list[str] = []
+        tasks = Tasks(lambda: None)
+
+        async def works() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await asyncio.sleep(0.02)
+                said.append("clean")
+
+        tasks.start("key", works)
+        await asyncio.sleep(0)
+        for _ in range(3):
+            tasks.cancel(lambda key: True)
+            await asyncio.sleep(0)
+        await tasks.stop()
+        return said
+
+    assert asyncio.run(scene()) == ["clean"]
