@@ -60,7 +60,7 @@ def test_damage_in_the_middle_stops_the_agent(tmp_path: Path, line: int):
     """A ledger with a hole could approve early, so a person must look (S12)."""
     file = written(tmp_path)
     lines = file.read_bytes().splitlines(keepends=True)
-    lines[line] = lines[line].replace(b"a", b"b")
+    lines[line] = lines[line].replace(b"805C2F53", b"905C2F53")  # still good JSON
     file.write_bytes(b"".join(lines))
     with pytest.raises(Damaged, match=f"line {line + 1}") as caught:
         Ledger(tmp_path)
@@ -91,11 +91,15 @@ def test_a_full_disk_loses_nothing_that_was_promised(tmp_path: Path, monkeypatch
     ledger = Ledger(tmp_path)
     ledger.append(RECORDS[0])
 
-    def full(file: int) -> None:
-        raise OSError(28, "No space left on device")
+    write, room = os.write, [10]
+
+    def full(file: int, data: bytes) -> int:
+        if not room:
+            raise OSError(28, "No space left on device")
+        return write(file, data[: room.pop()])
 
     with monkeypatch.context() as patched:
-        patched.setattr(os, "fsync", full)
+        patched.setattr(os, "write", full)
         with pytest.raises(Misconfigured, match="No space left"):
             ledger.append(RECORDS[1])
     assert ledger.cases[ID].works == {}

@@ -50,6 +50,11 @@ def test_a_bad_question_learns_nothing(request_: Request, status: int):
     assert answer.status == status and b"ready" not in answer.body
 
 
+def test_a_question_for_another_vm_learns_nothing():
+    """An address that leads to the wrong machine is found out."""
+    assert answer_peer(asked(vm="web-1"), KEY, "web-2", tell).status == 403
+
+
 def ask(respond: Callable[[Request], Answer], vm: str = "web-1", address: str = "") -> News:
     """What a leader learns from a peer that answers so."""
 
