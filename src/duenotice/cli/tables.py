@@ -18,6 +18,10 @@ WRAPS = ("list", "pairs", "gist", "prose")
 """Looks of columns that give way when a terminal is narrow."""
 
 
+LONGEST_LINE = 10_000
+"""In a pipe nothing is wrapped: lines are for programs there."""
+
+
 def console(stderr: bool = False) -> Console:
     """Where people look."""
     return Console(file=sys.stderr if stderr else sys.stdout, highlight=False)
@@ -29,6 +33,7 @@ def write(what: Any) -> None:
     if out.is_terminal:
         out.print(what)
         return
+    out.width = LONGEST_LINE
     with out.capture() as captured:
         out.print(what)
     out.file.write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))

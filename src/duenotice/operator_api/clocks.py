@@ -16,9 +16,9 @@ from duenotice.operator_api.answering import Answer, done
 from duenotice.operator_api.bodies import decoded
 from duenotice.operator_api.table import Call
 from duenotice.wire import operator_shapes as shapes
-from duenotice.wire.document_json import format_iso
 from duenotice.wire.duration import parse_duration
 from duenotice.wire.operator_json import Span
+from duenotice.wire.times import format_iso
 
 
 class AdvanceRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

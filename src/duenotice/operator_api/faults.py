@@ -13,8 +13,8 @@ from duenotice.operator_api.bodies import decoded
 from duenotice.operator_api.finding import vm_named
 from duenotice.operator_api.table import Call
 from duenotice.wire import operator_shapes as shapes
-from duenotice.wire.document_json import format_iso
 from duenotice.wire.duration import parse_duration
+from duenotice.wire.times import format_iso
 
 
 class FaultRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -45,8 +45,8 @@ class Faults:
         """The rows of the table."""
         one, admin, shown = "/v1/vms/{name}/fault", Role.ADMIN, {200: shapes.Fault}
         return [
-            Call("PUT", one, admin, self.put, "Answer a VM wrongly for a while", FaultRequest, answers=shown),
-            Call("DELETE", one, admin, self.lift, "Answer a VM rightly again", answers={204: None}),
+            Call("PUT", one, admin, self.put, "Answer a VM wrongly for a while", FaultRequest, (), shown, (422,)),
+            Call("DELETE", one, admin, self.lift, "Answer a VM rightly again", None, (), {204: None}, (422,)),
         ]
 
     async def put(self, request: Request) -> Response:

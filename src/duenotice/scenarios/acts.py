@@ -9,7 +9,7 @@ from duenotice.scenarios.asking import Ask, path
 from duenotice.scenarios.casting import Pick
 from duenotice.scenarios.kinds import RoleName, Span
 from duenotice.scenarios.scenario import Step
-from duenotice.wire.document_json import format_iso
+from duenotice.wire.times import format_iso
 
 
 class Undo(NamedTuple):

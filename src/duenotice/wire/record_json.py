@@ -7,7 +7,7 @@ import msgspec
 from duenotice.domain import transitions as t
 from duenotice.wire import operator_json
 from duenotice.wire import operator_shapes as shapes
-from duenotice.wire.document_json import format_iso
+from duenotice.wire.times import format_iso
 
 QUIET = frozenset({"clock-marked", "request-answered"})
 """Actions that are bookkeeping of ours and tell nobody anything; shown only when asked for."""
