@@ -213,15 +213,15 @@ def _step_begun(state: State, change: t.StepBegun) -> None:
 
 
 def _step_ended(state: State, change: t.StepEnded) -> None:
-    step = state.maintenances[change.maintenance_id].steps[change.step]
+    step = state.steps(change.maintenance_id)[change.step]
     state.outcomes.pop(step.event_id or "", None)
     reason = " ".join(filter(None, (step.reason, change.reason)))
     _change_step(state, change, status=change.status, ended=change.ended, reason=reason)
 
 
 def _change_step(state: State, change: t.StepBegun | t.StepEnded, **fields: object) -> None:
-    plan = state.maintenances[change.maintenance_id]
-    state.maintenances[plan.id] = plan.with_step(change.step, **fields)
+    steps = state.steps(change.maintenance_id)
+    steps[change.step] = structs.replace(steps[change.step], **fields)
 
 
 def _operation_performed(state: State, change: t.OperationPerformed) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from enum import Enum
 from itertools import groupby
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from duenotice.domain.event import Cause, EventType
 from duenotice.domain.fleet import Vm
@@ -68,12 +68,6 @@ class Maintenance(Struct, frozen=True, omit_defaults=True):
     failures_allowed: int = 0
     status: Status = Status.RUNNING
     reason: str = ""
-
-    def with_step(self, number: int, **changes: object) -> "Maintenance":
-        """The same plan with one step changed."""
-        steps = list(self.steps)
-        steps[number] = structs.replace(steps[number], **changes)
-        return structs.replace(self, steps=tuple(steps))
 
     def count(self, *statuses: StepStatus) -> int:
         """How many steps are in one of these."""

@@ -79,7 +79,7 @@ def restore(snapshot: Snapshot) -> State:
     state.scopes = {scope.key: Scope(scope.incarnation, scope.enabled) for scope in snapshot.scopes}
     state.departures = {departure.vm: departure for departure in snapshot.departures}
     state.forgotten, state.floor = snapshot.forgotten, snapshot.floor
-    state.maintenances = {plan.id: plan for plan in snapshot.maintenances}
+    state.maintenances.update((plan.id, plan) for plan in snapshot.maintenances)
     state.outcomes = {event_id: (status, reason) for event_id, status, reason in snapshot.outcomes}
     state.tokens = {token.id: token for token in snapshot.tokens}
     state.requests = {answered.key: answered for answered in snapshot.requests}

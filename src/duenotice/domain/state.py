@@ -2,14 +2,14 @@
 
 from datetime import UTC, datetime
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from duenotice.clock import Mark
 from duenotice.domain.agenda import Agenda
 from duenotice.domain.document import EMPTY, Document
 from duenotice.domain.event import Event
 from duenotice.domain.fleet import Fleet, Vm
-from duenotice.domain.maintenance import Maintenance, StepStatus
+from duenotice.domain.maintenance import Maintenance, Step, StepStatus
 from duenotice.domain.requests import Answered
 from duenotice.domain.scope import scope_of
 from duenotice.domain.token import Token
@@ -41,6 +41,8 @@ class State:
     """Everything `decide` may look at."""
 
     __slots__ = (
+        "_drafts",
+        "_plans",
         "agenda",
         "at",
         "departures",
@@ -48,7 +50,6 @@ class State:
         "fleet",
         "floor",
         "forgotten",
-        "maintenances",
         "mark",
         "outcomes",
         "position",
@@ -68,10 +69,25 @@ class State:
         self.forgotten = 0
         self.floor = 0
         self.mark: Mark | None = None
-        self.maintenances: dict[str, Maintenance] = {}
+        self._plans: dict[str, Maintenance] = {}
+        self._drafts: dict[str, list[Step]] = {}
         self.outcomes: dict[str, tuple[StepStatus, str]] = {}
         self.tokens: dict[str, Token] = {}
         self.requests: dict[str, Answered] = {}
+
+    @property
+    def maintenances(self) -> dict[str, Maintenance]:
+        """All plans by id, those that are over in the order of their end."""
+        for plan_id, steps in self._drafts.items():
+            self._plans[plan_id] = structs.replace(self._plans[plan_id], steps=tuple(steps))
+        self._drafts.clear()
+        return self._plans
+
+    def steps(self, plan_id: str) -> list[Step]:
+        """The steps of a plan, to be changed in place: thousands begin at once, and each would copy all of them."""
+        if plan_id not in self._drafts:
+            self._drafts[plan_id] = list(self._plans[plan_id].steps)
+        return self._drafts[plan_id]
 
     def enabled(self, scope: str) -> bool:
         """Whether anybody of the scope listens (F01-F03)."""

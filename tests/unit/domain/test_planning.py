@@ -756,6 +756,16 @@ def test_a_plan_goes_on_although_it_is_not_known_what_became_of_an_event() -> No
     assert plan_of(lost).status is DONE
 
 
+def test_a_step_that_changes_leaves_alone_who_has_read_the_plan_before() -> None:
+    """Readers keep the value they were given, although steps are changed in place for speed."""
+    state = listening()
+    before = maintain(state, *WEBS)
+    apply(state, t.StepEnded(id_of(1), 0, STEP_DONE, NOW.steady))
+    apply(state, t.StepEnded(id_of(1), 1, SKIPPED, NOW.steady, "Why."))
+    assert [step.status for step in before.steps] == [UNDER_WAY, WAITING, WAITING]
+    assert steps_of(state) == [STEP_DONE, SKIPPED, WAITING]
+
+
 def test_an_operators_own_event_beside_a_plan_is_none_of_its_business() -> None:
     state = listening()
     schedule(state, "web-1")
