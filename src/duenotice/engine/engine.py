@@ -282,7 +282,7 @@ class Engine:
         records, self._unseen = self._unseen, []
         if records:
             self.publisher.publish(self.state, records, now.steady)
-            await self._off_loop(lambda: self._journal.note_seen(records[-1].position))
+            self._journal.note_seen(records[-1].position)
             self._tell(records)
             self.changed.set()
 

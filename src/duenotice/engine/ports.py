@@ -30,7 +30,10 @@ class Journal(Protocol):
         """Up to which position readers have seen the journal, as noted last; what follows they may not have seen."""
 
     def note_seen(self, position: int) -> None:
-        """Remember that readers have seen so much. It may get lost, but is never ahead of the truth (S2)."""
+        """Remember that readers have seen so much. It may get lost, but is never ahead of the truth (S2).
+
+        Called on the loop, so it waits for no disk.
+        """
 
     def append(self, records: Sequence[Record]) -> None:
         """Store all records or none; when this returns they survive kill -9 and power loss (S5)."""
