@@ -27,7 +27,10 @@ PEERS = """
 [approval.peers]
 key_file = "{key}"
 listen = "{address}:{port}"
-addresses = {{ web-0 = "http://127.0.42.1:{port}", web-1 = "http://127.0.42.2:{port}" }}
+[approval.peers.addresses]
+web-0 = "http://127.0.42.1:{port}"
+web-1 = "http://127.0.42.2:{port}"
+web-2 = "http://127.0.42.3:{port}"
 """
 Start = Callable[..., Machine]
 
@@ -129,6 +132,19 @@ def test_H04_a_silent_peer_is_not_ready(node: Node, start: Start, tmp_path: Path
     node.advance("16m")
     agent.until(lambda: agent.records[-1].seen is not None and agent.records[-1].seen.started)
     assert approvals(node) == []
+
+
+def test_H04_no_approval_that_leaves_too_few_in_service(node: Node, start: Start, tmp_path: Path):
+    """With a guard the leader also asks those that are not hit; it approves when enough of them serve."""
+    port = free_port()
+    guard = '[approval.guard]\ngroup = ["web-0", "web-1", "web-2"]\nkeep = 2\n'
+    leader = start("web-0", more=peers(tmp_path, node.address("web-0"), port) + guard)
+    start("web-1", more=peers(tmp_path, node.address("web-1"), port))
+    node.schedule("Reboot", "web-0")
+    leader.until(lambda: '"in_service": ["web-1"]' in leader.log)
+    assert node.statuses("web-0") == ["Scheduled"]
+    start("web-2", more=peers(tmp_path, node.address("web-2"), port))
+    leader.until(lambda: node.statuses("web-0") == ["Started"])
 
 
 @pytest.mark.parametrize("ends", ["over", "cancelled"])

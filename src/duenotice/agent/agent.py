@@ -2,15 +2,15 @@
 
 import asyncio
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from duenotice.agent import drill as drills
 from duenotice.agent.cases import Record
 from duenotice.agent.config import Config
-from duenotice.agent.http import Answer, Request, serve
 from duenotice.agent.logs import complain, log
-from duenotice.agent.peers import Asking, State, answer_peer
+from duenotice.agent.peers import Asking
 from duenotice.agent.plan import (
     Approve,
     AskPeers,
@@ -20,23 +20,18 @@ from duenotice.agent.plan import (
     Step,
     View,
     Wait,
-    is_in_service,
-    is_ready,
     plan,
     sight,
     woken,
 )
-from duenotice.agent.readiness import SWITCH
+from duenotice.agent.ports import open_ports
 from duenotice.agent.recorder import Recorder
-from duenotice.agent.status import cases_json, metrics
-from duenotice.agent.status_port import answers
 from duenotice.agent.tasks import Later, Pauses, Tasks
 from duenotice.agent.work import Worker
 from duenotice.client import AsyncMetadataClient
 from duenotice.client.errors import MetadataError
 from duenotice.clock import boot_id, wall
 from duenotice.errors import DuenoticeError
-from duenotice.settings import parse_listen
 from duenotice.wire.seen_document import SeenDocument
 
 TICK = 0.5
@@ -51,11 +46,11 @@ class Agent:
     def __init__(
         self, config: Config, recorder: Recorder, client: AsyncMetadataClient, directory: Path, dry_run: bool = False
     ) -> None:
-        self._recorder, self._client, self._directory, self._dry_run = recorder, client, directory, dry_run
+        self.recorder, self._client, self.directory, self._dry_run = recorder, client, directory, dry_run
         self.me = config.metadata.name
         self.boot = boot_id()
         self.document: SeenDocument | None = None
-        self.heard_at: Any = None
+        self.heard_at: datetime | None = None
         self._news: dict[str, News] = {}
         self._told: set[Any] = set()
         self._awake = asyncio.Event()
@@ -84,14 +79,14 @@ class Agent:
     @property
     def unfinished(self) -> set[str]:
         """Handlers that have something to put back."""
-        works = (item for case in self._recorder.cases.values() for item in case.works.items())
+        works = (item for case in self.recorder.cases.values() for item in case.works.items())
         return {name for name, work in works if work.state != "recovered"}
 
     async def run(self, started: Callable[[], None] = lambda: None) -> None:
         """Everything, until told to stop."""
-        servers = await self._open_ports()
+        servers = await open_ports(self)
         background = [asyncio.ensure_future(work) for work in (self._follow(), self._tick())]
-        self._recorder.append(*woken(self._recorder.cases, self.view()))
+        self.recorder.append(*woken(self.recorder.cases, self.view()))
         started()
         try:
             while not self._stopping:
@@ -118,7 +113,7 @@ class Agent:
         except DuenoticeError as error:  # the ledger cannot be written: begin nothing that we could not remember
             complain("ledger-failed", error)
             return
-        steps = plan(self._recorder.cases, self.view())
+        steps = plan(self.recorder.cases, self.view())
         self.tasks.cancel(self._is_withdrawn)
         keys = {_key(step) for step in steps}
         self.tasks.forget(keys.__contains__)
@@ -127,16 +122,16 @@ class Agent:
 
     def _look(self) -> None:
         if self.document is not None:
-            self._recorder.append(*sight(self.document.events, self._recorder.cases, self.view()))
+            self.recorder.append(*sight(self.document.events, self.recorder.cases, self.view()))
         if self.me:
-            drill = drills.current(self._directory, self._recorder.cases)
-            events = drills.drilled(drill, self._recorder.cases, self.view())
-            self._recorder.append(*sight(events, self._recorder.cases, self.view(), drill=True))
+            drill = drills.current(self.directory, self.recorder.cases)
+            events = drills.drilled(drill, self.recorder.cases, self.view())
+            self.recorder.append(*sight(events, self.recorder.cases, self.view(), drill=True))
 
     def _is_withdrawn(self, key: tuple[type, str]) -> bool:
         """Whether a preparation, or an approval, is for an event that has gone meanwhile."""
         kind, event_id = key[:2]
-        case = self._recorder.cases.get(event_id)
+        case = self.recorder.cases.get(event_id)
         return kind is not Recover and (case is None or bool(case.returning))
 
     def _start(self, step: Step) -> None:
@@ -159,23 +154,23 @@ class Agent:
 
     async def _ask(self, step: AskPeers) -> None:
         assert self.config.peers is not None
-        content = self._recorder.cases[step.event_id].content
+        content = self.recorder.cases[step.event_id].content
         news = await Asking(self.config.peers, self.config.peer_key).ask(step, content)
-        self._news = {event_id: old for event_id, old in self._news.items() if event_id in self._recorder.cases}
+        self._news = {event_id: old for event_id, old in self._news.items() if event_id in self.recorder.cases}
         self._news[step.event_id] = news
-        if any(isinstance(each, AskPeers) and each == step for each in plan(self._recorder.cases, self.view())):
+        if any(isinstance(each, AskPeers) and each == step for each in plan(self.recorder.cases, self.view())):
             missing = sorted({*step.ready} - news.ready)
             log("not-all-ready", event_id=step.event_id, waiting_for=missing, in_service=sorted(news.in_service))
             raise Later
 
     async def _approve(self, step: Approve) -> None:
         """What the peers said counts for this one approval only; after a failure they are asked again."""
-        content = self._recorder.cases[step.event_id].content
+        content = self.recorder.cases[step.event_id].content
         try:
             await self._client.approve(step.event_id)
         finally:
             self._news.pop(step.event_id, None)
-        self._recorder.append(Record("approved", step.event_id, wall(), self.boot, content=content))
+        self.recorder.append(Record("approved", step.event_id, wall(), self.boot, content=content))
 
     async def _follow(self) -> None:
         """Read documents for ever; an error is never a document (S14)."""
@@ -184,7 +179,7 @@ class Agent:
                 await self._learn_name()
                 async for document in self._client.watch(self._poll_failed):
                     self.document, self.heard_at = document, wall()
-                    self._recorder.counters.documents += 1
+                    self.recorder.counters.documents += 1
                     self.wake()
             except MetadataError as error:
                 self._poll_failed(error)
@@ -196,7 +191,7 @@ class Agent:
         """Who we are: as configured, or as the service says; what it said last is good enough for the way back."""
         if self.config.metadata.name:
             return
-        remembered = self._directory / NAME_FILE
+        remembered = self.directory / NAME_FILE
         if not self.me and remembered.exists():
             self.me = remembered.read_text()
         self.me = await self._client.instance_name()
@@ -205,49 +200,13 @@ class Agent:
         log("name-learned", vm=self.me)
 
     def _poll_failed(self, error: MetadataError) -> None:
-        self._recorder.counters.poll_errors += 1
+        self.recorder.counters.poll_errors += 1
         complain("poll-failed", error)
 
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK)
             self.wake()
-
-    async def _open_ports(self) -> list[asyncio.Server]:
-        SWITCH.keep_in(self._directory / "drained.json")
-        if not self.unfinished:  # nobody would ever put it back
-            SWITCH.clear()
-        servers = []
-        if self.config.status_listen:
-            pages = answers(SWITCH, self.status, self._metrics)
-            servers.append(await serve(self.config.status_listen, pages))
-        if self.config.peers:
-            servers.append(await serve(parse_listen("listen", self.config.peers.listen), self._answer_peer))
-        return servers
-
-    def _answer_peer(self, request: Request) -> Answer:
-        return answer_peer(request, self.config.peer_key, self.me, self._tell_peer)
-
-    def _tell_peer(self, event_id: str, content: str) -> State:
-        case, view = self._recorder.cases.get(event_id), self.view()
-        ready = case is not None and case.content == content and is_ready(case, view)
-        return State(ready, is_in_service(self._recorder.cases))
-
-    def status(self) -> dict[str, Any]:
-        """What `/status` says."""
-        now = wall()
-        return {
-            "vm": self.me,
-            "now": now.isoformat(),
-            "policy": self.config.approval.policy,
-            "heard": self.document is not None,
-            "incarnation": self.document.incarnation if self.document else None,
-            "drained": SWITCH.is_drained,
-            "events": cases_json(self._recorder.cases, now),
-        }
-
-    def _metrics(self) -> str:
-        return metrics(self._recorder.cases, self._recorder.counters, wall(), SWITCH.is_drained, self.heard_at)
 
 
 def _key(step: Step) -> tuple[Any, ...]:

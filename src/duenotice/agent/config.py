@@ -3,21 +3,21 @@
 import difflib
 import re
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import Struct
 
-from duenotice.agent.config_tables import ApprovalTable, Metadata, Peers, RuleTable, Top
+from duenotice.agent.config_tables import ApprovalTable, Metadata, Peers, RuleTable, Top, known_keys
 from duenotice.agent.handlers.base import Handler
 from duenotice.agent.handlers.loading import load
 from duenotice.agent.plan import Approval
 from duenotice.agent.rules import HandlerSpec, Rule
 from duenotice.agent.toml_lines import Path as Keys
 from duenotice.agent.toml_lines import line_of
+from duenotice.client.endpoint import chosen_endpoint
 from duenotice.errors import DuenoticeError, Misconfigured
 from duenotice.settings import parse_listen
 from duenotice.wire.duration import parse_duration
@@ -26,6 +26,7 @@ _UNKNOWN_KEY = re.compile(r"Object contains unknown field `(.*)`")
 _PATH_PART = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[\.\.\.\]")
 _HANDLER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}")
 _OWN_KEY = re.compile(r"^handlers\.[A-Za-z0-9_-]+\.([A-Za-z0-9_-]+)")
+_SPANS = ("shorter_than", "longer_than", "within")
 SHORTEST_KEY = 16
 
 
@@ -71,6 +72,8 @@ class _Reader:
         top: Top = self._fit(raw, Top, ())
         made = {name: self._handler(name, values) for name, values in top.handlers.items()}
         peers = top.approval.peers
+        with self._at("metadata", "endpoint"):
+            chosen_endpoint(top.metadata.endpoint)
         return Config(
             self._file,
             top.metadata,
@@ -91,18 +94,15 @@ class _Reader:
         try:
             return msgspec.convert(raw, kind)
         except msgspec.ValidationError as error:
-            raise self._misfit(str(error), raw, kind, keys) from None
+            raise self._misfit(str(error), keys) from None
 
-    def _misfit(self, error: str, raw: Any, kind: Any, keys: Keys) -> Misconfigured:
+    def _misfit(self, error: str, keys: Keys) -> Misconfigured:
         message, _, path = error.partition(" - at ")
-        keys = keys + self._follow(path.strip("`"), raw)
+        keys = keys + _keys(path)
         if unknown := _UNKNOWN_KEY.fullmatch(message):
-            return self.wrong((*keys, unknown[1]), "there is no such key", _did_you_mean(unknown[1], kind, keys))
-        return self.wrong(keys or ("(top)",), message[:1].lower() + message[1:], "See docs/agent.md for what fits.")
-
-    def _follow(self, path: str, raw: Any) -> Keys:
-        """msgspec's `$.rules[0].types` as keys."""
-        return tuple(name or int(number or 0) for name, number in _PATH_PART.findall(path))
+            hint = _near(unknown[1], known_keys(keys), f"Known keys: {', '.join(known_keys(keys))}.")
+            return self.wrong((*keys, unknown[1]), "there is no such key", hint)
+        return self.wrong(keys, message[:1].lower() + message[1:], "See docs/agent.md for what fits.")
 
     @contextmanager
     def _at(self, *keys: str | int) -> Iterator[None]:
@@ -125,17 +125,13 @@ class _Reader:
     def _rule(self, number: int, table: RuleTable, top: Top) -> Rule:
         for name in table.handlers:
             if name not in top.handlers:
-                near = difflib.get_close_matches(name, list(top.handlers), 1)
-                hint = f"Did you mean {near[0]!r}?" if near else f"Add a table [handlers.{name}]."
+                hint = _near(name, list(top.handlers), f"Add a table [handlers.{name}].")
                 raise self.wrong(("rules", number, "handlers"), f"there is no handler {name!r}", hint)
         if len(set(table.handlers)) < len(table.handlers):
             raise self.wrong(("rules", number, "handlers"), "a handler is named twice", "Name each once.")
-        spans = {
-            key: self._span(getattr(table, key), "rules", number, key)
-            for key in ("shorter_than", "longer_than", "within")
-        }
-        return Rule(table.handlers, table.types, table.sources, table.resources, **spans,
-                    approve_after_failure=table.approve_after_failure)  # fmt: skip
+        shorter, longer, within = (self._span(getattr(table, key), "rules", number, key) for key in _SPANS)
+        matches = (table.types, table.sources, table.resources, shorter, longer)
+        return Rule(table.handlers, *matches, within, table.approve_after_failure)
 
     def _handler(self, name: str, values: dict[str, Any]) -> tuple[HandlerSpec, Handler]:
         """The common keys first, then the kind's own."""
@@ -145,7 +141,9 @@ class _Reader:
         own = dict(values)
         kind = self._take(own, "kind", str, None, at)
         required = self._take(own, "required", bool, True, at)
-        timeout = self._span(self._take(own, "timeout", str, "1m", at), *at, "timeout") or 60.0
+        timeout = self._span(self._take(own, "timeout", str, "1m", at), *at, "timeout")
+        if not timeout:
+            raise self.wrong((*at, "timeout"), "leaves no time", 'Write it like "30s" or "5m".')
         try:
             return HandlerSpec(name, required, timeout), load(name, kind, own)
         except DuenoticeError as error:  # its message begins with the key
@@ -164,9 +162,8 @@ class _Reader:
             raise self.wrong(("approval",), "asking others needs [approval.peers]", "Add key_file and address.")
         guard = table.guard
         if guard is not None and not 0 < guard.keep < len(set(guard.group)):
-            raise self.wrong(
-                ("approval", "guard", "keep"), f"{guard.keep} of {len(set(guard.group))} cannot be kept",
-                "Use at least 1 and fewer than the group has.")  # fmt: skip
+            problem = f"{guard.keep} of {len(set(guard.group))} cannot be kept"
+            raise self.wrong(("approval", "guard", "keep"), problem, "Use at least 1 and fewer than the group has.")
         return Approval(table.policy, guard.group, guard.keep) if guard else Approval(table.policy)
 
     def _peer_key(self, peers: Peers) -> bytes:
@@ -191,21 +188,11 @@ class _Reader:
         return key
 
 
-def _did_you_mean(key: str, kind: Any, keys: Keys) -> str:
-    known = _fields(kind, keys)
-    near = difflib.get_close_matches(key, known, 1)
-    return f"Did you mean {near[0]!r}?" if near else f"Known keys: {', '.join(known)}."
+def _keys(path: str) -> Keys:
+    """msgspec's `$.rules[0].types` as keys."""
+    return tuple(name or int(number or 0) for name, number in _PATH_PART.findall(path.strip("`")))
 
 
-def _fields(kind: Any, keys: Keys) -> list[str]:
-    """The keys that the table at `keys` may have; for a handler those of its kind."""
-    step: Callable[[Any], dict[str, Any]] = lambda each: {f.encode_name: f.type for f in msgspec.structs.fields(each)}  # noqa: E731
-    for key in keys if kind is Top else ():
-        if isinstance(key, str):
-            found = step(kind)[key]
-            kind = next((part for part in (found, *getattr(found, "__args__", ())) if _is_struct(part)), kind)
-    return list(step(kind))
-
-
-def _is_struct(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, Struct)
+def _near(word: str, known: list[str], otherwise: str) -> str:
+    near = difflib.get_close_matches(word, known, 1)
+    return f"Did you mean {near[0]!r}?" if near else otherwise

@@ -3,6 +3,7 @@
 from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import fields
 
 
 class Metadata(Struct, frozen=True, forbid_unknown_fields=True):
@@ -64,3 +65,17 @@ class Top(Struct, frozen=True, forbid_unknown_fields=True):
     status: Status = Status()
     rules: tuple[RuleTable, ...] = ()
     handlers: dict[str, dict[str, Any]] = {}
+
+
+def known_keys(keys: tuple[str | int, ...]) -> list[str]:
+    """The keys that the table at `keys` may have."""
+    kind: Any = Top
+    for key in keys:
+        if isinstance(key, str):
+            shape = next(field.type for field in fields(kind) if field.name == key)
+            kind = next((part for part in (shape, *getattr(shape, "__args__", ())) if _is_table(part)), kind)
+    return [field.name for field in fields(kind)]
+
+
+def _is_table(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Struct)

@@ -119,6 +119,8 @@ def test_mistakes_about_peers(tmp_path: Path, key: str, mode: int, more: str, me
             "line 14: handlers.drain.timeout: '5 minutes' is not a span",
             "30s",
         ),
+        ('timeout = "5m"', 'timeout = "0s"', "line 14: handlers.drain.timeout: leaves no time", "5m"),
+        ("http://169", "https://169", "line 3: metadata.endpoint: The metadata endpoint", "169.254.169.254"),
         ("recover =", "recovr =", "line 13: handlers.drain.recovr is not a key of command", "'recover'"),
         ('prepare = ["/etc/duenotice/drain"]', "prepare = 5", "line 12: handlers.drain.prepare will not do", ""),
         ('policy = "own"', 'policy = "all-ready"', "line 5: approval: asking others needs [approval.peers]", ""),
