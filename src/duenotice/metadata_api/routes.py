@@ -12,7 +12,9 @@ from duenotice.wire.api_versions import API_VERSIONS, BY_NAME, NEWEST_NAMES
 from duenotice.wire.instance_json import INSTANCE_VERSIONS
 
 _RELAYED = ("x-forwarded-for", "forwarded", "x-real-ip", "via", "origin")
-_RELAYED_PREFIX = "sec-fetch-"
+_FETCH = "sec-fetch-"
+_NODE_FETCH = {"sec-fetch-mode": ["cors"]}
+"""What the `fetch` of Node sends of these; a browser never sends the mode alone (decision 0008)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +129,12 @@ def _other_method(target: Target) -> Answer | None:
 
 def _relayed(target: Target) -> Answer | None:
     """A05: a request that somebody passed on, or that a web page made a browser send."""
-    for name in target.head.fields:
-        if name in _RELAYED or name.startswith(_RELAYED_PREFIX):
-            return error(400, f"Bad request. Relayed requests are refused. Ask directly, without {name}.")
-    return None
+    fields = target.head.fields
+    fetched = {name: values for name, values in fields.items() if name.startswith(_FETCH)}
+    signs = [name for name in fields if name in _RELAYED or (name in fetched and fetched != _NODE_FETCH)]
+    if not signs:
+        return None
+    return error(400, f"Bad request. Relayed requests are refused. Ask directly, without {signs[0]}.")
 
 
 def _no_header(target: Target) -> Answer | None:

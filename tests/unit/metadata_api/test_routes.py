@@ -98,13 +98,21 @@ def test_the_preview_version_does_not_ask_for_the_header() -> None:
         "x-real-ip: 1.2.3.4",
         "Via: 1.1 proxy",
         "Origin: http://evil",
-        "Sec-Fetch-Mode: cors",
+        "Sec-Fetch-Mode: navigate",
+        "Sec-Fetch-Site: none",
         "X-Forwarded-For:",
     ],
 )
 def test_relayed_requests_and_browsers_are_refused(line: str) -> None:
     status, body = refusal("GET", f"{EVENTS}?api-version=2020-07-01", line)
     assert (status, "Ask directly" in str(body)) == (400, True)
+
+
+def test_the_fetch_of_node_is_no_browser() -> None:
+    """It sends a mode and nothing else of what browsers send; with a site beside it, it is a browser."""
+    target = f"{EVENTS}?api-version=2020-07-01"
+    assert asked("GET", target, "Sec-Fetch-Mode: cors").question == Poll(BY_NAME["2020-07-01"])
+    assert refusal("GET", target, "Sec-Fetch-Mode: cors", "Sec-Fetch-Site: same-origin")[0] == 400
 
 
 def test_a_parameter_may_be_given_only_once_and_unknown_ones_are_ignored() -> None:
