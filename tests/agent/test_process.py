@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -61,6 +62,18 @@ def test_sigterm_ends_it_cleanly_and_the_next_one_goes_on(node: Node, tmp_path: 
         node.advance("20m")
         agent.until(lambda: agent.is_over(event_id))
         assert agent.trace == ["prepare", "recover"]
+
+
+def test_an_event_that_is_called_off_while_a_hook_runs(node: Node, tmp_path: Path):
+    """The hook is ended, not waited for, and the way back runs at once."""
+    with machine(node, tmp_path, drain="sleep 15") as agent:
+        agent.start()
+        event_id = node.schedule("Reboot", "vm-0").upper()
+        agent.until(lambda: "note" in agent.whats)
+        node.operate(f"/v1/events/{event_id}/cancel")
+        began = time.monotonic()
+        agent.until(lambda: agent.is_over(event_id))
+        assert time.monotonic() - began < 10 and agent.trace == ["recover"]
 
 
 def test_a_hung_handler_holds_up_neither_polls_nor_other_events(node: Node, tmp_path: Path):
@@ -231,6 +244,10 @@ def test_the_port_shows_readiness_status_and_metrics(node: Node, tmp_path: Path)
         assert unprivileged(agent, "status", "-o", "name").out.strip() == event_id
         assert b'duenotice_agent_events{state="prepared"} 1' in get("/metrics")[1]
         node.operate(f"/v1/events/{event_id}/cancel")
+        agent.until(lambda: get("/readyz")[0] == 200 and agent.is_over(event_id))
+        agent.kill()
+        (agent.state / "drained.json").write_text('["nobody knows why"]')
+        agent.start()
         agent.until(lambda: get("/readyz")[0] == 200)
 
 
