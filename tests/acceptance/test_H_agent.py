@@ -116,7 +116,9 @@ def test_H04_no_approval_before_every_vm_that_is_hit_is_ready(node: Node, start:
         for vm, drain in (("web-0", ""), ("web-1", f"until [ -e {gate} ]; do sleep 0.05; done"))
     )
     node.schedule("Reboot", "web-0", "web-1")
-    first.until(lambda: "not-all-ready" in first.log)
+    second.until(lambda: "preparing" in second.whats)
+    asked = first.log.count("not-all-ready")
+    first.until(lambda: first.log.count("not-all-ready") >= asked + 2)
     assert first.whats[-1] == "prepared" and node.statuses("web-0") == ["Scheduled"]
     gate.touch()
     first.until(lambda: node.statuses("web-0") == ["Started"])

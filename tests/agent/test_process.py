@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,9 +33,20 @@ def machine(node: Node, folder: Path, policy: str = "own", more: str = "", drain
 
 
 def agent_command(agent: Machine, verb: str, *arguments: str) -> Done:
-    config = ["--config", str(agent.folder / "agent.toml")] if verb == "check" else []
-    state = [] if verb == "check" else ["--state-dir", str(agent.state)]
-    return duenotice(None, "agent", verb, *config, *state, *arguments)
+    files = ["--config", str(agent.folder / "agent.toml"), "--state-dir", str(agent.state)]
+    return duenotice(None, "agent", verb, *files, *arguments)
+
+
+def unprivileged(agent: Machine, verb: str, *arguments: str) -> Done:
+    """The command as somebody who may read the configuration, but not the ledger."""
+    ledger = agent.state / "agent.ledger"
+    ledger.rename(agent.state / "kept")
+    ledger.mkdir()  # even root cannot read a folder as a file
+    try:
+        return agent_command(agent, verb, *arguments)
+    finally:
+        ledger.rmdir()
+        (agent.state / "kept").rename(ledger)
 
 
 def test_sigterm_ends_it_cleanly_and_the_next_one_goes_on(node: Node, tmp_path: Path):
@@ -50,6 +62,18 @@ def test_sigterm_ends_it_cleanly_and_the_next_one_goes_on(node: Node, tmp_path: 
         node.advance("20m")
         agent.until(lambda: agent.is_over(event_id))
         assert agent.trace == ["prepare", "recover"]
+
+
+def test_an_event_that_is_called_off_while_a_hook_runs(node: Node, tmp_path: Path):
+    """The hook is ended, not waited for, and the way back runs at once."""
+    with machine(node, tmp_path, drain="sleep 15") as agent:
+        agent.start()
+        event_id = node.schedule("Reboot", "vm-0").upper()
+        agent.until(lambda: "note" in agent.whats)
+        node.operate(f"/v1/events/{event_id}/cancel")
+        began = time.monotonic()
+        agent.until(lambda: agent.is_over(event_id))
+        assert time.monotonic() - began < 10 and agent.trace == ["recover"]
 
 
 def test_a_hung_handler_holds_up_neither_polls_nor_other_events(node: Node, tmp_path: Path):
@@ -116,6 +140,7 @@ def test_a_drill_runs_everything_for_real_and_approves_nothing(node: Node, tmp_p
         drill = done.out.strip()
         assert agent.trace_file.read_text().split() == ["prepare", f"{drill}1", "recover", f"{drill}1"]
         assert "approved" not in agent.whats and not agent.drained.exists()
+        assert "No rule" not in done.err
         assert node.document("vm-0")["Events"] == [] and "everything is put back" in done.err
 
 
@@ -126,6 +151,17 @@ def test_a_drill_that_goes_wrong_says_so(node: Node, tmp_path: Path):
         agent.until(lambda: '"name-learned"' in agent.log)
         done = agent_command(agent, "drill", "--notice", "4s", "--lasts", "100ms")
         assert done.code == 1 and "failed drain" in done.err and "did not go well" in done.err
+
+
+def test_a_drill_that_no_rule_is_about_is_pointed_out(node: Node, tmp_path: Path):
+    """Nothing would be proven by it."""
+    with machine(node, tmp_path) as agent:
+        file = agent.folder / "agent.toml"
+        file.write_text(file.read_text().replace("[[rules]]", '[[rules]]\ntypes = ["Reboot"]'))
+        agent.start()
+        agent.until(lambda: '"name-learned"' in agent.log)
+        done = agent_command(agent, "drill", "--type", "Freeze", "--no-wait")
+        assert done.code == 0 and "No rule" in done.err
 
 
 def test_a_drill_needs_an_agent(tmp_path: Path):
@@ -164,6 +200,14 @@ def test_check_says_what_would_happen_and_what_is_wrong(node: Node, tmp_path: Pa
     agent = machine(node, tmp_path)
     good = agent_command(agent, "check")
     assert good.code == 0 and "drain (20 s) → approve if leader" in good.out
+    with agent:
+        agent.start()
+        node.schedule("Reboot", "vm-0")
+        agent.until(lambda: "approved" in agent.whats)
+    file = agent.folder / "agent.toml"
+    file.write_text(file.read_text().replace("drain]", "other]").replace('["drain"]', '["other"]'))
+    lost = agent_command(agent, "check")
+    assert lost.code == 2 and "handlers.drain: missing, but it has something to put back" in lost.err
     (agent.folder / "drain").chmod(0o757)
     bad = agent_command(agent, "check")
     assert bad.code == 2 and "can be written by others" in bad.err
@@ -197,8 +241,13 @@ def test_the_port_shows_readiness_status_and_metrics(node: Node, tmp_path: Path)
         agent.until(lambda: get("/readyz")[0] == 503)
         agent.until(lambda: bool(json.loads(get("/status")[1])["heard"]))
         assert json.loads(get("/status")[1])["events"][0]["event_id"] == event_id
+        assert unprivileged(agent, "status", "-o", "name").out.strip() == event_id
         assert b'duenotice_agent_events{state="prepared"} 1' in get("/metrics")[1]
         node.operate(f"/v1/events/{event_id}/cancel")
+        agent.until(lambda: get("/readyz")[0] == 200 and agent.is_over(event_id))
+        agent.kill()
+        (agent.state / "drained.json").write_text('["nobody knows why"]')
+        agent.start()
         agent.until(lambda: get("/readyz")[0] == 200)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from duenotice.agent import drill as drills
-from duenotice.agent.cases import Record
+from duenotice.agent.cases import Record, unfinished
 from duenotice.agent.config import Config
 from duenotice.agent.logs import complain, log
 from duenotice.agent.peers import Asking
@@ -79,8 +79,7 @@ class Agent:
     @property
     def unfinished(self) -> set[str]:
         """Handlers that have something to put back."""
-        works = (item for case in self.recorder.cases.values() for item in case.works.items())
-        return {name for name, work in works if work.state != "recovered"}
+        return unfinished(self.recorder.cases)
 
     async def run(self, started: Callable[[], None] = lambda: None) -> None:
         """Everything, until told to stop."""

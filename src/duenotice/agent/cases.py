@@ -121,6 +121,12 @@ def apply(cases: Cases, record: Record) -> None:
         cases[record.event_id] = _CHANGES[record.what](case, record)
 
 
+def unfinished(cases: Cases) -> set[str]:
+    """The handlers that have something to put back."""
+    works = (item for case in cases.values() for item in case.works.items())
+    return {name for name, work in works if work.state != "recovered"}
+
+
 def snapshot(cases: Cases) -> Record:
     """One record that stands for all before it."""
     return Record("snapshot", "", max((case.first_seen for case in cases.values()), default=_LONG_AGO), cases=cases)

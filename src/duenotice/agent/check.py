@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from duenotice.agent.cases import Cases, unfinished
 from duenotice.agent.config import Config
 from duenotice.agent.handlers.loading import problems
 from duenotice.agent.rules import Rule
@@ -10,12 +11,17 @@ from duenotice.agent.rules import Rule
 TYPES = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
 
 
-def findings(config: Config) -> list[str]:
-    """What would fail when an event comes: hooks that are missing, that others may change, and the like."""
+def findings(config: Config, cases: Cases) -> list[str]:
+    """What would fail when an event comes or goes: hooks that others may change, ways back that are lost."""
     found = [f"handlers.{name}: {problem}" for name, each in config.handlers.items() for problem in problems(each)]
+    lost = sorted(unfinished(cases) - config.handlers.keys())
+    return found + [f"handlers.{name}: missing, but it has something to put back" for name in lost]
+
+
+def idle(config: Config) -> list[str]:
+    """Handlers that no rule calls for: nothing is wrong with that, but it may be a slip."""
     used = {name for rule in config.rules for name in rule.handlers}
-    found += [f"handlers.{name}: no rule calls for it" for name in config.handlers if name not in used]
-    return found
+    return [f"handlers.{name}: no rule calls for it" for name in config.handlers if name not in used]
 
 
 def outlook(config: Config) -> list[dict[str, Any]]:

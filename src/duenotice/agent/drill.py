@@ -28,6 +28,12 @@ class Drill(Struct, frozen=True, forbid_unknown_fields=True):
     source: str = "User"
     duration: int = -1
 
+    def event(self, started: bool, vm: str) -> SeenEvent:
+        """As a document would show it."""
+        status, not_before = ("Started", None) if started else ("Scheduled", self.not_before)
+        words = "This is a drill."
+        return SeenEvent(self.event_id, status, self.type, (vm,), not_before, words, self.source, self.duration)
+
 
 def new_id() -> str:
     """Not a GUID, so that nobody takes it for a real one."""
@@ -62,19 +68,7 @@ def drilled(drill: Drill | None, cases: Cases, view: View) -> list[SeenEvent]:
     start = min(drill.not_before, _prepared_at(case, view) or drill.not_before)
     if view.now >= start + timedelta(seconds=drill.lasts):
         return []
-    started = view.now >= start
-    return [
-        SeenEvent(
-            drill.event_id,
-            "Started" if started else "Scheduled",
-            drill.type,
-            (view.me,),
-            None if started else drill.not_before,
-            "This is a drill.",
-            drill.source,
-            drill.duration,
-        )
-    ]
+    return [drill.event(view.now >= start, view.me)]
 
 
 def _prepared_at(case: Case | None, view: View) -> datetime | None:

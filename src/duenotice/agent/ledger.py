@@ -109,6 +109,10 @@ def read_ledger(path: Path) -> Read:
         data = path.read_bytes()
     except FileNotFoundError:
         return Read([], 0)
+    except OSError as error:
+        raise Misconfigured(
+            f"Cannot read {path}: {error.strerror}.", hint="Ask as root, or as the agent's user."
+        ) from None
     lines = data.split(b"\n")
     torn = lines.pop()  # what follows the last line end: nothing, or a line whose writing was cut off
     records: list[Record] = []

@@ -1,14 +1,19 @@
 """`duenotice agent`: the VM's side, as a person starts, checks, watches and rehearses it."""
 
 import asyncio
+import json
+import os
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from duenotice.cli.output import WRITERS, Column, View
+
+if TYPE_CHECKING:
+    from duenotice.agent.drill import Drill
 
 DEFAULT_CONFIG = "/etc/duenotice/agent.toml"
 DEFAULT_STATE_DIR = "/var/lib/duenotice"
@@ -55,6 +60,9 @@ def _with_state_dir(command: Callable[..., None]) -> Callable[..., None]:
 _output = click.option("-o", "--output", type=click.Choice(list(WRITERS)), default="table", envvar="DUENOTICE_OUTPUT")
 
 
+_TIME = click.DateTime(["%Y-%m-%dT%H:%M:%S%z"])
+
+
 @click.group()
 def agent() -> None:
     """Use the notice: prepare, approve, and put everything back."""
@@ -76,38 +84,67 @@ def run(config: str, state_dir: str, dry_run: bool) -> None:
 
 @agent.command()
 @_with_config
+@_with_state_dir
 @_output
-def check(config: str, output: str) -> None:
+def check(config: str, state_dir: str, output: str) -> None:
     """Check the file and the hooks it names; show what would be done for each type of event."""
-    from duenotice.agent.check import findings, outlook
+    from duenotice.agent.check import findings, idle, outlook
     from duenotice.agent.config import load_config
+    from duenotice.agent.ledger import read_cases
     from duenotice.errors import Misconfigured
 
     read = load_config(Path(config))
     WRITERS[output](outlook(read), OUTLOOK, _now)
-    found = findings(read)
-    for each in found:
+    found = findings(read, read_cases(Path(state_dir)) if _may_read(state_dir) else {})
+    for each in (*found, *idle(read)):
         click.echo(f"{config}: {each}", err=True)
-    if any("no rule calls for it" not in each for each in found):
+    if found:
         raise Misconfigured(f"{config} will not work on this machine.", hint="Mend what is listed above.")
     click.echo(f"{config} is good.", err=True)
 
 
 @agent.command()
+@_with_config
 @_with_state_dir
 @_output
-def status(state_dir: str, output: str) -> None:
-    """Show what is coming, what was done, and how long is left."""
-    from duenotice.agent.ledger import is_taken, read_cases
-    from duenotice.agent.status import cases_json
-    from duenotice.clock import wall
+def status(config: str, state_dir: str, output: str) -> None:
+    """Show what is coming, what was done, and how long is left.
 
-    rows = cases_json(read_cases(Path(state_dir)), wall())
+    From the ledger; who may not read that is told by the agent's own port, if the file opens one.
+    """
+    from duenotice.agent.ledger import is_taken
+
+    rows = _cases(Path(config), Path(state_dir))
     if output == "table":
         rows = [{**row, "left": row["not_before"] if row["coming"] else "", "done": _done(row)} for row in rows]
     WRITERS[output](rows, CASES, _now)
-    if not is_taken(Path(state_dir)):
+    if _may_read(state_dir) and not is_taken(Path(state_dir)):
         click.echo(f"No agent is running on {state_dir}.", err=True)
+
+
+def _cases(config: Path, state_dir: Path) -> list[dict[str, Any]]:
+    from duenotice.agent.config import load_config
+    from duenotice.agent.ledger import read_cases
+    from duenotice.agent.status import cases_json
+    from duenotice.clock import wall
+    from duenotice.errors import Damaged, Misconfigured
+
+    try:
+        return cases_json(read_cases(state_dir), wall())
+    except Misconfigured as error:
+        listen = load_config(config).status_listen if config.exists() else None
+        if listen is None or isinstance(error, Damaged):
+            raise
+        return _ask_port(listen)
+
+
+def _ask_port(listen: tuple[str, int]) -> list[dict[str, Any]]:
+    from duenotice.agent.http import get
+    from duenotice.settings import host_port
+
+    answer = asyncio.run(get(f"http://{host_port(listen)}/status", {}))
+    rows: list[dict[str, Any]] = json.loads(answer.body)["events"]
+    return rows
 
 
 def _done(row: dict[str, Any]) -> list[str]:
@@ -116,6 +153,7 @@ def _done(row: dict[str, Any]) -> list[str]:
 
 
 @agent.command()
+@_with_config
 @_with_state_dir
 @click.option("--type", "event_type", default="Reboot", show_default=True, metavar="TYPE", help="the type of event")
 @click.option("--notice", default="1m", show_default=True, metavar="SPAN", help="how much notice it gives")
@@ -143,10 +181,20 @@ def drill(**asked: Any) -> None:
     if not is_taken(directory):
         raise NotFound(f"No agent is running on {directory}.", hint="Start it, or name its --state-dir.")
     played = Drill(new_id(), asked["event_type"], not_before, lasts, asked["source"], asked["duration"])
+    _warn_if_idle(Path(asked["config"]), played)
     inject(directory, played)
     click.echo(played.event_id)
     if not asked["no_wait"]:
         _follow_drill(directory, played.event_id, (not_before - wall()).total_seconds() + lasts)
+
+
+def _warn_if_idle(config: Path, played: "Drill") -> None:
+    """A drill that no rule is about proves nothing."""
+    from duenotice.agent.config import load_config
+    from duenotice.agent.rules import rule_for
+
+    if config.exists() and rule_for(load_config(config).rules, played.event(started=False, vm="")) is None:
+        click.echo(f"No rule of {config} is about such an event: nothing will be done.", err=True)
 
 
 def _follow_drill(directory: Path, event_id: str, seconds: float) -> None:
@@ -160,6 +208,11 @@ def _follow_drill(directory: Path, event_id: str, seconds: float) -> None:
         failed = failed or not good
     if failed:
         raise DuenoticeError("The drill did not go well.", hint="Look at what failed above, and at the agent's log.")
+
+
+def _may_read(folder: str) -> bool:
+    """Also when it is not there: then it holds nothing."""
+    return not Path(folder).exists() or os.access(folder, os.R_OK | os.X_OK)
 
 
 def _now() -> str:
