@@ -1,6 +1,5 @@
 """`duenotice agent`: the VM's side, as a person starts, checks, watches and rehearses it."""
 
-import asyncio
 import json
 import os
 from collections.abc import Callable
@@ -57,10 +56,14 @@ def _with_state_dir(command: Callable[..., None]) -> Callable[..., None]:
     )(command)
 
 
-_output = click.option("-o", "--output", type=click.Choice(list(WRITERS)), default="table", envvar="DUENOTICE_OUTPUT")
-
-
-_TIME = click.DateTime(["%Y-%m-%dT%H:%M:%S%z"])
+_output = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(list(WRITERS)),
+    default="table",
+    envvar="DUENOTICE_OUTPUT",
+    help="the form of the output",
+)
 
 
 @click.group()
@@ -68,7 +71,7 @@ def agent() -> None:
     """Use the notice: prepare, approve, and put everything back."""
 
 
-@agent.command()
+@agent.command(epilog="Example: duenotice agent run --config agent.toml")
 @_with_config
 @_with_state_dir
 @click.option("--dry-run", is_flag=True, help="say what would be done, do and approve nothing")
@@ -77,12 +80,14 @@ def run(config: str, state_dir: str, dry_run: bool) -> None:
 
     SIGTERM stops it cleanly: the next start goes on where this one ended. SIGHUP reads the file again.
     """
+    import asyncio
+
     from duenotice.agent import process
 
     asyncio.run(process.run(Path(config), Path(state_dir), dry_run))
 
 
-@agent.command()
+@agent.command(epilog="Example: duenotice agent check --config agent.toml")
 @_with_config
 @_with_state_dir
 @_output
@@ -103,7 +108,7 @@ def check(config: str, state_dir: str, output: str) -> None:
     click.echo(f"{config} is good.", err=True)
 
 
-@agent.command()
+@agent.command(epilog="Example: duenotice agent status -o json")
 @_with_config
 @_with_state_dir
 @_output
@@ -139,6 +144,8 @@ def _cases(config: Path, state_dir: Path) -> list[dict[str, Any]]:
 
 
 def _ask_port(listen: tuple[str, int]) -> list[dict[str, Any]]:
+    import asyncio
+
     from duenotice.agent.http import get
     from duenotice.settings import host_port
 
@@ -152,7 +159,7 @@ def _done(row: dict[str, Any]) -> list[str]:
     return [*works, *(["approved"] if row["approved_at"] else []), *(["(drill)"] if row["drill"] else [])]
 
 
-@agent.command()
+@agent.command(epilog="Example: duenotice agent drill --type Freeze --notice 30s")
 @_with_config
 @_with_state_dir
 @click.option("--type", "event_type", default="Reboot", show_default=True, metavar="TYPE", help="the type of event")
@@ -161,7 +168,9 @@ def _done(row: dict[str, Any]) -> list[str]:
     "--not-before", type=click.DateTime(["%Y-%m-%dT%H:%M:%S%z"]), help="or until when, as 2026-11-15T12:00:00Z"
 )
 @click.option("--lasts", default="5s", show_default=True, metavar="SPAN", help="how long it is Started")
-@click.option("--source", type=click.Choice(["Platform", "User"]), default="User", show_default=True)
+@click.option(
+    "--source", type=click.Choice(["Platform", "User"]), default="User", show_default=True, help="whose it is"
+)
 @click.option("--duration", type=int, default=-1, help="its DurationInSeconds, which rules may look at")
 @click.option("--no-wait", is_flag=True, help="do not follow it to its end")
 def drill(**asked: Any) -> None:

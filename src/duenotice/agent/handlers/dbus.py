@@ -24,11 +24,7 @@ SYSTEM_BUS = "/run/dbus/system_bus_socket"
 
 
 class CallFailed(HandlerFailed):
-    """The other side answered a call with an error; `name` is D-Bus's word for it."""
-
-    def __init__(self, name: str, message: str) -> None:
-        super().__init__(f"{name}: {message}")
-        self.name = name
+    """The other side of D-Bus answered a call with an error."""
 
 
 class Connection:
@@ -65,7 +61,7 @@ class Connection:
             if message.fields.get(REPLY_SERIAL) != self._serial:
                 self._keep(message)
             elif message.kind == ERROR:
-                raise CallFailed(message.fields.get(ERROR_NAME, "?"), str((message.body or [""])[0]))
+                raise CallFailed(f"{message.fields.get(ERROR_NAME, '?')}: {(message.body or [''])[0]}")
             else:
                 return message.body
 
