@@ -1,5 +1,6 @@
 """Section H as far as the client goes: both clients, over real HTTP, against the real service."""
 
+import contextlib
 import os
 import re
 import subprocess
@@ -181,14 +182,15 @@ def test_H06_service_that_is_gone_is_unreachable_and_watched_until_it_is_back(co
         second.enable("me")
         second.schedule("Reboot", "me")
         assert len(next(documents).events) == 1
-    assert {type(error) for error in errors} <= {Unreachable, Rejected}
+    assert {type(error) for error in errors} <= {Unreachable, TimedOut, Rejected}
 
 
 def until_it_fails(client: Client) -> None:
     """The node closes its doors in the background."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
-        client.document()
+        with contextlib.suppress(TimedOut):  # a fifth of a second is little on a busy machine
+            client.document()
 
 
 def test_H06_refused_approval_is_an_error_and_changes_nothing(connect: Connect, node: Node):
