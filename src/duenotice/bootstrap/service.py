@@ -13,6 +13,7 @@ from duenotice.bootstrap import operator_port
 from duenotice.bootstrap.logs import log_changes
 from duenotice.bootstrap.operator_port import OperatorServer
 from duenotice.clock import Clock, Mark, clock_from_name
+from duenotice.console.app import Console
 from duenotice.domain.commands import ApplyFleet, CreateToken, LiftIncarnations, MarkClock
 from duenotice.domain.fleet import Declaration, Vm
 from duenotice.domain.policy import Policy
@@ -150,9 +151,9 @@ class Service:
             await self.engine.submit(CreateToken(new_id(), "admin", Role.ADMIN, digest, replace=True), SELF)
 
     def _open_operator_door(self, listening: socket.socket) -> None:
-        self._api = OperatorApi(self.engine, self.ticker)
-        app = self._api.app()
-        self._operator = OperatorServer(operator_port.config(app))
+        self._api = OperatorApi(self.engine, self.ticker, self._metadata.silent_for)
+        app, paths = self._api.app(), {call.path for call in self._api.calls}
+        self._operator = OperatorServer(operator_port.config(operator_port.Front(app, Console(app).app(), paths)))
         self._operator_task = asyncio.create_task(self._operator.serve(sockets=[listening]), name="operator-api")
         self._operator_task.add_done_callback(self.engine.lost)
 

@@ -32,10 +32,15 @@ class Access:
         """The rows of the table."""
         paging = ("limit", "cursor")
         return [
+            Call("GET", "/v1/me", Role.VIEWER, self.me, "Whose token this is"),
             Call("GET", "/v1/tokens", Role.ADMIN, self.index, "List tokens, without secrets", query=paging),
             Call("POST", "/v1/tokens", Role.ADMIN, self.create, "Create a token, shown once", TokenRequest),
             Call("DELETE", "/v1/tokens/{id}", Role.ADMIN, self.revoke, "Revoke a token"),
         ]
+
+    async def me(self, request: Request) -> Response:
+        """The token that asks."""
+        return JSONResponse(operator_json.token_to_json(request.state.token))
 
     async def index(self, request: Request) -> Response:
         """All tokens, without their secrets."""

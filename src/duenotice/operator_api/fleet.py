@@ -13,6 +13,7 @@ from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
 from duenotice.errors import Malformed
 from duenotice.operator_api.bodies import actor_of, flag
+from duenotice.operator_api.feed import Feed
 from duenotice.operator_api.table import Call
 from duenotice.wire.fleet_toml import read_fleet
 
@@ -20,8 +21,8 @@ from duenotice.wire.fleet_toml import read_fleet
 class Fleets:
     """Translates between fleet files and commands."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine, feed: Feed) -> None:
+        self._engine, self._feed = engine, feed
 
     def calls(self) -> list[Call]:
         """The rows of the table."""
@@ -31,7 +32,7 @@ class Fleets:
         ]
 
     async def show(self, _: Request) -> Response:
-        """Counts, the digest of the fleet file, the site."""
+        """Counts, the digest of the fleet file, how far the journal is, the site."""
         publisher, site = self._engine.publisher, self._engine.publisher.site
         return JSONResponse(
             {
@@ -40,6 +41,7 @@ class Fleets:
                 "hosts": len(publisher.hosts),
                 "events": len(publisher.events()),
                 "digest": publisher.digest,
+                "position": self._feed.position,
                 "site": {
                     "location": site.location,
                     "resource_group": site.resource_group,

@@ -1,5 +1,8 @@
 """The routes of VMs and of the groups they stand in."""
 
+from collections.abc import Callable
+from datetime import timedelta
+
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -16,7 +19,10 @@ from duenotice.operator_api.raising import raised
 from duenotice.operator_api.table import Call, Handler
 from duenotice.wire import operator_json
 from duenotice.wire.api_versions import API_VERSIONS, BY_NAME
-from duenotice.wire.document_json import encode_document
+from duenotice.wire.document_json import encode_document, format_iso
+
+SilentFor = Callable[[str], float | None]
+"""How many seconds ago the VM with an address last asked for its document, if it did."""
 
 _ONE = "/v1/vms/{name}"
 _PAGING = ("limit", "cursor")
@@ -25,8 +31,9 @@ _PAGING = ("limit", "cursor")
 class Vms:
     """Translates between JSON and what concerns VMs."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, silent_for: SilentFor) -> None:
         self._engine = engine
+        self._silent_for = silent_for
         self._publisher = engine.publisher
 
     def calls(self) -> list[Call]:
@@ -53,7 +60,8 @@ class Vms:
         """One VM with the events that hit it."""
         vm = self._find(request)
         events = [event for event in self._publisher.document_of(vm).events if vm.name in event.resources]
-        return JSONResponse(self._shown(vm) | {"events": [operator_json.event_to_json(event) for event in events]})
+        shown = self._shown(vm) | {"last_seen": self._last_seen(vm)}
+        return JSONResponse(shown | {"events": [operator_json.event_to_json(event) for event in events]})
 
     async def document(self, request: Request) -> Response:
         """The document as the VM sees it, byte for byte; this is no poll and enables nothing (F01)."""
@@ -87,6 +95,11 @@ class Vms:
             return await raised(self._engine, request, command)
 
         return operate
+
+    def _last_seen(self, vm: Vm) -> str | None:
+        """When it last asked, on the service's clock; nothing of it is written down (decision 0007)."""
+        silent, clock = self._silent_for(vm.address), self._engine.clock
+        return None if silent is None else format_iso(clock.now().at - timedelta(seconds=silent * clock.speed))
 
     def _shown(self, vm: Vm) -> dict[str, object]:
         return operator_json.vm_to_json(vm, self._publisher.listens(vm))

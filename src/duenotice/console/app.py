@@ -1,0 +1,131 @@
+"""The console as one ASGI application: which page is where, who may see it, and how a page is put together."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import quote
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from duenotice import __version__
+from duenotice.console import door, words
+from duenotice.console.api import Api, ApiProblem
+from duenotice.console.audit_page import AuditPage
+from duenotice.console.clock_page import ClockPage
+from duenotice.console.event_pages import EventPages
+from duenotice.console.fleet_pages import FleetPages
+from duenotice.console.live import Live
+from duenotice.console.maintenance_pages import MaintenancePages
+from duenotice.console.pages import Page, Visit, form_of
+from duenotice.console.timeline_page import TimelinePage
+
+NAVIGATION = (
+    ("/", "Fleet"),
+    ("/timeline", "Timeline"),
+    ("/events", "Events"),
+    ("/maintenances", "Maintenance"),
+    ("/audit", "Audit"),
+)
+SEE_OTHER = 303
+
+
+class Console:
+    """Brings the pages together, each behind the door."""
+
+    def __init__(self, operator_api: ASGIApp) -> None:
+        self._operator_api = operator_api
+        self._templates = Environment(
+            loader=PackageLoader("duenotice.console"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._templates.filters |= words.FILTERS
+        self._templates.globals |= {"version": __version__, "navigation": NAVIGATION}
+
+    def app(self) -> ASGIApp:
+        """The ASGI application."""
+        rooms = (FleetPages, TimelinePage, EventPages, MaintenancePages, AuditPage, ClockPage, Live)
+        pages: list[Page] = [page for room in rooms for page in room().pages()]
+        by_path: dict[str, dict[str, Page]] = {}
+        for page in pages:
+            by_path.setdefault(page.path, {})[page.method] = page
+        routes: list[BaseRoute] = [
+            Route("/sign-in", self._sign_in, methods=["GET", "POST"]),
+            Route("/sign-out", self._sign_out, methods=["POST"]),
+            Mount("/static", StaticFiles(packages=[("duenotice.console", "static")])),
+            *(Route(path, self._behind_the_door(ways), methods=list(ways)) for path, ways in by_path.items()),
+        ]
+        return door.SafeHeaders(Starlette(routes=routes))
+
+    def _behind_the_door(self, ways: dict[str, Page]) -> Callable[[Request], Awaitable[Response]]:
+        async def visit(request: Request) -> Response:
+            if request.method == "POST" and door.is_cross_site(request):
+                return self._refusal(403, "This came from another site.", "Use the console's own page.")
+            page = ways["GET" if request.method == "HEAD" else request.method]
+            try:
+                return await page.handler(await self._visit(request))
+            except ApiProblem as problem:
+                if problem.status == 401:
+                    return _to_sign_in(request)
+                return self._refusal(problem.status, problem.message, problem.hint)
+
+        return visit
+
+    async def _visit(self, request: Request) -> Visit:
+        api = Api(self._operator_api, door.token_of(request))
+        # The position comes first: what happens after it is told live, so nothing falls between.
+        me, fleet, clock = await api.get("me"), await api.get("fleet"), await api.get("clock")
+        return Visit(request, api, me, clock, fleet["position"], self._render)
+
+    async def _sign_in(self, request: Request) -> Response:
+        if request.method != "POST":
+            return self._sign_in_page("", _next_of(request))
+        if door.is_cross_site(request):
+            return self._refusal(403, "This came from another site.", "Open the console itself.")
+        form = await form_of(request)
+        token, goes_to = form.get("token", "").strip(), _safe(form.get("next", "/"))
+        try:
+            await Api(self._operator_api, token).get("me")
+        except ApiProblem:
+            return self._sign_in_page("The service does not know this token.", goes_to, 401)
+        response = RedirectResponse(goes_to, SEE_OTHER)
+        door.sign_in(response, request, token)
+        return response
+
+    async def _sign_out(self, request: Request) -> Response:
+        if door.is_cross_site(request):
+            return self._refusal(403, "This came from another site.", "Open the console itself.")
+        response = RedirectResponse("/sign-in", SEE_OTHER)
+        door.sign_out(response)
+        return response
+
+    def _sign_in_page(self, problem: str, goes_to: str, status: int = 200) -> Response:
+        return HTMLResponse(self._render("sign_in.html", problem=problem, next=goes_to), status)
+
+    def _refusal(self, status: int, title: str, hint: str) -> Response:
+        return HTMLResponse(self._render("refusal.html", status=status, title=title, hint=hint), status)
+
+    def _render(self, template: str, **values: Any) -> str:
+        return self._templates.get_template(template).render(**values)
+
+
+def _to_sign_in(request: Request) -> Response:
+    if request.headers.get("x-part"):
+        return Response(status_code=401)  # a page that is open already says so itself
+    return RedirectResponse(f"/sign-in?next={quote(request.url.path)}", SEE_OTHER)
+
+
+def _next_of(request: Request) -> str:
+    return _safe(request.query_params.get("next", "/"))
+
+
+def _safe(path: str) -> str:
+    """A path of ours; anything that could lead elsewhere is the front page."""
+    return path if path.startswith("/") and not path.startswith(("//", "/\\")) else "/"
