@@ -47,7 +47,7 @@ class Console:
             lstrip_blocks=True,
         )
         self._templates.filters |= words.FILTERS
-        self._templates.globals |= {"version": __version__, "navigation": NAVIGATION}
+        self._templates.globals |= {"duenotice_version": __version__, "navigation": NAVIGATION}
 
     def app(self) -> ASGIApp:
         """The ASGI application."""

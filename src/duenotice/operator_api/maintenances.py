@@ -7,7 +7,7 @@ from starlette.responses import JSONResponse, Response
 
 from duenotice.domain import commands as c
 from duenotice.domain.maintenance import Maintenance
-from duenotice.domain.preview import preview
+from duenotice.domain.preview import outlook, preview
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
 from duenotice.operator_api.bodies import actor_of, decoded, flag, new_id
@@ -38,6 +38,7 @@ class Maintenances:
             Call("GET", all_, viewer, self.index, "List maintenances", query=("limit", "cursor")),
             Call("POST", all_, operator, self.begin, "Begin or preview a maintenance", asked, ("dry_run",)),
             Call("GET", one, viewer, self.show, "Show a maintenance with its steps"),
+            Call("GET", f"{one}/outlook", viewer, self.outlook, "When the steps to come would begin"),
             *(
                 Call("POST", f"{one}/{turn}", operator, self._turn(command), f"{turn.capitalize()} a maintenance")
                 for turn, command in _TURNS.items()
@@ -62,6 +63,12 @@ class Maintenances:
     async def show(self, request: Request) -> Response:
         """Show one with its steps."""
         return self._shown(self._find(request).id)
+
+    async def outlook(self, request: Request) -> Response:
+        """The timeline of the steps that have not begun, if nobody approved anything."""
+        engine, plan = self._engine, self._find(request)
+        planned = outlook(engine.state, plan, engine.clock.now(), engine.policy)
+        return JSONResponse({"timeline": [operator_json.planned_to_json(step) for step in planned]})
 
     def _turn(self, command: Callable[[str], c.Command]) -> Handler:
         async def turn(request: Request) -> Response:

@@ -152,7 +152,7 @@ class TestProblems:
             ("PUT", "/v1/fleet", b"\xff", 400, "not UTF-8"),
             # there is no such thing
             ("GET", "/v1/nothing", None, 404, "Not Found"),
-            ("GET", "/", None, 404, "Not Found"),
+            ("GET", "/v1/nothing", None, 404, "Not Found"),
             ("GET", "/v1/events/x", None, 404, "There is no event x"),
             ("POST", "/v1/events/x/approve", None, 404, "There is no event x"),
             ("POST", "/v1/events/x/cancel", None, 404, "There is no event x"),
