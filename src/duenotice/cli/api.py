@@ -46,7 +46,7 @@ class Api:
         self.endpoint = f"{parts.scheme}://{parts.netloc}"
         if not (token.isascii() and token.isprintable()):
             raise Denied("The token has characters that no token has.", hint="Is DUENOTICE_TOKEN_FILE the right file?")
-        self._token, self._timeout = token, timeout
+        self._token, self.timeout = token, timeout
 
     def get(self, *path: str, **query: Any) -> Any:
         """What is there."""
@@ -83,15 +83,13 @@ class Api:
         import http.client  # costs milliseconds that --help should not pay
 
         kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
-        connection = kind(self._host, self._port, timeout=self._timeout)
+        connection = kind(self._host, self._port, timeout=self.timeout)
         try:
             connection.request(method, path, body, {"Authorization": f"Bearer {self._token}"})
             answer = connection.getresponse()
             data = answer.read()
         except TimeoutError:
-            raise TimedOut(
-                f"{self.endpoint} did not answer in {self._timeout:g} s.", hint="Is it overloaded?"
-            ) from None
+            raise TimedOut(f"{self.endpoint} did not answer in {self.timeout:g} s.", hint="Is it overloaded?") from None
         except (OSError, UnicodeError, http.client.HTTPException) as error:
             raise Unavailable(
                 f"Cannot reach duenotice at {self.endpoint}: {getattr(error, 'strerror', None) or error}.",
