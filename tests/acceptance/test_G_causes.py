@@ -138,7 +138,7 @@ def test_G03_a_limit_can_be_set():
     with Node(DEMO, user_operations_limit=10) as node:
         node.enable(*TWELVE)
         (first, *_) = [node.operate(f"/v1/vms/{vm}/restart")[0] for vm in TWELVE[:10]]
-        refusal = (422, "10 user operations are scheduled, which is the limit.")
+        refusal = (422, "10 user operations are scheduled; with 1 more the limit of 10 would be passed.")
         assert node.refusal(f"/v1/vms/{TWELVE[10]}/redeploy") == refusal
         node.approve(TWELVE[0], first["id"])
         assert node.operate(f"/v1/vms/{TWELVE[10]}/redeploy")
@@ -264,3 +264,69 @@ def test_G06_a_move_goes_to_a_healthy_host(node: Node):
     node.advance("10m")
     hit = [event["resources"] for event in node.operate("/v1/hosts/host-3/degrade")]
     assert ["db-0"] in hit
+
+
+# G05 and E05, E06: scale sets as a whole
+
+
+def names(node: Node, group: str) -> set[str]:
+    return {vm["name"] for vm in node.operate(f"/v1/vms?group={group}&limit=1000", method="GET")}
+
+
+def test_G05_a_scale_in_tells_each_that_goes_and_then_they_are_gone(node: Node):
+    """With notifications on, a scale-in sends the newest a Terminate each with the set's notice; the others stay."""
+    node.enable("workers_0")
+    done = node.operate("/v1/scale-sets/workers/scale", {"capacity": 8})
+    assert (done["added"], done["removed"]) == ([], [])
+    told = [shown(event) for event in node.events("workers_0")]
+    assert told == [("Terminate", "Scheduled", "User", [name]) for name in ("workers_9", "workers_8")]
+    node.advance("5m30s")
+    assert names(node, "workers") == {f"workers_{number}" for number in range(8)}
+    assert node.events("workers_0") == []
+
+
+def test_G05_a_scale_in_waits_until_all_of_them_are_approved(node: Node):
+    """Of two instances that a scale-in takes, one approval deletes neither while the other is waiting."""
+    node.enable("workers_0")
+    first, second = (event["id"] for event in node.operate("/v1/scale-sets/workers/scale", {"by": -2})["events"])
+    node.approve("workers_9", first)
+    assert started(node, "workers_0") == []
+    node.approve("workers_8", second)
+    assert sorted(started(node, "workers_0")) == ["workers_8", "workers_9"]
+
+
+def test_G05_a_scale_in_of_spot_vms_tells_nobody(node: Node):
+    """Spot instances that a scale-in takes are gone at once, without a Terminate."""
+    node.enable("batch_0")
+    done = node.operate("/v1/scale-sets/batch/scale", {"capacity": 248})
+    assert (done["events"], done["removed"]) == ([], ["batch_249", "batch_248"])
+    assert node.get("127.0.16.250").status == 404
+
+
+def test_G05_named_instances_are_deleted_together_or_not_at_all(node: Node):
+    """Instances of a scale set are deleted as a whole: one name that is wrong keeps all of them."""
+    node.enable("workers_0")
+    path = "/v1/scale-sets/workers/delete-instances"
+    assert node.refusal(path, {"instances": ["workers_3", "web-0"]}) == (404, "workers has no instance 'web-0'.")
+    assert node.events("workers_0") == []
+    node.operate(path, {"instances": ["workers_3", "workers_1"]})
+    assert [event["Resources"] for event in node.events("workers_0")] == [["workers_3"], ["workers_1"]]
+
+
+def test_E06_a_scale_out_gives_the_next_numbers_addresses_and_placement_groups(node: Node):
+    """New instances are named {set}_{n}, answer at once, and the 301st opens another placement group."""
+    answer = node.operator("POST", "/v1/scale-sets/batch/scale", {"capacity": 301})
+    assert (answer.status, answer.json()["added"]) == (201, [f"batch_{number}" for number in range(250, 301)])
+    assert node.get("127.0.17.45").json() == {"DocumentIncarnation": 0, "Events": []}
+    newest = node.operate("/v1/vms/batch_300", method="GET")
+    assert (newest["address"], newest["scope"], newest["spot"]) == ("127.0.17.45", "scale-set/batch/3", True)
+    assert node.operate("/v1/groups/scale-set/batch", method="GET")["vms"] == 301
+
+
+def test_G05_a_scaled_set_stays_so_until_a_fleet_file_says_otherwise(node: Node):
+    """A scaled set keeps its instances over a restart; applying a file gives it the file's capacity again."""
+    node.operate("/v1/scale-sets/workers/scale", {"by": 2})
+    node.run(node.service.reread_fleet())
+    assert len(names(node, "workers")) == 12
+    node.apply(DEMO.read_text())
+    assert len(names(node, "workers")) == 10

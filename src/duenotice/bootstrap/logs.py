@@ -17,7 +17,7 @@ from duenotice.domain.state import State
 WAITING_LINES = 10_000
 LAST_SECONDS = 1.0
 
-_QUIET = (t.ClockMarked,)
+_QUIET = (t.ClockMarked, t.RequestAnswered)
 
 
 def configure(log_format: str) -> None:

@@ -22,6 +22,7 @@ ERRORS: dict[int, type[DuenoticeError]] = {
 }
 SAME_HERE = {
     "GET /v1/vms": "'duenotice vm list'",
+    "GET /v1/groups": "'duenotice scale-set list'",
     "GET /v1/hosts": "'duenotice host list'",
     "GET /v1/events": "'duenotice events list'",
     "GET /v1/maintenances": "'duenotice maintenance list'",

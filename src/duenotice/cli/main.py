@@ -33,6 +33,7 @@ class Place(NamedTuple):
 COMMANDS = {
     "serve": Place("serve:serve", "Answer VMs that ask for upcoming maintenance."),
     "vm": Place("vm:vm", "List, restart, redeploy, evict and delete VMs."),
+    "scale-set": Place("scale_set:scale_set", "List scale sets, scale them, delete instances."),
     "events": Place("events:events", "List, schedule, cancel, approve and watch events."),
     "maintenance": Place("maintenance:maintenance", "Plan maintenances and follow them."),
     "host": Place("host:host", "List, drain, degrade, fail and repair hosts."),

@@ -53,6 +53,17 @@ HOSTS = View(
     (Column("HOST", "name", "name"), Column("CONDITION", "condition", "state"), Column("VMS", "vms")),
     "No hosts.",
 )
+SCALE_SETS = View(
+    "name",
+    (
+        Column("SCALE SET", "name", "name"),
+        Column("VMS", "vms"),
+        Column("UPDATE DOMAINS", "update_domains"),
+        Column("FAULT DOMAINS", "fault_domains"),
+        Column("TERMINATE NOTICE", "terminate_notice", "span"),
+    ),
+    "No scale sets.",
+)
 MAINTENANCES = View(
     "id",
     (

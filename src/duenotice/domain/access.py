@@ -13,12 +13,12 @@ from duenotice.errors import Conflict, NotFound, Refused
 MOST_TOKENS = 1000
 """So that state stays bounded (S24)."""
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}", re.ASCII)
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,62}$"
 
 
 def create(state: State, command: c.CreateToken, now: Instant, policy: Policy) -> list[t.Transition]:
     """A new token under a name of its own; with `replace` the one of that name goes."""
-    if not _NAME.fullmatch(command.name):
+    if not re.fullmatch(NAME, command.name):
         raise Refused(
             f"{command.name[:70]!r} is no name for a token.",
             hint="Use 1 to 63 letters, digits and . _ @ -, with a letter or digit first.",

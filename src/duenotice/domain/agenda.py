@@ -29,17 +29,17 @@ def put(agenda: Agenda, event: Event) -> None:
 
 def trim(agenda: Agenda, events: Mapping[str, Event]) -> None:
     """Drop entries at the front that no longer hold, and all such when there are many (S24)."""
-    while agenda and not _holds(agenda[0], events):
+    while agenda and not holds(agenda[0], events):
         heapq.heappop(agenda)
     if len(agenda) > 2 * len(events) + _SPARE:
-        agenda[:] = [entry for entry in agenda if _holds(entry, events)]
+        agenda[:] = [entry for entry in agenda if holds(entry, events)]
         heapq.heapify(agenda)
 
 
 def due(agenda: Agenda, events: Mapping[str, Event], steady: float) -> list[Event]:
     """The events due by now, soonest first."""
     entries = sorted(set(_up_to(agenda, steady)))  # one that was put again stands there twice
-    return [events[entry[1]] for entry in entries if _holds(entry, events)]
+    return [events[entry[1]] for entry in entries if holds(entry, events)]
 
 
 def _up_to(agenda: Agenda, steady: float) -> Iterator[tuple[float, str]]:
@@ -52,6 +52,7 @@ def _up_to(agenda: Agenda, steady: float) -> Iterator[tuple[float, str]]:
             waiting += (2 * index + 1, 2 * index + 2)
 
 
-def _holds(entry: tuple[float, str], events: Mapping[str, Event]) -> bool:
+def holds(entry: tuple[float, str], events: Mapping[str, Event]) -> bool:
+    """Whether an entry still tells when its event is due."""
     event = events.get(entry[1])
     return event is not None and due_at(event) == entry[0]

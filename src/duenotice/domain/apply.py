@@ -10,6 +10,7 @@ from duenotice.domain import transitions as t
 from duenotice.domain.event import Event
 from duenotice.domain.fleet import Vm
 from duenotice.domain.maintenance import OPEN, StepStatus
+from duenotice.domain.requests import Answered, keep
 from duenotice.domain.scope import ALONE, scope_of
 from duenotice.domain.state import Departure, Scope, State
 
@@ -244,6 +245,11 @@ def _token_revoked(state: State, change: t.TokenRevoked) -> None:
     state.tokens.pop(change.token_id, None)
 
 
+def _request_answered(state: State, change: t.RequestAnswered) -> None:
+    # The record that is being folded; positions have no gaps.
+    keep(state.requests, Answered(change.key, change.fingerprint, state.position + 1, change.until))
+
+
 def _clock_marked(state: State, change: t.ClockMarked) -> None:
     state.mark = change.mark
 
@@ -273,6 +279,7 @@ _APPLIERS: dict[type, Callable[[State, Any], None]] = {
     t.ScopeDisabled: _scope_disabled,
     t.TokenCreated: _token_created,
     t.TokenRevoked: _token_revoked,
+    t.RequestAnswered: _request_answered,
     t.IncarnationsLifted: _incarnations_lifted,
     t.ClockMarked: _clock_marked,
 }

@@ -40,6 +40,23 @@ class OperateVm(Command, frozen=True):
     type: EventType
 
 
+class ScaleSet(Command, frozen=True):
+    """A user gives a scale set another capacity, or one that differs `by` so many from what it is (G05)."""
+
+    name: str
+    seed: str
+    capacity: int | None = None
+    by: int = 0
+
+
+class DeleteInstances(Command, frozen=True):
+    """A user deletes instances of a scale set: all that are named, or none (G05)."""
+
+    name: str
+    vms: tuple[str, ...]
+    seed: str
+
+
 class EvictVm(Command, frozen=True):
     """The platform takes a spot VM back (G04)."""
 

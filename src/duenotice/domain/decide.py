@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from duenotice.clock import Instant
-from duenotice.domain import access, approval, due, enablement, fleet_change, planning, raising
+from duenotice.domain import access, approval, due, enablement, fleet_change, planning, raising, scaling
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.ending import complete, fail
@@ -42,6 +42,8 @@ _RULES: dict[type[c.Command], Rule] = {
     c.ApplyFleet: fleet_change.apply_fleet,
     c.ScheduleEvent: raising.schedule,
     c.OperateVm: raising.operate,
+    c.ScaleSet: scaling.scale,
+    c.DeleteInstances: scaling.delete_instances,
     c.EvictVm: raising.evict,
     c.DegradeHost: raising.degrade_host,
     c.FailHost: raising.fail_host,

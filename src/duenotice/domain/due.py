@@ -33,7 +33,7 @@ def next_due(state: State, after: float) -> float | None:
     """When something is next due by itself, in steady seconds; None when nothing is."""
     entries = state.agenda
     soonest_first = entries[:1] if entries and entries[0][0] > after else entries
-    moments = [due for due, _ in soonest_first]
+    moments = [entry[0] for entry in soonest_first if agenda.holds(entry, state.events)]
     # A delete that waits for others waits no longer than its notice.
     moments += [e.notice_ends for e in agenda.due(entries, state.events, after) if e.type is EventType.TERMINATE]
     for plan in state.maintenances.values():

@@ -2,7 +2,7 @@
 
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Cause, Event, EventType, Phase
-from duenotice.domain.fleet import Vm
+from duenotice.domain.fleet import Vm, chunks
 from duenotice.domain.lifecycle import Act, move
 from duenotice.domain.state import State
 
@@ -33,14 +33,14 @@ def removed(state: State, vms: list[Vm]) -> list[t.Transition]:
     """The VMs are gone, and with them what was only waiting for them (G04, G05)."""
     if not vms:
         return []
-    gone = tuple(vm.name for vm in vms)
+    gone = {vm.name: None for vm in vms}
     waiting = {event.id: event for vm in vms for event in state.events_of(vm) if event.phase is Phase.SCHEDULED}
     changes: list[t.Transition] = [
         t.EventCancelled(event.id, event.scope, f"Gone: {', '.join(event.resources)}.")
         for event in waiting.values()
         if not any(name in state.fleet.vms and name not in gone for name in event.resources)
     ]
-    return [*changes, t.VmsRemoved(gone)]
+    return [*changes, *map(t.VmsRemoved, chunks(gone))]
 
 
 def moved_away(state: State, vms: list[Vm]) -> list[t.Transition]:

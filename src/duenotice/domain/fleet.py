@@ -1,11 +1,21 @@
 """Who can be told: VMs, the groups they stand in, the hosts they run on."""
 
+from collections.abc import Iterable, Iterator
 from enum import Enum
+from itertools import islice
+from typing import TypeVar
 
 from msgspec import Struct, structs
 
+T = TypeVar("T")
+
 PLACEMENT_GROUP_SIZE = 100
 """A scale set is cut into placement groups of at most this many VMs (E05)."""
+
+LARGEST_SCALE_SET = 1_000_000
+
+CHUNK = 1000
+"""VMs per transition: a fleet of a million is many rows of a readable size."""
 
 
 class GroupKind(Enum):
@@ -47,18 +57,37 @@ class Vm(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Group(Struct, frozen=True, omit_defaults=True):
-    """A cloud service, availability set or scale set; `terminate_notice` in seconds, None when off (G05)."""
+    """A cloud service, availability set or scale set; `terminate_notice` in seconds, None when off (G05).
+
+    `addresses`, `spot` and `zone` are what new instances of a scale set are made with.
+    """
 
     kind: GroupKind
     name: str
     update_domains: int = 5
     fault_domains: int = 2
     terminate_notice: int | None = None
+    addresses: str = ""
+    spot: bool = False
+    zone: str | None = None
 
     @property
     def key(self) -> str:
         """Names the group among all kinds: `set/web`."""
         return f"{self.kind.value}/{self.name}"
+
+    def instance(self, number: int, address: str) -> Vm:
+        """The instance of a scale set with this number, spread in turn over the domains (E05, E06)."""
+        return Vm(
+            name=f"{self.name}_{number}",
+            address=address,
+            group=self.key,
+            placement_group=number // PLACEMENT_GROUP_SIZE,
+            update_domain=number % self.update_domains,
+            fault_domain=number % self.fault_domains,
+            zone=self.zone,
+            spot=self.spot,
+        )
 
 
 class Host(Struct, frozen=True, omit_defaults=True):
@@ -106,3 +135,10 @@ class Fleet:
         """A healthy host to move to, by name so that the choice is the same every time; None: elsewhere."""
         healthy = (h.name for h in self.hosts.values() if h.condition is Condition.HEALTHY and h.name != avoid)
         return min(healthy, default=None)
+
+
+def chunks(items: Iterable[T]) -> Iterator[tuple[T, ...]]:
+    """What goes into one transition each."""
+    iterator = iter(items)
+    while chunk := tuple(islice(iterator, CHUNK)):
+        yield chunk

@@ -1,25 +1,16 @@
 """From the fleet as it stands to the fleet as declared, as the smallest set of changes; events are kept."""
 
-from collections.abc import Iterable, Iterator
-from itertools import islice
-from typing import TypeVar
-
 from msgspec import structs
 
 from duenotice.clock import Instant
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Event, Phase
-from duenotice.domain.fleet import Host, Vm
+from duenotice.domain.fleet import Host, Vm, chunks
 from duenotice.domain.policy import Policy
 from duenotice.domain.scope import domain_of
 from duenotice.domain.state import State
 from duenotice.errors import Refused
-
-T = TypeVar("T")
-
-_CHUNK = 1000
-"""VMs per transition: a fleet of a million is many rows of a readable size."""
 
 
 def apply_fleet(state: State, command: c.ApplyFleet, now: Instant, policy: Policy) -> list[t.Transition]:
@@ -42,8 +33,8 @@ def apply_fleet(state: State, command: c.ApplyFleet, now: Instant, policy: Polic
     changes += [t.HostsPut(new_hosts)] if new_hosts else []
     changes += [t.GroupsPut(new_groups)] if new_groups else []
     # Removals first: an address may pass from a VM that goes to one that comes.
-    changes += [t.VmsRemoved(names) for names in _chunks(name for name in fleet.vms if name not in vms)]
-    changes += [t.VmsPut(chunk) for chunk in _chunks(changed)]
+    changes += [t.VmsRemoved(names) for names in chunks(name for name in fleet.vms if name not in vms)]
+    changes += [t.VmsPut(chunk) for chunk in chunks(changed)]
     changes += _events_follow(state, changed, vms)
     gone_groups = tuple(key for key in fleet.groups if key not in groups)
     gone_hosts = tuple(name for name in fleet.hosts if name not in hosts)
@@ -82,9 +73,3 @@ def _placed(declared: Vm, present: Vm | None, hosts: dict[str, Host]) -> Vm:
     if present is not None and present.declared_host == declared.host:
         host = present.host if present.host is None or present.host in hosts else declared.host
     return structs.replace(declared, host=host, declared_host=declared.host)
-
-
-def _chunks(items: Iterable[T]) -> Iterator[tuple[T, ...]]:
-    iterator = iter(items)
-    while chunk := tuple(islice(iterator, _CHUNK)):
-        yield chunk

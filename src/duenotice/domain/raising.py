@@ -1,5 +1,6 @@
 """The rules by which events come to be (section G): maintenance, user operations, evictions, hosts."""
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from itertools import groupby
 from uuid import UUID, uuid5
@@ -79,15 +80,22 @@ def postpone(state: State, command: c.PostponeEvents, now: Instant, policy: Poli
 def operate(state: State, command: c.OperateVm, now: Instant, policy: Policy) -> list[t.Transition]:
     """A user restarts, redeploys or deletes a VM; it raises an event only if somebody listens (F03)."""
     vm = find_vm(state, command.vm)
-    group = _group(state, vm)
-    if not state.enabled(scope_of(vm)) or (command.type is EventType.TERMINATE and not _notified(vm, group)):
+    if not _is_told(state, vm, command.type):
         return [t.OperationPerformed(vm.name, command.type.value), *_at_once(state, vm, command.type)]
-    cause = _CAUSE_OF_TYPE.get(command.type, Cause.USER)
-    _refuse_twice(state, vm, command.type, cause)
-    _refuse_over_limit(state, policy)
-    event = _event_on([vm], command.type, cause, _fresh(state, command.event_id), now)
-    least = notice.minimum_notice(command.type, group)
-    return [t.EventRaised(_as_soon_as_allowed(state, event, least, now, policy))]
+    raised = _user_event(state, vm, command.type, command.event_id, now, policy)
+    _refuse_over_limit(state, policy, 1)
+    return [raised]
+
+
+def delete(
+    state: State, vms: list[Vm], id_of: Callable[[str], str], now: Instant, policy: Policy
+) -> list[t.Transition]:
+    """A user deletes many VMs: each is told as if it were deleted alone, or gone at once (G05)."""
+    told = [vm for vm in vms if _is_told(state, vm, EventType.TERMINATE)]
+    raised = [_user_event(state, vm, EventType.TERMINATE, id_of(vm.name), now, policy) for vm in told]
+    _refuse_over_limit(state, policy, len(told))
+    names = {vm.name for vm in told}
+    return [*raised, *removed(state, [vm for vm in vms if vm.name not in names])]
 
 
 def evict(state: State, command: c.EvictVm, now: Instant, policy: Policy) -> list[t.Transition]:
@@ -112,7 +120,7 @@ def degrade_host(state: State, command: c.DegradeHost, now: Instant, policy: Pol
     changes: list[t.Transition] = [t.HostsPut((Host(host.name, Condition.DEGRADED),))]
     for vm in state.fleet.on_host(host.name):
         if not any(event.cause is Cause.DEGRADED_HOST for event in state.events_of(vm)):
-            event_id = _fresh(state, _derived(command.seed, vm.name))
+            event_id = _fresh(state, derived(command.seed, vm.name))
             event = _event_on([vm], EventType.REDEPLOY, Cause.DEGRADED_HOST, event_id, now)
             not_before = notice.earliest(now, command.notice + policy.commit_allowance)
             changes.append(t.EventRaised(_at(event.with_(host=host.name), not_before, now)))
@@ -128,7 +136,7 @@ def fail_host(state: State, command: c.FailHost, now: Instant, policy: Policy) -
         changes += cancel_predictions(state, vm, "The host has failed.")
     for (scope, _), hit in groupby(sorted(vms, key=_by_domain), key=_by_domain):
         together = list(hit)
-        event_id = _fresh(state, _derived(command.seed, f"{scope}/{together[0].name}"))
+        event_id = _fresh(state, derived(command.seed, f"{scope}/{together[0].name}"))
         event = _event_on(together, EventType.REBOOT, Cause.HOST_FAILURE, event_id, now)
         changes.append(t.EventRaised(started(event.with_(host=host.name), Act.HAPPEN, now, policy)))
     return changes
@@ -217,7 +225,8 @@ def _fresh(state: State, event_id: str) -> str:
     return event_id
 
 
-def _derived(seed: str, name: str) -> str:
+def derived(seed: str, name: str) -> str:
+    """An id for one of many things that one command makes."""
     return str(uuid5(UUID(seed), name)).upper()
 
 
@@ -270,8 +279,27 @@ def _as_soon_as_allowed(state: State, event: Event, least: float, now: Instant, 
     return event if state.enabled(event.scope) else event.with_(approved_by=NOBODY_LISTENS)
 
 
-def _notified(vm: Vm, group: Group | None) -> bool:
-    return group is not None and group.terminate_notice is not None and not vm.spot
+def _user_event(
+    state: State, vm: Vm, event_type: EventType, event_id: str, now: Instant, policy: Policy
+) -> t.EventRaised:
+    cause = _CAUSE_OF_TYPE.get(event_type, Cause.USER)
+    _refuse_twice(state, vm, event_type, cause)
+    event = _event_on([vm], event_type, cause, _fresh(state, event_id), now)
+    least = notice.minimum_notice(event_type, _group(state, vm))
+    return t.EventRaised(_as_soon_as_allowed(state, event, least, now, policy))
+
+
+def _is_told(state: State, vm: Vm, event_type: EventType) -> bool:
+    """Whether what a user does to a VM raises an event: if somebody listens (F03), and before a delete if asked to."""
+    group = _group(state, vm)
+    notified = group is not None and group.terminate_notice is not None and not vm.spot
+    return state.enabled(scope_of(vm)) and (event_type is not EventType.TERMINATE or notified)
+
+
+def _at_once(state: State, vm: Vm, event_type: EventType) -> list[t.Transition]:
+    if event_type is EventType.REDEPLOY:
+        return moved_away(state, [vm])
+    return removed(state, [vm]) if event_type is EventType.TERMINATE else []
 
 
 def _refuse_twice(state: State, vm: Vm, event_type: EventType, cause: Cause) -> None:
@@ -283,20 +311,14 @@ def _refuse_twice(state: State, vm: Vm, event_type: EventType, cause: Cause) -> 
             )
 
 
-def _refuse_over_limit(state: State, policy: Policy) -> None:
+def _refuse_over_limit(state: State, policy: Policy, more: int) -> None:
     """The preview allowed ten user operations at once (G03)."""
     limit = policy.user_operations_limit
-    if not limit:
+    if not limit or not more:
         return
     waiting = sum(e.cause in BY_USER and e.phase is Phase.SCHEDULED for e in state.events.values())
-    if waiting >= limit:
+    if waiting + more > limit:
         raise Refused(
-            f"{waiting} user operations are scheduled, which is the limit.",
+            f"{waiting} user operations are scheduled; with {more} more the limit of {limit} would be passed.",
             hint="Wait until some have started, or raise user_operations_limit.",
         )
-
-
-def _at_once(state: State, vm: Vm, event_type: EventType) -> list[t.Transition]:
-    if event_type is EventType.REDEPLOY:
-        return moved_away(state, [vm])
-    return removed(state, [vm]) if event_type is EventType.TERMINATE else []

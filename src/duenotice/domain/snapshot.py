@@ -9,6 +9,7 @@ from duenotice.domain import agenda
 from duenotice.domain.event import Event
 from duenotice.domain.fleet import Group, Host, Site, Vm
 from duenotice.domain.maintenance import Maintenance, StepStatus
+from duenotice.domain.requests import Answered
 from duenotice.domain.state import Departure, Scope, State
 from duenotice.domain.token import Token
 
@@ -40,6 +41,7 @@ class Snapshot(Struct, frozen=True):
     maintenances: tuple[Maintenance, ...] = ()
     outcomes: tuple[tuple[str, StepStatus, str], ...] = ()
     tokens: tuple[Token, ...] = ()
+    requests: tuple[Answered, ...] = ()
 
 
 def take(state: State) -> Snapshot:
@@ -62,6 +64,7 @@ def take(state: State) -> Snapshot:
         maintenances=tuple(state.maintenances.values()),
         outcomes=tuple((event_id, *outcome) for event_id, outcome in state.outcomes.items()),
         tokens=tuple(state.tokens.values()),
+        requests=tuple(state.requests.values()),
     )
 
 
@@ -79,6 +82,7 @@ def restore(snapshot: Snapshot) -> State:
     state.maintenances = {plan.id: plan for plan in snapshot.maintenances}
     state.outcomes = {event_id: (status, reason) for event_id, status, reason in snapshot.outcomes}
     state.tokens = {token.id: token for token in snapshot.tokens}
+    state.requests = {answered.key: answered for answered in snapshot.requests}
     for event in snapshot.events:
         state.events[event.id] = event
         state.scopes[event.scope].events.append(event.id)

@@ -10,6 +10,7 @@ from duenotice.domain.document import EMPTY, Document
 from duenotice.domain.event import Event
 from duenotice.domain.fleet import Fleet, Vm
 from duenotice.domain.maintenance import Maintenance, StepStatus
+from duenotice.domain.requests import Answered
 from duenotice.domain.scope import scope_of
 from duenotice.domain.token import Token
 
@@ -48,6 +49,7 @@ class State:
         "mark",
         "outcomes",
         "position",
+        "requests",
         "scopes",
         "tokens",
     )
@@ -66,6 +68,7 @@ class State:
         self.maintenances: dict[str, Maintenance] = {}
         self.outcomes: dict[str, tuple[StepStatus, str]] = {}
         self.tokens: dict[str, Token] = {}
+        self.requests: dict[str, Answered] = {}
 
     def enabled(self, scope: str) -> bool:
         """Whether anybody of the scope listens (F01-F03)."""

@@ -183,6 +183,17 @@ class TokenRevoked(Change, frozen=True, tag="token-revoked"):
     name: str
 
 
+class RequestAnswered(Change, frozen=True, tag="request-answered"):
+    """What a request with a key was answered, in one commit with what came of it: both are durable, or neither (S6)."""
+
+    key: str
+    fingerprint: str
+    until: datetime
+    status: int
+    body: str
+    location: str = ""
+
+
 class IncarnationsLifted(Change, frozen=True, tag="incarnations-lifted"):
     """Every incarnation, also of scopes that never had an event, went ahead by so much (S3)."""
 
@@ -220,6 +231,7 @@ Transition = (
     | ScopeDisabled
     | TokenCreated
     | TokenRevoked
+    | RequestAnswered
     | IncarnationsLifted
     | ClockMarked
 )

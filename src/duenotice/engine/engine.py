@@ -20,10 +20,10 @@ from duenotice.domain.decide import decide
 from duenotice.domain.policy import Policy
 from duenotice.domain.snapshot import restore, take
 from duenotice.domain.state import State
-from duenotice.domain.transitions import EventRaised, Record, Transition
+from duenotice.domain.transitions import EventRaised, Record, RequestAnswered, Transition
 from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
-from duenotice.errors import Damaged, DuenoticeError, InvariantBroken, Unavailable
+from duenotice.errors import Conflict, Damaged, DuenoticeError, InvariantBroken, Unavailable
 
 T = TypeVar("T")
 Records = tuple[Record, ...]
@@ -40,10 +40,21 @@ SNAPSHOT_EVERY = 50_000
 log = structlog.get_logger()
 
 
+class Receipt(NamedTuple):
+    """What is to be remembered of a command, in one commit with what comes of it; `key` is "" when it has none.
+
+    `write` is called when the command and all that is due are applied, and sees that state. It may answer None.
+    """
+
+    key: str
+    write: Callable[[State, Records, Instant], RequestAnswered | None]
+
+
 class _Ask(NamedTuple):
     command: Command
     actor: str
     answer: "asyncio.Future[Records]"
+    receipt: Receipt | None = None
 
 
 def load(journal: Journal) -> State:
@@ -79,19 +90,29 @@ class Engine:
         self.publisher.open(self.state, self.clock.now().steady)
         self._task = asyncio.create_task(self._run(), name="engine")
 
-    def submit(self, command: Command, actor: str) -> "asyncio.Future[Records]":
+    def submit(self, command: Command, actor: str, receipt: Receipt | None = None) -> "asyncio.Future[Records]":
         """What came of a command, once that is durable; or why not."""
         answer: asyncio.Future[Records] = asyncio.get_running_loop().create_future()
         if self._broken is not None:
             answer.set_exception(Unavailable(f"The service has stopped: {self._broken}", hint=self._broken.hint))
             return answer
-        self._asks.append(_Ask(command, actor, answer))
+        self._asks.append(_Ask(command, actor, answer, receipt))
         self._wake.set()
         return answer
 
     async def history(self, after: int, limit: int) -> list[Record]:
         """The records behind a position, oldest first, as the journal has them."""
         return await self._off_loop(lambda: list(self._journal.read(after, limit)))
+
+    async def answered(self, key: str) -> RequestAnswered | None:
+        """What a request with this key was answered, if it was and that is not too long ago (S6)."""
+        if not self._knows(key, self.clock.now()):
+            return None
+        position = self.state.requests[key].position
+        found = [record.transition for record in await self.history(position - 1, 1)]
+        if not (found and isinstance(found[0], RequestAnswered) and found[0].key == key):
+            raise Unavailable("This request has only just been decided.", hint="Send it again in a moment.")
+        return found[0]
 
     def set_speed(self, clock: ScaledClock, speed: float) -> None:
         """Another pace of our clock: what a commit may take grows with it, and who sleeps looks again."""
@@ -163,6 +184,8 @@ class Engine:
     def _attempt(self, ask: _Ask, now: Instant, records: list[Record]) -> Records | DuenoticeError:
         """Decide and apply one command; a refusal is its answer and has no effect (S6)."""
         begin = len(records)
+        if ask.receipt is not None and self._knows(ask.receipt.key, now):
+            return Conflict("This request was done already.", hint="Send it again with its key for the answer.")
         try:
             transitions = decide(self.state, ask.command, now, self.policy)
         except DuenoticeError as refusal:
@@ -172,7 +195,27 @@ class Engine:
             _report("error", "a rule failed", action="rule-failed", command=repr(ask.command)[:500], exc_info=error)
             return InvariantBroken(f"A rule failed: {error!r}.", hint="Please report this.")
         self._take(transitions, ask.actor, now, records)
-        return tuple(records[begin:])
+        outcome = tuple(records[begin:])
+        if ask.receipt is not None:
+            self._do_what_is_due(now, records)
+            self._take_receipt(ask.receipt, outcome, ask.actor, now, records)
+        return outcome
+
+    def _take_receipt(
+        self, receipt: Receipt, outcome: Records, actor: str, now: Instant, records: list[Record]
+    ) -> None:
+        try:
+            written = receipt.write(self.state, outcome, now)
+        except Exception as error:
+            # A fault of ours, but only the answer is lost: what was asked for is done.
+            _report("error", "no answer could be made", action="answer-failed", exc_info=error)
+            return
+        if written is not None:
+            self._take([written], actor, now, records)
+
+    def _knows(self, key: str, now: Instant) -> bool:
+        known = self.state.requests.get(key)
+        return known is not None and known.until > now.at
 
     def _do_what_is_due(self, now: Instant, records: list[Record]) -> None:
         while transitions := decide(self.state, Tick(), now, self.policy):

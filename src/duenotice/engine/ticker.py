@@ -51,20 +51,26 @@ class Ticker:
 
     async def advance(self, seconds: float) -> None:
         """Let time pass on a manual clock, stopping at each due moment: everything happens in its time."""
-        clock = self._engine.clock
-        if not isinstance(clock, ManualClock):
-            raise Refused(f"The clock is {clock.name}; time cannot be told to pass.", hint="Use --clock manual.")
-        try:
-            clock.now().after(seconds)
-        except OverflowError:
-            raise Refused("That is after the end of time.", hint="Let less time pass.") from None
-        end = clock.now().steady + seconds
+        clock, end = self._told_clock(), self.end_of(seconds).steady
         while (due := next_due(self._engine.state, after=clock.now().steady)) is not None and due <= end:
             clock.advance(due - clock.now().steady)
             await self._engine.submit(Tick(), SELF)
         clock.advance(end - clock.now().steady)
         await self._sweep(clock.now())
         await self._engine.submit(MarkClock(clock.mark()), SELF)
+
+    def end_of(self, seconds: float) -> Instant:
+        """What time it will be when so much of it has been told to pass."""
+        try:
+            return self._told_clock().now().after(seconds)
+        except OverflowError:
+            raise Refused("That is after the end of time.", hint="Let less time pass.") from None
+
+    def _told_clock(self) -> ManualClock:
+        clock = self._engine.clock
+        if not isinstance(clock, ManualClock):
+            raise Refused(f"The clock is {clock.name}; time cannot be told to pass.", hint="Use --clock manual.")
+        return clock
 
     async def _run(self) -> None:
         engine = self._engine

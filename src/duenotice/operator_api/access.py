@@ -1,10 +1,13 @@
 """The routes of tokens: list them, create one, revoke one."""
 
+from typing import Annotated
+
 import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from duenotice.domain import commands as c
+from duenotice.domain.access import NAME as NAME_OF_TOKEN
 from duenotice.domain.token import Role, Token
 from duenotice.engine.engine import Engine
 from duenotice.operator_api.bodies import actor_of, decoded, new_id
@@ -13,13 +16,14 @@ from duenotice.operator_api.pages import page
 from duenotice.operator_api.table import Call
 from duenotice.operator_api.tokens import digest_of, new_token
 from duenotice.wire import operator_json
+from duenotice.wire import operator_shapes as shapes
 
 
 class TokenRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The body of a request for a token."""
 
-    name: str
-    role: str
+    name: Annotated[str, msgspec.Meta(extra_json_schema={"pattern": NAME_OF_TOKEN})]
+    role: Annotated[str, msgspec.Meta(extra_json_schema={"enum": [role.value for role in Role]})]
 
 
 class Access:
@@ -31,11 +35,16 @@ class Access:
     def calls(self) -> list[Call]:
         """The rows of the table."""
         paging = ("limit", "cursor")
+        page, new = {200: shapes.Page[shapes.Token]}, {201: shapes.NewToken}
         return [
-            Call("GET", "/v1/me", Role.VIEWER, self.me, "Whose token this is"),
-            Call("GET", "/v1/tokens", Role.ADMIN, self.index, "List tokens, without secrets", query=paging),
-            Call("POST", "/v1/tokens", Role.ADMIN, self.create, "Create a token, shown once", TokenRequest),
-            Call("DELETE", "/v1/tokens/{id}", Role.ADMIN, self.revoke, "Revoke a token"),
+            Call("GET", "/v1/me", Role.VIEWER, self.me, "Whose token this is", answers={200: shapes.Token}),
+            Call(
+                "GET", "/v1/tokens", Role.ADMIN, self.index, "List tokens, without secrets", query=paging, answers=page
+            ),
+            Call(
+                "POST", "/v1/tokens", Role.ADMIN, self.create, "Create a token, shown once", TokenRequest, answers=new
+            ),
+            Call("DELETE", "/v1/tokens/{id}", Role.ADMIN, self.revoke, "Revoke a token", answers={204: None}),
         ]
 
     async def me(self, request: Request) -> Response:
@@ -52,7 +61,7 @@ class Access:
         secret, token_id = new_token(), new_id()
         command = c.CreateToken(token_id, asked.name, operator_json.parse_role(asked.role), digest_of(secret))
         await self._engine.submit(command, actor_of(request))
-        made = operator_json.token_to_json(self._tokens[token_id]) | {"token": secret}
+        made: shapes.NewToken = {**operator_json.token_to_json(self._tokens[token_id]), "token": secret}
         return JSONResponse(made, 201, {"Location": f"/v1/tokens/{token_id}", "Cache-Control": "no-store"})
 
     async def revoke(self, request: Request) -> Response:

@@ -15,22 +15,25 @@ from duenotice.engine.ticker import Ticker
 from duenotice.errors import DuenoticeError
 from duenotice.operator_api.access import Access
 from duenotice.operator_api.audit import Audit
-from duenotice.operator_api.bodies import body_of
+from duenotice.operator_api.bodies import body_of, refuse_repeated
 from duenotice.operator_api.clocks import Clocks
 from duenotice.operator_api.events import Events
 from duenotice.operator_api.faults import FaultPort, Faults
 from duenotice.operator_api.feed import Feed
 from duenotice.operator_api.fleet import Fleets
+from duenotice.operator_api.groups import Groups
 from duenotice.operator_api.hosts import Hosts
 from duenotice.operator_api.idempotency import Answers
 from duenotice.operator_api.maintenances import Maintenances
 from duenotice.operator_api.metrics import Metrics
 from duenotice.operator_api.openapi import openapi_call
 from duenotice.operator_api.problems import on_error, problem
+from duenotice.operator_api.states import Picture
 from duenotice.operator_api.table import Call, Handler
 from duenotice.operator_api.timeline import Timeline
 from duenotice.operator_api.tokens import Gate
 from duenotice.operator_api.vms import SilentFor, Vms
+from duenotice.wire import operator_shapes as shapes
 
 _HINTS = {413: "Send less at a time."}
 
@@ -50,6 +53,8 @@ class OperatorApi:
         self.calls: list[Call] = [
             *_probes(engine),
             *Vms(engine, silent_for).calls(),
+            *Groups(engine).calls(),
+            *Picture(engine).calls(),
             *Faults(engine, faults).calls(),
             *Hosts(engine).calls(),
             *Fleets(engine, self.feed).calls(),
@@ -62,7 +67,7 @@ class OperatorApi:
             *Metrics(engine, self.feed).calls(),
         ]
         self.calls.append(openapi_call(tuple(self.calls)))
-        self._answers = Answers()
+        self._answers = Answers(engine.answered)
 
     def app(self) -> Starlette:
         """The ASGI application."""
@@ -82,7 +87,9 @@ class OperatorApi:
             call = calls["GET" if request.method == "HEAD" else request.method]
             if call.role is not None and (refusal := self._gate.refuse(request, call.role)) is not None:
                 return refusal
-            await body_of(request)
+            refuse_repeated(request, call.query)
+            if call.method != "GET":
+                await body_of(request)
             return await self._answers.once(request, lambda: call.handler(request))
 
         return dispatch
@@ -101,9 +108,9 @@ def _probes(engine: Engine) -> Sequence[Call]:
         return JSONResponse({"version": __version__})
 
     return [
-        Call("GET", "/livez", None, alive, "Whether the process lives"),
-        Call("GET", "/readyz", None, ready, "Whether it takes requests"),
-        Call("GET", "/version", None, version, "Which duenotice this is"),
+        Call("GET", "/livez", None, alive, "Whether the process lives", answers={200: shapes.Health}),
+        Call("GET", "/readyz", None, ready, "Whether it takes requests", answers={200: shapes.Health}, refusals=(503,)),
+        Call("GET", "/version", None, version, "Which duenotice this is", answers={200: shapes.Version}),
     ]
 
 

@@ -1,5 +1,6 @@
 """What requests bring, as values; who brings them; and ids for what they make."""
 
+from collections.abc import Iterable
 from typing import TypeVar
 from uuid import uuid4
 
@@ -8,12 +9,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
 from duenotice.errors import Malformed
+from duenotice.operator_api.table import Parameter
 
 T = TypeVar("T")
 LONGEST_FLEET = 256 * 1024 * 1024
 """A fleet file of a million VMs fits; more is a mistake."""
 LONGEST_BODY = 1024 * 1024
 """Any other body."""
+_FLAGS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def new_id() -> str:
@@ -27,8 +30,19 @@ def actor_of(request: Request) -> str:
 
 
 def flag(request: Request, name: str) -> bool:
-    """Whether a parameter such as `dry_run` is set."""
-    return request.query_params.get(name, "").lower() in ("true", "1")
+    """Whether a parameter such as `dry_run` is set; a guess at what was meant could change what was to be spared."""
+    text = request.query_params.get(name, "false")
+    if text.lower() not in _FLAGS:
+        raise Malformed(f"{name}={text[:40]} will not do.", hint="Use true or false.")
+    return _FLAGS[text.lower()]
+
+
+def refuse_repeated(request: Request, known: Iterable[str | Parameter]) -> None:
+    """Of two values for one parameter nobody can tell which was meant."""
+    for parameter in known:
+        name = parameter.name if isinstance(parameter, Parameter) else parameter
+        if len(request.query_params.getlist(name)) > 1:
+            raise Malformed(f"{name} is given more than once.", hint="Give it once.")
 
 
 async def body_of(request: Request) -> bytes:

@@ -1,30 +1,36 @@
 """The routes of the clock: read it, let time pass, set its pace."""
 
+from typing import Annotated
+
 import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from duenotice.clock import ScaledClock, parse_speed
+from duenotice.clock import Instant, ScaledClock, parse_speed
+from duenotice.domain.commands import MarkClock
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
 from duenotice.engine.ticker import Ticker
 from duenotice.errors import Malformed, Refused
+from duenotice.operator_api.answering import Answer, done
 from duenotice.operator_api.bodies import decoded
 from duenotice.operator_api.table import Call
+from duenotice.wire import operator_shapes as shapes
 from duenotice.wire.document_json import format_iso
 from duenotice.wire.duration import parse_duration
+from duenotice.wire.operator_json import Span
 
 
 class AdvanceRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The body that lets time pass."""
 
-    by: str = ""
+    by: Span
 
 
 class SpeedRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The body that sets the pace."""
 
-    speed: str
+    speed: Annotated[str, msgspec.Meta(extra_json_schema={"pattern": "^[1-9][0-9]{0,4}x$"})]
 
 
 class Clocks:
@@ -36,23 +42,40 @@ class Clocks:
 
     def calls(self) -> list[Call]:
         """The rows of the table."""
-        admin = Role.ADMIN
+        admin, clock = Role.ADMIN, {200: shapes.Clock}
         return [
-            Call("GET", "/v1/clock", Role.VIEWER, self.show, "What time it is"),
-            Call("POST", "/v1/clock/advance", admin, self.advance, "Let time pass on a manual clock", AdvanceRequest),
-            Call("POST", "/v1/clock/speed", admin, self.speed, "Set the pace of a scaled clock", SpeedRequest),
+            Call("GET", "/v1/clock", Role.VIEWER, self.show, "What time it is", answers=clock),
+            Call(
+                "POST",
+                "/v1/clock/advance",
+                admin,
+                self.advance,
+                "Let time pass on a manual clock",
+                AdvanceRequest,
+                answers=clock,
+            ),
+            Call(
+                "POST",
+                "/v1/clock/speed",
+                admin,
+                self.speed,
+                "Set the pace of a scaled clock",
+                SpeedRequest,
+                answers=clock,
+            ),
         ]
 
     async def show(self, _: Request) -> Response:
         """The clock's name, time and pace."""
-        clock = self._engine.clock
-        return JSONResponse({"clock": clock.name, "now": format_iso(clock.now().at), "speed": clock.speed})
+        return JSONResponse(self._shown(self._engine.clock.now()))
 
     async def advance(self, request: Request) -> Response:
-        """Let time pass."""
-        asked = await decoded(request, AdvanceRequest)
-        await self._ticker.advance(parse_duration(asked.by))
-        return await self.show(request)
+        """Let time pass; that it was asked for is durable before it does, so that it is never done twice (S6)."""
+        seconds = parse_duration((await decoded(request, AdvanceRequest)).by)
+        answer = Answer(self._shown(self._ticker.end_of(seconds)))
+        response = await done(self._engine, request, MarkClock(self._engine.clock.mark()), lambda *_: answer)
+        await self._ticker.advance(seconds)
+        return response
 
     async def speed(self, request: Request) -> Response:
         """Another pace from now on; the next start has the one from its settings again."""
@@ -63,4 +86,9 @@ class Clocks:
         if not isinstance(clock, ScaledClock):
             raise Refused(f"The clock is {clock.name}; it has no pace to set.", hint="Start with --clock 60x.")
         self._engine.set_speed(clock, speed)
-        return await self.show(request)
+        answer = Answer(self._shown(clock.now()))
+        return await done(self._engine, request, MarkClock(clock.mark()), lambda *_: answer)
+
+    def _shown(self, now: Instant) -> shapes.Clock:
+        clock = self._engine.clock
+        return {"clock": clock.name, "now": format_iso(now.at), "speed": clock.speed}

@@ -8,12 +8,13 @@ from duenotice.domain.event import Event, Phase
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
 from duenotice.errors import Malformed
-from duenotice.operator_api.bodies import actor_of, decoded, new_id
+from duenotice.operator_api.answering import Answer, done, raised
+from duenotice.operator_api.bodies import decoded, new_id
 from duenotice.operator_api.finding import by_id
 from duenotice.operator_api.pages import page
-from duenotice.operator_api.raising import raised
 from duenotice.operator_api.table import Call
 from duenotice.wire import operator_json
+from duenotice.wire import operator_shapes as shapes
 from duenotice.wire.document_json import format_iso
 
 _FILTERS = ("vm", "scope", "type", "phase", "limit", "cursor")
@@ -31,12 +32,22 @@ class Events:
         viewer, operator = Role.VIEWER, Role.OPERATOR
         one = "/v1/events/{id}"
         schedule, cancel = operator_json.ScheduleRequest, operator_json.CancelRequest
+        page, event, raised_ = {200: shapes.Page[shapes.Event]}, {200: shapes.Event}, {201: shapes.Raised}
         return [
-            Call("GET", "/v1/events", viewer, self.index, "List live events", query=_FILTERS),
-            Call("POST", "/v1/events", operator, self.schedule, "Schedule an event", schedule),
-            Call("GET", one, viewer, self.show, "Show a live event"),
-            Call("POST", f"{one}/approve", operator, self.approve, "Let an event start now"),
-            Call("POST", f"{one}/cancel", operator, self.cancel, "Take a scheduled event back", cancel),
+            Call("GET", "/v1/events", viewer, self.index, "List live events", query=_FILTERS, answers=page),
+            Call(
+                "POST",
+                "/v1/events",
+                operator,
+                self.schedule,
+                "Schedule an event",
+                schedule,
+                answers=raised_,
+                refusals=(404,),
+            ),
+            Call("GET", one, viewer, self.show, "Show a live event", answers=event),
+            Call("POST", f"{one}/approve", operator, self.approve, "Let an event start now", answers=event),
+            Call("POST", f"{one}/cancel", operator, self.cancel, "Take a scheduled event back", cancel, answers=event),
         ]
 
     async def index(self, request: Request) -> Response:
@@ -64,16 +75,19 @@ class Events:
     async def approve(self, request: Request) -> Response:
         """Let one start; the answer is the event as it is then."""
         event = self._find(request)
-        await self._engine.submit(c.ApproveEvents((event.id,)), actor_of(request))
-        now = next((other for other in self._events() if other.id == event.id), event)
-        return JSONResponse(operator_json.event_to_json(now))
+        return await done(
+            self._engine,
+            request,
+            c.ApproveEvents((event.id,)),
+            lambda state, _: Answer(operator_json.event_to_json(state.events.get(event.id, event))),
+        )
 
     async def cancel(self, request: Request) -> Response:
         """Take one back; the answer is the event as it was."""
         event = self._find(request)
         asked = await decoded(request, operator_json.CancelRequest)
-        await self._engine.submit(c.CancelEvent(event.id, asked.reason), actor_of(request))
-        return JSONResponse(operator_json.event_to_json(event))
+        answer = Answer(operator_json.event_to_json(event))
+        return await done(self._engine, request, c.CancelEvent(event.id, asked.reason), lambda *_: answer)
 
     def _events(self) -> list[Event]:
         return self._engine.publisher.events()
@@ -88,8 +102,8 @@ class _Filter:
     def __init__(self, request: Request) -> None:
         query = request.query_params
         self._vm, self._scope = query.get("vm"), query.get("scope")
-        self._type = operator_json.parse_type(query["type"]) if query.get("type") else None
-        self._phase = query.get("phase", "").lower() or None
+        self._type = operator_json.parse_type(query["type"]) if "type" in query else None
+        self._phase = query["phase"].lower() if "phase" in query else None
         if self._phase not in (None, *_LIVE):
             raise Malformed(f"{self._phase!r} is no phase.", hint=f"Use one of {', '.join(_LIVE)}.")
 

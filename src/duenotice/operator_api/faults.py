@@ -12,6 +12,7 @@ from duenotice.errors import Refused
 from duenotice.operator_api.bodies import decoded
 from duenotice.operator_api.finding import vm_named
 from duenotice.operator_api.table import Call
+from duenotice.wire import operator_shapes as shapes
 from duenotice.wire.document_json import format_iso
 from duenotice.wire.duration import parse_duration
 
@@ -42,10 +43,10 @@ class Faults:
 
     def calls(self) -> list[Call]:
         """The rows of the table."""
-        one, admin = "/v1/vms/{name}/fault", Role.ADMIN
+        one, admin, put = "/v1/vms/{name}/fault", Role.ADMIN, {200: shapes.Fault}
         return [
-            Call("PUT", one, admin, self.put, "Answer a VM wrongly for a while", FaultRequest),
-            Call("DELETE", one, admin, self.lift, "Answer a VM rightly again"),
+            Call("PUT", one, admin, self.put, "Answer a VM wrongly for a while", FaultRequest, answers=put),
+            Call("DELETE", one, admin, self.lift, "Answer a VM rightly again", answers={204: None}),
         ]
 
     async def put(self, request: Request) -> Response:
@@ -55,7 +56,8 @@ class Faults:
         seconds = parse_duration(asked.seconds)
         port.put(vm.name, asked.answer, seconds)
         until = format_iso(self._engine.clock.now().after(seconds).at)
-        return JSONResponse({"vm": vm.name, "answer": asked.answer, "until": until})
+        shown: shapes.Fault = {"vm": vm.name, "answer": asked.answer, "until": until}
+        return JSONResponse(shown)
 
     async def lift(self, request: Request) -> Response:
         """Also when there is none."""

@@ -125,7 +125,7 @@ class FeedResponse(Response):
         async for record in self._feed.records(self._reader, self._after):
             if record is None:
                 await send(_chunk(b": still here\n\n"))
-            elif action_of(record) != QUIET:
+            elif action_of(record) not in QUIET:
                 await send(_chunk(_frame(record)))
 
 

@@ -15,7 +15,10 @@ from duenotice.errors import Malformed
 from duenotice.operator_api.bodies import actor_of, flag
 from duenotice.operator_api.feed import Feed
 from duenotice.operator_api.table import Call
+from duenotice.wire import operator_shapes as shapes
 from duenotice.wire.fleet_toml import read_fleet
+
+_TOML = ("application/toml", "text/plain")
 
 
 class Fleets:
@@ -26,29 +29,29 @@ class Fleets:
 
     def calls(self) -> list[Call]:
         """The rows of the table."""
+        change = {200: shapes.FleetChange}
         return [
-            Call("GET", "/v1/fleet", Role.VIEWER, self.show, "What the fleet is"),
-            Call("PUT", "/v1/fleet", Role.ADMIN, self.apply, "Apply a fleet file (TOML)", query=("dry_run",)),
+            Call("GET", "/v1/fleet", Role.VIEWER, self.show, "What the fleet is", answers={200: shapes.Fleet}),
+            Call("PUT", "/v1/fleet", Role.ADMIN, self.apply, "Apply a fleet file", _TOML, ("dry_run",), change, (422,)),
         ]
 
     async def show(self, _: Request) -> Response:
         """Counts, the digest of the fleet file, how far the journal is, the site."""
         publisher, site = self._engine.publisher, self._engine.publisher.site
-        return JSONResponse(
-            {
-                "vms": len(publisher.by_name),
-                "groups": len(publisher.groups),
-                "hosts": len(publisher.hosts),
-                "events": len(publisher.events()),
-                "digest": publisher.digest,
-                "position": self._feed.position,
-                "site": {
-                    "location": site.location,
-                    "resource_group": site.resource_group,
-                    "subscription_id": site.subscription_id,
-                },
-            }
-        )
+        shown: shapes.Fleet = {
+            "vms": len(publisher.by_name),
+            "groups": len(publisher.groups),
+            "hosts": len(publisher.hosts),
+            "events": len(publisher.events()),
+            "digest": publisher.digest,
+            "position": self._feed.position,
+            "site": {
+                "location": site.location,
+                "resource_group": site.resource_group,
+                "subscription_id": site.subscription_id,
+            },
+        }
+        return JSONResponse(shown)
 
     async def apply(self, request: Request) -> Response:
         """Make the fleet be this one; with `dry_run` only tell what would change."""
@@ -62,10 +65,10 @@ class Fleets:
             changes: Iterable[t.Transition] = decide(engine.state, command, engine.clock.now(), engine.policy)
         else:
             changes = [record.transition for record in await engine.submit(command, actor_of(request))]
-        return JSONResponse(_summary(changes, known) | {"dry_run": dry})
+        return JSONResponse(_summary(changes, known, dry))
 
 
-def _summary(changes: Iterable[t.Transition], known: set[str]) -> dict[str, object]:
+def _summary(changes: Iterable[t.Transition], known: set[str], dry: bool) -> shapes.FleetChange:
     """Which VMs came, went and changed."""
     added: list[str] = []
     removed: list[str] = []
@@ -78,4 +81,4 @@ def _summary(changes: Iterable[t.Transition], known: set[str]) -> dict[str, obje
         elif isinstance(change, t.VmsPut):
             for vm in change.vms:
                 (changed if vm.name in known else added).append(vm.name)
-    return {"added": added, "removed": removed, "changed": changed, "changes": count}
+    return {"added": added, "removed": removed, "changed": changed, "changes": count, "dry_run": dry}

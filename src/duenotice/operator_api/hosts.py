@@ -1,6 +1,7 @@
 """The routes of hosts: list, drain, degrade, fail, repair."""
 
 from collections import Counter
+from typing import Annotated
 
 import msgspec
 from starlette.requests import Request
@@ -8,15 +9,18 @@ from starlette.responses import JSONResponse, Response
 
 from duenotice.domain import commands as c
 from duenotice.domain.event import Cause, EventType
+from duenotice.domain.fleet import Host
 from duenotice.domain.notice import LONGEST_PREDICTION_SECONDS
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
-from duenotice.errors import Malformed, NotFound
-from duenotice.operator_api.bodies import actor_of, decoded, new_id
+from duenotice.errors import Malformed, NotFound, Refused
+from duenotice.operator_api.answering import RAISED, raised
+from duenotice.operator_api.bodies import decoded, new_id
+from duenotice.operator_api.maintenances import begun
 from duenotice.operator_api.pages import page
-from duenotice.operator_api.raising import raised
 from duenotice.operator_api.table import Call
 from duenotice.wire import operator_json
+from duenotice.wire import operator_shapes as shapes
 from duenotice.wire.duration import parse_duration
 
 _RISKS = {"low": float(LONGEST_PREDICTION_SECONDS), "high": 86_400.0}
@@ -26,15 +30,15 @@ _RISKS = {"low": float(LONGEST_PREDICTION_SECONDS), "high": 86_400.0}
 class DegradeRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The body of a prediction: a risk, or the notice itself."""
 
-    risk: str = ""
-    notice: str = ""
+    risk: Annotated[str, msgspec.Meta(extra_json_schema={"enum": list(_RISKS)})] | None = None
+    notice: operator_json.Span | None = None
 
 
 class DrainRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The body of a request to empty a host."""
 
-    settle: str = "0s"
-    at_once: int = 0
+    settle: operator_json.Span = "0s"
+    at_once: operator_json.Asked = 0
 
 
 class Hosts:
@@ -46,12 +50,24 @@ class Hosts:
     def calls(self) -> list[Call]:
         """The rows of the table."""
         viewer, operator, one = Role.VIEWER, Role.OPERATOR, "/v1/hosts/{name}"
+        page_, plan = {200: shapes.Page[shapes.Host]}, {201: shapes.Maintenance}
         return [
-            Call("GET", "/v1/hosts", viewer, self.index, "List hosts", query=("limit", "cursor")),
-            Call("POST", f"{one}/drain", operator, self.drain, "Move all VMs of a host away", DrainRequest),
-            Call("POST", f"{one}/degrade", operator, self.degrade, "Predict a host's failure", DegradeRequest),
-            Call("POST", f"{one}/fail", operator, self.fail, "A host has failed"),
-            Call("POST", f"{one}/repair", operator, self.repair, "A host is healthy again"),
+            Call("GET", "/v1/hosts", viewer, self.index, "List hosts", query=("limit", "cursor"), answers=page_),
+            Call("GET", one, viewer, self.show, "Show a host", answers={200: shapes.Host}),
+            Call(
+                "POST", f"{one}/drain", operator, self.drain, "Move all VMs of a host away", DrainRequest, answers=plan
+            ),
+            Call(
+                "POST",
+                f"{one}/degrade",
+                operator,
+                self.degrade,
+                "Predict a host's failure",
+                DegradeRequest,
+                answers=RAISED,
+            ),
+            Call("POST", f"{one}/fail", operator, self.fail, "A host has failed", answers=RAISED),
+            Call("POST", f"{one}/repair", operator, self.repair, "A host is healthy again", answers=RAISED),
         ]
 
     async def index(self, request: Request) -> Response:
@@ -62,15 +78,19 @@ class Hosts:
             request,
             publisher.hosts.values(),
             lambda host: host.name,
-            lambda host: {"name": host.name, "condition": host.condition.value, "vms": running[host.name]},
+            lambda host: operator_json.host_to_json(host, running[host.name]),
         )
+
+    async def show(self, request: Request) -> Response:
+        """One host."""
+        host = self._find(request)
+        running = sum(vm.host == host.name for vm in self._engine.publisher.by_name.values())
+        return JSONResponse(operator_json.host_to_json(host, running))
 
     async def drain(self, request: Request) -> Response:
         """A maintenance of live migrations over all VMs of a host."""
-        name, asked = request.path_params["name"], await decoded(request, DrainRequest)
+        name, asked = self._find(request).name, await decoded(request, DrainRequest)
         publisher = self._engine.publisher
-        if name not in publisher.hosts:
-            raise NotFound(f"There is no host named {name!r}.", hint="GET /v1/hosts lists them.")
         command = c.StartMaintenance(
             maintenance_id=new_id(),
             type=EventType.FREEZE,
@@ -79,17 +99,17 @@ class Hosts:
             settle=parse_duration(asked.settle),
             at_once=asked.at_once,
         )
-        await self._engine.submit(command, actor_of(request))
-        plan = publisher.maintenances[command.maintenance_id]
-        return JSONResponse(operator_json.maintenance_to_json(plan), 201, {"Location": f"/v1/maintenances/{plan.id}"})
+        return await begun(self._engine, request, command)
 
     async def degrade(self, request: Request) -> Response:
         """Its VMs are to move away before it fails."""
         asked = await decoded(request, DegradeRequest)
-        risk = asked.risk.lower() or "low"
-        if risk not in _RISKS or (asked.risk and asked.notice):
-            raise Malformed("Give one risk or one notice.", hint=f"risk is one of {', '.join(_RISKS)}.")
-        notice = parse_duration(asked.notice) if asked.notice else _RISKS[risk]
+        risk = (asked.risk or "low").lower()
+        if risk not in _RISKS:
+            raise Malformed(f"{risk[:40]!r} is no risk.", hint=f"Use one of {', '.join(_RISKS)}.")
+        if asked.risk is not None and asked.notice is not None:
+            raise Refused("Both a risk and a notice are given.", hint="Give one of them.")
+        notice = _RISKS[risk] if asked.notice is None else parse_duration(asked.notice)
         return await raised(self._engine, request, c.DegradeHost(request.path_params["name"], notice, new_id()))
 
     async def fail(self, request: Request) -> Response:
@@ -99,3 +119,9 @@ class Hosts:
     async def repair(self, request: Request) -> Response:
         """What its degradation had scheduled is cancelled."""
         return await raised(self._engine, request, c.RepairHost(request.path_params["name"]))
+
+    def _find(self, request: Request) -> Host:
+        host = self._engine.publisher.hosts.get(name := request.path_params["name"])
+        if host is None:
+            raise NotFound(f"There is no host named {name!r}.", hint="GET /v1/hosts lists them.")
+        return host

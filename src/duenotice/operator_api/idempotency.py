@@ -1,83 +1,97 @@
-"""The same POST twice is done once: answers are kept by `Idempotency-Key`, in memory, for a day.
+"""The same POST twice is done once: its answer is kept in the journal by `Idempotency-Key`, for a day (S6).
 
-A restart forgets them: a client that must be sure across one looks at what there is before it asks again.
+A refusal has changed nothing and is not kept, nor is what has no answer that may be stored, such as a secret.
 """
 
 import asyncio
 import hashlib
-from collections import OrderedDict
+import re
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from duenotice.clock import monotonic
+from duenotice.domain.transitions import RequestAnswered
 from duenotice.errors import Malformed, Refused
 
 HEADER = "idempotency-key"
-KEPT_SECONDS = 24 * 3600.0
-MOST_KEYS = 10_000
-MOST_BYTES = 64 * 1024 * 1024
-LONGEST_KEY = 255
+KEY = re.compile(r"[!-~]{1,255}")
 
 
-class _Kept(NamedTuple):
-    request: bytes
+class Asked(NamedTuple):
+    """A request with a key: the digest of the key and whose it is, and the digest of what is asked for."""
+
+    key: str = ""
+    fingerprint: str = ""
+
+
+class _UnderWay(NamedTuple):
+    asked: Asked
     answer: "asyncio.Future[Response]"
-    until: float
 
 
 class Answers:
-    """What was answered to which key of which token; bounded, oldest forgotten first (S24)."""
+    """Looks whether a request was answered before, and lets those wait who come while it is being done."""
 
-    def __init__(self, now: Callable[[], float] = monotonic) -> None:
-        self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
-        self._bytes = 0
-        self._now = now
+    def __init__(self, answered: Callable[[str], Awaitable[RequestAnswered | None]]) -> None:
+        """`answered` tells what a request with a key was answered, if it was."""
+        self._answered = answered
+        self._under_way: dict[str, _UnderWay] = {}
 
     async def once(self, request: Request, do: Callable[[], Awaitable[Response]]) -> Response:
-        """The answer to a request, done now or before; who comes while it is being done waits for it."""
-        text = request.headers.get(HEADER)
-        if text is None or request.method != "POST":
+        """The answer to a request, done now or before."""
+        request.state.asked = asked = await _asked(request)
+        if not asked.key:
             return await do()
-        if not 0 < len(text) <= LONGEST_KEY:
-            raise Malformed("The Idempotency-Key will not do.", hint=f"Use 1 to {LONGEST_KEY} characters.")
-        key, digest = (request.state.actor, text), await _digest(request)
-        self._forget()
-        kept = self._kept.get(key)
-        if kept is None:
-            return await self._first(key, digest, do)
-        if kept.request != digest:
-            raise Refused("This Idempotency-Key was used for another request.", hint="Use a new key for each request.")
-        return _again(await asyncio.shield(kept.answer))
+        under_way = self._under_way.get(asked.key)
+        if under_way is None:
+            return await self._first(asked, do)
+        _refuse_another(asked, under_way.asked.fingerprint)
+        return _again(await asyncio.shield(under_way.answer))
 
-    async def _first(self, key: tuple[str, str], digest: bytes, do: Callable[[], Awaitable[Response]]) -> Response:
+    async def _first(self, asked: Asked, do: Callable[[], Awaitable[Response]]) -> Response:
         answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
-        self._kept[key] = _Kept(digest, answer, self._now() + KEPT_SECONDS)
+        self._under_way[asked.key] = _UnderWay(asked, answer)
         try:
-            response = await do()
+            response = await self._kept(asked) or await do()
         except BaseException as error:
-            # A refusal has changed nothing and may be asked for again; those who wait are told the same.
-            del self._kept[key]
+            # Those who wait are told the same.
             answer.set_exception(error if isinstance(error, Exception) else ConnectionError())
             answer.exception()
             raise
+        finally:
+            del self._under_way[asked.key]
         answer.set_result(response)
-        if response.headers.get("cache-control") == "no-store":  # a secret: asked for again it is another one
-            del self._kept[key]
-            return response
-        self._bytes += len(response.body)
         return response
 
-    def _forget(self) -> None:
-        while self._kept:
-            key, kept = next(iter(self._kept.items()))
-            full = len(self._kept) > MOST_KEYS or self._bytes > MOST_BYTES
-            if not kept.answer.done() or (kept.until > self._now() and not full):
-                return
-            del self._kept[key]
-            self._bytes -= len(kept.answer.result().body)
+    async def _kept(self, asked: Asked) -> Response | None:
+        known = await self._answered(asked.key)
+        if known is None:
+            return None
+        _refuse_another(asked, known.fingerprint)
+        return _again(response_of(known))
+
+
+def response_of(answered: RequestAnswered) -> Response:
+    """The answer as it was."""
+    headers = {"Location": answered.location} if answered.location else None
+    return Response(answered.body, answered.status, headers, "application/json")
+
+
+async def _asked(request: Request) -> Asked:
+    text = request.headers.get(HEADER)
+    if text is None or request.method != "POST":
+        return Asked()
+    if not KEY.fullmatch(text):
+        raise Malformed("The Idempotency-Key will not do.", hint="Use 1 to 255 letters, digits and signs.")
+    head = f"{request.url.path}?{request.url.query}\n".encode()
+    return Asked(_digest(f"{request.state.actor}\n{text}".encode()), _digest(head + await request.body()))
+
+
+def _refuse_another(asked: Asked, fingerprint: str) -> None:
+    if asked.fingerprint != fingerprint:
+        raise Refused("This Idempotency-Key was used for another request.", hint="Use a new key for each request.")
 
 
 def _again(response: Response) -> Response:
@@ -86,6 +100,5 @@ def _again(response: Response) -> Response:
     return copy
 
 
-async def _digest(request: Request) -> bytes:
-    head = f"{request.url.path}?{request.url.query}\n".encode()
-    return hashlib.sha256(head + await request.body()).digest()
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

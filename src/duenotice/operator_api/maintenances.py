@@ -6,15 +6,19 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from duenotice.domain import commands as c
-from duenotice.domain.maintenance import Maintenance
+from duenotice.domain.maintenance import Maintenance, Status
 from duenotice.domain.preview import outlook, preview
+from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
-from duenotice.operator_api.bodies import actor_of, decoded, flag, new_id
+from duenotice.errors import Malformed
+from duenotice.operator_api.answering import Answer, done
+from duenotice.operator_api.bodies import decoded, flag, new_id
 from duenotice.operator_api.finding import by_id
 from duenotice.operator_api.pages import page
 from duenotice.operator_api.table import Call, Handler
 from duenotice.wire import operator_json
+from duenotice.wire import operator_shapes as shapes
 from duenotice.wire.duration import parse_duration
 
 _TURNS: dict[str, Callable[[str], c.Command]] = {
@@ -34,20 +38,35 @@ class Maintenances:
         """The rows of the table."""
         viewer, operator, all_, one = Role.VIEWER, Role.OPERATOR, "/v1/maintenances", "/v1/maintenances/{id}"
         asked = operator_json.MaintenanceRequest
+        page_, plan = {200: shapes.Page[shapes.Maintenance]}, {200: shapes.Maintenance}
+        made, ahead = {201: shapes.Maintenance, 200: shapes.Timeline}, {200: shapes.Timeline}
         return [
-            Call("GET", all_, viewer, self.index, "List maintenances", query=("limit", "cursor")),
-            Call("POST", all_, operator, self.begin, "Begin or preview a maintenance", asked, ("dry_run",)),
-            Call("GET", one, viewer, self.show, "Show a maintenance with its steps"),
-            Call("GET", f"{one}/outlook", viewer, self.outlook, "When the steps to come would begin"),
+            Call("GET", all_, viewer, self.index, "List maintenances", None, ("status", "limit", "cursor"), page_),
+            Call(
+                "POST", all_, operator, self.begin, "Begin or preview a maintenance", asked, ("dry_run",), made, (404,)
+            ),
+            Call("GET", one, viewer, self.show, "Show a maintenance with its steps", answers=plan),
+            Call("GET", f"{one}/outlook", viewer, self.outlook, "When the steps to come would begin", answers=ahead),
             *(
-                Call("POST", f"{one}/{turn}", operator, self._turn(command), f"{turn.capitalize()} a maintenance")
-                for turn, command in _TURNS.items()
+                Call(
+                    "POST",
+                    f"{one}/{turn}",
+                    operator,
+                    self._turn(to),
+                    f"{turn.capitalize()} a maintenance",
+                    answers=plan,
+                )
+                for turn, to in _TURNS.items()
             ),
         ]
 
     async def index(self, request: Request) -> Response:
         """A page of them, oldest first."""
-        plans = enumerate(self._engine.publisher.maintenances.values())
+        status = request.query_params.get("status", "")
+        if status and status not in (known := [one.value for one in Status]):
+            raise Malformed(f"{status[:40]!r} is no status.", hint=f"Use one of {', '.join(known)}.")
+        numbered = enumerate(self._engine.publisher.maintenances.values())
+        plans = (item for item in numbered if status in ("", item[1].status.value))
         return page(
             request, plans, lambda item: f"{item[0]:09d}", lambda item: operator_json.maintenance_to_json(item[1])
         )
@@ -56,13 +75,12 @@ class Maintenances:
         """Begin one; with `dry_run` only show the timeline it would make."""
         command = self._command(await decoded(request, operator_json.MaintenanceRequest))
         if flag(request, "dry_run"):
-            return JSONResponse({"timeline": self._timeline(command)})
-        await self._engine.submit(command, actor_of(request))
-        return self._shown(command.maintenance_id, 201, {"Location": f"/v1/maintenances/{command.maintenance_id}"})
+            return JSONResponse(self._timeline(command))
+        return await begun(self._engine, request, command)
 
     async def show(self, request: Request) -> Response:
         """Show one with its steps."""
-        return self._shown(self._find(request).id)
+        return JSONResponse(operator_json.maintenance_to_json(self._find(request)))
 
     async def outlook(self, request: Request) -> Response:
         """The timeline of the steps that have not begun, if nobody approved anything."""
@@ -73,8 +91,7 @@ class Maintenances:
     def _turn(self, command: Callable[[str], c.Command]) -> Handler:
         async def turn(request: Request) -> Response:
             plan = self._find(request)
-            await self._engine.submit(command(plan.id), actor_of(request))
-            return self._shown(plan.id)
+            return await done(self._engine, request, command(plan.id), lambda state, _: Answer(_shown(state, plan.id)))
 
         return turn
 
@@ -90,14 +107,25 @@ class Maintenances:
             failures_allowed=asked.failures_allowed,
         )
 
-    def _timeline(self, command: c.StartMaintenance) -> list[dict[str, object]]:
+    def _timeline(self, command: c.StartMaintenance) -> shapes.Timeline:
         engine = self._engine
         planned = preview(engine.state, command, engine.clock.now(), engine.policy)
-        return [operator_json.planned_to_json(step) for step in planned]
-
-    def _shown(self, plan_id: str, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-        plan = self._engine.publisher.maintenances[plan_id]
-        return JSONResponse(operator_json.maintenance_to_json(plan), status, headers)
+        return {"timeline": [operator_json.planned_to_json(step) for step in planned]}
 
     def _find(self, request: Request) -> Maintenance:
         return by_id(self._engine.publisher.maintenances.values(), request.path_params["id"], "maintenance")
+
+
+async def begun(engine: Engine, request: Request, command: c.StartMaintenance) -> Response:
+    """Begin a maintenance, and answer with it."""
+    plan_id = command.maintenance_id
+    return await done(
+        engine,
+        request,
+        command,
+        lambda state, _: Answer(_shown(state, plan_id), 201, f"/v1/maintenances/{plan_id}"),
+    )
+
+
+def _shown(state: State, plan_id: str) -> shapes.Maintenance:
+    return operator_json.maintenance_to_json(state.maintenances[plan_id])

@@ -35,7 +35,7 @@ class Metrics(Collector):
 
     def calls(self) -> list[Call]:
         """The rows of the table."""
-        return [Call("GET", "/metrics", None, self.show, "Numbers for Prometheus")]
+        return [Call("GET", "/metrics", None, self.show, "Numbers for Prometheus", answers={200: "text/plain"})]
 
     async def show(self, _: Request) -> Response:
         """All numbers in the text format."""

@@ -1,83 +1,144 @@
-"""The description of this API, made from the same table that routes requests."""
+"""The description of this API, made from the same table that routes requests and the types that answers have."""
 
 import re
 from collections.abc import Sequence
+from functools import cache
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from duenotice import __version__
+from duenotice.operator_api.parameters import KEY, Schema, in_path, in_query
 from duenotice.operator_api.table import Call
+from duenotice.wire.operator_shapes import Problem
 
 _PLACE = re.compile(r"\{(\w+)\}")
-_PROBLEM = {
-    "type": "object",
-    "properties": {
-        "type": {"type": "string"},
-        "status": {"type": "integer"},
-        "title": {"type": "string", "description": "What happened"},
-        "hint": {"type": "string", "description": "What to do"},
-    },
-    "required": ["type", "status", "title", "hint"],
+_REF = "#/components/schemas/{name}"
+_MEANINGS = {
+    400: "The request cannot be understood",
+    401: "There is no token, or nobody knows it",
+    403: "The token's role is not enough",
+    404: "There is no such thing",
+    409: "It clashes with what is there",
+    413: "The body is too large",
+    422: "The rules forbid it",
+    503: "Not now; Retry-After says when",
 }
+_ABOUT = """Raise, follow and end Scheduled Events for a fleet of VMs.
+
+Errors are problems (RFC 9457) with a `hint` at what to do; what is refused has changed nothing.
+Each call names the role it needs in `x-role`: viewer, operator or admin; each may do what those before it may."""
 
 
 def openapi_call(calls: Sequence[Call]) -> Call:
     """The call that shows the description of all calls, itself included."""
 
-    async def show(_: Request) -> Response:
-        return JSONResponse(describe([*calls, call]))
+    @cache  # it takes a while to make, and VMs wait meanwhile
+    def body() -> bytes:
+        return msgspec.json.encode(describe((*calls, call)))
 
-    call = Call("GET", "/openapi.json", None, show, "This description")
+    async def show(_: Request) -> Response:
+        return Response(body(), media_type="application/json")
+
+    call = Call("GET", "/openapi.json", None, show, "This description", answers={200: dict[str, Any]})
     return call
 
 
 def describe(calls: Sequence[Call]) -> dict[str, Any]:
     """An OpenAPI 3.1 document."""
-    bodies = sorted({call.body for call in calls if call.body is not None}, key=lambda kind: str(kind.__name__))
-    _, schemas = msgspec.json.schema_components(bodies, ref_template="#/components/schemas/{name}")
+    kinds = list(dict.fromkeys(kind for call in calls for kind in _kinds(call)))
+    shown, components = msgspec.json.schema_components(kinds, ref_template=_REF)
+    schemas = dict(zip(kinds, shown, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for call in calls:
-        paths.setdefault(call.path, {})[call.method.lower()] = _operation(call)
+        paths.setdefault(call.path, {})[call.method.lower()] = _operation(call, schemas)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "duenotice operator API", "version": __version__},
+        "info": {"title": "duenotice operator API", "version": __version__, "description": _ABOUT},
         "paths": paths,
         "components": {
-            "schemas": {**schemas, "Problem": _PROBLEM},
+            "schemas": components,
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }
 
 
-def _operation(call: Call) -> dict[str, Any]:
-    places = [_parameter(name, "path") for name in _PLACE.findall(call.path)]
-    query = [_parameter(name, "query") for name in call.query]
-    headers = [_parameter("Idempotency-Key", "header")] if call.method == "POST" else []
-    operation: dict[str, Any] = {
+def refusals(call: Call) -> list[int]:
+    """Every status of failure that a call can have."""
+    found = set(call.refusals)
+    if call.role is not None:
+        found |= {401, 403}
+    if call.query:
+        found.add(400)
+    places = _PLACE.findall(call.path)
+    found |= {404} if places else set()
+    found |= {409} if "id" in places else set()  # the beginning of more than one id
+    if call.method != "GET":
+        found |= {400, 413, 503}
+    if call.method == "POST":
+        found |= {409, 422}  # of the Idempotency-Key, if of nothing else
+    return sorted(found)
+
+
+def _kinds(call: Call) -> list[Any]:
+    """The types that stand in the description of a call."""
+    bodies = [] if call.body is None or isinstance(call.body, tuple) else [call.body]
+    answers = [kind for kind in call.answers.values() if kind is not None and not isinstance(kind, str)]
+    return [Problem, *bodies, *answers]
+
+
+def _operation(call: Call, schemas: dict[Any, Schema]) -> Schema:
+    parameters = [in_path(name) for name in _PLACE.findall(call.path)] + [in_query(asked) for asked in call.query]
+    answers = {str(status): _answer(call, status, kind, schemas) for status, kind in call.answers.items()}
+    problems = {str(status): _problem(status, schemas) for status in refusals(call)}
+    operation: Schema = {
         "operationId": _id(call),
         "summary": call.summary,
-        "parameters": [*places, *query, *headers],
-        "responses": {"2XX": {"description": "Done"}, "default": _problem()},
+        "tags": [call.path.removeprefix("/v1/").strip("/").split("/")[0]],
+        "parameters": [*parameters, KEY] if call.method == "POST" else parameters,
+        "responses": dict(sorted((answers | problems).items())),
     }
     if call.role is not None:
         operation |= {"security": [{"token": []}], "x-role": call.role.value}
     if call.body is not None:
-        schema = {"$ref": f"#/components/schemas/{call.body.__name__}"}
-        needed = any(field.required for field in msgspec.structs.fields(call.body))
-        operation["requestBody"] = {"required": needed, "content": {"application/json": {"schema": schema}}}
+        operation["requestBody"] = _body(call.body, schemas)
     return operation
 
 
-def _problem() -> dict[str, Any]:
-    schema = {"$ref": "#/components/schemas/Problem"}
-    return {"description": "Refused, and why", "content": {"application/problem+json": {"schema": schema}}}
+def _body(body: Any, schemas: dict[Any, Schema]) -> Schema:
+    if isinstance(body, tuple):
+        return {"required": True, "content": {media: {"schema": {"type": "string"}} for media in body}}
+    needed = any(field.required for field in msgspec.structs.fields(body))
+    return {"required": needed, "content": {"application/json": {"schema": schemas[body]}}}
 
 
-def _parameter(name: str, place: str) -> dict[str, Any]:
-    return {"name": name, "in": place, "required": place == "path", "schema": {"type": "string"}}
+def _answer(call: Call, status: int, kind: Any, schemas: dict[Any, Schema]) -> Schema:
+    answer: Schema = {"description": HTTPStatus(status).phrase}
+    if isinstance(kind, str):
+        answer["content"] = {kind: {"schema": {"type": "string"}}}
+    elif kind is not None:
+        answer["content"] = {"application/json": {"schema": schemas[kind]}}
+    headers = {"Location": "Where it is, if it is one thing"} if status == 201 else {}
+    if call.method == "POST":
+        headers["Idempotent-Replayed"] = "`true` when the request was done before, under the same key"
+    if headers:
+        answer["headers"] = {
+            name: {"description": about, "schema": {"type": "string"}} for name, about in headers.items()
+        }
+    return answer
+
+
+def _problem(status: int, schemas: dict[Any, Schema]) -> Schema:
+    content = {"application/problem+json": {"schema": schemas[Problem]}}
+    problem: Schema = {"description": _MEANINGS[status], "content": content}
+    if status == 503:
+        problem["headers"] = {"Retry-After": {"description": "In seconds", "schema": {"type": "integer"}}}
+    if status == 401:
+        problem["headers"] = {"WWW-Authenticate": {"description": "Always `Bearer`", "schema": {"type": "string"}}}
+    return problem
 
 
 def _id(call: Call) -> str:

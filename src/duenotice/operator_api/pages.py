@@ -1,6 +1,6 @@
 """Long lists in pages: `{"items": […], "next": cursor or null}`, in an order that a change does not disturb."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from heapq import nsmallest
 from typing import TypeVar
 
@@ -16,8 +16,8 @@ MOST = 1000
 
 def number(request: Request, name: str, default: int, least: int, most: int) -> int:
     """A whole number from the query."""
-    text = request.query_params.get(name, "")
-    if not text:
+    text = request.query_params.get(name)
+    if text is None:
         return default
     value = int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else -1
     if not least <= value <= most:
@@ -31,7 +31,7 @@ def limit_of(request: Request) -> int:
 
 
 def page(
-    request: Request, items: Iterable[T], key: Callable[[T], str], to_json: Callable[[T], dict[str, object]]
+    request: Request, items: Iterable[T], key: Callable[[T], str], to_json: Callable[[T], Mapping[str, object]]
 ) -> Response:
     """The items behind the cursor, by their key; only as many are sorted as are shown."""
     limit, cursor = limit_of(request), request.query_params.get("cursor", "")

@@ -1,6 +1,7 @@
 """The route of the timeline: all events of a span of time, past, running and coming."""
 
 import asyncio
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from starlette.requests import Request
@@ -11,8 +12,9 @@ from duenotice.engine.engine import Engine
 from duenotice.errors import Malformed, NotFound
 from duenotice.operator_api.lives import Life, Lives, lives_before
 from duenotice.operator_api.table import Call
+from duenotice.wire import operator_shapes as shapes
 from duenotice.wire.document_json import format_iso
-from duenotice.wire.operator_json import event_to_json
+from duenotice.wire.operator_json import event_to_json, parse_type
 from duenotice.wire.start_requests_json import canonical_id
 
 MOST = 5000
@@ -30,9 +32,11 @@ class Timeline:
 
     def calls(self) -> list[Call]:
         """The rows of the table."""
+        viewer, query = Role.VIEWER, ("from", "to", "type", "vm")
+        lives, life = {200: shapes.Lives}, {200: shapes.Life}
         return [
-            Call("GET", "/v1/timeline", Role.VIEWER, self.index, "Events of a span of time", query=("from", "to")),
-            Call("GET", "/v1/timeline/{id}", Role.VIEWER, self.show, "The life of one event, also when it is over"),
+            Call("GET", "/v1/timeline", viewer, self.index, "Events of a span of time", None, query, lives),
+            Call("GET", "/v1/timeline/{id}", viewer, self.show, "The life of one event, also when over", answers=life),
         ]
 
     async def index(self, request: Request) -> Response:
@@ -41,9 +45,10 @@ class Timeline:
         now = self._clock.now().at
         since = _moment(request, "from", now - timedelta(hours=1))
         until = _moment(request, "to", now + timedelta(days=7))
-        found = list(self._lives.between(since, until))
+        found = list(filter(_wanted(request), self._lives.between(since, until)))
         items = [life_to_json(life) for life in found[-MOST:]]
-        return JSONResponse({"now": format_iso(now), "items": items, "left_out": len(found) - len(items)})
+        shown: shapes.Lives = {"now": format_iso(now), "items": items, "left_out": len(found) - len(items)}
+        return JSONResponse(shown)
 
     async def show(self, request: Request) -> Response:
         """One event with its moments."""
@@ -64,9 +69,16 @@ class Timeline:
         self._lives.learn(await lives_before(self._engine, self._began_at))
 
 
-def life_to_json(life: Life) -> dict[str, object]:
+def _wanted(request: Request) -> Callable[[Life], bool]:
+    query = request.query_params
+    type_, vm = parse_type(query["type"]) if query.get("type") else None, query.get("vm", "")
+    return lambda life: type_ in (None, life.event.type) and (not vm or vm in life.event.resources)
+
+
+def life_to_json(life: Life) -> shapes.Life:
     """An event as everywhere, and its moments."""
-    return event_to_json(life.event) | {
+    return {
+        **event_to_json(life.event),
         "raised_at": _text(life.raised_at),
         "approved_at": _text(life.approved_at),
         "approved_by": life.approved_by or None,

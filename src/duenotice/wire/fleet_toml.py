@@ -10,15 +10,14 @@ from itertools import islice
 from typing import Any
 
 from duenotice.domain.event import EventType
-from duenotice.domain.fleet import PLACEMENT_GROUP_SIZE, Declaration, Group, GroupKind, Host, Site, Vm
+from duenotice.domain.fleet import LARGEST_SCALE_SET, Declaration, Group, GroupKind, Host, Site, Vm
 from duenotice.domain.notice import LONGEST_TERMINATE_SECONDS, MINIMUM_SECONDS
 from duenotice.errors import Malformed, Misconfigured
 from duenotice.wire.duration import parse_duration
 from duenotice.wire.toml_table import Table
 
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}")
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}")
 _SHORTEST_TERMINATE_SECONDS = MINIMUM_SECONDS[EventType.TERMINATE]
-_LARGEST_SCALE_SET = 1_000_000
 
 
 def read_fleet(text: str, source: str = "fleet file") -> Declaration:
@@ -32,7 +31,7 @@ def read_fleet(text: str, source: str = "fleet file") -> Declaration:
 
 def is_name(text: str) -> bool:
     """Whether something may be called so."""
-    return _NAME.fullmatch(text) is not None
+    return NAME.fullmatch(text) is not None
 
 
 def digest_of(text: str) -> str:
@@ -124,21 +123,12 @@ class _Reader:
         update_domains = table.within("update_domains", 1, 20, 5)
         fault_domains = table.within("fault_domains", 1, 5, 5)
         notice = self._terminate_notice(table)
-        group = Group(GroupKind.SCALE_SET, name, update_domains, fault_domains, notice)
-        self._group(group, table)
         spot, zone = table.take("spot", bool, False), table.take("zone", str, None)
-        for number, address in enumerate(self._addresses(table, table.within("capacity", 0, _LARGEST_SCALE_SET))):
-            vm = Vm(
-                name=f"{name}_{number}",
-                address=address,
-                group=group.key,
-                placement_group=number // PLACEMENT_GROUP_SIZE,
-                update_domain=number % update_domains,
-                fault_domain=number % fault_domains,
-                zone=zone,
-                spot=spot,
-            )
-            self._keep(vm, table)
+        capacity, addresses = table.within("capacity", 0, LARGEST_SCALE_SET), table.take("addresses", str)
+        group = Group(GroupKind.SCALE_SET, name, update_domains, fault_domains, notice, addresses, spot, zone)
+        self._group(group, table)
+        for number, address in enumerate(self._addresses(table, addresses, capacity)):
+            self._keep(group.instance(number, address), table)
         table.done()
 
     def _terminate_notice(self, table: _Table) -> int | None:
@@ -153,9 +143,8 @@ class _Reader:
             raise table.wrong(f"terminate_notice = {text!r} is out of bounds", "Use PT5M to PT15M (D01).")
         return int(seconds)
 
-    def _addresses(self, table: _Table, capacity: int) -> Iterator[str]:
+    def _addresses(self, table: _Table, text: str, capacity: int) -> Iterator[str]:
         """The addresses of a scale set's instances: those of the network in order, first usable one first."""
-        text = table.take("addresses", str)
         try:
             network = ip_network(text)
         except ValueError as error:

@@ -2,34 +2,62 @@
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
 from duenotice.domain.event import Cause, Event, EventType
-from duenotice.domain.fleet import Group, GroupKind, Vm
+from duenotice.domain.fleet import Group, GroupKind, Host, Vm
 from duenotice.domain.maintenance import Maintenance, Step, StepStatus
 from duenotice.domain.preview import PlannedStep
+from duenotice.domain.raising import LONGEST_DESCRIPTION, LONGEST_DURATION
 from duenotice.domain.scope import scope_of
 from duenotice.domain.token import Role, Token
 from duenotice.errors import Malformed, NotFound
+from duenotice.wire import operator_shapes as shapes
 from duenotice.wire.document_json import SOURCE_NAMES, TYPE_NAMES, format_iso
 
 T = TypeVar("T")
 
 _TYPES = {name.lower(): event_type for event_type, name in TYPE_NAMES.items()}
 _CAUSES = {cause.value: cause for cause in (Cause.MAINTENANCE, Cause.LIVE_MIGRATION, Cause.USER)}
+_KINDS = ("vm", "host", *(kind.value for kind in GroupKind))
+
+
+def _said(**schema: object) -> msgspec.Meta:
+    """What the description says of a value; the rules and parsers enforce it, for they know how to help."""
+    return msgspec.Meta(extra_json_schema=schema)
+
+
+_MOMENT = r"^20[0-9]{2}-(0[1-9]|1[0-2])-([01][1-9]|2[0-8])T([01][0-9]|2[0-3])(:[0-5][0-9]){2}(Z|[+-]0[0-9]:00)$"
+"""A form that every RFC 3339 moment has that anybody means; others are read as well."""
+
+Selector = Annotated[str, _said(pattern=f"^({'|'.join(_KINDS)})=.+$", examples=["set=web"])]
+
+
+Span = Annotated[
+    str,
+    _said(
+        pattern=r"^([0-9]{1,4}(\.[0-9]{1,3})?(ms|[smhd])){1,3}$|^[0-9]{1,9}$|^PT[0-9]{1,4}[HMS]$",
+        examples=["30s", "1h30m", "PT5M"],
+    ),
+]
+"""A span of time in a request."""
+
+AskedType = Annotated[str, _said(enum=list(TYPE_NAMES.values()))]
+AskedCause = Annotated[str, _said(enum=list(_CAUSES))]
+Asked = Annotated[int, _said(minimum=0)]
 
 
 class ScheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The body of a request to schedule an event."""
 
-    type: str
-    resources: tuple[str, ...]
-    not_before: datetime | None = None
-    description: str | None = None
-    duration: int | None = None
-    cause: str = Cause.MAINTENANCE.value
+    type: AskedType
+    resources: Annotated[tuple[str, ...], _said(minItems=1, uniqueItems=True)]
+    not_before: Annotated[datetime, _said(pattern=_MOMENT, examples=["2030-01-15T10:00:00Z"])] | None = None
+    description: Annotated[str, _said(maxLength=LONGEST_DESCRIPTION)] | None = None
+    duration: Annotated[int, _said(minimum=-1, maximum=LONGEST_DURATION)] | None = None
+    cause: AskedCause = Cause.MAINTENANCE.value
 
 
 class CancelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -41,13 +69,13 @@ class CancelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class MaintenanceRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The body of a request for a maintenance; `on` names what: `set=web`, `host=host-1`, `vm=db-0`."""
 
-    on: tuple[str, ...]
-    type: str
-    settle: str = "0s"
-    at_once: int = 0
-    failures_allowed: int = 0
-    description: str | None = None
-    cause: str = Cause.MAINTENANCE.value
+    on: Annotated[tuple[Selector, ...], _said(minItems=1)]
+    type: AskedType
+    settle: Span = "0s"
+    at_once: Asked = 0
+    failures_allowed: Asked = 0
+    description: Annotated[str, _said(maxLength=LONGEST_DESCRIPTION)] | None = None
+    cause: AskedCause = Cause.MAINTENANCE.value
 
 
 def select(on: tuple[str, ...], vms: Iterable[Vm]) -> tuple[str, ...]:
@@ -72,7 +100,7 @@ def _chosen(selector: str, vms: list[Vm]) -> list[str]:
     return found
 
 
-def maintenance_to_json(plan: Maintenance) -> dict[str, object]:
+def maintenance_to_json(plan: Maintenance) -> shapes.Maintenance:
     """One maintenance as the operator sees it."""
     return {
         "id": plan.id,
@@ -89,9 +117,10 @@ def maintenance_to_json(plan: Maintenance) -> dict[str, object]:
     }
 
 
-def planned_to_json(planned: PlannedStep) -> dict[str, object]:
+def planned_to_json(planned: PlannedStep) -> shapes.PlannedStep:
     """One step of a timeline."""
-    return _step_to_json(planned.step) | {
+    return {
+        **_step_to_json(planned.step),
         "status": StepStatus.WAITING.value,
         "scheduled_at": format_iso(planned.scheduled_at),
         "not_before": format_iso(planned.not_before),
@@ -100,7 +129,7 @@ def planned_to_json(planned: PlannedStep) -> dict[str, object]:
     }
 
 
-def _step_to_json(step: Step) -> dict[str, object]:
+def _step_to_json(step: Step) -> shapes.Step:
     return {
         "lane": step.lane,
         "turn": step.turn,
@@ -113,10 +142,11 @@ def _step_to_json(step: Step) -> dict[str, object]:
     }
 
 
-def vm_to_json(vm: Vm, listens: bool) -> dict[str, object]:
+def vm_to_json(vm: Vm, listens: bool, state: str) -> shapes.Vm:
     """One VM as the operator sees it."""
     return {
         "name": vm.name,
+        "state": state,
         "address": vm.address,
         "scope": scope_of(vm),
         "listens": listens,
@@ -133,7 +163,7 @@ def vm_to_json(vm: Vm, listens: bool) -> dict[str, object]:
     }
 
 
-def group_to_json(group: Group, vms: int) -> dict[str, object]:
+def group_to_json(group: Group, vms: int) -> shapes.Group:
     """One group as the operator sees it."""
     return {
         "key": group.key,
@@ -146,7 +176,12 @@ def group_to_json(group: Group, vms: int) -> dict[str, object]:
     }
 
 
-def token_to_json(token: Token) -> dict[str, object]:
+def host_to_json(host: Host, vms: int) -> shapes.Host:
+    """One host as the operator sees it."""
+    return {"name": host.name, "condition": host.condition.value, "vms": vms}
+
+
+def token_to_json(token: Token) -> shapes.Token:
     """One token as an admin sees it: nothing that could be used in its place."""
     created = format_iso(token.created_at)
     return {"id": token.id, "name": token.name, "role": token.role.value, "created_at": created}
@@ -179,7 +214,7 @@ def parse_moment(moment: datetime | None) -> datetime | None:
         raise Malformed(f"not_before {moment.isoformat()} is beyond all time.", hint="Write it in UTC.") from None
 
 
-def event_to_json(event: Event) -> dict[str, object]:
+def event_to_json(event: Event) -> shapes.Event:
     """One event as the operator sees it."""
     return {
         "id": event.id,

@@ -6,10 +6,11 @@ import msgspec
 
 from duenotice.domain import transitions as t
 from duenotice.wire import operator_json
+from duenotice.wire import operator_shapes as shapes
 from duenotice.wire.document_json import format_iso
 
-QUIET = "clock-marked"
-"""The action that is bookkeeping of ours and tells nobody anything; shown only when asked for."""
+QUIET = frozenset({"clock-marked", "request-answered"})
+"""Actions that are bookkeeping of ours and tell nobody anything; shown only when asked for."""
 
 
 def action_of(record: t.Record) -> str:
@@ -25,7 +26,7 @@ def event_id_of(record: t.Record) -> str | None:
     return getattr(change, "event_id", None)
 
 
-def record_to_json(record: t.Record) -> dict[str, object]:
+def record_to_json(record: t.Record) -> shapes.Record:
     """One record."""
     return {
         "position": record.position,
@@ -47,6 +48,8 @@ def _details(change: t.Transition) -> dict[str, Any]:
             return {"names": [vm.name for vm in vms]}
         case t.MaintenanceStarted(plan):
             return {"maintenance": operator_json.maintenance_to_json(plan)}
+        case t.RequestAnswered(status=status, location=location):
+            return {"status": status, "location": location}
         case t.TokenCreated(token):
             return {"token": operator_json.token_to_json(token)}
     details: dict[str, Any] = msgspec.to_builtins(change)

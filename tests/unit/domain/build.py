@@ -34,7 +34,7 @@ SEED = "11111111-2222-4333-8444-555555555555"
 HOSTS = (Host("host-1"), Host("host-2"), Host("host-3"))
 WEB = Group(GroupKind.AVAILABILITY_SET, "web", update_domains=2)
 SHOP = Group(GroupKind.CLOUD_SERVICE, "shop", update_domains=2)
-BATCH = Group(GroupKind.SCALE_SET, "batch", terminate_notice=420)
+BATCH = Group(GroupKind.SCALE_SET, "batch", terminate_notice=420, addresses="10.0.5.0/29")
 PLAIN = Group(GroupKind.SCALE_SET, "plain")
 
 VMS = (

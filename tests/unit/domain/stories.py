@@ -17,6 +17,7 @@ NAMES = st.sampled_from([*EVERYBODY, "nobody"])
 HOSTS = st.sampled_from(["host-1", "host-2", "host-3", "host-9"])
 IDS = st.integers(1, 12).map(id_of)
 TYPES = st.sampled_from(EventType)
+SETS = st.sampled_from(["batch", "plain"])
 PLANS = st.sampled_from([id_of(21), id_of(22), id_of(23)])
 WEBS = tuple(name for name in EVERYBODY if name.startswith("web"))
 BATCHES = tuple(name for name in EVERYBODY if name.startswith("batch"))
@@ -39,6 +40,8 @@ FLEETS = st.builds(fleet_of, st.sets(st.sampled_from(VMS), min_size=1), st.boole
 COMMANDS = st.one_of(
     st.builds(c.ScheduleEvent, IDS, TYPES, st.lists(NAMES, max_size=2).map(tuple), cause=CAUSES),
     st.builds(c.OperateVm, IDS, NAMES, st.sampled_from([EventType.REBOOT, EventType.REDEPLOY, EventType.TERMINATE])),
+    st.builds(c.ScaleSet, SETS, IDS, st.integers(0, 8)),
+    st.builds(c.DeleteInstances, SETS, st.lists(NAMES, max_size=2).map(tuple), IDS),
     st.builds(c.EvictVm, IDS, NAMES),
     st.builds(c.DegradeHost, HOSTS, st.sampled_from([600.0, 86_400.0]), IDS),
     st.builds(c.FailHost, HOSTS, IDS),

@@ -29,6 +29,8 @@ EVERY_COMMAND: list[c.Command] = [
     c.ApplyFleet(declaration(digest="2")),
     c.ScheduleEvent(id_of(9), EventType.REBOOT, ("web-0",)),
     c.OperateVm(id_of(9), "web-0", EventType.REDEPLOY),
+    c.ScaleSet("batch", SEED, by=2),
+    c.DeleteInstances("batch", ("batch_0",), SEED),
     c.EvictVm(id_of(9), "spot"),
     c.DegradeHost("host-2", 3600.0, SEED),
     c.FailHost("host-1", SEED),

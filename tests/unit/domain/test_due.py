@@ -301,6 +301,13 @@ class TestNextDue:
     def test_never_when_there_is_nothing(self) -> None:
         assert next_due(listening(), NOW.steady) is None
 
+    def test_what_was_cancelled_is_not_due(self) -> None:
+        """Not even while something before it is still held back."""
+        state = listening()
+        first, second = schedule(state, "alone", number=1), schedule(state, "zonal", number=2, now=NOW.after(60))
+        do(state, CancelEvent(second.id))
+        assert next_due(state, first.notice_ends) is None
+
     def test_at_the_soonest_start_or_end(self) -> None:
         state = listening()
         schedule(state, "alone", number=1)

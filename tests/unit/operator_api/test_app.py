@@ -67,7 +67,7 @@ def calls_of(node: Node) -> list[Call]:
 
 def path_of(call: Call) -> str:
     """A path that this call answers to, and that names nothing there is."""
-    return call.path.replace("{id}", "x").replace("{name}", "nobody")
+    return call.path.replace("{id}", "x").replace("{name}", "nobody").replace("{kind}", "set")
 
 
 def is_problem(answer: Answer, status: int) -> bool:
@@ -150,6 +150,14 @@ class TestProblems:
             ("POST", "/v1/clock/advance", {"for": "5m"}, 400, "for"),
             ("POST", "/v1/hosts/host-1/degrade", {"notice": "soon"}, 400, "is not a span of time"),
             ("PUT", "/v1/fleet", b"\xff", 400, "not UTF-8"),
+            ("PUT", "/v1/fleet?dry_run=yes", b"", 400, "dry_run=yes will not do"),
+            ("PUT", "/v1/fleet?dry_run=", b"", 400, "dry_run= will not do"),
+            ("GET", "/v1/vms?limit=", None, 400, "limit= will not do"),
+            ("GET", "/v1/vms?limit=1&limit=2", None, 400, "limit is given more than once"),
+            ("GET", "/v1/audit?cursor=1&cursor=2", None, 400, "cursor is given more than once"),
+            ("GET", "/v1/audit?cursor=x", None, 400, "cursor=x will not do"),
+            ("GET", "/v1/events?phase=", None, 400, "is no phase"),
+            ("GET", "/v1/events?type=", None, 400, "is not an event type"),
             # there is no such thing
             ("GET", "/v1/nothing", None, 404, "Not Found"),
             ("GET", "/v1/nothing", None, 404, "Not Found"),

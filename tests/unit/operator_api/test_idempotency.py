@@ -1,4 +1,4 @@
-"""Answers by Idempotency-Key, for what is hard to provoke over HTTP: time, crowds and limits."""
+"""Answers by Idempotency-Key, for what is hard to provoke over HTTP: crowds, and requests that are given up."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,8 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from duenotice.errors import Refused
-from duenotice.operator_api import idempotency
-from duenotice.operator_api.idempotency import KEPT_SECONDS, Answers
+from duenotice.operator_api.idempotency import Answers
 
 
 class Work:
@@ -25,6 +24,10 @@ class Work:
         if self._error is not None:
             raise self._error
         return Response(b"x" * 100, 201)
+
+
+async def nothing_kept(_: str) -> None:
+    """A journal without answers."""
 
 
 def asked(key: str, method: str = "POST") -> Request:
@@ -47,7 +50,7 @@ def run(story: Callable[[], Awaitable[None]]) -> None:
 
 def test_who_comes_while_it_is_being_done_waits_for_the_same_answer() -> None:
     async def story() -> None:
-        answers, work = Answers(), Work()
+        answers, work = Answers(nothing_kept), Work()
         got = await asyncio.gather(*(answers.once(asked("k"), work) for _ in range(5)))
         assert [answer.status_code for answer in got] == [201] * 5
         assert work.times == 1
@@ -57,7 +60,7 @@ def test_who_comes_while_it_is_being_done_waits_for_the_same_answer() -> None:
 
 def test_who_waits_for_a_refusal_is_refused_too_and_may_ask_again() -> None:
     async def story() -> None:
-        answers, work = Answers(), Work(Refused("No."))
+        answers, work = Answers(nothing_kept), Work(Refused("No."))
         got = await asyncio.gather(*(answers.once(asked("k"), work) for _ in range(3)), return_exceptions=True)
         assert [type(answer) for answer in got] == [Refused] * 3
         with pytest.raises(Refused):
@@ -69,7 +72,7 @@ def test_who_waits_for_a_refusal_is_refused_too_and_may_ask_again() -> None:
 
 def test_a_cancelled_request_leaves_nobody_waiting() -> None:
     async def story() -> None:
-        answers, never = Answers(), asyncio.Event()
+        answers, never = Answers(nothing_kept), asyncio.Event()
 
         async def wait() -> Response:
             await never.wait()
@@ -86,39 +89,9 @@ def test_a_cancelled_request_leaves_nobody_waiting() -> None:
     run(story)
 
 
-def test_an_answer_is_kept_for_a_day() -> None:
-    async def story() -> None:
-        now = 0.0
-        answers, work = Answers(lambda: now), Work()
-        for moment, times in ((0.0, 1), (KEPT_SECONDS - 1, 1), (KEPT_SECONDS + 1, 2)):
-            now = moment
-            await answers.once(asked("k"), work)
-            assert work.times == times
-
-    run(story)
-
-
-@pytest.mark.parametrize(("limit", "value"), [("MOST_KEYS", 10), ("MOST_BYTES", 1000)])
-def test_what_is_kept_has_an_end(monkeypatch: pytest.MonkeyPatch, limit: str, value: int) -> None:
-    """S24: the oldest goes first."""
-    monkeypatch.setattr(idempotency, limit, value)
-
-    async def story() -> None:
-        answers, work = Answers(), Work()
-        for number in range(100):
-            await answers.once(asked(f"k{number}"), work)
-        assert len(answers._kept) <= 12
-        await answers.once(asked("k99"), work)
-        assert work.times == 100
-        await answers.once(asked("k0"), work)
-        assert work.times == 101
-
-    run(story)
-
-
 def test_only_a_post_has_a_key() -> None:
     async def story() -> None:
-        answers, work = Answers(), Work()
+        answers, work = Answers(nothing_kept), Work()
         for _ in range(2):
             await answers.once(asked("k", "PUT"), work)
         assert work.times == 2

@@ -52,7 +52,15 @@ class TestTheFileOfTheIssue:
         assert self.fleet.groups == (
             Group(GroupKind.AVAILABILITY_SET, "web", update_domains=5),
             Group(GroupKind.CLOUD_SERVICE, "shop"),
-            Group(GroupKind.SCALE_SET, "batch", update_domains=5, fault_domains=5, terminate_notice=300),
+            Group(
+                GroupKind.SCALE_SET,
+                "batch",
+                update_domains=5,
+                fault_domains=5,
+                terminate_notice=300,
+                addresses="127.0.16.0/20",
+                spot=True,
+            ),
         )
 
     def test_has_its_vms_by_name(self) -> None:

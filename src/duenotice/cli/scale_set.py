@@ -1,0 +1,79 @@
+"""`duenotice scale-set`: how many instances a scale set has, and which of them go."""
+
+from typing import Any
+
+import click
+
+from duenotice.cli.following import follow, waits
+from duenotice.cli.session import YES, Session, make_sure, talks, tell
+from duenotice.cli.views import CHANGES, EVENTS, SCALE_SETS
+
+
+@click.group()
+def scale_set() -> None:
+    """List scale sets, scale them, delete instances."""
+
+
+@scale_set.command("list")
+@talks
+def list_sets(session: Session) -> None:
+    """List scale sets."""
+    groups = session.api.pages("groups")
+    session.show([group for group in groups if group["kind"] == "scale-set"], SCALE_SETS)
+
+
+@scale_set.command("scale")
+@click.argument("name", metavar="SCALE-SET")
+@click.option("--capacity", type=click.IntRange(min=0), default=None, help="How many instances there shall be.")
+@click.option("--by", type=int, metavar="+N|-N", default=None, help="How many more, or less, there shall be.")
+@waits
+@YES
+@talks
+def scale(
+    session: Session, name: str, capacity: int | None, by: int | None, wait: bool, wait_timeout: str, yes: bool
+) -> None:
+    """Give a scale set another capacity; who goes is told by a Terminate where the set asks for that."""
+    if (capacity is None) == (by is None):
+        raise click.UsageError("Give either --capacity or --by.")
+    if capacity is not None or (by or 0) < 0:
+        make_sure(f"Scale {name} {'by' if capacity is None else 'to'} {by if capacity is None else capacity}?", yes)
+    body = {"by": by} if capacity is None else {"capacity": capacity}
+    _report(session, session.api.post("scale-sets", name, "scale", body=body), wait, wait_timeout)
+
+
+@scale_set.command("delete-instances")
+@click.argument("name", metavar="SCALE-SET")
+@click.argument("instances", metavar="INSTANCE...", nargs=-1, required=True)
+@waits
+@YES
+@talks
+def delete_instances(
+    session: Session, name: str, instances: tuple[str, ...], wait: bool, wait_timeout: str, yes: bool
+) -> None:
+    """Delete instances of a scale set: all that are named, or none."""
+    make_sure(f"Delete {', '.join(instances)}?", yes)
+    done = session.api.post("scale-sets", name, "delete-instances", body={"instances": instances})
+    _report(session, done, wait, wait_timeout)
+
+
+def _report(session: Session, done: dict[str, Any], wait: bool, wait_timeout: str) -> None:
+    """What came of it; `-o name` prints what was made: events, or instances."""
+    if session.output == "name":
+        for made in [*(event["id"] for event in done["events"]), *done["added"]]:
+            click.echo(made)
+    elif session.output == "table":
+        _tell_people(session, done)
+    else:
+        session.show_one(done, CHANGES)
+    if wait and done["events"]:
+        follow(session, done["events"], wait_timeout)
+
+
+def _tell_people(session: Session, done: dict[str, Any]) -> None:
+    changes = [{"change": how, "vm": name} for how in ("added", "removed") for name in done[how]]
+    if done["events"]:
+        session.show(done["events"], EVENTS)
+    if changes:
+        session.show(changes, CHANGES)
+    if not changes and not done["events"]:
+        tell("It has that capacity already.")

@@ -1,0 +1,25 @@
+"""What operators' requests were answered, by the key they came with: the same one again is not done again (S6)."""
+
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+KEPT = timedelta(hours=24)
+MOST_KEPT = 10_000
+"""So that state stays bounded (S24); the oldest is forgotten first."""
+
+
+class Answered(Struct, frozen=True, gc=False):
+    """Where in the journal the answer to a request is; `fingerprint` tells it from another with the same key."""
+
+    key: str
+    fingerprint: str
+    position: int
+    until: datetime
+
+
+def keep(requests: dict[str, Answered], answered: Answered) -> None:
+    """Remember one more, and forget what is too old by then or too much."""
+    requests[answered.key] = answered
+    while len(requests) > MOST_KEPT or next(iter(requests.values())).until + KEPT <= answered.until:
+        del requests[next(iter(requests))]

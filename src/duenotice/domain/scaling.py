@@ -1,0 +1,106 @@
+"""The rules of scale sets: another capacity, instances deleted; each is done as a whole or refused (E05, G05)."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import partial
+from ipaddress import ip_network
+from itertools import islice
+
+from duenotice.clock import Instant
+from duenotice.domain import commands as c
+from duenotice.domain import transitions as t
+from duenotice.domain.event import EventType
+from duenotice.domain.fleet import LARGEST_SCALE_SET, Group, GroupKind, Vm, chunks
+from duenotice.domain.policy import Policy
+from duenotice.domain.raising import delete, derived
+from duenotice.domain.state import State
+from duenotice.errors import NotFound, Refused
+
+_LEAVING = frozenset({EventType.PREEMPT, EventType.TERMINATE})
+
+
+def scale(state: State, command: c.ScaleSet, now: Instant, policy: Policy) -> list[t.Transition]:
+    """Instances come or go until so many are left; those that are on their way out do not count."""
+    group = _find(state, command.name)
+    staying = _staying(state, group)
+    wanted = len(staying) + command.by if command.capacity is None else command.capacity
+    if not 0 <= wanted <= LARGEST_SCALE_SET:
+        raise Refused(f"A capacity of {wanted} is out of bounds.", hint=f"Use 0 to {LARGEST_SCALE_SET}.")
+    if wanted >= len(staying):
+        return [t.VmsPut(some) for some in chunks(_new(state, group, wanted - len(staying)))]
+    going = _last_come(staying, group, len(staying) - wanted)
+    return delete(state, going, partial(derived, command.seed), now, policy)
+
+
+def delete_instances(state: State, command: c.DeleteInstances, now: Instant, policy: Policy) -> list[t.Transition]:
+    """Those that are named go; one that is not there keeps all of them."""
+    group = _find(state, command.name)
+    if not command.vms or len(set(command.vms)) != len(command.vms):
+        raise Refused("Name the instances, each once.", hint="Name at least one and none twice.")
+    return delete(
+        state, [_instance(state, group, name) for name in command.vms], partial(derived, command.seed), now, policy
+    )
+
+
+def _find(state: State, name: str) -> Group:
+    group = state.fleet.groups.get(f"{GroupKind.SCALE_SET.value}/{name}")
+    if group is None:
+        raise NotFound(f"There is no scale set named {name!r}.", hint="GET /v1/groups lists them.")
+    return group
+
+
+def _instance(state: State, group: Group, name: str) -> Vm:
+    vm = state.fleet.vms.get(name)
+    if vm is None or vm.group != group.key:
+        raise NotFound(f"{group.name} has no instance {name!r}.", hint="GET /v1/vms lists them.")
+    return vm
+
+
+def _staying(state: State, group: Group) -> list[Vm]:
+    leaving = {name for event in state.events.values() if event.type in _LEAVING for name in event.resources}
+    return [vm for vm in state.fleet.vms.values() if vm.group == group.key and vm.name not in leaving]
+
+
+def _last_come(vms: list[Vm], group: Group, count: int) -> list[Vm]:
+    """Always one from the fault domain that has most left, the highest number first, as Azure's default does it."""
+    domains: dict[int | None, list[tuple[int, Vm]]] = defaultdict(list)
+    for vm in vms:
+        domains[vm.fault_domain].append((_number(vm, group), vm))
+    ranked = [
+        (rank, number, vm.name, vm)
+        for members in domains.values()
+        for rank, (number, vm) in enumerate(sorted(members, key=lambda member: member[0]))
+    ]
+    return [vm for *_, vm in sorted(ranked, key=lambda entry: entry[:3], reverse=True)[:count]]
+
+
+def _number(vm: Vm, group: Group) -> int:
+    suffix = vm.name.removeprefix(f"{group.name}_")
+    return int(suffix) if suffix.isdecimal() else -1
+
+
+def _new(state: State, group: Group, count: int) -> list[Vm]:
+    """Instances with the lowest free numbers; number and address go together, as in a fleet file."""
+    if not count:
+        return []
+    if not group.addresses:
+        raise Refused(
+            f"Nobody has said which addresses {group.name} may use.", hint="Apply its fleet file once more, then scale."
+        )
+    found = list(islice(_free(state, group), count))
+    if len(found) < count:
+        raise Refused(
+            f"{group.addresses} has room for {len(found)} more instances of {group.name}, not {count}.",
+            hint="Scale out by less, or apply a fleet file with a larger network.",
+        )
+    return found
+
+
+def _free(state: State, group: Group) -> Iterator[Vm]:
+    """A name that an event still speaks of is not free: who bears it anew must not be hit in another's place."""
+    names = {name for event in state.events.values() for name in event.resources} | state.fleet.vms.keys()
+    addresses = {vm.address for vm in state.fleet.vms.values()}
+    for number, address in enumerate(ip_network(group.addresses).hosts()):
+        vm = group.instance(number, str(address))
+        if vm.name not in names and vm.address not in addresses:
+            yield vm

@@ -1,0 +1,68 @@
+"""Answers to whatever changes something: made in the same breath as the change, and stored with it under its key."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from duenotice.clock import Instant
+from duenotice.domain import commands as c
+from duenotice.domain.requests import KEPT
+from duenotice.domain.state import State
+from duenotice.domain.transitions import EventRaised, RequestAnswered
+from duenotice.engine.engine import Engine, Receipt, Records
+from duenotice.errors import InvariantBroken
+from duenotice.operator_api.bodies import actor_of
+from duenotice.operator_api.idempotency import Asked, response_of
+from duenotice.wire import operator_json
+from duenotice.wire import operator_shapes as shapes
+
+RAISED = {201: shapes.Raised, 200: shapes.Raised}
+"""The answers of what raises events, or none."""
+
+
+class Answer(NamedTuple):
+    """What is to be answered."""
+
+    body: Mapping[str, object]
+    status: int = 200
+    location: str = ""
+
+
+Build = Callable[[State, Records], Answer]
+
+
+async def done(engine: Engine, request: Request, command: c.Command, build: Build) -> Response:
+    """Submit a command; `build` sees the state as it is once the command and all that is due are applied."""
+    asked: Asked = request.state.asked
+    made: list[RequestAnswered] = []
+
+    def write(state: State, records: Records, now: Instant) -> RequestAnswered | None:
+        answer = build(state, records)
+        body = msgspec.json.encode(answer.body).decode()
+        made.append(RequestAnswered(*asked, now.at + KEPT, answer.status, body, answer.location))
+        return made[0] if asked.key else None
+
+    await engine.submit(command, actor_of(request), Receipt(asked.key, write))
+    if not made:
+        raise InvariantBroken("It is done, but there is no answer to it.", hint="Please report this.")
+    return response_of(made[0])
+
+
+async def raised(engine: Engine, request: Request, command: c.Command) -> Response:
+    """Submit it and answer with the events that came of it; none when nobody listens (F03)."""
+
+    def build(_: State, records: Records) -> Answer:
+        events = events_in(records)
+        body: shapes.Raised = {"events": events}
+        return Answer(body, 201 if events else 200, f"/v1/events/{events[0]['id']}" if len(events) == 1 else "")
+
+    return await done(engine, request, command, build)
+
+
+def events_in(records: Records) -> list[shapes.Event]:
+    """The events that records tell of as raised."""
+    events = [record.transition.event for record in records if isinstance(record.transition, EventRaised)]
+    return [operator_json.event_to_json(event) for event in events]

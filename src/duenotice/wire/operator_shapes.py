@@ -1,0 +1,324 @@
+"""What the operator's API answers, as types: mypy holds the answers to them, and its description is made of them."""
+
+from typing import Annotated, Any, Generic, NotRequired, TypedDict, TypeVar
+
+from msgspec import Meta
+
+from duenotice.domain.event import Cause, Phase
+from duenotice.domain.fleet import Condition, GroupKind
+from duenotice.domain.maintenance import Status, StepStatus
+from duenotice.domain.token import Role
+from duenotice.wire.document_json import SOURCE_NAMES, TYPE_NAMES
+
+T = TypeVar("T")
+
+STATES = ("started", "approved", "scheduled", "degraded", "fine")
+"""What can be said of a VM, most urgent first: of its events, else of its host."""
+
+
+def _one_of(values: Any) -> Meta:
+    """A text that is one of these: said, not enforced, for the parsers know how to help."""
+    return Meta(extra_json_schema={"enum": list(values)})
+
+
+def _values(kind: Any) -> Meta:
+    return _one_of(member.value for member in kind)
+
+
+Moment = Annotated[str, Meta(extra_json_schema={"format": "date-time"}, description="RFC 3339, in UTC")]
+Count = Annotated[int, Meta(ge=0)]
+Seconds = Annotated[float, Meta(ge=0)]
+TypeName = Annotated[str, _one_of(TYPE_NAMES.values())]
+CauseName = Annotated[str, _values(Cause)]
+
+
+class Problem(TypedDict):
+    """Why a request was refused, as in RFC 9457."""
+
+    type: str
+    status: int
+    title: Annotated[str, Meta(description="What happened")]
+    hint: Annotated[str, Meta(description="What to do")]
+
+
+class Page(TypedDict, Generic[T]):
+    """Some of many things; `next` is the `cursor` of the page that follows, null on the last."""
+
+    items: list[T]
+    next: str | None
+
+
+class Event(TypedDict):
+    """A live event; `duration` in seconds, -1 when unknown."""
+
+    id: str
+    type: TypeName
+    phase: Annotated[str, _values(Phase)]
+    scope: str
+    resources: list[str]
+    update_domain: int | None
+    cause: CauseName
+    source: Annotated[str, _one_of(SOURCE_NAMES.values())]
+    description: str
+    duration: int
+    not_before: Moment
+    approved_by: str | None
+    started_at: Moment | None
+
+
+class Raised(TypedDict):
+    """The events that came of it; none when nobody listens."""
+
+    events: list[Event]
+
+
+class Scaled(Raised):
+    """Also the instances that came, and those that went without an event."""
+
+    added: list[str]
+    removed: list[str]
+
+
+StateName = Annotated[str, _one_of(STATES)]
+
+
+class Vm(TypedDict):
+    """A VM; `listens` tells whether anybody of its scope asks for the document, `state` what it is up to."""
+
+    name: str
+    state: StateName
+    address: str
+    scope: str
+    listens: bool
+    group: str | None
+    placement_group: int | None
+    update_domain: int | None
+    fault_domain: int | None
+    zone: str | None
+    host: str | None
+    spot: bool
+    size: str
+    os: str
+    tags: dict[str, str]
+
+
+class VmWithEvents(Vm):
+    """A VM, when it last asked since this start, and the events that hit it."""
+
+    last_seen: Moment | None
+    events: list[Event]
+
+
+class Group(TypedDict):
+    """A set, scale set or cloud service; `terminate_notice` in seconds, null when off; `vms` is how many it has."""
+
+    key: str
+    kind: Annotated[str, _values(GroupKind)]
+    name: str
+    update_domains: Count
+    fault_domains: Count
+    terminate_notice: int | None
+    vms: Count
+
+
+class Host(TypedDict):
+    """A physical machine; `vms` is how many run there."""
+
+    name: str
+    condition: Annotated[str, _values(Condition)]
+    vms: Count
+
+
+class Site(TypedDict):
+    """What all VMs have in common."""
+
+    location: str
+    resource_group: str
+    subscription_id: str
+
+
+class Fleet(TypedDict):
+    """How much there is of everything, and which fleet file was applied last."""
+
+    vms: Count
+    groups: Count
+    hosts: Count
+    events: Count
+    digest: str
+    position: Annotated[Count, Meta(description="How far the journal has come")]
+    site: Site
+
+
+class FleetChange(TypedDict):
+    """The VMs that came, went and changed, and how many changes that was in all."""
+
+    added: list[str]
+    removed: list[str]
+    changed: list[str]
+    changes: Count
+    dry_run: bool
+
+
+class Step(TypedDict):
+    """VMs of one update domain that are hit together; of one lane only one turn goes at a time."""
+
+    lane: str
+    turn: int
+    scope: str
+    host: str | None
+    resources: list[str]
+    status: Annotated[str, _values(StepStatus)]
+    event_id: str | None
+    reason: str
+
+
+class PlannedStep(Step):
+    """A step with the times it would have if nobody approved anything."""
+
+    scheduled_at: Moment
+    not_before: Moment
+    starts_at: Moment
+    ends_at: Moment
+
+
+class Timeline(TypedDict):
+    """What a maintenance would do."""
+
+    timeline: list[PlannedStep]
+
+
+class Maintenance(TypedDict):
+    """A plan with its steps; `progress` counts them by status."""
+
+    id: str
+    type: TypeName
+    cause: CauseName
+    status: Annotated[str, _values(Status)]
+    reason: str
+    description: str | None
+    settle: Seconds
+    at_once: Count
+    failures_allowed: Count
+    progress: dict[str, int]
+    steps: list[Step]
+
+
+class Life(Event):
+    """An event with its moments, also when it is over; `outcome` is null while it lives."""
+
+    raised_at: Moment | None
+    approved_at: Moment | None
+    ended_at: Moment | None
+    outcome: Annotated[str, _one_of(("completed", "cancelled", "failed"))] | None
+    reason: str
+
+
+class Lives(TypedDict):
+    """Events of a span of time; `left_out` is how many more there were."""
+
+    now: Moment
+    items: list[Life]
+    left_out: Count
+
+
+class Fault(TypedDict):
+    """How a VM is answered, and until when."""
+
+    vm: str
+    answer: str
+    until: Moment
+
+
+class Counted(TypedDict):
+    """How many VMs there are, and how many of them in which state."""
+
+    vms: Count
+    counts: dict[str, int]
+
+
+class Column(Counted):
+    """The VMs of a group in one update domain, or in one zone when they stand alone."""
+
+    update_domain: int | None
+    zone: str | None
+
+
+class GroupStates(Counted):
+    """The VMs of a group, its key null for those that stand alone."""
+
+    key: str | None
+    columns: list[Column]
+
+
+class States(Counted):
+    """The whole fleet in numbers, its most urgent groups first; `left_out` is how many more groups there are."""
+
+    groups: list[GroupStates]
+    left_out: Count
+
+
+class Clock(TypedDict):
+    """The service's clock; `speed` is 0 when it is told."""
+
+    clock: str
+    now: Moment
+    speed: Seconds
+
+
+class Token(TypedDict):
+    """A token without its secret."""
+
+    id: str
+    name: str
+    role: Annotated[str, _values(Role)]
+    created_at: Moment
+
+
+class NewToken(Token):
+    """A token with its secret, shown this once."""
+
+    token: str
+
+
+class Record(TypedDict):
+    """One change in the journal: who did what when."""
+
+    position: Count
+    at: Moment
+    actor: str
+    action: str
+    event_id: str | None
+    details: dict[str, Any]
+
+
+class Health(TypedDict):
+    """That all is well."""
+
+    status: str
+
+
+class Version(TypedDict):
+    """Which duenotice this is."""
+
+    version: str
+
+
+class ScheduledEvent(TypedDict):
+    """An event as a VM reads it; which keys there are depends on the api-version."""
+
+    EventId: str
+    EventStatus: Annotated[str, _one_of(("Scheduled", "Started"))]
+    EventType: TypeName
+    ResourceType: str
+    Resources: list[str]
+    NotBefore: str
+    Description: NotRequired[str]
+    EventSource: NotRequired[str]
+    DurationInSeconds: NotRequired[int]
+
+
+class Document(TypedDict):
+    """The document as a VM reads it."""
+
+    DocumentIncarnation: Count
+    Events: list[ScheduledEvent]

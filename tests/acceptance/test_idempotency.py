@@ -1,0 +1,89 @@
+"""What timed out took effect at most once (S6): the same request with the same key again, also after a restart."""
+
+import contextlib
+import http.client
+import json
+from pathlib import Path
+from typing import Any
+
+from duenotice.operator_api.app import OperatorApi
+from tests.acceptance.conftest import DEMO
+from tests.support.node import SECONDS, Answer, Node
+
+REBOOT = {"type": "Reboot", "resources": ["db-0"]}
+
+
+def ask(node: Node, path: str, body: Any, key: str = "k-1") -> Answer:
+    """A POST with an Idempotency-Key."""
+    with contextlib.closing(http.client.HTTPConnection(*node.operator_address, timeout=SECONDS)) as connection:
+        headers = {"Authorization": f"Bearer {node.token}", "Idempotency-Key": key}
+        connection.request("POST", path, json.dumps(body), headers)
+        answer = connection.getresponse()
+        return Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
+
+
+def everything(node: Node) -> list[tuple[str, str, Any]]:
+    """A request for each kind of answer: a key, its path, its body."""
+    event, other = node.schedule("Reboot", "db-0"), node.schedule("Freeze", "db-1")
+    plan = node.operate("/v1/maintenances", {"on": ["service=shop"], "type": "Reboot"})["id"]
+    return [
+        ("restart", "/v1/vms/me/restart", None),
+        ("schedule", "/v1/events", REBOOT),
+        ("approve", f"/v1/events/{event}/approve", None),
+        ("cancel", f"/v1/events/{other}/cancel", {"reason": "no"}),
+        ("fail", "/v1/hosts/host-1/fail", None),
+        ("drain", "/v1/hosts/host-3/drain", {}),
+        ("scale", "/v1/scale-sets/workers/scale", {"by": 2}),
+        ("delete", "/v1/scale-sets/workers/delete-instances", {"instances": ["workers_0"]}),
+        ("pause", f"/v1/maintenances/{plan}/pause", None),
+        ("plan", "/v1/maintenances", {"on": ["vm=db-1"], "type": "Freeze"}),
+        ("advance", "/v1/clock/advance", {"by": "15m"}),
+    ]
+
+
+def test_after_a_restart_every_answer_is_given_again_and_nothing_is_done_again(tmp_path: Path) -> None:
+    """Byte for byte, with its Location, also when what it was about is long gone."""
+    with Node(DEMO, data_dir=str(tmp_path / "data")) as node:
+        node.enable("me", "db-0", "db-1", "workers_0", "web-0")
+        asked = everything(node)
+        first = [ask(node, path, body, key) for key, path, body in asked]
+        assert {answer.status for answer in first} <= {200, 201}, first
+        assert all("idempotent-replayed" not in answer.headers for answer in first)
+        node.advance("3h")
+    with Node(DEMO, data_dir=str(tmp_path / "data")) as node:
+        before = node.operate("/v1/audit?limit=1000&action=", method="GET")
+        again = [ask(node, path, body, key) for key, path, body in asked]
+        assert [(a.status, a.body, a.headers.get("location")) for a in again] == [
+            (a.status, a.body, a.headers.get("location")) for a in first
+        ]
+        assert {answer.headers["idempotent-replayed"] for answer in again} == {"true"}
+        assert node.operate("/v1/audit?limit=1000&action=", method="GET") == before
+        assert ask(node, "/v1/vms/me/redeploy", None, "restart").status == 422
+
+
+def test_every_post_that_changes_something_keeps_its_answer(node: Node) -> None:
+    """All but the one whose answer is a secret, and those of which a second changes nothing."""
+    posts = {call.path for call in OperatorApi(node.service.engine, node.service.ticker).calls if call.method == "POST"}
+    asked = {path.replace("me", "{name}") for _, path, _ in everything(node)}
+    like = {"/v1/vms/{name}/redeploy", "/v1/vms/{name}/delete", "/v1/vms/{name}/evict"}
+    like |= {"/v1/hosts/{name}/degrade", "/v1/hosts/{name}/repair", "/v1/clock/speed"}
+    like |= {f"/v1/maintenances/{{id}}/{turn}" for turn in ("resume", "cancel")}
+    shapes = {shape(path) for path in asked | like}
+    assert {shape(path) for path in posts} - shapes == {"/v1/tokens"}
+
+
+def shape(path: str) -> str:
+    """A path of ours without what it names."""
+    parts = path.split("/")
+    return "/".join("*" if place == 3 and len(parts) > 4 else part for place, part in enumerate(parts))
+
+
+def test_that_time_was_told_to_pass_is_durable_before_it_does(node: Node) -> None:
+    """That time was told to pass is durable before it does: a crash on the way must not let it pass twice."""
+    node.enable("db-0")
+    node.schedule("Reboot", "db-0")
+    ask(node, "/v1/clock/advance", {"by": "15m"})
+    (answered,) = node.operate("/v1/audit?action=request-answered", method="GET")
+    (started,) = node.operate("/v1/audit?action=event-started", method="GET")
+    assert answered["position"] < started["position"]
+    assert answered["details"] == {"status": 200, "location": ""}

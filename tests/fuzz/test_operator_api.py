@@ -1,0 +1,48 @@
+"""The operator's API keeps what its description says: schemathesis asks a real node whatever comes to its mind."""
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support.node import Node
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+SECONDS = 120
+EXAMPLES = 20
+"""Requests that are made up for each call, beside those that its description leads to."""
+
+
+def test_no_call_fails_and_no_answer_is_undocumented(tmp_path: Path) -> None:
+    """No 5xx, no status, type or shape that is not described; what fits is understood, what does not is refused."""
+    seed = int(os.environ.get("DUENOTICE_SEED") or random.randrange(2**32))
+    with Node(ROOT / "examples" / "demo-fleet.toml") as node:
+        node.enable("me", "db-0", "render-0", "web-0", "workers_0", "batch_0")
+        done = ask_everything(node, seed, tmp_path)
+        assert done.returncode == 0, f"seed {seed}\n{done.stdout}\n{done.stderr}"
+        assert not node.service.engine.failed.done()
+        assert node.document("web-0")["DocumentIncarnation"] > 0
+
+
+def ask_everything(node: Node, seed: int, work: Path) -> "subprocess.CompletedProcess[str]":
+    """In a process of its own, so that none of its plugins and warnings meets our tests.
+
+    The feed has no end and is left out; test_operator_reads.py listens to it.
+    """
+    url = "http://{}:{}/openapi.json".format(*node.operator_address)
+    (own,) = node.operate("/v1/tokens", method="GET")
+    options = f"--seed {seed} --max-examples {EXAMPLES} --checks all --exclude-path /v1/feed --continue-on-failure"
+    return subprocess.run(
+        [
+            *(sys.executable, "-m", "schemathesis.cli", "--config-file", HERE / "schemathesis.toml"),
+            *("run", url, "-H", f"Authorization: Bearer {node.token}", *options.split()),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        cwd=work,
+        env=os.environ | {"DUENOTICE_FUZZ_TOKEN_ID": own["id"], "PYTHONPATH": str(ROOT)},
+        check=False,
+    )

@@ -1,0 +1,158 @@
+"""A request with a key: its answer is durable with what came of it, and it is not done again (S5, S6)."""
+
+import asyncio
+
+import pytest
+
+from duenotice.clock import Instant, ManualClock
+from duenotice.domain.requests import KEPT
+from duenotice.domain.state import State
+from duenotice.domain.transitions import EventRaised, RequestAnswered
+from duenotice.engine.engine import Engine, Receipt, Records
+from duenotice.errors import Conflict, Refused, Unavailable
+from duenotice.journal.memory import MemoryJournal
+from tests.unit.domain.build import id_of
+from tests.unit.engine.rig import BEGIN, FailingJournal, GatedJournal, approval, in_loop, listen, reboot, running
+
+
+def phases(state: State, records: Records, now: Instant) -> RequestAnswered:
+    """An answer that tells how all events are."""
+    body = " ".join(event.phase.value for event in state.events.values())
+    return RequestAnswered("k", "f", now.at + KEPT, 201, body)
+
+
+def submit(engine: Engine, number: int = 1, key: str = "k") -> "asyncio.Future[Records]":
+    return engine.submit(reboot("alone", number), "test", Receipt(key, phases))
+
+
+@in_loop
+async def test_the_answer_stands_in_the_journal_behind_what_came_of_the_command() -> None:
+    journal = MemoryJournal()
+    async with running(journal) as engine:
+        await listen(engine, "alone")
+        (raised,) = await submit(engine)
+        assert isinstance(raised.transition, EventRaised)
+        answered = await engine.answered("k")
+        assert answered is not None
+        assert (answered.status, answered.body) == (201, "scheduled")
+        assert [r.transition for r in journal.read(raised.position)] == [answered]
+
+
+@in_loop
+async def test_the_answer_sees_what_became_due_at_once() -> None:
+    """An approved event has started."""
+    async with running() as engine:
+        await listen(engine, "alone")
+        await engine.submit(reboot("alone"), "test")
+        await engine.submit(approval("alone"), "test", Receipt("k", phases))
+        answered = await engine.answered("k")
+        assert answered is not None
+        assert answered.body == "started"
+
+
+@in_loop
+async def test_it_is_not_done_again_not_even_in_the_same_batch() -> None:
+    async with running() as engine:
+        await listen(engine, "alone")
+        first, second = submit(engine, 1), submit(engine, 2)
+        await first
+        with pytest.raises(Conflict, match="done already"):
+            await second
+        with pytest.raises(Conflict, match="done already"):
+            await submit(engine, 3)
+        assert list(engine.state.events) == [id_of(1)]
+
+
+@in_loop
+async def test_another_engine_on_the_same_journal_knows_the_answer() -> None:
+    journal = MemoryJournal()
+    async with running(journal) as engine:
+        await listen(engine, "alone")
+        await submit(engine)
+    async with running(journal) as engine:
+        answered = await engine.answered("k")
+        assert answered is not None
+        assert answered.body == "scheduled"
+
+
+@in_loop
+async def test_after_a_day_the_key_is_free() -> None:
+    clock = ManualClock(BEGIN)
+    async with running(clock=clock) as engine:
+        await listen(engine, "alone")
+        await submit(engine, 1)
+        clock.advance(KEPT.total_seconds() - 1)
+        assert await engine.answered("k") is not None
+        clock.advance(1)
+        assert await engine.answered("k") is None
+        await submit(engine, 2)
+
+
+@in_loop
+async def test_a_refusal_is_not_kept() -> None:
+    async with running() as engine:
+        with pytest.raises(Refused):
+            await engine.submit(reboot("nobody"), "test", Receipt("k", phases))
+        assert await engine.answered("k") is None
+
+
+@in_loop
+async def test_what_could_not_be_stored_was_not_answered() -> None:
+    journal = FailingJournal()
+    async with running(journal) as engine:
+        await listen(engine, "alone")
+        journal.failures.append(Unavailable("The disk is full."))
+        with pytest.raises(Unavailable):
+            await submit(engine)
+        assert await engine.answered("k") is None
+        assert len(await submit(engine)) == 1
+
+
+@in_loop
+async def test_who_asks_while_it_is_being_stored_is_answered_by_what_is_stored() -> None:
+    journal = GatedJournal()
+    async with running(journal) as engine:
+        await listen(engine, "alone")
+        journal.gate.clear()
+        journal.reached.clear()
+        answer = submit(engine)
+        await asyncio.to_thread(journal.reached.wait)
+        asked = asyncio.create_task(engine.answered("k"))
+        await asyncio.sleep(0)
+        assert not asked.done()
+        journal.gate.set()
+        assert (await asked, len(await answer)) != (None, 0)
+
+
+@in_loop
+async def test_an_answer_that_was_lost_with_its_commit_is_never_given() -> None:
+    """Decided, but the append fails while somebody asks for the answer."""
+    journal = FailingJournal()
+    async with running(journal) as engine:
+        await listen(engine, "alone")
+        await submit(engine)
+        known = engine.state.requests["k"]
+        engine.state.requests["k"] = type(known)("k", "f", engine.state.position + 1, known.until)
+        with pytest.raises(Unavailable, match="only just been decided"):
+            await engine.answered("k")
+
+
+@in_loop
+async def test_a_fault_in_making_the_answer_stops_nothing() -> None:
+    def broken(*_: object) -> RequestAnswered:
+        raise ZeroDivisionError
+
+    async with running() as engine:
+        await listen(engine, "alone")
+        assert len(await engine.submit(reboot("alone"), "test", Receipt("k", broken))) == 1
+        assert not engine.failed.done()
+        assert await engine.answered("k") is None
+
+
+@in_loop
+async def test_without_a_key_nothing_is_written() -> None:
+    async with running() as engine:
+        await listen(engine, "alone")
+        before = engine.state.position
+        await engine.submit(reboot("alone"), "test", Receipt("", lambda *_: None))
+        assert (engine.state.position, engine.state.requests) == (before + 1, {})
