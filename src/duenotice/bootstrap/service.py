@@ -79,6 +79,7 @@ class Service:
         """Close the doors, answer what is under way, leave a snapshot."""
         await self._metadata.drain(DRAIN_SECONDS)
         self._api.feed.close()
+        await self._console.close()
         self._operator.should_exit = True
         await asyncio.gather(self._operator_task, return_exceptions=True)
         await self.ticker.stop()
@@ -154,7 +155,9 @@ class Service:
         faults = self._metadata.faults if self.settings.allow_faults else None
         self._api = OperatorApi(self.engine, self.ticker, self._metadata.silent_for, faults)
         app, paths = self._api.app(), {call.path for call in self._api.calls}
-        self._operator = OperatorServer(operator_port.config(operator_port.Front(app, Console(app).app(), paths)))
+        self._console = Console(app)
+        front = operator_port.Front(app, self._console.app(), paths)
+        self._operator = OperatorServer(operator_port.config(front))
         self._operator_task = asyncio.create_task(self._operator.serve(sockets=[listening]), name="operator-api")
         self._operator_task.add_done_callback(self.engine.lost)
 

@@ -3,15 +3,19 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from starlette.types import ASGIApp, Message
 
-from duenotice.errors import DuenoticeError
+from duenotice.errors import DuenoticeError, Malformed, NotFound, Refused
 
 PAGE = 1000
+FEED_QUEUE = 1000
+
+Chunks = asyncio.Queue[bytes | None]
+"""What a feed sends; None is its end."""
 
 
 class ApiProblem(DuenoticeError):
@@ -20,6 +24,11 @@ class ApiProblem(DuenoticeError):
     def __init__(self, status: int, title: str, hint: str) -> None:
         super().__init__(title, hint=hint)
         self.status = status
+
+    @property
+    def kind(self) -> type[DuenoticeError]:
+        """The error that this is to whoever knows no HTTP."""
+        return {400: Malformed, 404: NotFound}.get(self.status, Refused)
 
 
 class Api:
@@ -30,11 +39,11 @@ class Api:
 
     async def get(self, *path: str, **query: Any) -> Any:
         """What is there."""
-        return await self._call("GET", path, query, b"")
+        return await self.call("GET", path, query)
 
     async def post(self, *path: str, body: Any = None, **query: Any) -> Any:
         """Do something."""
-        return await self._call("POST", path, query, b"" if body is None else json.dumps(body).encode())
+        return await self.call("POST", path, query, body)
 
     async def all(self, *path: str, most: int = 1_000_000, **query: Any) -> list[Any]:
         """All items of a list, page after page."""
@@ -49,19 +58,31 @@ class Api:
 
     async def text(self, *path: str, **query: Any) -> str:
         """An answer as it is, byte for byte."""
-        status, body = await self._exchange("GET", path, query, b"")
-        if status >= 300:
-            raise _problem(status, body)
-        return body.decode()
+        return (await self._exchange("GET", path, query, b"")).decode()
 
-    async def feed(self, after: str) -> AsyncIterator[bytes]:
-        """The live feed, chunk by chunk, until the reader stops reading."""
-        chunks: asyncio.Queue[bytes | None] = asyncio.Queue(1000)
+    async def call(self, method: str, path: tuple[str, ...], query: Mapping[str, Any], body: Any = None) -> Any:
+        """Any call, JSON in and out."""
+        answer = await self._exchange(method, path, query, b"" if body is None else json.dumps(body).encode())
+        return json.loads(answer) if answer else None
+
+    async def ask(self, method: str, target: str, body: Any = None) -> Any:
+        """Any call by its target, `/v1/vms?limit=1`, its problems as errors that know no HTTP."""
+        path, _, query = target.removeprefix("/v1/").partition("?")
+        try:
+            return await self.call(method, tuple(map(unquote, path.split("/"))), dict(parse_qsl(query)), body)
+        except ApiProblem as problem:
+            raise problem.kind(problem.message, hint=problem.hint) from None
+
+    @asynccontextmanager
+    async def feed(self, after: str) -> AsyncIterator[Chunks]:
+        """The live feed; raises when it is not open."""
+        chunks: Chunks = asyncio.Queue(FEED_QUEUE)
+        opened: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
         async def send(message: Message) -> None:
-            if message["type"] == "http.response.start" and message["status"] >= 300:
-                raise ApiProblem(message["status"], "The feed is not open.", "Try again later.")
-            if message.get("body"):
+            if message["type"] == "http.response.start":
+                opened.set_result(message["status"])
+            elif message.get("body"):
                 await chunks.put(message["body"])
 
         async def run() -> None:
@@ -72,22 +93,15 @@ class Api:
 
         task = asyncio.ensure_future(run())
         try:
-            while (chunk := await chunks.get()) is not None:
-                yield chunk
+            if (status := await opened) >= 300:
+                raise ApiProblem(status, "The live feed is not open.", "It is tried again.")
+            yield chunks
         finally:
             task.cancel()
-            with suppress(asyncio.CancelledError, DuenoticeError):
+            with suppress(asyncio.CancelledError):
                 await task
 
-    async def _call(self, method: str, path: tuple[str, ...], query: Mapping[str, Any], body: bytes) -> Any:
-        status, answer = await self._exchange(method, path, query, body)
-        if status >= 300:
-            raise _problem(status, answer)
-        return json.loads(answer) if answer else None
-
-    async def _exchange(
-        self, method: str, path: tuple[str, ...], query: Mapping[str, Any], body: bytes
-    ) -> tuple[int, bytes]:
+    async def _exchange(self, method: str, path: tuple[str, ...], query: Mapping[str, Any], body: bytes) -> bytes:
         status, parts = 0, bytearray()
         incoming = iter([{"type": "http.request", "body": body, "more_body": False}])
 
@@ -100,7 +114,9 @@ class Api:
             parts.extend(message.get("body", b""))
 
         await self._app(self._scope(method, path, query), receive, send)
-        return status, bytes(parts)
+        if status >= 300:
+            raise _problem(status, bytes(parts))
+        return bytes(parts)
 
     def _scope(self, method: str, path: tuple[str, ...], query: Mapping[str, Any]) -> dict[str, Any]:
         given = {key: str(value) for key, value in query.items() if value is not None and value != ""}

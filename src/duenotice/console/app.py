@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
@@ -19,9 +20,12 @@ from duenotice.console.audit_page import AuditPage
 from duenotice.console.clock_page import ClockPage
 from duenotice.console.event_pages import EventPages
 from duenotice.console.fleet_pages import FleetPages
+from duenotice.console.host_pages import HostPages
 from duenotice.console.live import Live
 from duenotice.console.maintenance_pages import MaintenancePages
 from duenotice.console.pages import Page, Visit, form_of
+from duenotice.console.plays import Plays
+from duenotice.console.scenario_pages import ScenarioPages
 from duenotice.console.timeline_page import TimelinePage
 
 NAVIGATION = (
@@ -29,6 +33,8 @@ NAVIGATION = (
     ("/timeline", "Timeline"),
     ("/events", "Events"),
     ("/maintenances", "Maintenance"),
+    ("/hosts", "Hosts"),
+    ("/scenarios", "Scenarios"),
     ("/audit", "Audit"),
 )
 SEE_OTHER = 303
@@ -39,6 +45,7 @@ class Console:
 
     def __init__(self, operator_api: ASGIApp) -> None:
         self._operator_api = operator_api
+        self._plays = Plays()
         self._templates = Environment(
             loader=PackageLoader("duenotice.console"),
             autoescape=True,
@@ -51,8 +58,9 @@ class Console:
 
     def app(self) -> ASGIApp:
         """The ASGI application."""
-        rooms = (FleetPages, TimelinePage, EventPages, MaintenancePages, AuditPage, ClockPage, Live)
+        rooms = (FleetPages, TimelinePage, EventPages, MaintenancePages, HostPages, AuditPage, ClockPage, Live)
         pages: list[Page] = [page for room in rooms for page in room().pages()]
+        pages += ScenarioPages(self._plays).pages()
         by_path: dict[str, dict[str, Page]] = {}
         for page in pages:
             by_path.setdefault(page.path, {})[page.method] = page
@@ -62,7 +70,11 @@ class Console:
             Mount("/static", StaticFiles(packages=[("duenotice.console", "static")])),
             *(Route(path, self._behind_the_door(ways), methods=list(ways)) for path, ways in by_path.items()),
         ]
-        return door.SafeHeaders(Starlette(routes=routes))
+        return door.SafeHeaders(Starlette(routes=routes, exception_handlers={HTTPException: self._on_http_error}))
+
+    async def close(self) -> None:
+        """Stop what goes on by itself."""
+        await self._plays.close()
 
     def _behind_the_door(self, ways: dict[str, Page]) -> Callable[[Request], Awaitable[Response]]:
         async def visit(request: Request) -> Response:
@@ -74,6 +86,8 @@ class Console:
             except ApiProblem as problem:
                 if problem.status == 401:
                     return _to_sign_in(request)
+                if problem.status == 503:
+                    return Response(problem.message, 503, {"Retry-After": "5"})
                 return self._refusal(problem.status, problem.message, problem.hint)
 
         return visit
@@ -86,11 +100,11 @@ class Console:
 
     async def _sign_in(self, request: Request) -> Response:
         if request.method != "POST":
-            return self._sign_in_page("", _next_of(request))
+            return self._sign_in_page("", door.safe(request.query_params.get("next", "/")))
         if door.is_cross_site(request):
             return self._refusal(403, "This came from another site.", "Open the console itself.")
         form = await form_of(request)
-        token, goes_to = form.get("token", "").strip(), _safe(form.get("next", "/"))
+        token, goes_to = form.get("token", "").strip(), door.safe(form.get("next", "/"))
         try:
             await Api(self._operator_api, token).get("me")
         except ApiProblem:
@@ -103,11 +117,17 @@ class Console:
         if door.is_cross_site(request):
             return self._refusal(403, "This came from another site.", "Open the console itself.")
         response = RedirectResponse("/sign-in", SEE_OTHER)
-        door.sign_out(response)
+        door.sign_out(response, request)
         return response
 
     def _sign_in_page(self, problem: str, goes_to: str, status: int = 200) -> Response:
         return HTMLResponse(self._render("sign_in.html", problem=problem, next=goes_to), status)
+
+    async def _on_http_error(self, _: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        response = self._refusal(error.status_code, f"{error.detail}.", "The pages there are stand at the top of each.")
+        response.headers.update(error.headers or {})
+        return response
 
     def _refusal(self, status: int, title: str, hint: str) -> Response:
         return HTMLResponse(self._render("refusal.html", status=status, title=title, hint=hint), status)
@@ -117,15 +137,8 @@ class Console:
 
 
 def _to_sign_in(request: Request) -> Response:
-    if request.headers.get("x-part"):
+    asks_for_itself = "x-part" in request.headers or "text/event-stream" in request.headers.get("accept", "")
+    if asks_for_itself:
         return Response(status_code=401)  # a page that is open already says so itself
-    return RedirectResponse(f"/sign-in?next={quote(request.url.path)}", SEE_OTHER)
-
-
-def _next_of(request: Request) -> str:
-    return _safe(request.query_params.get("next", "/"))
-
-
-def _safe(path: str) -> str:
-    """A path of ours; anything that could lead elsewhere is the front page."""
-    return path if path.startswith("/") and not path.startswith(("//", "/\\")) else "/"
+    where = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    return RedirectResponse(f"/sign-in?next={quote(where, safe='/')}", SEE_OTHER)

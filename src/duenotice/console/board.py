@@ -1,16 +1,18 @@
 """The fleet as a picture: sections for groups, columns for update domains, a cell a VM. Pure: JSON in, values out."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
+
+from duenotice.console.words import natural
 
 STATES = ("started", "approved", "scheduled", "degraded", "fine", "gone")
 """What can be said of a VM, most urgent first."""
 
+BUSY = STATES[:4]
 WORDS = {
     "started": "being hit now",
     "approved": "approved, about to start",
-    "scheduled": "told, waiting for its notice",
+    "scheduled": "told, waiting for its notice to end",
     "degraded": "on a host that may fail",
     "fine": "nothing planned",
     "gone": "no longer there",
@@ -18,8 +20,17 @@ WORDS = {
 MOST_CELLS = 150
 """VMs of one section that are drawn one by one; beyond that only those with something to say are."""
 
-KINDS = {"set": "availability set", "scale-set": "scale set", "service": "cloud service", "alone": "standalone"}
-ALONE = "alone/VMs"
+MOST_ONE_BY_ONE = 1500
+"""VMs of a fleet up to which sections may draw all of theirs."""
+
+UNFOLDED = 12
+"""So many sections are open even when nothing is going on in them."""
+
+KINDS = {"set": "availability set", "scale-set": "scale set", "service": "cloud service", "alone": "no group"}
+ALONE = "alone"
+GONE = "gone"
+
+Json = Mapping[str, Any]
 
 
 class Cell(NamedTuple):
@@ -31,11 +42,13 @@ class Cell(NamedTuple):
 
 
 class Column(NamedTuple):
-    """One update domain, or one zone of VMs that stand alone."""
+    """One update domain, or one zone of VMs that stand alone; `more` have something to say and are not drawn."""
 
     label: str
     cells: list[Cell]
-    counts: dict[str, int]
+    counts: Mapping[str, int]
+    total: int
+    more: int
 
 
 class Section(NamedTuple):
@@ -45,51 +58,40 @@ class Section(NamedTuple):
     kind: str
     name: str
     columns: list[Column]
-    counts: dict[str, int]
+    counts: Mapping[str, int]
     total: int
     aggregated: bool
-
-    @property
-    def state(self) -> str:
-        """The most urgent state that any of its VMs is in."""
-        return next((state for state in STATES if self.counts.get(state)), "fine")
+    folded: bool
 
 
-class Fleet(NamedTuple):
-    """What the fleet is made of, as the API tells it."""
-
-    vms: list[dict[str, Any]]
-    conditions: Mapping[str, str]
-    events: Mapping[str, list[dict[str, Any]]]
-
-    def cell(self, vm: Mapping[str, Any]) -> Cell:
-        """One VM with its state."""
-        hitting = self.events.get(str(vm["name"]), [])
-        return cell_of(vm, hitting, self.conditions.get(str(vm.get("host")), "healthy"))
-
-
-def by_vm(events: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+def by_vm(events: Iterable[Json]) -> dict[str, list[Json]]:
     """The live events of each VM that is hit."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    found: dict[str, list[Json]] = {}
     for event in events:
         for name in event["resources"]:
             found.setdefault(name, []).append(event)
     return found
 
 
-def event_state(event: Mapping[str, Any]) -> str:
-    """The state that an event puts its VMs in."""
+def event_state(event: Json) -> str:
+    """The state that an event puts its VMs in, or how it ended."""
+    if event.get("outcome"):
+        return str(event["outcome"])
     if event["phase"] == "started":
         return "started"
     return "approved" if event["approved_by"] else "scheduled"
 
 
-def cell_of(vm: Mapping[str, Any], events: Iterable[Mapping[str, Any]], condition: str) -> Cell:
-    """A VM's state is that of its most urgent event, else that of its host."""
-    states = {event_state(event) for event in events} | ({"degraded"} if condition != "healthy" else set())
-    state = next((state for state in STATES if state in states), "fine")
+def cell_of(vm: Json, events: Sequence[Json] = ()) -> Cell:
+    """One VM, with what is to happen to it in words."""
     types = ", ".join(sorted({str(event["type"]) for event in events}))
-    return Cell(str(vm["name"]), state, f"{vm['name']}: {types + ' – ' if types else ''}{WORDS[state]}")
+    says = f"{vm['name']}: {types + ', ' if types else ''}{WORDS[vm['state']]}"
+    return Cell(str(vm["name"]), str(vm["state"]), says)
+
+
+def gone(name: str) -> Cell:
+    """A VM that was there."""
+    return Cell(name, GONE, f"{name}: {WORDS[GONE]}")
 
 
 def section_of_scope(scope: str) -> str:
@@ -98,44 +100,68 @@ def section_of_scope(scope: str) -> str:
     return ALONE if kind == "vm" else f"{kind}/{rest.partition('/')[0]}"
 
 
-def section_of(vm: Mapping[str, Any]) -> str:
-    """The section that shows a VM."""
-    return str(vm["group"] or ALONE)
+def key_of(group: str | None) -> str:
+    """The key of a section from that of a group."""
+    return group or ALONE
 
 
-def sections(fleet: Fleet, most_cells: int = MOST_CELLS) -> list[Section]:
-    """All sections, those with something going on first."""
-    members: dict[str, list[dict[str, Any]]] = {}
-    for vm in fleet.vms:
-        members.setdefault(section_of(vm), []).append(vm)
-    drawn = [section(key, vms, fleet, most_cells) for key, vms in members.items()]
-    return sorted(drawn, key=lambda one: (STATES.index(one.state), one.key))
+class Board(NamedTuple):
+    """What a picture is drawn from: the fleet in numbers, VMs to draw, and events by VM."""
+
+    states: Json
+    vms: Sequence[Json]
+    events: Mapping[str, Sequence[Json]]
+    lost: Sequence[Json] = ()
+    one_by_one: bool = True
+    most_cells: int = MOST_CELLS
+
+    def sections(self) -> list[Section]:
+        """All sections, the most urgent first as they come; quiet ones are folded when there are many."""
+        cells = self._cells()
+        groups = self.states["groups"]
+        return [self._section(group, cells, len(groups) > UNFOLDED) for group in groups]
+
+    def _cells(self) -> dict[tuple[str, str], list[Cell]]:
+        """Cells by section and column."""
+        found: dict[tuple[str, str], list[Cell]] = {}
+        for vm in sorted(self.vms, key=lambda vm: natural(vm["name"])):
+            place = key_of(vm["group"]), _label(vm["update_domain"], None if vm["group"] else vm["zone"])
+            found.setdefault(place, []).append(cell_of(vm, self.events.get(vm["name"], ())))
+        for life in self.lost:
+            label = _label(life["update_domain"], None) if life["update_domain"] is not None else GONE
+            place = section_of_scope(life["scope"]), label
+            found.setdefault(place, []).extend(gone(name) for name in life["resources"])
+        return found
+
+    def _section(self, group: Json, cells: Mapping[tuple[str, str], list[Cell]], many: bool) -> Section:
+        key = key_of(group["key"])
+        kind, _, name = key.partition("/")
+        aggregated = not self.one_by_one or group["vms"] > self.most_cells
+        columns = [_column(column, key, cells, aggregated) for column in group["columns"]]
+        if (lost := cells.get((key, GONE))) is not None:
+            columns.append(Column(GONE, lost, {}, 0, 0))
+        quiet = group["counts"]["fine"] == group["vms"]
+        return Section(
+            key,
+            KINDS.get(kind, kind),
+            name or "On their own",
+            columns,
+            group["counts"],
+            group["vms"],
+            aggregated,
+            folded=many and quiet,
+        )
 
 
-def section(key: str, vms: list[dict[str, Any]], fleet: Fleet, most_cells: int = MOST_CELLS) -> Section:
-    """One group with a column for each of its update domains."""
-    kind, _, name = key.partition("/")
-    columns: dict[str, list[Cell]] = {}
-    for vm in vms:
-        columns.setdefault(_column(vm), []).append(fleet.cell(vm))
-    aggregated = len(vms) > most_cells
-    drawn = [_drawn(label, cells, aggregated) for label, cells in sorted(columns.items())]
-    counts = sum((Counter(column.counts) for column in drawn), Counter())
-    return Section(key, KINDS.get(kind, kind), name, drawn, dict(counts), len(vms), aggregated)
+def _column(column: Json, key: str, cells: Mapping[tuple[str, str], list[Cell]], aggregated: bool) -> Column:
+    label = _label(column["update_domain"], column["zone"])
+    drawn = [cell for cell in cells.get((key, label), ()) if not aggregated or cell.state != "fine"]
+    busy = sum(column["counts"][state] for state in BUSY)
+    shown = sum(cell.state in BUSY for cell in drawn)
+    return Column(label, drawn, column["counts"], column["vms"], max(0, busy - shown))
 
 
-def summary(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """How many VMs of the whole fleet are in which state."""
-    total = sum((Counter(one) for one in counts), Counter())
-    return {state: total[state] for state in STATES if state != "gone"}
-
-
-def _column(vm: Mapping[str, Any]) -> str:
-    if vm["update_domain"] is not None:
-        return f"UD {vm['update_domain']}"
-    return f"zone {vm['zone']}" if vm["zone"] else "no zone"
-
-
-def _drawn(label: str, cells: list[Cell], aggregated: bool) -> Column:
-    counts = Counter(cell.state for cell in cells)
-    return Column(label, [cell for cell in cells if cell.state != "fine"] if aggregated else cells, dict(counts))
+def _label(update_domain: int | None, zone: str | None) -> str:
+    if update_domain is not None:
+        return f"UD {update_domain}"
+    return f"Zone {zone}" if zone else "No zone"

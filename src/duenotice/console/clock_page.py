@@ -2,7 +2,11 @@
 
 from starlette.responses import Response
 
+from duenotice.console.api import ApiProblem
+from duenotice.console.door import safe
 from duenotice.console.pages import Page, Visit, form_of
+
+ACTS = {"advance": ("by", "{} have passed."), "speed": ("speed", "The clock runs at {} now.")}
 
 
 class ClockPage:
@@ -14,9 +18,9 @@ class ClockPage:
 
     async def act(self, visit: Visit) -> Response:
         """Advance a manual clock or set the speed of a scaled one, and go back to where the form was."""
-        act = visit.request.path_params["act"]
-        form = await form_of(visit.request)
-        value, back = form.get("value", ""), form.get("back", "/")
-        body = {"by": value} if act == "advance" else {"speed": value}
-        back = back if back.startswith("/") and not back.startswith(("//", "/\\")) else "/"
-        return await visit.done(back, lambda: visit.api.post("clock", act, body=body), f"Clock: {act} {value}.")
+        act, form = visit.name("act"), await form_of(visit.request)
+        if act not in ACTS:
+            raise ApiProblem(404, f"Nothing is called {act}.", "Use the clock of a page.")
+        value, (key, said) = form.get("value", "").strip(), ACTS[act]
+        back = safe(form.get("back", "/"))
+        return await visit.done(back, lambda: visit.api.post("clock", act, body={key: value}), said.format(value))

@@ -1,5 +1,6 @@
 """Who comes in: a token once, then a cookie that no other site can use; and headers that keep everything else out."""
 
+import re
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
@@ -13,28 +14,30 @@ SIGNED_IN_SECONDS = 12 * 3600
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-        "manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     ),
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
     "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
 }
+_OURS = re.compile(r"/(?![/\\])[^\\\x00-\x1f\x7f]*")
 
 
 def token_of(request: Request) -> str:
     """The token of the visitor's cookie; empty when there is none."""
-    return request.cookies.get(COOKIE, "")
+    return request.cookies.get(_cookie(request), "")
 
 
 def sign_in(response: Response, request: Request, token: str) -> None:
     """Let the browser keep the token where no script and no other site can reach it."""
     secure = request.url.scheme == "https"
-    response.set_cookie(COOKIE, token, SIGNED_IN_SECONDS, httponly=True, samesite="strict", secure=secure)
+    response.set_cookie(_cookie(request), token, SIGNED_IN_SECONDS, httponly=True, samesite="strict", secure=secure)
 
 
-def sign_out(response: Response) -> None:
+def sign_out(response: Response, request: Request) -> None:
     """Let the browser forget the token."""
-    response.delete_cookie(COOKIE, httponly=True, samesite="strict")
+    response.delete_cookie(_cookie(request), httponly=True, samesite="strict")
 
 
 def is_cross_site(request: Request) -> bool:
@@ -45,8 +48,18 @@ def is_cross_site(request: Request) -> bool:
     return origin is not None and urlsplit(origin).netloc != request.headers.get("host", "")
 
 
+def safe(path: str) -> str:
+    """A path of ours; anything that a browser could take to lead elsewhere is the front page."""
+    return path if _OURS.fullmatch(path) else "/"
+
+
+def _cookie(request: Request) -> str:
+    """Browsers share cookies between the ports of a host; two services there have a name each."""
+    return f"{COOKIE}_{request.url.port or request.url.scheme}"
+
+
 class SafeHeaders:
-    """Adds the headers above to every answer of the console."""
+    """Adds the headers above to every answer of the console; nothing is kept, files are asked for again."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -54,10 +67,11 @@ class SafeHeaders:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on."""
+        kept = b"no-cache" if scope.get("path", "").startswith("/static/") else b"no-store"
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *self._headers]
+                message["headers"] = [*message["headers"], *self._headers, (b"cache-control", kept)]
             await send(message)
 
         await self._app(scope, receive, with_headers)

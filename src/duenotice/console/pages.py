@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, quote, unquote
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -12,6 +12,10 @@ from duenotice.console.api import Api, ApiProblem
 
 ROLES = ("viewer", "operator", "admin")
 LONGEST_FORM = 64 * 1024
+SAID = "duenotice_said"
+"""The cookie with a word on what was done: an address could put words into our mouth."""
+
+SAID_SECONDS = 20
 
 
 class Visit(NamedTuple):
@@ -29,6 +33,11 @@ class Visit(NamedTuple):
         """The time on the service's clock."""
         return datetime.fromisoformat(self.clock["now"])
 
+    @property
+    def is_refresh(self) -> bool:
+        """Whether a page that is open already asks for what has changed."""
+        return "x-part" in self.request.headers
+
     def may(self, role: str) -> bool:
         """Whether the visitor's token is enough for a role."""
         return ROLES.index(self.me["role"]) >= ROLES.index(role)
@@ -37,31 +46,43 @@ class Visit(NamedTuple):
         """A parameter of the address."""
         return self.request.query_params.get(name, default)
 
-    def page(self, template: str, title: str, **values: Any) -> Response:
-        """A whole page."""
+    def name(self, key: str) -> str:
+        """A part of the path."""
+        return str(self.request.path_params[key])
+
+    def page(self, template: str, title: str, live: str = "", status: int = 200, **values: Any) -> Response:
+        """A whole page; `live` names the changes that make it be asked for again."""
+        kind, _, text = unquote(self.request.cookies.get(SAID, "")).partition(" ")
+        url = self.request.url
         common = {
             "title": title,
-            "path": self.request.url.path,
+            "live": live,
+            "every": "",
+            "path": url.path,
+            "back": f"{url.path}?{url.query}" if url.query else url.path,
             "me": self.me,
             "clock": self.clock,
             "now": self.now,
             "may": self.may,
-            "said": self.query("said"),
-            "failed": self.query("failed"),
+            "said": text if kind == "said" else "",
+            "failed": text if kind == "failed" else "",
             "position": self.position,
         }
-        return HTMLResponse(self.render(template, **common, **values))
+        response = HTMLResponse(self.render(template, **common | values), status)
+        if text and not self.is_refresh:
+            response.delete_cookie(SAID)
+        return response
 
     def parts(self, template: str, **values: Any) -> Response:
         """Pieces of a page, to be put in place of those with the same ids."""
         return HTMLResponse(self.render(template, now=self.now, may=self.may, clock=self.clock, **values))
 
     async def done(self, path: str, act: Callable[[], Awaitable[Any]], said: str) -> Response:
-        """Do what a form asks for and go to a page that says how it went."""
+        """Do what a form asks for and go to a page that says how it went; who may not is told so at once."""
         try:
             await act()
         except ApiProblem as problem:
-            if problem.status == 401:
+            if problem.status in (401, 403):
                 raise
             return go(path, failed=f"{problem.message} {problem.hint}")
         return go(path, said=said)
@@ -85,6 +106,9 @@ class Page(NamedTuple):
     handler: Callable[[Visit], Awaitable[Response]]
 
 
-def go(path: str, **said: str) -> Response:
+def go(path: str, said: str = "", failed: str = "") -> Response:
     """To another page, with a word on what was done."""
-    return RedirectResponse(f"{path}?{urlencode(said)}" if said else path, 303)
+    response = RedirectResponse(path, 303)
+    text = f"failed {failed}" if failed else f"said {said}"
+    response.set_cookie(SAID, quote(text[:1000]), SAID_SECONDS, httponly=True, samesite="strict")
+    return response

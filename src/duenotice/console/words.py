@@ -1,12 +1,13 @@
 """How values read on a page: spans and moments as people say them, short ids, anchors. Pure."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
 _UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
-_NO_ANCHOR = re.compile(r"[^A-Za-z0-9_.:-]")
+_NO_ANCHOR = re.compile(r"[^A-Za-z0-9.:-]")
+_DIGITS = re.compile(r"(\d+)")
 
 
 def span(seconds: float) -> str:
@@ -42,10 +43,22 @@ def anchor(text: str) -> str:
     return _NO_ANCHOR.sub(lambda found: f"_{ord(found.group()):x}_", text)
 
 
+def some(names: Sequence[str], most: int = 3) -> str:
+    """`web-0, web-1, web-2 +7`."""
+    more = f" +{len(names) - most}" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """A key to sort by: `web-9` comes before `web-10`."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in _DIGITS.split(name)]
+
+
 FILTERS: dict[str, Callable[..., Any]] = {
     "span": span,
     "when": when,
     "clock_time": clock_time,
     "short": short,
     "anchor": anchor,
+    "some": some,
 }

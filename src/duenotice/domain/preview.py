@@ -17,6 +17,8 @@ from duenotice.domain.policy import Policy
 from duenotice.domain.scope import scope_of
 from duenotice.domain.state import Scope, State
 
+_ROUNDING_SECONDS = 2e-6
+
 
 class PlannedStep(Struct, frozen=True):
     """A step with the times it would have if nobody approved anything."""
@@ -45,7 +47,7 @@ def outlook(state: State, plan: Maintenance, now: Instant, policy: Policy) -> li
     apply(copy, t.MaintenanceStarted(plan))
     ahead = _Ahead(copy, structs.replace(policy, simulated_impact=True), now)
     for event in (state.events[step.event_id] for step in plan.steps if step.event_id in state.events):
-        apply(copy, t.EventRaised(ahead.ending(event)))
+        apply(copy, t.EventRaised(ahead.going_on(event)))
     ahead.go_on()
     return ahead.planned(plan.id)
 
@@ -74,12 +76,15 @@ class _Ahead:
             self.now = begun.after(due - begun.steady)
             self.do(Tick())
 
-    def ending(self, event: Event) -> Event:
-        """An event that a driver is at is taken to need the usual time from now on."""
-        waits_for_driver = event.phase is Phase.STARTED and event.impact_ends is None
-        return (
-            event.with_(impact_ends=self.now.steady + (self.policy.lasts(event) or 0.0)) if waits_for_driver else event
-        )
+    def going_on(self, event: Event) -> Event:
+        """An event as it would go on by itself: one that a driver is at is taken to need the usual time from now on."""
+        if event.phase is Phase.SCHEDULED:
+            # The two faces of its time were read a moment apart; in here both have come when the later one has.
+            lag = (event.not_before - self.now.after(event.notice_ends - self.now.steady).at).total_seconds()
+            return event.with_(notice_ends=event.notice_ends + lag + _ROUNDING_SECONDS) if lag > 0 else event
+        if event.impact_ends is None:
+            return event.with_(impact_ends=self.now.steady + (self.policy.lasts(event) or 0.0))
+        return event
 
     def planned(self, plan_id: str) -> list[PlannedStep]:
         """The steps that began in here, with their times."""

@@ -89,7 +89,9 @@ class Wanted:
 
 def _stands_in(vm: Vm, group: str) -> bool:
     """By the key of a group, `set/web`, or by its name, `web`; `alone` are those without one."""
-    return group == ALONE if vm.group is None else group in (vm.group, vm.group.partition("/")[2])
+    if vm.group is None or group == ALONE:
+        return vm.group is None and group == ALONE
+    return group in (vm.group, vm.group.partition("/")[2])
 
 
 def _has(vm: Vm, text: str) -> bool:

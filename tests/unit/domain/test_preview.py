@@ -81,3 +81,13 @@ def test_an_event_that_a_driver_is_at_is_taken_to_need_the_usual_time() -> None:
     tick(state, policy=policy)
     seen = outlook(state, state.maintenances[PLAN.maintenance_id], NOW, policy)
     assert {step.scheduled_at for step in seen} == {NOW.after(660).at}
+
+
+@pytest.mark.parametrize("jitter", [-0.01, -1e-6, 1e-6, 0.01])
+def test_an_outlook_is_whole_although_the_two_faces_of_time_are_read_apart(jitter: float) -> None:
+    state = listening()
+    planned = preview(state, PLAN, NOW, POLICY)
+    do(state, PLAN)
+    tick(state)
+    later = Instant(NOW.after(60 + jitter).at, NOW.steady + 60)
+    assert len(outlook(state, state.maintenances[PLAN.maintenance_id], later, POLICY)) == len(planned) - 1

@@ -1,8 +1,9 @@
-// Light or dark: the system's choice until the visitor makes another.
+// Light or dark: the system's choice until the visitor makes another. Not a module, so that no page flashes.
 const chosen = localStorage.getItem("theme");
 if (chosen) document.documentElement.dataset.theme = chosen;
 
-document.getElementById("theme")?.addEventListener("click", () => {
+document.addEventListener("click", (event) => {
+  if (!event.target.closest("#theme")) return;
   const root = document.documentElement;
   const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   root.dataset.theme = dark ? "light" : "dark";
