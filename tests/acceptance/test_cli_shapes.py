@@ -13,7 +13,7 @@ from tests.support.cli import duenotice
 from tests.support.node import Node
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
-ALSO = {"vm show": {"events"}, "token create": {"token"}}
+ALSO = {"vm show": {"events", "last_seen"}, "token create": {"token"}}
 LINES = {
     "events list": "events list",
     "events show": "events show {event}",

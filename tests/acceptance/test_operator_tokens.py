@@ -65,6 +65,11 @@ WHO_MAY = {
         GET /v1/clock
         GET /v1/audit
         GET /v1/feed
+        GET /v1/me
+        GET /v1/states
+        GET /v1/timeline
+        GET /v1/timeline/{id}
+        GET /v1/maintenances/{id}/outlook
     """,
     "operator": """
         POST /v1/vms/{name}/listen

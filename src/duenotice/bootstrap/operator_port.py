@@ -3,12 +3,12 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import cast
 
 import structlog
 import uvicorn
-from starlette.applications import Starlette
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MOST_CONNECTIONS = 200
@@ -47,6 +47,19 @@ class PatientOnlySoLong(H11Protocol):
             self.loop.call_later(PATIENCE_SECONDS, self._look, cycle)
 
 
+class Front:
+    """One port for programs and people: the API has its own paths and all of /v1, the console the rest."""
+
+    def __init__(self, api: ASGIApp, console: ASGIApp, api_paths: Container[str]) -> None:
+        self._api, self._console, self._api_paths = api, console, api_paths
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on to whom it is for."""
+        path = scope.get("path", "")
+        is_for_programs = path in self._api_paths or path == "/v1" or path.startswith("/v1/")
+        await (self._api if is_for_programs else self._console)(scope, receive, send)
+
+
 class _ToOurLog(logging.Handler):
     """What uvicorn has to say, as lines like all others."""
 
@@ -54,7 +67,7 @@ class _ToOurLog(logging.Handler):
         structlog.get_logger().warning(record.getMessage(), action="operator-port")
 
 
-def config(app: Starlette) -> uvicorn.Config:
+def config(app: ASGIApp) -> uvicorn.Config:
     """The settings of the operator's port."""
     logger = logging.getLogger("uvicorn.error")
     logger.handlers, logger.propagate = [_ToOurLog(logging.WARNING)], False

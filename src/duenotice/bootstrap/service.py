@@ -14,6 +14,7 @@ from duenotice.bootstrap import impact, operator_port
 from duenotice.bootstrap.logs import log_changes
 from duenotice.bootstrap.operator_port import OperatorServer
 from duenotice.clock import Clock, Mark, clock_from_name, seconds_since_2020
+from duenotice.console.app import Console
 from duenotice.domain.commands import ApplyFleet, CreateToken, LiftIncarnations, MarkClock
 from duenotice.domain.fleet import Declaration, Vm
 from duenotice.domain.policy import Policy
@@ -80,6 +81,7 @@ class Service:
         """Close the doors, answer what is under way, leave a snapshot."""
         await self._metadata.drain(DRAIN_SECONDS)
         self._api.feed.close()
+        await self._console.close()
         self._operator.should_exit = True
         await asyncio.gather(self._operator_task, return_exceptions=True)
         await self.ticker.stop()
@@ -166,9 +168,11 @@ class Service:
 
     def _open_operator_door(self, listening: socket.socket) -> None:
         faults = self._metadata.faults if self.settings.allow_faults else None
-        self._api = OperatorApi(self.engine, self.ticker, faults)
-        app = self._api.app()
-        self._operator = OperatorServer(operator_port.config(app))
+        self._api = OperatorApi(self.engine, self.ticker, self._metadata.silent_for, faults)
+        app, paths = self._api.app(), {call.path for call in self._api.calls}
+        self._console = Console(app)
+        front = operator_port.Front(app, self._console.app(), paths)
+        self._operator = OperatorServer(operator_port.config(front))
         self._operator_task = asyncio.create_task(self._operator.serve(sockets=[listening]), name="operator-api")
         self._operator_task.add_done_callback(self.engine.lost)
 

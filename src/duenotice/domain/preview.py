@@ -1,5 +1,6 @@
 """The timeline that a maintenance would make, found by letting the rules themselves run ahead on a copy."""
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from msgspec import Struct, structs
@@ -10,10 +11,13 @@ from duenotice.domain.apply import apply
 from duenotice.domain.commands import Command, StartMaintenance, Tick
 from duenotice.domain.decide import decide
 from duenotice.domain.due import next_due
-from duenotice.domain.maintenance import Step
+from duenotice.domain.event import Event, Phase
+from duenotice.domain.maintenance import Maintenance, Status, Step
 from duenotice.domain.policy import Policy
 from duenotice.domain.scope import scope_of
 from duenotice.domain.state import Scope, State
+
+_ROUNDING_SECONDS = 2e-6
 
 
 class PlannedStep(Struct, frozen=True):
@@ -29,13 +33,23 @@ class PlannedStep(Struct, frozen=True):
 def preview(state: State, command: StartMaintenance, now: Instant, policy: Policy) -> list[PlannedStep]:
     """The steps in the order they would begin; refused where the maintenance itself would be."""
     decide(state, command, now, policy)
-    ahead = _Ahead(_copy(state, command), structs.replace(policy, simulated_impact=True), now)
+    ahead = _Ahead(_copy(state, command.vms), structs.replace(policy, simulated_impact=True), now)
     ahead.do(command)
-    while (due := next_due(ahead.state, ahead.now.steady)) is not None:
-        ahead.now = now.after(due - now.steady)
-        ahead.do(Tick())
-    steps = {step.event_id: step for step in ahead.state.maintenances[command.maintenance_id].steps}
-    return [PlannedStep(steps[event_id], *ahead.times(event_id)) for event_id in ahead.raised]
+    ahead.go_on()
+    return ahead.planned(command.maintenance_id)
+
+
+def outlook(state: State, plan: Maintenance, now: Instant, policy: Policy) -> list[PlannedStep]:
+    """The steps of a plan that have not begun, in the order they would if nobody did anything about it."""
+    if plan.status is not Status.RUNNING:
+        return []
+    copy = _copy(state, [name for step in plan.steps for name in step.resources if name in state.fleet.vms])
+    apply(copy, t.MaintenanceStarted(plan))
+    ahead = _Ahead(copy, structs.replace(policy, simulated_impact=True), now)
+    for event in (state.events[step.event_id] for step in plan.steps if step.event_id in state.events):
+        apply(copy, t.EventRaised(ahead.going_on(event)))
+    ahead.go_on()
+    return ahead.planned(plan.id)
 
 
 class _Ahead:
@@ -55,6 +69,28 @@ class _Ahead:
                 self._take(transition)
             transitions = decide(self.state, Tick(), self.now, self.policy)
 
+    def go_on(self) -> None:
+        """Let time pass until nothing more is to happen."""
+        begun = self.now
+        while (due := next_due(self.state, self.now.steady)) is not None:
+            self.now = begun.after(due - begun.steady)
+            self.do(Tick())
+
+    def going_on(self, event: Event) -> Event:
+        """An event as it would go on by itself: one that a driver is at is taken to need the usual time from now on."""
+        if event.phase is Phase.SCHEDULED:
+            # The two faces of its time were read a moment apart; in here both have come when the later one has.
+            lag = (event.not_before - self.now.after(event.notice_ends - self.now.steady).at).total_seconds()
+            return event.with_(notice_ends=event.notice_ends + lag + _ROUNDING_SECONDS) if lag > 0 else event
+        if event.impact_ends is None:
+            return event.with_(impact_ends=self.now.steady + (self.policy.lasts(event) or 0.0))
+        return event
+
+    def planned(self, plan_id: str) -> list[PlannedStep]:
+        """The steps that began in here, with their times."""
+        steps = {step.event_id: step for step in self.state.maintenances[plan_id].steps}
+        return [PlannedStep(steps[event_id], *self.times(event_id)) for event_id in self.raised]
+
     def times(self, event_id: str) -> tuple[datetime, datetime, datetime, datetime]:
         """When the event is raised, may start, starts and ends."""
         return *self.raised[event_id], self.started[event_id], self.ended[event_id]
@@ -69,12 +105,12 @@ class _Ahead:
             self.ended[transition.event_id] = self.now.at
 
 
-def _copy(state: State, command: StartMaintenance) -> State:
+def _copy(state: State, vms: Iterable[str]) -> State:
     """The VMs concerned and whether they listen; nothing else has a part in the plan."""
     copy = State()
     copy.fleet.groups = dict(state.fleet.groups)
     copy.fleet.hosts = dict(state.fleet.hosts)
-    for name in command.vms:
+    for name in vms:
         vm = state.fleet.vms[name]
         copy.fleet.vms[name] = vm
         copy.scopes[scope_of(vm)] = Scope(enabled=state.enabled(scope_of(vm)))

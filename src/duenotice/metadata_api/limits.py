@@ -44,6 +44,10 @@ class Bucket:
         self._full_at = full_at + self._pace.interval
         return True
 
+    def last_taken(self, now: float) -> float | None:
+        """When a token was last taken, a second too late at the most; None when none ever was."""
+        return min(now, self._full_at - self._pace.interval) if self._full_at else None
+
 
 class Guest(Protocol):
     """A connection, as far as its limits go."""

@@ -48,6 +48,12 @@ class MetadataServer:
         """Answers sent since the start."""
         return self._door.pulse.heading.answered
 
+    def silent_for(self, address: str) -> float | None:
+        """How many seconds ago the VM with this address last asked; None when it has not since the start."""
+        lane, now = self._door.lanes.get(address), self._door.pulse.now
+        taken = None if lane is None else lane.polls.last_taken(now)
+        return None if taken is None else now - taken
+
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listen; port 0 takes a free one. Tells the address that VMs can reach."""
         listening = _listening(host, port)

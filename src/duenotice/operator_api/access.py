@@ -37,6 +37,7 @@ class Access:
         paging = ("limit", "cursor")
         page, new = {200: shapes.Page[shapes.Token]}, {201: shapes.NewToken}
         return [
+            Call("GET", "/v1/me", Role.VIEWER, self.me, "Whose token this is", answers={200: shapes.Token}),
             Call(
                 "GET", "/v1/tokens", Role.ADMIN, self.index, "List tokens, without secrets", query=paging, answers=page
             ),
@@ -45,6 +46,10 @@ class Access:
             ),
             Call("DELETE", "/v1/tokens/{id}", Role.ADMIN, self.revoke, "Revoke a token", answers={204: None}),
         ]
+
+    async def me(self, request: Request) -> Response:
+        """The token that asks."""
+        return JSONResponse(operator_json.token_to_json(request.state.token))
 
     async def index(self, request: Request) -> Response:
         """All tokens, without their secrets."""

@@ -28,9 +28,11 @@ from duenotice.operator_api.maintenances import Maintenances
 from duenotice.operator_api.metrics import Metrics
 from duenotice.operator_api.openapi import openapi_call
 from duenotice.operator_api.problems import on_error, problem
+from duenotice.operator_api.states import Picture
 from duenotice.operator_api.table import Call, Handler
+from duenotice.operator_api.timeline import Timeline
 from duenotice.operator_api.tokens import Gate
-from duenotice.operator_api.vms import Vms
+from duenotice.operator_api.vms import SilentFor, Vms
 from duenotice.wire import operator_shapes as shapes
 
 _HINTS = {413: "Send less at a time."}
@@ -39,17 +41,25 @@ _HINTS = {413: "Send less at a time."}
 class OperatorApi:
     """Brings the calls of all resources together, each behind the gate."""
 
-    def __init__(self, engine: Engine, ticker: Ticker, faults: FaultPort | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        ticker: Ticker,
+        silent_for: SilentFor = lambda _: None,
+        faults: FaultPort | None = None,
+    ) -> None:
         self.feed = Feed(engine)
         self._gate = Gate(lambda: engine.publisher.tokens.values())
         self.calls: list[Call] = [
             *_probes(engine),
-            *Vms(engine).calls(),
+            *Vms(engine, silent_for).calls(),
             *Groups(engine).calls(),
+            *Picture(engine).calls(),
             *Faults(engine, faults).calls(),
             *Hosts(engine).calls(),
-            *Fleets(engine).calls(),
+            *Fleets(engine, self.feed).calls(),
             *Events(engine).calls(),
+            *Timeline(engine).calls(),
             *Maintenances(engine).calls(),
             *Clocks(engine, ticker).calls(),
             *Access(engine).calls(),

@@ -1,6 +1,6 @@
 """The routes of what has happened: the audit trail, the history of one event, and the live feed."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from starlette.requests import Request
@@ -35,28 +35,35 @@ class Audit:
     def calls(self) -> list[Call]:
         """The rows of the table."""
         viewer = Role.VIEWER
-        query = ("actor", "action", "after", Parameter("cursor", CURSOR), "limit")
+        query = ("actor", "action", "event", "after", "before", Parameter("cursor", CURSOR), "limit")
         page: dict[str, Any] = {"answers": {200: shapes.Page[shapes.Record]}, "refusals": (503,)}
         feed: dict[str, Any] = {"answers": {200: "text/event-stream"}, "refusals": (503,)}
         return [
-            Call("GET", "/v1/audit", viewer, self.audit, "What has happened, oldest first", query=query, **page),
+            Call(
+                "GET",
+                "/v1/audit",
+                viewer,
+                self.audit,
+                "What has happened, oldest first unless `before` is given",
+                query=query,
+                **page,
+            ),
             Call("GET", "/v1/feed", viewer, self.live, "What happens, as server-sent events", None, ("after",), **feed),
             Call("GET", "/v1/events/{id}/history", viewer, self.history, "What became of an event", **page),
         ]
 
     async def audit(self, request: Request) -> Response:
         """A page of records; one with a rare actor or action may come back short with a `next`."""
-        limit, after = limit_of(request), number(request, "after", 0, 0, LAST)
+        backwards = bool(request.query_params.get("before"))
+        limit, begin = limit_of(request), number(request, "before" if backwards else "after", 0, 0, LAST)
         if request.query_params.get("cursor"):  # empty is the first page, as everywhere
-            after = number(request, "cursor", after, 0, LAST)
-        wanted = _wanted(request.query_params.get("actor"), request.query_params.get("action"))
-        found: list[Record] = []
-        end = after + LOOKED_THROUGH
-        async for record in self._records(after):
-            if len(found) == limit or record.position > end:
-                return _page(found, str(after))
-            after = record.position
-            if wanted(record):
+            begin = number(request, "cursor", begin, 0, LAST)
+        last, found = begin, list[Record]()
+        async for record in self._records_before(begin) if backwards else self._records(begin):
+            if len(found) == limit or abs(record.position - begin) > LOOKED_THROUGH:
+                return _page(found, str(last))
+            last = record.position
+            if _is_wanted(record, request.query_params):
                 found.append(record)
         return _page(found, None)
 
@@ -89,15 +96,24 @@ class Audit:
                 yield record
             after = records[-1].position
 
+    async def _records_before(self, before: int) -> AsyncIterator[Record]:
+        before = min(before, self._feed.position + 1)
+        while before > 1:
+            begin = max(0, before - 1 - READ_AT_ONCE)
+            for record in reversed(await self._engine.history(begin, before - 1 - begin)):
+                yield record
+            before = begin + 1
+
 
 def _page(records: list[Record], cursor: str | None) -> Response:
     page: shapes.Page[shapes.Record] = {"items": [record_to_json(record) for record in records], "next": cursor}
     return JSONResponse(page)
 
 
-def _wanted(actor: str | None, action: str | None) -> Callable[[Record], bool]:
-    def wanted(record: Record) -> bool:
-        what = action_of(record)
-        return actor in (None, "", record.actor) and (what == action if action else what not in QUIET)
-
-    return wanted
+def _is_wanted(record: Record, query: Mapping[str, str]) -> bool:
+    what, actor, action, event = action_of(record), *(query.get(key, "") for key in ("actor", "action", "event"))
+    return (
+        actor in ("", record.actor)
+        and (what == action if action else what not in QUIET)
+        and (not event or (event_id_of(record) or "").startswith(event.upper()))
+    )

@@ -13,6 +13,7 @@ from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
 from duenotice.errors import Malformed
 from duenotice.operator_api.bodies import actor_of, flag
+from duenotice.operator_api.feed import Feed
 from duenotice.operator_api.table import Call
 from duenotice.wire import operator_shapes as shapes
 from duenotice.wire.fleet_toml import read_fleet
@@ -23,8 +24,8 @@ _TOML = ("application/toml", "text/plain")
 class Fleets:
     """Translates between fleet files and commands."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine, feed: Feed) -> None:
+        self._engine, self._feed = engine, feed
 
     def calls(self) -> list[Call]:
         """The rows of the table."""
@@ -35,7 +36,7 @@ class Fleets:
         ]
 
     async def show(self, _: Request) -> Response:
-        """Counts, the digest of the fleet file, the site."""
+        """Counts, the digest of the fleet file, how far the journal is, the site."""
         publisher, site = self._engine.publisher, self._engine.publisher.site
         shown: shapes.Fleet = {
             "vms": len(publisher.by_name),
@@ -43,6 +44,7 @@ class Fleets:
             "hosts": len(publisher.hosts),
             "events": len(publisher.events()),
             "digest": publisher.digest,
+            "position": self._feed.position,
             "site": {
                 "location": site.location,
                 "resource_group": site.resource_group,

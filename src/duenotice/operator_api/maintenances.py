@@ -6,11 +6,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from duenotice.domain import commands as c
-from duenotice.domain.maintenance import Maintenance
-from duenotice.domain.preview import preview
+from duenotice.domain.maintenance import Maintenance, Status
+from duenotice.domain.preview import outlook, preview
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
+from duenotice.errors import Malformed
 from duenotice.operator_api.answering import Answer, done
 from duenotice.operator_api.bodies import decoded, flag, new_id
 from duenotice.operator_api.finding import by_id
@@ -38,13 +39,14 @@ class Maintenances:
         viewer, operator, all_, one = Role.VIEWER, Role.OPERATOR, "/v1/maintenances", "/v1/maintenances/{id}"
         asked = operator_json.MaintenanceRequest
         page_, plan = {200: shapes.Page[shapes.Maintenance]}, {200: shapes.Maintenance}
-        made = {201: shapes.Maintenance, 200: shapes.Timeline}
+        made, ahead = {201: shapes.Maintenance, 200: shapes.Timeline}, {200: shapes.Timeline}
         return [
-            Call("GET", all_, viewer, self.index, "List maintenances", query=("limit", "cursor"), answers=page_),
+            Call("GET", all_, viewer, self.index, "List maintenances", None, ("status", "limit", "cursor"), page_),
             Call(
                 "POST", all_, operator, self.begin, "Begin or preview a maintenance", asked, ("dry_run",), made, (404,)
             ),
             Call("GET", one, viewer, self.show, "Show a maintenance with its steps", answers=plan),
+            Call("GET", f"{one}/outlook", viewer, self.outlook, "When the steps to come would begin", answers=ahead),
             *(
                 Call(
                     "POST",
@@ -60,7 +62,11 @@ class Maintenances:
 
     async def index(self, request: Request) -> Response:
         """A page of them, oldest first."""
-        plans = enumerate(self._engine.publisher.maintenances.values())
+        status = request.query_params.get("status", "")
+        if status and status not in (known := [one.value for one in Status]):
+            raise Malformed(f"{status[:40]!r} is no status.", hint=f"Use one of {', '.join(known)}.")
+        numbered = enumerate(self._engine.publisher.maintenances.values())
+        plans = (item for item in numbered if status in ("", item[1].status.value))
         return page(
             request, plans, lambda item: f"{item[0]:09d}", lambda item: operator_json.maintenance_to_json(item[1])
         )
@@ -75,6 +81,12 @@ class Maintenances:
     async def show(self, request: Request) -> Response:
         """Show one with its steps."""
         return JSONResponse(operator_json.maintenance_to_json(self._find(request)))
+
+    async def outlook(self, request: Request) -> Response:
+        """The timeline of the steps that have not begun, if nobody approved anything."""
+        engine, plan = self._engine, self._find(request)
+        planned = outlook(engine.state, plan, engine.clock.now(), engine.policy)
+        return JSONResponse({"timeline": [operator_json.planned_to_json(step) for step in planned]})
 
     def _turn(self, command: Callable[[str], c.Command]) -> Handler:
         async def turn(request: Request) -> Response:

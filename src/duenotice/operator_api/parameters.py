@@ -4,6 +4,7 @@ from typing import Any
 
 from duenotice.domain.event import Phase
 from duenotice.domain.fleet import GroupKind
+from duenotice.domain.maintenance import Status
 from duenotice.operator_api import idempotency
 from duenotice.operator_api.pages import DEFAULT_LIMIT, MOST
 from duenotice.operator_api.table import Parameter
@@ -22,9 +23,16 @@ POSITION: Schema = {"type": "integer", "minimum": 0, "maximum": LAST}
 CURSOR: Schema = {"type": "string", "pattern": "^[0-9]{0,15}$"}
 """A cursor that is a position."""
 
+MOMENT: Schema = {"type": "string", "format": "date-time"}
+
 QUERY: dict[str, Schema] = {
     "limit": {"type": "integer", "minimum": 1, "maximum": MOST, "default": DEFAULT_LIMIT},
     "after": POSITION,
+    "before": POSITION,
+    "event": {"type": "string", "pattern": "^[0-9A-Fa-f-]{0,36}$"},
+    "from": MOMENT,
+    "to": MOMENT,
+    "status": {"type": "string", "enum": [status.value for status in Status]},
     "dry_run": {"type": "boolean", "default": False},
     "type": {"type": "string", "enum": list(TYPE_NAMES.values())},
     "phase": {"type": "string", "enum": [Phase.SCHEDULED.value, Phase.STARTED.value]},
@@ -48,6 +56,13 @@ ABOUT = {
     "dry_run": "Only tell what would happen",
     "group": "A group by key or name: `set/web` or `web`",
     "host": "Those on a host",
+    "q": "Those with this in their name, group, host, address or zone",
+    "state": "Those in one of these states: `scheduled,started`",
+    "from": "Not what was over by then",
+    "to": "Not what was to come only then",
+    "before": "Only what came ahead of this position of the journal; newest first",
+    "event": "Those of one event, by the beginning of its id",
+    "status": "Those that are `running`, say",
     "vm": "Those that hit a VM",
     "scope": "Those that a scope is told of",
     "actor": "Those that somebody did: `token/NAME`",

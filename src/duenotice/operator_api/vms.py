@@ -1,5 +1,8 @@
 """The routes of VMs."""
 
+from collections.abc import Callable
+from datetime import timedelta
+
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -13,11 +16,16 @@ from duenotice.operator_api.answering import RAISED, Answer, done, raised
 from duenotice.operator_api.bodies import new_id
 from duenotice.operator_api.finding import vm_named
 from duenotice.operator_api.pages import page_of_names
+from duenotice.operator_api.states import WANTED, States, Wanted
 from duenotice.operator_api.table import Call, Handler
 from duenotice.wire import operator_json
 from duenotice.wire import operator_shapes as shapes
 from duenotice.wire.api_versions import API_VERSIONS, BY_NAME
 from duenotice.wire.document_json import encode_document
+from duenotice.wire.times import format_iso
+
+SilentFor = Callable[[str], float | None]
+"""How many seconds ago the VM with an address last asked for its document, if it did."""
 
 _ONE = "/v1/vms/{name}"
 _PAGING = ("limit", "cursor")
@@ -26,8 +34,9 @@ _PAGING = ("limit", "cursor")
 class Vms:
     """Translates between JSON and what concerns VMs."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, silent_for: SilentFor) -> None:
         self._engine = engine
+        self._silent_for = silent_for
         self._publisher = engine.publisher
 
     def calls(self) -> list[Call]:
@@ -35,7 +44,7 @@ class Vms:
         viewer, operator = Role.VIEWER, Role.OPERATOR
         all_, read = {200: shapes.Page[shapes.Vm]}, {200: shapes.Document}
         return [
-            Call("GET", "/v1/vms", viewer, self.index, "List VMs", query=("group", "host", *_PAGING), answers=all_),
+            Call("GET", "/v1/vms", viewer, self.index, "List VMs", query=(*WANTED, *_PAGING), answers=all_),
             Call("GET", _ONE, viewer, self.show, "Show a VM", answers={200: shapes.VmWithEvents}),
             Call(
                 "GET", f"{_ONE}/document", viewer, self.document, "The document of a VM", None, ("api-version",), read
@@ -67,12 +76,12 @@ class Vms:
 
     async def index(self, request: Request) -> Response:
         """A page of VMs by name."""
-        group, host = request.query_params.get("group"), request.query_params.get("host")
+        states = States(self._publisher)
+        wanted = Wanted(request, states)
 
         def shown(name: str) -> shapes.Vm | None:
             vm = self._publisher.by_name.get(name)
-            wanted = vm is not None and _stands_in(vm, group) and host in (None, "", vm.host)
-            return self._shown(vm) if vm is not None and wanted else None
+            return self._shown(vm, states.of(vm)) if vm is not None and wanted(vm) else None
 
         return await page_of_names(request, lambda: self._publisher.names, shown)
 
@@ -80,7 +89,11 @@ class Vms:
         """One VM with the events that hit it."""
         vm = self._find(request)
         events = [event for event in self._publisher.document_of(vm).events if vm.name in event.resources]
-        shown: shapes.VmWithEvents = {**self._shown(vm), "events": [operator_json.event_to_json(e) for e in events]}
+        shown: shapes.VmWithEvents = {
+            **self._shown(vm, States(self._publisher).of(vm)),
+            "last_seen": self._last_seen(vm),
+            "events": [operator_json.event_to_json(event) for event in events],
+        }
         return JSONResponse(shown)
 
     async def document(self, request: Request) -> Response:
@@ -95,7 +108,7 @@ class Vms:
     async def listen(self, request: Request) -> Response:
         """Stands in for a poll of the VM: its scope listens from now on, for 24 hours at least (F01, F02)."""
         vm = self._find(request)
-        shown = Answer(operator_json.vm_to_json(vm, listens=True))
+        shown = Answer(operator_json.vm_to_json(vm, True, States(self._publisher).of(vm)))
         response = await done(self._engine, request, c.EnableScope(vm.name), lambda *_: shown)
         self._publisher.page_of(vm).last_poll = self._engine.clock.now().steady
         return response
@@ -111,13 +124,13 @@ class Vms:
 
         return operate
 
-    def _shown(self, vm: Vm) -> shapes.Vm:
-        return operator_json.vm_to_json(vm, self._publisher.listens(vm))
+    def _last_seen(self, vm: Vm) -> str | None:
+        """When it last asked, on the service's clock; nothing of it is written down (decision 0007)."""
+        silent, clock = self._silent_for(vm.address), self._engine.clock
+        return None if silent is None else format_iso(clock.now().at - timedelta(seconds=silent * clock.speed))
+
+    def _shown(self, vm: Vm, state: str) -> shapes.Vm:
+        return operator_json.vm_to_json(vm, self._publisher.listens(vm), state)
 
     def _find(self, request: Request) -> Vm:
         return vm_named(self._publisher, request.path_params["name"])
-
-
-def _stands_in(vm: Vm, group: str | None) -> bool:
-    """By the key of a group, `set/web`, or by its name, `web`."""
-    return not group or (vm.group is not None and group in (vm.group, vm.group.partition("/")[2]))

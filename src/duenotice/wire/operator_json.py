@@ -149,10 +149,11 @@ def _step_to_json(step: Step) -> shapes.Step:
     }
 
 
-def vm_to_json(vm: Vm, listens: bool) -> shapes.Vm:
+def vm_to_json(vm: Vm, listens: bool, state: str) -> shapes.Vm:
     """One VM as the operator sees it."""
     return {
         "name": vm.name,
+        "state": state,
         "address": vm.address,
         "scope": scope_of(vm),
         "listens": listens,

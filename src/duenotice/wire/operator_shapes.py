@@ -12,6 +12,9 @@ from duenotice.wire.document_json import SOURCE_NAMES, TYPE_NAMES
 
 T = TypeVar("T")
 
+STATES = ("started", "approved", "scheduled", "degraded", "fine")
+"""What can be said of a VM, most urgent first: of its events, else of its host."""
+
 
 def _one_of(values: Any) -> Meta:
     """A text that is one of these: said, not enforced, for the parsers know how to help."""
@@ -77,10 +80,14 @@ class Scaled(Raised):
     removed: list[str]
 
 
+StateName = Annotated[str, _one_of(STATES)]
+
+
 class Vm(TypedDict):
-    """A VM; `listens` tells whether anybody of its scope asks for the document."""
+    """A VM; `listens` tells whether anybody of its scope asks for the document, `state` what it is up to."""
 
     name: str
+    state: StateName
     address: str
     scope: str
     listens: bool
@@ -97,8 +104,9 @@ class Vm(TypedDict):
 
 
 class VmWithEvents(Vm):
-    """A VM and the events that hit it."""
+    """A VM, when it last asked since this start, and the events that hit it."""
 
+    last_seen: Moment | None
     events: list[Event]
 
 
@@ -138,6 +146,7 @@ class Fleet(TypedDict):
     hosts: Count
     events: Count
     digest: str
+    position: Annotated[Count, Meta(description="How far the journal has come")]
     site: Site
 
 
@@ -195,20 +204,66 @@ class Maintenance(TypedDict):
     steps: list[Step]
 
 
+class Life(Event):
+    """An event with its moments, also when it is over; `outcome` is null while it lives."""
+
+    raised_at: Moment | None
+    approved_at: Moment | None
+    ended_at: Moment | None
+    outcome: Annotated[str, _one_of(("completed", "cancelled", "failed"))] | None
+    reason: str
+
+
+class Lives(TypedDict):
+    """Events of a span of time; `left_out` is how many more there were."""
+
+    now: Moment
+    items: list[Life]
+    left_out: Count
+
+
+class Fault(TypedDict):
+    """How a VM is answered, and until when."""
+
+    vm: str
+    answer: str
+    until: Moment
+
+
+class Counted(TypedDict):
+    """How many VMs there are, and how many of them in which state."""
+
+    vms: Count
+    counts: dict[str, int]
+
+
+class Column(Counted):
+    """The VMs of a group in one update domain, or in one zone when they stand alone."""
+
+    update_domain: int | None
+    zone: str | None
+
+
+class GroupStates(Counted):
+    """The VMs of a group, its key null for those that stand alone."""
+
+    key: str | None
+    columns: list[Column]
+
+
+class States(Counted):
+    """The whole fleet in numbers, its most urgent groups first; `left_out` is how many more groups there are."""
+
+    groups: list[GroupStates]
+    left_out: Count
+
+
 class Clock(TypedDict):
     """The service's clock; `speed` is 0 when it is told."""
 
     clock: str
     now: Moment
     speed: Seconds
-
-
-class Fault(TypedDict):
-    """A VM that is answered wrongly on purpose, until then."""
-
-    vm: str
-    answer: str
-    until: Moment
 
 
 class Token(TypedDict):

@@ -3,13 +3,13 @@
 import pytest
 
 from duenotice.clock import Instant
-from duenotice.domain.commands import StartMaintenance
+from duenotice.domain.commands import PauseMaintenance, StartMaintenance
 from duenotice.domain.event import EventType
 from duenotice.domain.policy import Policy
-from duenotice.domain.preview import preview
+from duenotice.domain.preview import outlook, preview
 from duenotice.domain.snapshot import take
 from duenotice.errors import Conflict
-from tests.unit.domain.build import NOW, POLICY, id_of, listening, maintain, state_of
+from tests.unit.domain.build import NOW, POLICY, do, id_of, listening, maintain, state_of, tick
 
 WEBS = ("web-0", "web-1", "web-2", "web-3")
 PLAN = StartMaintenance(id_of(1), EventType.REBOOT, WEBS, settle=60.0)
@@ -54,3 +54,40 @@ def test_odd_fractions_of_a_second_lose_no_step(settle: float) -> None:
     plan = StartMaintenance(id_of(1), EventType.FREEZE, (*WEBS, "batch_0", "batch_100", "batch_101"), settle=settle)
     odd = Instant(NOW.after(1 / 7).at, NOW.steady + 1 / 7 + 1 / 3)
     assert len(preview(listening(), plan, odd, POLICY)) == 6
+
+
+def test_the_outlook_of_a_plan_is_the_rest_of_its_preview() -> None:
+    state = listening()
+    planned = preview(state, PLAN, NOW, POLICY)
+    do(state, PLAN)
+    tick(state)
+    seen = outlook(state, state.maintenances[PLAN.maintenance_id], NOW.after(60), POLICY)
+    assert [(step.step.resources, step.scheduled_at, step.ends_at) for step in seen] == [
+        (step.step.resources, step.scheduled_at, step.ends_at) for step in planned[1:]
+    ]
+
+
+def test_a_plan_that_is_paused_has_no_outlook() -> None:
+    state = listening()
+    do(state, PLAN)
+    tick(state)
+    do(state, PauseMaintenance(PLAN.maintenance_id))
+    assert outlook(state, state.maintenances[PLAN.maintenance_id], NOW, POLICY) == []
+
+
+def test_an_event_that_a_driver_is_at_is_taken_to_need_the_usual_time() -> None:
+    state, policy = state_of(), Policy(simulated_impact=False)
+    do(state, PLAN, policy=policy)
+    tick(state, policy=policy)
+    seen = outlook(state, state.maintenances[PLAN.maintenance_id], NOW, policy)
+    assert {step.scheduled_at for step in seen} == {NOW.after(660).at}
+
+
+@pytest.mark.parametrize("jitter", [-0.01, -1e-6, 1e-6, 0.01])
+def test_an_outlook_is_whole_although_the_two_faces_of_time_are_read_apart(jitter: float) -> None:
+    state = listening()
+    planned = preview(state, PLAN, NOW, POLICY)
+    do(state, PLAN)
+    tick(state)
+    later = Instant(NOW.after(60 + jitter).at, NOW.steady + 60)
+    assert len(outlook(state, state.maintenances[PLAN.maintenance_id], later, POLICY)) == len(planned) - 1

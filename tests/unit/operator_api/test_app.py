@@ -160,7 +160,7 @@ class TestProblems:
             ("GET", "/v1/events?type=", None, 400, "is not an event type"),
             # there is no such thing
             ("GET", "/v1/nothing", None, 404, "Not Found"),
-            ("GET", "/", None, 404, "Not Found"),
+            ("GET", "/v1/nothing", None, 404, "Not Found"),
             ("GET", "/v1/events/x", None, 404, "There is no event x"),
             ("POST", "/v1/events/x/approve", None, 404, "There is no event x"),
             ("POST", "/v1/events/x/cancel", None, 404, "There is no event x"),

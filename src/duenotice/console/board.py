@@ -1,0 +1,167 @@
+"""The fleet as a picture: sections for groups, columns for update domains, a cell a VM. Pure: JSON in, values out."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from duenotice.console.words import natural
+
+STATES = ("started", "approved", "scheduled", "degraded", "fine", "gone")
+"""What can be said of a VM, most urgent first."""
+
+BUSY = STATES[:4]
+WORDS = {
+    "started": "being hit now",
+    "approved": "approved, about to start",
+    "scheduled": "told, waiting for its notice to end",
+    "degraded": "on a host that may fail",
+    "fine": "nothing planned",
+    "gone": "no longer there",
+}
+MOST_CELLS = 150
+"""VMs of one section that are drawn one by one; beyond that only those with something to say are."""
+
+MOST_ONE_BY_ONE = 1500
+"""VMs of a fleet up to which sections may draw all of theirs."""
+
+UNFOLDED = 12
+"""So many sections are open even when nothing is going on in them."""
+
+KINDS = {"set": "availability set", "scale-set": "scale set", "service": "cloud service", "alone": "no group"}
+ALONE = "alone"
+GONE = "gone"
+
+Json = Mapping[str, Any]
+
+
+class Cell(NamedTuple):
+    """One VM."""
+
+    name: str
+    state: str
+    says: str
+
+
+class Column(NamedTuple):
+    """One update domain, or one zone of VMs that stand alone; `more` have something to say and are not drawn."""
+
+    label: str
+    cells: list[Cell]
+    counts: Mapping[str, int]
+    total: int
+    more: int
+
+
+class Section(NamedTuple):
+    """One group."""
+
+    key: str
+    kind: str
+    name: str
+    columns: list[Column]
+    counts: Mapping[str, int]
+    total: int
+    aggregated: bool
+    folded: bool
+
+
+def by_vm(events: Iterable[Json]) -> dict[str, list[Json]]:
+    """The live events of each VM that is hit."""
+    found: dict[str, list[Json]] = {}
+    for event in events:
+        for name in event["resources"]:
+            found.setdefault(name, []).append(event)
+    return found
+
+
+def event_state(event: Json) -> str:
+    """The state that an event puts its VMs in, or how it ended."""
+    if event.get("outcome"):
+        return str(event["outcome"])
+    if event["phase"] == "started":
+        return "started"
+    return "approved" if event["approved_by"] else "scheduled"
+
+
+def cell_of(vm: Json, events: Sequence[Json] = ()) -> Cell:
+    """One VM, with what is to happen to it in words."""
+    types = ", ".join(sorted({str(event["type"]) for event in events}))
+    says = f"{vm['name']}: {types + ', ' if types else ''}{WORDS[vm['state']]}"
+    return Cell(str(vm["name"]), str(vm["state"]), says)
+
+
+def gone(name: str) -> Cell:
+    """A VM that was there."""
+    return Cell(name, GONE, f"{name}: {WORDS[GONE]}")
+
+
+def section_of_scope(scope: str) -> str:
+    """`scale-set/batch/0` lies in `scale-set/batch`; a VM that stands alone among those that do."""
+    kind, _, rest = scope.partition("/")
+    return ALONE if kind == "vm" else f"{kind}/{rest.partition('/')[0]}"
+
+
+def key_of(group: str | None) -> str:
+    """The key of a section from that of a group."""
+    return group or ALONE
+
+
+class Board(NamedTuple):
+    """What a picture is drawn from: the fleet in numbers, VMs to draw, and events by VM."""
+
+    states: Json
+    vms: Sequence[Json]
+    events: Mapping[str, Sequence[Json]]
+    lost: Sequence[Json] = ()
+    one_by_one: bool = True
+    most_cells: int = MOST_CELLS
+
+    def sections(self) -> list[Section]:
+        """All sections, the most urgent first as they come; quiet ones are folded when there are many."""
+        cells = self._cells()
+        groups = self.states["groups"]
+        return [self._section(group, cells, len(groups) > UNFOLDED) for group in groups]
+
+    def _cells(self) -> dict[tuple[str, str], list[Cell]]:
+        """Cells by section and column."""
+        found: dict[tuple[str, str], list[Cell]] = {}
+        for vm in sorted(self.vms, key=lambda vm: natural(vm["name"])):
+            place = key_of(vm["group"]), _label(vm["update_domain"], None if vm["group"] else vm["zone"])
+            found.setdefault(place, []).append(cell_of(vm, self.events.get(vm["name"], ())))
+        for life in self.lost:
+            label = _label(life["update_domain"], None) if life["update_domain"] is not None else GONE
+            place = section_of_scope(life["scope"]), label
+            found.setdefault(place, []).extend(gone(name) for name in life["resources"])
+        return found
+
+    def _section(self, group: Json, cells: Mapping[tuple[str, str], list[Cell]], many: bool) -> Section:
+        key = key_of(group["key"])
+        kind, _, name = key.partition("/")
+        aggregated = not self.one_by_one or group["vms"] > self.most_cells
+        columns = [_column(column, key, cells, aggregated) for column in group["columns"]]
+        if (lost := cells.get((key, GONE))) is not None:
+            columns.append(Column(GONE, lost, {}, 0, 0))
+        quiet = group["counts"]["fine"] == group["vms"]
+        return Section(
+            key,
+            KINDS.get(kind, kind),
+            name or "On their own",
+            columns,
+            group["counts"],
+            group["vms"],
+            aggregated,
+            folded=many and quiet,
+        )
+
+
+def _column(column: Json, key: str, cells: Mapping[tuple[str, str], list[Cell]], aggregated: bool) -> Column:
+    label = _label(column["update_domain"], column["zone"])
+    drawn = [cell for cell in cells.get((key, label), ()) if not aggregated or cell.state != "fine"]
+    busy = sum(column["counts"][state] for state in BUSY)
+    shown = sum(cell.state in BUSY for cell in drawn)
+    return Column(label, drawn, column["counts"], column["vms"], max(0, busy - shown))
+
+
+def _label(update_domain: int | None, zone: str | None) -> str:
+    if update_domain is not None:
+        return f"UD {update_domain}"
+    return f"Zone {zone}" if zone else "No zone"

@@ -1,0 +1,26 @@
+"""What can be done to a clock that is not real: let time pass, set its pace."""
+
+from starlette.responses import Response
+
+from duenotice.console.api import ApiProblem
+from duenotice.console.door import safe
+from duenotice.console.pages import Page, Visit, form_of
+
+ACTS = {"advance": ("by", "{} have passed."), "speed": ("speed", "The clock runs at {} now.")}
+
+
+class ClockPage:
+    """Where time is made to pass."""
+
+    def pages(self) -> list[Page]:
+        """The rows of the table."""
+        return [Page("POST", "/clock/{act}", self.act)]
+
+    async def act(self, visit: Visit) -> Response:
+        """Advance a manual clock or set the speed of a scaled one, and go back to where the form was."""
+        act, form = visit.name("act"), await form_of(visit.request)
+        if act not in ACTS:
+            raise ApiProblem(404, f"Nothing is called {act}.", "Use the clock of a page.")
+        value, (key, said) = form.get("value", "").strip(), ACTS[act]
+        back = safe(form.get("back", "/"))
+        return await visit.done(back, lambda: visit.api.post("clock", act, body={key: value}), said.format(value))

@@ -1,0 +1,201 @@
+"""Events as bars on a line of time. Pure: lives as the API tells them in, shares of the width out."""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from duenotice.console.words import natural, some
+
+SPANS = {
+    "5m": timedelta(minutes=5),
+    "15m": timedelta(minutes=15),
+    "1h": timedelta(hours=1),
+    "6h": timedelta(hours=6),
+    "1d": timedelta(days=1),
+    "7d": timedelta(days=7),
+}
+DEFAULT_SPAN = "1h"
+PAST_SHARE = 0.25
+"""Where now stands when nobody asks for another time: most of the picture is what comes."""
+
+MOST_ROWS = 12
+"""Rows of one lane; what does not fit is counted."""
+
+PLANNED = "planned"
+_STEPS = (1, 5, 15, 60, 180, 360, 720, 1440)
+_MOST_TICKS = 9
+
+Json = Mapping[str, Any]
+Part = tuple[float, float]
+"""Where something begins and how wide it is, in percent of the width."""
+
+
+class Bar(NamedTuple):
+    """One event, or one step to come; numbers are in percent of the width, None when not in sight.
+
+    `grows` tells which part has no end yet: what is told but late, or what has started.
+    """
+
+    id: str
+    href: str
+    state: str
+    notice: Part | None
+    started: Part | None
+    not_before: float | None
+    approved: float | None
+    grows: str
+    says: str
+    label: str
+
+
+class Lane(NamedTuple):
+    """One set or host with as many rows as it needs, each of bars that do not overlap."""
+
+    key: str
+    rows: list[list[Bar]]
+    left_out: int
+
+
+class Window(NamedTuple):
+    """The span of time in sight."""
+
+    begin: datetime
+    end: datetime
+
+    def at(self, moment: datetime) -> float:
+        """Where a moment is, in percent; outside it is below 0 or above 100."""
+        return round(100 * ((moment - self.begin) / (self.end - self.begin)), 3)
+
+    def part(self, begin: datetime, end: datetime) -> Part | None:
+        """Where a span begins and how wide it is, cut to what is in sight; None when none of it is."""
+        left, right = max(0.0, self.at(begin)), min(100.0, self.at(end))
+        return None if right < 0 or left >= 100 else (left, max(0.15, round(right - left, 3)))
+
+    def mark(self, moment: datetime | None) -> float | None:
+        """Where a moment is, if it is in sight."""
+        return at if moment is not None and 0 <= (at := self.at(moment)) <= 100 else None
+
+
+def window(now: datetime, span: str, at: datetime | None = None) -> Window:
+    """The span around now, or around another moment."""
+    whole = SPANS.get(span, SPANS[DEFAULT_SPAN])
+    begin = now - whole * PAST_SHARE if at is None else at - whole / 2
+    return Window(begin, begin + whole)
+
+
+def around(lives: Iterable[Json], now: datetime) -> Window:
+    """The span that has all of these in it, and now, with a little room at the ends."""
+    keys = ("raised_at", "not_before", "started_at", "ended_at")
+    moments = [now, *(moment for life in lives for key in keys if (moment := _moment(life[key])) is not None)]
+    begin, end = min(moments), max(moments)
+    room = max((end - begin) * 0.03, timedelta(seconds=30))
+    return Window(begin - room, end + room)
+
+
+def ticks(seen: Window) -> list[tuple[float, str]]:
+    """Round moments to write below the picture."""
+    minutes = (seen.end - seen.begin).total_seconds() / 60
+    step = next(
+        (step for step in _STEPS if minutes / step <= _MOST_TICKS), 1440 * (1 + int(minutes / 1440 / _MOST_TICKS))
+    )
+    midnight = seen.begin.replace(hour=0, minute=0, second=0, microsecond=0)
+    first = midnight + timedelta(minutes=step) * (int((seen.begin - midnight) / timedelta(minutes=step)) + 1)
+    moments = (first + timedelta(minutes=step) * number for number in range(_MOST_TICKS + 1))
+    form = "%a %d" if step >= 1440 else "%H:%M"
+    return [(seen.at(moment), moment.strftime(form)) for moment in moments if moment < seen.end]
+
+
+def lanes(lives: Iterable[Json], seen: Window, now: datetime, lanes_of: Callable[[Json], Iterable[str]]) -> list[Lane]:
+    """The picture: `lanes_of` tells for each event the lanes it is drawn in."""
+    bars: dict[str, list[tuple[float, float, Bar]]] = {}
+    for life in lives:
+        bar = bar_of(life, seen, now)
+        parts = [part for part in (bar.notice, bar.started) if part is not None]
+        if not parts:
+            continue
+        right = max(left + width for left, width in parts)
+        for key in lanes_of(life):
+            bars.setdefault(key, []).append((parts[0][0], right, bar))
+    return [_lane(key, bars[key]) for key in sorted(bars, key=natural)]
+
+
+def bar_of(life: Json, seen: Window, now: datetime) -> Bar:
+    """One life as a bar."""
+    raised, started, ended = (_moment(life[key]) for key in ("raised_at", "started_at", "ended_at"))
+    not_before, approved = _moment(life["not_before"]), _moment(life["approved_at"])
+    assert not_before is not None
+    told_until = started or ended or max(not_before, now)
+    return Bar(
+        id=str(life["id"]),
+        href=life.get("href") or f"/events/{life['id']}",
+        state=str(life["outcome"] or ("started" if started else "approved" if life["approved_by"] else "scheduled")),
+        notice=None if raised is None or raised == started else seen.part(raised, told_until),
+        started=None if started is None else seen.part(started, ended or max(now, started)),
+        not_before=None if raised == started else seen.mark(not_before),
+        approved=seen.mark(approved),
+        grows="" if ended else "started" if started else "notice",
+        says=says(life),
+        label=f"{life['type']} {some(life['resources'])}",
+    )
+
+
+def planned(step: Json, plan: Json) -> dict[str, Any]:
+    """A step to come as if it had a life already."""
+    number = f"{plan['id']}-{step['lane']}-{step['turn']}-{step['host'] or ''}-{step['resources'][0]}"
+    return {
+        "id": number,
+        "href": f"/maintenances/{plan['id']}" if plan["id"] else "#preview",
+        "type": plan["type"],
+        "scope": step["scope"],
+        "resources": step["resources"],
+        "description": "As planned, if nobody approves it earlier.",
+        "raised_at": step["scheduled_at"],
+        "not_before": step["not_before"],
+        "started_at": step["starts_at"],
+        "ended_at": step["ends_at"],
+        "approved_at": None,
+        "approved_by": None,
+        "outcome": PLANNED,
+        "host": step["host"],
+    }
+
+
+def says(life: Json) -> str:
+    """All about an event in one sentence, for whoever points at it or cannot see it."""
+    is_planned = life["outcome"] == PLANNED
+    moments = [
+        ("to be told" if is_planned else "told", life["raised_at"]),
+        ("not before", life["not_before"]),
+        (f"approved by {life['approved_by']}", life["approved_at"]),
+        ("to start" if is_planned else "started", life["started_at"]),
+        ("over by" if is_planned else str(life["outcome"]), life["ended_at"]),
+    ]
+    told = ", ".join(f"{what} {_short(moment)}" for what, moment in moments if moment)
+    planned_ = "Planned: " if is_planned else ""
+    return f"{planned_}{life['type']} of {some(life['resources'], 12)}: {told}. {life['description']}".strip()
+
+
+def _short(moment: str) -> str:
+    return datetime.fromisoformat(moment).strftime("%d %b %H:%M:%S")
+
+
+def _lane(key: str, bars: list[tuple[float, float, Bar]]) -> Lane:
+    """As few rows as will do: each bar goes into the first that is free by then."""
+    rows: list[list[Bar]] = []
+    ends: list[float] = []
+    left_out = 0
+    for left, right, bar in sorted(bars, key=lambda one: one[:2]):
+        free = next((number for number, end in enumerate(ends) if end <= left), None)
+        if free is not None:
+            rows[free].append(bar)
+            ends[free] = right
+        elif len(rows) < MOST_ROWS:
+            rows.append([bar])
+            ends.append(right)
+        else:
+            left_out += 1
+    return Lane(key, rows, left_out)
+
+
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)

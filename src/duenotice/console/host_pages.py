@@ -1,0 +1,82 @@
+"""The pages of hosts: how each is, who runs there, and what can be done about it."""
+
+from typing import Any
+
+from starlette.responses import Response
+
+from duenotice.console import board
+from duenotice.console.api import ApiProblem
+from duenotice.console.fleet_pages import coming
+from duenotice.console.pages import Page, Visit, go
+from duenotice.console.words import natural
+
+MOST_ROWS = 500
+MOST_VMS = 2000
+ACTS: dict[str, tuple[str, dict[str, Any] | None, str]] = {
+    "degrade-low": ("degrade", {"risk": "low"}, "{} may fail within days: its VMs are told."),
+    "degrade-high": ("degrade", {"risk": "high"}, "{} may fail within a day: its VMs are told."),
+    "fail": ("fail", None, "{} has failed: its VMs are hit."),
+    "repair": ("repair", None, "{} is healthy again."),
+}
+
+
+class HostPages:
+    """Where hosts are seen."""
+
+    def pages(self) -> list[Page]:
+        """The rows of the table."""
+        return [
+            Page("GET", "/hosts", self.index),
+            Page("GET", "/hosts/{name}", self.host),
+            Page("POST", "/hosts/{name}/{act}", self.act),
+        ]
+
+    async def index(self, visit: Visit) -> Response:
+        """All hosts, those that are ill first."""
+        wanted = visit.query("q").strip().lower()
+        hosts = [host for host in await visit.api.all("hosts") if wanted in host["name"].lower()]
+        hosts.sort(key=lambda host: (host["condition"] == "healthy", natural(host["name"])))
+        return visit.page(
+            "hosts.html",
+            "Hosts",
+            "hosts fleet",
+            hosts=hosts[:MOST_ROWS],
+            left_out=max(0, len(hosts) - MOST_ROWS),
+            q=wanted,
+        )
+
+    async def host(self, visit: Visit) -> Response:
+        """One host with its VMs."""
+        host = await visit.api.get("hosts", visit.name("name"))
+        vms = await visit.api.all("vms", most=MOST_VMS, host=host["name"])
+        events = board.by_vm(await visit.api.all("events", most=5000))
+        cells = [
+            board.cell_of(vm, events.get(vm["name"], ())) for vm in sorted(vms, key=lambda vm: natural(vm["name"]))
+        ]
+        hitting = {vm["name"]: events[vm["name"]] for vm in vms if vm["name"] in events}
+        return visit.page(
+            "host.html", host["name"], "hosts fleet events", host=host, cells=cells, coming=coming(hitting)
+        )
+
+    async def act(self, visit: Visit) -> Response:
+        """Drain, degrade, fail or repair it."""
+        name, act = visit.name("name"), visit.name("act")
+        if act == "drain":
+            return await _drain(visit, name)
+        if act not in ACTS:
+            raise ApiProblem(404, f"Nothing is called {act}.", "Use the buttons of the host's page.")
+        verb, body, said = ACTS[act]
+        return await visit.done(
+            f"/hosts/{name}", lambda: visit.api.post("hosts", name, verb, body=body), said.format(name)
+        )
+
+
+async def _drain(visit: Visit, name: str) -> Response:
+    """Drain it, and show the maintenance that this is."""
+    try:
+        plan = await visit.api.post("hosts", name, "drain", body={})
+    except ApiProblem as problem:
+        if problem.status in (401, 403):
+            raise
+        return go(f"/hosts/{name}", failed=f"{problem.message} {problem.hint}")
+    return go(f"/maintenances/{plan['id']}", said=f"{name} is being drained.")

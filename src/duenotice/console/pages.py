@@ -1,0 +1,114 @@
+"""What every page of the console is made with: the visit it answers, and the row that says where it is."""
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, quote, unquote
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from duenotice.console.api import Api, ApiProblem
+
+ROLES = ("viewer", "operator", "admin")
+LONGEST_FORM = 64 * 1024
+SAID = "duenotice_said"
+"""The cookie with a word on what was done: an address could put words into our mouth."""
+
+SAID_SECONDS = 20
+
+
+class Visit(NamedTuple):
+    """One request of somebody who has come in."""
+
+    request: Request
+    api: Api
+    me: dict[str, Any]
+    clock: dict[str, Any]
+    position: int
+    render: Callable[..., str]
+
+    @property
+    def now(self) -> datetime:
+        """The time on the service's clock."""
+        return datetime.fromisoformat(self.clock["now"])
+
+    @property
+    def is_refresh(self) -> bool:
+        """Whether a page that is open already asks for what has changed."""
+        return "x-part" in self.request.headers
+
+    def may(self, role: str) -> bool:
+        """Whether the visitor's token is enough for a role."""
+        return ROLES.index(self.me["role"]) >= ROLES.index(role)
+
+    def query(self, name: str, default: str = "") -> str:
+        """A parameter of the address."""
+        return self.request.query_params.get(name, default)
+
+    def name(self, key: str) -> str:
+        """A part of the path."""
+        return str(self.request.path_params[key])
+
+    def page(self, template: str, title: str, live: str = "", status: int = 200, **values: Any) -> Response:
+        """A whole page; `live` names the changes that make it be asked for again."""
+        kind, _, text = unquote(self.request.cookies.get(SAID, "")).partition(" ")
+        url = self.request.url
+        common = {
+            "title": title,
+            "live": live,
+            "every": "",
+            "path": url.path,
+            "back": f"{url.path}?{url.query}" if url.query else url.path,
+            "me": self.me,
+            "clock": self.clock,
+            "now": self.now,
+            "may": self.may,
+            "said": text if kind == "said" else "",
+            "failed": text if kind == "failed" else "",
+            "position": self.position,
+        }
+        response = HTMLResponse(self.render(template, **common | values), status)
+        if text and not self.is_refresh:
+            response.delete_cookie(SAID)
+        return response
+
+    def parts(self, template: str, **values: Any) -> Response:
+        """Pieces of a page, to be put in place of those with the same ids."""
+        return HTMLResponse(self.render(template, now=self.now, may=self.may, clock=self.clock, **values))
+
+    async def done(self, path: str, act: Callable[[], Awaitable[Any]], said: str) -> Response:
+        """Do what a form asks for and go to a page that says how it went; who may not is told so at once."""
+        try:
+            await act()
+        except ApiProblem as problem:
+            if problem.status in (401, 403):
+                raise
+            return go(path, failed=f"{problem.message} {problem.hint}")
+        return go(path, said=said)
+
+
+async def form_of(request: Request) -> dict[str, str]:
+    """The fields of a form; one that is too long to be meant is empty."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > LONGEST_FORM:
+            return {}
+    return dict(parse_qsl(body.decode(errors="replace"), max_num_fields=20))
+
+
+class Page(NamedTuple):
+    """One method of one path."""
+
+    method: str
+    path: str
+    handler: Callable[[Visit], Awaitable[Response]]
+
+
+def go(path: str, said: str = "", failed: str = "") -> Response:
+    """To another page, with a word on what was done."""
+    response = RedirectResponse(path, 303)
+    text = f"failed {failed}" if failed else f"said {said}"
+    response.set_cookie(SAID, quote(text[:1000]), SAID_SECONDS, httponly=True, samesite="strict")
+    return response

@@ -1,0 +1,139 @@
+"""Scenarios being played: one at a time, beside the service's loop, as whoever began it; remembered while we run."""
+
+import asyncio
+import threading
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from duenotice.console.api import Api
+from duenotice.errors import Conflict, DuenoticeError, NotFound
+from duenotice.scenarios import progress as p
+from duenotice.scenarios.player import play
+from duenotice.scenarios.scenario import Scenario
+
+MOST_PLAYS = 20
+STOPPED = "stopped"
+ANSWER_SECONDS = 30.0
+
+
+class Stopped(Exception):
+    """Somebody ended the play, or the service ends."""
+
+
+class Line(NamedTuple):
+    """One step as far as it has come; `state` is waiting, running, passed or failed."""
+
+    text: str
+    note: str
+    state: str = "waiting"
+    seen: str = ""
+    at: str = ""
+    until: str = ""
+
+
+class Outcome(NamedTuple):
+    """How a play ended: passed, failed, refused or stopped; `left` is what was raised and is still there."""
+
+    outcome: str
+    problem: str = ""
+    hint: str = ""
+    left: tuple[str, ...] = ()
+
+
+class Play:
+    """One play: what was told of it so far. Written by its own thread, read by pages."""
+
+    def __init__(self, number: int, scenario: Scenario, by: str) -> None:
+        self.id, self.scenario, self.by = str(number), scenario, by
+        self.lines = [Line(step.tell(), step.note) for step in scenario.steps]
+        self.cast: Mapping[str, str] = {}
+        self.verdict: Outcome | None = None
+        self.stop = threading.Event()
+
+    @property
+    def outcome(self) -> str:
+        """How it is or ended."""
+        return "running" if self.verdict is None else self.verdict.outcome
+
+    def note(self, progress: p.Progress) -> None:
+        """Take in what the player reports."""
+        match progress:
+            case p.Cast(names=names):
+                self.cast = names
+            case p.Begun(step=step, text=text, note=note, at=at):
+                self.lines[step - 1] = Line(text, note, "running", at=at.isoformat())
+            case p.Waiting(step=step, until=until):
+                self.lines[step - 1] = self.lines[step - 1]._replace(until=until.isoformat())
+            case p.Ended(step=step, ok=ok, seen=seen, at=at):
+                state = "passed" if ok else "failed"
+                self.lines[step - 1] = self.lines[step - 1]._replace(
+                    state=state, seen=seen, at=at.isoformat(), until=""
+                )
+            case p.Verdict():
+                self.verdict = Outcome(progress.outcome, progress.problem, progress.hint, progress.left)
+
+    def end(self, outcome: str, problem: str, hint: str = "") -> None:
+        """It ended without the player's own verdict."""
+        self.verdict = Outcome(outcome, problem, hint)
+
+
+class Plays:
+    """The plays of this service."""
+
+    def __init__(self) -> None:
+        self._plays: dict[str, Play] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._count = 0
+
+    def newest_first(self) -> list[Play]:
+        """Those that are remembered."""
+        return list(self._plays.values())[::-1]
+
+    def find(self, play_id: str) -> Play:
+        """One of them."""
+        if play_id not in self._plays:
+            raise NotFound(f"There is no play {play_id}.", hint="The service forgets plays when it restarts.")
+        return self._plays[play_id]
+
+    def begin(self, scenario: Scenario, told: Mapping[str, str], api: Api, by: str) -> Play:
+        """Begin one; only one is played at a time, for they would see each other's events."""
+        if running := next((one for one in self._plays.values() if one.verdict is None), None):
+            raise Conflict(f"{running.scenario.name} is being played.", hint="Wait for its end, or stop it.")
+        self._count += 1
+        begun = self._plays[str(self._count)] = Play(self._count, scenario, by)
+        while len(self._plays) > MOST_PLAYS:
+            del self._plays[next(iter(self._plays))]
+        task = asyncio.create_task(asyncio.to_thread(_run, begun, told, api, asyncio.get_running_loop()))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return begun
+
+    async def close(self) -> None:
+        """Stop what is played, and wait until it has."""
+        for one in self._plays.values():
+            one.stop.set()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def _run(play_: Play, told: Mapping[str, str], api: Api, loop: asyncio.AbstractEventLoop) -> None:
+    """The whole play, in a thread of its own: the player waits and asks like any program."""
+
+    def ask(method: str, path: str, body: Any = None) -> Any:
+        if play_.stop.is_set():
+            raise Stopped
+        return asyncio.run_coroutine_threadsafe(api.ask(method, path, body), loop).result(ANSWER_SECONDS)
+
+    def sleep(seconds: float) -> None:
+        if play_.stop.wait(seconds):
+            raise Stopped
+
+    try:
+        for progress in play(play_.scenario, ask, told, sleep):
+            play_.note(progress)
+    except Stopped:
+        play_.end(STOPPED, "It was stopped.", "What it raised is still there.")
+    except DuenoticeError as error:
+        play_.end(p.REFUSED, error.message, error.hint)
+    except Exception as error:  # a page must not show it as running for ever
+        play_.end(p.FAILED, f"It broke: {error!r}.", "Please report this.")
+        raise

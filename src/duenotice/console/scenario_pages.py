@@ -1,0 +1,106 @@
+"""The pages of scenarios: what there is to rehearse, playing it where the clock is not real, and how it went."""
+
+from functools import cache
+
+from starlette.responses import Response
+
+from duenotice.console.api import ApiProblem
+from duenotice.console.pages import Page, Visit, form_of, go
+from duenotice.console.plays import Play, Plays
+from duenotice.errors import DuenoticeError, NotFound
+from duenotice.scenarios.library import names, shipped
+from duenotice.scenarios.roles import needs_of
+from duenotice.scenarios.scenario import Scenario
+
+LOOK_MILLISECONDS = 400
+"""How often a page looks how far a play has come: it is not in the journal, so nobody is told."""
+
+
+class ScenarioPages:
+    """Where rehearsals are begun and watched."""
+
+    def __init__(self, plays: Plays) -> None:
+        self._plays = plays
+
+    def pages(self) -> list[Page]:
+        """The rows of the table."""
+        return [
+            Page("GET", "/scenarios", self.index),
+            Page("GET", "/scenarios/plays/{id}", self.play),
+            Page("POST", "/scenarios/plays/{id}/stop", self.stop),
+            Page("GET", "/scenarios/{name}", self.scenario),
+            Page("POST", "/scenarios/{name}", self.begin),
+        ]
+
+    async def index(self, visit: Visit) -> Response:
+        """All that come with duenotice, and what was played."""
+        return visit.page(
+            "scenarios.html",
+            "Scenarios",
+            scenarios=_all(),
+            plays=self._plays.newest_first(),
+            may_play=may_play(visit),
+        )
+
+    async def scenario(self, visit: Visit) -> Response:
+        """One: what it tells, who plays, and its steps."""
+        found = _named(visit.name("name"))
+        return visit.page(
+            "scenario.html",
+            found.title,
+            scenario=found,
+            cast=[(role.name, needs_of(role)) for role in found.cast],
+            may_play=may_play(visit),
+        )
+
+    async def begin(self, visit: Visit) -> Response:
+        """Play it, with whoever the form names."""
+        found, form = _named(visit.name("name")), await form_of(visit.request)
+        if visit.clock["speed"] == 1:
+            raise ApiProblem(409, "The clock is real.", "Scenarios are played on demo and test services: --clock 60x.")
+        if not may_play(visit):
+            raise ApiProblem(403, "Your token may not play scenarios.", "Ask for an operator's token.")
+        told = {role.name: form[role.name].strip() for role in found.cast if form.get(role.name, "").strip()}
+        try:
+            begun = self._plays.begin(found, told, visit.api, visit.me["name"])
+        except DuenoticeError as error:
+            return go(f"/scenarios/{found.name}", failed=f"{error.message} {error.hint}")
+        return go(f"/scenarios/plays/{begun.id}", said="The play begins.")
+
+    async def play(self, visit: Visit) -> Response:
+        """How far it has come."""
+        play = self._find(visit)
+        every = "" if play.verdict else str(LOOK_MILLISECONDS)
+        return visit.page("play.html", play.scenario.title, play=play, may_play=may_play(visit), every=every)
+
+    async def stop(self, visit: Visit) -> Response:
+        """Let it end here."""
+        if not may_play(visit):
+            raise ApiProblem(403, "Your token may not stop plays.", "Ask for an operator's token.")
+        play = self._find(visit)
+        play.stop.set()
+        return go(f"/scenarios/plays/{play.id}", said="It stops.")
+
+    def _find(self, visit: Visit) -> Play:
+        try:
+            return self._plays.find(visit.name("id"))
+        except NotFound as error:
+            raise ApiProblem(404, error.message, error.hint) from None
+
+
+def may_play(visit: Visit) -> bool:
+    """Whether the visitor may: operators where the clock runs by itself, admins where it must be told."""
+    speed = visit.clock["speed"]
+    return bool(speed != 1 and visit.may("admin" if speed == 0 else "operator"))
+
+
+@cache
+def _all() -> list[Scenario]:
+    return [shipped(name) for name in names()]
+
+
+def _named(name: str) -> Scenario:
+    try:
+        return shipped(name)
+    except NotFound as error:
+        raise ApiProblem(404, error.message, error.hint) from None

@@ -1,0 +1,61 @@
+// The service's clock, going on in the browser: every countdown, and what grows with time in a picture.
+const body = document.body.dataset;
+let base = Date.parse(body.now), begun = performance.now(), speed = Number(body.speed);
+
+export const now = () => base + (performance.now() - begun) * speed;
+
+/** What the service says of its clock; a jump is followed, a little drift is not. */
+export function set({ now: moment, speed: pace, clock: name }) {
+  if (pace !== speed || Math.abs(Date.parse(moment) - now()) > 1500 * Math.max(1, pace)) {
+    base = Date.parse(moment);
+    begun = performance.now();
+    speed = pace;
+    const shown = document.getElementById("pace");
+    if (shown && pace !== 1) shown.textContent = name;
+    tick();
+  }
+}
+
+const UNITS = [[86400, "d"], [3600, "h"], [60, "m"], [1, "s"]];
+
+function span(seconds) {
+  let left = Math.round(Math.abs(seconds));
+  const parts = [];
+  for (const [size, unit] of UNITS) {
+    const count = Math.floor(left / size);
+    left -= count * size;
+    if (count) parts.push(count + unit);
+  }
+  return parts.slice(0, 2).join(" ") || "0s";
+}
+
+const face = new Intl.DateTimeFormat("en-GB", {
+  day: "2-digit", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit", timeZone: "UTC", hour12: false,
+});
+
+export function tick() {
+  const clock = document.getElementById("clock");
+  if (clock) clock.textContent = face.format(now()).replace(",", "");
+  for (const element of document.querySelectorAll("[data-countdown]")) {
+    const left = (Date.parse(element.dateTime) - now()) / 1000;
+    element.textContent = element.dataset.countdown ? span(left) : left > 0 ? `in ${span(left)}` : `${span(left)} ago`;
+  }
+  for (const picture of document.querySelectorAll(".gantt[data-begin]")) grow(picture);
+}
+
+function grow(picture) {
+  const begin = Date.parse(picture.dataset.begin), end = Date.parse(picture.dataset.end);
+  const here = (100 * (now() - begin)) / (end - begin);
+  for (const line of picture.querySelectorAll("line.now")) {
+    line.setAttribute("x1", `${here}%`);
+    line.setAttribute("x2", `${here}%`);
+  }
+  for (const part of picture.querySelectorAll("[data-grows]")) {
+    const width = Math.max(Number(part.dataset.least), Math.min(here, 100) - Number(part.dataset.grows));
+    part.setAttribute("width", `${width}%`);
+  }
+  picture.dispatchEvent(new CustomEvent("grown", { bubbles: true, detail: here }));
+}
+
+setInterval(tick, speed > 1 ? 250 : 1000);
+tick();

@@ -1,0 +1,60 @@
+// Small comforts: questions before what cannot be undone, copying, JSON to read, menus that close, folds that last.
+
+document.addEventListener("submit", (event) => {
+  const question = event.target.dataset.confirm;
+  if (question && !confirm(question)) event.preventDefault();
+});
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("[data-copy], [data-pretty]");
+  if (button?.hasAttribute("data-copy")) await copy(button);
+  else if (button) pretty(button);
+  for (const menu of document.querySelectorAll(".menu[open]")) if (!menu.contains(event.target)) menu.open = false;
+});
+
+document.addEventListener("keydown", (event) => {
+  if (event.key === "/" && !event.target.closest("input, select, textarea")) {
+    const search = document.getElementById("q");
+    search?.focus();
+    if (search) event.preventDefault();
+  }
+  const menu = event.key === "Escape" && document.querySelector(".menu[open]");
+  if (menu) {
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  }
+});
+
+async function copy(button) {
+  const text = button.closest("[data-json], .curl").querySelector("pre, code").textContent;
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch { // without https browsers have only the old way
+    const field = document.body.appendChild(document.createElement("textarea"));
+    field.value = text;
+    field.select();
+    document.execCommand("copy");
+    field.remove();
+    button.focus();
+  }
+  button.textContent = "Copied";
+  setTimeout(() => { button.textContent = "Copy"; }, 2000);
+}
+
+function pretty(button) {
+  const shown = button.closest("[data-json]").querySelector("pre"), exact = shown.dataset.exact;
+  const on = button.getAttribute("aria-pressed") !== "true";
+  button.setAttribute("aria-pressed", on);
+  shown.textContent = on ? JSON.stringify(JSON.parse(exact), null, 2) : exact;
+}
+
+const folds = JSON.parse(localStorage.getItem("folds") ?? "{}");
+for (const section of document.querySelectorAll("details.section")) {
+  if (section.id in folds) section.open = folds[section.id];
+}
+document.addEventListener("click", (event) => {
+  const section = event.target.closest("details.section > summary")?.parentElement;
+  if (!section) return;
+  folds[section.id] = !section.open; // it turns after this
+  localStorage.setItem("folds", JSON.stringify(folds));
+});

@@ -1,0 +1,124 @@
+// Listens for what has changed and asks for new pieces of this page; only those that it shows.
+import * as clock from "/static/clock.js";
+import { morph } from "/static/morph.js";
+
+const GATHER = 60, PAUSE = 300, AGAIN = 2000, HIDDEN = 20000;
+const link = document.getElementById("link"), stale = document.getElementById("stale");
+const waiting = { vms: new Set(), sections: new Set(), page: false };
+let source = null, timer = 0, lost = false, lastHeard = clock.now();
+
+function listen() {
+  source?.close();
+  source = new EventSource(`/live?after=${document.body.dataset.position}`);
+  source.onopen = () => heard();
+  source.addEventListener("clock", (message) => {
+    clock.set(JSON.parse(message.data));
+    heard();
+  });
+  source.onmessage = (message) => {
+    if (message.lastEventId) document.body.dataset.position = message.lastEventId;
+    note(JSON.parse(message.data));
+  };
+  source.onerror = () => {
+    lose();
+    if (source.readyState === EventSource.CLOSED) setTimeout(again, AGAIN);
+  };
+}
+
+/** The service said no, or we were away: see how things are, then listen again. */
+async function again() {
+  try { await wholePage(); } catch { /* it is still away */ }
+  listen();
+}
+
+function heard() {
+  lastHeard = clock.now();
+  link.removeAttribute("data-lost");
+  link.lastElementChild.textContent = "live";
+  stale.hidden = true;
+  if (lost) note({ all: true }); // nobody knows what was missed
+  lost = false;
+}
+
+function lose() {
+  if (lost) return;
+  lost = true;
+  link.dataset.lost = "";
+  link.lastElementChild.textContent = "not live";
+  const since = new Date(lastHeard).toISOString().slice(11, 19);
+  stale.textContent = `The connection is lost. This page shows how things were at ${since} UTC; trying again …`;
+  stale.hidden = false;
+}
+
+const main = () => document.getElementById("main");
+
+function note(change) {
+  const topics = main().dataset.live.split(" ");
+  const board = document.getElementById("summary");
+  waiting.page ||= change.all || change.topics.some((topic) => topics.includes(topic));
+  for (const name of change.vms ?? []) if (document.getElementById(`vm-${anchor(name)}`)) waiting.vms.add(name);
+  for (const key of change.sections ?? []) {
+    if (document.getElementById(`section-${anchor(key)}`)?.hasAttribute("data-aggregated")) waiting.sections.add(key);
+  }
+  if (!timer && (waiting.page || (board && change.topics))) timer = setTimeout(refresh, GATHER);
+}
+
+async function refresh() {
+  const vms = [...waiting.vms], sections = [...waiting.sections], page = waiting.page;
+  waiting.vms.clear(); waiting.sections.clear(); waiting.page = false;
+  try {
+    if (page) await wholePage();
+    else await pieces(vms, sections);
+  } catch { lose(); }
+  timer = setTimeout(() => {
+    timer = 0;
+    if (waiting.vms.size || waiting.sections.size || waiting.page) refresh();
+  }, PAUSE);
+}
+
+async function pieces(vms, sections) {
+  const query = new URLSearchParams([...vms.map((name) => ["vm", name]), ...sections.map((key) => ["section", key])]);
+  const fresh = await ask(`/parts?${query}`);
+  for (const element of [...fresh.body.children]) {
+    const old = document.getElementById(element.id);
+    if (old) morph(old, element);
+  }
+  clock.tick();
+}
+
+/** This page again, or another of the same kind, in place of what it shows. */
+export async function wholePage(url = location.href) {
+  const fresh = await ask(url), focused = document.activeElement;
+  morph(main(), fresh.getElementById("main"));
+  if (focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true });
+  clock.tick();
+}
+
+async function ask(url) {
+  const answer = await fetch(url, { headers: { "X-Part": "1" } });
+  if (answer.status === 401) location.reload();
+  if (answer.status === 404) location.reload();
+  if (!answer.ok) throw new Error(`${url} answers ${answer.status}`);
+  return new DOMParser().parseFromString(await answer.text(), "text/html");
+}
+
+const anchor = (name) => name.replace(/[^A-Za-z0-9.:-]/g, (c) => `_${c.codePointAt(0).toString(16)}_`);
+
+function every() {
+  const pause = Number(main().dataset.every);
+  if (pause) setTimeout(async () => {
+    try { await wholePage(); } catch { lose(); }
+    every();
+  }, pause);
+}
+
+// A tab that nobody sees gives its connection back: browsers have few, and so has the service.
+let hiding = 0;
+document.addEventListener("visibilitychange", () => {
+  clearTimeout(hiding);
+  if (document.hidden) hiding = setTimeout(() => { source.close(); source = null; }, HIDDEN);
+  else if (!source) again();
+});
+
+listen();
+every();

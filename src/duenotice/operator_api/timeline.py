@@ -1,0 +1,103 @@
+"""The route of the timeline: all events of a span of time, past, running and coming."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from duenotice.domain.token import Role
+from duenotice.engine.engine import Engine
+from duenotice.errors import Malformed, NotFound
+from duenotice.operator_api.lives import Life, Lives, lives_before
+from duenotice.operator_api.table import Call
+from duenotice.wire import operator_shapes as shapes
+from duenotice.wire.operator_json import event_to_json, parse_type
+from duenotice.wire.start_requests_json import canonical_id
+from duenotice.wire.times import format_iso
+
+MOST = 5000
+"""Events in one answer; whoever wants more asks for less time."""
+
+
+class Timeline:
+    """Translates from lives to JSON."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine, self._clock = engine, engine.clock
+        self._lives, self._began_at = Lives(engine.publisher.events()), engine.state.position
+        self._past: asyncio.Task[None] | None = None
+        engine.on_commit.append(self._lives.note)
+
+    def calls(self) -> list[Call]:
+        """The rows of the table."""
+        viewer, query = Role.VIEWER, ("from", "to", "type", "vm")
+        lives, life = {200: shapes.Lives}, {200: shapes.Life}
+        return [
+            Call("GET", "/v1/timeline", viewer, self.index, "Events of a span of time", None, query, lives),
+            Call("GET", "/v1/timeline/{id}", viewer, self.show, "The life of one event, also when over", answers=life),
+        ]
+
+    async def index(self, request: Request) -> Response:
+        """Events with their moments; by default from an hour ago to a week ahead."""
+        await self._looked_back()
+        now = self._clock.now().at
+        since = _moment(request, "from", now - timedelta(hours=1))
+        until = _moment(request, "to", now + timedelta(days=7))
+        found = list(filter(_wanted(request), self._lives.between(since, until)))
+        items = [life_to_json(life) for life in found[-MOST:]]
+        shown: shapes.Lives = {"now": format_iso(now), "items": items, "left_out": len(found) - len(items)}
+        return JSONResponse(shown)
+
+    async def show(self, request: Request) -> Response:
+        """One event with its moments."""
+        await self._looked_back()
+        text = request.path_params["id"]
+        found = self._lives.find(canonical_id(text).upper())
+        if len(found) != 1:
+            raise NotFound(f"{len(found) or 'No'} events begin with {text}.", hint="Give the whole id.")
+        return JSONResponse(life_to_json(found[0]))
+
+    async def _looked_back(self) -> None:
+        """The first who asks reads the past; who comes meanwhile waits for the same look."""
+        if self._past is None:
+            self._past = asyncio.ensure_future(self._look_back())
+        await asyncio.shield(self._past)
+
+    async def _look_back(self) -> None:
+        self._lives.learn(await lives_before(self._engine, self._began_at))
+
+
+def _wanted(request: Request) -> Callable[[Life], bool]:
+    query = request.query_params
+    type_, vm = parse_type(query["type"]) if query.get("type") else None, query.get("vm", "")
+    return lambda life: type_ in (None, life.event.type) and (not vm or vm in life.event.resources)
+
+
+def life_to_json(life: Life) -> shapes.Life:
+    """An event as everywhere, and its moments."""
+    return {
+        **event_to_json(life.event),
+        "raised_at": _text(life.raised_at),
+        "approved_at": _text(life.approved_at),
+        "approved_by": life.approved_by or None,
+        "ended_at": _text(life.ended_at),
+        "outcome": life.outcome or None,
+        "reason": life.reason,
+    }
+
+
+def _text(moment: datetime | None) -> str | None:
+    return None if moment is None else format_iso(moment)
+
+
+def _moment(request: Request, name: str, default: datetime) -> datetime:
+    text = request.query_params.get(name, "")
+    if not text:
+        return default
+    try:
+        moment = datetime.fromisoformat(text)
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise Malformed(f"{name}={text[:40]} is not a time.", hint="Write it like 2026-01-01T12:00:00Z.") from None
