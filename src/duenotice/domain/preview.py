@@ -1,5 +1,6 @@
 """The timeline that a maintenance would make, found by letting the rules themselves run ahead on a copy."""
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from msgspec import Struct, structs
@@ -10,6 +11,7 @@ from duenotice.domain.apply import apply
 from duenotice.domain.commands import Command, StartMaintenance, Tick
 from duenotice.domain.decide import decide
 from duenotice.domain.due import next_due
+from duenotice.domain.event import PLANNED, Event, Phase
 from duenotice.domain.maintenance import Step
 from duenotice.domain.policy import Policy
 from duenotice.domain.scope import scope_of
@@ -35,7 +37,7 @@ def preview(state: State, command: StartMaintenance, now: Instant, policy: Polic
         ahead.now = now.after(due - now.steady)
         ahead.do(Tick())
     steps = {step.event_id: step for step in ahead.state.maintenances[command.maintenance_id].steps}
-    return [PlannedStep(steps[event_id], *ahead.times(event_id)) for event_id in ahead.raised]
+    return [PlannedStep(steps[event_id], *ahead.times(event_id)) for event_id in ahead.raised if event_id in ahead.ended]
 
 
 class _Ahead:
@@ -70,7 +72,7 @@ class _Ahead:
 
 
 def _copy(state: State, command: StartMaintenance) -> State:
-    """The VMs concerned and whether they listen; nothing else has a part in the plan."""
+    """The VMs concerned, whether they listen, and what can hold their update domains back; nothing else has a part."""
     copy = State()
     copy.fleet.groups = dict(state.fleet.groups)
     copy.fleet.hosts = dict(state.fleet.hosts)
@@ -78,4 +80,18 @@ def _copy(state: State, command: StartMaintenance) -> State:
         vm = state.fleet.vms[name]
         copy.fleet.vms[name] = vm
         copy.scopes[scope_of(vm)] = Scope(enabled=state.enabled(scope_of(vm)))
+    for event in _in_the_way(state, copy.scopes):
+        copy.fleet.vms |= {name: state.fleet.vms[name] for name in event.resources if name in state.fleet.vms}
+        apply(copy, t.EventRaised(event.with_(maintenance=None)))
     return copy
+
+
+def _in_the_way(state: State, scopes: Iterable[str]) -> list[Event]:
+    """Planned events of these scopes that are there already (S11), but those of which nobody knows when they end."""
+    ids = [event_id for scope in scopes if scope in state.scopes for event_id in state.scopes[scope].events]
+    events = [state.events[event_id] for event_id in ids]
+    return [
+        event
+        for event in events
+        if event.cause in PLANNED and (event.phase is Phase.SCHEDULED or event.impact_ends is not None)
+    ]
