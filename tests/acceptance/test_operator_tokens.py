@@ -1,5 +1,6 @@
 """Tokens and roles over real HTTP: who may do what, and what the journal remembers of it."""
 
+import contextlib
 import http.client
 import stat
 from collections.abc import Iterator
@@ -34,6 +35,15 @@ def status(node: Node, token: str, method: str, path: str) -> int:
         return connection.getresponse().status
     finally:
         connection.close()
+
+
+@contextlib.contextmanager
+def listening(node: Node, token: str) -> Iterator[http.client.HTTPResponse]:
+    """The feed as it comes in."""
+    connection = http.client.HTTPConnection(*node.operator_address, timeout=SECONDS)
+    with contextlib.closing(connection):
+        connection.request("GET", "/v1/feed", headers={"Authorization": f"Bearer {token}"})
+        yield connection.getresponse()
 
 
 def create(node: Node, name: str, role: Role) -> Any:
@@ -144,6 +154,15 @@ def test_a_role_may_do_what_it_may_and_nothing_else(
 def test_a_viewer_may_listen_to_the_feed(node: Node) -> None:
     """It only reads."""
     assert status(node, create(node, "v", Role.VIEWER)["token"], "GET", "/v1/feed") == 200
+
+
+def test_a_revoked_token_hears_the_feed_no_more(node: Node) -> None:
+    """Who listens with it is let go, at once and without a word of what comes after; others stay."""
+    made = {name: create(node, name, Role.VIEWER) for name in ("gone", "stays")}
+    with listening(node, made["gone"]["token"]) as gone, listening(node, made["stays"]["token"]) as stays:
+        node.operate(f"/v1/tokens/{made['gone']['id']}", method="DELETE")
+        after_the_first_frame = [[answer.readline() for _ in range(5)][4] for answer in (gone, stays)]
+    assert after_the_first_frame == [b"", b"event: token-revoked\n"]
 
 
 def test_a_secret_is_shown_once_and_stored_nowhere(tmp_path: Path) -> None:

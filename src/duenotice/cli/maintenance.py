@@ -34,7 +34,11 @@ def list_plans(session: Session) -> None:
     "start", epilog="Example: duenotice maintenance start --on set=web --type Reboot --settle 5m --dry-run"
 )
 @click.option(
-    "--on", multiple=True, required=True, metavar="KIND=NAME", help="set=web, scale-set=batch, host=h1, vm=db."
+    "--on",
+    multiple=True,
+    required=True,
+    metavar="KIND=NAME",
+    help="set=web, scale-set=batch, service=shop, host=h1, vm=db-0, zone=1 or tag=KEY=VALUE; give it again for more.",
 )
 @click.option("--type", required=True, metavar="TYPE", help="Freeze, Reboot or Redeploy.")
 @click.option("--settle", default="0s", metavar="SPAN", help="How long to wait after each update domain.")
@@ -52,7 +56,7 @@ def list_plans(session: Session) -> None:
 @WATCH_TIMEOUT
 @talks
 def start(session: Session, dry_run: bool, wait: bool, wait_timeout: str, **body: Any) -> None:
-    """Begin a maintenance of a set, a scale set, hosts or VMs."""
+    """Begin a maintenance of a set, a scale set, hosts, or VMs by name, zone or tag."""
     if dry_run:
         session.show(session.api.post("maintenances", body=body, dry_run="true")["timeline"], TIMELINE)
         return

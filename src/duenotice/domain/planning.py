@@ -164,7 +164,7 @@ def _begun(state: State, plan: Maintenance, now: Instant, policy: Policy) -> lis
         there = [vm for name in step.resources if (vm := state.fleet.vms.get(name)) and _belongs(vm, step)]
         vms = [vm for vm in there if not _has_left_host(vm, plan, step)]
         if not vms:
-            reason = f"Its VMs have left {step.host}." if there else "Its VMs are gone."
+            reason = _why_skipped(state, step, there)
             changes.append(t.StepEnded(plan.id, number, StepStatus.SKIPPED, now.steady, reason))
             continue
         event_id = str(uuid5(UUID(plan.id), str(number))).upper()
@@ -175,6 +175,14 @@ def _begun(state: State, plan: Maintenance, now: Instant, policy: Policy) -> lis
         reason = f"No longer there: {', '.join(left_out)}." if left_out else ""
         changes += [t.EventRaised(event), t.StepBegun(plan.id, number, event_id, reason)]
     return changes
+
+
+def _why_skipped(state: State, step: Step, there: list[Vm]) -> str:
+    if there:
+        return f"Its VMs have left {step.host}."
+    if any(name in state.fleet.vms for name in step.resources):
+        return f"Its VMs have left update domain {step.turn} of {step.lane}."
+    return "Its VMs are gone."
 
 
 def _has_left_host(vm: Vm, plan: Maintenance, step: Step) -> bool:

@@ -11,7 +11,7 @@ from duenotice.domain.apply import apply
 from duenotice.domain.commands import Command, StartMaintenance, Tick
 from duenotice.domain.decide import decide
 from duenotice.domain.due import next_due
-from duenotice.domain.event import Event, Phase
+from duenotice.domain.event import PLANNED, Event, Phase
 from duenotice.domain.maintenance import Maintenance, Status, Step
 from duenotice.domain.policy import Policy
 from duenotice.domain.scope import scope_of
@@ -43,7 +43,8 @@ def outlook(state: State, plan: Maintenance, now: Instant, policy: Policy) -> li
     """The steps of a plan that have not begun, in the order they would if nobody did anything about it."""
     if plan.status is not Status.RUNNING:
         return []
-    copy = _copy(state, [name for step in plan.steps for name in step.resources if name in state.fleet.vms])
+    vms = [name for step in plan.steps for name in step.resources if name in state.fleet.vms]
+    copy = _copy(state, vms, but=plan.id)
     apply(copy, t.MaintenanceStarted(plan))
     ahead = _Ahead(copy, structs.replace(policy, simulated_impact=True), now)
     for event in (state.events[step.event_id] for step in plan.steps if step.event_id in state.events):
@@ -89,7 +90,9 @@ class _Ahead:
     def planned(self, plan_id: str) -> list[PlannedStep]:
         """The steps that began in here, with their times."""
         steps = {step.event_id: step for step in self.state.maintenances[plan_id].steps}
-        return [PlannedStep(steps[event_id], *self.times(event_id)) for event_id in self.raised]
+        return [
+            PlannedStep(steps[event_id], *self.times(event_id)) for event_id in self.raised if event_id in self.ended
+        ]
 
     def times(self, event_id: str) -> tuple[datetime, datetime, datetime, datetime]:
         """When the event is raised, may start, starts and ends."""
@@ -105,8 +108,8 @@ class _Ahead:
             self.ended[transition.event_id] = self.now.at
 
 
-def _copy(state: State, vms: Iterable[str]) -> State:
-    """The VMs concerned and whether they listen; nothing else has a part in the plan."""
+def _copy(state: State, vms: Iterable[str], but: str | None = None) -> State:
+    """The VMs concerned, whether they listen, and what can hold their update domains back; nothing else has a part."""
     copy = State()
     copy.fleet.groups = dict(state.fleet.groups)
     copy.fleet.hosts = dict(state.fleet.hosts)
@@ -114,4 +117,20 @@ def _copy(state: State, vms: Iterable[str]) -> State:
         vm = state.fleet.vms[name]
         copy.fleet.vms[name] = vm
         copy.scopes[scope_of(vm)] = Scope(enabled=state.enabled(scope_of(vm)))
+    for event in _in_the_way(state, copy.scopes, but):
+        copy.fleet.vms |= {name: state.fleet.vms[name] for name in event.resources if name in state.fleet.vms}
+        apply(copy, t.EventRaised(event.with_(maintenance=None)))
     return copy
+
+
+def _in_the_way(state: State, scopes: Iterable[str], but: str | None) -> list[Event]:
+    """Planned events of these scopes that are there already (S11), but those of which nobody knows when they end."""
+    ids = [event_id for scope in scopes if scope in state.scopes for event_id in state.scopes[scope].events]
+    events = [
+        event for event_id in ids if (event := state.events[event_id]).maintenance is None or event.maintenance != but
+    ]
+    return [
+        event
+        for event in events
+        if event.cause in PLANNED and (event.phase is Phase.SCHEDULED or event.impact_ends is not None)
+    ]

@@ -10,6 +10,7 @@ from duenotice.domain.token import Role
 from duenotice.domain.transitions import Record
 from duenotice.engine.engine import Engine
 from duenotice.errors import Conflict, NotFound
+from duenotice.operator_api.bodies import actor_of
 from duenotice.operator_api.feed import Feed, FeedResponse
 from duenotice.operator_api.pages import limit_of, number
 from duenotice.operator_api.parameters import CURSOR, LAST
@@ -88,7 +89,7 @@ class Audit:
         last = request.headers.get("last-event-id", "")
         if last.isascii() and last.isdigit() and len(last) <= 18:
             after = int(last)
-        return FeedResponse(self._feed, after)
+        return FeedResponse(self._feed, after, actor_of(request))
 
     async def _records(self, after: int) -> AsyncIterator[Record]:
         while records := await self._engine.history(after, READ_AT_ONCE):

@@ -1,4 +1,4 @@
-"""Committed records as server-sent events: first what was missed, then live; who reads too slowly is let go."""
+"""Committed records as server-sent events: first what was missed, then live; who reads too slowly, or may no more, is let go."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -8,7 +8,7 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from duenotice.domain.transitions import Record
+from duenotice.domain.transitions import Record, TokenRevoked
 from duenotice.engine.engine import Engine
 from duenotice.operator_api.problems import problem
 from duenotice.wire.record_json import QUIET, action_of, record_to_json
@@ -26,7 +26,8 @@ _encode = msgspec.json.Encoder().encode
 class Reader:
     """One who listens; `closed` is set when it is to go."""
 
-    def __init__(self) -> None:
+    def __init__(self, actor: str) -> None:
+        self.actor = actor
         self.waiting: asyncio.Queue[Record] = asyncio.Queue(QUEUE)
         self.closed = asyncio.Event()
 
@@ -83,8 +84,14 @@ class Feed:
 
     def _tell(self, records: Sequence[Record]) -> None:
         self.position = records[-1].position
+        revoked = {
+            f"token/{record.transition.name}" for record in records if isinstance(record.transition, TokenRevoked)
+        }
         for reader in self.readers:
-            reader.tell(records)
+            if reader.actor in revoked:
+                reader.closed.set()
+            else:
+                reader.tell(records)
 
 
 class FeedResponse(Response):
@@ -92,12 +99,12 @@ class FeedResponse(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, feed: Feed, after: int) -> None:
+    def __init__(self, feed: Feed, after: int, actor: str) -> None:
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._feed = feed
         self._after = min(after, feed.position)  # whoever has seen more saw another journal
-        self._reader = Reader()
+        self._reader = Reader(actor)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the reader goes, is too slow, or we close."""

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 _TYPES = {name.lower(): event_type for event_type, name in TYPE_NAMES.items()}
 _CAUSES = {cause.value: cause for cause in (Cause.MAINTENANCE, Cause.LIVE_MIGRATION, Cause.USER)}
-_KINDS = ("vm", "host", *(kind.value for kind in GroupKind))
+_KINDS = ("vm", "host", *(kind.value for kind in GroupKind), "zone", "tag")
 
 
 def _said(**schema: object) -> msgspec.Meta:
@@ -74,7 +74,7 @@ class ReportRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MaintenanceRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of a request for a maintenance; `on` names what: `set=web`, `host=host-1`, `vm=db-0`."""
+    """The body of a request for a maintenance; `on` names what: `set=web`, `vm=db-0`, `zone=1`, `tag=role=db`."""
 
     on: Annotated[tuple[Selector, ...], _said(minItems=1)]
     type: AskedType
@@ -94,13 +94,16 @@ def select(on: tuple[str, ...], vms: Iterable[Vm]) -> tuple[str, ...]:
 
 def _chosen(selector: str, vms: list[Vm]) -> list[str]:
     kind, _, name = selector.partition("=")
+    key, _, value = name.partition("=")
     tests: dict[str, Callable[[Vm], bool]] = {
         "vm": lambda vm: vm.name == name,
         "host": lambda vm: vm.host == name,
-        **{key: lambda vm: vm.group == f"{kind}/{name}" for key in (group.value for group in GroupKind)},
+        **{group.value: lambda vm: vm.group == f"{kind}/{name}" for group in GroupKind},
+        "zone": lambda vm: vm.zone == name,
+        "tag": lambda vm: (key, value) in vm.tags,
     }
     if kind not in tests or not name:
-        raise Malformed(f"{selector!r} chooses nothing.", hint=f"Write KIND=NAME with one of {', '.join(tests)}.")
+        raise Malformed(f"{selector!r} chooses nothing.", hint=f"Write KIND=NAME, with {', '.join(tests)} as KIND.")
     found = [vm.name for vm in vms if tests[kind](vm)]
     if not found:
         raise NotFound(f"No VM is chosen by {selector!r}.", hint="List the fleet for its names.")

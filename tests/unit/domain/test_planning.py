@@ -495,6 +495,15 @@ class TestVanishing:
         assert under_way(state) == [("web-0",)]
         assert reasons_of(state)[0] == "No longer there: web-2."
 
+    def test_a_step_whose_vms_all_came_to_another_update_domain_says_so(self) -> None:
+        """They are not gone, and whoever reads it should not look for them."""
+        state = listening()
+        do(state, c.StartMaintenance(id_of(1), EventType.REBOOT, WEBS))
+        moved = [structs.replace(vm, update_domain=1) if vm.name in ("web-0", "web-2") else vm for vm in VMS]
+        do(state, c.ApplyFleet(declaration(*moved, digest="moved")))
+        tick(state)
+        assert reasons_of(state)[0] == "Its VMs have left update domain 0 of set/web."
+
     def test_one_of_several_while_under_way_is_named_at_the_end(self) -> None:
         state = listening()
         maintain(state, "web-0", "web-2")

@@ -4,12 +4,24 @@ import pytest
 
 from duenotice.clock import Instant
 from duenotice.domain.commands import PauseMaintenance, StartMaintenance
-from duenotice.domain.event import EventType
+from duenotice.domain.event import Cause, EventType
 from duenotice.domain.policy import Policy
 from duenotice.domain.preview import outlook, preview
 from duenotice.domain.snapshot import take
 from duenotice.errors import Conflict
-from tests.unit.domain.build import NOW, POLICY, do, id_of, listening, maintain, state_of, tick
+from tests.unit.domain.build import (
+    NOW,
+    POLICY,
+    approve,
+    degrade,
+    do,
+    id_of,
+    listening,
+    maintain,
+    schedule,
+    state_of,
+    tick,
+)
 
 WEBS = ("web-0", "web-1", "web-2", "web-3")
 PLAN = StartMaintenance(id_of(1), EventType.REBOOT, WEBS, settle=60.0)
@@ -35,8 +47,39 @@ def test_a_driver_is_taken_to_need_the_usual_time() -> None:
     assert first.ends_at == NOW.after(1500).at
 
 
+def test_an_event_that_is_there_already_holds_the_other_update_domains_back() -> None:
+    """As it then will (S11): both may start after 15 minutes, and the one that was there goes first."""
+    state = listening()
+    schedule(state, "web-1", number=7)
+    first = preview(state, PLAN, NOW, POLICY)[0]
+    plan = maintain(state, *WEBS, settle=60.0)
+    for seconds in (900, 1500):
+        tick(state, NOW.after(seconds))
+    came = next(event for event in state.events.values() if event.maintenance == plan.id)
+    assert first.not_before == NOW.after(900).at
+    assert first.starts_at == came.started_at == NOW.after(1500).at
+
+
+def test_what_nobody_knows_the_end_of_is_left_out() -> None:
+    """A driver may need for ever; a timeline that never ends helps nobody."""
+    state, driven = listening(), Policy(simulated_impact=False)
+    approve(state, schedule(state, "web-1", number=7))
+    tick(state, NOW, driven)
+    assert preview(state, PLAN, NOW, driven)[0].starts_at == NOW.after(900).at
+
+
+def test_a_step_that_something_else_makes_needless_has_no_times() -> None:
+    """Whoever is redeployed off a degraded host need not be moved off it any more."""
+    state = listening()
+    degrade(state, "host-1", notice=600.0)
+    move = StartMaintenance(id_of(1), EventType.FREEZE, ("web-0", "web-3"), Cause.LIVE_MIGRATION)
+    assert [planned.step.resources for planned in preview(state, move, NOW, POLICY)] == [("web-0",)]
+    assert len(preview(listening(), move, NOW, POLICY)) == 2
+
+
 def test_looking_ahead_changes_nothing() -> None:
     state = listening()
+    schedule(state, "web-1", number=7)
     before = take(state)
     preview(state, PLAN, NOW, POLICY)
     assert take(state) == before

@@ -6,8 +6,16 @@ import msgspec
 import pytest
 
 from duenotice.domain.event import Cause, Event, EventType, Phase
-from duenotice.errors import Malformed
-from duenotice.wire.operator_json import ScheduleRequest, event_to_json, parse_cause, parse_moment, parse_type
+from duenotice.domain.fleet import Vm
+from duenotice.errors import Malformed, NotFound
+from duenotice.wire.operator_json import (
+    ScheduleRequest,
+    event_to_json,
+    parse_cause,
+    parse_moment,
+    parse_type,
+    select,
+)
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 EVENT = Event("ID-1", EventType.REBOOT, Cause.USER, "set/web", ("web-0",), NOON, 0.0, "Words", update_domain=3)
@@ -89,3 +97,41 @@ def test_a_request_to_schedule_needs_a_type_and_vms_and_nothing_it_does_not_know
     for body in (b'{"type":"Reboot"}', b'{"type":"Reboot","resources":["a"],"notBefore":"x"}'):
         with pytest.raises(msgspec.ValidationError):
             read(body)
+
+
+FLEET = (
+    Vm("db-0", "127.0.0.1", zone="1", host="h1", tags=(("role", "db"), ("note", "a=b"))),
+    Vm("db-1", "127.0.0.2", zone="2", host="h1", tags=(("role", "db"),)),
+    Vm("web-0", "127.0.0.3", zone="1", group="set/web", update_domain=0),
+    Vm("web_0", "127.0.0.4", group="scale-set/web", update_domain=0),
+)
+
+
+@pytest.mark.parametrize(
+    ("on", "chosen"),
+    [
+        (("vm=db-1",), ("db-1",)),
+        (("host=h1",), ("db-0", "db-1")),
+        (("set=web",), ("web-0",)),
+        (("scale-set=web",), ("web_0",)),
+        (("zone=1",), ("db-0", "web-0")),
+        (("tag=role=db",), ("db-0", "db-1")),
+        (("tag=note=a=b",), ("db-0",)),
+        (("zone=2", "tag=role=db", "vm=db-0"), ("db-1", "db-0")),
+    ],
+)
+def test_a_selector_chooses_by_name_place_or_tag_and_nobody_twice(on: tuple[str, ...], chosen: tuple[str, ...]) -> None:
+    assert select(on, FLEET) == chosen
+
+
+@pytest.mark.parametrize("on", ["zone=3", "tag=role", "tag=db", "tag=role=web", "set=shop"])
+def test_a_selector_that_chooses_nobody_is_a_mistake(on: str) -> None:
+    with pytest.raises(NotFound, match="No VM is chosen"):
+        select(("vm=db-0", on), FLEET)
+
+
+@pytest.mark.parametrize("on", ["web", "rack=1", "zone=", "=1", ""])
+def test_a_selector_of_an_unknown_kind_is_told_the_known_ones(on: str) -> None:
+    with pytest.raises(Malformed) as refused:
+        select((on,), FLEET)
+    assert "vm, host, set, service, scale-set, zone, tag" in refused.value.hint
