@@ -83,9 +83,8 @@ class _Ahead:
             # The two faces of its time were read a moment apart; in here both have come when the later one has.
             lag = (event.not_before - self.now.after(event.notice_ends - self.now.steady).at).total_seconds()
             return event.with_(notice_ends=event.notice_ends + lag + _ROUNDING_SECONDS) if lag > 0 else event
-        if event.impact_ends is None:
-            return event.with_(impact_ends=self.now.steady + (self.policy.lasts(event) or 0.0))
-        return event
+        usual = self.now.steady + (self.policy.lasts(event) or 0.0)
+        return event.with_(impact_ends=usual if event.impact_ends is None else event.impact_ends)
 
     def planned(self, plan_id: str) -> list[PlannedStep]:
         """The steps that began in here, with their times."""
@@ -126,11 +125,10 @@ def _copy(state: State, vms: Iterable[str], but: str | None = None) -> State:
 def _in_the_way(state: State, scopes: Iterable[str], but: str | None) -> list[Event]:
     """Planned events of these scopes that are there already (S11), but those of which nobody knows when they end."""
     ids = [event_id for scope in scopes if scope in state.scopes for event_id in state.scopes[scope].events]
-    events = [
-        event for event_id in ids if (event := state.events[event_id]).maintenance is None or event.maintenance != but
-    ]
     return [
         event
-        for event in events
-        if event.cause in PLANNED and (event.phase is Phase.SCHEDULED or event.impact_ends is not None)
+        for event in (state.events[event_id] for event_id in ids)
+        if event.cause in PLANNED
+        and (event.phase is Phase.SCHEDULED or event.impact_ends is not None)
+        and (event.maintenance is None or event.maintenance != but)
     ]
