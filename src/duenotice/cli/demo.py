@@ -85,6 +85,7 @@ def _greeting(folder: Path, watches: bool) -> Callable[[Any], None]:
         )
         click.echo(f"  VMs ask       {poll}")
         click.echo(f"  the operator  http://{operator}/v1  (token: {folder / 'admin.token'})")
+        click.echo(f"  the console   http://{operator}/  (sign in with that token)")
         click.echo(f"  the log       {_log(folder) if watches else 'standard error'}")
         click.secho("\nTry, in another terminal:", bold=True)
         click.echo(f"  export DUENOTICE_TOKEN_FILE={folder / 'admin.token'}")
