@@ -37,7 +37,8 @@ def preview(state: State, command: StartMaintenance, now: Instant, policy: Polic
         ahead.now = now.after(due - now.steady)
         ahead.do(Tick())
     steps = {step.event_id: step for step in ahead.state.maintenances[command.maintenance_id].steps}
-    return [PlannedStep(steps[event_id], *ahead.times(event_id)) for event_id in ahead.raised if event_id in ahead.ended]
+    ending = [event_id for event_id in ahead.raised if event_id in ahead.ended]
+    return [PlannedStep(steps[event_id], *ahead.times(event_id)) for event_id in ending]
 
 
 class _Ahead:

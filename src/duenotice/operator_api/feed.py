@@ -1,4 +1,4 @@
-"""Committed records as server-sent events: first what was missed, then live; who reads too slowly, or may no more, is let go."""
+"""Committed records as server-sent events: first what was missed, then live; the slow and the revoked are let go."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -84,7 +84,8 @@ class Feed:
 
     def _tell(self, records: Sequence[Record]) -> None:
         self.position = records[-1].position
-        revoked = {f"token/{record.transition.name}" for record in records if isinstance(record.transition, TokenRevoked)}
+        changes = [record.transition for record in records]
+        revoked = {f"token/{change.name}" for change in changes if isinstance(change, TokenRevoked)}
         for reader in self.readers:
             if reader.actor in revoked:
                 reader.closed.set()
