@@ -45,6 +45,17 @@ def test_where_nobody_listens_there_is_no_event_and_a_word_why(node: Node) -> No
     assert "Nobody listens on me" in done.err
 
 
+def test_a_maintenance_is_what_its_flags_say(node: Node) -> None:
+    """Each of them comes through to the plan and to the VM."""
+    flags = "--settle 5m --at-once 2 --failures-allowed 1 --cause live-migration --description Moving."
+    line = f"maintenance start --on vm=web-0 --on zone=2 --type Freeze {flags} -o json"
+    plan = duenotice(node, *line.split()).json()
+    asked = ("type", "settle", "at_once", "failures_allowed", "cause", "description")
+    assert [plan[key] for key in asked] == ["Freeze", 300, 2, 1, "live-migration", "Moving."]
+    assert sorted(step["resources"] for step in plan["steps"]) == [["db-1"], ["web-0"]]
+    assert node.event("web-0")["Description"] == "Moving."
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [
