@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.acceptance.conftest import DEMO
 from tests.support.cli import duenotice
 from tests.support.node import Node
 
@@ -42,6 +43,35 @@ def test_where_nobody_listens_there_is_no_event_and_a_word_why(node: Node) -> No
     done = duenotice(node, "vm", "restart", "me", "-o", "name")
     assert (done.code, done.out) == (0, "")
     assert "Nobody listens on me" in done.err
+
+
+def test_a_maintenance_is_what_its_flags_say(node: Node) -> None:
+    """Each of them comes through to the plan and to the VM."""
+    flags = "--settle 5m --at-once 2 --failures-allowed 1 --cause live-migration --description Moving."
+    line = f"maintenance start --on vm=web-0 --on zone=2 --type Freeze {flags} -o json"
+    plan = duenotice(node, *line.split()).json()
+    asked = ("type", "settle", "at_once", "failures_allowed", "cause", "description")
+    assert [plan[key] for key in asked] == ["Freeze", 300, 2, 1, "live-migration", "Moving."]
+    assert sorted(step["resources"] for step in plan["steps"]) == [["db-1"], ["web-0"]]
+    assert node.event("web-0")["Description"] == "Moving."
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("vm", "delete", "web-0", "--yes"), "web-0 is gone without notice"),
+        (("host", "degrade", "host-1"), "No VM of host-1 is left to tell"),
+        (("host", "fail", "idle", "--yes"), "No VM runs on idle."),
+    ],
+)
+def test_what_raises_no_event_gives_the_right_reason(node: Node, words: tuple[str, ...], why: str) -> None:
+    """A set that asks for no notice, VMs that know already and a host without VMs are not silence."""
+    node.operate("/v1/hosts/host-1/degrade", {"risk": "low"})
+    fleet = DEMO.read_text() + '[[hosts]]\nname = "idle"\n'
+    assert node.operator("PUT", "/v1/fleet", fleet.encode()).status == 200
+    done = duenotice(node, *words)
+    assert (done.code, done.out) == (0, "")
+    assert why in done.err
 
 
 def test_events_are_listed_as_a_table_with_relative_times(node: Node) -> None:

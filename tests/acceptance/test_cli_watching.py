@@ -41,6 +41,17 @@ def test_wait_follows_an_event_to_its_end(node: Node, soon: Callable[..., None])
     assert node.events("web-0") == []
 
 
+def test_a_person_who_waited_is_told_that_it_is_over(node: Node, soon: Callable[..., None]) -> None:
+    """The live view is gone by then; without a word nobody would know how it ended."""
+    soon(node.advance, "30m", seconds=2)
+    done = duenotice(node, "vm", "restart", "web-0", "--wait")
+    assert (done.code, done.err) == (0, "Completed 1.\n")
+    soon(node.advance, "30m", seconds=2)
+    done = duenotice(node, "maintenance", "start", "--on", "vm=web-0", "--type", "Freeze", "--wait")
+    assert done.code == 0
+    assert done.err.endswith(" is done.\n")
+
+
 def test_wait_for_an_event_that_is_cancelled_ends_with_1(node: Node, soon: Callable[..., None]) -> None:
     """What was asked for did not happen."""
     soon(lambda: node.operate(f"/v1/events/{node.event('web-0')['EventId']}/cancel"), seconds=1.5)

@@ -91,6 +91,20 @@ def test_two_domains_of_a_scale_set_are_never_hit_together(node: Node) -> None:
     assert {event["scope"] for event in started} == {f"scale-set/batch/{group}" for group in range(3)}
 
 
+def test_no_more_than_at_once_are_hit(node: Node) -> None:
+    """Of three placement groups, of which each would have its turn, one is hit; the next when that is over."""
+    plan = node.operate("/v1/maintenances", {"on": ["scale-set=batch"], "type": "Freeze", "at_once": 1})
+    assert statuses(node, plan).count("under-way") == 1
+    node.advance("10m")
+    assert statuses(node, plan)[:3] == ["done", "under-way", "waiting"]
+
+
+def test_vms_can_be_chosen_by_zone(node: Node) -> None:
+    """Whoever stands there takes part, and nobody else."""
+    plan = node.operate("/v1/maintenances", {"on": ["zone=1"], "type": "Freeze"})
+    assert [step["resources"] for step in plan["steps"]] == [["db-0"]]
+
+
 @pytest.mark.parametrize(
     ("change", "status"),
     [

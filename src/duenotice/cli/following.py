@@ -11,7 +11,7 @@ from duenotice.cli.event_fold import OUTCOMES, Events, fold
 from duenotice.cli.feed import Record
 from duenotice.cli.live import screen, watch
 from duenotice.cli.service_clock import ServiceClock
-from duenotice.cli.session import Session
+from duenotice.cli.session import Session, tell
 from duenotice.clock import monotonic
 from duenotice.errors import NotFound
 
@@ -100,3 +100,5 @@ def follow(session: Session, events: list[Any], span: str) -> None:
     missed = [f"{event_id} {end}" for event_id, end in watched.outcomes.items() if end in ("cancelled", "failed")]
     if missed:
         raise Failed(f"Not all events completed: {', '.join(missed)}.", hint="See 'duenotice audit'.")
+    if session.output == "table":
+        tell(f"Completed {len(watched.outcomes)}.")

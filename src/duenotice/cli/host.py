@@ -36,7 +36,7 @@ def degrade(session: Session, name: str, risk: str, notice: str | None, wait: bo
     """Predict the failure of a host: its VMs are told, days ahead."""
     body = {"notice": notice} if notice else {"risk": risk}
     raised = items_of(session.api.post("hosts", name, "degrade", body=body))
-    report(session, raised, f"Nobody listens on {name}.")
+    report(session, raised, f"No VM of {name} is left to tell. To predict anew, say 'host repair' first.")
     if wait and raised:
         follow(session, raised, wait_timeout)
 
@@ -50,7 +50,7 @@ def fail(session: Session, name: str, yes: bool, wait: bool, wait_timeout: str) 
     """Let a host fail: its VMs are hit now and come up elsewhere."""
     make_sure(f"Let {name} fail?", yes)
     raised = items_of(session.api.post("hosts", name, "fail"))
-    report(session, raised, f"Nobody listens on {name}.")
+    report(session, raised, f"No VM runs on {name}.")
     if wait and raised:
         follow(session, raised, wait_timeout)
 

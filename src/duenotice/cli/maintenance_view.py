@@ -9,7 +9,7 @@ from duenotice.cli.errors import Failed, TimedOut
 from duenotice.cli.feed import Record
 from duenotice.cli.live import screen, watch
 from duenotice.cli.service_clock import ServiceClock
-from duenotice.cli.session import Session
+from duenotice.cli.session import Session, tell
 from duenotice.cli.views import MAINTENANCES, STEPS
 from duenotice.errors import NotFound, Unavailable
 
@@ -87,3 +87,5 @@ def follow_plan(session: Session, plan_id: str, span: str, also_show: bool = Fal
         reason = f": {watched.plan['reason']}" if watched.plan.get("reason") else ""
         what = f"Maintenance {plan_id} is {watched.plan['status']}{reason}."
         raise Failed(what, hint="Its steps say which VMs were hit.")
+    if session.output == "table" and not also_show:
+        tell(f"Maintenance {plan_id} is done.")

@@ -13,6 +13,8 @@ OPERATIONS = {
     "evict": ("Take a spot VM away; it is told by a Preempt.", "Evict {}?"),
     "delete": ("Delete a VM; it is told by a Terminate where its set asks for that.", "Delete {}?"),
 }
+LISTENS_NOT = "Nobody listens on {}, so it happens without notice."
+NOBODY_IS_TOLD = {"delete": "{} is gone without notice: nobody listens on it, or its set asks for none."}
 
 
 @click.group()
@@ -50,7 +52,7 @@ def _operation(name: str, text: str, question: str) -> click.Command:
         if question:
             make_sure(question.format(vm_name), yes)
         events = items_of(session.api.post("vms", vm_name, name))
-        report(session, events, f"Nobody listens on {vm_name}, so it happens without notice.")
+        report(session, events, NOBODY_IS_TOLD.get(name, LISTENS_NOT).format(vm_name))
         if wait and events:
             follow(session, events, wait_timeout)
 

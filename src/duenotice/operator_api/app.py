@@ -15,7 +15,7 @@ from duenotice.engine.ticker import Ticker
 from duenotice.errors import DuenoticeError
 from duenotice.operator_api.access import Access
 from duenotice.operator_api.audit import Audit
-from duenotice.operator_api.bodies import body_of, refuse_repeated
+from duenotice.operator_api.bodies import body_of, check_query
 from duenotice.operator_api.clocks import Clocks
 from duenotice.operator_api.events import Events
 from duenotice.operator_api.faults import FaultPort, Faults
@@ -87,7 +87,7 @@ class OperatorApi:
             call = calls["GET" if request.method == "HEAD" else request.method]
             if call.role is not None and (refusal := self._gate.refuse(request, call.role)) is not None:
                 return refusal
-            refuse_repeated(request, call.query)
+            check_query(request, call)
             if call.method != "GET":
                 await body_of(request)
             return await self._answers.once(request, lambda: call.handler(request))

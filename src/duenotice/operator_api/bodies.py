@@ -1,6 +1,5 @@
 """What requests bring, as values; who brings them; and ids for what they make."""
 
-from collections.abc import Iterable
 from typing import TypeVar
 from uuid import uuid4
 
@@ -9,7 +8,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
 from duenotice.errors import Malformed
-from duenotice.operator_api.table import Parameter
+from duenotice.operator_api.table import Call, Parameter
 
 T = TypeVar("T")
 LONGEST_FLEET = 256 * 1024 * 1024
@@ -37,10 +36,15 @@ def flag(request: Request, name: str) -> bool:
     return _FLAGS[text.lower()]
 
 
-def refuse_repeated(request: Request, known: Iterable[str | Parameter]) -> None:
-    """Of two values for one parameter nobody can tell which was meant."""
-    for parameter in known:
-        name = parameter.name if isinstance(parameter, Parameter) else parameter
+def check_query(request: Request, call: Call) -> None:
+    """Of two values nobody can tell which was meant, and a misspelt `dry_run` must not do the real thing."""
+    known = [asked.name if isinstance(asked, Parameter) else asked for asked in call.query]
+    if not known and call.method == "GET":
+        return
+    for name in request.query_params:
+        if name not in known:
+            hint = f"It knows {', '.join(known)}." if known else "Leave it out."
+            raise Malformed(f"This call does not know {name[:40]!r}.", hint=hint)
         if len(request.query_params.getlist(name)) > 1:
             raise Malformed(f"{name} is given more than once.", hint="Give it once.")
 

@@ -1,4 +1,4 @@
-"""Committed records as server-sent events: first what was missed, then live; who is slow, or revoked, is let go."""
+"""Committed records as server-sent events: first what was missed, then live; the slow and the revoked are let go."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
