@@ -1,5 +1,7 @@
 """Section G: what raises events."""
 
+from datetime import timedelta
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import pytest
@@ -251,8 +253,20 @@ def test_G06_degraded_twice_is_told_once(node: Node):
     """A host that is reported again raises no second event."""
     node.enable("db-0")
     node.operate("/v1/hosts/host-1/degrade")
-    node.operate("/v1/hosts/host-1/degrade", {"notice": "1d"})
-    assert len(node.events("db-0")) == 1
+    first = node.event("db-0")
+    node.operate("/v1/hosts/host-1/degrade")
+    assert node.event("db-0") == first
+
+
+def test_G06_a_higher_risk_is_told_by_another_event(node: Node):
+    """The event days ahead goes, and one with less notice takes its place."""
+    node.enable("db-0")
+    node.operate("/v1/hosts/host-1/degrade", {"risk": "low"})
+    first = node.event("db-0")
+    node.operate("/v1/hosts/host-1/degrade", {"risk": "high"})
+    second = node.event("db-0")
+    assert second["EventId"] != first["EventId"]
+    assert parsedate_to_datetime(first["NotBefore"]) - parsedate_to_datetime(second["NotBefore"]) == timedelta(days=6)
 
 
 def test_G06_a_move_goes_to_a_healthy_host(node: Node):

@@ -182,8 +182,11 @@ class Model:
         if not NOTICE["Redeploy"] <= notice <= 7 * DAY:
             raise Refusal("out of bounds")
         self.hosts[host] = "degraded"
+        when = _whole_second(now.at + timedelta(seconds=notice + self._allowance))
         for vm in self._on(host):
-            if not any(event.cause == "degraded-host" for event in self._hitting(vm)):
+            predicted = [event for event in self._hitting(vm) if event.cause == "degraded-host"]
+            if all(not event.started and event.not_before > when for event in predicted):
+                self._cancel_predictions(vm)
                 event_id, least = _id(seed, vm.name), notice + self._allowance
                 self._raise(event_id, "Redeploy", "degraded-host", [vm], least, now).host = host
 

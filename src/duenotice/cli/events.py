@@ -1,5 +1,6 @@
 """`duenotice events`: what VMs are told."""
 
+from datetime import datetime
 from typing import Any
 
 import click
@@ -12,6 +13,23 @@ from duenotice.cli.vm import report
 from duenotice.cli.watching import watch_events
 
 FILTERS = {"vm": "NAME", "scope": "SCOPE", "type": "TYPE", "phase": "scheduled|started"}
+
+
+class _Moment(click.ParamType[str]):
+    """A time of day as RFC 3339 writes it; which it is, the service reads."""
+
+    name = "time"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Refuse what is none here, where the flag can be named."""
+        try:
+            datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a time; write it like 2026-01-01T12:00:00Z.", param, ctx)
+        return value
+
+
+MOMENT = _Moment()
 TYPES = click.Choice(["Freeze", "Reboot", "Redeploy", "Preempt", "Terminate"], case_sensitive=False)
 
 
@@ -45,7 +63,7 @@ def show_event(session: Session, event_id: str) -> None:
 @events.command("schedule", epilog="Example: duenotice events schedule web-0 --type Freeze --wait")
 @click.argument("vms", nargs=-1, required=True, metavar="VM…")
 @click.option("--type", "type_", type=TYPES, required=True, help="What will happen.")
-@click.option("--not-before", metavar="TIME", default=None, help="RFC 3339, as in 2026-01-01T12:00:00Z.")
+@click.option("--not-before", type=MOMENT, metavar="TIME", default=None, help="RFC 3339, as in 2026-01-01T12:00:00Z.")
 @click.option("--description", metavar="TEXT", default=None, help="What the VMs are told of it.")
 @click.option("--duration", type=int, metavar="SECONDS", default=None, help="How long they will stand still.")
 @click.option(

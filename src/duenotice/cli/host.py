@@ -36,7 +36,7 @@ def degrade(session: Session, name: str, risk: str, notice: str | None, wait: bo
     """Predict the failure of a host: its VMs are told, days ahead."""
     body = {"notice": notice} if notice else {"risk": risk}
     raised = items_of(session.api.post("hosts", name, "degrade", body=body))
-    report(session, raised, f"No VM of {name} is left to tell. To predict anew, say 'host repair' first.")
+    report(session, raised, f"No VM of {name} is left to tell, or all know of that risk already.")
     if wait and raised:
         follow(session, raised, wait_timeout)
 

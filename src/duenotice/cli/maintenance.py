@@ -17,6 +17,8 @@ WATCH_TIMEOUT = click.option(
     "--wait-timeout", metavar="SPAN", default="365d", help="How long to watch or wait, in real time."
 )
 
+TYPES = click.Choice(["Freeze", "Reboot", "Redeploy"], case_sensitive=False)
+
 
 @click.group()
 def maintenance() -> None:
@@ -40,7 +42,7 @@ def list_plans(session: Session) -> None:
     metavar="KIND=NAME",
     help="set=web, scale-set=batch, service=shop, host=h1, vm=db-0, zone=1 or tag=KEY=VALUE; give it again for more.",
 )
-@click.option("--type", required=True, metavar="TYPE", help="Freeze, Reboot or Redeploy.")
+@click.option("--type", required=True, type=TYPES, help="What will happen to the VMs.")
 @click.option("--settle", default="0s", metavar="SPAN", help="How long to wait after each update domain.")
 @click.option("--at-once", type=click.IntRange(min=0), default=0, help="At most so many steps at a time; 0: no limit.")
 @click.option("--failures-allowed", type=click.IntRange(min=0), default=0, help="Stop when more steps fail.")

@@ -9,6 +9,7 @@ import click
 
 from duenotice.cli.api import DEFAULT_ENDPOINT, Api
 from duenotice.cli.credentials import find_token
+from duenotice.cli.errors import Failed
 from duenotice.cli.output import WRITERS, View, write_one
 from duenotice.errors import DuenoticeError
 
@@ -56,8 +57,8 @@ def tell(message: str) -> None:
 
 def make_sure(question: str, yes: bool) -> None:
     """Ask before something that cannot be taken back; a script is not asked."""
-    if not yes and sys.stdin.isatty():
-        click.confirm(question, abort=True, err=True)
+    if not yes and sys.stdin.isatty() and not click.confirm(question, err=True):
+        raise Failed("Nothing was done.", hint="Answer y, or use --yes.")
 
 
 OUTPUT = click.option(

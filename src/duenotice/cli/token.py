@@ -26,10 +26,12 @@ def list_tokens(session: Session) -> None:
 def create(session: Session, name: str, role: str) -> None:
     """Make a token; its secret is shown once, alone on standard output."""
     made = session.api.post("tokens", body={"name": name, "role": role})
+    if session.output == "name":
+        tell(f"The secret, not shown again: {made['token']}")
     if session.output != "table":
         session.show_one(made, TOKENS)
         return
-    click.echo(made.get("token") or made.get("secret"))
+    click.echo(made["token"])
     tell(f"Token {made['id']} may act as {role}. Keep the secret: it is not shown again.")
 
 

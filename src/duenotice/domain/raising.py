@@ -118,11 +118,15 @@ def degrade_host(state: State, command: c.DegradeHost, now: Instant, policy: Pol
             hint=f"Use {least} seconds to {notice.LONGEST_PREDICTION_SECONDS} (7 days).",
         )
     changes: list[t.Transition] = [t.HostsPut((Host(host.name, Condition.DEGRADED),))]
+    not_before = notice.earliest(now, command.notice + policy.commit_allowance)
     for vm in state.fleet.on_host(host.name):
-        if not any(event.cause is Cause.DEGRADED_HOST for event in state.events_of(vm)):
-            event_id = _fresh(state, derived(command.seed, vm.name))
-            event = _event_on([vm], EventType.REDEPLOY, Cause.DEGRADED_HOST, event_id, now)
-            not_before = notice.earliest(now, command.notice + policy.commit_allowance)
+        predicted = [event for event in state.events_of(vm) if event.cause is Cause.DEGRADED_HOST]
+        if all(event.phase is Phase.SCHEDULED and event.not_before > not_before for event in predicted):
+            # NotBefore never moves earlier (D02): a higher risk is told as another event in place of the first.
+            changes += cancel_predictions(state, vm, "The risk has grown.")
+            event = _event_on(
+                [vm], EventType.REDEPLOY, Cause.DEGRADED_HOST, _fresh(state, derived(command.seed, vm.name)), now
+            )
             changes.append(t.EventRaised(_at(event.with_(host=host.name), not_before, now)))
     return changes
 

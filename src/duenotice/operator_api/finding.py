@@ -24,7 +24,10 @@ def by_id(things: Iterable[T], text: str, what: str) -> T:
     found = [thing for thing in things if thing.id.startswith(wanted.upper())]
     exact = [thing for thing in found if thing.id == wanted]
     if not found:
-        raise NotFound(f"There is no {what} {text}.", hint=f"It may be over; GET /v1/{what}s lists those there are.")
+        raise NotFound(
+            f"There is no {what} {text}.",
+            hint=f"GET /v1/{what}s lists those there are; what is over is not among them.",
+        )
     if len(found) > 1 and not exact:
         raise Conflict(f"{len(found)} {what}s begin with {text}.", hint="Give more of the id.")
     return (exact or found)[0]

@@ -72,7 +72,8 @@ class Gate:
         return None
 
     def _bearer(self, request: Request) -> Token | None:
-        scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+        given = request.headers.getlist("authorization")
+        scheme, _, secret = given[0].partition(" ") if len(given) == 1 else ("", "", "")
         if scheme.lower() != "bearer":
             return None
         # Comparing digests tells nobody anything about the secret.

@@ -333,11 +333,28 @@ class TestDegradedHost:
     def test_less_than_the_minimum_or_more_than_seven_days_is_refused(self, notice: float) -> None:
         refused(listening(), DegradeHost("host-1", notice, SEED), Refused, "out of bounds")
 
-    def test_predicting_it_again_raises_nothing_twice_and_moves_nothing_earlier(self) -> None:
+    @pytest.mark.parametrize("notice", [7 * DAY, 2 * DAY])
+    def test_predicting_it_again_at_no_higher_risk_changes_nothing(self, notice: float) -> None:
         state = listening()
-        first = degrade(state, "host-1")
-        assert do(state, DegradeHost("host-1", 600, id_of(7))) == [HostsPut((state.fleet.hosts["host-1"],))]
+        first = degrade(state, "host-1", 2 * DAY)
+        assert do(state, DegradeHost("host-1", notice, id_of(7))) == [HostsPut((state.fleet.hosts["host-1"],))]
         assert list(state.events.values()) == first
+
+    def test_a_higher_risk_is_told_by_other_events_in_place_of_the_first(self) -> None:
+        """NotBefore itself never moves earlier (D02)."""
+        state = listening()
+        first = degrade(state, "host-3")
+        do(state, DegradeHost("host-3", DAY, id_of(7)))
+        (event,) = state.events.values()
+        assert event.id not in [other.id for other in first]
+        assert (event.resources, event.not_before) == (first[0].resources, NOW.at + timedelta(seconds=DAY))
+
+    def test_a_move_that_has_started_is_not_told_again(self) -> None:
+        state = listening()
+        (first,) = degrade(state, "host-3", 600)
+        tick(state, NOW.after(600))
+        do(state, DegradeHost("host-3", 600, id_of(7)), NOW.after(601))
+        assert list(state.events) == [first.id]
 
     def test_ids_are_fresh_guids_that_follow_from_the_seed(self) -> None:
         events = degrade(listening(), "host-1")
