@@ -129,7 +129,7 @@ def reboot(node: Node, cluster: Cluster, machine: Machine, folder: Path, writer:
 def test_the_primarys_vm_is_rebooted_and_nothing_is_lost(cluster, tmp_path):
     """Twice, since the second time the other leads: a new leader and a follower before the approval, all rows kept."""
     hypervisor = script(tmp_path / "hypervisor", HYPERVISOR.format(folder=tmp_path))
-    settings = {"clock": "real", "impact": "command", "impact_command": hypervisor}
+    settings = {"clock": "real", "impact": "command", "impact_command": hypervisor, "impact_timeout": SECONDS}
     wait_until(cluster.is_whole, SECONDS)
     with (
         Node(FLEET, data_dir=str(tmp_path / "data"), **settings) as node,
