@@ -1,6 +1,6 @@
 """The clients under examples/clients do what section H asks for, each as a person starts it, against the real service.
 
-PowerShell's is not run: neither Debian nor the package indexes that this project uses have its runtime.
+PowerShell's is not run: Debian has no pwsh, and the packages of that name on PyPI and npm do not carry one for Linux.
 """
 
 import json

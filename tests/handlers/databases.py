@@ -5,12 +5,15 @@ import json
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
+import threading
 import urllib.request
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -19,6 +22,10 @@ from tests.handlers.occasions import wait_until
 from tests.programs import require_program
 
 BINARIES = "/usr/lib/postgresql/15/bin"
+NODES = ("db-0", "db-1")
+_AS_POSTGRES = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
+# A PID namespace: what runs in it dies with it, and it dies with us, even if we are killed.
+_BOX = ["setpriv", "--pdeathsig=KILL", "unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
 _PATRONI = """
 scope: test
 name: {name}
@@ -64,10 +71,9 @@ def folder_of_postgres() -> Iterator[Path]:
 @contextlib.contextmanager
 def as_postgres(folder: Path, *command: str) -> Iterator[subprocess.Popen[bytes]]:
     """A program that runs as postgres until the block ends, and dies with us."""
-    drop = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", "--pdeathsig=KILL"]
-    environment = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "HOME": str(folder)}
+    drop = [*_AS_POSTGRES, "--pdeathsig=KILL", *command]
     with (folder / "log").open("ab") as log:
-        process = subprocess.Popen([*drop, *command], env=environment, cwd=folder, stdout=log, stderr=log)
+        process = subprocess.Popen(drop, env=_environment(folder), cwd=folder, stdout=log, stderr=log)
         try:
             yield process
         finally:
@@ -77,6 +83,10 @@ def as_postgres(folder: Path, *command: str) -> Iterator[subprocess.Popen[bytes]
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    return {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "HOME": str(folder)}
 
 
 def psql(connection: str, query: str) -> str:
@@ -108,11 +118,40 @@ def answers(connection: str) -> bool:
     return False
 
 
-class Cluster:
-    """Two nodes under Patroni."""
+class Promotion(NamedTuple):
+    """A line of Patroni's history."""
 
-    def __init__(self, ports: dict[str, int], rests: dict[str, int]) -> None:
-        self._ports, self._rests = ports, rests
+    leader: str
+    at: datetime
+
+
+class Cluster:
+    """Two nodes under Patroni, each of which can lose its power."""
+
+    def __init__(self, folder: Path, etcd: int) -> None:
+        self._folder = folder
+        self._ports = {name: free_port() for name in NODES}
+        self._rests = {name: free_port() for name in NODES}
+        self._boxes: dict[str, subprocess.Popen[bytes]] = {}
+        for name in NODES:
+            values = {"rest": self._rests[name], "port": self._ports[name], "folder": folder, "binaries": BINARIES}
+            (folder / f"{name}.yml").write_text(_PATRONI.format(name=name, etcd=etcd, **values))
+
+    def power_on(self, name: str) -> None:
+        """Patroni and its server in a box of their own."""
+        with (self._folder / "log").open("ab") as log:
+            command = [*_BOX, *_AS_POSTGRES, "patroni", str(self._folder / f"{name}.yml")]
+            self._boxes[name] = subprocess.Popen(
+                command, env=_environment(self._folder), cwd=self._folder, stdout=log, stderr=log
+            )
+
+    def power_off(self, name: str) -> None:
+        """kill -9 of everything in the box, at once; returns when nothing of it is left."""
+        box = self._boxes.pop(name, None)
+        if box is not None:
+            for child in Path(f"/proc/{box.pid}/task/{box.pid}/children").read_text().split():
+                os.kill(int(child), signal.SIGKILL)  # the first process of a PID namespace takes all others with it
+            box.wait(15)
 
     def url(self, name: str) -> str:
         """The REST API of a node."""
@@ -143,18 +182,58 @@ class Cluster:
         return next((name for name, member in self.members().items() if member["role"] == "leader"), "")
 
     def is_whole(self) -> bool:
-        """A leader, and a replica that streams."""
-        return sorted((each["role"], each["state"]) for each in self.members().values()) == [
-            ("leader", "running"),
-            ("replica", "running"),
-        ] and answers(self.writable)
+        """A leader, and a replica that streams; Patroni calls one running that does not, so the leader is asked."""
+        roles = sorted((each["role"], each["state"]) for each in self.members().values())
+        if roles != [("leader", "running"), ("replica", "running")]:
+            return False
+        with contextlib.suppress(RuntimeError):
+            return psql(self.writable, "SELECT state FROM pg_stat_replication") == "streaming"
+        return False
+
+    def switchovers(self) -> list[Promotion]:
+        """Who was promoted when, as Patroni has written down."""
+        with urllib.request.urlopen(f"{self.url(self.leader())}/history", timeout=5) as answer:
+            return [Promotion(line[4], datetime.fromisoformat(line[3])) for line in json.load(answer) if len(line) > 4]
+
+
+class Writer(threading.Thread):
+    """Inserts one row after another to whoever leads, and remembers those that were acknowledged."""
+
+    def __init__(self, cluster: Cluster, first: int) -> None:
+        super().__init__()
+        self._cluster, self._next = cluster, first
+        self._ended = threading.Event()
+        self.acknowledged: list[int] = []
+
+    def run(self) -> None:
+        while not self._ended.is_set():
+            with contextlib.suppress(RuntimeError):  # nobody leads just now: an insert that was not acknowledged
+                psql(self._cluster.writable, f"INSERT INTO rows VALUES ({self._next})")
+                self.acknowledged.append(self._next)
+            self._next += 1
+
+    def go_on(self) -> None:
+        """Wait until some more are acknowledged."""
+        count = len(self.acknowledged)
+        wait_until(lambda: len(self.acknowledged) >= count + 5)
+
+    def __enter__(self) -> "Writer":
+        self.start()
+        self.go_on()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self.join()
 
 
 @contextlib.contextmanager
 def patroni() -> Iterator[Cluster]:
     """etcd, and two nodes that have found each other."""
     require_postgresql()
-    program, etcd = require_program("patroni", "patroni"), require_program("etcd", "etcd-server")
+    require_program("patroni", "patroni")
+    require_program("unshare", "util-linux")
+    etcd = require_program("etcd", "etcd-server")
     with folder_of_postgres() as folder, contextlib.ExitStack() as running:
         client, peer = free_port(), free_port()
         urls = [f"--listen-client-urls=http://127.0.0.1:{client}", f"--advertise-client-urls=http://127.0.0.1:{client}"]
@@ -164,13 +243,10 @@ def patroni() -> Iterator[Cluster]:
         ]
         urls += [f"--initial-cluster=default=http://127.0.0.1:{peer}", f"--data-dir={folder}/etcd", "--unsafe-no-fsync"]
         running.enter_context(as_postgres(folder, etcd, *urls))
-        ports = {name: free_port() for name in ("pg-0", "pg-1")}
-        rests = {name: free_port() for name in ports}
-        for name in ports:
-            values = {"etcd": client, "rest": rests[name], "port": ports[name], "folder": folder, "binaries": BINARIES}
-            (folder / f"{name}.yml").write_text(_PATRONI.format(name=name, **values))
-            running.enter_context(as_postgres(folder, program, str(folder / f"{name}.yml")))
-        cluster = Cluster(ports, rests)
+        cluster = Cluster(folder, client)
+        for name in NODES:
+            running.callback(cluster.power_off, name)
+            cluster.power_on(name)
         try:
             wait_until(cluster.is_whole, 60)
         except AssertionError:

@@ -38,6 +38,8 @@ class Member(Struct, frozen=True):
     name: str
     role: str
     state: str = ""
+    api_url: str = ""
+    timeline: int | None = None
 
     @property
     def leads(self) -> bool:
@@ -50,8 +52,26 @@ class View(Struct, frozen=True):
     members: tuple[Member, ...]
 
 
+class Stream(Struct, frozen=True):
+    """One replica that takes the log from a leader."""
+
+    application_name: str = ""
+    state: str = ""
+
+
+class Status(Struct, frozen=True):
+    """What the leader says of itself; Patroni names each stream after the replica."""
+
+    replication: tuple[Stream, ...] = ()
+
+
 class Patroni:
-    """Nothing to do on a replica."""
+    """Nothing to do on a replica.
+
+    With asynchronous replication Patroni hands over to any replica that is not far behind: what one lacks that does
+    not stream is lost, and the old leader cannot follow. Hence a look before (somebody streams, so that a leader which
+    shuts down sends it everything) and one after (both are on one timeline).
+    """
 
     options = Options
 
@@ -63,8 +83,10 @@ class Patroni:
         # In this order: should the role move in between, Patroni refuses to switch over from who does not lead.
         leader = await self._leader(occasion)
         led = occasion.notes.get("led")
-        if (await self._call(occasion, "/leader")).status == 200:
-            led = leader
+        mine = await self._call(occasion, self._at("/leader"))
+        if mine.status == 200:
+            led = leader.name
+            _must_stream(mine, self._options.candidate)
             await occasion.note("led", led)
             await self._switch_over(occasion, led, self._options.candidate)
         if led:
@@ -75,12 +97,13 @@ class Patroni:
         if not me or not self._options.switch_back:
             return
         leader = await self._leader(occasion)
-        if leader != me:
-            await self._switch_over(occasion, leader, me)
+        if leader.name != me:
+            _must_stream(await self._call(occasion, leader.api_url), me)
+            await self._switch_over(occasion, leader.name, me)
 
     async def _switch_over(self, occasion: Occasion, leader: str, candidate: str) -> None:
         asked = {"leader": leader} | ({"candidate": candidate} if candidate else {})
-        answer = await self._call(occasion, "/switchover", method="POST", body=json.dumps(asked).encode())
+        answer = await self._call(occasion, self._at("/switchover"), method="POST", body=json.dumps(asked).encode())
         if answer.status != 200:
             said = answer.body.decode(errors="replace").strip()
             raise TryAgain(f"Patroni did not switch over ({answer.status}): {said}", hint="See `patronictl list`.")
@@ -88,17 +111,18 @@ class Patroni:
     async def _follows(self, occasion: Occasion, me: str) -> bool:
         """In what the cluster has written down, which may be old, and in this node's own word."""
         well = [member for member in await self._members(occasion) if member.state in _WELL]
-        agreed = any(each.leads for each in well) and any(each.name == me and not each.leads for each in well)
-        return agreed and (await self._call(occasion, "/replica")).status == 200
+        led = {member.timeline for member in well if member.leads}
+        agreed = any(member.name == me and not member.leads and member.timeline in led for member in well)
+        return agreed and (await self._call(occasion, self._at("/replica"))).status == 200
 
-    async def _leader(self, occasion: Occasion) -> str:
+    async def _leader(self, occasion: Occasion) -> Member:
         for member in await self._members(occasion):
             if member.leads:
-                return member.name
+                return member
         raise TryAgain("The Patroni cluster has no leader now.", hint="See `patronictl list`.")
 
     async def _members(self, occasion: Occasion) -> tuple[Member, ...]:
-        answer = await self._call(occasion, "/cluster")
+        answer = await self._call(occasion, self._at("/cluster"))
         try:
             return msgspec.json.decode(answer.body, type=View).members
         except msgspec.MsgspecError:
@@ -106,12 +130,15 @@ class Patroni:
                 f"Patroni's /cluster is not as expected ({answer.status}).", hint="Is `url` right?"
             ) from None
 
-    async def _call(self, occasion: Occasion, path: str, method: str = "GET", body: bytes = b"") -> Answer:
+    def _at(self, path: str) -> str:
+        return self._options.url.rstrip("/") + path
+
+    async def _call(self, occasion: Occasion, url: str, method: str = "GET", body: bytes = b"") -> Answer:
         return await call(
-            self._options.url.rstrip("/") + path,
+            url,
             method=method,
             body=body,
-            headers={"Content-Type": "application/json"} | self._credentials(),
+            headers={"Content-Type": "application/json"} | (self._credentials() if method == "POST" else {}),
             timeout=seconds_left(occasion),
             trust=trusting(self._options.ca_file),
         )
@@ -119,3 +146,15 @@ class Patroni:
     def _credentials(self) -> dict[str, str]:
         options = self._options
         return basic_auth(options.username, options.password_file) if options.username else {}
+
+
+def _must_stream(leader: Answer, candidate: str) -> None:
+    """The candidate, or anybody if none is named: of those that do, Patroni takes who has most of the log."""
+    try:
+        streams = msgspec.json.decode(leader.body, type=Status).replication
+    except msgspec.MsgspecError:
+        streams = ()
+    names = {stream.application_name for stream in streams if stream.state == "streaming"}
+    if not names or (candidate and candidate not in names):
+        who = f"{candidate} is no replica that streams" if candidate else "No replica streams"
+        raise TryAgain(f"{who} from the leader.", hint="See pg_stat_replication there.")
