@@ -181,14 +181,15 @@ class Model:
         self._check_host(host, standing=True)
         if not NOTICE["Redeploy"] <= notice <= 7 * DAY:
             raise Refusal("out of bounds")
-        self.hosts[host] = "degraded"
         when = _whole_second(now.at + timedelta(seconds=notice + self._allowance))
-        for vm in self._on(host):
-            predicted = [event for event in self._hitting(vm) if event.cause == "degraded-host"]
-            if all(not event.started and event.not_before > when for event in predicted):
-                self._cancel_predictions(vm)
-                event_id, least = _id(seed, vm.name), notice + self._allowance
-                self._raise(event_id, "Redeploy", "degraded-host", [vm], least, now).host = host
+        told = [vm for vm in self._on(host) if all(self._is_beyond(event, when) for event in self._predicted(vm))]
+        if any(_id(seed, vm.name) in self.events for vm in told):
+            raise Refusal("already an event")
+        self.hosts[host] = "degraded"
+        for vm in told:
+            self._cancel_predictions(vm)
+            event_id, least = _id(seed, vm.name), notice + self._allowance
+            self._raise(event_id, "Redeploy", "degraded-host", [vm], least, now).host = host
 
     def fail(self, host: str, seed: str, now: Instant) -> None:
         self._check_host(host, standing=True)
@@ -309,6 +310,12 @@ class Model:
     def _take_back_predictions(self, host: str) -> None:
         for vm in self._on(host):
             self._cancel_predictions(vm)
+
+    def _predicted(self, vm: VmNow) -> list[EventNow]:
+        return [event for event in self._hitting(vm) if event.cause == "degraded-host"]
+
+    def _is_beyond(self, event: EventNow, when: datetime) -> bool:
+        return not event.started and event.not_before > when
 
     def _cancel_predictions(self, vm: VmNow) -> None:
         for event in self._hitting(vm):

@@ -38,7 +38,7 @@ def apply_fleet(state: State, command: c.ApplyFleet, now: Instant, policy: Polic
     changes += [t.VmsRemoved(names) for names in chunks(gone)]
     changes += without_object(state, set(gone)) if gone else []
     changes += [t.VmsPut(chunk) for chunk in chunks(changed)]
-    changes += _events_follow(state, changed, vms)
+    changes += _events_follow(state, {*gone, *(vm.name for vm in changed)}, vms)
     gone_groups = tuple(key for key in fleet.groups if key not in groups)
     gone_hosts = tuple(name for name in fleet.hosts if name not in hosts)
     changes += [t.GroupsRemoved(gone_groups)] if gone_groups else []
@@ -48,19 +48,19 @@ def apply_fleet(state: State, command: c.ApplyFleet, now: Instant, policy: Polic
     return changes
 
 
-def _events_follow(state: State, changed: list[Vm], vms: dict[str, Vm]) -> list[t.Transition]:
+def _events_follow(state: State, names: set[str], vms: dict[str, Vm]) -> list[t.Transition]:
     """A VM that comes to another scope takes its events along: who is going to be hit must go on being told.
 
-    The same goes for one that was away for a while: its events have waited for it where it was.
+    The same goes for one that was away for a while: its events have waited for it where it was; and for one whose
+    company in an event has left the fleet.
     """
-    names = {vm.name for vm in changed}
     events = [event for event in state.events.values() if not names.isdisjoint(event.resources)]
     return [change for event in events if (change := _follow(event, vms)) is not None]
 
 
 def _follow(event: Event, vms: dict[str, Vm]) -> t.Transition | None:
     domains = {domain_of(vms[name]) for name in event.resources if name in vms}
-    if domains == {(event.scope, event.update_domain)}:
+    if not domains or domains == {(event.scope, event.update_domain)}:
         return None
     if len(domains) == 1:
         scope, update_domain = domains.pop()

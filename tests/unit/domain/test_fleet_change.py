@@ -195,6 +195,15 @@ class TestEventsFollow:
         do(state, ApplyFleet(declaration(*torn, digest="2")))
         assert not state.events
 
+    def test_to_whoever_is_left_of_its_vms(self) -> None:
+        """A started event that was torn apart goes with the one VM that stays in the fleet."""
+        state = listening()
+        event = started(state, schedule(state, "web-0", "web-2"))
+        torn = [structs.replace(vm, update_domain=1) if vm.name == "web-0" else vm for vm in VMS]
+        do(state, ApplyFleet(declaration(*torn, digest="2")))
+        do(state, ApplyFleet(declaration(*(vm for vm in torn if vm.name != "web-2"), digest="3")))
+        assert state.events[event.id].update_domain == 1
+
     def test_unless_it_has_started(self) -> None:
         state = listening()
         event = started(state, schedule(state, "web-0", "web-2"))
