@@ -58,6 +58,8 @@ class Audit:
         limit, begin = limit_of(request), number(request, "before" if backwards else "after", 0, 0, LAST)
         if request.query_params.get("cursor"):  # empty is the first page, as everywhere
             begin = number(request, "cursor", begin, 0, LAST)
+        if backwards:
+            begin = min(begin, self._feed.position + 1)
         last, found = begin, list[Record]()
         async for record in self._records_before(begin) if backwards else self._records(begin):
             if len(found) == limit or abs(record.position - begin) > LOOKED_THROUGH:
@@ -93,7 +95,6 @@ class Audit:
             after = records[-1].position
 
     async def _records_before(self, before: int) -> AsyncIterator[Record]:
-        before = min(before, self._feed.position + 1)
         while before > 1:
             begin = max(0, before - 1 - READ_AT_ONCE)
             for record in reversed(await self._engine.history(begin, before - 1 - begin)):

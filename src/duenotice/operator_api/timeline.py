@@ -81,7 +81,7 @@ def life_to_json(life: Life) -> shapes.Life:
         **event_to_json(life.event),
         "raised_at": _text(life.raised_at),
         "approved_at": _text(life.approved_at),
-        "approved_by": life.approved_by or None,
+        "approved_by": life.approved_by or life.event.approved_by or None,
         "ended_at": _text(life.ended_at),
         "outcome": life.outcome or None,
         "reason": life.reason,
