@@ -27,7 +27,7 @@ lint: install ## style, types and import contracts
 	$(BIN)/lint-imports --no-logo
 
 test: lint ## lint, then every test
-	tools/debian-programs curl iproute2 resource-agents util-linux
+	tools/debian-programs chromium curl iproute2 resource-agents util-linux
 	$(BIN)/pytest -m "not serial" -n 2 --dist worksteal
 	$(BIN)/pytest -m serial
 	$(BIN)/pytest tests/unit/domain --cov=duenotice.domain --cov-branch --cov-fail-under=100

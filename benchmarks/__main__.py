@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import click
 
+from benchmarks import console as console_pages
 from benchmarks import durable, idle, keepalive, newconn, scale, waiting
 from benchmarks.support import machine, report
 from benchmarks.support.console import console, title
@@ -22,7 +23,8 @@ WORK = ROOT / ".run"
 FILES = 16_000
 NOT_MEASURED = "could not be measured"
 
-MODULES = {module.__name__.rpartition(".")[2]: module for module in (keepalive, newconn, waiting, idle, durable, scale)}
+_ALL = (keepalive, newconn, waiting, idle, durable, scale, console_pages)
+MODULES = {module.__name__.rpartition(".")[2]: module for module in _ALL}
 
 
 @click.command()

@@ -18,6 +18,7 @@ def welcome(service: Service) -> None:
     click.secho(f"duenotice serves {len(vms)} VMs", bold=True)
     click.echo(f"  VMs ask       http://{metadata}/metadata/scheduledevents?api-version=2020-07-01")
     click.echo(f"  the operator  http://{operator}/v1  (token: {_token_place(service)})")
+    click.echo(f"  the console   http://{operator}/    (the same token)")
     if vms:
         _examples(service, _example_vm(service), metadata, operator)
     sys.stdout.flush()

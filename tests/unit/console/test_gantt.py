@@ -71,6 +71,12 @@ def test_bars_that_overlap_get_rows_of_their_own() -> None:
     assert [[one.id for one in row] for row in lane.rows] == [["A", "C"], ["B"]]
 
 
+def test_labels_do_not_lie_on_each_other() -> None:
+    lives = [life(start, 0, id=str(start), ended_at=start + 1, outcome="cancelled") for start in (-40, -38)]
+    (lane,) = gantt.lanes(lives, SEEN, NOW, lambda _: ["set/web"])
+    assert len(lane.rows) == 2
+
+
 def test_what_does_not_fit_into_a_lane_is_counted() -> None:
     (lane,) = gantt.lanes([life(id=str(n)) for n in range(20)], SEEN, NOW, lambda _: ["set/web"])
     assert (len(lane.rows), lane.left_out) == (gantt.MOST_ROWS, 8)

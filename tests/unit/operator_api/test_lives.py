@@ -13,7 +13,7 @@ from tests.unit.domain.build import NOW, id_of, schedule, state_of
 
 
 def event_of(number: int = 1) -> Event:
-    return schedule(state_of(), "db-0", type=EventType.REBOOT, number=number)
+    return schedule(state_of(), "web-0", type=EventType.REBOOT, number=number)
 
 
 EVENT = event_of()
