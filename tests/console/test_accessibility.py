@@ -14,7 +14,7 @@ SERIOUS = ("serious", "critical")
 
 
 ALL = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}
-CONTRAST = {"type": "rule", "values": ["color-contrast", "scrollable-region-focusable", "target-size"]}
+CONTRAST = {"type": "rule", "values": ["color-contrast", "scrollable-region-focusable"]}
 """All that can differ on the same page in other colours and sizes."""
 
 

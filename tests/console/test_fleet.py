@@ -109,6 +109,9 @@ def test_a_folded_section_stays_so(node: Node, page: Page) -> None:
     node.schedule("Reboot", "web-0")
     expect(tile(page, "scheduled")).to_have_text("1")
     expect(cell(page, "web-0")).to_be_hidden()
+    node.operate("/v1/scale-sets/workers/scale", {"by": 1})  # another fleet: all of the page is looked at again
+    expect(cell(page, "workers_10")).to_be_visible()
+    expect(cell(page, "web-0")).to_be_hidden()
     page.reload()
     expect(web).not_to_have_attribute("open", "")
     web.locator("summary").click()

@@ -1,6 +1,7 @@
 """Live pages: everybody sees what anybody does, only what changed is fetched, and losing the service shows."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -183,6 +184,15 @@ class Process(Outside):
         self._process.kill()
         self._process.wait()
 
+    def back_up(self, folder: Path) -> None:
+        """Put its data aside."""
+        shutil.copytree(self._data, folder)
+
+    def restore(self, folder: Path) -> None:
+        """Bring back what was put aside."""
+        shutil.rmtree(self._data)
+        shutil.copytree(folder, self._data)
+
     def address(self, vm: str) -> str:
         return {"web-0": "127.0.2.1", "web-1": "127.0.2.2"}.get(vm, vm)
 
@@ -223,4 +233,26 @@ def test_a_killed_service_is_seen_and_a_restarted_one_too(browser: Browser, proc
     process.schedule("Redeploy", "web-1")
     expect(page.locator("#coming li")).to_have_count(3)
     assert page.evaluate("window.same"), "no reload"
+    assert people.leave() == []
+
+
+def test_a_service_that_comes_back_with_an_older_journal_is_believed(
+    browser: Browser, process: Process, tmp_path: Path
+) -> None:
+    """Nothing was told of what is no longer so; the page looks at everything again."""
+    process.kill()
+    process.back_up(tmp_path / "older")
+    process.start()
+    people = Visitors(browser, process)  # type: ignore[arg-type]
+    people.allow(complaint="ERR_")
+    process.enable("web-0")
+    process.schedule("Reboot", "web-0")
+    page = people.come("/")
+    cells = page.locator('a.cell[data-state="scheduled"]')
+    expect(cells).to_have_count(1)
+    process.kill()
+    process.restore(tmp_path / "older")
+    process.start()
+    expect(page.locator("#link")).to_have_text("live", timeout=15_000)
+    expect(cells).to_have_count(0)
     assert people.leave() == []
