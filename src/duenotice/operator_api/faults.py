@@ -43,10 +43,10 @@ class Faults:
 
     def calls(self) -> list[Call]:
         """The rows of the table."""
-        one, admin, put = "/v1/vms/{name}/fault", Role.ADMIN, {200: shapes.Fault}
+        one, admin, shown = "/v1/vms/{name}/fault", Role.ADMIN, {200: shapes.Fault}
         return [
-            Call("PUT", one, admin, self.put, "Answer a VM wrongly for a while", FaultRequest, answers=put),
-            Call("DELETE", one, admin, self.lift, "Answer a VM rightly again", answers={204: None}),
+            Call("PUT", one, admin, self.put, "Answer a VM wrongly for a while", FaultRequest, (), shown, (422,)),
+            Call("DELETE", one, admin, self.lift, "Answer a VM rightly again", None, (), {204: None}, (422,)),
         ]
 
     async def put(self, request: Request) -> Response:

@@ -93,8 +93,7 @@ def _text(moment: datetime | None) -> str | None:
 
 
 def _moment(request: Request, name: str, default: datetime) -> datetime:
-    text = request.query_params.get(name, "")
-    if not text:
+    if (text := request.query_params.get(name)) is None:
         return default
     try:
         moment = datetime.fromisoformat(text)
