@@ -71,7 +71,7 @@ class Timeline:
 
 def _wanted(request: Request) -> Callable[[Life], bool]:
     query = request.query_params
-    type_, vm = parse_type(query["type"]) if query.get("type") else None, query.get("vm", "")
+    type_, vm = parse_type(query["type"]) if "type" in query else None, query.get("vm", "")
     return lambda life: type_ in (None, life.event.type) and (not vm or vm in life.event.resources)
 
 
