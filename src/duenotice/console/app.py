@@ -88,7 +88,9 @@ class Console:
                     return _to_sign_in(request)
                 if problem.status == 503:
                     return Response(problem.message, 503, {"Retry-After": "5"})
-                return self._refusal(problem.status, problem.message, problem.hint)
+                # What is gone from under an open page is told there; it is no fault of the page's.
+                status = 200 if problem.status == 404 and "x-part" in request.headers else problem.status
+                return self._refusal(status, problem.message, problem.hint)
 
         return visit
 

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from duenotice.console import board
 from duenotice.console.api import ApiProblem
-from duenotice.console.pages import Page, Visit
+from duenotice.console.pages import Page, Visit, go
 from duenotice.console.timeline_page import iso
 
 MOST_BUSY = 2000
@@ -98,9 +98,9 @@ class FleetPages:
         name, operation = visit.name("name"), visit.name("operation")
         if operation not in DONE:
             raise ApiProblem(404, f"Nothing is called {operation}.", "Use the buttons of the VM's page.")
-        return await visit.done(
-            f"/vms/{name}", lambda: visit.api.post("vms", name, operation), DONE[operation].format(name)
-        )
+        said = DONE[operation].format(name)
+        answer = await visit.done(f"/vms/{name}", lambda: visit.api.post("vms", name, operation), said)
+        return answer if await _is_there(visit, name) else go("/", said=said)  # where nobody listens it goes at once
 
     async def parts(self, visit: Visit) -> Response:
         """The pieces of the board that have changed: `?vm=web-0&section=set/web`; always the counts and what comes."""

@@ -21,6 +21,9 @@ PAST_SHARE = 0.25
 MOST_ROWS = 12
 """Rows of one lane; what does not fit is counted."""
 
+LETTER = 0.6
+"""How wide a letter of a label is, in percent of a usual width: labels must not lie on each other."""
+
 PLANNED = "planned"
 _STEPS = (1, 5, 15, 60, 180, 360, 720, 1440)
 _MOST_TICKS = 9
@@ -113,7 +116,7 @@ def lanes(lives: Iterable[Json], seen: Window, now: datetime, lanes_of: Callable
         parts = [part for part in (bar.notice, bar.started) if part is not None]
         if not parts:
             continue
-        right = max(left + width for left, width in parts)
+        right = max([left + width for left, width in parts] + [parts[0][0] + len(bar.label) * LETTER])
         for key in lanes_of(life):
             bars.setdefault(key, []).append((parts[0][0], right, bar))
     return [_lane(key, bars[key]) for key in sorted(bars, key=natural)]

@@ -1,5 +1,6 @@
 """The pages of maintenances: all of them, one with its steps, and the form that shows what a plan would do."""
 
+from datetime import datetime
 from typing import Any
 
 from starlette.responses import Response
@@ -41,6 +42,8 @@ class MaintenancePages:
 
     async def form(self, visit: Visit) -> Response:
         """What to fill in; the preview follows what is typed."""
+        if not visit.may("operator"):
+            raise ApiProblem(403, "Your token may not plan a maintenance.", "Ask for an operator's token.")
         return await _form(visit, DEFAULTS | {"on": visit.query("on")})
 
     async def preview(self, visit: Visit) -> Response:
@@ -140,10 +143,16 @@ def _picture(visit: Visit, timeline: list[dict[str, Any]], type_: str) -> dict[s
         "timeline": timeline,
         "ends_at": max(step["ends_at"] for step in timeline),
         "vms": sum(len(step["resources"]) for step in timeline),
-        "silent": sum(step["not_before"] == step["scheduled_at"] for step in timeline),
+        "silent": sum(_is_silent(step) for step in timeline),
         "here": seen.mark(visit.now),
         "problem": "",
     }
+
+
+def _is_silent(step: dict[str, Any]) -> bool:
+    """Whether it would start as soon as it is told, give or take the rounding of its time."""
+    told, starts = (datetime.fromisoformat(step[key]) for key in ("scheduled_at", "starts_at"))
+    return (starts - told).total_seconds() <= 1
 
 
 def _lane(step: dict[str, Any]) -> str:

@@ -109,6 +109,6 @@ class Page(NamedTuple):
 def go(path: str, said: str = "", failed: str = "") -> Response:
     """To another page, with a word on what was done."""
     response = RedirectResponse(path, 303)
-    text = f"failed {failed}" if failed else f"said {said}"
-    response.set_cookie(SAID, quote(text[:1000]), SAID_SECONDS, httponly=True, samesite="strict")
+    if text := f"failed {failed}" if failed else f"said {said}" if said else "":
+        response.set_cookie(SAID, quote(text[:1000]), SAID_SECONDS, httponly=True, samesite="strict")
     return response

@@ -65,7 +65,7 @@ class ScenarioPages:
             begun = self._plays.begin(found, told, visit.api, visit.me["name"])
         except DuenoticeError as error:
             return go(f"/scenarios/{found.name}", failed=f"{error.message} {error.hint}")
-        return go(f"/scenarios/plays/{begun.id}", said="The play begins.")
+        return go(f"/scenarios/plays/{begun.id}")
 
     async def play(self, visit: Visit) -> Response:
         """How far it has come."""
@@ -79,7 +79,7 @@ class ScenarioPages:
             raise ApiProblem(403, "Your token may not stop plays.", "Ask for an operator's token.")
         play = self._find(visit)
         play.stop.set()
-        return go(f"/scenarios/plays/{play.id}", said="It stops.")
+        return go(f"/scenarios/plays/{play.id}")
 
     def _find(self, visit: Visit) -> Play:
         try:

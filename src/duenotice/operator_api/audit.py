@@ -1,5 +1,6 @@
 """The routes of what has happened: the audit trail, the history of one event, and the live feed."""
 
+import re
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -9,11 +10,11 @@ from starlette.responses import JSONResponse, Response
 from duenotice.domain.token import Role
 from duenotice.domain.transitions import Record
 from duenotice.engine.engine import Engine
-from duenotice.errors import Conflict, NotFound
+from duenotice.errors import Conflict, Malformed, NotFound
 from duenotice.operator_api.bodies import actor_of
 from duenotice.operator_api.feed import Feed, FeedResponse
 from duenotice.operator_api.pages import limit_of, number
-from duenotice.operator_api.parameters import CURSOR, LAST
+from duenotice.operator_api.parameters import CURSOR, LAST, QUERY
 from duenotice.operator_api.table import Call, Parameter
 from duenotice.wire import operator_shapes as shapes
 from duenotice.wire.record_json import QUIET, action_of, event_id_of, record_to_json
@@ -24,6 +25,9 @@ READ_AT_ONCE = 1000
 
 LOOKED_THROUGH = 20_000
 """Records that one page of the audit trail may look through; the next page goes on from there."""
+
+
+_EVENT = re.compile(str(QUERY["event"]["pattern"]))
 
 
 class Audit:
@@ -55,10 +59,14 @@ class Audit:
 
     async def audit(self, request: Request) -> Response:
         """A page of records; one with a rare actor or action may come back short with a `next`."""
+        if not _EVENT.fullmatch(event := request.query_params.get("event", "")):
+            raise Malformed(f"{event[:40]!r} is no beginning of an id.", hint="Use digits, letters A to F and dashes.")
         backwards = bool(request.query_params.get("before"))
         limit, begin = limit_of(request), number(request, "before" if backwards else "after", 0, 0, LAST)
         if request.query_params.get("cursor"):  # empty is the first page, as everywhere
             begin = number(request, "cursor", begin, 0, LAST)
+        if backwards:
+            begin = min(begin, self._feed.position + 1)
         last, found = begin, list[Record]()
         async for record in self._records_before(begin) if backwards else self._records(begin):
             if len(found) == limit or abs(record.position - begin) > LOOKED_THROUGH:
@@ -98,7 +106,6 @@ class Audit:
             after = records[-1].position
 
     async def _records_before(self, before: int) -> AsyncIterator[Record]:
-        before = min(before, self._feed.position + 1)
         while before > 1:
             begin = max(0, before - 1 - READ_AT_ONCE)
             for record in reversed(await self._engine.history(begin, before - 1 - begin)):

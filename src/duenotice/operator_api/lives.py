@@ -21,7 +21,7 @@ READ_AT_ONCE = 1000
 
 
 class Life(Struct, frozen=True):
-    """One event and its moments; `outcome` is empty while it lives."""
+    """One event and its moments; `approved_by` is who did it by name, `outcome` is empty while it lives."""
 
     event: Event
     raised_at: datetime | None = None
@@ -48,9 +48,9 @@ class Lives:
                     self._live[event.id] = Life(event, record.at, at_once, event.approved_by)
                 case t.EventStarted(event) | t.EventPostponed(event) | t.EventMoved(event):
                     self._live[event.id] = structs.replace(self._live.get(event.id, Life(event)), event=event)
-                case t.EventApproved(event_id, by=by) if event_id in self._live:
+                case t.EventApproved(event_id) if event_id in self._live:
                     life = self._live[event_id]
-                    self._live[event_id] = structs.replace(life, approved_at=record.at, approved_by=by)
+                    self._live[event_id] = structs.replace(life, approved_at=record.at, approved_by=record.actor)
                 case t.EventCompleted(event_id):
                     self._end(event_id, record.at, "completed")
                 case t.EventCancelled(event_id, reason=reason):

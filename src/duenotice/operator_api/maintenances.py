@@ -62,11 +62,11 @@ class Maintenances:
 
     async def index(self, request: Request) -> Response:
         """A page of them, oldest first."""
-        status = request.query_params.get("status", "")
-        if status and status not in (known := [one.value for one in Status]):
+        status = request.query_params.get("status")
+        if status is not None and status not in (known := [one.value for one in Status]):
             raise Malformed(f"{status[:40]!r} is no status.", hint=f"Use one of {', '.join(known)}.")
         numbered = enumerate(self._engine.publisher.maintenances.values())
-        plans = (item for item in numbered if status in ("", item[1].status.value))
+        plans = (item for item in numbered if status in (None, item[1].status.value))
         return page(
             request, plans, lambda item: f"{item[0]:09d}", lambda item: operator_json.maintenance_to_json(item[1])
         )

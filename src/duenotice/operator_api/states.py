@@ -22,7 +22,8 @@ ALONE = "alone"
 
 MOST_GROUPS = 1000
 _RANK = {state: rank for rank, state in enumerate(STATES)}
-_STATE = Parameter("state", {"type": "string", "pattern": f"^({'|'.join(STATES)})(,({'|'.join(STATES)}))*$"})
+_ONE_OF = "|".join(STATES)
+_STATE = Parameter("state", {"type": "string", "pattern": f"^(({_ONE_OF})(,({_ONE_OF}))*)?$"})
 _GROUPS = Parameter("limit", {"type": "integer", "minimum": 0, "maximum": MOST_GROUPS, "default": 100})
 WANTED: tuple[str | Parameter, ...] = ("group", "host", "q", _STATE)
 
@@ -68,7 +69,7 @@ class Wanted:
         query = request.query_params
         self._group, self._host = query.get("group", ""), query.get("host", "")
         self._text = query.get("q", "").strip().lower()
-        self._states, self._of = frozenset(filter(None, query.get("state", "").split(","))), states.of
+        self._states, self._of = frozenset(query["state"].split(",") if query.get("state") else ()), states.of
         if odd := sorted(self._states.difference(STATES)):
             raise Malformed(f"{odd[0][:40]!r} is no state.", hint=f"Use some of {', '.join(STATES)}.")
 

@@ -71,7 +71,7 @@ class Timeline:
 
 def _wanted(request: Request) -> Callable[[Life], bool]:
     query = request.query_params
-    type_, vm = parse_type(query["type"]) if query.get("type") else None, query.get("vm", "")
+    type_, vm = parse_type(query["type"]) if "type" in query else None, query.get("vm", "")
     return lambda life: type_ in (None, life.event.type) and (not vm or vm in life.event.resources)
 
 
@@ -81,7 +81,7 @@ def life_to_json(life: Life) -> shapes.Life:
         **event_to_json(life.event),
         "raised_at": _text(life.raised_at),
         "approved_at": _text(life.approved_at),
-        "approved_by": life.approved_by or None,
+        "approved_by": life.approved_by or life.event.approved_by or None,
         "ended_at": _text(life.ended_at),
         "outcome": life.outcome or None,
         "reason": life.reason,
@@ -93,8 +93,7 @@ def _text(moment: datetime | None) -> str | None:
 
 
 def _moment(request: Request, name: str, default: datetime) -> datetime:
-    text = request.query_params.get(name, "")
-    if not text:
+    if (text := request.query_params.get(name)) is None:
         return default
     try:
         moment = datetime.fromisoformat(text)

@@ -34,8 +34,8 @@ const face = new Intl.DateTimeFormat("en-GB", {
 });
 
 export function tick() {
-  const clock = document.getElementById("clock");
-  if (clock) clock.textContent = face.format(now()).replace(",", "");
+  const parts = face.format(now()).split(", ");
+  for (const [place, id] of ["day", "clock"].entries()) document.getElementById(id).textContent = parts[place];
   for (const element of document.querySelectorAll("[data-countdown]")) {
     const left = (Date.parse(element.dateTime) - now()) / 1000;
     element.textContent = element.dataset.countdown ? span(left) : left > 0 ? `in ${span(left)}` : `${span(left)} ago`;

@@ -56,10 +56,11 @@ function note(change) {
   const topics = main().dataset.live.split(" ");
   const board = document.getElementById("summary");
   waiting.page ||= change.all || change.topics.some((topic) => topics.includes(topic));
-  for (const name of change.vms ?? []) if (document.getElementById(`vm-${anchor(name)}`)) waiting.vms.add(name);
-  for (const key of change.sections ?? []) {
-    if (document.getElementById(`section-${anchor(key)}`)?.hasAttribute("data-aggregated")) waiting.sections.add(key);
+  for (const name of change.vms ?? []) {
+    const cell = document.getElementById(`vm-${anchor(name)}`);
+    if (cell && !cell.closest("[data-aggregated]")) waiting.vms.add(name); // others come with their section
   }
+  for (const key of change.sections ?? []) if (document.getElementById(`section-${anchor(key)}`)) waiting.sections.add(key);
   if (!timer && (waiting.page || (board && change.topics))) timer = setTimeout(refresh, GATHER);
 }
 
@@ -97,7 +98,6 @@ export async function wholePage(url = location.href) {
 async function ask(url) {
   const answer = await fetch(url, { headers: { "X-Part": "1" } });
   if (answer.status === 401) location.reload();
-  if (answer.status === 404) location.reload();
   if (!answer.ok) throw new Error(`${url} answers ${answer.status}`);
   return new DOMParser().parseFromString(await answer.text(), "text/html");
 }

@@ -1,10 +1,9 @@
 // Makes a part of the page be like a fresh one and leaves alone what is alike: focus, scrolling, typing stay.
 
-const TYPED = new Set(["INPUT", "SELECT", "TEXTAREA"]);
 const OURS = new Set(["open"]); // what visitors set themselves
 
 export function morph(old, fresh) {
-  if (old.isEqualNode(fresh) || old.hasAttribute("data-keep") || TYPED.has(old.nodeName)) return;
+  if (old.isEqualNode(fresh) || old.hasAttribute("data-keep")) return;
   for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name) && !OURS.has(name)) old.removeAttribute(name);
   for (const { name, value } of fresh.attributes) {
     if (!OURS.has(name) && old.getAttribute(name) !== value) {

@@ -1,0 +1,120 @@
+"""Events as bars on a line of time."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from duenotice.console import gantt
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+SEEN = gantt.Window(NOW - timedelta(minutes=50), NOW + timedelta(minutes=50))
+
+
+def at(minutes: float | None) -> str | None:
+    return None if minutes is None else (NOW + timedelta(minutes=minutes)).isoformat()
+
+
+def life(raised: float | None = -10, not_before: float = 10, **more: Any) -> dict[str, Any]:
+    moments = {key: at(more.pop(key, None)) for key in ("started_at", "ended_at", "approved_at")}
+    return {
+        "id": "A", "type": "Reboot", "scope": "set/web", "resources": ["web-0"], "description": "Why.",
+        "raised_at": at(raised), "not_before": at(not_before), "approved_by": None, "outcome": None,
+    } | moments | more  # fmt: skip
+
+
+def bar(one: dict[str, Any]) -> gantt.Bar:
+    return gantt.bar_of(one, SEEN, NOW)
+
+
+def test_notice_is_a_bar_from_being_told_to_not_before() -> None:
+    drawn = bar(life())
+    assert (drawn.notice, drawn.started, drawn.not_before, drawn.state) == ((40, 20), None, 60, "scheduled")
+
+
+def test_notice_goes_on_while_a_start_is_late() -> None:
+    drawn = bar(life(-30, -10))
+    assert (drawn.notice, drawn.grows) == ((20, 30), "notice")
+
+
+def test_started_is_a_bar_that_grows_until_it_ends() -> None:
+    running = bar(life(-30, -10, started_at=-10))
+    over = bar(life(-30, -10, started_at=-10, ended_at=-5, outcome="completed"))
+    assert (running.notice, running.started, running.grows) == ((20, 20), (40, 10), "started")
+    assert (over.started, over.grows, over.state) == ((40, 5), "", "completed")
+
+
+def test_approval_is_a_mark() -> None:
+    drawn = bar(life(-30, 10, approved_at=-20, approved_by="vm/web-0", started_at=-20))
+    assert (drawn.approved, drawn.notice) == (30, (20, 10))
+    assert "approved by vm/web-0 01 Mar 11:40:00" in drawn.says
+
+
+def test_what_struck_without_warning_has_no_notice() -> None:
+    drawn = bar(life(-10, -10, started_at=-10))
+    assert (drawn.notice, drawn.not_before, drawn.started) == (None, None, (40, 10))
+
+
+def test_what_is_out_of_sight_is_cut_or_left_out() -> None:
+    assert bar(life(-90, 90)).notice == (0, 100)
+    lanes = gantt.lanes([life(-200, -150, ended_at=-100, outcome="cancelled")], SEEN, NOW, lambda _: ["a"])
+    assert lanes == []
+
+
+def test_bars_that_overlap_get_rows_of_their_own() -> None:
+    lives = [
+        life(-40, -20, id="A", ended_at=-20),
+        life(-30, -10, id="B", ended_at=-10),
+        life(-20, 0, id="C", ended_at=-5),
+    ]
+    (lane,) = gantt.lanes(lives, SEEN, NOW, lambda _: ["set/web"])
+    assert [[one.id for one in row] for row in lane.rows] == [["A", "C"], ["B"]]
+
+
+def test_labels_do_not_lie_on_each_other() -> None:
+    lives = [life(start, 0, id=str(start), ended_at=start + 1, outcome="cancelled") for start in (-40, -38)]
+    (lane,) = gantt.lanes(lives, SEEN, NOW, lambda _: ["set/web"])
+    assert len(lane.rows) == 2
+
+
+def test_what_does_not_fit_into_a_lane_is_counted() -> None:
+    (lane,) = gantt.lanes([life(id=str(n)) for n in range(20)], SEEN, NOW, lambda _: ["set/web"])
+    assert (len(lane.rows), lane.left_out) == (gantt.MOST_ROWS, 8)
+
+
+def test_an_event_may_stand_in_several_lanes() -> None:
+    lanes = gantt.lanes([life()], SEEN, NOW, lambda _: ["host-10", "host-9"])
+    assert [lane.key for lane in lanes] == ["host-9", "host-10"]
+
+
+def test_a_step_to_come_is_a_life_with_a_way_to_its_plan() -> None:
+    step = {
+        "lane": "set/web", "turn": 1, "scope": "set/web", "host": "host-2", "resources": ["web-1"],
+        "scheduled_at": at(5), "not_before": at(20), "starts_at": at(20), "ends_at": at(30),
+    }  # fmt: skip
+    drawn = bar(gantt.planned(step, {"id": "P", "type": "Reboot"}))
+    assert (drawn.state, drawn.href, drawn.notice, drawn.started) == ("planned", "/maintenances/P", (55, 15), (70, 10))
+    assert drawn.says.startswith("Planned: Reboot of web-1: to be told")
+
+
+def test_the_window_is_around_now_or_another_moment() -> None:
+    assert gantt.window(NOW, "1h") == (NOW - timedelta(minutes=15), NOW + timedelta(minutes=45))
+    assert gantt.window(NOW, "nonsense") == gantt.window(NOW, gantt.DEFAULT_SPAN)
+    assert gantt.window(NOW, "1h", NOW) == (NOW - timedelta(minutes=30), NOW + timedelta(minutes=30))
+
+
+@pytest.mark.parametrize("span", list(gantt.SPANS))
+def test_every_zoom_has_a_few_round_ticks(span: str) -> None:
+    seen = gantt.window(NOW + timedelta(seconds=17), span)
+    ticks = gantt.ticks(seen)
+    assert 3 <= len(ticks) <= 9 and all(0 <= x <= 100 for x, _ in ticks)
+
+
+def test_a_long_plan_has_few_ticks_too() -> None:
+    assert len(gantt.ticks(gantt.Window(NOW, NOW + timedelta(days=90)))) <= 10
+
+
+def test_around_has_all_of_it_and_now() -> None:
+    seen = gantt.around([life(10, 25, started_at=25, ended_at=40)], NOW)
+    assert seen.begin < NOW and seen.end > NOW + timedelta(minutes=40)
+    assert gantt.around([], NOW).end > NOW
