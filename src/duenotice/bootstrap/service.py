@@ -28,6 +28,7 @@ from duenotice.journal.memory import MemoryJournal
 from duenotice.journal.sqlite import SqliteJournal
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.server import MetadataServer
+from duenotice.metadata_api.tap import Tap
 from duenotice.operator_api.app import OperatorApi
 from duenotice.operator_api.bodies import new_id
 from duenotice.operator_api.tokens import FILE, new_token, token_of
@@ -35,6 +36,8 @@ from duenotice.operator_api.tokens import digest_of as token_digest
 from duenotice.wire.fleet_toml import digest_of, is_name, read_fleet
 
 IN_MEMORY = ":memory:"
+NOWHERE = "none"
+"""In place of the operator's HOST:PORT: whoever embeds a node talks to its engine."""
 DRAIN_SECONDS = 5.0
 
 log = structlog.get_logger()
@@ -43,14 +46,15 @@ log = structlog.get_logger()
 class Service:
     """A node from its first breath to its last; `start` and `stop` are the whole of it."""
 
-    def __init__(self, settings: s.ServeSettings) -> None:
+    def __init__(self, settings: s.ServeSettings, tap: Tap | None = None) -> None:
         self.settings = settings
+        self._tap = tap
         self.data_dir = _data_dir(settings)
         self.token = ""
         self.metadata_address = ("", 0)
         self.operator_address = ("", 0)
         self._metadata_listen = s.parse_listen("metadata_listen", settings.metadata_listen)
-        self._operator_listen = s.parse_listen("operator_listen", settings.operator_listen)
+        self._operator_listen = _operator_listen(settings)
 
     async def start(self) -> None:
         """Load, apply the fleet, open the doors; a failure on the way leaves nothing open."""
@@ -67,7 +71,8 @@ class Service:
         self.publisher = Publisher(loop.call_soon)
         self.engine = Engine(journal, clock, _policy(self.settings, clock), state, self.publisher)
         self.ticker = Ticker(self.engine)
-        self.engine.on_commit.append(lambda records: log_changes(records, self.engine.state))
+        if self.settings.log_format != "none":
+            self.engine.on_commit.append(lambda records: log_changes(records, self.engine.state))
         self.engine.start()
         try:
             await self._begin(fleet_file)
@@ -78,9 +83,10 @@ class Service:
     async def stop(self) -> None:
         """Close the doors, answer what is under way, leave a snapshot."""
         await self._metadata.drain(DRAIN_SECONDS)
-        self._api.feed.close()
-        self._operator.should_exit = True
-        await asyncio.gather(self._operator_task, return_exceptions=True)
+        if self._operator_listen is not None:
+            self._api.feed.close()
+            self._operator.should_exit = True
+            await asyncio.gather(self._operator_task, return_exceptions=True)
         await self.ticker.stop()
         await self.engine.stop()
 
@@ -97,21 +103,22 @@ class Service:
         await self._apply_only_vm()
         self._check_default_vm()
         await self._let_admin_in()
-        self._metadata = MetadataServer(self.engine.submit, self.publisher, self.engine.clock, _options(self.settings))
-        operator_socket = _listening(*self._operator_listen)
+        await self._open_doors()
+        self.ticker.start()
+
+    async def _open_doors(self) -> None:
+        options, submit = _options(self.settings), self.engine.submit
+        self._metadata = MetadataServer(submit, self.publisher, self.engine.clock, options, tap=self._tap)
+        operator_socket = None if self._operator_listen is None else _listening(*self._operator_listen)
         try:
             self.metadata_address = await self._metadata.start(*self._metadata_listen)
         except OSError as error:
-            operator_socket.close()
+            if operator_socket is not None:
+                operator_socket.close()
             raise _cannot_listen(self._metadata_listen, error) from None
-        self.operator_address = operator_socket.getsockname()[:2]
-        self._open_operator_door(operator_socket)
-        self.ticker.start()
-        # What is loaded by now lives as long as the process: keep the collector from walking it, and let it come
-        # less often, since hardly anything of ours is in a cycle and ten thousand connections are a lot to walk.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(50_000, 20, 20)
+        if operator_socket is not None:
+            self.operator_address = operator_socket.getsockname()[:2]
+            self._open_operator_door(operator_socket)
 
     def _fleet_file(self) -> str:
         path = self.settings.fleet
@@ -156,6 +163,23 @@ class Service:
         self._operator = OperatorServer(operator_port.config(operator_port.Front(app, Console(app).app(), paths)))
         self._operator_task = asyncio.create_task(self._operator.serve(sockets=[listening]), name="operator-api")
         self._operator_task.add_done_callback(self.engine.lost)
+
+
+def spare_the_collector() -> None:
+    """For a process that only serves: what is loaded by now lives as long as it does.
+
+    Keeps the collector from walking it, and lets it come less often, since hardly anything of ours is in a cycle and
+    ten thousand connections are a lot to walk.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
+
+
+def _operator_listen(settings: s.ServeSettings) -> tuple[str, int] | None:
+    if settings.operator_listen == NOWHERE:
+        return None
+    return s.parse_listen("operator_listen", settings.operator_listen)
 
 
 def _data_dir(settings: s.ServeSettings) -> Path | None:

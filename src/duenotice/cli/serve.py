@@ -72,7 +72,7 @@ async def _serve(resolved: Resolved) -> DuenoticeError | None:
     """Run until a signal or until the engine can promise nothing more; then its error is returned."""
     import structlog
 
-    from duenotice.bootstrap.service import Service
+    from duenotice.bootstrap.service import Service, spare_the_collector
     from duenotice.cli.welcome import welcome
 
     log = structlog.get_logger()
@@ -84,6 +84,7 @@ async def _serve(resolved: Resolved) -> DuenoticeError | None:
     loop.add_signal_handler(signal.SIGHUP, reread.set)
     service = Service(resolved.settings)
     await service.start()
+    spare_the_collector()
     rereading = asyncio.ensure_future(_reread_when_told(service, reread))
     log.info("serving", action="serving", **_addresses(service), settings=_settings(resolved))
     with suppress(OSError):  # nobody reads what we print, but VMs still ask

@@ -10,6 +10,7 @@ from duenotice.metadata_api.answers import Delay, Submit
 from duenotice.metadata_api.door import Door
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.protocol import Connection
+from duenotice.metadata_api.tap import Tap, TappedConnection
 from duenotice.metadata_api.waiting import BEAT_SECONDS
 
 BACKLOG = 4096
@@ -31,7 +32,9 @@ class MetadataServer:
         clock: Clock,
         options: MetadataOptions = DEFAULTS,
         delay: Delay = asyncio.sleep,
+        tap: Tap | None = None,
     ) -> None:
+        self._tap = tap
         self._door = Door(submit, publisher, clock, options, delay)
         self._server: asyncio.Server | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -55,7 +58,8 @@ class MetadataServer:
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listen; port 0 takes a free one. Tells the address that VMs can reach."""
         listening = _listening(host, port)
-        factory = partial(Connection, self._door)
+        tap = self._tap
+        factory = partial(Connection, self._door) if tap is None else partial(TappedConnection, self._door, tap)
         self._server = await self._door.loop.create_server(factory, sock=listening, backlog=BACKLOG)
         self._beat()
         bound_host, bound_port, *_ = listening.getsockname()

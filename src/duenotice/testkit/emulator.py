@@ -1,0 +1,121 @@
+"""A whole service in a thread of this process: real sockets and real HTTP on free ports, time only when told."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from types import TracebackType
+from typing import Any, TypeVar
+
+import uvloop
+
+from duenotice.bootstrap.service import NOWHERE, Service
+from duenotice.clock import Instant
+from duenotice.domain.commands import ApplyFleet, Command
+from duenotice.domain.fleet import Declaration
+from duenotice.domain.transitions import Record
+from duenotice.settings import ServeSettings, host_port
+from duenotice.testkit.overheard import Overheard
+from duenotice.wire.fleet_toml import read_fleet
+
+T = TypeVar("T")
+OPERATOR = "test"
+"""The actor of what a test does."""
+
+PATIENCE_SECONDS = 30.0
+"""Longer than anything here can take: who waits so long has found a bug of ours."""
+
+DEFAULTS: dict[str, Any] = {
+    "clock": "manual",
+    "data_dir": ":memory:",
+    "metadata_listen": "127.0.0.1:0",
+    "operator_listen": NOWHERE,
+    "throttle": 1e9,
+    "approvals_throttle": 1e9,
+    "log_format": "none",
+}
+"""A test may ask as often as it likes; whoever wants the real limits says so."""
+
+
+class Emulator:
+    """`with Emulator(default_vm="me") as emulator:` — settings are those of `duenotice serve`."""
+
+    def __init__(self, **settings: Any) -> None:
+        self._settings = ServeSettings(**(DEFAULTS | settings))
+        self.overheard = Overheard(self._now, self._vm_at)
+
+    def __enter__(self) -> "Emulator":
+        self._loop = uvloop.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="duenotice", daemon=True)
+        self._thread.start()
+        try:
+            self._wait(self._start())
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._wait(self.service.stop())
+        finally:
+            self._end()
+
+    @property
+    def url(self) -> str:
+        """Where VMs ask: put `/metadata/scheduledevents?api-version=…` behind it."""
+        return f"http://{host_port(self.service.metadata_address)}"
+
+    @property
+    def operator_url(self) -> str:
+        """Where the operator's API is, if it was given an address."""
+        return f"http://{host_port(self.service.operator_address)}"
+
+    def submit(self, command: Command) -> list[Record]:
+        """Do something as the operator; what came of it is durable and seen by all."""
+
+        async def do() -> list[Record]:
+            return list(await self.service.engine.submit(command, OPERATOR))
+
+        return self._wait(do())
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass; all that is due has happened when this returns."""
+        self._wait(self.service.ticker.advance(seconds))
+
+    def apply(self, fleet: str | Declaration) -> None:
+        """Make the fleet be this one."""
+        self.submit(ApplyFleet(read_fleet(fleet) if isinstance(fleet, str) else fleet))
+
+    def look(self, at: Callable[[Service], T]) -> T:
+        """Read something in the service's own thread, so that nothing changes meanwhile."""
+
+        async def read() -> T:
+            return at(self.service)
+
+        return self._wait(read())
+
+    def history(self) -> list[Record]:
+        """All that has happened."""
+        return list(self._wait(self.service.engine.history(0, 1_000_000)))
+
+    async def _start(self) -> None:
+        self.service = Service(self._settings, self.overheard)
+        await self.service.start()
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_SECONDS)
+
+    def _end(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(PATIENCE_SECONDS)
+        self._loop.close()
+
+    def _now(self) -> Instant:
+        return self.service.engine.clock.now()
+
+    def _vm_at(self, address: str) -> str:
+        publisher = self.service.publisher
+        vm = publisher.by_address.get(address) or publisher.by_name.get(self._settings.default_vm)
+        return "" if vm is None else vm.name
