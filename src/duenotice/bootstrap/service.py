@@ -46,9 +46,11 @@ log = structlog.get_logger()
 class Service:
     """A node from its first breath to its last; `start` and `stop` are the whole of it."""
 
-    def __init__(self, settings: s.ServeSettings, tap: Tap | None = None) -> None:
+    def __init__(
+        self, settings: s.ServeSettings, tap: Tap | None = None, metadata_socket: socket.socket | None = None
+    ) -> None:
         self.settings = settings
-        self._tap = tap
+        self._tap, self._metadata_socket = tap, metadata_socket
         self.data_dir = _data_dir(settings)
         self.token = ""
         self.metadata_address = ("", 0)
@@ -111,7 +113,7 @@ class Service:
         self._metadata = MetadataServer(submit, self.publisher, self.engine.clock, options, tap=self._tap)
         operator_socket = None if self._operator_listen is None else _listening(*self._operator_listen)
         try:
-            self.metadata_address = await self._metadata.start(*self._metadata_listen)
+            self.metadata_address = await self._start_metadata()
         except OSError as error:
             if operator_socket is not None:
                 operator_socket.close()
@@ -119,6 +121,11 @@ class Service:
         if operator_socket is not None:
             self.operator_address = operator_socket.getsockname()[:2]
             self._open_operator_door(operator_socket)
+
+    async def _start_metadata(self) -> tuple[str, int]:
+        if self._metadata_socket is not None:
+            return await self._metadata.start_on(self._metadata_socket)
+        return await self._metadata.start(*self._metadata_listen)
 
     def _fleet_file(self) -> str:
         path = self.settings.fleet

@@ -57,7 +57,10 @@ class MetadataServer:
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listen; port 0 takes a free one. Tells the address that VMs can reach."""
-        listening = _listening(host, port)
+        return await self.start_on(_listening(host, port))
+
+    async def start_on(self, listening: socket.socket) -> tuple[str, int]:
+        """Answer on a socket that somebody else has opened."""
         tap = self._tap
         factory = partial(Connection, self._door) if tap is None else partial(TappedConnection, self._door, tap)
         self._server = await self._door.loop.create_server(factory, sock=listening, backlog=BACKLOG)

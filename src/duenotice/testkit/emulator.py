@@ -1,6 +1,7 @@
 """A whole service in a thread of this process: real sockets and real HTTP on free ports, time only when told."""
 
 import asyncio
+import socket
 import threading
 from collections.abc import Callable, Coroutine
 from types import TracebackType
@@ -39,8 +40,9 @@ DEFAULTS: dict[str, Any] = {
 class Emulator:
     """`with Emulator(default_vm="me") as emulator:` — settings are those of `duenotice serve`."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, metadata_socket: socket.socket | None = None, **settings: Any) -> None:
         self._settings = ServeSettings(**(DEFAULTS | settings))
+        self._metadata_socket = metadata_socket
         self.overheard = Overheard(self._now, self._vm_at)
 
     def __enter__(self) -> "Emulator":
@@ -100,8 +102,12 @@ class Emulator:
         """All that has happened."""
         return list(self._wait(self.service.engine.history(0, 1_000_000)))
 
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run something in the service's own loop."""
+        return self._wait(work)
+
     async def _start(self) -> None:
-        self.service = Service(self._settings, self.overheard)
+        self.service = Service(self._settings, self.overheard, self._metadata_socket)
         await self.service.start()
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
