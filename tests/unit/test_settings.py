@@ -23,7 +23,11 @@ class TestRows:
             assert row.default == getattr(ServeSettings(), row.name)
 
     def test_switches_are_told_from_values(self) -> None:
-        assert [row.name for row in rows() if row.is_switch] == ["first_answer_empty", "newer_versions_404"]
+        assert [row.name for row in rows() if row.is_switch] == [
+            "first_answer_empty",
+            "newer_versions_404",
+            "allow_faults",
+        ]
 
     def test_the_defaults_are_those_of_the_contract(self) -> None:
         usual = ServeSettings()

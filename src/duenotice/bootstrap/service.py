@@ -165,7 +165,8 @@ class Service:
             await self.engine.submit(CreateToken(new_id(), "admin", Role.ADMIN, digest, replace=True), SELF)
 
     def _open_operator_door(self, listening: socket.socket) -> None:
-        self._api = OperatorApi(self.engine, self.ticker, self._metadata.silent_for)
+        faults = self._metadata.faults if self.settings.allow_faults else None
+        self._api = OperatorApi(self.engine, self.ticker, self._metadata.silent_for, faults)
         app, paths = self._api.app(), {call.path for call in self._api.calls}
         self._operator = OperatorServer(operator_port.config(operator_port.Front(app, Console(app).app(), paths)))
         self._operator_task = asyncio.create_task(self._operator.serve(sockets=[listening]), name="operator-api")

@@ -21,6 +21,8 @@ STYLES = {
     "healthy": "green",
     "degraded": "yellow",
     "failed": "bold red",
+    "passed": "green",
+    "refused": "yellow",
     "waiting": "dim",
     "skipped": "dim",
     "cancelled": "dim",

@@ -39,6 +39,7 @@ COMMANDS = {
     "document": Place("document:document", "Show the document as a VM reads it."),
     "clock": Place("clock:clock", "Show the service's clock, let time pass."),
     "fleet": Place("fleet:fleet", "Apply a fleet file, show what there is."),
+    "scenario": Place("scenario:scenario", "List, show and play scenarios."),
     "audit": Place("audit:audit", "Show who did what, and when."),
     "token": Place("token:token", "Create, list and revoke tokens."),
     "completion": Place("completion:completion", "Print the completion script of a shell."),

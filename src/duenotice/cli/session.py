@@ -44,7 +44,7 @@ def talks(command: Callable[..., None]) -> Callable[..., None]:
             hint = "Is the service of another version than 'duenotice --version'?"
             raise DuenoticeError(f"Cannot make sense of an answer: {error!r}.", hint=hint) from error
 
-    for add in (_TIMEOUT, _ENDPOINT, _OUTPUT):
+    for add in (_TIMEOUT, _ENDPOINT, OUTPUT):
         with_session = add(with_session)
     return with_session
 
@@ -60,7 +60,7 @@ def make_sure(question: str, yes: bool) -> None:
         click.confirm(question, abort=True, err=True)
 
 
-_OUTPUT = click.option(
+OUTPUT = click.option(
     "-o",
     "--output",
     type=click.Choice(list(WRITERS)),

@@ -4,6 +4,7 @@ A poll of a scope that listens never reaches the engine.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine
+from enum import Enum
 from typing import Any, NamedTuple, Protocol, assert_never
 
 from duenotice.domain.commands import ApproveEvents, Command, EnableScope
@@ -27,7 +28,7 @@ from duenotice.wire.instance_json import INSTANCE_VERSIONS, as_json, as_text, de
 from duenotice.wire.start_requests_json import decode_start_requests
 
 _JSON, _TEXT = "application/json; charset=utf-8", "text/plain; charset=utf-8"
-_THROTTLED = error(429, "Throttle Result: Too Many Requests", "Retry-After: 1")
+THROTTLED = error(429, "Throttle Result: Too Many Requests", "Retry-After: 1")
 
 
 class Hold(NamedTuple):
@@ -37,6 +38,13 @@ class Hold(NamedTuple):
     poll: Poll
 
 
+class Dropped(Enum):
+    """No answer ever: the connection is cut."""
+
+    DROPPED = "dropped"
+
+
+DROPPED = Dropped.DROPPED
 Outcome = Answer | Hold
 Later = Coroutine[Any, Any, Outcome]
 Delay = Callable[[float], Awaitable[object]]
@@ -47,6 +55,16 @@ class Submit(Protocol):
 
     def __call__(self, command: Command, actor: str) -> Awaitable[object]:
         """Ask for a change."""
+
+
+class Answering(Protocol):
+    """What a connection needs: `Answers`, or what stands in their place on purpose."""
+
+    def answer(self, address: str, question: Question, body: bytes) -> Outcome | Later | Dropped:
+        """What an address gets for its question."""
+
+    def again(self, address: str, poll: Poll) -> Answer:
+        """What a held poll gets in the end."""
 
 
 class Answers:
@@ -73,11 +91,11 @@ class Answers:
         lane = self._callers.find(address)
         if isinstance(question, Answer):
             # What is refused anyway counts too: a VM cannot keep us busy with nonsense (A08).
-            return question if lane is None or lane.polls.take(self._pulse.now) else _THROTTLED
+            return question if lane is None or lane.polls.take(self._pulse.now) else THROTTLED
         if lane is None:
             return _stranger(address)
         bucket = lane.approvals if isinstance(question, Approve) else lane.polls
-        return self._answer(address, lane, question, body) if bucket.take(self._pulse.now) else _THROTTLED
+        return self._answer(address, lane, question, body) if bucket.take(self._pulse.now) else THROTTLED
 
     def again(self, address: str, poll: Poll) -> Answer:
         """What a held poll gets in the end; who asks is looked up anew, the fleet may have changed meanwhile."""

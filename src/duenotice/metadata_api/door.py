@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from duenotice.clock import Clock
 from duenotice.engine.publisher import Publisher
-from duenotice.metadata_api.answers import Answers, Delay, Submit
+from duenotice.metadata_api.answers import Answering, Answers, Delay, Submit
 from duenotice.metadata_api.caller import Callers
 from duenotice.metadata_api.limits import Crowd, files_left
 from duenotice.metadata_api.memo import Memo
@@ -57,7 +57,7 @@ class Door:
         self.crowd: Crowd[Connection] = Crowd(most, options.max_connections_per_address)
         self.waiting = Waiting(self.loop.call_soon)
         self.tasks: set[asyncio.Task[object]] = set()
-        self.answers = Answers(submit, publisher, self.callers, self.pulse, options, delay)
+        self.answers: Answering = Answers(submit, publisher, self.callers, self.pulse, options, delay)
         publisher.watch_fleet(self.fleet_changed)
 
     def fleet_changed(self, addresses: Iterable[str]) -> None:

@@ -9,7 +9,7 @@ import os
 from typing import TypeVar, cast
 
 from duenotice.errors import Malformed
-from duenotice.metadata_api.answers import Hold, Later, Outcome
+from duenotice.metadata_api.answers import DROPPED, Hold, Later, Outcome
 from duenotice.metadata_api.caller import plain_address
 from duenotice.metadata_api.door import Door
 from duenotice.metadata_api.questions import Ask
@@ -154,6 +154,10 @@ class Connection(asyncio.Protocol):
         outcome = self._held_only_if_useful(self.door.answers.answer(self.address, ask.question, body))
         if isinstance(outcome, Answer):
             self._send(ask, outcome)
+            return
+        if outcome is DROPPED:
+            self._mark_closing()
+            self.transport.abort()
             return
         self.busy = True
         self.deadline = _FOREVER

@@ -8,6 +8,7 @@ from duenotice.clock import Clock
 from duenotice.engine.publisher import Publisher
 from duenotice.metadata_api.answers import Delay, Submit
 from duenotice.metadata_api.door import Door
+from duenotice.metadata_api.faults import Faults
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.protocol import Connection
 from duenotice.metadata_api.tap import Tap, TappedConnection
@@ -36,6 +37,7 @@ class MetadataServer:
     ) -> None:
         self._tap = tap
         self._door = Door(submit, publisher, clock, options, delay)
+        self.faults = Faults(self._door)
         self._server: asyncio.Server | None = None
         self._timer: asyncio.TimerHandle | None = None
 

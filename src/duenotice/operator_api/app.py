@@ -18,6 +18,7 @@ from duenotice.operator_api.audit import Audit
 from duenotice.operator_api.bodies import body_of
 from duenotice.operator_api.clocks import Clocks
 from duenotice.operator_api.events import Events
+from duenotice.operator_api.faults import FaultPort, Faults
 from duenotice.operator_api.feed import Feed
 from duenotice.operator_api.fleet import Fleets
 from duenotice.operator_api.hosts import Hosts
@@ -37,12 +38,19 @@ _HINTS = {413: "Send less at a time."}
 class OperatorApi:
     """Brings the calls of all resources together, each behind the gate."""
 
-    def __init__(self, engine: Engine, ticker: Ticker, silent_for: SilentFor = lambda _: None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        ticker: Ticker,
+        silent_for: SilentFor = lambda _: None,
+        faults: FaultPort | None = None,
+    ) -> None:
         self.feed = Feed(engine)
         self._gate = Gate(lambda: engine.publisher.tokens.values())
         self.calls: list[Call] = [
             *_probes(engine),
             *Vms(engine, silent_for).calls(),
+            *Faults(engine, faults).calls(),
             *Hosts(engine).calls(),
             *Fleets(engine, self.feed).calls(),
             *Events(engine).calls(),

@@ -12,7 +12,7 @@ from duenotice.domain.fleet import Vm
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
 from duenotice.errors import Malformed
-from duenotice.operator_api.bodies import new_id
+from duenotice.operator_api.bodies import actor_of, new_id
 from duenotice.operator_api.finding import vm_named
 from duenotice.operator_api.pages import page
 from duenotice.operator_api.raising import raised
@@ -43,6 +43,7 @@ class Vms:
             Call("GET", "/v1/vms", viewer, self.index, "List VMs", query=("group", "host", *_PAGING)),
             Call("GET", _ONE, viewer, self.show, "Show a VM"),
             Call("GET", f"{_ONE}/document", viewer, self.document, "The document of a VM", query=("api-version",)),
+            Call("POST", f"{_ONE}/listen", operator, self.listen, "Poll for the first time in a VM's place"),
             Call("POST", f"{_ONE}/restart", operator, self._operation(EventType.REBOOT), "Restart a VM"),
             Call("POST", f"{_ONE}/redeploy", operator, self._operation(EventType.REDEPLOY), "Redeploy a VM"),
             Call("POST", f"{_ONE}/delete", operator, self._operation(EventType.TERMINATE), "Delete a VM"),
@@ -71,6 +72,13 @@ class Vms:
             raise Malformed(f"{name[:40]!r} is no api-version.", hint=f"Use one of {', '.join(BY_NAME)}.")
         body = encode_document(self._publisher.document_of(vm), BY_NAME[name])
         return Response(body, media_type="application/json; charset=utf-8")
+
+    async def listen(self, request: Request) -> Response:
+        """Stands in for a poll of the VM: its scope listens from now on, for 24 hours at least (F01, F02)."""
+        vm = self._find(request)
+        await self._engine.submit(c.EnableScope(vm.name), actor_of(request))
+        self._publisher.page_of(vm).last_poll = self._engine.clock.now().steady
+        return JSONResponse(self._shown(vm))
 
     async def evict(self, request: Request) -> Response:
         """The platform takes a spot VM back."""

@@ -7,20 +7,18 @@ import tomllib
 from collections.abc import Iterator
 from ipaddress import ip_address, ip_network
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 from duenotice.domain.event import EventType
 from duenotice.domain.fleet import PLACEMENT_GROUP_SIZE, Declaration, Group, GroupKind, Host, Site, Vm
 from duenotice.domain.notice import LONGEST_TERMINATE_SECONDS, MINIMUM_SECONDS
 from duenotice.errors import Malformed, Misconfigured
 from duenotice.wire.duration import parse_duration
+from duenotice.wire.toml_table import Table
 
-T = TypeVar("T")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}")
-_KINDS = {str: "a text", int: "a whole number", bool: "true or false", list: "a list", dict: "a table"}
 _SHORTEST_TERMINATE_SECONDS = MINIMUM_SECONDS[EventType.TERMINATE]
 _LARGEST_SCALE_SET = 1_000_000
-_UNSET: Any = object()
 
 
 def read_fleet(text: str, source: str = "fleet file") -> Declaration:
@@ -42,42 +40,8 @@ def digest_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-class _Table:
-    """One TOML table that knows its place; every key must be taken, the rest are mistakes."""
-
-    def __init__(self, source: str, place: str, values: object) -> None:
-        self.source, self.place = source, place
-        if not isinstance(values, dict):
-            raise self.wrong("must be a table", "Write it as a table of keys.")
-        self._values = dict(values)
-        self._known: list[str] = []
-
-    def wrong(self, what: str, hint: str) -> Misconfigured:
-        place = f"{self.place} " if self.place else ""
-        return Misconfigured(f"{self.source}: {place}{what}.", hint=hint)
-
-    def take(self, key: str, kind: type[T], default: Any = _UNSET) -> T:
-        """The value of a key, of the right kind, or its default."""
-        self._known.append(key)
-        value: T = self._values.pop(key, default)
-        if value is _UNSET:
-            raise self.wrong(f"has no {key!r}", f"Add {key} = …")
-        if value is not default and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
-            raise self.wrong(f"{key} must be {_KINDS[kind]}", f"Found {value!r}.")
-        return value
-
-    def within(self, key: str, low: int, high: int, default: Any = _UNSET) -> int:
-        """A whole number in bounds."""
-        value = self.take(key, int, default)
-        if not low <= value <= high:
-            raise self.wrong(f"{key} = {value} is out of bounds", f"Use {low} to {high}.")
-        return value
-
-    def tables(self, key: str) -> Iterator["_Table"]:
-        """The tables of a list, each with its own place."""
-        for number, values in enumerate(self.take(key, list, []), start=1):
-            place = f"{key}[{number}]"
-            yield _Table(self.source, f"{self.place}.{place}" if self.place else place, values)
+class _Table(Table):
+    """A table of a fleet file."""
 
     def name(self) -> str:
         """The `name`, which becomes part of the place in later messages."""
@@ -88,13 +52,6 @@ class _Table:
             )
         self.place = f'{self.place} "{name}"'
         return name
-
-    def done(self) -> None:
-        """Refuse keys nobody took, with the nearest one that exists."""
-        for key in self._values:
-            near = difflib.get_close_matches(key, self._known, 1)
-            hint = f"Did you mean {near[0]!r}?" if near else f"Known keys: {', '.join(self._known)}."
-            raise self.wrong(f"has an unknown key {key!r}", hint)
 
 
 class _Reader:

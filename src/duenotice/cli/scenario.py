@@ -1,0 +1,153 @@
+"""`duenotice scenario`: rehearse what can happen, against a running service or in a world of its own."""
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from duenotice.cli.api import Api
+from duenotice.cli.errors import Failed
+from duenotice.cli.own_world import own_world
+from duenotice.cli.session import OUTPUT, Session, talks
+from duenotice.errors import Malformed, Misconfigured, Refused
+
+if TYPE_CHECKING:
+    from duenotice.scenarios.progress import Verdict
+    from duenotice.scenarios.scenario import Scenario
+
+
+@click.group()
+def scenario() -> None:
+    """List, show and play scenarios."""
+
+
+def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    from duenotice.scenarios.library import names
+
+    return [name for name in names() if name.startswith(incomplete)]
+
+
+@scenario.command("list")
+@OUTPUT
+def list_scenarios(output: str) -> None:
+    """List the scenarios that come with duenotice."""
+    from duenotice.cli.output import WRITERS
+    from duenotice.cli.scenario_view import SCENARIOS, to_json
+    from duenotice.scenarios.library import names, shipped
+
+    WRITERS[output]([to_json(shipped(name)) for name in names()], SCENARIOS, str)
+
+
+@scenario.command("show")
+@click.argument("name", metavar="NAME|FILE", shell_complete=_complete)
+@OUTPUT
+def show(name: str, output: str) -> None:
+    """Show what a scenario will do, step by step."""
+    from duenotice.cli.output import write_one
+    from duenotice.cli.scenario_view import SCENARIOS, tell, to_json
+
+    found = find(name)
+    if output == "table":
+        tell(found)
+    else:
+        write_one(output, to_json(found), SCENARIOS, str)
+
+
+@scenario.command("play")
+@click.argument("names", nargs=-1, metavar="NAME|FILE…", shell_complete=_complete)
+@click.option("--all", "everything", is_flag=True, help="Play every scenario that comes with duenotice.")
+@click.option("--cast", "told", multiple=True, metavar="ROLE=NAME", help="Who plays a role; others are picked.")
+@click.option(
+    "--clock", metavar="60x|manual", default=None, help="In a world of its own, on this clock; manual is instant."
+)
+@click.option("--clean", is_flag=True, help="When it does not pass, take back what it raised and has not started.")
+@talks
+def play(
+    session: Session, names: Sequence[str], everything: bool, told: Sequence[str], clock: str | None, clean: bool
+) -> None:
+    """Play scenarios against the running service, or with --clock in a world of their own.
+
+    It does what it says: an eviction takes the VM away.
+    """
+    from duenotice.cli.scenario_view import show_verdicts
+    from duenotice.scenarios.library import names as shipped_names
+
+    if not names and not everything:
+        raise click.UsageError("Name a scenario, or play --all; 'duenotice scenario list' lists them.")
+    scenarios = [find(name) for name in ([*names, *shipped_names()] if everything else names)]
+    roles = _told(told, scenarios)
+    verdicts = [_play(session, one, roles, clock, clean) for one in scenarios]
+    show_verdicts(session, verdicts)
+    _end(verdicts)
+
+
+def find(name: str) -> "Scenario":
+    """A shipped scenario by name, or the one in a file."""
+    from duenotice.scenarios.library import shipped
+    from duenotice.scenarios.scenario import read_scenario
+
+    if not name.endswith(".toml") and "/" not in name:
+        return shipped(name)
+    try:
+        return read_scenario(Path(name).read_text(), name)
+    except (OSError, ValueError) as error:
+        raise Misconfigured(f"Cannot read {name}: {error}.", hint="Name a scenario file (TOML).") from None
+
+
+def _told(told: Sequence[str], scenarios: Sequence["Scenario"]) -> dict[str, str]:
+    from duenotice.wire.toml_table import near_miss
+
+    roles = dict.fromkeys(role.name for one in scenarios for role in one.cast)
+    pairs = [pair.partition("=") for pair in told]
+    for role, _, name in pairs:
+        if role not in roles or not name:
+            hint = near_miss(role, roles, "roles")
+            raise Malformed(f"--cast {role}={name} names no role and who plays it.", hint=hint)
+    return {role: name for role, _, name in pairs}
+
+
+def _play(session: Session, one: "Scenario", roles: dict[str, str], clock: str | None, clean: bool) -> "Verdict":
+    import json
+
+    from duenotice.cli.scenario_view import shown
+    from duenotice.scenarios.player import play as played
+    from duenotice.scenarios.progress import Verdict
+
+    with _world(session, clock) as api, shown(one, session.output) as show:
+
+        def ask(method: str, path: str, body: Any = None) -> Any:
+            return api.call(method, path, None if body is None else json.dumps(body).encode())
+
+        told = {role.name: roles[role.name] for role in one.cast if role.name in roles}
+        for progress in played(one, ask, told, time.sleep, clean):
+            show(progress)
+    assert isinstance(progress, Verdict)
+    return progress
+
+
+@contextlib.contextmanager
+def _world(session: Session, clock: str | None) -> Iterator[Api]:
+    if clock is None:
+        yield session.api
+    else:
+        with own_world(clock) as api:
+            yield api
+
+
+def _end(verdicts: Sequence["Verdict"]) -> None:
+    """What did not pass decides how the command ends: failed before refused."""
+    from duenotice.scenarios.progress import FAILED, PASSED
+
+    missed = [verdict for verdict in verdicts if verdict.outcome != PASSED]
+    if not missed:
+        return
+    kind = Failed if any(verdict.outcome == FAILED for verdict in missed) else Refused
+    if len(verdicts) > 1:
+        names = ", ".join(verdict.name for verdict in missed)
+        raise kind(f"{len(missed)} of {len(verdicts)} scenarios did not pass: {names}.", hint="Play one to see why.")
+    (verdict,) = missed
+    left = f"Still there: {', '.join(verdict.left)}; --clean would take back what has not started." * bool(verdict.left)
+    raise kind(f"{verdict.name}: {verdict.problem}", hint=" ".join(filter(None, (verdict.hint, left))))

@@ -1,0 +1,152 @@
+"""How scenarios look: as a list, told step by step, and being played, live on a terminal, in lines elsewhere."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from duenotice.cli import looks, tables
+from duenotice.cli.output import Column, View
+from duenotice.cli.session import Session
+from duenotice.scenarios import progress as p
+from duenotice.scenarios.roles import needs_of
+from duenotice.scenarios.scenario import Scenario
+
+SCENARIOS = View("name", (Column("SCENARIO", "name", "name"), Column("WHAT", "title"), Column("TRAP", "trap", "prose")))
+VERDICTS = View(
+    "name",
+    (
+        Column("SCENARIO", "name", "name"),
+        Column("OUTCOME", "outcome", "state"),
+        Column("STEPS", "passed"),
+        Column("TOOK", "took", "span"),
+        Column("PROBLEM", "problem", "prose"),
+    ),
+)
+_LINE = "%H:%M:%S"
+Show = Callable[[p.Progress], None]
+
+
+def to_json(scenario: Scenario) -> dict[str, Any]:
+    """A scenario as programs see it."""
+    return {
+        "name": scenario.name,
+        "title": scenario.title,
+        "about": scenario.about,
+        "trap": scenario.trap or None,
+        "cast": {role.name: needs_of(role) for role in scenario.cast},
+        "steps": [{"text": step.tell(), "note": step.note} for step in scenario.steps],
+    }
+
+
+def tell(scenario: Scenario) -> None:
+    """Print what it will do, step by step."""
+    cast, steps = _grid(), _grid()
+    for role in scenario.cast:
+        cast.add_row(Text(role.name, "bold"), needs_of(role))
+    for number, step in enumerate(scenario.steps, start=1):
+        steps.add_row(Text(f"{number}", "dim"), _step(step.tell(), step.note))
+    trap = [Text(f"trap: {scenario.trap}", "yellow")] * bool(scenario.trap)
+    parts: list[RenderableType] = [_title(scenario), *trap, "", scenario.about, "", cast, "", steps]
+    tables.write(Group(*parts))
+
+
+@contextlib.contextmanager
+def shown(scenario: Scenario, output: str) -> Iterator[Show]:
+    """Something to show progress with; where the verdict is data, only a terminal sees any."""
+    console = tables.console(stderr=output != "table")
+    if console.is_terminal:
+        with Live(console=console, transient=True, refresh_per_second=10) as live:
+            yield _Picture(scenario, console, live.update)
+    elif output == "table":
+        yield _Picture(scenario, console, lambda what: None)
+    else:
+        yield lambda progress: None
+
+
+class _Picture:
+    """A line for each step that is over, and below them the one under way."""
+
+    def __init__(self, scenario: Scenario, console: Console, live: Callable[[RenderableType], None]) -> None:
+        self._scenario, self._console, self._live = scenario, console, live
+        self._step: p.Begun | None = None
+        self._spinner = Spinner("dots")  # one for all, or it would begin anew with each look
+
+    def __call__(self, progress: p.Progress) -> None:
+        match progress:
+            case p.Cast(names=names):
+                who = " · ".join(f"{role} is {name}" for role, name in names.items())
+                self._print(_title(self._scenario), Text(who, "dim"))
+            case p.Begun():
+                self._step = progress
+                self._live(self._under_way(progress.at, None))
+            case p.Waiting(at=at, until=until):
+                self._live(self._under_way(at, until))
+            case p.Ended():
+                self._live("")
+                self._print(self._over(progress))
+            case p.Verdict(outcome=p.PASSED):
+                self._print(Text.assemble(("passed", "green"), f"  {_took(progress)}"))
+
+    def _print(self, *what: RenderableType) -> None:
+        for one in what:
+            if self._console.is_terminal:
+                self._console.print(one)
+            else:
+                tables.write(one)
+        self._console.file.flush()  # whoever reads a pipe wants to see it go on
+
+    def _under_way(self, at: datetime, until: datetime | None) -> RenderableType:
+        assert self._step is not None
+        row = _grid()
+        left = Text(f"{looks.span((until - at).total_seconds())} left", "cyan") if until and until > at else Text()
+        row.add_row(self._spinner, f"{at:{_LINE}}", _step(self._step.text, self._step.note), left)
+        return row
+
+    def _over(self, ended: p.Ended) -> RenderableType:
+        mark, style = ("✓", "green") if ended.ok else ("✗", "bold red")
+        note = self._step.note if self._step else ""
+        row = _grid()
+        row.add_row(Text(mark, style), f"{ended.at:{_LINE}}", _step(ended.text, note, ended.seen * ended.ok))
+        return row
+
+
+def show_verdicts(session: Session, verdicts: Sequence[p.Verdict]) -> None:
+    """All verdicts as data; of one alone a table would say nothing new."""
+    if session.output != "table":
+        session.show([msgspec.to_builtins(verdict) for verdict in verdicts], VERDICTS)
+    elif len(verdicts) > 1:
+        session.show([_row(verdict) for verdict in verdicts], VERDICTS)
+
+
+def _row(verdict: p.Verdict) -> dict[str, Any]:
+    ok = sum(step.ok for step in verdict.steps)
+    return {**msgspec.to_builtins(verdict), "passed": ok, "took": _seconds(verdict)}
+
+
+def _took(verdict: p.Verdict) -> str:
+    return f"{len(verdict.steps)} steps, {looks.span(_seconds(verdict))} on the service's clock ({verdict.clock})"
+
+
+def _seconds(verdict: p.Verdict) -> float:
+    return (verdict.ended - verdict.began).total_seconds()
+
+
+def _title(scenario: Scenario) -> Text:
+    return Text.assemble((scenario.name, "bold"), f"  {scenario.title}")
+
+
+def _step(text: str, note: str, seen: str = "") -> Text:
+    parts = [Text(text), *[Text(f"({note})", "italic")] * bool(note), *[Text(f"· {seen}", "dim")] * bool(seen)]
+    return Text(" ").join(parts)
+
+
+def _grid() -> Table:
+    return Table.grid(padding=(0, 2, 0, 0))

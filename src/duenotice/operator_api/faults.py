@@ -1,0 +1,68 @@
+"""The routes of faults: answer a VM wrongly on purpose for a while, so that its client can be seen to cope."""
+
+from typing import Protocol
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from duenotice.domain.token import Role
+from duenotice.engine.engine import Engine
+from duenotice.errors import Refused
+from duenotice.operator_api.bodies import decoded
+from duenotice.operator_api.finding import vm_named
+from duenotice.operator_api.table import Call
+from duenotice.wire.document_json import format_iso
+from duenotice.wire.duration import parse_duration
+
+
+class FaultRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of a request for a fault."""
+
+    answer: str
+    seconds: str = msgspec.field(name="for")
+
+
+class FaultPort(Protocol):
+    """Whoever answers VMs."""
+
+    def put(self, vm: str, answer: str, seconds: float) -> None:
+        """Answer all requests of a VM like this for so long."""
+
+    def lift(self, vm: str) -> None:
+        """Answer it rightly again."""
+
+
+class Faults:
+    """Translates between JSON and faults; without a port this service allows none."""
+
+    def __init__(self, engine: Engine, port: FaultPort | None) -> None:
+        self._engine = engine
+        self._port = port
+
+    def calls(self) -> list[Call]:
+        """The rows of the table."""
+        one, admin = "/v1/vms/{name}/fault", Role.ADMIN
+        return [
+            Call("PUT", one, admin, self.put, "Answer a VM wrongly for a while", FaultRequest),
+            Call("DELETE", one, admin, self.lift, "Answer a VM rightly again"),
+        ]
+
+    async def put(self, request: Request) -> Response:
+        """Until then all metadata requests of the VM get this answer; nothing of it is remembered."""
+        port, vm = self._allowed(), vm_named(self._engine.publisher, request.path_params["name"])
+        asked = await decoded(request, FaultRequest)
+        seconds = parse_duration(asked.seconds)
+        port.put(vm.name, asked.answer, seconds)
+        until = format_iso(self._engine.clock.now().after(seconds).at)
+        return JSONResponse({"vm": vm.name, "answer": asked.answer, "until": until})
+
+    async def lift(self, request: Request) -> Response:
+        """Also when there is none."""
+        self._allowed().lift(vm_named(self._engine.publisher, request.path_params["name"]).name)
+        return Response(status_code=204)
+
+    def _allowed(self) -> FaultPort:
+        if self._port is None:
+            raise Refused("This service answers no VM wrongly.", hint="Start it with --allow-faults to test clients.")
+        return self._port

@@ -1,0 +1,1 @@
+"""Stories that are played against a running service and are tests at the same time; knows no HTTP and no terminal."""

@@ -1,0 +1,174 @@
+"""Picks who plays each role from the fleet of a running service: the same ones every time, quiet ones first."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from duenotice.errors import Malformed, Refused
+from duenotice.scenarios.asking import Ask, pages
+from duenotice.scenarios.roles import GROUP_KINDS, Role, needs_of
+from duenotice.wire.toml_table import near_miss
+
+OWN_WORLD = "play it in a world of its own with --clock manual"
+_OPEN = ("running", "paused")
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """Who plays a role; `vms` are the names of its VMs, `selector` is how a maintenance chooses it."""
+
+    name: str
+    selector: str
+    vms: tuple[str, ...]
+
+
+class Fleet:
+    """What there is to pick from, as the operator sees it."""
+
+    def __init__(self, ask: Ask) -> None:
+        self.vms: list[Any] = sorted(pages(ask, "vms"), key=lambda vm: _natural(vm["name"]))
+        self._by_name = {vm["name"]: vm for vm in self.vms}
+        self.groups: list[Any] = sorted(pages(ask, "groups"), key=lambda group: _natural(group["key"]))
+        self.hosts: list[Any] = sorted(pages(ask, "hosts"), key=lambda host: _natural(host["name"]))
+        plans = (plan for plan in pages(ask, "maintenances") if plan["status"] in _OPEN)
+        self._busy = {event["scope"] for event in pages(ask, "events")}
+        self._busy |= {step["scope"] for plan in plans for step in plan["steps"]}
+
+    def members(self, pick: Pick) -> list[Any]:
+        """The VMs of a pick."""
+        return [self._by_name[name] for name in pick.vms]
+
+    def by(self, key: str) -> dict[str, list[Any]]:
+        """The VMs that have the same group or host."""
+        found: dict[str, list[Any]] = {}
+        for vm in self.vms:
+            found.setdefault(vm[key], []).append(vm)
+        return found
+
+    def is_busy(self, pick: Pick) -> bool:
+        """Whether anything is going on with it already."""
+        return any(vm["scope"] in self._busy for vm in self.members(pick))
+
+
+Picks = Mapping[str, Pick]
+
+
+def cast(roles: Iterable[Role], fleet: Fleet, told: Mapping[str, str]) -> dict[str, Pick]:
+    """Somebody for every role: whoever was told, else the first by name who is quiet, else the first."""
+    roles = list(roles)
+    for name in told:
+        if name not in (names := [role.name for role in roles]):
+            raise Malformed(f"The cast has no role {name!r}.", hint=near_miss(name, names, "roles"))
+    picks: dict[str, Pick] = {}
+    for role in roles:
+        picks[role.name] = _pick(role, fleet, picks, told.get(role.name))
+    return picks
+
+
+def _pick(role: Role, fleet: Fleet, picks: Picks, told: str | None) -> Pick:
+    fitting = _FITTING[role.kind](role, fleet, picks)
+    if role.is_vm:
+        taken = {pick.name for pick in picks.values()}
+        fitting = [pick for pick in fitting if pick.name not in taken]
+    if told is not None:
+        fitting = [pick for pick in fitting if pick.name == told]
+    if not fitting:
+        who = "Nobody here can" if told is None else f"{told!r} cannot"
+        hint = f"Name another with --cast {role.name}=NAME, or {OWN_WORLD}."
+        raise Refused(f"{who} play {role.name!r}: it needs {needs_of(role)}.", hint=hint)
+    return next((pick for pick in fitting if not fleet.is_busy(pick)), fitting[0])
+
+
+def _vms(role: Role, fleet: Fleet, picks: Picks) -> list[Pick]:
+    return [_vm(vm) for vm in fleet.vms if vm["group"] is None and not vm["spot"]]
+
+
+def _spots(role: Role, fleet: Fleet, picks: Picks) -> list[Pick]:
+    return [_vm(vm) for vm in fleet.vms if vm["spot"]]
+
+
+def _groups(role: Role, fleet: Fleet, picks: Picks) -> list[Pick]:
+    by_group = fleet.by("group")
+    return [
+        _whole(group["kind"], group["name"], vms)
+        for group in fleet.groups
+        if group["kind"] == role.kind and _is_enough(role.needs, group, vms := by_group.get(group["key"], []))
+    ]
+
+
+def _hosts(role: Role, fleet: Fleet, picks: Picks) -> list[Pick]:
+    by_host = fleet.by("host")
+    return [
+        _whole("host", host["name"], by_host.get(host["name"], []))
+        for host in fleet.hosts
+        if host["condition"] == "healthy" and host["vms"] >= max(1, role.needs.get("vms", 1))
+    ]
+
+
+def _members(role: Role, fleet: Fleet, picks: Picks) -> list[Pick]:
+    """VMs of a role, those of its fullest update domain first; of one scope, since only those are told together."""
+    vms = fleet.members(picks[role.needs["of"]])
+    sizes = Counter(_domain(vm) for vm in vms)
+    scope = min((vm["scope"] for vm in vms), default="") if vms and _is_scale_set(vms[0]) else None
+    by_name = {vm["name"]: vm for vm in vms}
+    numbers = sorted(domain for domain in sizes if domain is not None)
+    fitting = [
+        vm
+        for vm in sorted(vms, key=lambda vm: (-sizes[_domain(vm)], _domain(vm) or 0))
+        if scope in (None, vm["scope"]) and _stands_right(role.needs, vm, by_name, picks, numbers)
+    ]
+    return [_vm(vm) for vm in fitting]
+
+
+def _stands_right(
+    needs: Mapping[str, Any], vm: Any, by_name: Mapping[str, Any], picks: Picks, numbers: list[int]
+) -> bool:
+    beside, apart = (by_name.get(picks[needs[key]].name) if key in needs else None for key in ("beside", "apart"))
+    return (
+        ("beside" not in needs or (beside is not None and _domain(beside) == _domain(vm)))
+        and ("apart" not in needs or (apart is not None and _domain(apart) != _domain(vm)))
+        and ("domain" not in needs or numbers[needs["domain"] - 1 : needs["domain"]] == [_domain(vm)])
+    )
+
+
+def _is_enough(needs: Mapping[str, Any], group: Any, vms: list[Any]) -> bool:
+    sizes = Counter(_domain(vm) for vm in vms)
+    return (
+        len(vms) >= max(1, needs.get("vms", 1))
+        and len(sizes) >= needs.get("update_domains", 0)
+        and max(sizes.values()) >= needs.get("together", 0)
+        and ("terminate_notice" not in needs or group["terminate_notice"] is not None)
+    )
+
+
+_FITTING: dict[str, Callable[[Role, Fleet, Picks], list[Pick]]] = {
+    "vm": _vms,
+    "spot": _spots,
+    "host": _hosts,
+    "member": _members,
+    **dict.fromkeys(GROUP_KINDS, _groups),
+}
+
+
+def _whole(kind: str, name: str, vms: list[Any]) -> Pick:
+    return Pick(name, f"{kind}={name}", tuple(vm["name"] for vm in vms))
+
+
+def _vm(vm: Any) -> Pick:
+    return Pick(vm["name"], f"vm={vm['name']}", (vm["name"],))
+
+
+def _domain(vm: Any) -> int | None:
+    domain = vm["update_domain"]
+    return None if domain is None else int(domain)
+
+
+def _is_scale_set(vm: Any) -> bool:
+    return vm["placement_group"] is not None
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """`web-9` before `web-10`."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]

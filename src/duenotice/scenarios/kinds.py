@@ -1,0 +1,140 @@
+"""What the keys of a step may hold: each kind turns what TOML gives into a value, or says what is wrong with it."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+from duenotice.errors import Malformed
+from duenotice.wire.api_versions import BY_NAME
+from duenotice.wire.duration import parse_duration
+from duenotice.wire.toml_table import near_miss
+
+T = TypeVar("T")
+VM_KINDS = ("vm", "spot", "member")
+"""Kinds of roles that are one VM."""
+
+
+@dataclass(slots=True)
+class Known:
+    """What a step may refer to: roles with their kind, and what earlier steps have named."""
+
+    roles: dict[str, str]
+    named: dict[str, set[str]] = field(default_factory=lambda: {"event": set(), "maintenance": set()})
+
+
+class Span(NamedTuple):
+    """A span of the service's time, and how it was written."""
+
+    text: str
+    seconds: float
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class RoleName(str):
+    """The name of a role, which stands for whoever plays it."""
+
+    __slots__ = ()
+
+
+Kind = Callable[[Any, Known], Any]
+
+
+def text(raw: Any, _: Known) -> str:
+    """Any text."""
+    return _of_type(raw, str, "a text")
+
+
+def number(raw: Any, _: Known) -> int:
+    """A whole number."""
+    return _of_type(raw, int, "a whole number")
+
+
+def span(raw: Any, _: Known) -> Span:
+    """A span of time such as `15m`."""
+    written = _of_type(raw, str, 'a span of time such as "15m"')
+    return Span(written, parse_duration(written))
+
+
+def one_of(*words: str) -> Kind:
+    """One word of a few."""
+
+    def word(raw: Any, _: Known) -> str:
+        return _among(raw, words, "words")
+
+    word.__doc__ = " or ".join(f"`{word}`" for word in words) + "."
+    return word
+
+
+def vm(raw: Any, known: Known) -> RoleName:
+    """A role that is one VM."""
+    return _role(raw, known, VM_KINDS)
+
+
+def vms(raw: Any, known: Known) -> tuple[RoleName, ...]:
+    """Roles that are VMs; one alone needs no list."""
+    return tuple(vm(item, known) for item in _many(raw))
+
+
+def host(raw: Any, known: Known) -> RoleName:
+    """A role that is a host."""
+    return _role(raw, known, ("host",))
+
+
+def players(raw: Any, known: Known) -> tuple[RoleName, ...]:
+    """Any roles."""
+    return tuple(_role(item, known, tuple(known.roles.values())) for item in _many(raw))
+
+
+def event(raw: Any, known: Known) -> str:
+    """An event that an earlier step has named with `as`."""
+    return _named(raw, known.named["event"], "event")
+
+
+def plan(raw: Any, known: Known) -> str:
+    """A maintenance that an earlier step has named with `as`."""
+    return _named(raw, known.named["maintenance"], "maintenance")
+
+
+def api_version(raw: Any, _: Known) -> str:
+    """A version of the document."""
+    return _among(raw, BY_NAME, "versions")
+
+
+def nothing(raw: Any, _: Known) -> str:
+    """The empty text, as NotBefore is once an event has started (B08)."""
+    if raw != "":
+        raise Malformed(f"{raw!r} is not the empty text", hint='Use "", or notice = "15m" for at least so long.')
+    return ""
+
+
+def _role(raw: Any, known: Known, kinds: Iterable[str]) -> RoleName:
+    fitting = [role for role, kind in known.roles.items() if kind in kinds]
+    return RoleName(_among(raw, fitting, "roles"))
+
+
+def _named(raw: Any, names: set[str], what: str) -> str:
+    if raw not in names:
+        hint = near_miss(str(raw), sorted(names), f"{what}s") if names else 'Name it with as = "…".'
+        raise Malformed(f"{raw!r} names no {what} of an earlier step", hint=hint)
+    return str(raw)
+
+
+def _among(raw: Any, words: Iterable[str], what: str) -> str:
+    if raw not in (words := list(words)):
+        raise Malformed(f"{raw!r} will not do", hint=near_miss(str(raw), words, what))
+    return str(raw)
+
+
+def _many(raw: Any) -> list[Any]:
+    many = raw if isinstance(raw, list) else [raw]
+    if not many or len({str(item) for item in many}) != len(many):
+        raise Malformed("name at least one role, and none twice", hint=f"Found {raw!r}.")
+    return many
+
+
+def _of_type(raw: Any, kind: type[T], what: str) -> T:
+    if not isinstance(raw, kind) or isinstance(raw, bool):
+        raise Malformed(f"must be {what}", hint=f"Found {raw!r}.")
+    return raw

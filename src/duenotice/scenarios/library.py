@@ -1,0 +1,28 @@
+"""The scenarios that come with duenotice, and a fleet that has everybody they need."""
+
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+from duenotice.errors import NotFound
+from duenotice.scenarios.scenario import Scenario, read_scenario
+from duenotice.wire.toml_table import near_miss
+
+_FOLDER: Traversable = files("duenotice.scenarios") / "shipped"
+_FLEET = "fleet.toml"
+
+
+def names() -> list[str]:
+    """What the shipped scenarios are called."""
+    return sorted(file.name.removesuffix(".toml") for file in _FOLDER.iterdir() if file.name != _FLEET)
+
+
+def shipped(name: str) -> Scenario:
+    """A shipped scenario."""
+    if name not in (known := names()):
+        raise NotFound(f"There is no scenario {name!r}.", hint=near_miss(name, known, "scenarios"))
+    return read_scenario((_FOLDER / f"{name}.toml").read_text(), f"{name}.toml")
+
+
+def fleet() -> Traversable:
+    """The fleet file of a world of its own."""
+    return _FOLDER / _FLEET

@@ -1,0 +1,63 @@
+"""How the time of a service passes for who plays on it: told to, on a manual clock; waited for, on any other."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from duenotice.scenarios.asking import Ask, path
+
+SLACK_SECONDS = 2.0
+"""Real seconds that a service and its player may lose on the way: notice is longer by one of them (S2)."""
+
+_LONGEST_SLEEP = 0.5
+_SHORTEST_SLEEP = 0.02
+_LOOK_EVERY = 10.0
+"""Clock seconds between looks, as far as a sleep can be that short."""
+
+
+class Moment(NamedTuple):
+    """What time it is on the service's clock, and how fast that runs; 0 is a manual clock."""
+
+    now: datetime
+    speed: float
+    clock: str
+
+    @property
+    def slack(self) -> float:
+        """Clock seconds that do not count as late."""
+        return SLACK_SECONDS * self.speed
+
+    def until(self, end: datetime) -> float:
+        """Clock seconds left."""
+        return (end - self.now).total_seconds()
+
+    def after(self, seconds: float) -> datetime:
+        """The time of day so much later."""
+        return self.now + timedelta(seconds=seconds)
+
+
+class Pace:
+    """Lets time pass; `moment` is what time it was at the last look."""
+
+    def __init__(self, ask: Ask, sleep: Callable[[float], object]) -> None:
+        self._ask = ask
+        self._sleep = sleep
+        self.look()
+
+    def look(self) -> None:
+        """See what time it is."""
+        self.moment = _moment(self._ask("GET", path("clock")))
+
+    def let_pass(self, seconds: float) -> None:
+        """Let no more than so much time pass; a clock that runs by itself is looked at again soon."""
+        speed = self.moment.speed
+        if speed == 0.0:
+            self.moment = _moment(self._ask("POST", path("clock", "advance"), {"by": f"{seconds:.3f}"}))
+            return
+        longest = min(_LONGEST_SLEEP, max(_SHORTEST_SLEEP, _LOOK_EVERY / speed))
+        self._sleep(max(_SHORTEST_SLEEP / 2, min(longest, seconds / speed)))
+        self.look()
+
+
+def _moment(clock: Any) -> Moment:
+    return Moment(datetime.fromisoformat(clock["now"]), float(clock["speed"]), str(clock["clock"]))

@@ -1,0 +1,137 @@
+"""Plays a scenario against a running service, on its clock; reports on the way and ends with a verdict.
+
+A step that fails ends the play. What was raised stays as it is, for a person to look at, and the verdict names
+it; `clean` takes back what can be taken back. A play that passes leaves what its steps leave.
+"""
+
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import suppress
+
+from duenotice.errors import Malformed, NotFound, Refused
+from duenotice.scenarios import progress as p
+from duenotice.scenarios.acts import Stage, Undo, act
+from duenotice.scenarios.asking import Ask, path
+from duenotice.scenarios.casting import Fleet, cast
+from duenotice.scenarios.kinds import RoleName
+from duenotice.scenarios.pace import Pace
+from duenotice.scenarios.scenario import Scenario, Step
+from duenotice.scenarios.watcher import Missed, Watcher
+
+_LIVE = {"events": ("scheduled", "started"), "maintenances": ("running", "paused")}
+
+
+def play(
+    scenario: Scenario,
+    ask: Ask,
+    told: Mapping[str, str],
+    sleep: Callable[[float], object],
+    clean: bool = False,
+) -> Iterator[p.Progress]:
+    """Play it with whoever was told, else with whoever fits; the last that comes is the verdict."""
+    player = _Player(scenario, ask, sleep)
+    try:
+        yield from player.play(told)
+        yield player.verdict(p.PASSED)
+    except Missed as miss:
+        yield player.verdict(p.FAILED, str(miss), left=player.left(clean))
+    except (Refused, Malformed) as error:
+        yield player.verdict(p.REFUSED, error.message, error.hint, player.left(clean))
+
+
+class _Player:
+    """One play from its first step to its last."""
+
+    def __init__(self, scenario: Scenario, ask: Ask, sleep: Callable[[float], object]) -> None:
+        self._scenario = scenario
+        self._pace = Pace(ask, sleep)
+        self._began = self._pace.moment
+        self._stage = Stage(ask, lambda: self._pace.moment.now)
+        self._ended: list[p.Ended] = []
+        self._looker = next((RoleName(role.name) for role in scenario.cast if role.is_vm), RoleName())
+
+    @property
+    def _names(self) -> dict[str, str]:
+        return {role: pick.name for role, pick in self._stage.picks.items()}
+
+    def play(self, told: Mapping[str, str]) -> Iterator[p.Progress]:
+        """All steps in order; what is raised ends it."""
+        self._stage.picks = cast(self._scenario.cast, Fleet(self._stage.ask), told)
+        yield p.Cast(self._began.clock, self._names, self._began.now)
+        for number, step in enumerate(self._scenario.steps, start=1):
+            yield from self._step(number, step)
+
+    def verdict(self, outcome: str, problem: str = "", hint: str = "", left: tuple[str, ...] = ()) -> p.Verdict:
+        """How it ended."""
+        return p.Verdict(
+            name=self._scenario.name,
+            outcome=outcome,
+            cast=self._names,
+            clock=self._began.clock,
+            began=self._began.now,
+            ended=self._pace.moment.now,
+            steps=tuple(self._ended),
+            problem=problem,
+            hint=hint,
+            left=left,
+        )
+
+    def left(self, clean: bool) -> tuple[str, ...]:
+        """What was raised and is still there, after cleaning or without; what has started runs to its end."""
+        undone = {undo for undo in reversed(self._stage.undo) if clean and self._took_back(undo)}
+        return tuple(undo.what for undo in self._stage.undo if undo not in undone and self._is_live(undo))
+
+    def _took_back(self, undo: Undo) -> bool:
+        with suppress(Refused):
+            self._stage.ask(undo.method, undo.path)
+            return True
+        return False
+
+    def _is_live(self, undo: Undo) -> bool:
+        """Whether it is still there; a host's condition and a fault count as there until taken back."""
+        kind, name = undo.path.split("/")[2:4]
+        if kind not in _LIVE:
+            return True
+        with suppress(NotFound):
+            thing = self._stage.ask("GET", path(kind, name))
+            return thing.get("phase", thing.get("status")) in _LIVE[kind]
+        return False
+
+    def _step(self, number: int, step: Step) -> Iterator[p.Progress]:
+        text = step.tell(self._names)
+        self._pace.look()
+        yield p.Begun(number, text, step.note, self._pace.moment.now)
+        try:
+            seen = yield from self._done(number, step)
+        except (Missed, Refused, Malformed) as problem:
+            yield self._end(number, text, False, str(problem))
+            raise
+        yield self._end(number, text, True, seen)
+
+    def _end(self, number: int, text: str, ok: bool, seen: str) -> p.Ended:
+        self._ended.append(p.Ended(number, text, ok, seen, self._pace.moment.now))
+        return self._ended[-1]
+
+    def _done(self, number: int, step: Step) -> Generator[p.Progress, None, str]:
+        if step.verb == "wait":
+            yield from self._wait(number, step.value.seconds)
+            return ""
+        if step.verb == "expect":
+            return (yield from self._expect(number, step))
+        return act(self._stage, step)
+
+    def _wait(self, number: int, seconds: float) -> Iterator[p.Progress]:
+        end = self._pace.moment.after(seconds)
+        while (left := self._pace.moment.until(end)) > 0:
+            yield p.Waiting(number, self._pace.moment.now, end)
+            self._pace.let_pass(left)
+
+    def _expect(self, number: int, step: Step) -> Generator[p.Progress, None, str]:
+        watching = Watcher(self._stage, self._pace, step, self._looker).watch()
+        while True:
+            try:
+                until = next(watching)
+            except StopIteration as end:
+                if step.name and end.value.event is not None:
+                    self._stage.named[step.name] = end.value.event["EventId"]
+                return str(end.value.seen)
+            yield p.Waiting(number, self._pace.moment.now, until)

@@ -1,0 +1,97 @@
+"""What a VM sees: its document held against what is expected of it; pure."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from duenotice.scenarios.verbs import GONE
+from duenotice.wire.document_json import parse_time
+
+Event = Mapping[str, Any]
+
+
+class Expectation(NamedTuple):
+    """An expectation with names and ids in place of roles; None is anything."""
+
+    status: str
+    event_id: str | None = None
+    wanted: Mapping[str, Any] = {}
+    hits: str | None = None
+    resources: frozenset[str] | None = None
+    notice: float | None = None
+    total: int | None = None
+
+
+class Sight(NamedTuple):
+    """Whether it is so, which event shows it or might come to, and what there was to see."""
+
+    ok: bool
+    event: Event | None
+    seen: str
+
+
+KEYS = {
+    "type": "EventType",
+    "source": "EventSource",
+    "not_before": "NotBefore",
+    "description": "Description",
+    "duration": "DurationInSeconds",
+}
+"""What an option is called in the document."""
+
+
+def look(expected: Expectation, document: Mapping[str, Any], now: datetime, slack: float) -> Sight:
+    """Hold a document against an expectation; `slack` seconds of a fast clock may have been lost on the way."""
+    events: list[Event] = document["Events"]
+    about = [event for event in events if _is_about(expected, event)]
+    right_number = expected.total in (None, len(events))
+    if expected.status == GONE:
+        return Sight(not about and right_number, None, describe(events, now))
+    shown = [event for event in about if _shows(expected, event, now, slack)]
+    found = next(iter(shown or about), None)
+    return Sight(bool(shown) and right_number, found, describe([found] if shown and found else events, now))
+
+
+def describe(events: list[Event], now: datetime) -> str:
+    """Events in a few words."""
+    return "; ".join(_words(event, now) for event in events) or "no events"
+
+
+def next_moment(document: Mapping[str, Any], now: datetime) -> float | None:
+    """Seconds until the next NotBefore of a document; None when there is none ahead."""
+    ahead = [_notice(event, now) for event in document["Events"] if event["NotBefore"]]
+    return min((seconds for seconds in ahead if seconds > 0), default=None)
+
+
+def _is_about(expected: Expectation, event: Event) -> bool:
+    fixed = {key: value for key, value in expected.wanted.items() if key != "not_before"}
+    return (
+        expected.event_id in (None, event["EventId"])
+        and all(event.get(KEYS[key]) == value for key, value in fixed.items())
+        and (expected.hits is None or expected.hits in event["Resources"])
+        and (expected.resources is None or expected.resources == set(event["Resources"]))
+    )
+
+
+def _shows(expected: Expectation, event: Event, now: datetime, slack: float) -> bool:
+    return (
+        event["EventStatus"] == expected.status
+        and expected.wanted.get("not_before", event["NotBefore"]) == event["NotBefore"]
+        and (expected.notice is None or _notice(event, now) >= expected.notice - slack)
+    )
+
+
+def _notice(event: Event, now: datetime) -> float:
+    return (parse_time(event["NotBefore"]) - now).total_seconds() if event["NotBefore"] else 0.0
+
+
+def _words(event: Event, now: datetime) -> str:
+    names = " ".join(event["Resources"][:5]) + (" …" if len(event["Resources"]) > 5 else "")
+    return f"{event['EventType']} {event['EventStatus']}{_when(event, now)}: {names}"
+
+
+def _when(event: Event, now: datetime) -> str:
+    if not event["NotBefore"]:
+        return ""
+    moment = parse_time(event["NotBefore"])
+    return f", NotBefore {moment:%H:%M:%S}" if moment.date() == now.date() else f", NotBefore {moment:%d %b %H:%M:%S}"

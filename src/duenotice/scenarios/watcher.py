@@ -1,0 +1,124 @@
+"""Waits until a VM's document shows what a step expects, and sees to it that it stays so; only time changes."""
+
+from collections.abc import Generator, Mapping
+from datetime import datetime
+from typing import Any
+
+from duenotice.errors import NotFound
+from duenotice.scenarios.acts import Stage
+from duenotice.scenarios.asking import path
+from duenotice.scenarios.kinds import RoleName
+from duenotice.scenarios.pace import Pace
+from duenotice.scenarios.scenario import Step
+from duenotice.scenarios.sights import KEYS, Event, Expectation, Sight, look, next_moment
+from duenotice.scenarios.verbs import GONE, REMOVED
+
+SLICES = 10
+"""Looks during a span on a manual clock, beside those at each NotBefore."""
+
+Seen = Generator[datetime, None, Sight]
+"""Until when it waits, again and again; in the end what it saw."""
+
+Document = Mapping[str, Any]
+
+
+class Missed(Exception):
+    """An expectation did not come true; the text says what was expected and what was seen."""
+
+
+class Watcher:
+    """Looks at the document of one VM for one step."""
+
+    def __init__(self, stage: Stage, pace: Pace, step: Step, looker: RoleName) -> None:
+        self._stage, self._pace, self._step = stage, pace, step
+        self._vm = stage.name_of(step.options.get("vm", looker))
+        self._expected = _expectation(stage, step)
+
+    def watch(self) -> Seen:
+        """Look until it is so, `within` at the longest; then, for as long as `for` says, that it stays so."""
+        options = self._step.options
+        sight = yield from self._until(options["within"].seconds if "within" in options else 0.0)
+        if "for" in options:
+            event_id = sight.event["EventId"] if sight.event else self._expected.event_id
+            self._expected = self._expected._replace(event_id=event_id, notice=None)
+            sight = yield from self._throughout(options["for"].seconds)
+        return sight
+
+    def _until(self, within: float) -> Seen:
+        end = self._pace.moment.after(within)
+        waiting: Event | None = None
+        while True:
+            document = self._document()
+            sight = self._look(document)
+            if sight.ok:
+                return sight
+            if waiting and sight.event is None and self._went_by(waiting, end):
+                return Sight(True, waiting, "it started, and was over before the next look")
+            waiting = sight.event or waiting
+            left = self._pace.moment.until(end)
+            if left <= -self._pace.moment.slack:
+                raise self._missed(sight)
+            yield end
+            self._let_pass(document, max(left, 0.0) or self._pace.moment.slack, within)
+
+    def _throughout(self, span: float) -> Seen:
+        end = self._pace.moment.after(span)
+        while True:
+            document = self._document()
+            sight = self._look(document)
+            if not sight.ok:
+                raise self._missed(sight)
+            if (left := self._pace.moment.until(end)) <= 0:
+                return sight
+            yield end
+            self._let_pass(document, left, span)
+
+    def _let_pass(self, document: Document | None, left: float, span: float) -> None:
+        """As far as the next interesting moment: a NotBefore, a slice of the span, or its end."""
+        ahead = next_moment(document, self._pace.moment.now) if document else None
+        self._pace.let_pass(min(left, ahead or left, max(1.0, span / SLICES)))
+
+    def _document(self) -> Document | None:
+        """The document as the VM sees it; None when there is no such VM any more."""
+        version = self._step.options.get("api_version")
+        where = path("vms", self._vm, "document") + (f"?api-version={version}" if version else "")
+        try:
+            found: Document = self._stage.ask("GET", where)
+        except NotFound:
+            return None
+        return found
+
+    def _look(self, document: Document | None) -> Sight:
+        if document is None or self._expected.status == REMOVED:
+            place = "gone from" if document is None else "in"
+            is_so = document is None and self._expected.status in (GONE, REMOVED)
+            return Sight(is_so, None, f"{self._vm} is {place} the fleet")
+        moment = self._pace.moment
+        return look(self._expected, document, moment.now, moment.slack)
+
+    def _went_by(self, event: Event, end: datetime) -> bool:
+        """Whether an event that was seen to wait started in time and is over already; the record knows."""
+        if self._expected.status != "Started":
+            return False
+        records = self._stage.ask("GET", path("events", event["EventId"], "history"))["items"]
+        starts = [datetime.fromisoformat(record["at"]) for record in records if record["action"] == "event-started"]
+        return any((start - end).total_seconds() <= self._pace.moment.slack for start in starts)
+
+    def _missed(self, sight: Sight) -> Missed:
+        names = {role: pick.name for role, pick in self._stage.picks.items()}
+        what = self._step.tell(names).removeprefix("expect ")
+        return Missed(f"Expected {what}; at {self._pace.moment.now:%H:%M:%S} there was: {sight.seen}.")
+
+
+def _expectation(stage: Stage, step: Step) -> Expectation:
+    """What a step expects, with names and ids in place of roles."""
+    options = step.options
+    return Expectation(
+        status=step.value,
+        event_id=stage.named[options["event"]] if "event" in options else None,
+        wanted={key: options[key] for key in KEYS if key in options},
+        hits=stage.name_of(options["hits"]) if "hits" in options else None,
+        resources=frozenset(map(stage.name_of, options["resources"])) if "resources" in options else None,
+        notice=options["notice"].seconds if "notice" in options else None,
+        total=options.get("count"),
+    )

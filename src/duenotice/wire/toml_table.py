@@ -1,0 +1,76 @@
+"""A TOML table that knows its place in a file, so that every mistake is named by it; it reads no files."""
+
+import difflib
+from collections.abc import Iterable, Iterator
+from typing import Any, Self, TypeVar
+
+from duenotice.errors import Misconfigured
+
+T = TypeVar("T")
+_KINDS = {str: "a text", int: "a whole number", bool: "true or false", list: "a list", dict: "a table"}
+_UNSET: Any = object()
+
+
+class Table:
+    """One TOML table that knows its place; every key must be taken, the rest are mistakes."""
+
+    def __init__(self, source: str, place: str, values: object) -> None:
+        self.source, self.place = source, place
+        if not isinstance(values, dict):
+            raise self.wrong("must be a table", "Write it as a table of keys.")
+        self._values = dict(values)
+        self._known: list[str] = []
+
+    @property
+    def keys(self) -> list[str]:
+        """Those nobody took yet."""
+        return list(self._values)
+
+    def has(self, key: str) -> bool:
+        """Whether a key is there to be taken; it counts as known from now on."""
+        self._known.append(key)
+        return key in self._values
+
+    def wrong(self, what: str, hint: str, key: str = "") -> Misconfigured:
+        """What is wrong with a key, or with the table as a whole."""
+        place = f"{self.place} " if self.place else ""
+        return Misconfigured(f"{self.where(key)}: {place}{what}.", hint=hint)
+
+    def where(self, key: str) -> str:
+        """The file, and the line of a key where that is known."""
+        return self.source
+
+    def take(self, key: str, kind: type[T], default: Any = _UNSET) -> T:
+        """The value of a key, of the right kind, or its default."""
+        self._known.append(key)
+        value: T = self._values.pop(key, default)
+        if value is _UNSET:
+            raise self.wrong(f"has no {key!r}", f"Add {key} = …")
+        if value is not default and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
+            raise self.wrong(f"{key} must be {_KINDS[kind]}", f"Found {value!r}.", key)
+        return value
+
+    def within(self, key: str, low: int, high: int, default: Any = _UNSET) -> int:
+        """A whole number in bounds."""
+        value = self.take(key, int, default)
+        if not low <= value <= high:
+            raise self.wrong(f"{key} = {value} is out of bounds", f"Use {low} to {high}.", key)
+        return value
+
+    def tables(self, key: str) -> Iterator[Self]:
+        """The tables of a list, each with its own place."""
+        for number, values in enumerate(self.take(key, list, []), start=1):
+            place = f"{key}[{number}]"
+            yield type(self)(self.source, f"{self.place}.{place}" if self.place else place, values)
+
+    def done(self) -> None:
+        """Refuse keys nobody took, with the nearest one that exists."""
+        for key in self._values:
+            raise self.wrong(f"has an unknown key {key!r}", near_miss(key, self._known, "keys"), key)
+
+
+def near_miss(word: str, known: Iterable[str], what: str) -> str:
+    """A hint at the nearest of what is known, or at all of it."""
+    known = list(known)
+    near = difflib.get_close_matches(word, known, 1)
+    return f"Did you mean {near[0]!r}?" if near else f"Known {what}: {', '.join(known)}."
