@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import click
 
-from benchmarks import durable, idle, keepalive, newconn, scale, waiting
+from benchmarks import agent, durable, idle, keepalive, newconn, scale, waiting
 from benchmarks.support import machine, report
 from benchmarks.support.console import console, title
 from benchmarks.support.results import Row
@@ -22,7 +22,9 @@ WORK = ROOT / ".run"
 FILES = 16_000
 NOT_MEASURED = "could not be measured"
 
-MODULES = {module.__name__.rpartition(".")[2]: module for module in (keepalive, newconn, waiting, idle, durable, scale)}
+MODULES = {
+    module.__name__.rpartition(".")[2]: module for module in (keepalive, newconn, waiting, idle, durable, scale, agent)
+}
 
 
 @click.command()

@@ -25,6 +25,7 @@ SECTIONS = {
     "E": "Scope: who is told",
     "F": "Enabling",
     "G": "What raises events",
+    "H": "The VM's side",
 }
 # Where each row comes from, in the order of the section.
 SOURCES = {
@@ -35,6 +36,7 @@ SOURCES = {
     "E": "S S S S S S/R",
     "F": "S S R/C",
     "G": "S S S S S/R S",
+    "H": "S S S R R R R",
 }
 ROWS = {
     f"{letter}{number:02}": source

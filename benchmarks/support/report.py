@@ -30,6 +30,8 @@ version, caller, throttle, enablement) and {fleet:,} VMs registered, alone on on
   a preallocated file and calls fdatasync.
 - **scale**: start is from exec to the first answered poll; its processor time tells whether it grows in a straight
   line, as that does not depend on who else is there. Polls come from VMs spread over the fleet.
+- **agent**: a real `duenotice agent run` with one hook, its ledger synced; from just before the operator's request, at
+  any moment, to the record that the handler begins. The service is on one core, the agent on the other.
 """
 
 _BUSY = """\

@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.clients import connect
 from tests.support.node import Node
+
+__all__ = ["connect"]
 
 DEMO = Path(__file__).parents[2] / "examples" / "demo-fleet.toml"
 

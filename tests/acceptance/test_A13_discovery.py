@@ -15,6 +15,8 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
 
+from duenotice import MetadataClient
+from duenotice.client import Unreachable
 from duenotice.client.discovery import BROADCAST, broadcast_socket, discover_endpoint
 from duenotice.errors import Misconfigured, Unavailable
 from duenotice.wire import dhcp
@@ -22,6 +24,7 @@ from tests.support.namespaces import METADATA_ADDRESS, Machine, plug_in, serving
 
 pytestmark = pytest.mark.serial
 
+SOURCE = str(Path(__file__).parents[2] / "src")
 FLEET = '[[vms]]\nname = "web-0"\naddress = "192.0.2.10"\n'
 ENDPOINT = IPv4Address(METADATA_ADDRESS)
 CABLE = "web-0"
@@ -111,6 +114,37 @@ def test_A13_client_finds_the_server_by_dhcp_and_reads_the_document(
         endpoint = vm.call(lambda: discover_endpoint("eth0", 30))
         assert endpoint == "http://169.254.169.254"
         assert vm.call(lambda: get_document(endpoint)) == {"DocumentIncarnation": 0, "Events": []}
+
+
+DISCOVERING = """
+import asyncio
+from duenotice import AsyncMetadataClient, MetadataClient
+
+async def awaited():
+    async with AsyncMetadataClient("discover") as client:
+        return await client.document(), await client.instance_name()
+
+with MetadataClient("discover") as client:
+    assert (client.document(), client.instance_name()) == asyncio.run(awaited())
+    print(client.document(), client.instance_name())
+"""
+
+
+def test_A13_client_that_is_told_to_discover_asks_by_dhcp_and_then_the_server(
+    platform: Machine, vm: Machine, tmp_path: Path
+) -> None:
+    """`MetadataClient("discover")`, blocking and asyncio, needs nothing but the default route."""
+    vm.ip("route add default dev eth0")
+    with serving(platform, FLEET, tmp_path), responder(platform, tmp_path):
+        printed = vm.run(sys.executable, "-c", DISCOVERING, PYTHONPATH=SOURCE)
+    assert printed == "SeenDocument(incarnation=0, events=()) web-0\n"
+
+
+def test_A13_client_that_discovers_nobody_is_told_so(vm: Machine) -> None:
+    """Nobody answers: an error of the client's own, within its budget."""
+    vm.ip("route add default dev eth0")
+    with pytest.raises(Unreachable, match="Nobody answered the DHCPDISCOVER"):
+        vm.call(MetadataClient("discover", budget=0.5).document)
 
 
 def test_A13_machine_without_an_address_finds_the_server_too(platform: Machine, tmp_path: Path) -> None:

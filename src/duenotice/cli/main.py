@@ -42,6 +42,7 @@ COMMANDS = {
     "scenario": Place("scenario:scenario", "List, show and play scenarios."),
     "audit": Place("audit:audit", "Show who did what, and when."),
     "token": Place("token:token", "Create, list and revoke tokens."),
+    "agent": Place("agent:agent", "Run on a VM: prepare for its events, approve them, put things back."),
     "completion": Place("completion:completion", "Print the completion script of a shell."),
 }
 

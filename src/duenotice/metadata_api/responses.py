@@ -14,7 +14,8 @@ from duenotice.metadata_api.bodies import BodyTooLarge
 from duenotice.metadata_api.reader import HeadTooLarge
 from duenotice.metadata_api.requests import UnmetExpectation
 from duenotice.wire.api_versions import ApiVersion
-from duenotice.wire.document_json import encode_document, format_rfc1123
+from duenotice.wire.document_json import encode_document
+from duenotice.wire.times import format_rfc1123
 
 CLOSE = b"\r\nConnection: close"
 KEEP_ALIVE = b"\r\nConnection: keep-alive"

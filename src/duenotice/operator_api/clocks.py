@@ -11,8 +11,8 @@ from duenotice.engine.ticker import Ticker
 from duenotice.errors import Malformed, Refused
 from duenotice.operator_api.bodies import decoded
 from duenotice.operator_api.table import Call
-from duenotice.wire.document_json import format_iso
 from duenotice.wire.duration import parse_duration
+from duenotice.wire.times import format_iso
 
 
 class AdvanceRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -14,7 +14,7 @@ from duenotice.operator_api.pages import page
 from duenotice.operator_api.raising import raised
 from duenotice.operator_api.table import Call
 from duenotice.wire import operator_json
-from duenotice.wire.document_json import format_iso
+from duenotice.wire.times import format_iso
 
 _FILTERS = ("vm", "scope", "type", "phase", "limit", "cursor")
 _LIVE = (Phase.SCHEDULED.value, Phase.STARTED.value)

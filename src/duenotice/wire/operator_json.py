@@ -13,7 +13,8 @@ from duenotice.domain.preview import PlannedStep
 from duenotice.domain.scope import scope_of
 from duenotice.domain.token import Role, Token
 from duenotice.errors import Malformed, NotFound
-from duenotice.wire.document_json import SOURCE_NAMES, TYPE_NAMES, format_iso
+from duenotice.wire.document_json import SOURCE_NAMES, TYPE_NAMES
+from duenotice.wire.times import format_iso
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ import msgspec
 
 from duenotice.domain import transitions as t
 from duenotice.wire import operator_json
-from duenotice.wire.document_json import format_iso
+from duenotice.wire.times import format_iso
 
 QUIET = "clock-marked"
 """The action that is bookkeeping of ours and tells nobody anything; shown only when asked for."""

@@ -1,4 +1,4 @@
-"""The body of an approval, both directions (C01)."""
+"""The body of an approval as the service reads it (C01); `seen_document` writes it."""
 
 from uuid import UUID
 
@@ -20,11 +20,6 @@ class _StartRequests(msgspec.Struct, rename="pascal"):
 
 
 _decoder = msgspec.json.Decoder(_StartRequests)
-
-
-def encode_start_requests(event_ids: tuple[str, ...]) -> bytes:
-    """What a client sends."""
-    return msgspec.json.encode({"StartRequests": [{"EventId": event_id} for event_id in event_ids]})
 
 
 def decode_start_requests(body: bytes) -> tuple[str, ...]:

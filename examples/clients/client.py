@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Scheduled Events with the standard library: ask, pick what hits this VM, get ready, approve, come back.
+
+client.py HOOK      the hook is called with: prepare|others-ready|restore EVENT-ID EVENT-TYPE; exit 0 means done
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from urllib.parse import urlsplit
+
+BASE = urlsplit(os.environ.get("DUENOTICE_METADATA_ENDPOINT", "http://169.254.169.254"))
+EVENTS = "/metadata/scheduledevents?api-version=2020-07-01"
+# What was begun must survive the reboot it is about.
+STATE = Path(os.environ.get("DUENOTICE_STATE_DIR", "/var/lib/duenotice-client"))
+
+
+def ask(method, target, body=None):
+    """The body of a 200; http.client knows no proxy and follows no redirect. The header goes with POST too."""
+    connection = HTTPConnection(BASE.hostname, BASE.port, timeout=3)
+    try:
+        connection.request(method, target, body, {"Metadata": "true"})
+        answer = connection.getresponse()
+        content = answer.read()
+    finally:
+        connection.close()
+    if answer.status != 200:
+        raise ValueError(f"HTTP {answer.status}")
+    return content
+
+
+def hook(verb, event_id, event_type):
+    return subprocess.run([sys.argv[1], verb, event_id, event_type]).returncode == 0
+
+
+def get_ready(event, approved):
+    event_id, begun = event["EventId"], STATE / event["EventId"]
+    if not begun.exists() or begun.read_text() != f"prepared {event['EventType']}":
+        begun.write_text(f"begun {event['EventType']}")  # first, so that it is undone even if we are killed on the way
+        if not hook("prepare", event_id, event["EventType"]):
+            return
+        begun.write_text(f"prepared {event['EventType']}")
+    # An approval is for all VMs of the event: only its leader does it, and only when every one of them is ready.
+    leads = event["Resources"][0] == ME and event["EventStatus"] == "Scheduled" and event_id not in approved
+    if leads and (len(event["Resources"]) == 1 or hook("others-ready", event_id, event["EventType"])):
+        ask("POST", EVENTS, json.dumps({"StartRequests": [{"EventId": event_id}]}))
+        approved.add(event_id)
+
+
+def round_once(approved):
+    # Every event counts, not only the first; NotBefore is left alone, it is empty once an event has started.
+    events = [event for event in json.loads(ask("GET", EVENTS))["Events"] if ME in event["Resources"]]
+    mine = {event["EventId"]: event for event in events if re.fullmatch("[0-9A-Fa-f-]+", event["EventId"])}
+    for begun in STATE.iterdir():  # an event that is over or cancelled just disappears
+        if begun.name not in mine and hook("restore", begun.name, begun.read_text().split()[1]):
+            begun.unlink()
+    for event in mine.values():
+        attempt(get_ready, event, approved)  # one that fails must not keep the others waiting
+
+
+def attempt(work, *arguments):
+    """An error, an empty answer or a sign-in page is not "no events": leave all as it is and ask again."""
+    try:
+        return work(*arguments)
+    except (OSError, HTTPException, ValueError, KeyError, TypeError) as error:
+        print(f"asking again: {error}", file=sys.stderr)
+    return None
+
+
+STATE.mkdir(parents=True, exist_ok=True)
+NAME = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
+while not (ME := (attempt(ask, "GET", NAME) or b"").decode()):
+    time.sleep(1)
+done = set()
+while True:
+    attempt(round_once, done)
+    time.sleep(1)

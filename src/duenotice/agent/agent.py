@@ -1,0 +1,252 @@
+"""The agent: poll → plan → run → record → approve → recover. Carries what the plan says; decides nothing itself."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from duenotice.agent import drill as drills
+from duenotice.agent.cases import Record
+from duenotice.agent.config import Config
+from duenotice.agent.http import Answer, Request, serve
+from duenotice.agent.logs import complain, log
+from duenotice.agent.peers import Asking, State, answer_peer
+from duenotice.agent.plan import (
+    Approve,
+    AskPeers,
+    News,
+    Prepare,
+    Recover,
+    Step,
+    View,
+    Wait,
+    is_in_service,
+    is_ready,
+    plan,
+    sight,
+    woken,
+)
+from duenotice.agent.readiness import SWITCH
+from duenotice.agent.recorder import Recorder
+from duenotice.agent.status import cases_json, metrics
+from duenotice.agent.status_port import answers
+from duenotice.agent.tasks import Later, Pauses, Tasks
+from duenotice.agent.work import Worker
+from duenotice.client import AsyncMetadataClient
+from duenotice.client.errors import MetadataError
+from duenotice.clock import boot_id, wall
+from duenotice.errors import DuenoticeError
+from duenotice.settings import parse_listen
+from duenotice.wire.seen_document import SeenDocument
+
+TICK = 0.5
+"""Seconds after which the agent looks around even if nothing woke it: for drills and for what is to begin later."""
+QUICK = Pauses(0.5, 2.0)
+NAME_FILE = "vm-name"
+
+
+class Agent:
+    """One VM's agent. `run` goes on until `stop` is called; all state that matters is in the ledger."""
+
+    def __init__(
+        self, config: Config, recorder: Recorder, client: AsyncMetadataClient, directory: Path, dry_run: bool = False
+    ) -> None:
+        self._recorder, self._client, self._directory, self._dry_run = recorder, client, directory, dry_run
+        self.me = config.metadata.name
+        self.boot = boot_id()
+        self.document: SeenDocument | None = None
+        self.heard_at: Any = None
+        self._news: dict[str, News] = {}
+        self._told: set[Any] = set()
+        self._awake = asyncio.Event()
+        self._stopping = False
+        self.tasks = Tasks(self.wake)
+        self.worker = Worker(recorder, lambda: self.me, self.boot)
+        self.use(config)
+
+    def wake(self) -> None:
+        """Look around soon."""
+        self._awake.set()
+
+    def stop(self) -> None:
+        """End cleanly; the next agent goes on from the ledger."""
+        self._stopping = True
+        self.wake()
+
+    def use(self, config: Config) -> None:
+        """Go on with another configuration; its endpoint and ports count from the next start."""
+        self.config = config
+        self.worker.handlers, self.worker.specs = config.handlers, config.specs
+        if lost := self.unfinished - config.handlers.keys():
+            log("handlers-missing", "error", handlers=sorted(lost), hint="What they prepared cannot be put back.")
+        self.wake()
+
+    @property
+    def unfinished(self) -> set[str]:
+        """Handlers that have something to put back."""
+        works = (item for case in self._recorder.cases.values() for item in case.works.items())
+        return {name for name, work in works if work.state != "recovered"}
+
+    async def run(self, started: Callable[[], None] = lambda: None) -> None:
+        """Everything, until told to stop."""
+        servers = await self._open_ports()
+        background = [asyncio.ensure_future(work) for work in (self._follow(), self._tick())]
+        self._recorder.append(*woken(self._recorder.cases, self.view()))
+        started()
+        try:
+            while not self._stopping:
+                self._awake.clear()
+                self._turn()
+                await self._awake.wait()
+        finally:
+            for task in background:
+                task.cancel()
+            await asyncio.wait(background)
+            await self.tasks.stop()
+            for server in servers:
+                server.close()
+
+    def view(self) -> View:
+        """The present, as the plan needs it."""
+        config, heard = self.config, self.document is not None
+        return View(self.me, self.boot, wall(), config.rules, config.specs, config.approval, self._news, heard)
+
+    def _turn(self) -> None:
+        """One round: what is new, what is to be done, off it goes."""
+        try:
+            self._look()
+        except DuenoticeError as error:  # the ledger cannot be written: do nothing new, but put back what we can
+            complain("ledger-failed", error)
+            return
+        steps = plan(self._recorder.cases, self.view())
+        self.tasks.cancel(self._is_withdrawn)
+        keys = {_key(step) for step in steps}
+        self.tasks.forget(keys.__contains__)
+        for step in steps:
+            (self._would if self._dry_run else self._start)(step)
+
+    def _look(self) -> None:
+        if self.document is not None:
+            self._recorder.append(*sight(self.document.events, self._recorder.cases, self.view()))
+        if self.me:
+            events = drills.drilled(drills.current(self._directory), self._recorder.cases, self.view())
+            self._recorder.append(*sight(events, self._recorder.cases, self.view(), drill=True))
+
+    def _is_withdrawn(self, key: tuple[type, str]) -> bool:
+        """Whether a preparation, or an approval, is for an event that has gone meanwhile."""
+        kind, event_id = key[:2]
+        case = self._recorder.cases.get(event_id)
+        return kind is not Recover and (case is None or bool(case.returning))
+
+    def _start(self, step: Step) -> None:
+        match step:
+            case Prepare():
+                self.tasks.start(_key(step), lambda: self.worker.prepare(step))
+            case Recover():
+                self.tasks.start(_key(step), lambda: self.worker.recover(step))
+            case AskPeers():
+                self.tasks.start(_key(step), lambda: self._ask(step), Pauses(1.0, 1.0))
+            case Approve():
+                self.tasks.start(_key(step), lambda: self._approve(step), QUICK)
+            case Wait():
+                pass  # the tick looks again
+
+    def _would(self, step: Step) -> None:
+        if (key := _key(step)) not in self._told:
+            self._told.add(key)
+            log("would", step=type(step).__name__.lower(), **step._asdict())
+
+    async def _ask(self, step: AskPeers) -> None:
+        assert self.config.peers is not None
+        content = self._recorder.cases[step.event_id].content
+        news = await Asking(self.config.peers, self.config.peer_key).ask(step, content)
+        self._news = {event_id: old for event_id, old in self._news.items() if event_id in self._recorder.cases}
+        self._news[step.event_id] = news
+        if any(isinstance(each, AskPeers) and each == step for each in plan(self._recorder.cases, self.view())):
+            missing = sorted({*step.ready} - news.ready)
+            log("not-all-ready", event_id=step.event_id, waiting_for=missing, in_service=sorted(news.in_service))
+            raise Later
+
+    async def _approve(self, step: Approve) -> None:
+        """What the peers said counts for this one approval only; after a failure they are asked again."""
+        content = self._recorder.cases[step.event_id].content
+        try:
+            await self._client.approve(step.event_id)
+        finally:
+            self._news.pop(step.event_id, None)
+        self._recorder.append(Record("approved", step.event_id, wall(), self.boot, content=content))
+
+    async def _follow(self) -> None:
+        """Read documents for ever; an error is never a document (S14)."""
+        while True:
+            try:
+                await self._learn_name()
+                async for document in self._client.watch(self._poll_failed):
+                    self.document, self.heard_at = document, wall()
+                    self._recorder.counters.documents += 1
+                    self.wake()
+            except MetadataError as error:
+                self._poll_failed(error)
+            except Exception as error:  # whatever it was, a machine that no longer listens would be worse
+                complain("metadata-unusable", error)
+            await asyncio.sleep(1.0)
+
+    async def _learn_name(self) -> None:
+        """Who we are: as configured, or as the service says; what it said last is good enough for the way back."""
+        if self.config.metadata.name:
+            return
+        remembered = self._directory / NAME_FILE
+        if not self.me and remembered.exists():
+            self.me = remembered.read_text()
+        self.me = await self._client.instance_name()
+        if not self._dry_run:
+            remembered.write_text(self.me)
+        log("name-learned", vm=self.me)
+
+    def _poll_failed(self, error: MetadataError) -> None:
+        self._recorder.counters.poll_errors += 1
+        complain("poll-failed", error)
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK)
+            self.wake()
+
+    async def _open_ports(self) -> list[asyncio.Server]:
+        SWITCH.keep_in(self._directory / "drained.json")
+        servers = []
+        if self.config.status_listen:
+            pages = answers(SWITCH, self.status, self._metrics)
+            servers.append(await serve(self.config.status_listen, pages))
+        if self.config.peers:
+            servers.append(await serve(parse_listen("listen", self.config.peers.listen), self._answer_peer))
+        return servers
+
+    def _answer_peer(self, request: Request) -> Answer:
+        return answer_peer(request, self.config.peer_key, self.me, self._tell_peer)
+
+    def _tell_peer(self, event_id: str, content: str) -> State:
+        case, view = self._recorder.cases.get(event_id), self.view()
+        ready = case is not None and case.content == content and is_ready(case, view)
+        return State(ready, is_in_service(self._recorder.cases))
+
+    def status(self) -> dict[str, Any]:
+        """What `/status` says."""
+        now = wall()
+        return {
+            "vm": self.me,
+            "now": now.isoformat(),
+            "policy": self.config.approval.policy,
+            "heard": self.document is not None,
+            "incarnation": self.document.incarnation if self.document else None,
+            "drained": SWITCH.is_drained,
+            "events": cases_json(self._recorder.cases, now),
+        }
+
+    def _metrics(self) -> str:
+        return metrics(self._recorder.cases, self._recorder.counters, wall(), SWITCH.is_drained, self.heard_at)
+
+
+def _key(step: Step) -> tuple[Any, ...]:
+    """Two steps with the same key are the same work."""
+    return (type(step), step.event_id, getattr(step, "handler", ""))

@@ -1,0 +1,185 @@
+"""What the agent knows: records of what happened, and the cases they add up to. Pure; the ledger writes them down.
+
+A case is one event that hits this VM, from the moment it was seen until everything is put back. Its life:
+
+    seen ─► preparing ─► prepared │ failed  (each handler) ─► approved ─► returning ─► recovering ─► recovered ─► closed
+
+`returning` is the turn: after it nothing is prepared any more and the way back runs. A closed case whose event is
+Scheduled again is a new case.
+"""
+
+import hashlib
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from duenotice.wire.seen_document import SeenEvent
+
+CLOSED_KEPT = 20
+"""Closed cases are kept for people to look at; only so many (S24)."""
+
+_LONG_AGO = datetime.fromtimestamp(0, UTC)
+
+What = Literal[
+    "snapshot",
+    "seen",
+    "preparing",
+    "prepared",
+    "failed",
+    "note",
+    "approved",
+    "returning",
+    "recovering",
+    "stuck",
+    "recovered",
+]
+
+
+class Work(Struct, frozen=True):
+    """What one handler did for a case: for which content, on which boot, and what it noted."""
+
+    state: Literal["preparing", "prepared", "failed", "recovering", "recovered"]
+    content: str
+    boot: str
+    at: datetime
+    tries: int = 1
+    reason: str = ""
+    notes: dict[str, Any] = {}
+
+    @property
+    def is_settled(self) -> bool:
+        return self.state in ("prepared", "failed")
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether putting back was tried and failed."""
+        return self.state == "recovering" and bool(self.reason)
+
+
+class Case(Struct, frozen=True):
+    """One event that hits us and what was done about it; `works` stand in the order in which they began."""
+
+    event: SeenEvent
+    first_seen: datetime
+    drill: bool = False
+    not_before: datetime | None = None
+    """The last NotBefore we were told: a Started event no longer shows it."""
+    approved: str = ""
+    """The content that was approved."""
+    approved_at: datetime | None = None
+    returning: str = ""
+    """Why the way back began: `gone` or `rebooted`."""
+    works: dict[str, Work] = {}
+
+    @property
+    def content(self) -> str:
+        return fingerprint(self.event)
+
+    @property
+    def is_closed(self) -> bool:
+        return bool(self.returning) and all(work.state == "recovered" for work in self.works.values())
+
+
+Cases = dict[str, Case]
+
+
+class Record(Struct, frozen=True, omit_defaults=True):
+    """One thing that happened; `boot` names the boot it happened on."""
+
+    what: What
+    event_id: str
+    at: datetime
+    boot: str = ""
+    handler: str = ""
+    content: str = ""
+    reason: str = ""
+    key: str = ""
+    value: Any = None
+    seen: SeenEvent | None = None
+    drill: bool = False
+    cases: dict[str, Case] = {}
+
+
+def fingerprint(event: SeenEvent) -> str:
+    """Names the content that work was done for (S12). A NotBefore that moves later leaves it as it is."""
+    parts = (event.event_id, event.type, *sorted(event.resources))
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+
+def apply(cases: Cases, record: Record) -> None:
+    """Take one record in; records that fit no case change nothing, so that an old ledger can always be read."""
+    case = cases.get(record.event_id)
+    if record.what == "snapshot":
+        cases.clear()
+        cases.update(record.cases)
+    elif record.what == "seen":
+        _seen(cases, case, record)
+    elif case is not None:
+        cases[record.event_id] = _CHANGES[record.what](case, record)
+
+
+def snapshot(cases: Cases) -> Record:
+    """One record that stands for all before it."""
+    return Record("snapshot", "", max((case.first_seen for case in cases.values()), default=_LONG_AGO), cases=cases)
+
+
+def _seen(cases: Cases, case: Case | None, record: Record) -> None:
+    assert record.seen is not None
+    if case is None or case.is_closed:
+        cases.pop(record.event_id, None)  # the new one goes to the end: cases stand in the order they were first seen
+        cases[record.event_id] = Case(record.seen, record.at, record.drill, record.seen.not_before)
+    else:
+        not_before = record.seen.not_before or case.not_before
+        cases[record.event_id] = replace(case, event=record.seen, not_before=not_before)
+    _forget_old(cases)
+
+
+def _forget_old(cases: Cases) -> None:
+    closed = [event_id for event_id, case in cases.items() if case.is_closed]
+    for event_id in closed[:-CLOSED_KEPT]:
+        del cases[event_id]
+
+
+def _begun(case: Case, record: Record) -> Case:
+    old = case.works.get(record.handler)
+    tries, notes = (old.tries + 1, old.notes) if old else (1, {})
+    return _with(case, record, Work("preparing", record.content, record.boot, record.at, tries, "", notes))
+
+
+def _now(state: Literal["prepared", "failed", "recovering", "recovered"]) -> Callable[[Case, Record], Case]:
+    def change(case: Case, record: Record) -> Case:
+        if (work := case.works.get(record.handler)) is None:
+            return case
+        return _with(case, record, replace(work, state=state, at=record.at, reason=record.reason))
+
+    return change
+
+
+def _noted(case: Case, record: Record) -> Case:
+    if (work := case.works.get(record.handler)) is None:
+        return case
+    return _with(case, record, replace(work, notes={**work.notes, record.key: record.value}))
+
+
+def _with(case: Case, record: Record, work: Work) -> Case:
+    return replace(case, works={**case.works, record.handler: work})
+
+
+def _approved(case: Case, record: Record) -> Case:
+    return replace(case, approved=record.content, approved_at=record.at)
+
+
+_CHANGES: dict[What, Callable[[Case, Record], Case]] = {
+    "preparing": _begun,
+    "prepared": _now("prepared"),
+    "failed": _now("failed"),
+    "note": _noted,
+    "approved": _approved,
+    "returning": lambda case, record: replace(case, returning=record.reason),
+    "recovering": _now("recovering"),
+    "stuck": _now("recovering"),
+    "recovered": _now("recovered"),
+}

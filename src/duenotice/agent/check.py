@@ -1,0 +1,59 @@
+"""`agent check`: what is wrong with a configuration on this machine, and what it would do for each type of event."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from duenotice.agent.config import Config
+from duenotice.agent.handlers.loading import problems
+from duenotice.agent.rules import Rule
+
+TYPES = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
+
+
+def findings(config: Config) -> list[str]:
+    """What would fail when an event comes: hooks that are missing, that others may change, and the like."""
+    found = [f"handlers.{name}: {problem}" for name, each in config.handlers.items() for problem in problems(each)]
+    used = {name for rule in config.rules for name in rule.handlers}
+    found += [f"handlers.{name}: no rule calls for it" for name in config.handlers if name not in used]
+    return found
+
+
+def outlook(config: Config) -> list[dict[str, Any]]:
+    """For each type of event the rules that may apply, in order, and what each does."""
+    return [row for event_type in TYPES for row in _rows(config, event_type)]
+
+
+def _rows(config: Config, event_type: str) -> Iterator[dict[str, Any]]:
+    for number, rule in enumerate(config.rules, start=1):
+        if not rule.types or event_type in rule.types:
+            condition = _condition(rule)
+            yield _row(event_type, str(number), condition, _does(config, rule))
+            if condition == "always":
+                return
+    yield _row(event_type, "–", "otherwise", "no rule: left alone, never approved")
+
+
+def _row(event_type: str, rule: str, condition: str, does: str) -> dict[str, Any]:
+    return {"type": event_type, "rule": rule, "when": condition, "does": does}
+
+
+def _condition(rule: Rule) -> str:
+    parts = {
+        "source": " or ".join(rule.sources),
+        "VM": " or ".join(rule.resources),
+        "shorter than": "" if rule.shorter_than is None else f"{rule.shorter_than:g} s",
+        "longer than": "" if rule.longer_than is None else f"{rule.longer_than:g} s",
+    }
+    return ", ".join(f"{name} {value}" for name, value in parts.items() if value) or "always"
+
+
+def _does(config: Config, rule: Rule) -> str:
+    specs = [config.specs[name] for name in rule.handlers]
+    names = [f"{spec.name} ({spec.timeout:g} s{'' if spec.required else ', best effort'})" for spec in specs]
+    after = {
+        "never": "wait for it",
+        "own": "approve if leader",
+        "all-ready": "approve if leader and all are ready",
+    }[config.approval.policy]
+    anyhow = ", even after a failure" if rule.approve_after_failure and config.approval.policy != "never" else ""
+    return " → ".join([*names, after + anyhow])

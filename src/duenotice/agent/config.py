@@ -1,0 +1,211 @@
+"""`agent.toml`: read whole before anything starts; every mistake is named by file, line and key. Runs nothing."""
+
+import difflib
+import re
+import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from duenotice.agent.config_tables import ApprovalTable, Metadata, Peers, RuleTable, Top
+from duenotice.agent.handlers.base import Handler
+from duenotice.agent.handlers.loading import load
+from duenotice.agent.plan import Approval
+from duenotice.agent.rules import HandlerSpec, Rule
+from duenotice.agent.toml_lines import Path as Keys
+from duenotice.agent.toml_lines import line_of
+from duenotice.errors import DuenoticeError, Misconfigured
+from duenotice.settings import parse_listen
+from duenotice.wire.duration import parse_duration
+
+_UNKNOWN_KEY = re.compile(r"Object contains unknown field `(.*)`")
+_PATH_PART = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[\.\.\.\]")
+_HANDLER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}")
+_OWN_KEY = re.compile(r"^handlers\.[A-Za-z0-9_-]+\.([A-Za-z0-9_-]+)")
+SHORTEST_KEY = 16
+
+
+class Config(NamedTuple):
+    """The configuration, ready to use."""
+
+    file: str
+    metadata: Metadata
+    approval: Approval
+    peers: Peers | None
+    peer_key: bytes
+    status_listen: tuple[str, int] | None
+    rules: tuple[Rule, ...]
+    specs: dict[str, HandlerSpec]
+    handlers: dict[str, Handler]
+
+
+def load_config(file: Path) -> Config:
+    """The configuration in a file."""
+    try:
+        text = file.read_text()
+    except (OSError, ValueError) as error:
+        raise Misconfigured(f"Cannot read {file}: {error}.", hint="Name the agent's file with --config.") from None
+    return read_config(text, str(file))
+
+
+def read_config(text: str, file: str = "agent.toml") -> Config:
+    """The configuration that a text says."""
+    try:
+        raw = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Misconfigured(f"{file}: not TOML: {error}.", hint="Mend the line and try again.") from None
+    return _Reader(text, file).config(raw)
+
+
+class _Reader:
+    """Knows the text, so that it can say where a mistake is."""
+
+    def __init__(self, text: str, file: str) -> None:
+        self._text, self._file = text, file
+
+    def config(self, raw: dict[str, Any]) -> Config:
+        top: Top = self._fit(raw, Top, ())
+        made = {name: self._handler(name, values) for name, values in top.handlers.items()}
+        peers = top.approval.peers
+        return Config(
+            self._file,
+            top.metadata,
+            self._approval(top.approval),
+            peers,
+            self._peer_key(peers) if peers else b"",
+            self._listen(top.status.listen, ("status", "listen")) if top.status.listen else None,
+            tuple(self._rule(number, table, top) for number, table in enumerate(top.rules)),
+            {name: spec for name, (spec, _) in made.items()},
+            {name: handler for name, (_, handler) in made.items()},
+        )
+
+    def wrong(self, keys: Keys, what: str, hint: str) -> Misconfigured:
+        place = ".".join(f"[{key + 1}]" if isinstance(key, int) else key for key in keys).replace(".[", "[")
+        return Misconfigured(f"{self._file}, line {line_of(self._text, keys)}: {place}: {what}.", hint=hint)
+
+    def _fit(self, raw: Any, kind: Any, keys: Keys) -> Any:
+        try:
+            return msgspec.convert(raw, kind)
+        except msgspec.ValidationError as error:
+            raise self._misfit(str(error), raw, kind, keys) from None
+
+    def _misfit(self, error: str, raw: Any, kind: Any, keys: Keys) -> Misconfigured:
+        message, _, path = error.partition(" - at ")
+        keys = keys + self._follow(path.strip("`"), raw)
+        if unknown := _UNKNOWN_KEY.fullmatch(message):
+            return self.wrong((*keys, unknown[1]), "there is no such key", _did_you_mean(unknown[1], kind, keys))
+        return self.wrong(keys or ("(top)",), message[:1].lower() + message[1:], "See docs/agent.md for what fits.")
+
+    def _follow(self, path: str, raw: Any) -> Keys:
+        """msgspec's `$.rules[0].types` as keys."""
+        return tuple(name or int(number or 0) for name, number in _PATH_PART.findall(path))
+
+    @contextmanager
+    def _at(self, *keys: str | int) -> Iterator[None]:
+        """Give the errors of others their place."""
+        try:
+            yield
+        except DuenoticeError as error:
+            raise self.wrong(keys, error.message.rstrip("."), error.hint) from None
+
+    def _span(self, text: str, *keys: str | int) -> float | None:
+        if not text:
+            return None
+        with self._at(*keys):
+            return parse_duration(text)
+
+    def _listen(self, text: str, keys: Keys) -> tuple[str, int]:
+        with self._at(*keys):
+            return parse_listen("listen", text)
+
+    def _rule(self, number: int, table: RuleTable, top: Top) -> Rule:
+        for name in table.handlers:
+            if name not in top.handlers:
+                near = difflib.get_close_matches(name, list(top.handlers), 1)
+                hint = f"Did you mean {near[0]!r}?" if near else f"Add a table [handlers.{name}]."
+                raise self.wrong(("rules", number, "handlers"), f"there is no handler {name!r}", hint)
+        if len(set(table.handlers)) < len(table.handlers):
+            raise self.wrong(("rules", number, "handlers"), "a handler is named twice", "Name each once.")
+        spans = {
+            key: self._span(getattr(table, key), "rules", number, key)
+            for key in ("shorter_than", "longer_than", "within")
+        }
+        return Rule(table.handlers, table.types, table.sources, table.resources, **spans,
+                    approve_after_failure=table.approve_after_failure)  # fmt: skip
+
+    def _handler(self, name: str, values: dict[str, Any]) -> tuple[HandlerSpec, Handler]:
+        """The common keys first, then the kind's own."""
+        at: Keys = ("handlers", name)
+        if not _HANDLER_NAME.fullmatch(name):
+            raise self.wrong(at, "is no good name", "Use letters, digits, dot, dash and underscore.")
+        own = dict(values)
+        kind = self._take(own, "kind", str, None, at)
+        required = self._take(own, "required", bool, True, at)
+        timeout = self._span(self._take(own, "timeout", str, "1m", at), *at, "timeout") or 60.0
+        try:
+            return HandlerSpec(name, required, timeout), load(name, kind, own)
+        except DuenoticeError as error:  # its message begins with the key
+            keys = (*at, *_OWN_KEY.findall(error.message)[:1])
+            line = line_of(self._text, keys)
+            raise Misconfigured(f"{self._file}, line {line}: {error.message}", hint=error.hint) from None
+
+    def _take(self, values: dict[str, Any], key: str, kind: type, default: Any, at: Keys) -> Any:
+        if key not in values and default is None:
+            raise self.wrong(at, f"has no {key!r}", f'Add {key} = "…".')
+        return self._fit(values.pop(key, default), kind, (*at, key))
+
+    def _approval(self, table: ApprovalTable) -> Approval:
+        needs_peers = table.policy == "all-ready" or table.guard is not None
+        if needs_peers and table.peers is None:
+            raise self.wrong(("approval",), "asking others needs [approval.peers]", "Add key_file and address.")
+        guard = table.guard
+        if guard is not None and not 0 < guard.keep < len(set(guard.group)):
+            raise self.wrong(
+                ("approval", "guard", "keep"), f"{guard.keep} of {len(set(guard.group))} cannot be kept",
+                "Use at least 1 and fewer than the group has.")  # fmt: skip
+        return Approval(table.policy, guard.group, guard.keep) if guard else Approval(table.policy)
+
+    def _peer_key(self, peers: Peers) -> bytes:
+        at: Keys = ("approval", "peers")
+        self._listen(peers.listen, (*at, "listen"))
+        if not peers.addresses and "{vm}" not in peers.address:
+            raise self.wrong((*at, "address"), "has no {vm} in it", 'Write it like "http://{vm}.internal:9707".')
+        for key, url in (("address", peers.address), *(("addresses", each) for each in peers.addresses.values())):
+            if url and not url.startswith("http://"):
+                raise self.wrong((*at, key), f"{url!r} is not an http:// address", "Peers speak plain HTTP.")
+        return self._secret(Path(peers.key_file), (*at, "key_file"))
+
+    def _secret(self, file: Path, at: Keys) -> bytes:
+        try:
+            key, mode = file.read_bytes().strip(), file.stat().st_mode
+        except OSError as error:
+            raise self.wrong(at, f"cannot be read: {error}", "Make one: head -c 32 /dev/urandom | base64.") from None
+        if mode & 0o077:
+            raise self.wrong(at, f"{file} may be read by others", f"chmod 600 {file}")
+        if len(key) < SHORTEST_KEY:
+            raise self.wrong(at, "the key is too short", f"Use {SHORTEST_KEY} characters or more.")
+        return key
+
+
+def _did_you_mean(key: str, kind: Any, keys: Keys) -> str:
+    known = _fields(kind, keys)
+    near = difflib.get_close_matches(key, known, 1)
+    return f"Did you mean {near[0]!r}?" if near else f"Known keys: {', '.join(known)}."
+
+
+def _fields(kind: Any, keys: Keys) -> list[str]:
+    """The keys that the table at `keys` may have; for a handler those of its kind."""
+    step: Callable[[Any], dict[str, Any]] = lambda each: {f.encode_name: f.type for f in msgspec.structs.fields(each)}  # noqa: E731
+    for key in keys if kind is Top else ():
+        if isinstance(key, str):
+            found = step(kind)[key]
+            kind = next((part for part in (found, *getattr(found, "__args__", ())) if _is_struct(part)), kind)
+    return list(step(kind))
+
+
+def _is_struct(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Struct)

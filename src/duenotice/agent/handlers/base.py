@@ -1,0 +1,51 @@
+"""What every handler is: two verbs, told of one occasion. A handler decides nothing about events."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+from duenotice.errors import DuenoticeError
+from duenotice.wire.seen_document import SeenEvent
+
+Note = Callable[[str, Any], Awaitable[None]]
+
+
+class HandlerFailed(DuenoticeError):
+    """The handler could not do its work."""
+
+
+class TryAgain(HandlerFailed):
+    """The handler could not do its work yet; another try within the notice may succeed (exit 75 of a hook)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Occasion:
+    """What a handler is told.
+
+    `deadline` is the moment, in seconds of `duenotice.clock.monotonic`, by which the verb must have returned.
+    `notes` is what this handler wrote down for this event, also in an earlier life of the agent.
+    """
+
+    event: SeenEvent
+    vm: str
+    deadline: float
+    notes: Mapping[str, Any]
+    note: Note
+    """`await note(key, value)` is durable when it returns: say what you are about to do, then do it (S15)."""
+    drill: bool = False
+    """A rehearsal: the work is real, the event is not (`DUENOTICE_DRILL=1` for hooks)."""
+
+
+class Handler(Protocol):
+    """One kind of work. Made as `Class(name, options)` from `[handlers.NAME]`; both verbs may be called again."""
+
+    options: ClassVar[type]
+    """The kind's own keys, as a frozen msgspec.Struct that forbids unknown fields."""
+
+    def __init__(self, name: str, options: Any) -> None: ...
+
+    async def prepare(self, occasion: Occasion) -> None:
+        """Make ready for the event; returning means ready, raising means not."""
+
+    async def recover(self, occasion: Occasion) -> None:
+        """Put back what was noted; called once the event is gone or the machine has rebooted, until it works."""

@@ -1,0 +1,125 @@
+"""`checkpoint`: tells a program to save its state, by signal or command, and waits until the file is written."""
+
+import os
+import signal
+from pathlib import Path
+
+from msgspec import Struct
+
+from duenotice.agent.handlers.base import HandlerFailed, Occasion
+from duenotice.agent.handlers.dbus import SYSTEM_BUS
+from duenotice.agent.handlers.hook import run_hook
+from duenotice.agent.handlers.options import Argv, Span
+from duenotice.agent.handlers.trust import distrust
+from duenotice.agent.handlers.units import systemd
+from duenotice.agent.handlers.waiting import until
+from duenotice.clock import monotonic
+
+Stamp = tuple[int, int, int]
+_ABSENT: Stamp = (0, 0, 0)
+
+
+class Options(Struct, frozen=True, forbid_unknown_fields=True):
+    """Who is told (a pidfile, a unit or a command), and which file shows that it is done."""
+
+    file: str
+    pidfile: str = ""
+    unit: str = ""
+    command: Argv = ()
+    signal: str = "SIGUSR1"
+    settle: Span = Span(1)
+    """How long the file must stay as it is to count as written."""
+    recover: Argv = ()
+    socket: str = SYSTEM_BUS
+
+    def __post_init__(self) -> None:
+        if sum(map(bool, (self.pidfile, self.unit, self.command))) != 1:
+            raise ValueError("say one of `pidfile`, `unit` and `command`")
+        if self.signal not in signal.Signals.__members__:
+            raise ValueError(f"{self.signal!r} is not a signal; write it like SIGUSR1")
+
+
+class Checkpoint:
+    """A try that was cut is simply made again: one more checkpoint does no harm."""
+
+    options = Options
+
+    def __init__(self, name: str, options: Options) -> None:
+        self.name = name
+        self._options = options
+
+    async def prepare(self, occasion: Occasion) -> None:
+        before = _stamp(self._options.file)
+        await occasion.note("begun", True)
+        await self._tell(occasion)
+        await self._wait_until_written(occasion, before)
+
+    async def recover(self, occasion: Occasion) -> None:
+        if occasion.notes.get("begun") and self._options.recover:
+            await run_hook(self._options.recover, "recover", occasion)
+            await occasion.note("begun", False)
+
+    def problems(self) -> list[str]:
+        """Programs that would be refused now."""
+        programs = [argv[0] for argv in (self._options.command, self._options.recover) if argv]
+        return [reason for path in programs if (reason := distrust(path))]
+
+    async def _tell(self, occasion: Occasion) -> None:
+        options = self._options
+        if options.command:
+            await run_hook(options.command, "prepare", occasion)
+        elif options.unit:
+            async with systemd(options.socket) as units:
+                _send(await units.main_pid(options.unit), options.signal, options.unit)
+        else:
+            pid = _read_pid(options.pidfile)
+            _check_owner(pid, options.pidfile)
+            _send(pid, options.signal, options.pidfile)
+
+    async def _wait_until_written(self, occasion: Occasion, before: Stamp) -> None:
+        seen, since = before, monotonic()
+
+        async def settled() -> bool:
+            nonlocal seen, since
+            if (now := _stamp(self._options.file)) != seen:
+                seen, since = now, monotonic()
+            return seen not in (before, _ABSENT) and monotonic() - since >= self._options.settle
+
+        await until(occasion, f"{self._options.file} to be written", settled, pause=0.05)
+
+
+def _stamp(file: str) -> Stamp:
+    """Changes with every kind of write, also one that replaces the file."""
+    try:
+        found = Path(file).stat()
+    except FileNotFoundError:
+        return _ABSENT
+    except OSError as error:
+        raise HandlerFailed(f"Cannot look at {file}: {error.strerror}.", hint="Look at the path.") from None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _read_pid(pidfile: str) -> int:
+    try:
+        return int(Path(pidfile).read_text()[:32])
+    except (OSError, ValueError):
+        raise HandlerFailed(f"{pidfile} does not name a process.", hint="Is the program running?") from None
+
+
+def _check_owner(pid: int, pidfile: str) -> None:
+    """A user who may write a pidfile must not make root signal the process of another."""
+    try:
+        writer, owner = Path(pidfile).stat().st_uid, Path(f"/proc/{pid}").stat().st_uid
+    except OSError:
+        raise HandlerFailed(f"The process {pid} of {pidfile} is gone.", hint="Is the program running?") from None
+    if writer not in (0, owner):
+        raise HandlerFailed(f"{pidfile} belongs to user {writer}, the process {pid} to user {owner}.", hint="Mend it.")
+
+
+def _send(pid: int, name: str, whose: str) -> None:
+    try:
+        if pid <= 1:
+            raise ProcessLookupError
+        os.kill(pid, signal.Signals[name])
+    except (ProcessLookupError, PermissionError, OverflowError):
+        raise HandlerFailed(f"{whose} has no process that can be signalled.", hint="Is the program running?") from None

@@ -1,0 +1,93 @@
+"""`command`: the administrator's own programs, one for each verb or a folder of them run in order."""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from duenotice.agent.handlers.base import HandlerFailed, Occasion
+from duenotice.agent.handlers.hook import run_hook
+from duenotice.agent.handlers.options import Argv
+from duenotice.agent.handlers.trust import distrust
+
+_HOOK_NAME = re.compile(r"\d\d-[\w.-]+", re.ASCII)
+
+
+class Options(Struct, frozen=True, forbid_unknown_fields=True):
+    """Either programs for the verbs, or a folder of hooks that are told the verb."""
+
+    prepare: Argv = ()
+    recover: Argv = ()
+    hooks: str = ""
+
+    def __post_init__(self) -> None:
+        if bool(self.hooks) == bool(self.prepare or self.recover):
+            raise ValueError("say `hooks`, or `prepare` and `recover`")
+        for path in (self.hooks, *self.prepare[:1], *self.recover[:1]):
+            if path and not path.startswith("/"):
+                raise ValueError(f"{path!r} is not an absolute path")
+
+
+class Step(NamedTuple):
+    """One program for each verb; an empty one does nothing. Its state is noted under its name."""
+
+    name: str
+    prepare: Argv
+    recover: Argv
+
+
+class Command:
+    """Notes each step as begun and done: a second try goes on where the first ended, recover undoes what had begun."""
+
+    options = Options
+
+    def __init__(self, name: str, options: Options) -> None:
+        self.name = name
+        self._options = options
+
+    async def prepare(self, occasion: Occasion) -> None:
+        for step in self._steps():
+            await prepare_step(step, occasion)
+
+    async def recover(self, occasion: Occasion) -> None:
+        for step in reversed(self._steps()):
+            await recover_step(step, occasion)
+
+    def problems(self) -> list[str]:
+        """Programs that would be refused now."""
+        try:
+            programs = [argv[0] for step in self._steps() for argv in (step.prepare, step.recover) if argv]
+        except HandlerFailed as error:
+            return [error.message]
+        return sorted({reason for path in programs if (reason := distrust(path))})
+
+    def _steps(self) -> list[Step]:
+        if not self._options.hooks:
+            return [Step("program", self._options.prepare, self._options.recover)]
+        return [Step(path.name, (str(path), "prepare"), (str(path), "recover")) for path in self._hooks()]
+
+    def _hooks(self) -> list[Path]:
+        try:
+            return sorted(path for path in Path(self._options.hooks).iterdir() if _HOOK_NAME.fullmatch(path.name))
+        except OSError as error:
+            raise HandlerFailed(f"Cannot read the folder of hooks: {error}.", hint="Make it.") from None
+
+
+async def prepare_step(step: Step, occasion: Occasion) -> None:
+    """Run it unless an earlier try has; `begun` is durable before anything happens (S15)."""
+    if occasion.notes.get(step.name) == "done":
+        return
+    await occasion.note(step.name, "begun")
+    if step.prepare:
+        await run_hook(step.prepare, "prepare", occasion)
+    await occasion.note(step.name, "done")
+
+
+async def recover_step(step: Step, occasion: Occasion) -> None:
+    """Undo what had begun, however far it came, once."""
+    if occasion.notes.get(step.name) not in ("begun", "done"):
+        return
+    if step.recover:
+        await run_hook(step.recover, "recover", occasion)
+    await occasion.note(step.name, "undone")

@@ -1,0 +1,123 @@
+"""`haproxy`: drains servers through the runtime socket, waits for their sessions, and puts back what it drained."""
+
+import asyncio
+import csv
+import re
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from duenotice.agent.handlers.base import HandlerFailed, Occasion, TryAgain
+from duenotice.agent.handlers.options import Span
+from duenotice.agent.handlers.waiting import seconds_left, until
+from duenotice.clock import monotonic
+from duenotice.errors import Misconfigured
+from duenotice.settings import parse_listen
+
+MAINTENANCE, DRAIN = 0x01, 0x08
+"""Bits of srv_admin_state that an administrator sets; the others follow from elsewhere."""
+LONGEST_ANSWER = 16 * 1024 * 1024
+_NEEDS_ADMIN = "Is this HAProxy's socket, with `level admin`?"
+_SERVER = re.compile(r"[\w.:-]+/[\w.:-]+", re.ASCII)
+
+
+class Options(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which servers (`backend/server`), and where HAProxy listens for commands: a path or HOST:PORT."""
+
+    servers: Annotated[tuple[str, ...], Meta(min_length=1)]
+    socket: str = "/run/haproxy/admin.sock"
+    limit: Span | None = None
+    """How long sessions may take to end; then going on is good enough. Without it, all must end in time."""
+
+    def __post_init__(self) -> None:
+        for server in self.servers:
+            if not _SERVER.fullmatch(server):
+                raise ValueError(f"{server!r} is not BACKEND/SERVER")
+        if not self.socket.startswith("/"):
+            _address(self.socket)
+
+
+class Haproxy:
+    """Leaves alone what somebody else has drained or taken out."""
+
+    options = Options
+
+    def __init__(self, name: str, options: Options) -> None:
+        self.name = name
+        self._options = options
+
+    async def prepare(self, occasion: Occasion) -> None:
+        states = await self._states()
+        ours = [server for server in self._options.servers if not states[server] & (MAINTENANCE | DRAIN)]
+        await occasion.note("drained", sorted({*occasion.notes.get("drained", []), *ours}))
+        for server in ours:
+            await self._ask(f"set server {server} state drain")
+        await self._wait_for_sessions(occasion)
+
+    async def recover(self, occasion: Occasion) -> None:
+        drained = occasion.notes.get("drained", [])
+        states = await self._states() if drained else {}
+        for server in drained:
+            # Maintenance takes the place of drain: somebody took it out for a reason of their own, so it stays out.
+            if states[server] & DRAIN:
+                await self._ask(f"set server {server} state ready")
+
+    async def _wait_for_sessions(self, occasion: Occasion) -> None:
+        limit = self._options.limit
+        enough = occasion.deadline if limit is None else monotonic() + min(limit, seconds_left(occasion))
+
+        async def idle() -> bool:
+            return await self._sessions() == 0 or (limit is not None and monotonic() >= enough)
+
+        await until(occasion, f"sessions of {', '.join(self._options.servers)} to end", idle)
+
+    async def _sessions(self) -> int:
+        rows = csv.DictReader((await self._table("show stat")).splitlines())
+        ours = [row for row in rows if f"{row['pxname']}/{row['svname']}" in self._options.servers]
+        return sum(int(row["scur"] or 0) + int(row["qcur"] or 0) for row in ours)
+
+    async def _states(self) -> dict[str, int]:
+        head, *lines = (await self._table("show servers state")).splitlines()
+        rows = [dict(zip(head.split(), line.split(), strict=False)) for line in lines if line]
+        states = {f"{row['be_name']}/{row['srv_name']}": int(row["srv_admin_state"]) for row in rows}
+        if missing := [server for server in self._options.servers if server not in states]:
+            raise HandlerFailed(f"HAProxy has no server {missing[0]}.", hint=f"It has: {', '.join(sorted(states))}.")
+        return states
+
+    async def _table(self, command: str) -> str:
+        """An answer from its heading on; what has none is a complaint."""
+        complaint, heading, table = (await self._ask(command)).partition("# ")
+        if not heading:
+            raise HandlerFailed(f"HAProxy refused {command!r}: {complaint.strip()[:200]}", hint=_NEEDS_ADMIN)
+        return table
+
+    async def _ask(self, command: str) -> str:
+        try:
+            answer = await _exchange(self._options.socket, command)
+        except OSError as error:
+            raise TryAgain(f"HAProxy does not answer at {self._options.socket}: {error}.", hint="Is it up?") from None
+        if command.startswith("set ") and answer.strip():
+            raise HandlerFailed(f"HAProxy refused {command!r}: {answer.strip()}", hint=_NEEDS_ADMIN)
+        return answer
+
+
+async def _exchange(socket: str, command: str) -> str:
+    opened = (
+        asyncio.open_unix_connection(socket) if socket.startswith("/") else asyncio.open_connection(*_address(socket))
+    )
+    reader, writer = await opened
+    try:
+        writer.write(command.encode() + b"\n")
+        answer = b""
+        while (chunk := await reader.read(65536)) and len(answer) < LONGEST_ANSWER:
+            answer += chunk
+        return answer.decode(errors="replace")
+    finally:
+        writer.transport.abort()
+
+
+def _address(socket: str) -> tuple[str, int]:
+    try:
+        return parse_listen("socket", socket)
+    except Misconfigured as error:
+        raise ValueError(error.message) from None

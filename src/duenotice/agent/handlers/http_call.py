@@ -1,0 +1,109 @@
+"""One HTTP request, cancellable, with sizes capped: no proxy, no redirect, nothing taken from the environment."""
+
+import asyncio
+import http.client
+import io
+import ssl
+from collections.abc import Mapping
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from duenotice.agent.handlers.base import HandlerFailed, TryAgain
+from duenotice.errors import Malformed
+
+LONGEST_ANSWER = 16 * 1024 * 1024
+
+
+class Answer(NamedTuple):
+    """What came back, whatever its status."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Target(NamedTuple):
+    """Where a request goes."""
+
+    secure: bool
+    host: str
+    port: int
+    path: str
+
+
+def parse_url(url: str) -> Target:
+    """An http or https address without user and fragment. Errors do not repeat it: chat addresses are secrets."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or {"http": 80, "https": 443}[parts.scheme]
+    except (ValueError, KeyError):
+        raise Malformed("This is not an http or https address.", hint="Write https://host/path.") from None
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    if not parts.hostname or "@" in parts.netloc or not path.isascii() or not path.isprintable() or " " in path:
+        raise Malformed("This is not a plain http or https address.", hint="Write https://host/path.")
+    return Target(parts.scheme == "https", parts.hostname, port, path)
+
+
+async def call(
+    url: str,
+    *,
+    method: str = "GET",
+    body: bytes = b"",
+    headers: Mapping[str, str] | None = None,
+    timeout: float = 10.0,
+    trust: ssl.SSLContext | None = None,
+) -> Answer:
+    """Send and read the whole answer. `TryAgain` when the world fails us; any status is an answer."""
+    target = parse_url(url)
+    try:
+        async with asyncio.timeout(timeout):
+            raw = await _exchange(target, _request(target, method, body, headers or {}), trust)
+        return _answer(raw, method)
+    except TimeoutError:
+        raise TryAgain(f"{target.host}:{target.port} did not answer in time.", hint="Is it up?") from None
+    except (OSError, http.client.HTTPException) as error:
+        said = str(error) or type(error).__name__
+        raise TryAgain(f"{target.host}:{target.port} cannot be asked: {said}.", hint="Is it up?") from None
+
+
+def _request(target: Target, method: str, body: bytes, headers: Mapping[str, str]) -> bytes:
+    host = f"[{target.host}]" if ":" in target.host else target.host
+    whole = {"Host": f"{host}:{target.port}", "Connection": "close", "Content-Length": str(len(body)), **headers}
+    for name, value in whole.items():
+        if not (name + value).isprintable() or not (name + value).isascii():
+            raise HandlerFailed(f"The header {name!r} has a character that HTTP does not allow.", hint="Mend it.")
+    lines = [f"{method} {target.path} HTTP/1.1", *(f"{name}: {value}" for name, value in whole.items())]
+    return "\r\n".join([*lines, "", ""]).encode("ascii") + body
+
+
+async def _exchange(target: Target, request: bytes, trust: ssl.SSLContext | None) -> bytes:
+    secure = (trust or ssl.create_default_context()) if target.secure else None
+    reader, writer = await asyncio.open_connection(target.host, target.port, ssl=secure)
+    try:
+        writer.write(request)
+        raw = bytearray()
+        while chunk := await reader.read(65536):
+            raw += chunk
+            if len(raw) > LONGEST_ANSWER:
+                raise http.client.HTTPException("the answer is too long")
+        return bytes(raw)
+    finally:
+        writer.transport.abort()
+
+
+class _Bytes:
+    """Bytes that are already here, in the shape that `http.client` reads from."""
+
+    def __init__(self, raw: bytes) -> None:
+        self._raw = raw
+
+    def makefile(self, *_: object, **__: object) -> io.BytesIO:
+        return io.BytesIO(self._raw)
+
+
+def _answer(raw: bytes, method: str) -> Answer:
+    if b"\r\n\r\n" not in raw:  # `http.client` would take a head that was cut for a whole one
+        raise http.client.HTTPException("the answer ends in its head")
+    response = http.client.HTTPResponse(_Bytes(raw), method=method)  # type: ignore[arg-type]
+    response.begin()
+    return Answer(response.status, {name.lower(): value for name, value in response.getheaders()}, response.read())

@@ -1,0 +1,111 @@
+"""The Kubernetes API as one node's agent needs it: nodes, pods, evictions and events, with the answer's status kept."""
+
+import json
+import os
+from typing import Any
+from urllib.parse import quote
+
+from msgspec import Struct
+
+from duenotice.agent.handlers.base import HandlerFailed, Occasion, TryAgain
+from duenotice.agent.handlers.http_call import call, parse_url
+from duenotice.agent.handlers.secrets import read_secret, trusting
+from duenotice.agent.handlers.waiting import seconds_left
+from duenotice.errors import Malformed
+
+_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+
+
+class ApiOptions(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """In a pod nothing is needed; on a host name the server and a token's or certificate's files."""
+
+    server: str = ""
+    token_file: str = ""
+    ca_file: str = ""
+    certificate_file: str = ""
+    key_file: str = ""
+
+    def __post_init__(self) -> None:
+        try:
+            parse_url(self.server or "https://in.a.pod/")
+        except Malformed as error:
+            raise ValueError(error.message) from None
+
+
+class KubeApi:
+    """Requests of one occasion; each has the time that is left."""
+
+    def __init__(self, options: ApiOptions, occasion: Occasion) -> None:
+        self._options = options
+        self._occasion = occasion
+
+    async def get(self, path: str) -> dict[str, Any]:
+        """An object or a list that must be there."""
+        return self._expect(await self.send("GET", path), path)
+
+    async def patch(self, path: str, change: dict[str, Any], kind: str = MERGE) -> None:
+        """A change that must be taken; a conflict is worth another try."""
+        self._expect(await self.send("PATCH", path, change, kind), path)
+
+    async def send(
+        self, method: str, path: str, body: dict[str, Any] | None = None, kind: str = "application/json"
+    ) -> tuple[int, dict[str, Any]]:
+        """The status and what was said with it."""
+        options = self._options
+        answer = await call(
+            self._server() + path,
+            method=method,
+            body=json.dumps(body).encode() if body else b"",
+            headers={"Content-Type": kind, "Accept": "application/json"} | self._bearer(),
+            timeout=min(30.0, seconds_left(self._occasion)),
+            trust=trusting(self._in_pod(options.ca_file, "ca.crt"), options.certificate_file, options.key_file),
+        )
+        try:
+            return answer.status, json.loads(answer.body or b"{}")
+        except ValueError:
+            raise TryAgain(
+                f"The Kubernetes API answered {answer.status} without JSON.", hint="Is `server` right?"
+            ) from None
+
+    def _expect(self, answer: tuple[int, dict[str, Any]], path: str) -> dict[str, Any]:
+        status, said = answer
+        if 200 <= status < 300:
+            return said
+        kind = TryAgain if status in (409, 429) or status >= 500 else HandlerFailed
+        raise kind(
+            f"Kubernetes answered {status} for {path}: {said.get('message', '')}", hint="Look at the RBAC rules."
+        )
+
+    def _server(self) -> str:
+        if self._options.server:
+            return self._options.server.rstrip("/")
+        host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+        if not host:
+            raise HandlerFailed("This is no pod, and no `server` is named.", hint='Say server = "https://…:6443".')
+        return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+
+    def _bearer(self) -> dict[str, str]:
+        if self._options.certificate_file:
+            return {}
+        file = self._in_pod(self._options.token_file, "token")
+        return {"Authorization": f"Bearer {read_secret(file)}"} if file else {}
+
+    def _in_pod(self, named: str, file: str) -> str:
+        return named or ("" if self._options.server else f"{_ACCOUNT}/{file}")
+
+
+def node_path(name: str) -> str:
+    """Where a node is; its name cannot lead elsewhere."""
+    return f"/api/v1/nodes/{quote(name, safe='')}"
+
+
+def pods_path(node: str) -> str:
+    """All pods of a node, in every namespace."""
+    return f"/api/v1/pods?fieldSelector={quote(f'spec.nodeName={node}', safe='')}"
+
+
+def eviction_path(namespace: str, pod: str) -> str:
+    """Where a pod is asked to leave."""
+    return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(pod, safe='')}/eviction"

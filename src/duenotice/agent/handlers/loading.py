@@ -1,0 +1,84 @@
+"""From `[handlers.NAME]` to a handler: our own kinds, then plugins of the group `duenotice.handlers`."""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+import msgspec
+
+from duenotice.agent.handlers import KINDS
+from duenotice.agent.handlers.base import Handler
+from duenotice.agent.handlers.options import read_value
+from duenotice.errors import Misconfigured
+
+GROUP = "duenotice.handlers"
+
+
+def load(name: str, kind: str, keys: Mapping[str, Any]) -> Handler:
+    """The handler of that kind with those keys, or an error that names the key."""
+    made = handler_class(name, kind)
+    return made(name, _options(name, kind, made.options, keys))
+
+
+def kinds() -> list[str]:
+    """Every kind there is here. A plugin cannot take the name of one of ours."""
+    return sorted({*KINDS, *(plugin.name for plugin in entry_points(group=GROUP))})
+
+
+def problems(handler: Handler) -> list[str]:
+    """What this handler already knows would fail on this machine; for `agent check`."""
+    find = getattr(handler, "problems", None)
+    return list(find()) if find else []
+
+
+def handler_class(name: str, kind: str) -> type[Handler]:
+    """The class behind a kind, imported only now."""
+    if kind in KINDS:
+        module, _, attribute = KINDS[kind].partition(":")
+        found: type[Handler] = getattr(import_module(module), attribute)
+        return found
+    plugins = [plugin for plugin in entry_points(group=GROUP) if plugin.name == kind]
+    if not plugins:
+        raise Misconfigured(f"handlers.{name}.kind = {kind!r} is unknown.", hint=_nearest(kind, kinds()))
+    return _plugin_class(name, plugins[0])
+
+
+def _plugin_class(name: str, plugin: EntryPoint) -> type[Handler]:
+    try:
+        made: type[Handler] = plugin.load()
+    except Exception as error:  # whatever somebody else's module does when it is imported
+        raise _bad_plugin(name, plugin, f"cannot be loaded: {error}") from error
+    for part in ("options", "prepare", "recover"):
+        if not hasattr(made, part):
+            raise _bad_plugin(name, plugin, f"has no `{part}`")
+    return made
+
+
+def _bad_plugin(name: str, plugin: EntryPoint, problem: str) -> Misconfigured:
+    message = f"handlers.{name}: the plugin {plugin.name!r} ({plugin.value}) {problem}."
+    return Misconfigured(message, hint="Mend or remove the package that brings it.")
+
+
+def _options(name: str, kind: str, options: type, keys: Mapping[str, Any]) -> Any:
+    known = [field.encode_name for field in msgspec.structs.fields(options)]
+    for key in keys:
+        if key not in known:
+            raise Misconfigured(f"handlers.{name}.{key} is not a key of {kind}.", hint=_nearest(key, known))
+    try:
+        return msgspec.convert(dict(keys), options, dec_hook=read_value)
+    except msgspec.ValidationError as error:
+        raise _misfit(name, kind, str(error), known) from None
+
+
+def _misfit(name: str, kind: str, message: str, known: list[str]) -> Misconfigured:
+    problem, _, path = message.partition(" - at ")
+    where = f"handlers.{name}{path.strip('`').removeprefix('$')}"
+    return Misconfigured(f"{where} will not do: {problem.rstrip('.')}.", hint=f"Keys of {kind}: {', '.join(known)}.")
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    listed = list(known)
+    near = difflib.get_close_matches(word, listed, 1)
+    return f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(listed) or 'none'}."

@@ -1,0 +1,115 @@
+"""`log`: writes the event down for people, to the journal or as JSON lines."""
+
+import json
+import os
+import socket
+import struct
+import sys
+from typing import Literal
+
+from msgspec import Struct
+
+from duenotice.agent.handlers.base import HandlerFailed, Occasion
+from duenotice.clock import wall
+from duenotice.wire.seen_document import event_to_json
+
+JOURNAL = "/run/systemd/journal/socket"
+LONGEST_VALUE = 8_000
+NOTICE = "5"
+"""syslog's priority: normal but significant."""
+
+
+class Options(Struct, frozen=True, forbid_unknown_fields=True):
+    """`file` wants a `path`; `journald` may have one of its own."""
+
+    to: Literal["journald", "stderr", "file"] = "journald"
+    path: str = ""
+
+    def __post_init__(self) -> None:
+        if self.to == "file" and not self.path.startswith("/"):
+            raise ValueError('to = "file" needs an absolute `path`')
+        if self.to == "stderr" and self.path:
+            raise ValueError('to = "stderr" has no `path`')
+
+
+class Log:
+    """One entry when preparation begins and one when the event is over."""
+
+    options = Options
+
+    def __init__(self, name: str, options: Options) -> None:
+        self.name = name
+        self._options = options
+
+    async def prepare(self, occasion: Occasion) -> None:
+        await occasion.note("logged", True)
+        self._write("prepare", f"{_named(occasion)} is coming", occasion)
+
+    async def recover(self, occasion: Occasion) -> None:
+        if occasion.notes.get("logged"):
+            self._write("recover", f"{_named(occasion)} is over", occasion)
+            await occasion.note("logged", False)
+
+    def _write(self, phase: str, message: str, occasion: Occasion) -> None:
+        try:
+            if self._options.to == "journald":
+                _send(self._options.path or JOURNAL, journal_entry(phase, message, occasion))
+            else:
+                _append(self._options.path, json_line(phase, message, occasion))
+        except OSError as error:
+            where = self._options.path or self._options.to
+            raise HandlerFailed(f"Cannot write to {where}: {error.strerror}.", hint="Look at the path.") from None
+
+
+def json_line(phase: str, message: str, occasion: Occasion) -> bytes:
+    """One line: ASCII only, so that nothing in a name can begin another."""
+    head = {"time": wall().isoformat(timespec="milliseconds"), "message": message, "phase": phase, "vm": occasion.vm}
+    return json.dumps(head | {"drill": occasion.drill, "event": event_to_json(occasion.event)}).encode() + b"\n"
+
+
+def journal_entry(phase: str, message: str, occasion: Occasion) -> bytes:
+    """The journal's native form; every value carries its length, so none can forge a field."""
+    event = occasion.event
+    fields = {
+        "MESSAGE": message,
+        "PRIORITY": NOTICE,
+        "SYSLOG_IDENTIFIER": "duenotice-agent",
+        "DUENOTICE_EVENT_ID": event.event_id,
+        "DUENOTICE_EVENT_TYPE": event.type,
+        "DUENOTICE_EVENT_STATUS": event.status,
+        "DUENOTICE_EVENT_RESOURCES": ",".join(event.resources),
+        "DUENOTICE_EVENT_DESCRIPTION": event.description,
+        "DUENOTICE_EVENT_PHASE": phase,
+        "DUENOTICE_VM": occasion.vm,
+    }
+    return b"".join(_field(name, value[:LONGEST_VALUE]) for name, value in fields.items())
+
+
+def _field(name: str, value: str) -> bytes:
+    data = value.encode(errors="replace")
+    return name.encode() + b"\n" + struct.pack("<Q", len(data)) + data + b"\n"
+
+
+def _named(occasion: Occasion) -> str:
+    event = occasion.event
+    drill = " (drill)" if occasion.drill else ""
+    return f"{event.type} {event.event_id} of {', '.join(event.resources)}{drill}"
+
+
+def _send(path: str, entry: bytes) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as journal:
+        journal.sendto(entry, path)
+
+
+def _append(path: str, line: bytes) -> None:
+    if not path:
+        sys.stderr.buffer.write(line)
+        sys.stderr.flush()
+        return
+    # Never through a link: the agent is root, and the folder may be another's.
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
+    try:
+        os.write(file, line)
+        os.fsync(file)
+    finally:
+        os.close(file)

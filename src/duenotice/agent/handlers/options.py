@@ -1,0 +1,23 @@
+"""The values that handlers' keys may hold, and how a TOML table becomes them."""
+
+from typing import Any
+
+from duenotice.errors import Malformed
+from duenotice.wire.duration import parse_duration
+
+Argv = tuple[str, ...]
+"""A program and its arguments; never a line for a shell."""
+
+
+class Span(float):
+    """Seconds, written as `30s`, `5m` or a plain number."""
+
+
+def read_value(kind: type, value: Any) -> Any:
+    """msgspec's hook for the types that TOML does not have."""
+    if kind is not Span or isinstance(value, bool):
+        raise TypeError(f"expected {kind.__name__}")
+    try:
+        return Span(parse_duration(str(value)))
+    except Malformed as error:
+        raise ValueError(f"{error.message} {error.hint}") from None

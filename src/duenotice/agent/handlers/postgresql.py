@@ -1,0 +1,64 @@
+"""`postgresql`: a checkpoint before the event, so that the start after it is quick; needs the program `psql`."""
+
+from msgspec import Struct
+
+from duenotice.agent.handlers.base import Occasion
+from duenotice.agent.handlers.options import Argv
+from duenotice.agent.handlers.processes import run
+from duenotice.agent.handlers.trust import distrust, require_trusted
+from duenotice.agent.handlers.waiting import until
+
+_SWITCH_WAL = "SELECT CASE WHEN pg_is_in_recovery() THEN NULL ELSE pg_switch_wal() END"
+_BEHIND = """
+SELECT count(*) FROM pg_stat_replication
+WHERE NOT pg_is_in_recovery() AND state = 'streaming' AND flush_lsn < '{}'::pg_lsn
+"""
+_POSITION = "SELECT CASE WHEN pg_is_in_recovery() THEN '0/0' ELSE pg_current_wal_flush_lsn() END"
+
+
+class Options(Struct, frozen=True, forbid_unknown_fields=True):
+    """How to reach the server, as libpq writes it; `psql` may begin with `runuser -u postgres --`."""
+
+    connection: str = "dbname=postgres"
+    psql: Argv = ("/usr/bin/psql",)
+    switch_wal: bool = False
+    wait_for_replicas: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.psql or not self.psql[0].startswith("/"):
+            raise ValueError("`psql` must begin with an absolute path")
+
+
+class Postgresql:
+    """Changes nothing that would have to be put back."""
+
+    options = Options
+
+    def __init__(self, name: str, options: Options) -> None:
+        self.name = name
+        self._options = options
+
+    async def prepare(self, occasion: Occasion) -> None:
+        await self._ask(occasion, "CHECKPOINT")
+        if self._options.switch_wal:
+            await self._ask(occasion, _SWITCH_WAL)
+        if self._options.wait_for_replicas:
+            position = await self._ask(occasion, _POSITION)
+            await until(occasion, f"replicas to flush {position}", lambda: self._flushed(occasion, position), pause=0.5)
+
+    async def recover(self, occasion: Occasion) -> None:
+        """A checkpoint needs no way back."""
+
+    def problems(self) -> list[str]:
+        """A `psql` that would be refused now."""
+        reason = distrust(self._options.psql[0])
+        return [reason] if reason else []
+
+    async def _flushed(self, occasion: Occasion, position: str) -> bool:
+        return await self._ask(occasion, _BEHIND.format(position)) == "0"
+
+    async def _ask(self, occasion: Occasion, query: str) -> str:
+        require_trusted(self._options.psql[0])
+        flags = ("--no-psqlrc", "--no-password", "--quiet", "--tuples-only", "--no-align", "--set=ON_ERROR_STOP=1")
+        argv = (*self._options.psql, *flags, f"--dbname={self._options.connection}", f"--command={query}")
+        return (await run(argv, occasion)).strip()

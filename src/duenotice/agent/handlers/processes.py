@@ -1,0 +1,131 @@
+"""Runs one program to its end: no shell, its own process group, killed when cancelled or late, its last words kept."""
+
+import asyncio
+import os
+import signal
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from duenotice.agent.handlers.base import HandlerFailed, Occasion, TryAgain
+from duenotice.agent.handlers.waiting import seconds_left
+
+GRACE = 2.0
+"""Seconds between asking a late program to end and ending it."""
+TAIL = 2000
+TRY_AGAIN = 75
+"""sysexits' EX_TEMPFAIL."""
+
+
+class Finished(NamedTuple):
+    """How a program ended: its exit code (negative: the signal) and the end of what it wrote."""
+
+    code: int
+    output: str
+    errors: str
+
+
+async def run(
+    argv: Sequence[str], occasion: Occasion, *, environment: Mapping[str, str] | None = None, stdin: bytes = b""
+) -> str:
+    """What a program that must succeed wrote to its standard output."""
+    finished = await finish(argv, seconds_left(occasion), environment=environment, stdin=stdin)
+    if finished.code == 0:
+        return finished.output
+    kind = TryAgain if finished.code == TRY_AGAIN else HandlerFailed
+    said = finished.errors.strip() or "it said nothing"
+    raise kind(f"{argv[0]} exited with {finished.code}: {said}", hint="Run it by hand to see what it needs.")
+
+
+async def finish(
+    argv: Sequence[str], timeout: float, *, environment: Mapping[str, str] | None = None, stdin: bytes = b""
+) -> Finished:
+    """Run until it ends; a program that is late, or no longer wanted, is ended with all its children."""
+    async with _Ear() as output, _Ear() as errors:
+        process = await _start(argv, environment, stdin, output, errors)
+        try:
+            async with asyncio.timeout(timeout):
+                await process.wait()
+        except TimeoutError:
+            raise HandlerFailed(f"{argv[0]} did not end in time.", hint="Give the handler a longer timeout.") from None
+        finally:
+            if process.returncode is None:
+                await asyncio.shield(_end(process))
+        return Finished(process.returncode or 0, await output.last_words(), await errors.last_words())
+
+
+class _Ear(asyncio.Protocol):
+    """A pipe of ours that a program writes to. asyncio's own would make the program's end wait for the pipe's."""
+
+    def __init__(self) -> None:
+        self._kept = b""
+        self._ended = asyncio.Event()
+
+    async def __aenter__(self) -> "_Ear":
+        reading, self.writing = os.pipe2(os.O_CLOEXEC)
+        loop = asyncio.get_running_loop()
+        self._pipe, _ = await loop.connect_read_pipe(lambda: self, os.fdopen(reading, "rb", 0))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.hand_over()
+        self._pipe.close()
+
+    def hand_over(self) -> None:
+        """The program has its end now, and ours would keep the pipe open."""
+        if self.writing >= 0:
+            os.close(self.writing)
+            self.writing = -1
+
+    def data_received(self, data: bytes) -> None:
+        self._kept = (self._kept + data)[-TAIL:]
+
+    def connection_lost(self, _: Exception | None) -> None:
+        self._ended.set()
+
+    async def last_words(self) -> str:
+        """The end of what was written; a child left behind may hold the pipe for ever, so do not wait for that."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GRACE):
+                await self._ended.wait()
+        return self._kept.decode(errors="replace")
+
+
+async def _start(
+    argv: Sequence[str], environment: Mapping[str, str] | None, stdin: bytes, output: _Ear, errors: _Ear
+) -> asyncio.subprocess.Process:
+    with tempfile.TemporaryFile() as told:  # a program need not read what it is told, so no pipe
+        told.write(stdin)
+        told.seek(0)
+        try:
+            return await asyncio.create_subprocess_exec(
+                *argv,
+                stdin=told,
+                stdout=output.writing,
+                stderr=errors.writing,
+                env=environment,
+                cwd="/",
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            hint = "Look at the path and its mode."
+            raise HandlerFailed(f"{argv[0]} cannot be started: {error}.", hint=hint) from None
+        finally:
+            output.hand_over()
+            errors.hand_over()
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """The whole group: a hook's children must not outlive it."""
+    _signal(process.pid, signal.SIGTERM)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(GRACE):
+            await process.wait()
+    _signal(process.pid, signal.SIGKILL)
+    await process.wait()
+
+
+def _signal(group: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(group, number)

@@ -1,0 +1,84 @@
+"""`shutdown`: stops things one after another, may switch the machine off, and starts them again in reverse."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from duenotice.agent.handlers.base import Occasion
+from duenotice.agent.handlers.command import Step, prepare_step, recover_step
+from duenotice.agent.handlers.dbus import SYSTEM_BUS
+from duenotice.agent.handlers.hook import run_hook
+from duenotice.agent.handlers.options import Argv
+from duenotice.agent.handlers.systemd import Options as SystemdOptions
+from duenotice.agent.handlers.systemd import Systemd
+from duenotice.agent.handlers.trust import distrust
+
+
+class StepOptions(Struct, frozen=True, forbid_unknown_fields=True):
+    """One thing to stop: a unit of systemd's, or programs to stop and start it."""
+
+    unit: str = ""
+    stop: Argv = ()
+    start: Argv = ()
+
+    def __post_init__(self) -> None:
+        if bool(self.unit) == bool(self.stop or self.start):
+            raise ValueError("a step is a `unit`, or `stop` and `start`")
+
+
+class Options(Struct, frozen=True, forbid_unknown_fields=True):
+    """Steps in the order they stop. `power_off` comes last, and not in a drill."""
+
+    steps: Annotated[tuple[StepOptions, ...], Meta(min_length=1)]
+    power_off: bool = False
+    power_off_command: Argv = ("/usr/bin/systemctl", "poweroff")
+    socket: str = SYSTEM_BUS
+
+
+class Shutdown:
+    """Each step is the `systemd` or the `command` handler's work, under a note of its own."""
+
+    options = Options
+
+    def __init__(self, name: str, options: Options) -> None:
+        self.name = name
+        self._options = options
+
+    async def prepare(self, occasion: Occasion) -> None:
+        for index, step in enumerate(self._options.steps):
+            if step.unit:
+                await self._unit(step).prepare(_under(occasion, index))
+            else:
+                await prepare_step(_programs(index, step), occasion)
+        if self._options.power_off and not occasion.drill:
+            await run_hook(self._options.power_off_command, "prepare", occasion)
+
+    async def recover(self, occasion: Occasion) -> None:
+        for index, step in reversed(list(enumerate(self._options.steps))):
+            if step.unit:
+                await self._unit(step).recover(_under(occasion, index))
+            else:
+                await recover_step(_programs(index, step), occasion)
+
+    def problems(self) -> list[str]:
+        """Programs that would be refused now."""
+        programs = [argv[0] for step in self._options.steps for argv in (step.stop, step.start) if argv]
+        return [reason for path in programs if (reason := distrust(path))]
+
+    def _unit(self, step: StepOptions) -> Systemd:
+        return Systemd(self.name, SystemdOptions(units=(step.unit,), socket=self._options.socket))
+
+
+def _programs(index: int, step: StepOptions) -> Step:
+    return Step(f"step {index + 1}", step.stop, step.start)
+
+
+def _under(occasion: Occasion, index: int) -> Occasion:
+    """The same occasion with the notes of one step only."""
+    prefix = f"step {index + 1}: "
+
+    async def note(key: str, value: object) -> None:
+        await occasion.note(prefix + key, value)
+
+    notes = {key.removeprefix(prefix): value for key, value in occasion.notes.items() if key.startswith(prefix)}
+    return Occasion(occasion.event, occasion.vm, occasion.deadline, notes, note, occasion.drill)

@@ -1,0 +1,136 @@
+"""`webhook`: tells people or programs over HTTP, with a text of your own; retries while there is notice left."""
+
+import asyncio
+import json
+from string import Template
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from duenotice.agent.handlers.base import HandlerFailed, Occasion, TryAgain
+from duenotice.agent.handlers.http_call import call, parse_url
+from duenotice.agent.handlers.secrets import read_secret, trusting
+from duenotice.agent.handlers.waiting import seconds_left
+from duenotice.errors import Malformed
+from duenotice.wire.seen_document import event_to_json
+
+PLACEHOLDERS = ("id", "type", "status", "not_before", "resources", "source", "description", "duration", "vm", "phase")
+PREPARE = '{"text": "$vm: $type of $resources, not before $not_before. $description Preparing."}'
+RECOVER = '{"text": "$vm: $type of $resources is over. Back in service."}'
+ATTEMPT = 10.0
+LONGEST_PAUSE = 8.0
+
+
+class Options(Struct, frozen=True, forbid_unknown_fields=True):
+    """`text` is what chats such as Slack and Teams read. An empty body means: say nothing at that moment."""
+
+    url: str = ""
+    url_file: str = ""
+    """For addresses that are secrets themselves."""
+    prepare: str = PREPARE
+    recover: str = RECOVER
+    method: Literal["POST", "PUT"] = "POST"
+    content_type: str = "application/json"
+    headers: dict[str, str] = {}
+    secret_headers: dict[str, str] = {}
+    """Name of the header to the file that has its value."""
+    ca_file: str = ""
+
+    def __post_init__(self) -> None:
+        if bool(self.url) == bool(self.url_file):
+            raise ValueError("say `url` or `url_file`")
+        try:
+            parse_url(self.url or "http://in.a.file/")
+        except Malformed as error:
+            raise ValueError(error.message) from None
+        for text in (self.prepare, self.recover):
+            _check_template(text, self.content_type)
+
+
+class Webhook:
+    """Says that the event is over only to those who were told that it comes, and each once."""
+
+    options = Options
+
+    def __init__(self, name: str, options: Options) -> None:
+        self.name = name
+        self._options = options
+
+    async def prepare(self, occasion: Occasion) -> None:
+        await occasion.note("told", True)
+        await self._send(self._options.prepare, "prepare", occasion)
+
+    async def recover(self, occasion: Occasion) -> None:
+        if occasion.notes.get("told"):
+            await self._send(self._options.recover, "recover", occasion)
+            await occasion.note("told", False)
+
+    async def _send(self, template: str, phase: str, occasion: Occasion) -> None:
+        if not template:
+            return
+        body = render(template, self._options.content_type, phase, occasion).encode()
+        pause = 0.5
+        while True:
+            try:
+                await self._attempt(body, occasion)
+                return
+            except TryAgain:
+                if seconds_left(occasion) <= pause:
+                    raise
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _attempt(self, body: bytes, occasion: Occasion) -> None:
+        options = self._options
+        secret = {name: read_secret(path) for name, path in options.secret_headers.items()}
+        answer = await call(
+            options.url or read_secret(options.url_file),
+            method=options.method,
+            body=body,
+            headers={"Content-Type": options.content_type, **options.headers, **secret},
+            timeout=min(ATTEMPT, seconds_left(occasion)),
+            trust=trusting(options.ca_file),
+        )
+        if not 200 <= answer.status < 300:
+            again = answer.status >= 500 or answer.status in (408, 429)
+            problem = f"The webhook answered {answer.status}."
+            raise (TryAgain if again else HandlerFailed)(
+                problem, hint="Redirects are not followed; name the final URL."
+            )
+
+
+def render(template: str, content_type: str, phase: str, occasion: Occasion) -> str:
+    """The body with its placeholders filled in; in JSON they are escaped, so that no name can break out."""
+    values = _values(phase, occasion)
+    if "json" in content_type:
+        values = {key: json.dumps(value)[1:-1] for key, value in values.items()}
+    return Template(template).substitute(values)
+
+
+def _values(phase: str, occasion: Occasion) -> dict[str, str]:
+    shown: dict[str, Any] = event_to_json(occasion.event)
+    return {
+        "id": shown["EventId"],
+        "type": shown["EventType"],
+        "status": shown["EventStatus"],
+        "not_before": shown["NotBefore"] or "now",
+        "resources": ", ".join(shown["Resources"]),
+        "source": shown["EventSource"],
+        "description": shown["Description"],
+        "duration": str(shown["DurationInSeconds"]),
+        "vm": occasion.vm,
+        "phase": phase,
+    }
+
+
+def _check_template(text: str, content_type: str) -> None:
+    template = Template(text)
+    if not template.is_valid():
+        raise ValueError("a `$` in a body must begin a placeholder; write `$$` for a dollar")
+    if unknown := set(template.get_identifiers()) - set(PLACEHOLDERS):
+        raise ValueError(f"${sorted(unknown)[0]} is not a placeholder; there are {', '.join(PLACEHOLDERS)}")
+    if text and "json" in content_type:
+        try:
+            json.loads(template.substitute(dict.fromkeys(PLACEHOLDERS, "0")))
+        except ValueError as error:
+            raise ValueError(f"a body is not JSON: {error}") from None

@@ -1,0 +1,189 @@
+"""The agent's memory on disk: records, one JSON line each with a checksum, synced before anybody acts on them.
+
+kill -9 or power loss can only tear the last line, on which nobody had acted: it is cut off. Damage anywhere else stops
+the agent, for a ledger with a hole could approve early (S12). Must not decide anything.
+"""
+
+import fcntl
+import os
+import time
+import zlib
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from duenotice.agent.cases import Cases, Record, apply, snapshot
+from duenotice.errors import Conflict, Damaged, Misconfigured
+
+NAME = "agent.ledger"
+LOCK = "agent.lock"
+COMPACT_ABOVE = 256 * 1024
+LOCK_TRIES = 5
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(Record)
+
+
+class Read(NamedTuple):
+    """What a ledger file says, and how many of its bytes are whole lines."""
+
+    records: list[Record]
+    size: int
+
+
+class Ledger:
+    """One agent's open ledger: `append` is durable when it returns, `cases` is what all records add up to."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.cases: Cases = {}
+        self._lock = _take_lock(directory)
+        try:
+            self._open()
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def _open(self) -> None:
+        path = self.directory / NAME
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        records, self._size = read_ledger(path)
+        os.ftruncate(self._file, self._size)  # a torn last line was never acted on
+        os.fsync(self._file)
+        sync_directory(self.directory)
+        for record in records:
+            apply(self.cases, record)
+        self._compact_above = max(COMPACT_ABOVE, 2 * self._size)
+
+    def append(self, *records: Record) -> None:
+        """Write and sync; only then do they count."""
+        lines = b"".join(map(encode, records))
+        try:
+            _write_all(self._file, lines)
+            os.fsync(self._file)
+        except OSError as error:
+            raise self._failed(error) from error
+        self._size += len(lines)
+        for record in records:
+            apply(self.cases, record)
+        if self._size > self._compact_above:
+            self._compact()
+
+    def _failed(self, error: OSError) -> Misconfigured:
+        os.ftruncate(self._file, self._size)
+        return Misconfigured(
+            f"The ledger in {self.directory} cannot be written: {error.strerror}.",
+            hint="Make room; the agent does nothing that it could not remember.",
+        )
+
+    def _compact(self) -> None:
+        """Keep what it all adds up to as one line; the new file replaces the old one in one move."""
+        fresh = self.directory / f"{NAME}.new"
+        file = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        line = encode(snapshot(self.cases))
+        _write_all(file, line)
+        os.fsync(file)
+        fresh.replace(self.directory / NAME)
+        sync_directory(self.directory)
+        os.close(self._file)
+        self._file, self._size = file, len(line)
+        self._compact_above = max(COMPACT_ABOVE, 2 * self._size)
+
+    def close(self) -> None:
+        """Let another agent in."""
+        os.close(self._file)
+        os.close(self._lock)
+
+
+def encode(record: Record) -> bytes:
+    """A line: checksum, blank, JSON."""
+    body = _ENCODER.encode(record)
+    return b"%08x %s\n" % (zlib.crc32(body), body)
+
+
+def read_ledger(path: Path) -> Read:
+    """All whole lines of a file; anybody may read, also while the agent writes."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return Read([], 0)
+    lines = data.split(b"\n")
+    torn = lines.pop()  # what follows the last line end: nothing, or a line whose writing was cut off
+    records: list[Record] = []
+    for number, line in enumerate(lines, start=1):
+        record = _decode(line)
+        if record is None:
+            if number == len(lines):  # the last one: its bytes came to the disk out of order
+                return Read(records, len(data) - len(torn) - len(line) - 1)
+            raise Damaged(
+                f"{path}, line {number}: this is not what was written.",
+                hint=f"Look at the machine, put back by hand what is still drained, then move {path} away.",
+            )
+        records.append(record)
+    return Read(records, len(data) - len(torn))
+
+
+def read_cases(directory: Path) -> Cases:
+    """What the ledger of a directory adds up to, without taking it."""
+    cases: Cases = {}
+    for record in read_ledger(directory / NAME).records:
+        apply(cases, record)
+    return cases
+
+
+def is_taken(directory: Path) -> bool:
+    """Whether an agent runs on this directory; needs no more than to read there."""
+    try:
+        file = os.open(directory / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(file)
+    return False
+
+
+def sync_directory(directory: Path) -> None:
+    """Make the names in a directory survive power loss."""
+    file = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def _decode(line: bytes) -> Record | None:
+    checksum, _, body = line.partition(b" ")
+    if checksum != b"%08x" % zlib.crc32(body):
+        return None
+    try:
+        return _DECODER.decode(body)
+    except msgspec.MsgspecError:
+        return None
+
+
+def _write_all(file: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(file, data) :]
+
+
+def _take_lock(directory: Path) -> int:
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise Misconfigured(
+            f"{directory} cannot be used as the state directory: {error.strerror}.",
+            hint="Name a directory on a local disk that this user may write to, with --state-dir.",
+        ) from None
+    for _ in range(LOCK_TRIES):  # somebody who only looks holds it for a moment
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return file
+        except BlockingIOError:
+            time.sleep(0.05)
+    os.close(file)
+    raise Conflict(f"Another agent runs on {directory}.", hint="Stop it, or give this one a --state-dir of its own.")

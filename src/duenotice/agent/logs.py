@@ -1,0 +1,30 @@
+"""What the agent says: JSON lines on standard error, one for each action, as journald likes them; never a secret."""
+
+import json
+import sys
+from contextlib import suppress
+from typing import Any
+
+from duenotice.clock import wall
+from duenotice.errors import DuenoticeError
+
+
+def log(action: str, level: str = "info", **fields: Any) -> None:
+    """One line; a full disk or a closed pipe is no reason to stop."""
+    line = {"timestamp": wall().isoformat(timespec="milliseconds"), "level": level, "action": action, **fields}
+    with suppress(OSError, ValueError):
+        sys.stderr.write(json.dumps(line, ensure_ascii=False, default=str) + "\n")
+        sys.stderr.flush()
+
+
+def complain(action: str, error: Exception, **fields: Any) -> None:
+    """One line about something that went wrong."""
+    hint = {"hint": error.hint} if isinstance(error, DuenoticeError) and error.hint else {}
+    log(action, "error", error=describe(error), **hint, **fields)
+
+
+def describe(error: BaseException) -> str:
+    """An error in one line."""
+    if isinstance(error, DuenoticeError):
+        return error.message
+    return f"{type(error).__name__}: {error}"

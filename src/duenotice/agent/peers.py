@@ -1,0 +1,117 @@
+"""Agents ask each other whether they are ready (H04): HTTP, every question and answer signed with a shared key.
+
+A question names the VM it is for and carries a nonce; the answer is signed together with that nonce, so none can be
+made up or played again. The key itself never travels. Who cannot be reached, or answers wrongly, is not ready.
+"""
+
+import asyncio
+import hmac
+import json
+import re
+import secrets
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+from urllib.parse import parse_qs, quote, urlsplit
+
+from duenotice.agent.config_tables import Peers
+from duenotice.agent.http import Answer, Request, get
+from duenotice.agent.logs import describe, log
+from duenotice.agent.plan import AskPeers, News
+from duenotice.errors import DuenoticeError, Malformed, Misconfigured
+
+PATH = "/peer/v1/state"
+SECONDS = 3.0
+AT_ONCE = 20
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,80}", re.ASCII)
+
+
+class State(NamedTuple):
+    """What an agent says of its VM."""
+
+    ready: bool
+    in_service: bool
+
+
+Tell = Callable[[str, str], State]
+"""Gives our state as to an event id and a content."""
+
+
+def sign(key: bytes, *parts: str) -> str:
+    """A signature over parts that cannot run into each other."""
+    return hmac.new(key, json.dumps(parts).encode(), "sha256").hexdigest()
+
+
+def answer_peer(request: Request, key: bytes, me: str, tell: Tell) -> Answer:
+    """What a peer that asks is told; only who knows the key, and means us, learns anything."""
+    nonce = request.headers.get("duenotice-nonce", "")
+    asked = sign(key, "ask", me, request.target, nonce)
+    if not hmac.compare_digest(asked, _ascii(request.headers.get("duenotice-signature", ""))):
+        return Answer(403, b'{"error":"The signature does not fit this key and this VM."}')
+    target = urlsplit(request.target)
+    query = parse_qs(target.query)
+    if target.path != PATH or not {"event", "content"} <= query.keys():
+        return Answer(404, b'{"error":"There is no such question."}')
+    state = tell(query["event"][0], query["content"][0])
+    body = json.dumps({"vm": me, "ready": state.ready, "in_service": state.in_service})
+    signature = sign(key, "answer", me, nonce, body)
+    return Answer(200, body.encode(), {"content-type": "application/json", "duenotice-signature": signature})
+
+
+class Asking:
+    """Asks peers; `peers` says where they are."""
+
+    def __init__(self, peers: Peers, key: bytes) -> None:
+        self._peers, self._key = peers, key
+
+    async def ask(self, step: AskPeers, content: str) -> News:
+        """Everybody at once, but not too many; who does not answer well is in neither set."""
+        limit = asyncio.Semaphore(AT_ONCE)
+        names = sorted({*step.ready, *step.in_service})
+
+        async def one(vm: str) -> State:
+            async with limit:
+                return await self._state(vm, step.event_id, content)
+
+        states = dict(zip(names, await asyncio.gather(*map(one, names)), strict=True))
+        return News(content, _those(step.ready, states, 0), _those(step.in_service, states, 1))
+
+    async def _state(self, vm: str, event_id: str, content: str) -> State:
+        try:
+            return await self._ask(vm, event_id, content)
+        except DuenoticeError as error:
+            log("peer-silent", "warning", vm=vm, event_id=event_id, error=describe(error))
+            return State(False, False)
+
+    async def _ask(self, vm: str, event_id: str, content: str) -> State:
+        nonce = secrets.token_hex(16)
+        target = f"{PATH}?event={quote(event_id, safe='')}&content={quote(content, safe='')}"
+        signature = sign(self._key, "ask", vm, target, nonce)
+        headers = {"duenotice-nonce": nonce, "duenotice-signature": signature}
+        answer = await get(self._address(vm) + target, headers, SECONDS)
+        if answer.status != 200:
+            raise Malformed(f"{vm} answers {answer.status}.", hint="Have both the same key?")
+        return self._read(vm, nonce, answer)
+
+    def _read(self, vm: str, nonce: str, answer: Answer) -> State:
+        body = answer.body.decode("latin-1")
+        signature = sign(self._key, "answer", vm, nonce, body)
+        if not hmac.compare_digest(signature, _ascii(answer.headers.get("duenotice-signature", ""))):
+            raise Malformed(f"The answer of {vm} is not signed with our key.", hint="Have both the same key?")
+        said = json.loads(body)  # signed: a peer of ours wrote it
+        return State(said["ready"] is True, said["in_service"] is True)
+
+    def _address(self, vm: str) -> str:
+        if vm in self._peers.addresses:
+            return self._peers.addresses[vm].rstrip("/")
+        if not self._peers.address or not _NAME.fullmatch(vm):
+            raise Misconfigured(f"There is no address for {vm!r}.", hint="Add it to [approval.peers].")
+        return self._peers.address.replace("{vm}", vm).rstrip("/")
+
+
+def _those(asked: Iterable[str], states: dict[str, State], which: int) -> frozenset[str]:
+    return frozenset(vm for vm in asked if states[vm][which])
+
+
+def _ascii(text: str) -> str:
+    """compare_digest takes text only if it is ASCII."""
+    return text if text.isascii() else ""

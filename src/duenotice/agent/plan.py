@@ -1,0 +1,233 @@
+"""What to do next, as pure rules: a document gives records, the cases they add up to give steps. No I/O, no clock.
+
+`sight` says what a document changes, `plan` what is to be done about it. Both may be asked at any time and as often as
+one likes: what was done is in the cases, so a plan made after a crash or a reboot goes on where the last one stopped.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Literal, NamedTuple
+
+from duenotice.agent.cases import Case, Cases, Record, Work
+from duenotice.agent.rules import HandlerSpec, Rule, rule_for
+from duenotice.wire.seen_document import SeenEvent
+
+RESERVE = 2.0
+"""Seconds of the notice that no handler gets: they are for telling others and for the approval (H07)."""
+
+
+class Approval(NamedTuple):
+    """When to approve; `keep` of `group` must stay in service."""
+
+    policy: Literal["never", "own", "all-ready"] = "never"
+    group: tuple[str, ...] = ()
+    keep: int = 0
+
+
+class News(NamedTuple):
+    """What the peers said of one event's content."""
+
+    content: str
+    ready: frozenset[str] = frozenset()
+    in_service: frozenset[str] = frozenset()
+
+
+class View(NamedTuple):
+    """All that a plan depends on, beside the cases."""
+
+    me: str
+    boot: str
+    now: datetime
+    rules: Sequence[Rule] = ()
+    handlers: Mapping[str, HandlerSpec] = {}
+    approval: Approval = Approval()
+    news: Mapping[str, News] = {}
+    heard: bool = True
+    """Whether a document was read in this life of the agent: before that nothing is prepared or approved (S14)."""
+
+
+class Prepare(NamedTuple):
+    """Let a handler make ready, in at most so many seconds."""
+
+    event_id: str
+    handler: str
+    seconds: float
+
+
+class AskPeers(NamedTuple):
+    """Ask these VMs whether they are ready, and those whether they are in service."""
+
+    event_id: str
+    ready: tuple[str, ...]
+    in_service: tuple[str, ...]
+
+
+class Approve(NamedTuple):
+    """Tell the service that the event may start."""
+
+    event_id: str
+
+
+class Recover(NamedTuple):
+    """Let a handler put back what it changed."""
+
+    event_id: str
+    handler: str
+
+
+class Wait(NamedTuple):
+    """Plan again then."""
+
+    event_id: str
+    until: datetime
+
+
+Step = Prepare | AskPeers | Approve | Recover | Wait
+
+
+def sight(events: Iterable[SeenEvent], cases: Cases, view: View, drill: bool = False) -> Iterator[Record]:
+    """What a document changes. Only events that hit me count (H01); one that no longer does is gone for me."""
+    mine = {event.event_id: event for event in events if event.hits(view.me)}
+    for event in mine.values():
+        if _is_news(event, cases.get(event.event_id)):
+            yield Record("seen", event.event_id, view.now, view.boot, seen=event, drill=drill)
+    for event_id, case in cases.items():
+        if case.drill == drill and not case.returning and event_id not in mine:
+            yield _turn(event_id, "gone", view)
+
+
+def _is_news(event: SeenEvent, case: Case | None) -> bool:
+    """A case that is on its way back hears no news; once closed, a Scheduled event opens a new one."""
+    if case is None:
+        return True
+    return not event.started if case.is_closed else not case.returning and case.event != event
+
+
+def woken(cases: Cases, view: View) -> Iterator[Record]:
+    """What another boot changes, whatever the document says: all that was begun before it is put back (H05, S15).
+
+    Mostly the reboot was the event. If not, and the event is still Scheduled, it becomes a new case: a reboot may have
+    undone what the handlers had done, so nothing done before it counts as ready.
+    """
+    for event_id, case in cases.items():
+        if not case.returning and any(_is_of_another_boot(work, view) for work in case.works.values()):
+            yield _turn(event_id, "rebooted", view)
+
+
+def _turn(event_id: str, reason: str, view: View) -> Record:
+    return Record("returning", event_id, view.now, view.boot, reason=reason)
+
+
+def _is_of_another_boot(work: Work, view: View) -> bool:
+    return bool(work.boot and view.boot) and work.boot != view.boot  # a kernel that does not tell: assume the same
+
+
+def plan(cases: Cases, view: View) -> list[Step]:
+    """Everything that may be done now. Each event is planned for on its own; none waits for another's handlers."""
+    steps: list[Step] = []
+    for event_id, case in cases.items():
+        if case.returning:
+            steps += _way_back(event_id, case, cases, view)
+        elif view.heard or case.drill:
+            steps += _way_out(event_id, case, view)
+    return steps
+
+
+def _way_out(event_id: str, case: Case, view: View) -> Iterator[Step]:
+    rule = rule_for(view.rules, case.event)
+    if rule is None:
+        return
+    if (begin := _not_yet(case, rule, view)) is not None:
+        yield Wait(event_id, begin)
+    elif (spec := _next_handler(case, rule, view)) is None:
+        yield from _approval(event_id, case, view)
+    elif (left := _notice_left(case, view)) > 0:
+        yield Prepare(event_id, spec.name, min(spec.timeout, left))
+
+
+def _not_yet(case: Case, rule: Rule, view: View) -> datetime | None:
+    """When to begin, if the rule wants it later than now."""
+    if rule.within is None or case.not_before is None or case.event.started or case.works:
+        return None
+    begin = case.not_before - timedelta(seconds=rule.within)
+    return begin if begin > view.now else None
+
+
+def _notice_left(case: Case, view: View) -> float:
+    """Seconds for handlers (H07). An event that we only ever saw Started gave no notice: nothing begins."""
+    if case.not_before is None:
+        return 0.0
+    return (case.not_before - view.now).total_seconds() - RESERVE
+
+
+def _next_handler(case: Case, rule: Rule, view: View) -> HandlerSpec | None:
+    """The first in the rule's order that is not through with this content (S12, S13)."""
+    specs = (view.handlers[name] for name in rule.handlers)
+    return next((spec for spec in specs if not _is_through(case.works.get(spec.name), case)), None)
+
+
+def _is_through(work: Work | None, case: Case) -> bool:
+    return work is not None and work.is_settled and work.content == case.content
+
+
+def is_ready(case: Case, view: View) -> bool:
+    """Whether our own work for this content is done (H04); also what we tell a peer that asks."""
+    rule = rule_for(view.rules, case.event)
+    if not (view.heard or case.drill) or rule is None or case.returning or _next_handler(case, rule, view) is not None:
+        return False
+    failed = any(view.handlers[name].required and case.works[name].state == "failed" for name in rule.handlers)
+    return rule.approve_after_failure or not failed
+
+
+def is_in_service(cases: Cases) -> bool:
+    """Whether nothing is prepared that is not put back; what a peer's guard counts."""
+    return all(work.state == "recovered" for case in cases.values() for work in case.works.values())
+
+
+def _approval(event_id: str, case: Case, view: View) -> Iterator[Step]:
+    """Never a drill or a Started event, never twice, only as the leader (H03), only when ready (H04)."""
+    event, approval = case.event, view.approval
+    if case.drill or event.status != "Scheduled" or case.approved == case.content or approval.policy == "never":
+        return
+    if event.leader != view.me or not is_ready(case, view):
+        return
+    peers = tuple(vm for vm in event.resources if vm != view.me) if approval.policy == "all-ready" else ()
+    guarded = tuple(vm for vm in approval.group if not event.hits(vm)) if approval.keep else ()
+    news = view.news.get(event_id, News(case.content))
+    if _peers_agree(news, case, peers) and _enough_left(news, guarded, approval):
+        yield Approve(event_id)
+    else:
+        yield AskPeers(event_id, peers, guarded)
+
+
+def _peers_agree(news: News, case: Case, peers: Sequence[str]) -> bool:
+    return news.content == case.content and news.ready.issuperset(peers)
+
+
+def _enough_left(news: News, guarded: Sequence[str], approval: Approval) -> bool:
+    return sum(vm in news.in_service for vm in guarded) >= approval.keep
+
+
+def _way_back(event_id: str, case: Case, cases: Cases, view: View) -> Iterator[Step]:
+    """In the opposite order; what is stuck holds up the rest only if it is required (S15)."""
+    for name, work in reversed(case.works.items()):
+        if work.state == "recovered" or name not in view.handlers or _is_held(name, event_id, cases, view):
+            continue
+        yield Recover(event_id, name)
+        if view.handlers[name].required or not work.is_stuck:
+            return
+
+
+def _is_held(name: str, event_id: str, cases: Cases, view: View) -> bool:
+    """Whether another event still needs the handler's work: putting it back now would take it from that one."""
+    return any(
+        not other.returning and _needs(name, other, view) for other_id, other in cases.items() if other_id != event_id
+    )
+
+
+def _needs(name: str, case: Case, view: View) -> bool:
+    if name in case.works:
+        return True
+    rule = rule_for(view.rules, case.event)
+    wanted = rule is not None and name in rule.handlers and _not_yet(case, rule, view) is None
+    return wanted and _notice_left(case, view) > 0

@@ -1,0 +1,77 @@
+"""The agent as a process: ledger, client, signals, systemd. SIGTERM leaves the ledger as it is, SIGHUP rereads."""
+
+import asyncio
+import signal
+from pathlib import Path
+
+from duenotice import __version__
+from duenotice.agent.agent import Agent
+from duenotice.agent.config import Config, load_config
+from duenotice.agent.ledger import Ledger, read_cases
+from duenotice.agent.logs import complain, log
+from duenotice.agent.recorder import Pretended, Recorder
+from duenotice.agent.sd_notify import sd_notify, watchdog_seconds
+from duenotice.client import AsyncMetadataClient
+from duenotice.errors import DuenoticeError, Refused
+
+DEFAULT_STATE_DIR = Path("/var/lib/duenotice")
+
+
+async def run(file: Path, state_dir: Path, dry_run: bool = False) -> None:
+    """Run until told to stop."""
+    config = load_config(file)
+    ledger = Pretended(read_cases(state_dir)) if dry_run else Ledger(state_dir)
+    source = config.metadata.source_address or None
+    try:
+        async with AsyncMetadataClient(config.metadata.endpoint or None, source_address=source) as client:
+            agent = Agent(config, Recorder(ledger), client, state_dir, dry_run)
+            await _live(agent, file)
+    finally:
+        if isinstance(ledger, Ledger):
+            ledger.close()
+
+
+async def _live(agent: Agent, file: Path) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, agent.stop)
+    loop.add_signal_handler(signal.SIGHUP, reread, agent, file)
+    heart = asyncio.ensure_future(_beat())
+    try:
+        await agent.run(lambda: _say_ready(agent))
+    finally:
+        sd_notify("STOPPING=1")
+        heart.cancel()
+    log("stopped")
+
+
+def _say_ready(agent: Agent) -> None:
+    log("running", version=__version__, policy=agent.config.approval.policy, handlers=sorted(agent.config.handlers))
+    sd_notify("READY=1")
+
+
+def reread(agent: Agent, file: Path) -> None:
+    """Take the file as it is now, unless it is wrong or would leave something that nobody can put back (S15)."""
+    try:
+        config = load_config(file)
+        _check_nothing_is_lost(agent, config)
+    except DuenoticeError as error:
+        complain("config-refused", error)
+        return
+    agent.use(config)
+    log("config-reread", handlers=sorted(config.handlers))
+
+
+def _check_nothing_is_lost(agent: Agent, config: Config) -> None:
+    if lost := agent.unfinished - config.handlers.keys():
+        raise Refused(
+            f"{', '.join(sorted(lost))} still has something to put back.", hint="Remove it when the event is over."
+        )
+
+
+async def _beat() -> None:
+    """Tell systemd's watchdog that the loop turns."""
+    pause = watchdog_seconds()
+    while pause:
+        sd_notify("WATCHDOG=1")
+        await asyncio.sleep(pause)

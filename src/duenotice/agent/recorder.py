@@ -1,0 +1,50 @@
+"""Where records go: into the ledger first, then to the log and the counters, so that none of them can differ."""
+
+from typing import Any
+
+from duenotice.agent.cases import Cases, Record, apply
+from duenotice.agent.ledger import Ledger
+from duenotice.agent.logs import log
+from duenotice.agent.status import Counters
+
+_BAD = ("failed", "stuck")
+
+
+class Pretended:
+    """A ledger for a dry run: remembers, and writes nothing."""
+
+    def __init__(self, cases: Cases) -> None:
+        self.cases = cases
+
+    def append(self, *records: Record) -> None:
+        for record in records:
+            apply(self.cases, record)
+
+
+class Recorder:
+    """Every record of the agent passes here once."""
+
+    def __init__(self, ledger: Ledger | Pretended) -> None:
+        self._ledger = ledger
+        self.counters = Counters()
+
+    @property
+    def cases(self) -> Cases:
+        return self._ledger.cases
+
+    def append(self, *records: Record) -> None:
+        """Durable when it returns."""
+        if records:
+            self._ledger.append(*records)
+        for record in records:
+            self.counters.count(record)
+            if record.what != "note":  # a handler's notes are its own, and may say more than a log should
+                log(record.what, "error" if record.what in _BAD else "info", **_fields(record))
+
+
+def _fields(record: Record) -> dict[str, Any]:
+    fields: dict[str, Any] = {"event_id": record.event_id, "handler": record.handler, "reason": record.reason}
+    if event := record.seen:
+        fields |= {"type": event.type, "status": event.status, "resources": event.resources}
+        fields |= {"not_before": event.not_before.isoformat() if event.not_before else ""}
+    return {key: value for key, value in (fields | {"drill": record.drill}).items() if value}

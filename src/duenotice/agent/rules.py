@@ -1,0 +1,48 @@
+"""Which handlers an event calls for: the rules of the configuration, first match wins. Pure."""
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from duenotice.wire.seen_document import SeenEvent
+
+
+class Rule(NamedTuple):
+    """One `[[rules]]`; what is left empty matches everything. Spans are in seconds."""
+
+    handlers: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    shorter_than: float | None = None
+    longer_than: float | None = None
+    within: float | None = None
+    approve_after_failure: bool = False
+
+    def matches(self, event: SeenEvent) -> bool:
+        return (
+            (not self.types or event.type in self.types)
+            and (not self.sources or event.source in self.sources)
+            and (not self.resources or any(fnmatchcase(vm, each) for vm in event.resources for each in self.resources))
+            and self._fits(event.duration)
+        )
+
+    def _fits(self, duration: int) -> bool:
+        """An unknown duration (-1) is neither shorter nor longer than anything."""
+        if duration < 0:
+            return self.shorter_than is None and self.longer_than is None
+        shorter = self.shorter_than is None or duration < self.shorter_than
+        return shorter and (self.longer_than is None or duration > self.longer_than)
+
+
+class HandlerSpec(NamedTuple):
+    """What the plan needs to know of a handler."""
+
+    name: str
+    required: bool = True
+    timeout: float = 60.0
+
+
+def rule_for(rules: Sequence[Rule], event: SeenEvent) -> Rule | None:
+    """The first rule that matches; None leaves the event alone."""
+    return next((rule for rule in rules if rule.matches(event)), None)

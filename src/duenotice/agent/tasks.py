@@ -1,0 +1,78 @@
+"""Work in the background: one task a key, growing pauses after failure, a wake-up when anything ends."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Hashable
+from typing import Any, NamedTuple
+
+from duenotice.agent.logs import complain
+from duenotice.clock import monotonic
+from duenotice.errors import DuenoticeError
+
+Work = Callable[[], Coroutine[Any, Any, None]]
+
+
+class Pauses(NamedTuple):
+    """Seconds to leave after the first failure, doubled for each further one up to the most."""
+
+    first: float = 1.0
+    most: float = 60.0
+
+
+USUAL = Pauses()
+
+
+class Later(DuenoticeError):
+    """Not now: nothing failed, but it must be tried again."""
+
+
+class Tasks:
+    """A hung task keeps nobody waiting but its own key."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._running: dict[Hashable, asyncio.Task[None]] = {}
+        self._failures: dict[Hashable, int] = {}
+        self._paused_until: dict[Hashable, float] = {}
+
+    def start(self, key: Hashable, work: Work, pauses: Pauses = USUAL) -> None:
+        """Begin, unless it is under way or must pause."""
+        if key not in self._running and monotonic() >= self._paused_until.get(key, 0.0):
+            task = asyncio.ensure_future(work())
+            self._running[key] = task
+            task.add_done_callback(lambda done: self._ended(key, done, pauses))
+
+    def cancel(self, chosen: Callable[[Any], bool]) -> None:
+        """Stop what is no longer wanted."""
+        for key, task in self._running.items():
+            if chosen(key):
+                task.cancel()
+
+    def forget(self, wanted: Callable[[Any], bool]) -> None:
+        """Drop what was remembered of failures that nobody asks about any more (S24)."""
+        for key in [key for key in self._failures if not wanted(key)]:
+            del self._failures[key], self._paused_until[key]
+
+    async def stop(self) -> None:
+        """Cancel everything and wait until it has cleaned up."""
+        self.cancel(lambda key: True)
+        if self._running:
+            await asyncio.wait(list(self._running.values()))
+
+    def _ended(self, key: Hashable, task: "asyncio.Task[None]", pauses: Pauses) -> None:
+        del self._running[key]
+        error = None if task.cancelled() else task.exception()
+        if error is None:
+            self._failures.pop(key, None)
+            self._paused_until.pop(key, None)
+        else:
+            self._pause(key, error, pauses)
+        self._wake()
+
+    def _pause(self, key: Hashable, error: BaseException, pauses: Pauses) -> None:
+        if not isinstance(error, Later) and isinstance(error, Exception):
+            complain("step-failed", error, step=str(key))
+        failures = self._failures.get(key, 0)
+        pause = min(pauses.most, pauses.first * 2.0 ** min(failures, 30))
+        self._failures[key] = failures + 1
+        self._paused_until[key] = monotonic() + pause
+        asyncio.get_running_loop().call_later(pause, self._wake)

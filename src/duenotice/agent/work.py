@@ -1,0 +1,126 @@
+"""Runs the two verbs of handlers and records how they went; which ones, and for how long, is the plan's word."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from duenotice.agent.cases import Record, What
+from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion, TryAgain
+from duenotice.agent.logs import describe, log
+from duenotice.agent.plan import Prepare, Recover
+from duenotice.agent.recorder import Recorder
+from duenotice.agent.rules import HandlerSpec
+from duenotice.agent.tasks import Later
+from duenotice.clock import monotonic, wall
+
+GRACE = 5.0
+"""Seconds a handler has to clean up once it is cut off; one that does not is left to itself."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
+LARGEST_NOTE = 16 * 1024
+
+
+class Worker:
+    """Each handler does one thing at a time, whichever event it is for."""
+
+    def __init__(self, recorder: Recorder, vm: Callable[[], str], boot: str) -> None:
+        self._recorder, self._vm, self._boot = recorder, vm, boot
+        self._locks: dict[str, asyncio.Lock] = {}
+        self.handlers: Mapping[str, Handler] = {}
+        self.specs: Mapping[str, HandlerSpec] = {}
+
+    async def prepare(self, step: Prepare) -> None:
+        """Record that it begins, do it, record how it ended; if we are stopped in between it begins again (S13)."""
+        deadline = monotonic() + step.seconds
+        async with self._lock(step.handler):
+            case = self._recorder.cases[step.event_id]
+            if case.returning:  # the event went while we stood in line
+                return
+            self._record("preparing", step, case.content)
+            try:
+                await within(deadline, self._try(step, deadline))
+            except Exception as error:
+                self._record("failed", step, case.content, describe(error))
+            else:
+                self._record("prepared", step, case.content)
+
+    async def _try(self, step: Prepare, deadline: float) -> None:
+        """Again and again while the handler asks for it; the deadline ends that."""
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                return await self.handlers[step.handler].prepare(self._occasion(step, deadline))
+            except TryAgain as error:
+                if monotonic() + pause >= deadline:
+                    raise
+                log("try-again", event_id=step.event_id, handler=step.handler, reason=describe(error))
+            await asyncio.sleep(pause)
+            pause = min(LONGEST_PAUSE, pause * 2)
+
+    async def recover(self, step: Recover) -> None:
+        """One try at putting back; what fails is tried again later, until it works (S15)."""
+        async with self._lock(step.handler):
+            work = self._recorder.cases[step.event_id].works[step.handler]
+            if work.state != "recovering":
+                self._record("recovering", step)
+            deadline = monotonic() + self.specs[step.handler].timeout
+            try:
+                await within(deadline, self.handlers[step.handler].recover(self._occasion(step, deadline)))
+            except Exception as error:
+                if work.is_stuck:  # once is enough for the ledger; the log has every try
+                    log("stuck", "error", event_id=step.event_id, handler=step.handler, reason=describe(error))
+                else:
+                    self._record("stuck", step, reason=describe(error))
+                raise Later(describe(error)) from None
+            self._record("recovered", step)
+
+    def _occasion(self, step: Prepare | Recover, deadline: float) -> Occasion:
+        case = self._recorder.cases[step.event_id]
+        notes = dict(case.works[step.handler].notes)
+
+        async def note(key: str, value: Any) -> None:
+            self._note(step, key, value)
+            notes[key] = value
+
+        return Occasion(case.event, self._vm(), deadline, notes, note, case.drill)
+
+    def _note(self, step: Prepare | Recover, key: str, value: Any) -> None:
+        try:
+            size = len(msgspec.json.encode([key, value]))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise HandlerFailed(f"This cannot be noted: {error}.", hint="Notes are JSON.") from None
+        if size > LARGEST_NOTE:
+            raise HandlerFailed(f"A note of {size} bytes is too large.", hint=f"Use at most {LARGEST_NOTE}.")
+        self._recorder.append(Record("note", step.event_id, wall(), self._boot, step.handler, key=key, value=value))
+
+    def _record(self, what: What, step: Prepare | Recover, content: str = "", reason: str = "") -> None:
+        drill = self._recorder.cases[step.event_id].drill
+        made = Record(what, step.event_id, wall(), self._boot, step.handler, content, reason, drill=drill)
+        self._recorder.append(made)
+
+    def _lock(self, handler: str) -> asyncio.Lock:
+        return self._locks.setdefault(handler, asyncio.Lock())
+
+
+async def within(deadline: float, work: Coroutine[Any, Any, None]) -> None:
+    """Run until done or until the deadline; cut off what is late, and do not wait for ever for it to clean up."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait({task}, timeout=max(0.0, deadline - monotonic()))
+        if task.cancelled():  # by itself: that is no reason to stop ourselves
+            raise HandlerFailed("The handler cancelled itself.")
+        if task.done():
+            return task.result()
+        raise TimeoutError("it was not done in time")
+    finally:
+        if not task.done():
+            await _cut_off(task)
+
+
+async def _cut_off(task: "asyncio.Future[None]") -> None:
+    task.cancel()
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody else will look
+    with suppress(asyncio.CancelledError):  # we are being stopped ourselves: still let it clean up
+        await asyncio.wait({task}, timeout=GRACE)

@@ -1,0 +1,168 @@
+"""`duenotice agent`: the VM's side, as a person starts, checks, watches and rehearses it."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+
+from duenotice.cli.output import WRITERS, Column, View
+
+DEFAULT_CONFIG = "/etc/duenotice/agent.toml"
+DEFAULT_STATE_DIR = "/var/lib/duenotice"
+OUTLOOK = View(
+    "type", (Column("EVENT", "type"), Column("RULE", "rule"), Column("WHEN", "when"), Column("DOES", "does", "prose"))
+)
+CASES = View(
+    "event_id",
+    (
+        Column("EVENT", "event_id", "id"),
+        Column("TYPE", "type"),
+        Column("STATE", "state", "state"),
+        Column("NOT BEFORE", "left", "when"),
+        Column("SEEN", "first_seen", "when"),
+        Column("VMS", "resources", "list"),
+        Column("DONE", "done", "list"),
+    ),
+    "Nothing is coming, and nothing is to be put back.",
+)
+
+
+def _with_config(command: Callable[..., None]) -> Callable[..., None]:
+    return click.option(
+        "--config",
+        "config",
+        envvar="DUENOTICE_AGENT_CONFIG",
+        default=DEFAULT_CONFIG,
+        metavar="FILE",
+        help=f"the agent's TOML file  [default: {DEFAULT_CONFIG}]",
+    )(command)
+
+
+def _with_state_dir(command: Callable[..., None]) -> Callable[..., None]:
+    return click.option(
+        "--state-dir",
+        "state_dir",
+        envvar="DUENOTICE_STATE_DIR",
+        default=DEFAULT_STATE_DIR,
+        metavar="DIR",
+        help=f"where the ledger is kept  [default: {DEFAULT_STATE_DIR}]",
+    )(command)
+
+
+_output = click.option("-o", "--output", type=click.Choice(list(WRITERS)), default="table", envvar="DUENOTICE_OUTPUT")
+
+
+@click.group()
+def agent() -> None:
+    """Use the notice: prepare, approve, and put everything back."""
+
+
+@agent.command()
+@_with_config
+@_with_state_dir
+@click.option("--dry-run", is_flag=True, help="say what would be done, do and approve nothing")
+def run(config: str, state_dir: str, dry_run: bool) -> None:
+    """Follow this VM's events until told to stop.
+
+    SIGTERM stops it cleanly: the next start goes on where this one ended. SIGHUP reads the file again.
+    """
+    from duenotice.agent import process
+
+    asyncio.run(process.run(Path(config), Path(state_dir), dry_run))
+
+
+@agent.command()
+@_with_config
+@_output
+def check(config: str, output: str) -> None:
+    """Check the file and the hooks it names; show what would be done for each type of event."""
+    from duenotice.agent.check import findings, outlook
+    from duenotice.agent.config import load_config
+    from duenotice.errors import Misconfigured
+
+    read = load_config(Path(config))
+    WRITERS[output](outlook(read), OUTLOOK, _now)
+    found = findings(read)
+    for each in found:
+        click.echo(f"{config}: {each}", err=True)
+    if any("no rule calls for it" not in each for each in found):
+        raise Misconfigured(f"{config} will not work on this machine.", hint="Mend what is listed above.")
+    click.echo(f"{config} is good.", err=True)
+
+
+@agent.command()
+@_with_state_dir
+@_output
+def status(state_dir: str, output: str) -> None:
+    """Show what is coming, what was done, and how long is left."""
+    from duenotice.agent.ledger import is_taken, read_cases
+    from duenotice.agent.status import cases_json
+    from duenotice.clock import wall
+
+    rows = cases_json(read_cases(Path(state_dir)), wall())
+    if output == "table":
+        rows = [{**row, "left": row["not_before"] if row["coming"] else "", "done": _done(row)} for row in rows]
+    WRITERS[output](rows, CASES, _now)
+    if not is_taken(Path(state_dir)):
+        click.echo(f"No agent is running on {state_dir}.", err=True)
+
+
+def _done(row: dict[str, Any]) -> list[str]:
+    works = [f"{work['handler']}:{work['state']}" for work in row["handlers"]]
+    return [*works, *(["approved"] if row["approved_at"] else []), *(["(drill)"] if row["drill"] else [])]
+
+
+@agent.command()
+@_with_state_dir
+@click.option("--type", "event_type", default="Reboot", show_default=True, metavar="TYPE", help="the type of event")
+@click.option("--notice", default="1m", show_default=True, metavar="SPAN", help="how much notice it gives")
+@click.option(
+    "--not-before", type=click.DateTime(["%Y-%m-%dT%H:%M:%S%z"]), help="or until when, as 2026-11-15T12:00:00Z"
+)
+@click.option("--lasts", default="5s", show_default=True, metavar="SPAN", help="how long it is Started")
+@click.option("--source", type=click.Choice(["Platform", "User"]), default="User", show_default=True)
+@click.option("--duration", type=int, default=-1, help="its DurationInSeconds, which rules may look at")
+@click.option("--no-wait", is_flag=True, help="do not follow it to its end")
+def drill(**asked: Any) -> None:
+    """Rehearse on this machine: handlers prepare and recover for real, nothing is approved.
+
+    The event is seen by the agent that runs here, and by nobody else.
+    """
+    from duenotice.agent.drill import Drill, inject, new_id
+    from duenotice.agent.ledger import is_taken
+    from duenotice.clock import wall
+    from duenotice.errors import NotFound
+    from duenotice.wire.duration import parse_duration
+
+    directory = Path(asked["state_dir"])
+    lasts = parse_duration(asked["lasts"])
+    not_before = asked["not_before"] or wall() + timedelta(seconds=parse_duration(asked["notice"]))
+    if not is_taken(directory):
+        raise NotFound(f"No agent is running on {directory}.", hint="Start it, or name its --state-dir.")
+    played = Drill(new_id(), asked["event_type"], not_before, lasts, asked["source"], asked["duration"])
+    inject(directory, played)
+    click.echo(played.event_id)
+    if not asked["no_wait"]:
+        _follow_drill(directory, played.event_id, (not_before - wall()).total_seconds() + lasts)
+
+
+def _follow_drill(directory: Path, event_id: str, seconds: float) -> None:
+    """Tell each step as it is recorded; fail if the way out or the way back did."""
+    from duenotice.agent.rehearsal import follow
+    from duenotice.errors import DuenoticeError
+
+    failed = False
+    for line, good in follow(directory, event_id, seconds):
+        click.echo(line, err=True)
+        failed = failed or not good
+    if failed:
+        raise DuenoticeError("The drill did not go well.", hint="Look at what failed above, and at the agent's log.")
+
+
+def _now() -> str:
+    from duenotice.clock import wall
+
+    return wall().isoformat()

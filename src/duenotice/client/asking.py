@@ -1,0 +1,126 @@
+"""The verbs of a client as talks: negotiation, retries within the notice, and the watch. Pure but for the clock."""
+
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from duenotice.client.contract import (
+    EVENTS_PATH,
+    INSTANCE_PATH,
+    check_status,
+    document_in,
+    get_request,
+    instance_in,
+    post_request,
+)
+from duenotice.client.errors import MetadataError
+from duenotice.client.exchange import Sleep, T, Talk, exchange
+from duenotice.client.response import Response
+from duenotice.client.versions import EVENT_VERSIONS, INSTANCE_VERSIONS, Choice, Search
+from duenotice.clock import monotonic
+from duenotice.wire.seen_document import SeenDocument, encode_start_requests
+
+TIMEOUT_SECONDS = 3.0
+BUDGET_SECONDS = 10.0
+FIRST_PAUSE = 0.2
+LONGEST_PAUSE = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """`timeout` is for one try, to its last byte; `budget` for all tries of a call, and 0 means one try.
+
+    Notice may be as short as 30 s (D06, H06): by default a call has failed for good when 20 of them are left.
+    """
+
+    timeout: float = TIMEOUT_SECONDS
+    budget: float = BUDGET_SECONDS
+
+
+@dataclass(slots=True)
+class Asker:
+    """What a client knows of its service, and how it asks."""
+
+    host: str
+    patience: Patience = field(default_factory=Patience)
+    events: Choice = field(default_factory=lambda: Choice(EVENT_VERSIONS))
+    instances: Choice = field(default_factory=lambda: Choice(INSTANCE_VERSIONS))
+    now: Callable[[], float] = monotonic
+    dice: Callable[[], float] = random.random
+
+    def document(self, failed: MetadataError | None = None) -> Talk[SeenDocument]:
+        """The document as it is now; `failed` is a try that was made before."""
+        return self._persistently(self.read_once, failed)
+
+    def approve(self, event_ids: Iterable[str]) -> Talk[None]:
+        """Let these events start; an unclear failure is tried again, because approving twice is approving (S17)."""
+        body = encode_start_requests(event_ids)
+
+        def attempt(deadline: float) -> Talk[None]:
+            _, response = yield from self._negotiated(
+                self.events, lambda version: post_request(self.host, version, body), deadline
+            )
+            check_status(response)
+
+        return self._persistently(attempt)
+
+    def instance(self) -> Talk[dict[str, object]]:
+        """What the service says of the VM."""
+
+        def attempt(deadline: float) -> Talk[dict[str, object]]:
+            _, response = yield from self._negotiated(
+                self.instances, lambda version: get_request(self.host, INSTANCE_PATH, version), deadline
+            )
+            return instance_in(response)
+
+        return self._persistently(attempt)
+
+    def read_once(self, deadline: float) -> Talk[SeenDocument]:
+        """One try at the document."""
+        version, response = yield from self.poll_once(deadline)
+        return document_in(response, version)
+
+    def poll_once(self, deadline: float, wait: str = "", tag: str = "") -> Talk[tuple[str, Response]]:
+        """One try at the document, held by the service if it can; the version it is in, and the bare answer."""
+        return self._negotiated(
+            self.events, lambda version: get_request(self.host, EVENTS_PATH, version, wait, tag), deadline
+        )
+
+    def _negotiated(
+        self, choice: Choice, request: Callable[[str], bytes], deadline: float
+    ) -> Talk[tuple[str, Response]]:
+        """Ask in the version that works, going down when the service is older than we are."""
+        search = Search(choice)
+        first: Response | None = None
+        while True:
+            response = yield from exchange(request(search.version), deadline)
+            if response.status in (200, 304):
+                choice.worked(search.version)
+                return search.version, response
+            first = first or response
+            if not search.next(response):
+                about_the_request = response.status in (400, 404)
+                return choice.current, first if about_the_request else response
+
+    def _persistently(self, attempt: Callable[[float], Talk[T]], failed: MetadataError | None = None) -> Talk[T]:
+        """Try until it works, the budget is used up, or trying again cannot help; `failed` is a try made before."""
+        begun = self.now()
+        end, deadline = begun + self.patience.budget, begun + self.patience.timeout
+        failures = 0
+        while True:
+            if failed is None:
+                try:
+                    return (yield from attempt(deadline))
+                except MetadataError as error:
+                    failed = error
+            pause = self.pause_after(failed, failures)
+            if not failed.transient or self.now() + pause >= end:
+                raise failed
+            yield Sleep(pause)
+            failed, failures = None, failures + 1
+            deadline = min(end, self.now() + self.patience.timeout)
+
+    def pause_after(self, error: MetadataError, failures: int) -> float:
+        """Doubling, jittered so that a fleet does not come back all at once, and never less than was asked for."""
+        backoff: float = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures, 10))
+        return max(backoff * (0.5 + self.dice() / 2), error.retry_after or 0.0, error.least_pause)

@@ -1,0 +1,85 @@
+"""What the two clients share besides the talks: their making, and the connections kept open between calls."""
+
+from typing import Generic, Protocol, TypeVar
+
+from duenotice.client.asking import BUDGET_SECONDS, TIMEOUT_SECONDS, Asker, Patience
+from duenotice.client.endpoint import Address, chosen_endpoint
+from duenotice.client.versions import Choice, chosen_versions
+from duenotice.clock import monotonic
+from duenotice.errors import Refused
+from duenotice.wire.seen_document import SeenEvent
+
+PIECE = 65536
+"""How much is taken from a socket at once."""
+
+MOST_IDLE = 2
+"""Connections kept open between calls: one for who watches, one for who approves meanwhile."""
+
+
+class Closable(Protocol):
+    """A connection."""
+
+    def close(self) -> None:
+        """End it."""
+
+
+L = TypeVar("L", bound=Closable)
+
+
+class ClientBase(Generic[L]):
+    """A client before it has asked anything."""
+
+    def __init__(
+        self,
+        endpoint: str | None = None,
+        *,
+        timeout: float = TIMEOUT_SECONDS,
+        budget: float = BUDGET_SECONDS,
+        api_version: str | None = None,
+        source_address: str | None = None,
+    ) -> None:
+        """By default at the address of the documents, in the newest api-version that both sides know.
+
+        `timeout` seconds are for one try, `budget` for all tries of a call (0: one); `source_address` is where to ask
+        from on a machine with several.
+        """
+        self._endpoint = chosen_endpoint(endpoint)
+        self._patience = Patience(timeout, budget)
+        self._source = None if source_address is None else (source_address, 0)
+        self._versions = chosen_versions(api_version)
+        self._known: tuple[Address, Asker] | None = None
+        self._idle: list[L] = []
+        self._closed = False
+
+    def _found(self, address: Address) -> tuple[Address, Asker]:
+        self._known = address, Asker(address.header, self._patience, Choice(self._versions))
+        return self._known
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Refused("This client is closed.", hint="Make a new one.")
+
+    def _keep(self, line: L) -> None:
+        if self._closed or len(self._idle) >= MOST_IDLE:
+            line.close()
+        else:
+            self._idle.append(line)
+
+    def _end_all(self) -> None:
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
+
+
+def left(deadline: float) -> float:
+    """Seconds until a deadline; when it has passed, that is an error."""
+    if (seconds := deadline - monotonic()) <= 0:
+        raise TimeoutError("the deadline has passed")
+    return seconds
+
+
+def ids_of(events: tuple[SeenEvent | str, ...]) -> list[str]:
+    """What to approve; nothing at all is a mistake of the caller's."""
+    if not events:
+        raise Refused("There is nothing to approve.", hint="Give at least one event or EventId.")
+    return [event if isinstance(event, str) else event.event_id for event in events]

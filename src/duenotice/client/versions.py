@@ -1,0 +1,94 @@
+"""Which api-version to ask in: the newest that we and the service both know. Pure."""
+
+import re
+from dataclasses import dataclass, field
+
+from duenotice.client.response import Response
+from duenotice.errors import Misconfigured
+from duenotice.wire.seen_document import load_json
+
+EVENT_VERSIONS = (
+    "2020-07-01",
+    "2019-08-01",
+    "2019-04-01",
+    "2019-01-01",
+    "2017-11-01",
+    "2017-08-01",
+    "2017-03-01",
+)
+"""Newest first, as in `wire.api_versions`, which needs more than the standard library."""
+
+INSTANCE_VERSIONS = ("2021-02-01", "2019-08-01", "2017-08-01")
+PREVIEW = "2017-03-01"
+"""Its names carry an underscore more (B10)."""
+
+_DATE = re.compile(r"\b20[0-9]{2}-[0-9]{2}-[0-9]{2}\b")
+
+
+def chosen_versions(only: str | None) -> tuple[str, ...]:
+    """All that we know, or the one that was asked for."""
+    if only is None or only in EVENT_VERSIONS:
+        return EVENT_VERSIONS if only is None else (only,)
+    raise Misconfigured(f"The api-version {only!r} is unknown.", hint=f"Use one of {', '.join(EVENT_VERSIONS)}.")
+
+
+@dataclass(slots=True)
+class Choice:
+    """The version that is asked in, remembered while it works."""
+
+    known: tuple[str, ...]
+    current: str = ""
+    searched: bool = False
+    """Whether all were tried in vain; then a refusal is about something else, and is not searched again."""
+
+    def __post_init__(self) -> None:
+        self.current = self.current or self.known[0]
+
+    def worked(self, version: str) -> None:
+        """Stay with this one."""
+        self.current, self.searched = version, False
+
+
+@dataclass(slots=True)
+class Search:
+    """One request's way down the versions."""
+
+    choice: Choice
+    version: str = ""
+    tried: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.version = self.choice.current
+
+    def next(self, refusal: Response) -> bool:
+        """Go on to the next version worth a try; False when this refusal is not about the version, or none is left."""
+        named = versions_named(refusal)
+        self.tried.add(self.version)
+        left = [version for version in self.choice.known if version not in self.tried]
+        offered = [version for version in left if version in named]
+        if not offered and (self.choice.searched or not _may_be_about_the_version(refusal, named)):
+            return False
+        if not left:
+            self.choice.searched = True
+            return False
+        self.version = (offered or left)[0]
+        return True
+
+
+def _may_be_about_the_version(refusal: Response, named: set[str]) -> bool:
+    """A04: 400 names the versions that are known; some services answer 404 and name none."""
+    return refusal.status == 404 or (refusal.status == 400 and bool(named))
+
+
+def versions_named(refusal: Response) -> set[str]:
+    """The api-versions that a refusal offers, under `newest-versions` or in its words."""
+    if refusal.status not in (400, 404):
+        return set()
+    try:
+        top = load_json(refusal.body)
+    except ValueError:
+        return set()
+    offered = top.get("newest-versions") if isinstance(top, dict) else None
+    words = top.get("error") if isinstance(top, dict) else None
+    listed = {name for name in offered if isinstance(name, str)} if isinstance(offered, list) else set()
+    return listed | set(_DATE.findall(words) if isinstance(words, str) else ())

@@ -1,0 +1,104 @@
+"""The watch as a talk: shows each document that differs from the one before, and never hammers.
+
+A service of ours holds a poll until there is news (`&wait=`, with `If-None-Match`); others ignore the unknown
+parameter and answer at once. Nothing in an answer tells the two apart but time: only a 304 that came when the wait
+was over proves that it was held. Until that is proven, and again whenever it is not so, the watch polls once a second
+(D06), plainly and by content, because an entity tag is only as good as the service's incarnations.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from duenotice.client.asking import Asker
+from duenotice.client.contract import document_in
+from duenotice.client.errors import MetadataError
+from duenotice.client.exchange import Show, Sleep, Talk
+from duenotice.client.response import Response
+from duenotice.wire.seen_document import SeenDocument
+
+WAIT_SECONDS = 10
+"""Not longer: a service that died silently is noticed after this, and of 30 s of notice enough must be left (H06)."""
+
+POLL_SECONDS = 1.0
+HELD_POLL_SECONDS = 0.25
+"""Between the beginnings of two polls, also when the documents change all the time; the service allows 5 a second."""
+
+PROBE_SECONDS = 60.0
+"""How long to poll plainly after a wait that was not held; then it is tried again."""
+
+LONGEST_PAUSE = 10.0
+_EARLY = 0.5
+_TAG = re.compile(r'(?:W/)?"[!#-~]{1,100}"')  # what is worth sending back
+
+OnError = Callable[[MetadataError], None]
+
+
+@dataclass(slots=True)
+class Watch:
+    """One watch: what it showed last, and whether the service waits."""
+
+    asker: Asker
+    on_error: OnError | None = None
+    shown: SeenDocument | None = None
+    tag: str = ""
+    waits: bool = False
+    asked_at: float = 0.0
+    probe_at: float = 0.0
+
+    def run(self) -> Talk[None]:
+        """Never ends by itself; without `on_error` it raises what `document()` would."""
+        while True:
+            try:
+                document = yield from self._next_document()
+            except MetadataError as error:
+                if self.on_error is None:
+                    raise
+                self.on_error(error)
+                yield Sleep(max(POLL_SECONDS, min(error.retry_after or 0.0, LONGEST_PAUSE)))
+                continue
+            if document != self.shown:
+                self.shown = document
+                yield Show(document)
+            gap = HELD_POLL_SECONDS if self.waits else POLL_SECONDS
+            if (spent := self.asker.now() - self.asked_at) < gap:
+                yield Sleep(gap - spent)
+
+    def _next_document(self) -> Talk[SeenDocument]:
+        self.asked_at = self.asker.now()
+        try:
+            if self.tag and self.shown and (self.waits or self.asked_at >= self.probe_at):
+                return (yield from self._wait(self.shown))
+            return (yield from self._read(self.asked_at + self.asker.patience.timeout))
+        except MetadataError as error:
+            failed = error
+        # It may be another service next time, and first of all a document is wanted.
+        self.waits, self.tag = False, ""
+        document = yield from self.asker.document(failed)
+        self.asked_at = self.asker.now()
+        return document
+
+    def _read(self, deadline: float) -> Talk[SeenDocument]:
+        version, response = yield from self.asker.poll_once(deadline)
+        return self._taken(version, response)
+
+    def _wait(self, shown: SeenDocument) -> Talk[SeenDocument]:
+        deadline = self.asked_at + WAIT_SECONDS + self.asker.patience.timeout
+        version, response = yield from self.asker.poll_once(deadline, f"{WAIT_SECONDS}s", self.tag)
+        document = shown if response.status == 304 else self._taken(version, response)
+        if document == shown:
+            self._judge(response)
+        return document
+
+    def _judge(self, response: Response) -> None:
+        """No news: was the poll held for it?"""
+        spent = self.asker.now() - self.asked_at
+        self.waits = response.status == 304 and spent >= WAIT_SECONDS - _EARLY
+        if not self.waits:
+            self.probe_at = self.asker.now() + PROBE_SECONDS
+
+    def _taken(self, version: str, response: Response) -> SeenDocument:
+        document = document_in(response, version)
+        tag = response.headers.get("etag", "")
+        self.tag = tag if _TAG.fullmatch(tag) else ""
+        return document

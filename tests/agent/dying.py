@@ -1,0 +1,44 @@
+"""The agent's own process, which polls fast and dies by kill -9 at a chosen record of its ledger, on a chosen boot.
+
+`DYING_AT=after:5` dies when the fifth record of this life is durable, `before:5` just before it is written.
+"""
+
+import os
+import signal
+from pathlib import Path
+
+from duenotice import clock
+from duenotice.agent.cases import Record
+from duenotice.agent.ledger import Ledger
+from duenotice.cli import main
+from duenotice.client import asking, watching
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def prepare(when: str, number: int) -> None:
+    """Count the records as they are written, and die there."""
+    write, written = Ledger.append, 0
+
+    def append(self: Ledger, *records: Record) -> None:
+        nonlocal written
+        for record in records:
+            written += 1
+            if (when, written) == ("before", number):
+                die()
+            write(self, record)
+            if (when, written) == ("after", number):
+                die()
+
+    Ledger.append = append  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    clock._BOOT_ID = Path(os.environ["BOOT_ID_FILE"])
+    watching.POLL_SECONDS = 0.05
+    asking.FIRST_PAUSE = asking.LONGEST_PAUSE = 0.02
+    when, _, number = os.environ.get("DYING_AT", "never:0").partition(":")
+    prepare(when, int(number))
+    main()

@@ -1,0 +1,148 @@
+"""kill -9 of the real agent at every record of its ledger, for every type of event, and reboots: S12 to S15 hold."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.agent.machine import Machine, metadata_endpoint
+from tests.support.node import Node
+
+FLEET = """
+[[vms]]
+name = "vm-0"
+address = "127.0.41.1"
+
+[[vms]]
+name = "spot-0"
+address = "127.0.41.2"
+spot = true
+"""
+VMS = {"Freeze": "vm-0", "Reboot": "vm-0", "Redeploy": "vm-0", "Preempt": "spot-0", "Terminate": "vm-0"}
+CANCELLED = ("Preempt", "Terminate")
+"""When these are through the VM is gone, agent and all; the way back is for those that are called off."""
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    with Node(FLEET) as running:
+        running.enable(*set(VMS.values()))
+        yield running
+
+
+class Story:
+    """One event from notice to return, with an agent that dies once on the way."""
+
+    def __init__(self, node: Node, folder: Path, kind: str, dying_at: str) -> None:
+        self.node, self.vm, self.kind = node, VMS[kind], kind
+        policy = "never" if kind in CANCELLED else "own"
+        self.machine = Machine(folder, metadata_endpoint(node), node.address(self.vm), policy)
+        self.machine.on_death = self.check_not_early
+        self.event_id = node.schedule(kind, self.vm).upper()
+        self.machine.start(dying_at)
+
+    def check_not_early(self) -> None:
+        """Nothing starts before the ledger has it that all is prepared (S12)."""
+        if "prepared" not in self.machine.whats and "returning" not in self.machine.whats:
+            assert self.node.statuses(self.vm) == ["Scheduled"]
+
+    def prepare(self) -> None:
+        """Until the event has started, or could."""
+        if self.kind in CANCELLED:
+            self.machine.until(lambda: "prepared" in self.machine.whats)
+        else:
+            self.machine.until(lambda: self.node.statuses(self.vm) == ["Started"])
+
+    def end(self) -> None:
+        """The event is over; until everything is put back."""
+        if self.kind in CANCELLED:
+            self.node.operate(f"/v1/events/{self.event_id}/cancel")
+        else:
+            self.node.advance("20m")
+        self.machine.until(lambda: self.machine.is_over(self.event_id))
+
+    def tell(self) -> Machine:
+        with self.machine:
+            self.prepare()
+            assert self.machine.trace and self.machine.trace[-1] == "prepare"
+            self.end()
+            assert not self.machine.drained.exists()
+        return self.machine
+
+
+def every_death(tell: Callable[[int], Machine]) -> int:
+    """Die at the first record, at the second, … until a story is told without a death; how many there were."""
+    for number in itertools.count(1):
+        if tell(number).deaths == 0:
+            return number - 1
+    raise AssertionError
+
+
+@pytest.mark.parametrize("kind", VMS)
+def test_an_agent_killed_after_any_record_goes_on_as_if_nothing_had_happened(node: Node, tmp_path: Path, kind: str):
+    """Each hook ran exactly once, whichever record was the last one before kill -9 (S13, S15)."""
+
+    def tell(number: int) -> Machine:
+        machine = Story(node, tmp_path / str(number), kind, f"after:{number}").tell()
+        assert machine.trace == ["prepare", "recover"], (number, machine.whats)
+        return machine
+
+    assert every_death(tell) >= 8
+
+
+@pytest.mark.parametrize("kind", ["Freeze", "Reboot"])
+def test_an_agent_killed_before_any_record_repeats_at_most_that_one_step(node: Node, tmp_path: Path, kind: str):
+    """What was done but not recorded is done again, and nothing else is (S13)."""
+
+    def tell(number: int) -> Machine:
+        machine = Story(node, tmp_path / str(number), kind, f"before:{number}").tell()
+        verbs = [verb for verb, _ in itertools.groupby(machine.trace)]
+        assert verbs == ["prepare", "recover"] and len(machine.trace) <= 3, (number, machine.trace)
+        assert machine.whats.count("prepared") == machine.whats.count("recovered") == 1
+        return machine
+
+    assert every_death(tell) >= 9
+
+
+@pytest.mark.parametrize("kind", ["Reboot", "Freeze"])
+def test_a_reboot_at_any_record_leaves_nothing_drained(node: Node, tmp_path: Path, kind: str):
+    """What was begun before the reboot is put back; an event that is still to come is prepared for anew (H05, S15)."""
+
+    def tell(number: int) -> Machine:
+        story = Story(node, tmp_path / str(number), kind, f"after:{number}")
+        story.machine.on_death = story.machine.reboot
+        machine = story.machine
+        with machine:
+            machine.until(lambda: node.statuses(story.vm) == ["Started"])
+            node.advance("20m")
+            machine.until(lambda: machine.is_over(story.event_id))
+            assert not machine.drained.exists()
+        assert machine.trace in (["prepare", "recover"], ["recover", "prepare", "recover"],
+                                 ["prepare", "recover"] * 2), (number, machine.trace)  # fmt: skip
+        return machine
+
+    assert every_death(tell) >= 9
+
+
+@pytest.mark.parametrize("kind", ["Reboot", "Redeploy"])
+def test_the_machine_returns_to_service_after_the_reboot_it_was_told_of(node: Node, tmp_path: Path, kind: str):
+    """The event is still Started in the document; the way back runs once, also if the agent is killed on it (H05)."""
+
+    def tell(number: int) -> Machine:
+        story = Story(node, tmp_path / str(number), kind, "never:0")
+        machine = story.machine
+        with machine:
+            story.prepare()
+            machine.until(lambda: "approved" in machine.whats)
+            machine.kill()
+            machine.reboot()
+            machine.start(f"after:{number}")
+            machine.until(lambda: machine.is_over(story.event_id))
+            assert node.statuses(story.vm) == ["Started"] and not machine.drained.exists()
+            node.advance("20m")
+            node_done = node.statuses(story.vm) == []
+            assert node_done and machine.trace == ["prepare", "recover"], (number, machine.trace)
+        return machine
+
+    assert every_death(tell) >= 3

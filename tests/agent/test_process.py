@@ -1,0 +1,230 @@
+"""The agent as a process: started, stopped, reread, rehearsed, asked how it is."""
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.agent.machine import Machine, metadata_endpoint
+from tests.support.cli import Done, duenotice
+from tests.support.node import Node
+
+FLEET = '[[vms]]\nname = "vm-0"\naddress = "127.0.43.1"\n'
+STATUS = '[status]\nlisten = "127.0.43.1:{port}"\n[handlers.ready]\nkind = "readiness"\nsettle = "10ms"\n'
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    with Node(FLEET) as running:
+        running.enable("vm-0")
+        yield running
+
+
+def machine(node: Node, folder: Path, policy: str = "own", more: str = "", drain: str = "") -> Machine:
+    return Machine(folder / "vm", metadata_endpoint(node), "127.0.43.1", policy, more, drain)
+
+
+def agent_command(agent: Machine, verb: str, *arguments: str) -> Done:
+    config = ["--config", str(agent.folder / "agent.toml")] if verb == "check" else []
+    state = [] if verb == "check" else ["--state-dir", str(agent.state)]
+    return duenotice(None, "agent", verb, *config, *state, *arguments)
+
+
+def test_sigterm_ends_it_cleanly_and_the_next_one_goes_on(node: Node, tmp_path: Path):
+    """In the middle of a hook: the hook is ended, nothing is recorded as failed, and it runs again."""
+    with machine(node, tmp_path, drain="[ -e $0.go ] || sleep 60") as agent:
+        agent.start()
+        event_id = node.schedule("Reboot", "vm-0").upper()
+        agent.until(lambda: "note" in agent.whats)
+        assert agent.stop() == 0 and "failed" not in agent.whats and agent.trace == []
+        (agent.folder / "drain.go").touch()
+        agent.start()
+        agent.until(lambda: "approved" in agent.whats)
+        node.advance("20m")
+        agent.until(lambda: agent.is_over(event_id))
+        assert agent.trace == ["prepare", "recover"]
+
+
+def test_a_hung_handler_holds_up_neither_polls_nor_other_events(node: Node, tmp_path: Path):
+    """While one event's hook hangs, another event is prepared for by its own, and approved."""
+    more = '[[rules]]\ntypes = ["Freeze"]\nhandlers = []\n'
+    with machine(node, tmp_path, drain="sleep 60") as agent:
+        file = agent.folder / "agent.toml"
+        file.write_text(file.read_text().replace("[[rules]]", more + "[[rules]]", 1))
+        agent.start()
+        node.schedule("Reboot", "vm-0")
+        agent.until(lambda: "preparing" in agent.whats)
+        freeze = node.schedule("Freeze", "vm-0").upper()
+        agent.until(lambda: any(r.what == "approved" and r.event_id == freeze for r in agent.records))
+        assert "prepared" not in agent.whats and "failed" not in agent.whats
+
+
+def test_sighup_takes_a_good_file_and_refuses_a_bad_one(node: Node, tmp_path: Path):
+    """What is wrong is said, and the old rules stay."""
+    with machine(node, tmp_path, "never") as agent:
+        file = agent.folder / "agent.toml"
+        good = file.read_text()
+        agent.start()
+        agent.until(lambda: '"name-learned"' in agent.log)
+        assert agent.process is not None
+        file.write_text(good.replace("policy", "polcy"))
+        agent.process.send_signal(signal.SIGHUP)
+        agent.until(lambda: "config-refused" in agent.log and "Did you mean 'policy'?" in agent.log)
+        file.write_text(good.replace('"never"', '"own"'))
+        agent.process.send_signal(signal.SIGHUP)
+        agent.until(lambda: "config-reread" in agent.log)
+        node.schedule("Reboot", "vm-0")
+        agent.until(lambda: node.statuses("vm-0") == ["Started"])
+
+
+def test_sighup_refuses_to_lose_a_handler_that_has_something_to_put_back(node: Node, tmp_path: Path):
+    """Otherwise the machine would stay drained for ever (S15)."""
+    with machine(node, tmp_path, "never") as agent:
+        agent.start()
+        node.schedule("Reboot", "vm-0")
+        agent.until(lambda: "prepared" in agent.whats)
+        file = agent.folder / "agent.toml"
+        file.write_text(file.read_text().replace("drain]", "other]").replace('["drain"]', '["other"]'))
+        assert agent.process is not None
+        agent.process.send_signal(signal.SIGHUP)
+        agent.until(lambda: "drain still has something to put back" in agent.log)
+
+
+def test_a_dry_run_says_what_it_would_do_and_does_nothing(node: Node, tmp_path: Path):
+    """No hook, no ledger, no approval."""
+    with machine(node, tmp_path) as agent:
+        node.schedule("Reboot", "vm-0")
+        agent.start("never:0", "--dry-run")
+        agent.until(lambda: '"would"' in agent.log and '"step": "prepare"' in agent.log)
+        assert agent.trace == [] and agent.records == [] and node.statuses("vm-0") == ["Scheduled"]
+
+
+def test_a_drill_runs_everything_for_real_and_approves_nothing(node: Node, tmp_path: Path):
+    """The hooks know that it is one (S12)."""
+    with machine(node, tmp_path) as agent:
+        agent.start()
+        agent.until(lambda: '"name-learned"' in agent.log)
+        done = agent_command(agent, "drill", "--type", "Reboot", "--notice", "20s", "--lasts", "100ms")
+        assert done.code == 0, done
+        drill = done.out.strip()
+        assert agent.trace_file.read_text().split() == ["prepare", f"{drill}1", "recover", f"{drill}1"]
+        assert "approved" not in agent.whats and not agent.drained.exists()
+        assert node.document("vm-0")["Events"] == [] and "everything is put back" in done.err
+
+
+def test_a_drill_that_goes_wrong_says_so(node: Node, tmp_path: Path):
+    """With an exit code for scripts."""
+    with machine(node, tmp_path, drain="exit 3") as agent:
+        agent.start()
+        agent.until(lambda: '"name-learned"' in agent.log)
+        done = agent_command(agent, "drill", "--notice", "4s", "--lasts", "100ms")
+        assert done.code == 1 and "failed drain" in done.err and "did not go well" in done.err
+
+
+def test_a_drill_needs_an_agent(tmp_path: Path):
+    """Nobody would play it."""
+    done = duenotice(None, "agent", "drill", "--state-dir", str(tmp_path))
+    assert done.code == 3 and "No agent is running" in done.err
+
+
+def test_status_shows_what_is_coming_and_what_was_done(node: Node, tmp_path: Path):
+    """As a table and as JSON, from the ledger; it says when no agent runs."""
+    with machine(node, tmp_path, "never") as agent:
+        agent.start()
+        event_id = node.schedule("Reboot", "vm-0").upper()
+        agent.until(lambda: "prepared" in agent.whats)
+        (row,) = agent_command(agent, "status", "-o", "json").json()
+        assert (row["event_id"], row["state"], row["coming"]) == (event_id, "prepared", True)
+        assert 0 < row["seconds_left"] <= 900
+        table = agent_command(agent, "status")
+        assert "drain:prepared" in table.out and "in 14m" in table.out and table.err == ""
+        agent.kill()
+        assert "No agent is running" in agent_command(agent, "status").err
+
+
+def test_two_agents_do_not_share_a_ledger(node: Node, tmp_path: Path):
+    """The second is refused, and says what to do."""
+    with machine(node, tmp_path) as agent:
+        agent.start()
+        agent.until(lambda: '"running"' in agent.log)
+        config = str(agent.folder / "agent.toml")
+        done = duenotice(None, "agent", "run", "--config", config, "--state-dir", str(agent.state))
+        assert done.code == 4 and "Another agent runs" in done.err and "--state-dir" in done.err
+
+
+def test_check_says_what_would_happen_and_what_is_wrong(node: Node, tmp_path: Path):
+    """A hook that others may write to is found before an event comes."""
+    agent = machine(node, tmp_path)
+    good = agent_command(agent, "check")
+    assert good.code == 0 and "drain (20 s) → approve if leader" in good.out
+    (agent.folder / "drain").chmod(0o757)
+    bad = agent_command(agent, "check")
+    assert bad.code == 2 and "can be written by others" in bad.err
+
+
+def test_the_port_shows_readiness_status_and_metrics(node: Node, tmp_path: Path):
+    """A load balancer takes the machine out while the readiness handler has it drained, also across kill -9."""
+    with socket.create_server(("127.0.43.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    with machine(node, tmp_path, "never", STATUS.format(port=port)) as agent:
+        file = agent.folder / "agent.toml"
+        file.write_text(file.read_text().replace('handlers = ["drain"]', 'handlers = ["ready", "drain"]'))
+
+        def get(path: str) -> tuple[int, bytes]:
+            connection = http.client.HTTPConnection("127.0.43.1", port, timeout=5)
+            try:
+                connection.request("GET", path)
+                answer = connection.getresponse()
+                return answer.status, answer.read()
+            except OSError:
+                return 0, b""
+            finally:
+                connection.close()
+
+        agent.start()
+        agent.until(lambda: get("/readyz")[0] == 200)
+        event_id = node.schedule("Reboot", "vm-0").upper()
+        agent.until(lambda: get("/readyz")[0] == 503 and agent.whats.count("prepared") == 2)
+        agent.kill()
+        agent.start()
+        agent.until(lambda: get("/readyz")[0] == 503)
+        agent.until(lambda: bool(json.loads(get("/status")[1])["heard"]))
+        assert json.loads(get("/status")[1])["events"][0]["event_id"] == event_id
+        assert b'duenotice_agent_events{state="prepared"} 1' in get("/metrics")[1]
+        node.operate(f"/v1/events/{event_id}/cancel")
+        agent.until(lambda: get("/readyz")[0] == 200)
+
+
+def test_systemd_is_told(node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Ready once it runs, alive while the loop turns, stopping at the end."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told, machine(node, tmp_path) as agent:
+        told.bind(str(agent.folder / "notify"))
+        told.settimeout(20)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(agent.folder / "notify"))
+        monkeypatch.setenv("WATCHDOG_USEC", "200000")
+        agent.start()
+        heard = {told.recv(100) for _ in range(4)}
+        assert heard == {b"READY=1", b"WATCHDOG=1"}
+        agent.stop()
+        while told.recv(100) != b"STOPPING=1":
+            pass
+
+
+def test_the_agent_stays_small(tmp_path: Path):
+    """Of third parties it loads msgspec and, for its command line, click; nothing that draws tables (S24)."""
+    code = (
+        "import sys, duenotice.cli.agent, duenotice.agent.process, duenotice.agent.handlers.command\n"
+        "print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ, timeout=60
+    )
+    heavy = {"rich", "starlette", "uvicorn", "uvloop", "structlog", "prometheus_client", "apsw", "httpx2", "lightkube"}
+    assert not heavy & set(done.stdout.split())

@@ -1,0 +1,196 @@
+"""`command` against real programs."""
+
+import asyncio
+import json
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from duenotice.agent.handlers import processes
+from duenotice.agent.handlers.base import HandlerFailed, TryAgain
+from duenotice.agent.handlers.loading import load, problems
+from duenotice.wire.seen_document import event_to_json
+from tests.handlers.occasions import (
+    EVENT,
+    NOTES,
+    cancelled_when,
+    occasion,
+    prepare,
+    prepare_killed,
+    recover,
+    script,
+    wait_until,
+)
+
+TELLS = f"""#!{sys.executable}
+import json, os, sys
+told = {{key: value for key, value in os.environ.items() if key.startswith("DUENOTICE_")}}
+with open(sys.argv[1], "w") as file:
+    json.dump({{"argv": sys.argv[2:], "stdin": json.load(sys.stdin), "environment": told}}, file)
+"""
+
+
+def test_it_tells_the_program_everything(tmp_path, monkeypatch):
+    """A hook gets the event as JSON on standard input and as plain values, and none of the agent's own settings."""
+    monkeypatch.setenv("DUENOTICE_AGENT_KEY", "secret")
+    program, said = script(tmp_path / "hook", TELLS), tmp_path / "said"
+    prepare("command", {}, prepare=[program, str(said), "x y"])
+    told = json.loads(said.read_text())
+    assert told["argv"] == ["x y"]
+    assert told["stdin"] == event_to_json(EVENT)
+    assert told["environment"] == {
+        "DUENOTICE_EVENT_ID": EVENT.event_id,
+        "DUENOTICE_EVENT_TYPE": "Reboot",
+        "DUENOTICE_EVENT_STATUS": "Scheduled",
+        "DUENOTICE_EVENT_NOT_BEFORE": "Sun, 15 Nov 2026 12:00:00 GMT",
+        "DUENOTICE_EVENT_RESOURCES": "web-0,web-1",
+        "DUENOTICE_EVENT_SOURCE": "User",
+        "DUENOTICE_EVENT_DESCRIPTION": EVENT.description,
+        "DUENOTICE_EVENT_DURATION": "600",
+        "DUENOTICE_EVENT_PHASE": "prepare",
+        "DUENOTICE_VM": "web-0",
+        "DUENOTICE_DRILL": "",
+    }
+
+
+def test_names_with_shell_characters_arrive_unharmed(tmp_path):
+    """Whatever a name holds, it is a value: nothing expands, nothing runs."""
+    odd = "a; touch $HOME `id` $(id) 'q' \"d\" \n\\ * é"
+    program, said = script(tmp_path / "hook", TELLS), tmp_path / "said"
+    handler = load("it", "command", {"prepare": [program, str(said)]})
+    asyncio.run(handler.prepare(occasion({}, event=replace(EVENT, resources=(odd,), description=odd))))
+    told = json.loads(said.read_text())
+    assert told["stdin"]["Resources"] == [odd]
+    assert told["environment"]["DUENOTICE_EVENT_RESOURCES"] == odd
+    assert told["environment"]["DUENOTICE_EVENT_DESCRIPTION"] == odd
+
+
+def test_what_an_environment_cannot_hold_is_still_on_stdin(tmp_path):
+    """A NUL, half a character or a value of a megabyte stops no hook; standard input has it whole."""
+    odd = "nul\0 half\ud800 " + "x" * 1_000_000
+    program, said = script(tmp_path / "hook", TELLS), tmp_path / "said"
+    handler = load("it", "command", {"prepare": [program, str(said)]})
+    asyncio.run(handler.prepare(occasion({}, event=replace(EVENT, description=odd))))
+    told = json.loads(said.read_text())
+    assert told["stdin"]["Description"] == odd
+    assert told["environment"]["DUENOTICE_EVENT_DESCRIPTION"].startswith("nul half? xxx")
+
+
+@pytest.mark.parametrize(("code", "error"), [(1, HandlerFailed), (75, TryAgain), (2, HandlerFailed)])
+def test_the_exit_code_decides(tmp_path, code, error):
+    """75 asks for another try; any other but 0 is failure, with the end of what the hook complained of."""
+    program = script(tmp_path / "hook", f"#!/bin/sh\nseq 100000 >&2\necho the last word >&2\nexit {code}\n")
+    with pytest.raises(HandlerFailed) as caught:
+        prepare("command", {}, prepare=[program])
+    assert type(caught.value) is error
+    assert caught.value.message.endswith("the last word")
+    assert len(caught.value.message) < processes.TAIL + 200
+
+
+def test_a_late_program_is_ended_with_its_children(tmp_path):
+    """At the deadline the whole process group is told to end, and then ended, also if it does not listen."""
+    pids = tmp_path / "pids"
+    text = f"#!/bin/sh\ntrap '' TERM\nsleep 60 & echo $$ $! >{pids}.new\nmv {pids}.new {pids}\nwait\nwait\nsleep 60\n"
+    handler = load("it", "command", {"prepare": [script(tmp_path / "hook", text)]})
+    with pytest.raises(HandlerFailed, match="did not end in time"):
+        asyncio.run(handler.prepare(occasion({}, seconds=0.5)))
+    wait_until(lambda: not any(map(_alive, pids.read_text().split())))
+
+
+def test_a_cancelled_program_is_ended(tmp_path):
+    """Nothing that the handler started outlives a cancel."""
+    pids = tmp_path / "pids"
+    text = f"#!/bin/sh\nsleep 60 & echo $$ $! >{pids}.new\nmv {pids}.new {pids}\nwait\n"
+    handler = load("it", "command", {"prepare": [script(tmp_path / "hook", text)]})
+    asyncio.run(cancelled_when(handler.prepare(occasion({})), pids.exists))
+    wait_until(lambda: not any(map(_alive, pids.read_text().split())))
+
+
+def test_a_child_left_behind_holds_up_nothing(tmp_path, monkeypatch):
+    """A hook may leave a daemon that keeps its pipes open: the hook has ended, and that is what counts."""
+    monkeypatch.setattr(processes, "GRACE", 0.1)
+    pid = tmp_path / "pid"
+    prepare("command", {}, prepare=[script(tmp_path / "hook", f"#!/bin/sh\nsleep 60 & echo $! >{pid}\n")])
+    os.kill(int(pid.read_text()), 9)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (lambda path: path.chmod(0o775), "written by others"),
+        (lambda path: path.chmod(0o757), "written by others"),
+        (lambda path: path.chmod(0o644), "not an executable"),
+        (lambda path: os.chown(path, 65534, 0), "belongs to user 65534"),
+        (lambda path: path.parent.chmod(0o777), "written by others"),
+        (lambda path: path.unlink(), "No such file"),
+    ],
+)
+def test_a_program_others_could_change_is_not_run(tmp_path, spoil, why):
+    """Checked when the configuration is, and again at every run."""
+    folder = tmp_path / "hooks"
+    folder.mkdir()
+    said = tmp_path / "said"
+    program = script(folder / "hook", f"#!/bin/sh\ntouch {said}\n")
+    handler = load("it", "command", {"prepare": [program]})
+    assert problems(handler) == []
+    if os.geteuid() != 0 and why.startswith("belongs"):
+        pytest.skip("only root can give a file away")
+    spoil(Path(program))
+    assert why in problems(handler)[0]
+    with pytest.raises(HandlerFailed, match=why):
+        asyncio.run(handler.prepare(occasion({})))
+    assert not said.exists()
+
+
+def _hooks(folder: Path, said: Path, *names: str) -> str:
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        script(folder / name, f'#!/bin/sh\necho "$1 $(basename "$0")" >>{said}\n')
+    return str(folder)
+
+
+def test_a_folder_runs_in_order_and_back_in_reverse(tmp_path):
+    """`NN-name` files run by name to prepare and the other way to recover; others are not hooks."""
+    said = tmp_path / "said"
+    folder = _hooks(tmp_path / "hooks", said, "20-b", "10-a", "README", "30-c~", "9-x")
+    notes = NOTES()
+    prepare("command", notes, hooks=folder)
+    recover("command", notes, hooks=folder)
+    recover("command", notes, hooks=folder)
+    assert said.read_text().splitlines() == ["prepare 10-a", "prepare 20-b", "recover 20-b", "recover 10-a"]
+
+
+def test_a_second_try_goes_on_where_the_first_ended(tmp_path):
+    """What succeeded does not run again (S13)."""
+    said = tmp_path / "said"
+    folder, notes = _hooks(tmp_path / "hooks", said, "10-a", "30-c"), NOTES()
+    script(tmp_path / "hooks" / "20-b", f"#!/bin/sh\necho $1 20-b >>{said}\ntest -e {tmp_path}/now || exit 75\n")
+    with pytest.raises(TryAgain):
+        prepare("command", notes, hooks=folder)
+    (tmp_path / "now").touch()
+    prepare("command", notes, hooks=folder)
+    assert said.read_text().splitlines() == ["prepare 10-a", "prepare 20-b", "prepare 20-b", "prepare 30-c"]
+
+
+@pytest.mark.parametrize("written", [False, True])
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
+def test_recover_undoes_what_had_begun_wherever_it_was_cut(tmp_path, count, written):
+    """Killed at any note: every hook that ran is undone once, and none that did not begin (S15)."""
+    said, notes = tmp_path / "said", NOTES()
+    folder = _hooks(tmp_path / "hooks", said, "10-a", "20-b")
+    assert asyncio.run(prepare_killed("command", notes, count, written, hooks=folder)) is (count < 5)
+    recover("command", notes, hooks=folder)
+    recover("command", notes, hooks=folder)
+    lines = said.read_text().splitlines() if said.exists() else []
+    ran = {line.split()[1] for line in lines if line.startswith("prepare")}
+    undone = [line.split()[1] for line in lines if line.startswith("recover")]
+    assert ran <= set(undone) == set(notes)
+    assert undone == sorted(undone, reverse=True)
+
+
+def _alive(pid: str) -> bool:
+    stat = Path(f"/proc/{pid}/stat")
+    return stat.exists() and stat.read_text().rsplit(")", 1)[1].split()[0] != "Z"

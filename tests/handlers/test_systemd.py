@@ -1,0 +1,164 @@
+"""`systemd` and `shutdown` against a real systemd over a real D-Bus."""
+
+import asyncio
+
+import pytest
+
+from duenotice.agent.handlers.base import HandlerFailed, TryAgain
+from duenotice.agent.handlers.dbus import Connection
+from duenotice.agent.handlers.loading import load
+from tests.handlers.occasions import NOTES, cancelled_when, occasion, prepare, prepare_killed, recover, script
+from tests.handlers.private_systemd import PrivateSystemd, private_systemd
+
+pytestmark = pytest.mark.serial
+UNITS = {
+    "web.service": "[Service]\nExecStart=/bin/sleep 1000\n",
+    "worker@1.service": "[Service]\nExecStart=/bin/sleep 1000\n",
+    "idle.service": "[Service]\nExecStart=/bin/sleep 1000\n",
+    "once.service": "[Service]\nType=oneshot\nExecStart=/bin/true\n",
+    "stubborn.service": "[Service]\nTimeoutStopSec=2\n"
+    "ExecStart=/bin/sh -c 'trap \"\" TERM; while :; do sleep 1; done'\n",
+    "broken.service": "[Service]\nType=oneshot\nExecStart=/bin/false\n",
+}
+BOTH = ["web.service", "worker@1.service"]
+
+
+@pytest.fixture(scope="module")
+def systemd(tmp_path_factory):
+    with private_systemd(tmp_path_factory.mktemp("systemd"), UNITS) as manager:
+        yield manager
+
+
+@pytest.fixture(autouse=True)
+def started(systemd: PrivateSystemd):
+    """Two services are up, one is not."""
+    for unit in BOTH:
+        if systemd.show(unit) != "active":
+            systemd.run("StartUnit", unit, "active")
+    if systemd.show("idle.service") != "inactive":
+        systemd.run("StopUnit", "idle.service", "inactive")
+
+
+def _states(systemd: PrivateSystemd, *units: str) -> list[str]:
+    return [systemd.show(unit) for unit in units]
+
+
+def test_it_stops_units_and_starts_them_again(systemd):
+    """When prepare returns they are down, when recover returns they are up, and saying it twice changes nothing."""
+    keys, notes = {"units": BOTH, "socket": systemd.socket}, NOTES()
+    for _ in range(2):
+        prepare("systemd", notes, **keys)
+        assert _states(systemd, *BOTH) == ["inactive", "inactive"]
+    for _ in range(2):
+        recover("systemd", notes, **keys)
+        assert _states(systemd, *BOTH) == ["active", "active"]
+
+
+def test_it_starts_only_what_it_stopped(systemd):
+    """A unit that was down before stays down."""
+    keys, notes = {"units": ["web.service", "idle.service"], "socket": systemd.socket}, NOTES()
+    prepare("systemd", notes, **keys)
+    recover("systemd", notes, **keys)
+    assert _states(systemd, "web.service", "idle.service") == ["active", "inactive"]
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_recover_after_a_kill_at_the_note(systemd, written):
+    """Killed before the first stop, recover leaves everything up (S15)."""
+    keys, notes = {"units": BOTH, "socket": systemd.socket}, NOTES()
+    assert asyncio.run(prepare_killed("systemd", notes, 1, written, **keys))
+    recover("systemd", notes, **keys)
+    assert _states(systemd, *BOTH) == ["active", "active"]
+
+
+def test_recover_after_a_cancel_halfway(systemd):
+    """Cut while the second unit hangs in its stop: the first, already down, comes back (S15)."""
+    systemd.run("StartUnit", "stubborn.service", "active")
+    keys, notes = {"units": ["web.service", "stubborn.service"], "socket": systemd.socket}, NOTES()
+    verb = load("it", "systemd", keys).prepare(occasion(notes))
+    asyncio.run(cancelled_when(verb, lambda: systemd.show("stubborn.service") == "deactivating"))
+    assert systemd.show("web.service") == "inactive"
+    recover("systemd", notes, **keys)
+    assert _states(systemd, "web.service", "stubborn.service") == ["active", "active"]
+
+
+def test_a_unit_that_fails_to_start_is_told(systemd):
+    """A job that systemd ends as failed is a failure of ours, with where to look."""
+    with pytest.raises(HandlerFailed, match=r"StartUnit of broken.service ended as failed"):
+        recover("systemd", {"stopped": ["broken.service"]}, units=["broken.service"], socket=systemd.socket)
+
+
+def test_a_unit_that_runs_once_counts_as_started_when_done(systemd):
+    """A oneshot is not up after it ran, and that is well."""
+    recover("systemd", {"stopped": ["once.service"]}, units=["once.service"], socket=systemd.socket)
+
+
+def test_a_unit_that_is_not_there_is_an_error(systemd):
+    """A slip in a name must not look like a unit at rest."""
+    with pytest.raises(HandlerFailed, match=r"no unit 'wbe.service'"):
+        prepare("systemd", {}, units=["wbe.service"], socket=systemd.socket)
+
+
+def test_no_bus_is_worth_another_try(tmp_path):
+    """D-Bus may just be starting."""
+    with pytest.raises(TryAgain, match="does not answer"):
+        prepare("systemd", {}, units=["web.service"], socket=str(tmp_path / "nothing"))
+
+
+def test_our_d_bus_reads_every_shape_that_systemd_sends(systemd):
+    """All properties of a service: arrays, structs, variants in dictionaries, numbers of every width."""
+
+    async def properties():
+        async with Connection(systemd.socket) as bus:
+            to, path = "org.freedesktop.systemd1", "/org/freedesktop/systemd1/unit/web_2eservice"
+            (shown,) = await bus.call(to, path, "org.freedesktop.DBus.Properties", "GetAll", f"{to}.Service")
+            return dict(shown)
+
+    shown = asyncio.run(properties())
+    assert len(shown) > 200
+    assert shown["MainPID"] == int(systemd.show("web.service", "MainPID"))
+    assert shown["ExecStart"][0][:2] == ("/bin/sleep", ["/bin/sleep", "1000"])
+
+
+def test_shutdown_stops_in_order_and_starts_in_reverse(systemd, tmp_path):
+    """Units and programs mixed: each finds the ones before it down, and on the way back the ones after it up."""
+    said = tmp_path / "said"
+    look = f'busctl --address=unix:path={systemd.socket} get-property org.freedesktop.systemd1 "$1" '
+    text = f"#!/bin/sh\necho $DUENOTICE_EVENT_PHASE $({look} org.freedesktop.systemd1.Unit ActiveState) >>{said}\n"
+    program = [script(tmp_path / "look", text), "/org/freedesktop/systemd1/unit/web_2eservice"]
+    steps = [{"unit": "web.service"}, {"stop": program, "start": program}, {"unit": "worker@1.service"}]
+    keys, notes = {"steps": steps, "socket": systemd.socket}, NOTES()
+    prepare("shutdown", notes, **keys)
+    assert _states(systemd, *BOTH) == ["inactive", "inactive"]
+    recover("shutdown", notes, **keys)
+    recover("shutdown", notes, **keys)
+    assert _states(systemd, *BOTH) == ["active", "active"]
+    assert said.read_text().splitlines() == ['prepare s "inactive"', 'recover s "inactive"']
+
+
+@pytest.mark.parametrize("written", [False, True])
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_shutdown_comes_back_from_a_kill_at_any_note(systemd, tmp_path, count, written):
+    """Whatever had been stopped is started (S15)."""
+    flag = tmp_path / "stopped"
+    stop, start = (
+        script(tmp_path / "stop", f"#!/bin/sh\ntouch {flag}\n"),
+        script(tmp_path / "start", f"#!/bin/sh\nrm -f {flag}\n"),
+    )
+    steps = [{"unit": "web.service"}, {"stop": [stop], "start": [start]}, {"unit": "worker@1.service"}]
+    keys, notes = {"steps": steps, "socket": systemd.socket}, NOTES()
+    assert asyncio.run(prepare_killed("shutdown", notes, count, written, **keys))
+    recover("shutdown", notes, **keys)
+    assert _states(systemd, *BOTH) == ["active", "active"]
+    assert not flag.exists()
+
+
+@pytest.mark.parametrize(("drill", "switched_off"), [(False, True), (True, False)])
+def test_the_power_goes_last_and_not_in_a_drill(tmp_path, drill, switched_off):
+    """A rehearsal on a live machine never switches it off."""
+    said = tmp_path / "said"
+    off = script(tmp_path / "off", f"#!/bin/sh\necho off >>{said}\n")
+    stop = script(tmp_path / "stop", f"#!/bin/sh\necho stop >>{said}\n")
+    keys = {"steps": [{"stop": [stop]}], "power_off": True, "power_off_command": [off]}
+    asyncio.run(load("it", "shutdown", keys).prepare(occasion({}, drill=drill)))
+    assert said.read_text().splitlines() == ["stop", "off"][: 1 + switched_off]

@@ -1,0 +1,200 @@
+"""`webhook` against real HTTP and HTTPS servers."""
+
+import asyncio
+import contextlib
+import http.server
+import json
+import ssl
+import subprocess
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from duenotice.agent.handlers import webhook
+from duenotice.agent.handlers.base import HandlerFailed, TryAgain
+from duenotice.agent.handlers.loading import load
+from duenotice.errors import Misconfigured
+from tests.handlers.occasions import EVENT, NOTES, SECONDS, cancelled_when, occasion, prepare, prepare_killed, recover
+from tests.programs import require_program
+
+
+class Hook(http.server.ThreadingHTTPServer):
+    """Answers with the next status of a list and remembers what it was told; 0 hangs, and the last status stays."""
+
+    daemon_threads = True
+
+    def __init__(self, *statuses: int) -> None:
+        super().__init__(("127.0.0.1", 0), Answering)
+        self.statuses = list(statuses)
+        self.told: list[tuple[str, str, dict[str, str], bytes]] = []
+        self.over = threading.Event()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/hook"
+
+
+class Answering(http.server.BaseHTTPRequestHandler):
+    server: Hook
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.told.append((self.command, self.path, dict(self.headers), body))
+        statuses = self.server.statuses
+        status = statuses.pop(0) if len(statuses) > 1 else statuses[0]
+        if status == 0:
+            self.server.over.wait(SECONDS)
+            return
+        self.send_response(status)
+        if 300 <= status < 400:
+            self.send_header("Location", self.server.url)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_PUT = do_POST  # noqa: N815
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def answering(*statuses: int, trust: ssl.SSLContext | None = None) -> Iterator[Hook]:
+    with Hook(*statuses) as hook:
+        if trust:
+            hook.socket = trust.wrap_socket(hook.socket, server_side=True)
+        threading.Thread(target=hook.serve_forever, args=(0.05,), daemon=True).start()
+        yield hook
+        hook.over.set()
+        hook.shutdown()
+
+
+def test_a_chat_is_told_without_any_configuration():
+    """The default body is what chats read: one sentence before, one after, each once."""
+    notes = NOTES()
+    with answering(200) as hook:
+        prepare("webhook", notes, url=hook.url)
+        recover("webhook", notes, url=hook.url)
+        recover("webhook", notes, url=hook.url)
+    assert [json.loads(body)["text"] for *_, body in hook.told] == [
+        "web-0: Reboot of web-0, web-1, not before Sun, 15 Nov 2026 12:00:00 GMT. Virtual machine is going to be "
+        "restarted as requested by authorized user. Preparing.",
+        "web-0: Reboot of web-0, web-1 is over. Back in service.",
+    ]
+
+
+def test_nothing_in_an_event_breaks_out_of_the_json():
+    """Quotes, backslashes, newlines and our own placeholders in a name stay text."""
+    odd = 'a"},{"x": "\\ \n $type ${vm} \u2028'
+    with answering(200) as hook:
+        handler = load("it", "webhook", {"url": hook.url, "prepare": '{"who": "$resources", "n": $duration}'})
+        asyncio.run(handler.prepare(occasion({}, event=replace(EVENT, resources=(odd,)))))
+    assert json.loads(hook.told[0][3]) == {"who": odd, "n": 600}
+
+
+def test_plain_text_with_headers_of_its_own(tmp_path):
+    """Another method, another type, and a secret from a file that is read at each use."""
+    (tmp_path / "token").write_text("Bearer s3cret\n")
+    keys = {
+        "method": "PUT",
+        "content_type": "text/plain",
+        "prepare": '$vm "$type"',
+        "headers": {"X-Team": "db"},
+        "secret_headers": {"Authorization": str(tmp_path / "token")},
+    }
+    with answering(200) as hook:
+        prepare("webhook", {}, url=hook.url, **keys)
+    method, path, headers, body = hook.told[0]
+    assert (method, path, body) == ("PUT", "/hook", b'web-0 "Reboot"')
+    assert (headers["X-Team"], headers["Authorization"], headers["Content-Type"]) == (
+        "db",
+        "Bearer s3cret",
+        "text/plain",
+    )
+
+
+def test_it_tries_again_after_a_500():
+    """A server that recovers within the notice has been told in the end."""
+    with answering(500, 429, 200) as hook:
+        prepare("webhook", {}, url=hook.url)
+    assert len(hook.told) == 3
+
+
+def test_it_tries_again_after_a_hang(monkeypatch):
+    """One attempt has its own limit, shorter than the notice."""
+    monkeypatch.setattr(webhook, "ATTEMPT", 0.3)
+    with answering(0, 200) as hook:
+        prepare("webhook", {}, url=hook.url)
+    assert len(hook.told) == 2
+
+
+@pytest.mark.parametrize("status", [0, 503])
+def test_it_gives_up_within_the_notice(status):
+    """A server that stays away is a failure in time."""
+    with answering(status) as hook, pytest.raises(TryAgain):
+        asyncio.run(load("it", "webhook", {"url": hook.url}).prepare(occasion({}, seconds=1.0)))
+
+
+@pytest.mark.parametrize("status", [301, 307, 400, 401, 404])
+def test_a_refusal_is_final_and_redirects_are_not_followed(status):
+    """Asked once."""
+    with answering(status, 200) as hook, pytest.raises(HandlerFailed, match=str(status)) as caught:
+        prepare("webhook", {}, url=hook.url)
+    assert (len(hook.told), type(caught.value)) == (1, HandlerFailed)
+
+
+def test_proxies_of_the_environment_are_not_used(monkeypatch):
+    """Nobody steers where the agent's messages go but its configuration."""
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9/")
+    with answering(200) as hook:
+        prepare("webhook", {}, url=hook.url)
+    assert len(hook.told) == 1
+
+
+def test_a_secret_address_is_never_told(tmp_path):
+    """An address may be a secret itself: it comes from a file, and errors name the host only."""
+    with answering(404) as hook:
+        (tmp_path / "url").write_text(f"{hook.url}/T000/s3cret")
+        with pytest.raises(HandlerFailed) as caught:
+            prepare("webhook", {}, url_file=str(tmp_path / "url"))
+        assert hook.told[0][1] == "/hook/T000/s3cret"
+    with pytest.raises(TryAgain) as gone:
+        asyncio.run(load("it", "webhook", {"url_file": str(tmp_path / "url")}).prepare(occasion({}, seconds=0.1)))
+    with pytest.raises(Misconfigured) as wrong:
+        load("it", "webhook", {"url": "ftp://chat/s3cret"})
+    assert not any("s3cret" in f"{error.value.message}{error.value.hint}" for error in (caught, gone, wrong))
+
+
+def test_https_wants_a_certificate_it_trusts(tmp_path):
+    """With `ca_file` the server is trusted; without, it is not told anything."""
+    openssl, pem = require_program("openssl", "openssl"), str(tmp_path / "pem")
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    make = [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", *subject]
+    subprocess.run([*make, "-keyout", pem, "-out", f"{pem}.crt"], check=True, capture_output=True)
+    trust = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trust.load_cert_chain(f"{pem}.crt", pem)
+    with answering(200, trust=trust) as hook:
+        url = f"https://localhost:{hook.server_port}/"
+        prepare("webhook", {}, url=url, ca_file=f"{pem}.crt")
+        with pytest.raises(TryAgain, match="CERTIFICATE_VERIFY_FAILED"):
+            asyncio.run(load("it", "webhook", {"url": url}).prepare(occasion({}, seconds=0.4)))
+    assert len(hook.told) == 1
+
+
+@pytest.mark.parametrize(("written", "count"), [(False, 0), (True, 1)])
+def test_who_was_not_told_of_the_beginning_is_not_told_of_the_end(written, count):
+    """Killed at its note: the end is told only if the beginning may have been (S15)."""
+    notes = NOTES()
+    with answering(200) as hook:
+        assert asyncio.run(prepare_killed("webhook", notes, 1, written, url=hook.url))
+        recover("webhook", notes, url=hook.url)
+    assert len(hook.told) == count
+
+
+def test_a_cancel_ends_a_request_at_once():
+    """A hung server holds nothing up."""
+    with answering(0) as hook:
+        verb = load("it", "webhook", {"url": hook.url}).prepare(occasion({}))
+        asyncio.run(cancelled_when(verb, lambda: bool(hook.told)))

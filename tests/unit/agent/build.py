@@ -1,0 +1,55 @@
+"""Events, views and cases for tests of the agent's rules."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from duenotice.agent.cases import Case, Cases, Record, apply, fingerprint
+from duenotice.agent.plan import Approval, View
+from duenotice.agent.rules import HandlerSpec, Rule
+from duenotice.wire.seen_document import SeenEvent
+
+NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
+ME = "web-0"
+ID = "805C2F53-88EE-4045-95F8-788FD1634F66"
+OWN = Approval("own")
+
+
+def event(status: str = "Scheduled", *, notice: float = 900.0, **more: Any) -> SeenEvent:
+    """A Reboot of ME alone, unless said otherwise."""
+    fields: dict[str, Any] = {"event_id": ID, "type": "Reboot", "resources": (ME,)} | more
+    not_before = None if status == "Started" else NOW + timedelta(seconds=notice)
+    return SeenEvent(status=status, not_before=not_before, **fields)
+
+
+def view(*handlers: HandlerSpec | str, approval: Approval = OWN, boot: str = "boot-1", **more: Any) -> View:
+    """One rule for everything that calls for these handlers; `rule` changes it."""
+    specs = [each if isinstance(each, HandlerSpec) else HandlerSpec(each) for each in handlers]
+    rule = Rule(tuple(spec.name for spec in specs), **more.pop("rule", {}))
+    fields: dict[str, Any] = {"now": NOW, "rules": (rule,), "handlers": {spec.name: spec for spec in specs}} | more
+    return View(ME, boot, approval=approval, **fields)
+
+
+def record(what: Any, handler: str = "", of: SeenEvent | None = None, **more: Any) -> Record:
+    """A record about the event, for its content as it is."""
+    about = of or event()
+    fields = {"boot": "boot-1", "content": fingerprint(about)} | more
+    return Record(what, about.event_id, fields.pop("at", NOW), handler=handler, **fields)
+
+
+def seen(of: SeenEvent | None = None, **more: Any) -> Record:
+    """The event was read in a document."""
+    return record("seen", of=of, seen=of or event(), **more)
+
+
+def cases(*records: Record) -> Cases:
+    """What these records add up to."""
+    made: Cases = {}
+    for each in records:
+        apply(made, each)
+    return made
+
+
+def case(*records: Record) -> Case:
+    """The only case that these records make."""
+    (made,) = cases(*records).values()
+    return made

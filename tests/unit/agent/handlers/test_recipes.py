@@ -1,0 +1,46 @@
+"""docs/recipes.md: every recipe is a configuration that the agent takes as it stands."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from duenotice.agent.config import read_config
+from duenotice.agent.handlers import KINDS
+
+TEXT = (Path(__file__).parents[4] / "docs" / "recipes.md").read_text()
+RECIPES = [
+    pytest.param(recipe, id=f"{title}-{number}")
+    for title, section in re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", TEXT, re.M | re.S)
+    for number, recipe in enumerate(re.findall(r"^```toml\n(.*?)^```", section, re.M | re.S), start=1)
+]
+TASKS = [
+    "Checkpoint and restore",
+    "Drain connections",
+    "Fail over the primary",
+    "Leave the load-balancer pool",
+    "Log the event",
+    "Shut down gracefully",
+]
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_recipe_can_be_copied(recipe):
+    """It loads, also with its commented keys turned on, and every handler in it is used by a rule."""
+    config = read_config(recipe)
+    assert {name for rule in config.rules for name in rule.handlers} == set(config.handlers)
+    read_config(re.sub(r"^# (?=\w+ = )", "", recipe, flags=re.M))
+
+
+def test_every_task_of_the_documents_has_a_recipe():
+    """The six tasks of H02, in their order."""
+    titles = [str(recipe.id).rpartition("-")[0] for recipe in RECIPES]
+    assert list(dict.fromkeys(titles)) == TASKS
+
+
+def test_every_kind_is_shown_or_named():
+    """No handler is left for people to find out."""
+    shown = {table["kind"] for each in RECIPES for table in tomllib.loads(str(each.values[0]))["handlers"].values()}
+    named = set(re.findall(r'kind = "(\w+)"', TEXT))
+    assert shown | named == set(KINDS)

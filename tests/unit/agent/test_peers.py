@@ -1,0 +1,113 @@
+"""Agents ask each other: signed questions, signed answers, and silence that is never readiness."""
+
+import asyncio
+import json
+from collections.abc import Callable
+
+import pytest
+
+from duenotice.agent.config_tables import Peers
+from duenotice.agent.http import Answer, Request, serve
+from duenotice.agent.peers import PATH, Asking, State, answer_peer, sign
+from duenotice.agent.plan import AskPeers, News
+
+KEY = b"0123456789abcdef"
+TARGET = f"{PATH}?event=E1&content=C1"
+READY = State(ready=True, in_service=False)
+
+
+def tell(event_id: str, content: str) -> State:
+    return READY if (event_id, content) == ("E1", "C1") else State(ready=False, in_service=True)
+
+
+def asked(key: bytes = KEY, vm: str = "web-1", target: str = TARGET, nonce: str = "n") -> Request:
+    return Request(target, {"duenotice-nonce": nonce, "duenotice-signature": sign(key, "ask", vm, target, nonce)})
+
+
+def test_a_good_question_is_answered_for_that_event_and_content():
+    """Ready for one content is not ready for another (S12)."""
+    answer = answer_peer(asked(), KEY, "web-1", tell)
+    assert json.loads(answer.body) == {"vm": "web-1", "ready": True, "in_service": False}
+    other = answer_peer(asked(target=f"{PATH}?event=E1&content=C2"), KEY, "web-1", tell)
+    assert json.loads(other.body)["ready"] is False
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (asked(key=b"another key of 16"), 403),
+        (asked(vm="web-2"), 403),
+        (asked()._replace(target=f"{PATH}?event=E2&content=C1"), 403),
+        (Request(TARGET, {}), 403),
+        (Request(TARGET, {"duenotice-signature": "é"}), 403),
+        (asked(target="/other"), 404),
+        (asked(target=PATH), 404),
+    ],
+)
+def test_a_bad_question_learns_nothing(request_: Request, status: int):
+    """Another key, another VM's question, a changed one, none at all."""
+    answer = answer_peer(request_, KEY, "web-1", tell)
+    assert answer.status == status and b"ready" not in answer.body
+
+
+def ask(respond: Callable[[Request], Answer], vm: str = "web-1", address: str = "") -> News:
+    """What a leader learns from a peer that answers so."""
+
+    async def scene() -> News:
+        server = await serve(("127.0.0.1", 0), respond)
+        port = server.sockets[0].getsockname()[1]
+        peers = Peers("", address=address or f"http://127.0.0.1:{port}/{{vm}}".replace("/{vm}", ""))
+        peers = Peers("", addresses={vm: f"http://127.0.0.1:{port}"}) if not address else peers
+        async with server:
+            return await Asking(peers, KEY).ask(AskPeers("E1", (vm,), (vm,)), "C1")
+
+    return asyncio.run(scene())
+
+
+def test_a_ready_peer_is_heard():
+    """Question and answer over real HTTP."""
+    news = ask(lambda request: answer_peer(request, KEY, "web-1", tell))
+    assert news == News("C1", frozenset({"web-1"}), frozenset())
+
+
+NOT_READY = News("C1", frozenset(), frozenset())
+GOOD = json.dumps({"vm": "web-1", "ready": True, "in_service": True}).encode()
+
+
+@pytest.mark.parametrize(
+    "respond",
+    [
+        lambda request: answer_peer(request, b"another key of 16", "web-1", tell),
+        lambda request: answer_peer(request, KEY, "web-2", tell),
+        lambda request: Answer(200, GOOD),
+        lambda request: Answer(
+            200, GOOD, {"duenotice-signature": sign(KEY, "answer", "web-1", "old nonce", GOOD.decode())}
+        ),
+        lambda request: Answer(200, b"\xff" * 100),
+        lambda request: Answer(200, b"x" * 100_000),
+        lambda request: Answer(500),
+        lambda request: Answer(302, b"", {"location": "http://127.0.0.1:1/"}),
+    ],
+    ids=["other key", "other VM", "unsigned", "replayed", "not text", "huge", "error", "redirect"],
+)
+def test_an_answer_that_cannot_be_trusted_is_not_readiness(respond: Callable[[Request], Answer]):
+    """The notice runs out rather than being cut short on hearsay (H04)."""
+    assert ask(respond) == NOT_READY
+
+
+def test_who_cannot_be_reached_is_not_ready():
+    """Nobody listens there, or the name is no name."""
+    assert ask(lambda request: Answer(200), address="http://127.0.0.1:1/{vm}") == NOT_READY
+    assert ask(lambda request: Answer(200), vm="a/../b@c", address="http://{vm}:1") == News("C1")
+
+
+def test_the_key_never_travels():
+    """Neither in a question nor in an answer."""
+    seen: list[Request] = []
+
+    def respond(request: Request) -> Answer:
+        seen.append(request)
+        return answer_peer(request, KEY, "web-1", tell)
+
+    ask(respond)
+    assert KEY.decode() not in str(seen)

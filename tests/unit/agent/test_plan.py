@@ -1,0 +1,334 @@
+"""The agent's rules, as tables: what a document changes, and what is to be done next."""
+
+from datetime import timedelta
+
+import pytest
+
+from duenotice.agent.cases import Record
+from duenotice.agent.plan import (
+    RESERVE,
+    Approval,
+    Approve,
+    AskPeers,
+    News,
+    Prepare,
+    Recover,
+    Wait,
+    is_in_service,
+    is_ready,
+    plan,
+    sight,
+    woken,
+)
+from duenotice.agent.rules import HandlerSpec
+from tests.unit.agent.build import ID, ME, NOW, cases, event, record, seen, view
+
+OTHER = "11111111-1111-1111-1111-111111111111"
+ALL_READY = Approval("all-ready")
+BOTH = (ME, "web-1")
+
+
+def whats(records: object) -> list[tuple[str, str]]:
+    assert hasattr(records, "__iter__")
+    return [(each.what, each.reason) for each in records if isinstance(each, Record)]
+
+
+# What a document changes
+
+
+def test_only_events_that_hit_me_are_seen():
+    """A neighbour's event is none of mine (H01)."""
+    document = [event(), event(event_id=OTHER, resources=("web-1",))]
+    assert [each.event_id for each in sight(document, {}, view())] == [ID]
+
+
+def test_every_outstanding_event_is_seen():
+    """Not only the first of the document (H01)."""
+    document = [event(), event(event_id=OTHER)]
+    assert [each.event_id for each in sight(document, {}, view())] == [ID, OTHER]
+
+
+def test_an_event_that_did_not_change_is_not_recorded_again():
+    """The ledger does not grow with the polls (S24)."""
+    assert list(sight([event()], cases(seen()), view())) == []
+
+
+def test_an_event_that_is_gone_turns_the_case():
+    """Finished or cancelled, it is the same: the way back begins (H05)."""
+    assert whats(sight([], cases(seen()), view())) == [("returning", "gone")]
+
+
+def test_an_event_that_no_longer_hits_me_is_gone_for_me():
+    """When this VM was taken out of Resources, it returns to service."""
+    assert whats(sight([event(resources=("web-1",))], cases(seen()), view())) == [("returning", "gone")]
+
+
+def test_a_case_turns_only_once():
+    """The turn is recorded, so a second empty document adds nothing (S15)."""
+    turned = cases(seen(), record("preparing", "a"), record("returning", reason="gone"))
+    assert list(sight([], turned, view())) == []
+
+
+@pytest.mark.parametrize(("status", "opens"), [("Scheduled", True), ("Started", False)])
+def test_an_event_that_comes_back(status: str, opens: bool):
+    """One that was put back and is Scheduled again is a new case; one that is merely still Started is not."""
+    closed = cases(seen(), record("preparing", "a"), record("returning", reason="gone"), record("recovered", "a"))
+    assert (whats(sight([event(status)], closed, view())) == [("seen", "")]) == opens
+
+
+def test_an_event_that_comes_back_waits_for_the_way_back():
+    """What is half put back is not prepared again."""
+    turned = cases(seen(), record("preparing", "a"), record("returning", reason="gone"))
+    assert list(sight([event()], turned, view())) == []
+    assert plan(turned, view("a")) == [Recover(ID, "a")]
+
+
+def test_drills_and_documents_do_not_end_each_other():
+    """A document without the drill's event says nothing about the drill, and the other way round."""
+    both = cases(seen(), seen(event(event_id="DRILL-1"), drill=True))
+    assert [each.event_id for each in sight([], both, view())] == [ID]
+    assert [each.event_id for each in sight([], both, view(), drill=True)] == ["DRILL-1"]
+
+
+# Another boot
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "turns"), [("boot-1", "boot-2", True), ("boot-1", "boot-1", False), ("", "boot-2", False)]
+)
+def test_what_was_begun_before_a_reboot_is_put_back(then: str, now: str, turns: bool):
+    """Told by the boot's name, with or without a document (H05, S15); a kernel that does not tell changes nothing."""
+    begun = cases(seen(), record("preparing", "a", boot=then))
+    assert whats(woken(begun, view("a", boot=now))) == ([("returning", "rebooted")] if turns else [])
+
+
+def test_a_reboot_before_anything_was_begun_changes_nothing():
+    """Only if preparation had begun there is a way back (S15)."""
+    assert list(woken(cases(seen()), view("a", boot="boot-2"))) == []
+
+
+def test_the_event_that_rebooted_us_is_not_prepared_for_again():
+    """It is still Started in the document for minutes after the reboot."""
+    back = cases(seen(), record("preparing", "a"), record("returning", reason="rebooted"), record("recovered", "a"))
+    assert list(sight([event("Started")], back, view("a", boot="boot-2"))) == []
+    assert plan(back, view("a", boot="boot-2")) == []
+
+
+# Preparing
+
+
+def test_handlers_run_in_the_rules_order_one_after_the_other():
+    """The second begins when the first is through."""
+    both = view("a", "b")
+    assert plan(cases(seen()), both) == [Prepare(ID, "a", 60.0)]
+    assert plan(cases(seen(), record("preparing", "a"), record("prepared", "a")), both) == [Prepare(ID, "b", 60.0)]
+
+
+def test_a_failed_handler_does_not_keep_the_next_from_running():
+    """Each runs at least once: the event comes whether we are ready or not (S13)."""
+    failed = cases(seen(), record("preparing", "a"), record("failed", "a"))
+    assert plan(failed, view("a", "b")) == [Prepare(ID, "b", 60.0)]
+
+
+def test_a_handler_that_was_cut_off_runs_again():
+    """`preparing` without an end is what kill -9 leaves (S13)."""
+    assert plan(cases(seen(), record("preparing", "a")), view("a")) == [Prepare(ID, "a", 60.0)]
+
+
+@pytest.mark.parametrize(
+    ("notice", "timeout", "seconds"),
+    [(900, 60, 60), (30, 60, 30 - RESERVE), (RESERVE + 1, 60, 1), (RESERVE, 60, None), (-5, 60, None)],
+)
+def test_the_notice_left_cuts_the_timeout(notice: float, timeout: float, seconds: float | None):
+    """A reserve is kept for the approval; when nothing is left nothing begins (H07)."""
+    steps = plan(cases(seen(event(notice=notice))), view(HandlerSpec("a", timeout=timeout)))
+    assert steps == ([] if seconds is None else [Prepare(ID, "a", seconds)])
+
+
+def test_an_event_first_seen_started_is_not_prepared_for():
+    """It gave no notice, and may be over but for the document (D04)."""
+    assert plan(cases(seen(event("Started"))), view("a")) == []
+
+
+def test_work_goes_on_when_somebody_else_approved():
+    """The NotBefore we were told still bounds it."""
+    begun = cases(seen(), record("preparing", "a"), record("prepared", "a"), seen(event("Started")))
+    assert plan(begun, view("a", "b")) == [Prepare(ID, "b", 60.0)]
+
+
+def test_changed_content_is_prepared_for_again():
+    """What was done for other Resources counts for nothing (S12)."""
+    done = [seen(), record("preparing", "a"), record("prepared", "a")]
+    assert plan(cases(*done), view("a")) == [Approve(ID)]
+    assert plan(cases(*done, seen(event(resources=BOTH))), view("a")) == [Prepare(ID, "a", 60.0)]
+
+
+def test_a_later_not_before_changes_nothing_but_the_time():
+    """Postponed is not changed (S12)."""
+    postponed = cases(seen(), record("preparing", "a"), record("prepared", "a"), seen(event(notice=1800)))
+    assert plan(postponed, view("a")) == [Approve(ID)]
+
+
+def test_nothing_is_prepared_before_a_document_was_read():
+    """The ledger says what was, not what is (S14)."""
+    assert plan(cases(seen()), view("a", heard=False)) == []
+
+
+def test_a_rule_may_want_to_begin_late():
+    """Seven days of notice are no reason to drain for seven days."""
+    far = event(notice=7 * 86400)
+    steps = plan(cases(seen(far)), view("a", rule={"within": 900.0}))
+    assert steps == [Wait(ID, NOW + timedelta(days=7, seconds=-900))]
+    assert plan(cases(seen(event(notice=900))), view("a", rule={"within": 900.0})) == [Prepare(ID, "a", 60.0)]
+
+
+def test_an_event_without_a_rule_is_left_alone():
+    """Nobody said that it may start."""
+    assert plan(cases(seen()), view(rule={"types": ("Freeze",)})) == []
+
+
+# Approving
+
+DONE = (record("preparing", "a"), record("prepared", "a"))
+FAILED = (record("preparing", "a"), record("failed", "a"))
+
+
+def test_nothing_to_do_is_ready_at_once():
+    """An empty list of handlers says that the event may come."""
+    assert plan(cases(seen()), view()) == [Approve(ID)]
+
+
+@pytest.mark.parametrize(
+    ("policy", "shown", "approves"),
+    [
+        ("own", event(), True),
+        ("never", event(), False),
+        ("own", event("Started"), False),
+        ("own", event("Frozen"), False),
+        ("own", event(resources=BOTH), True),
+        ("own", event(resources=("web-1", ME)), False),
+    ],
+)
+def test_when_the_leader_approves(policy, shown, approves):
+    """Only a Scheduled event, only if the policy says so, only the first of Resources (H03)."""
+    done = (seen(shown), *(record(each.what, "a", of=shown) for each in DONE))
+    assert (plan(cases(*done), view("a", approval=Approval(policy))) == [Approve(ID)]) == approves
+
+
+@pytest.mark.parametrize(
+    ("required", "anyhow", "approves"), [(True, False, False), (True, True, True), (False, False, True)]
+)
+def test_failed_work_holds_the_approval_back(required: bool, anyhow: bool, approves: bool):
+    """Unless it was best effort, or the rule says so (H04)."""
+    spec = HandlerSpec("a", required)
+    steps = plan(cases(seen(), *FAILED), view(spec, rule={"approve_after_failure": anyhow}))
+    assert (steps == [Approve(ID)]) == approves
+
+
+def test_an_approval_is_given_once_for_a_content():
+    """And again if the content changed and was prepared for."""
+    assert plan(cases(seen(), *DONE, record("approved")), view("a")) == []
+
+
+def test_a_drill_is_never_approved():
+    """Nothing of a rehearsal reaches the service (S12)."""
+    assert plan(cases(seen(drill=True), *DONE), view("a")) == []
+
+
+def test_all_ready_asks_the_others_first():
+    """The leader approves when every VM in Resources is ready for this content (H04)."""
+    hit = event(resources=BOTH)
+    ready = cases(seen(hit), record("preparing", "a", of=hit), record("prepared", "a", of=hit))
+    content = ready[ID].content
+    ask = [AskPeers(ID, ("web-1",), ())]
+    for news, steps in (
+        ({}, ask),
+        ({ID: News(content)}, ask),
+        ({ID: News("other", frozenset({"web-1"}))}, ask),
+        ({ID: News(content, frozenset({"web-1"}))}, [Approve(ID)]),
+    ):
+        assert plan(ready, view("a", approval=ALL_READY, news=news)) == steps
+
+
+def test_all_ready_needs_nobody_when_only_i_am_hit():
+    """There is nobody to ask."""
+    assert plan(cases(seen(), *DONE), view("a", approval=ALL_READY)) == [Approve(ID)]
+
+
+@pytest.mark.parametrize(("in_service", "approves"), [(("web-1", "web-2"), True), (("web-1",), False), ((), False)])
+def test_the_guard_keeps_enough_of_the_group(in_service, approves):
+    """Those that are hit are not counted, whatever they say."""
+    guarded = Approval("own", ("web-0", "web-1", "web-2"), keep=2)
+    ready = cases(seen(), *DONE)
+    news = {ID: News(ready[ID].content, frozenset(), frozenset(in_service))}
+    steps = plan(ready, view("a", approval=guarded, news=news))
+    assert steps == ([Approve(ID)] if approves else [AskPeers(ID, (), ("web-1", "web-2"))])
+
+
+def test_what_a_peer_is_told():
+    """Ready means: prepared for, and not on the way back."""
+    assert is_ready(cases(seen(), *DONE)[ID], view("a"))
+    assert not is_ready(cases(seen())[ID], view("a"))
+    assert not is_ready(cases(seen(), *FAILED)[ID], view("a"))
+    assert not is_ready(cases(seen(), *DONE)[ID], view("a", heard=False))
+    assert not is_ready(cases(seen(), *DONE, record("returning", reason="gone"))[ID], view("a"))
+
+
+def test_in_service_means_that_nothing_is_left_to_put_back():
+    """From the first preparing to the last recovered the VM does not count."""
+    assert is_in_service(cases(seen()))
+    assert not is_in_service(cases(seen(), record("preparing", "a")))
+    back = cases(seen(), *DONE, record("returning", reason="gone"), record("recovered", "a"))
+    assert is_in_service(back)
+
+
+# The way back
+
+TURN = record("returning", reason="gone")
+
+
+def test_the_way_back_runs_in_the_opposite_order():
+    """The last thing that was done is undone first, and what failed half way too (S15)."""
+    done = [seen(), *DONE, record("preparing", "b"), record("failed", "b"), TURN]
+    assert plan(cases(*done), view("a", "b")) == [Recover(ID, "b")]
+    assert plan(cases(*done, record("recovered", "b")), view("a", "b")) == [Recover(ID, "a")]
+    assert plan(cases(*done, record("recovered", "b"), record("recovered", "a")), view("a", "b")) == []
+
+
+def test_only_what_was_begun_is_put_back():
+    """A handler that never ran has nothing to undo (S15)."""
+    assert plan(cases(seen(), TURN), view("a")) == []
+
+
+@pytest.mark.parametrize(("required", "steps"), [(True, ["b"]), (False, ["b", "a"])])
+def test_what_is_stuck_holds_up_the_rest_only_if_it_is_required(required: bool, steps: list[str]):
+    """A chat message that cannot be sent does not keep a machine out of service."""
+    stuck = [seen(), *DONE, record("preparing", "b"), TURN, record("recovering", "b"), record("stuck", "b", reason="x")]
+    found = plan(cases(*stuck), view("a", HandlerSpec("b", required)))
+    assert [step.handler for step in found if isinstance(step, Recover)] == steps
+
+
+def test_a_handler_that_another_event_needs_is_not_put_back():
+    """Undraining for the one would undo it for the other; when both are over, both ways back run."""
+    other = event(event_id=OTHER)
+    both = [seen(), *DONE, seen(other), record("preparing", "a", of=other), record("prepared", "a", of=other), TURN]
+    assert plan(cases(*both), view("a", approval=Approval("never"))) == []
+    over = [*both, record("returning", of=other, reason="gone")]
+    assert plan(cases(*over), view("a")) == [Recover(ID, "a"), Recover(OTHER, "a")]
+
+
+def test_an_event_too_late_to_prepare_for_holds_nothing_up():
+    """One that is merely Started and was never prepared for needs no handler."""
+    other = event("Started", event_id=OTHER)
+    assert plan(cases(seen(), *DONE, seen(other), TURN), view("a")) == [Recover(ID, "a")]
+
+
+def test_a_handler_that_is_no_longer_configured_is_passed_over():
+    """The rest is put back all the same."""
+    done = [seen(), *DONE, record("preparing", "b"), record("prepared", "b"), TURN]
+    assert plan(cases(*done), view("a")) == [Recover(ID, "a")]
+
+
+def test_the_way_back_needs_no_document():
+    """What is decided goes on, also while the service is away (H05)."""
+    assert plan(cases(seen(), *DONE, TURN), view("a", heard=False)) == [Recover(ID, "a")]

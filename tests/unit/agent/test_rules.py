@@ -1,0 +1,39 @@
+"""Which rule an event falls under."""
+
+import pytest
+
+from duenotice.agent.rules import Rule, rule_for
+from tests.unit.agent.build import event
+
+
+@pytest.mark.parametrize(
+    ("rule", "changed", "matches"),
+    [
+        ({}, {}, True),
+        ({"types": ("Freeze", "Reboot")}, {}, True),
+        ({"types": ("Freeze",)}, {}, False),
+        ({}, {"type": "SomethingNew"}, True),
+        ({"sources": ("User",)}, {"source": "User"}, True),
+        ({"sources": ("User",)}, {}, False),
+        ({"resources": ("web-*",)}, {}, True),
+        ({"resources": ("db-*",)}, {}, False),
+        ({"resources": ("db-*",)}, {"resources": ("web-0", "db-1")}, True),
+        ({"shorter_than": 10.0}, {"duration": 9}, True),
+        ({"shorter_than": 10.0}, {"duration": 10}, False),
+        ({"shorter_than": 10.0}, {"duration": -1}, False),
+        ({"shorter_than": 10.0}, {"duration": 0}, True),
+        ({"longer_than": 10.0}, {"duration": 11}, True),
+        ({"longer_than": 10.0}, {"duration": -1}, False),
+    ],
+)
+def test_what_a_rule_matches(rule, changed, matches):
+    """What it leaves out matches everything; an unknown duration is neither short nor long (B09)."""
+    assert Rule(**rule).matches(event(**changed)) == matches
+
+
+def test_the_first_rule_that_matches_wins():
+    """In the order of the file."""
+    short, rest = Rule((), types=("Freeze",), shorter_than=10.0), Rule(("a",), types=("Freeze",))
+    assert rule_for([short, rest], event(type="Freeze", duration=5)) is short
+    assert rule_for([short, rest], event(type="Freeze")) is rest
+    assert rule_for([short, rest], event(type="Reboot")) is None

@@ -1,0 +1,243 @@
+"""Running handlers: what is recorded around them, what cuts them off, and what they cannot hold up."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from duenotice.agent import work
+from duenotice.agent.cases import Record
+from duenotice.agent.handlers.base import HandlerFailed, Occasion, TryAgain
+from duenotice.agent.plan import Prepare, Recover
+from duenotice.agent.recorder import Pretended, Recorder
+from duenotice.agent.rules import HandlerSpec
+from duenotice.agent.tasks import Later, Pauses, Tasks
+from duenotice.agent.work import Worker
+from tests.unit.agent.build import ID, cases, record, seen
+
+Verb = Callable[[Occasion], Awaitable[None]]
+
+
+async def nothing(occasion: Occasion) -> None:
+    """Does nothing, well."""
+
+
+async def for_ever(occasion: Occasion) -> None:
+    await asyncio.Event().wait()
+
+
+class Scripted:
+    """A handler that does what a test says."""
+
+    options = dict
+
+    def __init__(self, prepare: Verb = nothing, recover: Verb = nothing) -> None:
+        self.prepare, self.recover = prepare, recover
+
+
+class Bench:
+    """A worker with one handler `a`, and the records it makes."""
+
+    def __init__(self, handler: Scripted, *begun: Record) -> None:
+        self.made: list[Record] = []
+        pretended = Pretended(cases(*(begun or (seen(),))))
+        keep = pretended.append
+
+        def append(*records: Record) -> None:
+            keep(*records)
+            self.made += records
+
+        pretended.append = append  # type: ignore[method-assign]
+        self.worker = Worker(Recorder(pretended), lambda: "web-0", "boot-1")
+        self.worker.handlers = {"a": handler}  # type: ignore[dict-item]
+        self.worker.specs = {"a": HandlerSpec("a", timeout=0.05)}
+
+    def prepare(self, seconds: float = 5.0) -> list[tuple[str, str]]:
+        asyncio.run(self.worker.prepare(Prepare(ID, "a", seconds)))
+        return self.told
+
+    def recover(self) -> list[tuple[str, str]]:
+        asyncio.run(self.worker.recover(Recover(ID, "a")))
+        return self.told
+
+    @property
+    def told(self) -> list[tuple[str, str]]:
+        return [(each.what, each.reason) for each in self.made]
+
+
+def test_a_preparation_is_recorded_before_and_after():
+    """Before it begins, so that a crash is known to have left something; after, so that it is not done again."""
+    assert Bench(Scripted()).prepare() == [("preparing", ""), ("prepared", "")]
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (HandlerFailed("No such unit."), "No such unit."),
+        (ValueError("odd"), "ValueError: odd"),
+        (asyncio.CancelledError(), "The handler cancelled itself."),
+    ],
+)
+def test_whatever_a_handler_raises_is_a_failure(error: BaseException, reason: str):
+    """Ours or a plugin's bug: recorded, and the agent lives."""
+
+    async def fails(occasion: Occasion) -> None:
+        raise error
+
+    assert Bench(Scripted(fails)).prepare() == [("preparing", ""), ("failed", reason)]
+
+
+def test_a_handler_that_hangs_is_cut_off_at_its_deadline():
+    """And counts as failed (H07)."""
+    assert Bench(Scripted(for_ever)).prepare(0.02)[-1] == ("failed", "TimeoutError: it was not done in time")
+
+
+def test_a_handler_that_will_not_be_cut_off_is_left_to_itself(monkeypatch: pytest.MonkeyPatch):
+    """It has a moment to clean up, and no more."""
+    monkeypatch.setattr(work, "GRACE", 0.02)
+
+    async def stubborn(occasion: Occasion) -> None:
+        while True:
+            try:
+                return await asyncio.sleep(0.5)
+            except asyncio.CancelledError:
+                continue
+
+    assert Bench(Scripted(stubborn)).prepare(0.02)[-1][0] == "failed"
+
+
+def test_try_again_is_tried_again_within_the_notice(monkeypatch: pytest.MonkeyPatch):
+    """As a hook asks for with exit 75; each try has the notes of the last."""
+    monkeypatch.setattr(work, "FIRST_PAUSE", 0.01)
+    met: list[dict[str, Any]] = []
+
+    async def third_time(occasion: Occasion) -> None:
+        met.append(dict(occasion.notes))
+        await occasion.note(f"try-{len(met)}", True)
+        if len(met) < 3:
+            raise TryAgain("Busy.")
+
+    assert Bench(Scripted(third_time)).prepare()[-1] == ("prepared", "")
+    assert met == [{}, {"try-1": True}, {"try-1": True, "try-2": True}]
+
+
+def test_try_again_ends_with_the_notice():
+    """The last word of the handler is what failed."""
+
+    async def busy(occasion: Occasion) -> None:
+        raise TryAgain("Busy.")
+
+    assert Bench(Scripted(busy)).prepare(0.1)[-1] == ("failed", "Busy.")
+
+
+def test_an_event_that_went_while_the_handler_stood_in_line_is_not_prepared_for():
+    """The plan may be older than the turn."""
+    bench = Bench(Scripted(), seen(), record("returning", reason="gone"))
+    assert bench.prepare() == []
+
+
+@pytest.mark.parametrize("value", [object(), "x" * 20_000])
+def test_what_cannot_be_noted_fails_the_handler(value: Any):
+    """Notes are JSON, and small (S24)."""
+
+    async def notes(occasion: Occasion) -> None:
+        await occasion.note("key", value)
+
+    assert Bench(Scripted(notes)).prepare()[-1][0] == "failed"
+
+
+def test_the_way_back_is_recorded_and_ends():
+    """Once it worked it is over (S15)."""
+    assert Bench(Scripted(), seen(), record("preparing", "a")).recover() == [("recovering", ""), ("recovered", "")]
+
+
+def test_a_way_back_that_fails_is_to_be_tried_again_and_noted_once():
+    """However often it fails, the ledger does not grow (S15, S24)."""
+
+    async def fails(occasion: Occasion) -> None:
+        raise HandlerFailed("Still down.")
+
+    bench = Bench(Scripted(recover=fails), seen(), record("preparing", "a"))
+    for _ in range(3):
+        with pytest.raises(Later):
+            bench.recover()
+    assert bench.told == [("recovering", ""), ("stuck", "Still down.")]
+
+
+def test_the_way_back_is_cut_off_too():
+    """By the handler's own timeout; there is no notice to go by."""
+    with pytest.raises(Later):
+        Bench(Scripted(recover=for_ever), seen(), record("preparing", "a")).recover()
+
+
+def test_a_handler_does_one_thing_at_a_time():
+    """Two events call for it: one waits for the other."""
+    running = 0
+
+    async def alone(occasion: Occasion) -> None:
+        nonlocal running
+        running += 1
+        assert running == 1
+        await asyncio.sleep(0.01)
+        running -= 1
+
+    bench = Bench(Scripted(alone))
+
+    async def both() -> None:
+        await asyncio.gather(*(bench.worker.prepare(Prepare(ID, "a", 5.0)) for _ in range(3)))
+
+    asyncio.run(both())
+    assert [what for what, _ in bench.told] == ["preparing", "prepared"] * 3
+
+
+# Tasks
+
+
+def test_a_task_that_runs_is_not_begun_again_and_one_that_failed_pauses():
+    """The pause doubles; the wake-up comes when it is over."""
+    begun: list[str] = []
+
+    async def scene() -> list[str]:
+        woken = asyncio.Event()
+        tasks = Tasks(woken.set)
+
+        async def fails() -> None:
+            begun.append("x")
+            raise Later
+
+        tasks.start("key", fails, Pauses(0.02, 0.04))
+        tasks.start("key", fails, Pauses(0.02, 0.04))
+        await woken.wait()
+        woken.clear()
+        tasks.start("key", fails)  # in its pause
+        assert begun == ["x"]
+        await asyncio.wait_for(woken.wait(), 5)
+        tasks.start("key", fails, Pauses(0.02, 0.04))
+        await asyncio.sleep(0)
+        await tasks.stop()
+        return begun
+
+    assert asyncio.run(scene()) == ["x", "x"]
+
+
+def test_a_hung_task_holds_up_no_other():
+    """Each key is on its own."""
+
+    async def scene() -> str:
+        done = asyncio.Event()
+        tasks = Tasks(lambda: None)
+
+        async def hangs() -> None:
+            await asyncio.Event().wait()
+
+        async def works() -> None:
+            done.set()
+
+        tasks.start("one", hangs)
+        tasks.start("two", works)
+        await asyncio.wait_for(done.wait(), 5)
+        await asyncio.wait_for(tasks.stop(), 5)
+        return "both through"
+
+    assert asyncio.run(scene()) == "both through"
