@@ -39,6 +39,7 @@ class ServeSettings(Struct, frozen=True):
     maintenance_lasts: Annotated[float, Meta(description="seconds other maintenance is Started", gt=0, le=1e9)] = 600.0
     removal_lasts: Annotated[float, Meta(description="seconds a removal of a VM is Started", gt=0, le=1e9)] = 30.0
     allow_faults: Annotated[bool, Meta(description="let an admin have VMs answered wrongly, to test clients")] = False
+    fault: Annotated[str, Meta(description="answer every VM wrongly like this; needs --allow-faults")] = ""
     log_format: Annotated[
         Literal["auto", "console", "json", "none"],
         Meta(description="json, console, none, or auto: console on a terminal"),

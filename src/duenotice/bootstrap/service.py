@@ -26,6 +26,7 @@ from duenotice.engine.ticker import Ticker
 from duenotice.errors import Misconfigured, Unavailable
 from duenotice.journal.memory import MemoryJournal
 from duenotice.journal.sqlite import SqliteJournal
+from duenotice.metadata_api.faults import Faults
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.server import MetadataServer
 from duenotice.metadata_api.tap import Tap
@@ -111,6 +112,7 @@ class Service:
     async def _open_doors(self) -> None:
         options, submit = _options(self.settings), self.engine.submit
         self._metadata = MetadataServer(submit, self.publisher, self.engine.clock, options, tap=self._tap)
+        self._put_fault(self.settings.fault)
         operator_socket = None if self._operator_listen is None else _listening(*self._operator_listen)
         try:
             self.metadata_address = await self._start_metadata()
@@ -121,6 +123,17 @@ class Service:
         if operator_socket is not None:
             self.operator_address = operator_socket.getsockname()[:2]
             self._open_operator_door(operator_socket)
+
+    @property
+    def faults(self) -> Faults:
+        """Where this node can be told to answer wrongly."""
+        return self._metadata.faults
+
+    def _put_fault(self, name: str) -> None:
+        if name and not self.settings.allow_faults:
+            raise Misconfigured(f"fault = {name!r} needs allow_faults.", hint="Add --allow-faults to test clients.")
+        if name:
+            self._metadata.faults.put_on_all(name)
 
     async def _start_metadata(self) -> tuple[str, int]:
         if self._metadata_socket is not None:

@@ -37,7 +37,7 @@ class MetadataServer:
     ) -> None:
         self._tap = tap
         self._door = Door(submit, publisher, clock, options, delay)
-        self.faults = Faults(self._door)
+        self.faults = Faults(self._door, delay)
         self._server: asyncio.Server | None = None
         self._timer: asyncio.TimerHandle | None = None
 

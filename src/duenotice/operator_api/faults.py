@@ -6,14 +6,15 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from duenotice.domain.commands import LiftIncarnations
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
 from duenotice.errors import Refused
-from duenotice.operator_api.bodies import decoded
+from duenotice.operator_api.bodies import actor_of, decoded
 from duenotice.operator_api.finding import vm_named
 from duenotice.operator_api.table import Call
-from duenotice.wire.document_json import format_iso
 from duenotice.wire.duration import parse_duration
+from duenotice.wire.times import format_iso
 
 
 class FaultRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -46,6 +47,7 @@ class Faults:
         return [
             Call("PUT", one, admin, self.put, "Answer a VM wrongly for a while", FaultRequest),
             Call("DELETE", one, admin, self.lift, "Answer a VM rightly again"),
+            Call("POST", "/v1/vms/{name}/jump", admin, self.jump, "Let incarnations jump ahead"),
         ]
 
     async def put(self, request: Request) -> Response:
@@ -61,6 +63,13 @@ class Faults:
         """Also when there is none."""
         self._allowed().lift(vm_named(self._engine.publisher, request.path_params["name"]).name)
         return Response(status_code=204)
+
+    async def jump(self, request: Request) -> Response:
+        """Of all scopes, by far, as after a restore (S3); nothing takes it back."""
+        self._allowed()
+        vm = vm_named(self._engine.publisher, request.path_params["name"])
+        await self._engine.submit(LiftIncarnations(), actor_of(request))
+        return JSONResponse({"vm": vm.name, "incarnation": self._engine.publisher.document_of(vm).incarnation})
 
     def _allowed(self) -> FaultPort:
         if self._port is None:

@@ -11,9 +11,9 @@ from duenotice.engine.engine import Engine
 from duenotice.errors import Malformed, NotFound
 from duenotice.operator_api.lives import Life, Lives, lives_before
 from duenotice.operator_api.table import Call
-from duenotice.wire.document_json import format_iso
 from duenotice.wire.operator_json import event_to_json
 from duenotice.wire.start_requests_json import canonical_id
+from duenotice.wire.times import format_iso
 
 MOST = 5000
 """Events in one answer; whoever wants more asks for less time."""

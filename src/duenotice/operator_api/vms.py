@@ -19,7 +19,8 @@ from duenotice.operator_api.raising import raised
 from duenotice.operator_api.table import Call, Handler
 from duenotice.wire import operator_json
 from duenotice.wire.api_versions import API_VERSIONS, BY_NAME
-from duenotice.wire.document_json import encode_document, format_iso
+from duenotice.wire.document_json import encode_document
+from duenotice.wire.times import format_iso
 
 SilentFor = Callable[[str], float | None]
 """How many seconds ago the VM with an address last asked for its document, if it did."""

@@ -9,7 +9,7 @@ from duenotice.scenarios.asking import Ask, path
 from duenotice.scenarios.casting import Pick
 from duenotice.scenarios.kinds import RoleName, Span
 from duenotice.scenarios.scenario import Step
-from duenotice.wire.document_json import format_iso
+from duenotice.wire.times import format_iso
 
 
 class Undo(NamedTuple):
@@ -126,6 +126,11 @@ def _fault(stage: Stage, step: Step) -> str:
     return f"{fault['vm']} is answered {fault['answer']} until {fault['until']}"
 
 
+def _jump(stage: Stage, step: Step) -> str:
+    where = path("vms", stage.name_of(step.value), "jump")
+    return f"the incarnation is {stage.ask('POST', where)['incarnation']}"
+
+
 ACTS: dict[str, Act] = {
     "listen": _listen,
     **dict.fromkeys(("restart", "redeploy", "delete", "evict"), _operate),
@@ -136,6 +141,7 @@ ACTS: dict[str, Act] = {
     **dict.fromkeys(("degrade", "fail", "repair"), _host),
     "drain": _drain,
     "fault": _fault,
+    "jump": _jump,
 }
 
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from duenotice.scenarios.verbs import GONE
-from duenotice.wire.document_json import parse_time
+from duenotice.wire.times import parse_time
 
 Event = Mapping[str, Any]
 
