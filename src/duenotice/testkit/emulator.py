@@ -3,17 +3,19 @@
 import asyncio
 import socket
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import uvloop
 
 from duenotice.bootstrap.service import NOWHERE, Service
-from duenotice.clock import Instant
+from duenotice.clock import Instant, monotonic
 from duenotice.domain.commands import ApplyFleet, Command
 from duenotice.domain.fleet import Declaration
 from duenotice.domain.transitions import Record
+from duenotice.errors import Refused
 from duenotice.settings import ServeSettings, host_port
 from duenotice.testkit.overheard import Overheard
 from duenotice.wire.fleet_toml import read_fleet
@@ -33,8 +35,16 @@ DEFAULTS: dict[str, Any] = {
     "throttle": 1e9,
     "approvals_throttle": 1e9,
     "log_format": "none",
+    "allow_faults": True,
 }
 """A test may ask as often as it likes; whoever wants the real limits says so."""
+
+
+class Happened(NamedTuple):
+    """A change, and when it was seen by all, in real monotonic seconds."""
+
+    monotonic: float
+    record: Record
 
 
 class Emulator:
@@ -44,6 +54,8 @@ class Emulator:
         self._settings = ServeSettings(**(DEFAULTS | settings))
         self._metadata_socket = metadata_socket
         self.overheard = Overheard(self._now, self._vm_at)
+        self.happened: list[Happened] = []
+        self._tasks: list[asyncio.Task[None]] = []
 
     def __enter__(self) -> "Emulator":
         self._loop = uvloop.new_event_loop()
@@ -82,9 +94,26 @@ class Emulator:
 
         return self._wait(do())
 
+    def submit_soon(self, command: Command) -> None:
+        """The same from the service's own thread, without waiting for it; what is refused has no effect."""
+
+        async def do() -> None:
+            with suppress(Refused):
+                await self.service.engine.submit(command, OPERATOR)
+
+        self._tasks.append(self._loop.create_task(do()))
+
     def advance(self, seconds: float) -> None:
         """Let time pass; all that is due has happened when this returns."""
         self._wait(self.service.ticker.advance(seconds))
+
+    def fault(self, vm: str, answer: str, seconds: float) -> None:
+        """Answer a VM wrongly for so long on the service's clock."""
+        self.look(lambda service: service.faults.put(vm, answer, seconds))
+
+    def lift(self, vm: str) -> None:
+        """Answer a VM rightly again."""
+        self.look(lambda service: service.faults.lift(vm))
 
     def apply(self, fleet: str | Declaration) -> None:
         """Make the fleet be this one."""
@@ -109,6 +138,10 @@ class Emulator:
     async def _start(self) -> None:
         self.service = Service(self._settings, self.overheard, self._metadata_socket)
         await self.service.start()
+        self.service.engine.on_commit.append(self._note)
+
+    def _note(self, records: Sequence[Record]) -> None:
+        self.happened += [Happened(monotonic(), record) for record in records]
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_SECONDS)

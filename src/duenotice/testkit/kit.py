@@ -22,6 +22,8 @@ from duenotice.wire.fleet_toml import read_fleet
 ONLY_VM = "vm"
 """The name of the VM that is there when nobody says otherwise; whoever asks is it."""
 
+FOREVER = float("inf")
+
 
 class Approval(NamedTuple):
     """Somebody approved an event."""
@@ -92,9 +94,21 @@ class ScheduledEvents:
             raise NotFound(f"There is no VM named {name!r}.", hint=f"There are {', '.join(names[:10])}.")
         return VmHandle(self, name or names[0])
 
-    def advance(self, by: timedelta | None = None, **spans: float) -> None:
+    def advance(self, by: timedelta | None = None, /, **spans: float) -> None:
         """Let time pass: `advance(minutes=15)`. All that is due has happened when this returns."""
         self._emulator.advance((by or timedelta(**spans)).total_seconds())
+
+    def fault(self, answer: str, seconds: float = FOREVER, vm: str = "") -> None:
+        """Answer wrongly, for so long on the manual clock: `fault("500", seconds=20)`; see FAULTS for what there is."""
+        self.vm(vm).fault(answer, seconds)
+
+    def no_fault(self, vm: str = "") -> None:
+        """Answer rightly again."""
+        self.vm(vm).no_fault()
+
+    def jump(self) -> None:
+        """Let incarnations jump ahead, as after a restore."""
+        self.submit(c.LiftIncarnations())
 
     def document(self, vm: str = "", api_version: str = API_VERSIONS[-1].name) -> bytes:
         """What a VM would read; this is no request and counts as none."""
@@ -191,6 +205,14 @@ class VmHandle:
         """It is to be deleted: Terminate, 5 minutes of notice."""
         return self._schedule(EventType.TERMINATE)
 
+    def fault(self, answer: str, seconds: float = FOREVER) -> None:
+        """Answer it wrongly, for so long on the manual clock."""
+        self._kit._emulator.fault(self.name, answer, seconds)
+
+    def no_fault(self) -> None:
+        """Answer it rightly again."""
+        self._kit._emulator.lift(self.name)
+
     def _operate(self, event_type: EventType) -> "RaisedEvent":
         return self._raise(c.OperateVm(new_id(), self.name, event_type))
 
@@ -253,9 +275,9 @@ class RaisedEvent:
 
     def start(self) -> None:
         """Let time pass until it starts."""
-        live = self._now()
-        if live.phase is Phase.SCHEDULED:
-            self._kit.advance(live.not_before - self._kit.now)
+        while self._now().phase is Phase.SCHEDULED and self._kit._live(self.id) is not None:
+            # Sums of many little steps may end a hair before the moment.
+            self._kit.advance(max(self.not_before - self._kit.now, timedelta(milliseconds=1)))
 
     def finish(self) -> None:
         """Let it start, and let time pass until it is over."""

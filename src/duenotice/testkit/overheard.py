@@ -56,6 +56,8 @@ class Overheard:
     def __init__(self, now: Callable[[], Instant], vm_at: Callable[[str], str]) -> None:
         self.exchanges: list[Exchange] = []
         self._now, self._vm_at = now, vm_at
+        self.on_approval: Callable[[Exchange], object] = lambda _: None
+        self.on_answer: Callable[[Exchange], object] = lambda _: None
         self._count = 0
 
     def opened(self, address: str) -> "_Line":
@@ -79,6 +81,8 @@ class Overheard:
             body,
         )
         self.exchanges.append(exchange)
+        if exchange.is_approval:
+            self.on_approval(exchange)
         del self.exchanges[:-KEPT]
         return self._count
 
@@ -87,7 +91,9 @@ class Overheard:
         index = len(self.exchanges) - 1 - (self._count - number)
         if index >= 0:
             exchange = self.exchanges[index]
-            self.exchanges[index] = exchange._replace(status=status, answer=answer, answered=monotonic())
+            exchange = exchange._replace(status=status, answer=answer, answered=monotonic())
+            self.exchanges[index] = exchange
+            self.on_answer(exchange)
 
 
 class _Line:

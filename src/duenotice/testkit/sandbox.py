@@ -35,21 +35,28 @@ class Sandboxed(NamedTuple):
     metadata: socket.socket
     relays: list[socket.socket]
     parent: socket.socket
+    slirp: "subprocess.Popen[bytes] | None" = None
 
     def begin(self) -> None:
         """Let the program run."""
         self.parent.sendall(b"go")
         self.parent.close()
 
+    def end(self) -> None:
+        """Take down what was needed for the program, which has ended."""
+        if self.slirp is not None:
+            self.slirp.kill()
+            self.slirp.wait()
+
 
 def sandboxed(program: Sequence[str], network: bool = False) -> Sandboxed:
     """A program in a network of its own, not begun yet; Unavailable where that cannot be had."""
-    if shutil.which(program[0]) is None:
-        raise Misconfigured(f"There is no program {program[0]}.", hint="Give its path, or mend PATH.")
+    _require(program)
     ours, theirs = socket.socketpair()
     ports = ",".join(str(port) for port in loopback_ports())
     command = [sys.executable, "-m", "duenotice.testkit.inside", str(theirs.fileno()), ports, *program]
-    process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
+    # What the program prints is no data of ours; a group of its own lets us end what it has started, too.
+    process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdout=sys.stderr.fileno(), start_new_session=True)
     theirs.close()
     ours.settimeout(STARTING_SECONDS)
     try:
@@ -63,16 +70,27 @@ def sandboxed(program: Sequence[str], network: bool = False) -> Sandboxed:
         ours.close()
         raise Unavailable(f"This machine allows no network of its own: {told['error']}.", hint="It goes by proxy then.")
     metadata, *relays = (socket.socket(fileno=descriptor) for descriptor in descriptors)
-    if network:
-        _lead_outside(process.pid)
-    return Sandboxed(process, metadata, relays, ours)
+    try:
+        slirp = _lead_outside(process.pid) if network else None
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    return Sandboxed(process, metadata, relays, ours, slirp)
 
 
 def by_proxy(program: Sequence[str], metadata: tuple[str, int]) -> "subprocess.Popen[bytes]":
     """The second best way: the program is told that we are its proxy, and asks us whatever address it means."""
+    _require(program)
     proxy = f"http://{metadata[0]}:{metadata[1]}"
     names = {"http_proxy": proxy, "HTTP_PROXY": proxy, "no_proxy": "", "NO_PROXY": ""}
-    return subprocess.Popen(program, env=os.environ | names)
+    names |= {"DUENOTICE_METADATA_ENDPOINT": proxy}  # for clients of ours, which heed no proxy
+    return subprocess.Popen(program, env=os.environ | names, stdout=sys.stderr.fileno(), start_new_session=True)
+
+
+def _require(program: Sequence[str]) -> None:
+    if shutil.which(program[0]) is None:
+        raise Misconfigured(f"There is no program {program[0]}.", hint="Give its path, or mend PATH.")
 
 
 def loopback_ports() -> list[int]:
@@ -109,15 +127,18 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
         writer.write_eof()
 
 
-def _lead_outside(pid: int) -> None:
+def _lead_outside(pid: int) -> "subprocess.Popen[bytes]":
     """Let slirp4netns carry packets of the sandbox to the outside, without privileges."""
     slirp = shutil.which("slirp4netns")
     if slirp is None:
         raise Misconfigured("The outside network needs slirp4netns.", hint="Install it, or leave --network out.")
     ready, theirs = os.pipe()
     command = [slirp, "--configure", "--disable-host-loopback", f"--ready-fd={theirs}", str(pid), "tap0"]
-    subprocess.Popen(command, pass_fds=[theirs], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    slirp_process = subprocess.Popen(command, pass_fds=[theirs], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     os.close(theirs)
     with os.fdopen(ready, "rb") as pipe:
         if pipe.read(1) != b"1":
-            raise Unavailable("slirp4netns could not join the sandbox.", hint="Leave --network out.")
+            slirp_process.kill()
+            slirp_process.wait()
+            raise Misconfigured("slirp4netns could not join the sandbox.", hint="Leave --network out.")
+    return slirp_process

@@ -1,44 +1,96 @@
 """What is known about a client when it is judged: what it sent, what it was told, and what happened to its VM. Pure."""
 
+from bisect import bisect, bisect_left
 from collections.abc import Iterable, Sequence
-from datetime import datetime
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from duenotice.domain import transitions as t
 from duenotice.errors import Malformed
+from duenotice.testkit.emulator import Happened
 from duenotice.testkit.overheard import Exchange
-from duenotice.wire.document_json import SeenDocument, SeenEvent, decode_document
+from duenotice.wire.seen_document import SeenDocument, SeenEvent, read_document
 from duenotice.wire.start_requests_json import decode_start_requests
+
+PREVIEW = "2017-03-01"
+
+
+class Tempo(NamedTuple):
+    """How long things may take, in real seconds: a client polls in real time, however fast the clock runs."""
+
+    patience: float = 30.0
+    """The shortest notice there is (D01): whoever is silent for so long may miss one whole."""
+
+    notice: float = 15.0
+    """How long the notice of an event lasts: what a client has to get ready and approve."""
+
+    linger: float = 3.0
+    """How long we watch for something that must not happen."""
+
+    late: float = 5.0
+    """How late the first answer is (F01)."""
+
+
+class Trial(NamedTuple):
+    """One thing a client was put through: events of its own that it was to handle until a moment in real time."""
+
+    rule: str
+    event_ids: tuple[str, ...]
+    until: float
+
+
+class Window(NamedTuple):
+    """A time in which answers were wrong on purpose."""
+
+    fault: str
+    begun: float
+    ended: float
+
+
+@dataclass
+class Notes:
+    """What whoever leads a client through trials has written down."""
+
+    trials: list[Trial] = field(default_factory=list)
+    windows: list[Window] = field(default_factory=list)
+    ready: dict[str, float] = field(default_factory=dict)
+    """When the other VMs of an event were ready; empty when nobody could be told."""
+    work: dict[int, str] | None = None
+    """What the file of finished work said when an approval came, by its number; None without such a file."""
 
 
 class Life(NamedTuple):
-    """When things happened to an event, on the service's clock."""
+    """When things happened to an event, in real monotonic seconds."""
 
     id: str
     resources: tuple[str, ...]
-    raised: datetime
-    started: datetime | None = None
-    ended: datetime | None = None
+    raised: float
+    started: float | None = None
+    ended: float | None = None
     cancelled: bool = False
 
 
-class Evidence:
-    """Everything that a rule may look at."""
+class Shown(NamedTuple):
+    """A document that the client was given."""
 
-    def __init__(
-        self,
-        vm: str,
-        exchanges: Sequence[Exchange],
-        records: Iterable[t.Record],
-        begun: float,
-        ended: float,
-        exit_code: int | None = None,
-    ) -> None:
-        """`begun` and `ended` in real monotonic seconds; `exit_code` of a program that ended before it was told to."""
-        self.vm, self.begun, self.ended, self.exit_code = vm, begun, ended, exit_code
-        self.exchanges = [exchange for exchange in exchanges if exchange.vm == vm or not exchange.vm]
-        self.lives = _lives(records)
+    poll: Exchange
+    document: SeenDocument
+
+
+@dataclass
+class Evidence:
+    """Everything that a rule may look at; times are real monotonic seconds."""
+
+    vm: str
+    exchanges: Sequence[Exchange]
+    happened: Sequence[Happened]
+    begun: float
+    ended: float
+    exit_code: int | None = None
+    """Of a program that ended before it was told to."""
+    notes: Notes = field(default_factory=Notes)
+    tempo: Tempo = field(default_factory=Tempo)
 
     @cached_property
     def polls(self) -> list[Exchange]:
@@ -51,53 +103,90 @@ class Evidence:
         return [exchange for exchange in self.exchanges if exchange.is_approval]
 
     @cached_property
-    def documents(self) -> list[tuple[Exchange, SeenDocument]]:
-        """Every document that the client was given."""
-        read = ((poll, _document(poll)) for poll in self.polls)
-        return [(poll, document) for poll, document in read if document is not None]
+    def approved(self) -> dict[str, list[Exchange]]:
+        """The approvals of each event."""
+        found: dict[str, list[Exchange]] = {}
+        for approval in self.approvals:
+            for event_id in approved_ids(approval):
+                found.setdefault(event_id, []).append(approval)
+        return found
 
-    def approved_ids(self, approval: Exchange) -> list[str]:
-        """The events that a request wanted to approve; none when it could not be understood."""
-        try:
-            return [event_id.upper() for event_id in decode_start_requests(approval.body)]
-        except Malformed:
-            return []
+    @cached_property
+    def lives(self) -> dict[str, Life]:
+        """What became of events."""
+        return _lives(self.happened)
 
-    def polls_after(self, exchange: Exchange) -> list[Exchange]:
-        """The polls that came later."""
-        return [poll for poll in self.polls if poll.number > exchange.number]
+    @cached_property
+    def shown(self) -> list[Shown]:
+        """Every document that the client was given, oldest first."""
+        read = ((poll, document_of(poll)) for poll in self.polls)
+        return [Shown(poll, document) for poll, document in read if document is not None]
+
+    @cached_property
+    def seen(self) -> dict[str, list[tuple[Exchange, SeenEvent]]]:
+        """How each event was shown to the client, oldest first."""
+        found: dict[str, list[tuple[Exchange, SeenEvent]]] = {}
+        for poll, document in self.shown:
+            for event in document.events:
+                found.setdefault(event.event_id, []).append((poll, event))
+        return found
+
+    def mine(self, document: SeenDocument) -> set[str]:
+        """The events of a document that hit the client's VM."""
+        return {event.event_id for event in document.events if event.hits(self.vm)}
+
+    def fault_at(self, moment: float) -> str:
+        """The fault that there was then."""
+        return next((window.fault for window in self.notes.windows if window.begun <= moment < window.ended), "")
+
+    def next_poll(self, exchange: Exchange) -> Exchange | None:
+        """The poll that came after."""
+        index = bisect(self.polls, exchange.number, key=lambda poll: poll.number)
+        return self.polls[index] if index < len(self.polls) else None
+
+    def document_before(self, exchange: Exchange) -> SeenDocument | None:
+        """The last document that the client had been given."""
+        index = bisect_left(self.shown, exchange.number, key=lambda shown: shown.poll.number)
+        return self.shown[index - 1].document if index else None
 
     def silence_after(self, exchange: Exchange) -> float:
-        """Real seconds from the answer to an exchange until the next poll, or the end."""
-        later = self.polls_after(exchange)
-        return (later[0].monotonic if later else self.ended) - (exchange.answered or exchange.monotonic)
-
-    def seen_before(self, exchange: Exchange, event_id: str) -> list[SeenEvent]:
-        """How an event was shown to the client before a request, oldest first."""
-        shown = (document for poll, document in self.documents if poll.number < exchange.number)
-        return [event for document in shown for event in document.events if event.event_id.upper() == event_id]
+        """Real seconds from the end of an exchange until the next poll, or until we stopped to watch."""
+        later = self.next_poll(exchange)
+        end = self.ended if later is None else later.monotonic
+        return max(0.0, end - max(exchange.monotonic, exchange.answered or 0.0))
 
 
-def _document(poll: Exchange) -> SeenDocument | None:
-    if poll.status != 200 or not poll.answer:
-        return None
+def approved_ids(approval: Exchange) -> list[str]:
+    """The events that a request wanted to approve; none when it could not be understood."""
     try:
-        return decode_document(poll.answer)
+        return [event_id.upper() for event_id in decode_start_requests(approval.body)]
+    except Malformed:
+        return []
+
+
+def document_of(poll: Exchange) -> SeenDocument | None:
+    """The document that a poll was answered with; None when it was none."""
+    return _read(poll.answer, poll.api_version == PREVIEW) if poll.status == 200 else None
+
+
+@lru_cache(maxsize=64)
+def _read(answer: bytes, underscore: bool) -> SeenDocument | None:
+    try:
+        return read_document(answer, underscore=underscore)
     except Malformed:
         return None
 
 
-def _lives(records: Iterable[t.Record]) -> dict[str, Life]:
+def _lives(happened: Iterable[Happened]) -> dict[str, Life]:
     lives: dict[str, Life] = {}
-    for record in records:
+    for at, record in happened:
         match record.transition:
             case t.EventRaised(event):
-                born_started = record.at if event.started_at is not None else None
-                lives[event.id] = Life(event.id, event.resources, record.at, born_started)
+                lives[event.id] = Life(event.id, event.resources, at, None if event.started_at is None else at)
             case t.EventStarted(event) if event.id in lives:
-                lives[event.id] = lives[event.id]._replace(started=record.at)
+                lives[event.id] = lives[event.id]._replace(started=at)
             case t.EventCompleted(event_id) | t.EventFailed(event_id) if event_id in lives:
-                lives[event_id] = lives[event_id]._replace(ended=record.at)
+                lives[event_id] = lives[event_id]._replace(ended=at)
             case t.EventCancelled(event_id) if event_id in lives:
-                lives[event_id] = lives[event_id]._replace(ended=record.at, cancelled=True)
+                lives[event_id] = lives[event_id]._replace(ended=at, cancelled=True)
     return lives
