@@ -275,16 +275,15 @@ class RaisedEvent:
 
     def start(self) -> None:
         """Let time pass until it starts."""
-        while self._now().phase is Phase.SCHEDULED and self._kit._live(self.id) is not None:
+        while (live := self._kit._live(self.id)) is not None and live.phase is Phase.SCHEDULED:
             # Sums of many little steps may end a hair before the moment.
-            self._kit.advance(max(self.not_before - self._kit.now, timedelta(milliseconds=1)))
+            self._kit.advance(max(live.not_before - self._kit.now, timedelta(milliseconds=1)))
 
     def finish(self) -> None:
         """Let it start, and let time pass until it is over."""
         self.start()
-        live = self._kit._live(self.id)
-        if live is not None and live.impact_ends is not None:
-            self._kit.advance(seconds=live.impact_ends - self._kit._instant.steady)
+        while (live := self._kit._live(self.id)) is not None and live.impact_ends is not None:
+            self._kit.advance(seconds=max(live.impact_ends - self._kit._instant.steady, 0.001))
 
     def _now(self) -> Event:
         return self._kit._live(self.id) or self._event

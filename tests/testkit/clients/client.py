@@ -82,6 +82,8 @@ def look():
     global last
     document = json.loads(ask("GET"))
     number, events = document["DocumentIncarnation"], document["Events"]
+    if WRONG == "alive" and number == last and approved:
+        sys.exit("a mistake of its own")
     if WRONG == "incarnation" and last is not None and number not in (last, last + 1):
         return
     last = number
@@ -101,12 +103,8 @@ def look():
 
 approved: set[str] = set()
 last = None
-polls = 0
 while True:
     try:
-        polls += 1
-        if WRONG == "alive" and polls == 10:
-            sys.exit("a mistake of its own")
         look()
     except (OSError, http.client.HTTPException, json.JSONDecodeError) as error:
         if WHAT_KILLS and isinstance(error, WHAT_KILLS):

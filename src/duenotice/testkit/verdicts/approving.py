@@ -147,7 +147,8 @@ def _read_started(evidence: Evidence, approval: Exchange, event_id: str) -> bool
 
 def _is_gone(evidence: Evidence, approval: Exchange) -> bool:
     approved = (evidence.lives.get(event_id) for event_id, ones in evidence.approved.items() if approval in ones)
-    return any(life is not None and life.ended is not None and life.ended <= approval.monotonic for life in approved)
+    answered = approval.answered or approval.monotonic
+    return any(life is not None and life.ended is not None and life.ended <= answered for life in approved)
 
 
 def _is_too_late(evidence: Evidence, life: Life, approval: Exchange) -> bool:

@@ -69,7 +69,7 @@ def _after(rule: str, evidence: Evidence) -> Said:
 
 def _is_silent_after(evidence: Evidence, poll: Exchange) -> bool:
     if evidence.next_poll(poll) is None and evidence.exit_code is not None:
-        return not _was_to_end(evidence)
+        return poll is evidence.exchanges[-1] and not _was_to_end(evidence)
     return evidence.silence_after(poll) >= evidence.tempo.patience
 
 
