@@ -40,6 +40,8 @@ COMMANDS = {
     "clock": Place("clock:clock", "Show the service's clock, let time pass."),
     "fleet": Place("fleet:fleet", "Apply a fleet file, show what there is."),
     "scenario": Place("scenario:scenario", "List, show and play scenarios."),
+    "run": Place("judging:run", "Run a program through maintenance, and judge it."),
+    "check": Place("judging:check", "Judge a client that you start yourself."),
     "audit": Place("audit:audit", "Show who did what, and when."),
     "token": Place("token:token", "Create, list and revoke tokens."),
     "agent": Place("agent:agent", "Run on a VM: prepare for its events, approve them, put things back."),

@@ -142,8 +142,9 @@ def _lead(guide: Guide, emulator: Emulator, plan: Plan, tell: Tell) -> None:
     if plan.scenario is not None:
         _play(guide, emulator, plan.scenario, plan, tell)
         return
-    for number, step in enumerate(plan.trials, start=1):
-        tell(f"{number:2}/{len(plan.trials)} {step.name}: {step.about}")
+    trials = [step for step in plan.trials if step.name != "peers" or plan.peers_ready is not None]
+    for number, step in enumerate(trials, start=1):
+        tell(f"{number:2}/{len(trials)} {step.name}: {step.about}")
         step.lead(guide)
 
 

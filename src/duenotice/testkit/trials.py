@@ -77,8 +77,6 @@ def leader(guide: Guide) -> None:
 
 def peers(guide: Guide) -> None:
     """An event that it leads; the other VM is ready only after a while."""
-    if guide.peers_file is None:
-        return
     event = guide.reboot(guide.vm, guide.peer)
     guide.shown(event, "Scheduled")
     guide.linger()

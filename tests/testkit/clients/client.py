@@ -1,4 +1,4 @@
-"""A little client that does everything right, or exactly one thing wrong: `client.py [WRONG]`; standard library only."""
+"""A little client that does everything right, or exactly one thing wrong: `client.py [WRONG]`."""
 
 import http.client
 import json
@@ -16,7 +16,7 @@ WRONG = sys.argv[1] if len(sys.argv) > 1 else ""
 VERSION = "2017-08-01" if WRONG == "version" else "2020-07-01"
 INTERVAL = {"pace": 60.0, "crowding": 0.05}.get(WRONG, 0.25)
 TIMEOUT = 0.4
-WHAT_KILLS = {
+WHAT_KILLS: type[Exception] | tuple[type[Exception], ...] = {
     "errors": http.client.HTTPException,
     "empty-answer": json.JSONDecodeError,
     "cut-answer": (ConnectionError, http.client.IncompleteRead),
@@ -30,7 +30,7 @@ class Refused(http.client.HTTPException):
 
 def ask(method, body=None, header=True):
     """One request; the body of its answer."""
-    connection = http.client.HTTPConnection(ENDPOINT.hostname, ENDPOINT.port, timeout=TIMEOUT)
+    connection = http.client.HTTPConnection(ENDPOINT.hostname or "", ENDPOINT.port, timeout=TIMEOUT)
     try:
         headers = {"Metadata": "true"} if header else {}
         connection.request(method, f"/metadata/scheduledevents?api-version={VERSION}", body, headers)
@@ -102,11 +102,11 @@ def look():
 
 
 approved: set[str] = set()
-last = None
+last: int | None = None
 while True:
     try:
         look()
     except (OSError, http.client.HTTPException, json.JSONDecodeError) as error:
-        if WHAT_KILLS and isinstance(error, WHAT_KILLS):
+        if isinstance(error, WHAT_KILLS):
             raise
     time.sleep(INTERVAL)
