@@ -49,7 +49,7 @@ class Guide:
         self.peers_file = peers_file
         self._emulator = emulator
         self._is_there = is_there
-        self._born: dict[str, int] = {}
+        self._born: dict[str, float] = {}
 
     # What happens
 
@@ -106,17 +106,13 @@ class Guide:
         with self.fault(fault):
             self.asked(lambda one: one.is_poll, since)
 
-    def shown(self, event: RaisedEvent, status: str) -> None:
-        """Wait until it was given a document with an event in this state."""
-        since = self._born.get(event.id, 0)
-        what = f"it did not read that the {event.type} is {status}"
-        self._expect(lambda: any(_status(one, event) == status for one in self._exchanges(since)), what)
+    def shown(self, event: RaisedEvent, status: str) -> float:
+        """Wait until it was given a document with an event in this state; when that was."""
+        return self._read(event, status, self._born.get(event.id, 0.0))
 
-    def shown_without(self, event: RaisedEvent) -> None:
-        """Wait until it was given a document in which an event, which is over by now, is not any more."""
-        since = self.count
-        what = f"it did not read that the {event.type} is gone"
-        self._expect(lambda: any(_status(one, event) == GONE for one in self._exchanges(since)), what)
+    def gone(self, event: RaisedEvent, since: float) -> None:
+        """Wait until it was given a document without an event, after one that had it."""
+        self._read(event, GONE, since)
 
     def linger(self) -> None:
         """Watch for a while, and for one poll at least."""
@@ -135,11 +131,11 @@ class Guide:
         """Let it see events start and end."""
         for event in events:
             event.start()
-            if event.status == "Started":
-                self.shown(event, "Started")
+        since = [self.shown(event, "Started") for event in events]
         for event in events:
             event.finish()
-            self.shown_without(event)
+        for event, moment in zip(events, since, strict=True):
+            self.gone(event, moment)
 
     def wait(self, seconds: float) -> None:
         """Let real time pass, as long as it is there."""
@@ -172,7 +168,7 @@ class Guide:
 
     def _raise(self, command: c.Command) -> RaisedEvent:
         self.kit.submit(c.EnableScope(self.vm))
-        since, before = self.count, {event.id for event in self.kit.events}
+        since, before = monotonic(), {event.id for event in self.kit.events}
         self.kit.submit(command)
         event = next(event for event in self.kit.events if event.id not in before)
         self._born[event.id] = since
@@ -180,6 +176,16 @@ class Guide:
 
     def _exchanges(self, since: int = 0) -> list[Exchange]:
         return [one for one in list(self._emulator.overheard.exchanges) if one.number > since]
+
+    def _read(self, event: RaisedEvent, status: str, since: float) -> float:
+        """Go by when it was answered: who waits for news may have asked long before."""
+
+        def read() -> list[float]:
+            found = (one.answered for one in self._exchanges() if _status(one, event) == status)
+            return [answered for answered in found if answered is not None and answered >= since]
+
+        self._expect(lambda: bool(read()), f"it did not read that the {event.type} is {status}")
+        return read()[0]
 
     def _expect(self, condition: Callable[[], bool], otherwise: str) -> None:
         seconds = self.tempo.patience + self.tempo.linger

@@ -96,9 +96,9 @@ def cancelled(guide: Guide) -> None:
     """An event that is taken back as soon as it was read."""
     event = guide.reboot()
     guide.cancel_when_shown(event)
-    guide.shown(event, "Scheduled")
+    since = guide.shown(event, "Scheduled")
     guide.linger()
-    guide.over(event)
+    guide.gone(event, since)
 
 
 def started(guide: Guide) -> None:

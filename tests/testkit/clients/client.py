@@ -7,6 +7,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 ENDPOINT = urlsplit(os.environ.get("DUENOTICE_METADATA_ENDPOINT", "http://169.254.169.254"))
@@ -16,7 +17,7 @@ WRONG = sys.argv[1] if len(sys.argv) > 1 else ""
 VERSION = "2017-08-01" if WRONG == "version" else "2020-07-01"
 INTERVAL = {"pace": 60.0, "crowding": 0.05}.get(WRONG, 0.25)
 TIMEOUT = 0.4
-WHAT_KILLS: type[Exception] | tuple[type[Exception], ...] = {
+WHAT_KILLS: Any = {
     "errors": http.client.HTTPException,
     "empty-answer": json.JSONDecodeError,
     "cut-answer": (ConnectionError, http.client.IncompleteRead),

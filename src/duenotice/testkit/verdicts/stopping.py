@@ -56,7 +56,7 @@ def oddness(evidence: Evidence, poll: Exchange) -> str:
     fault = evidence.fault_at(poll.monotonic)
     if poll.answered is None and fault in CUT:
         return "cut-answer"
-    if poll.answered is None or (not _waits(poll) and poll.answered - poll.monotonic > LATE_SECONDS):
+    if not _waits(poll) and (poll.answered is None or poll.answered - poll.monotonic > LATE_SECONDS):
         return "late-answer"
     return _odd_document(evidence, poll)
 
