@@ -14,7 +14,8 @@ from duenotice.testkit.verdicts.verdict import NOT_TRIED, Verdict
 pytestmark = pytest.mark.serial  # they poll in real time
 
 CLIENT = Path(__file__).parent / "clients" / "client.py"
-QUICK = Tempo(patience=4.0, notice=2.0, linger=1.2, late=1.5)
+QUICK = Tempo(patience=4.0, notice=1.5, linger=1.0, late=1.2)
+LEAVES = "neighbour-left"
 Verdicts = dict[str, "Future[Verdict]"]
 
 
@@ -31,7 +32,7 @@ def judged(folder: Path, wrong: str) -> Verdict:
 @pytest.fixture(scope="module")
 def verdicts(tmp_path_factory: pytest.TempPathFactory) -> Verdicts:
     """All clients at once: they hardly do anything but wait."""
-    folder, wrongs = tmp_path_factory.mktemp("clients"), ["", *(rule.id for rule in RULES)]
+    folder, wrongs = tmp_path_factory.mktemp("clients"), ["", LEAVES, *(rule.id for rule in RULES)]
     with ThreadPoolExecutor(len(wrongs)) as pool:
         return {wrong: pool.submit(judged, folder / f"{wrong or 'right'}", wrong) for wrong in wrongs}
 
@@ -50,3 +51,10 @@ def test_a_wrong_client_is_caught_by_its_rule_and_no_other(rule: str, verdicts: 
     verdict = verdicts[rule].result()
     said = {finding.rule.id: finding.said for finding in verdict.failed}
     assert list(said) == [rule], said
+
+
+def test_a_client_that_ends_because_of_a_neighbour_acts_on_its_event(verdicts: Verdicts) -> None:
+    """That is the other act that can be seen from outside."""
+    verdict = verdicts[LEAVES].result()
+    said = {finding.rule.id: finding.said for finding in verdict.failed}
+    assert list(said) == ["neighbour"], said

@@ -73,6 +73,7 @@ class Emulator:
     ) -> None:
         try:
             self._wait(self.service.stop())
+            self._wait(_cancel_the_rest())
         finally:
             self._end()
 
@@ -127,6 +128,10 @@ class Emulator:
 
         return self._wait(read())
 
+    def call(self, function: Callable[[], object]) -> None:
+        """Call something in the service's own thread."""
+        self.look(lambda _: function())
+
     def history(self) -> list[Record]:
         """All that has happened."""
         return list(self._wait(self.service.engine.history(0, 1_000_000)))
@@ -158,3 +163,11 @@ class Emulator:
         publisher = self.service.publisher
         vm = publisher.by_address.get(address) or publisher.by_name.get(self._settings.default_vm)
         return "" if vm is None else vm.name
+
+
+async def _cancel_the_rest() -> None:
+    """Leave nothing in the loop that it would wait for when it is closed."""
+    rest = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in rest:
+        task.cancel()
+    await asyncio.gather(*rest, return_exceptions=True)

@@ -104,7 +104,7 @@ class Guide:
         """Let it run into a fault."""
         since = self.count
         with self.fault(fault):
-            self.asked(lambda one: one.is_poll, since)
+            self.asked(lambda one: one.method == "GET", since)
 
     def shown(self, event: RaisedEvent, status: str) -> float:
         """Wait until it was given a document with an event in this state; when that was."""
@@ -208,7 +208,7 @@ class Guide:
 
 def _status(exchange: Exchange, event: RaisedEvent) -> str:
     """How an exchange showed an event."""
-    document = document_of(exchange) if exchange.is_poll else None
+    document = document_of(exchange)
     if document is None:
         return ""
     return next((shown.status for shown in document.events if shown.event_id == event.id), GONE)

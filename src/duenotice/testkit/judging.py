@@ -68,10 +68,13 @@ def run(program: Sequence[str], plan: Plan, network: bool, tell: Tell) -> Verdic
         return run_by_proxy(program, plan, tell)
     try:
         with _emulator(plan, box.metadata) as emulator:
-            for listening in box.relays:
-                emulator.run(sandbox.relay(listening))
+            relays = [emulator.run(sandbox.relay(listening)) for listening in box.relays]
             box.begin()
-            return _judged_process(box.process, emulator, plan, tell)
+            try:
+                return _judged_process(box.process, emulator, plan, tell)
+            finally:
+                for relay in relays:
+                    emulator.call(relay.close)
     finally:
         stop(box.process)
         box.end()

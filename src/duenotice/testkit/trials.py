@@ -138,6 +138,15 @@ def incarnation(guide: Guide) -> None:
     guide.over(event)
 
 
+def neighbour_preempted(guide: Guide) -> None:
+    """The end of a spot VM beside it."""
+    event = guide.kit.vm(guide.neighbour).preempt()
+    guide.shown(event, "Scheduled")
+    event.start()
+    guide.shown(event, "Started")
+    guide.linger()
+
+
 def preempt(guide: Guide) -> None:
     """The end of a spot VM."""
     event = guide.kit.vm(guide.vm).preempt()
@@ -172,6 +181,7 @@ TRIALS = (
     Step("empty-answer", "an empty 200 while an event waits", empty_answer),
     Step("cut-answer", "a dropped connection and half an answer while an event waits", cut_answer),
     Step("late-answer", "an answer that drips while an event waits", late_answer),
+    Step("neighbour-preempted", "30 seconds to the end of another VM of its set", neighbour_preempted),
     Step("preempt", "30 seconds to the end of the VM", preempt),
 )
 BY_NAME = {step.name: step for step in TRIALS}

@@ -88,6 +88,8 @@ def look():
     if WRONG == "incarnation" and last is not None and number not in (last, last + 1):
         return
     last = number
+    if WRONG == "neighbour-left" and any(event["EventType"] == "Preempt" for event in events):
+        sys.exit(0)
     if WRONG == "empty-not-before":
         [work(event) for event in events]
     for event in events[:1] if WRONG == "every-event" else events:

@@ -7,14 +7,17 @@ from duenotice.testkit.overheard import Exchange
 from duenotice.testkit.verdicts import asking
 from duenotice.testkit.verdicts.evidence import Evidence, Life, Trial
 from duenotice.testkit.verdicts.said import Said, said
-from duenotice.testkit.verdicts.stopping import after
+from duenotice.testkit.verdicts.stopping import after, left_for
 
 
 def neighbour(evidence: Evidence) -> Said:
-    """H01."""
+    """H01: to approve, and to end, are the acts that can be seen."""
     others = _told(evidence, lambda life: evidence.vm not in life.resources)
     wrong = (life for life in others if life.id in evidence.approved)
-    return said(others, (f"it approved {life.id}, which hits {_names(life.resources)}" for life in wrong))
+    words = [f"it approved {life.id}, which hits {_names(life.resources)}" for life in wrong]
+    if event_id := left_for(evidence):
+        return [*words, f"it ended when it read of {event_id}, which does not hit it"]
+    return said(others, words)
 
 
 def leader(evidence: Evidence) -> Said:

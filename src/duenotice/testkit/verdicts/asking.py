@@ -43,8 +43,11 @@ def crowding(evidence: Evidence) -> Said:
 
 
 def version(evidence: Evidence) -> Said:
-    """A04, B10."""
-    asked = sorted({one.api_version for one in (*evidence.polls, *evidence.approvals)})
+    """A04, B10: what it tries while it is answered wrongly does not count."""
+    asked_rightly = (
+        one for one in (*evidence.polls, *evidence.approvals) if evidence.fault_at(one.monotonic) in ("", "late")
+    )
+    asked = sorted({one.api_version for one in asked_rightly})
     return said(asked, (wrong for one in asked if (wrong := _wrong_version(one))))
 
 

@@ -98,6 +98,11 @@ class Evidence:
         return [exchange for exchange in self.exchanges if exchange.is_poll]
 
     @cached_property
+    def asks(self) -> list[Exchange]:
+        """All questions: polls, and whatever else it wants to know first."""
+        return [exchange for exchange in self.exchanges if exchange.method == "GET"]
+
+    @cached_property
     def approvals(self) -> list[Exchange]:
         """All requests to approve, also those that were refused."""
         return [exchange for exchange in self.exchanges if exchange.is_approval]
@@ -139,10 +144,10 @@ class Evidence:
         """The fault that there was then."""
         return next((window.fault for window in self.notes.windows if window.begun <= moment < window.ended), "")
 
-    def next_poll(self, exchange: Exchange) -> Exchange | None:
-        """The poll that came after."""
-        index = bisect(self.polls, exchange.number, key=lambda poll: poll.number)
-        return self.polls[index] if index < len(self.polls) else None
+    def next_ask(self, exchange: Exchange) -> Exchange | None:
+        """The question that came after."""
+        index = bisect(self.asks, exchange.number, key=lambda ask: ask.number)
+        return self.asks[index] if index < len(self.asks) else None
 
     def document_before(self, exchange: Exchange) -> SeenDocument | None:
         """The last document that the client had been given."""
@@ -150,8 +155,8 @@ class Evidence:
         return self.shown[index - 1].document if index else None
 
     def silence_after(self, exchange: Exchange) -> float:
-        """Real seconds from the end of an exchange until the next poll, or until we stopped to watch."""
-        later = self.next_poll(exchange)
+        """Real seconds from the end of an exchange until the next question, or until we stopped to watch."""
+        later = self.next_ask(exchange)
         end = self.ended if later is None else later.monotonic
         return max(0.0, end - max(exchange.monotonic, exchange.answered or 0.0))
 
@@ -166,7 +171,7 @@ def approved_ids(approval: Exchange) -> list[str]:
 
 def document_of(poll: Exchange) -> SeenDocument | None:
     """The document that a poll was answered with; None when it was none."""
-    return _read(poll.answer, poll.api_version == PREVIEW) if poll.status == 200 else None
+    return _read(poll.answer, poll.api_version == PREVIEW) if poll.is_poll and poll.status == 200 else None
 
 
 @lru_cache(maxsize=64)

@@ -53,7 +53,7 @@ RULES = (
     Rule(
         "neighbour",
         ERROR,
-        "Approves no event that does not hit its own VM.",
+        "Neither approves nor ends because of an event that does not hit its own VM.",
         "Look for your own name in Resources: a document shows the events of the whole set.",
         approving.neighbour,
     ),

@@ -34,10 +34,19 @@ def alive(evidence: Evidence) -> Said:
     if not evidence.exchanges:
         return None
     last = evidence.exchanges[-1]
-    is_excused = evidence.exit_code is None or _was_to_end(evidence) or (last.is_poll and oddness(evidence, last))
-    return (
-        [] if is_excused else [f"it ended by itself with code {evidence.exit_code}, after {last.method} #{last.number}"]
-    )
+    if evidence.exit_code is None or _was_to_end(evidence) or left_for(evidence):
+        return []
+    if last.method == "GET" and oddness(evidence, last):
+        return []
+    return [f"it ended by itself with code {evidence.exit_code}, after {last.method} #{last.number}"]
+
+
+def left_for(evidence: Evidence) -> str:
+    """The neighbour's event because of which it ended, as one does on purpose: code 0, and nothing of its own ahead."""
+    if evidence.exit_code != 0 or not evidence.shown or evidence.shown[-1].poll is not evidence.exchanges[-1]:
+        return ""
+    events = evidence.shown[-1].document.events
+    return "" if any(event.hits(evidence.vm) for event in events) else next((event.event_id for event in events), "")
 
 
 def is_always_slow(evidence: Evidence) -> bool:
@@ -62,14 +71,14 @@ def oddness(evidence: Evidence, poll: Exchange) -> str:
 
 
 def _after(rule: str, evidence: Evidence) -> Said:
-    odd = [poll for poll in evidence.polls if oddness(evidence, poll) == rule]
+    odd = [ask for ask in evidence.asks if oddness(evidence, ask) == rule]
     silent = [] if is_always_slow(evidence) else [poll for poll in odd if _is_silent_after(evidence, poll)]
     return said(odd, (f"after {_WHAT[rule]} (#{poll.number}) it did not ask again" for poll in silent))
 
 
 def _is_silent_after(evidence: Evidence, poll: Exchange) -> bool:
-    if evidence.next_poll(poll) is None and evidence.exit_code is not None:
-        return poll is evidence.exchanges[-1] and not _was_to_end(evidence)
+    if evidence.next_ask(poll) is None and evidence.exit_code is not None:
+        return poll is evidence.exchanges[-1] and not _was_to_end(evidence) and not left_for(evidence)
     return evidence.silence_after(poll) >= evidence.tempo.patience
 
 
