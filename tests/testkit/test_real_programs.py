@@ -52,11 +52,22 @@ def agent(folder: Path) -> Verdict:
 
 
 def azure_events_az(folder: Path) -> Verdict:
-    """Debian's, as Pacemaker would call it, though more often; the other node of its cluster is our peer."""
+    """Debian's, in a cluster of two nodes: the other one is our peer."""
+    return pacemaker(folder, "reboot", "neighbour", "leader", "started", "errors", "empty-answer")
+
+
+def azure_events_az_alone(folder: Path) -> Verdict:
+    """The same where the peer is a VM that the cluster knows nothing of."""
+    return pacemaker(folder, "reboot", "leader", knows_peer=False)
+
+
+def pacemaker(folder: Path, *trials: str, knows_peer: bool = True) -> Verdict:
+    """The agent as Pacemaker would call it, though more often."""
     cluster = Cluster(folder / "cluster", [socket.gethostname(), "beta"])
     known = folder / "cluster" / "attributes" / "crm_config" / "hostName_peer-1"
     known.parent.mkdir(parents=True)
-    known.write_text("beta\n")
+    if knows_peer:
+        known.write_text("beta\n")
     program = "/usr/lib/ocf/resource.d/heartbeat/azure-events-az"
     environment = {
         "PATH": f"{cluster.bin}:{os.environ['PATH']}",
@@ -66,7 +77,7 @@ def azure_events_az(folder: Path) -> Verdict:
         "HA_LOGFILE": f"{folder}/log",
     }
     loop = f"while :; do {program} monitor 2>/dev/null; sleep 0.3; done"
-    plan = Plan(tempo=BRISK, trials=chosen(["reboot", "neighbour", "leader", "started", "errors", "empty-answer"]))
+    plan = Plan(tempo=BRISK, trials=chosen(trials))
     variables = [f"{name}={value}" for name, value in environment.items()]
     return run(["env", *variables, "sh", "-c", loop], plan, False, lambda word: None)
 
@@ -85,7 +96,7 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> Verdicts:
     if importlib.util.find_spec("dask_cloudprovider") is None:
         skip_unless_ci("needs dask-cloudprovider: pip install -e .[dev]")
     with ThreadPoolExecutor() as pool:
-        programs = {judged.__name__: judged for judged in (agent, azure_events_az, dask)}
+        programs = {judged.__name__: judged for judged in (agent, azure_events_az, azure_events_az_alone, dask)}
         return {name: pool.submit(judged, tmp_path_factory.mktemp(name)) for name, judged in programs.items()}
 
 
@@ -106,7 +117,7 @@ def test_our_own_agent_passes_every_rule(verdicts: Verdicts) -> None:
     assert set(outcomes(verdict).values()) == {PASSED}
 
 
-def test_pacemakers_agent_is_right_about_events_and_wrong_about_nothing_tried(verdicts: Verdicts) -> None:
+def test_pacemakers_agent_is_right_about_its_cluster(verdicts: Verdicts) -> None:
     """Its strengths: it leaves neighbours alone, waits for the other node, survives errors and comes back."""
     verdict = verdicts["azure_events_az"].result()
     assert failed(verdict) == {}
@@ -123,6 +134,12 @@ def test_pacemakers_agent_is_right_about_events_and_wrong_about_nothing_tried(ve
         "comes-back",
     )
     assert {rule: found[rule] for rule in strengths} == dict.fromkeys(strengths, PASSED)
+
+
+def test_pacemakers_agent_approves_for_vms_that_its_cluster_does_not_know(verdicts: Verdicts) -> None:
+    """Its weakness: it takes a VM without a node for itself, and so for ready."""
+    verdict = verdicts["azure_events_az_alone"].result()
+    assert list(failed(verdict)) == ["leader"]
 
 
 def test_dasks_plugin_survives_much_and_leaves_for_a_neighbour(verdicts: Verdicts) -> None:

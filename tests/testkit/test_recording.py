@@ -34,7 +34,7 @@ def kit() -> Iterator[ScheduledEvents]:
 def serving(file: Path, *more: str) -> Iterator[str]:
     """`duenotice replay` on a free port; its URL."""
     with socket.create_server(("127.0.0.1", 0)) as free:
-        address = "127.0.0.1:{}".format(free.getsockname()[1])
+        address = f"127.0.0.1:{free.getsockname()[1]}"
     command = [sys.executable, "-m", "duenotice", "replay", str(file), "--metadata-listen", address, *more]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -55,7 +55,7 @@ def test_each_answer_that_differs_is_written_down_once(kit: ScheduledEvents) -> 
         if polls % 3 == 0:
             next(acts_and_faults, lambda: None)()
 
-    frames = list(frame for frame, _ in zip(record(kit.url, NEWEST, 0, 10, pass_time), range(6), strict=False))
+    frames = [frame for frame, _ in zip(record(kit.url, NEWEST, 0, 10, pass_time), range(6), strict=False)]
     documents = [json.loads(frame.answered.body) for frame in frames]
     statuses = [[event["EventStatus"] for event in document.get("Events", [])] for document in documents]
     assert statuses == [[], ["Scheduled"], ["Started"], [], [], []]
