@@ -24,7 +24,7 @@ class ServeSettings(Struct, frozen=True):
         str, Meta(description="where the journal is kept (~/.local/state/duenotice); :memory: keeps nothing")
     ] = ""
     metadata_listen: Annotated[str, Meta(description="HOST:PORT that VMs ask")] = "127.0.0.1:16925"
-    operator_listen: Annotated[str, Meta(description="HOST:PORT for the operator")] = "127.0.0.1:16926"
+    operator_listen: Annotated[str, Meta(description="HOST:PORT for the operator, or none")] = "127.0.0.1:16926"
     clock: Annotated[str, Meta(description="real, a speed such as 60x, or manual")] = "real"
     default_vm: Annotated[str, Meta(description="the VM that callers from unknown addresses are")] = ""
     throttle: Annotated[float, Meta(description="requests a second per VM", gt=0, le=1e9)] = 5.0
@@ -62,8 +62,10 @@ class ServeSettings(Struct, frozen=True):
         Literal["fail", "retry"], Meta(description="what to do when nobody knows how a command ended: fail or retry")
     ] = "fail"
     allow_faults: Annotated[bool, Meta(description="let an admin have VMs answered wrongly, to test clients")] = False
+    fault: Annotated[str, Meta(description="answer every VM wrongly like this; needs --allow-faults")] = ""
     log_format: Annotated[
-        Literal["auto", "console", "json"], Meta(description="json, console, or auto: console on a terminal")
+        Literal["auto", "console", "json", "none"],
+        Meta(description="json, console, none, or auto: console on a terminal"),
     ] = "auto"
 
 

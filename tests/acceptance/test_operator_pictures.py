@@ -30,6 +30,7 @@ def state(node: Node, vm: str) -> str:
 
 
 def test_a_vm_is_in_the_state_of_its_most_urgent_event(node: Node) -> None:
+    """A vm is in the state of its most urgent event."""
     first, _ = node.schedule("Reboot", "web-0"), node.schedule("Redeploy", "web-0")
     assert state(node, "web-0") == "scheduled"
     node.approve("web-0", first)
@@ -38,6 +39,7 @@ def test_a_vm_is_in_the_state_of_its_most_urgent_event(node: Node) -> None:
 
 
 def test_a_vm_without_events_on_an_ill_host_is_degraded(node: Node) -> None:
+    """A vm without events on an ill host is degraded."""
     for event in node.operate("/v1/hosts/host-3/degrade", {"risk": "high"}):
         node.operate(f"/v1/events/{event['id']}/cancel")
     assert (state(node, "web-2"), state(node, "web-0")) == ("degraded", "fine")
@@ -45,6 +47,7 @@ def test_a_vm_without_events_on_an_ill_host_is_degraded(node: Node) -> None:
 
 
 def test_vms_are_found_by_state_and_by_what_is_in_them(node: Node) -> None:
+    """Vms are found by state and by what is in them."""
     node.schedule("Reboot", "web-0")
     assert [vm["name"] for vm in get(node, "vms", state="scheduled,started")["items"]] == ["web-0"]
     assert [vm["name"] for vm in get(node, "vms", q="HOST-3")["items"]] == ["render-0", "web-2"]
@@ -53,6 +56,7 @@ def test_vms_are_found_by_state_and_by_what_is_in_them(node: Node) -> None:
 
 
 def test_the_fleet_in_numbers_adds_up_whichever_way_it_is_asked(node: Node) -> None:
+    """The fleet in numbers adds up whichever way it is asked."""
     node.schedule("Reboot", "web-0")
     whole, grouped = get(node, "states", limit=0), get(node, "states", limit=2)
     assert whole["counts"] == grouped["counts"] and whole["vms"] == 272
@@ -64,6 +68,7 @@ def test_the_fleet_in_numbers_adds_up_whichever_way_it_is_asked(node: Node) -> N
 
 
 def test_a_life_is_told_from_its_first_day_to_its_last_also_after_a_restart(tmp_path: Path) -> None:
+    """A life is told from its first day to its last also after a restart."""
     folder = str(tmp_path / "data")
     with Node(DEMO, data_dir=folder) as node:
         node.enable("web-0")
@@ -79,6 +84,7 @@ def test_a_life_is_told_from_its_first_day_to_its_last_also_after_a_restart(tmp_
 
 
 def test_a_timeline_has_what_had_a_part_in_its_span(node: Node) -> None:
+    """A timeline has what had a part in its span."""
     event_id = node.schedule("Reboot", "web-0")
     node.operate(f"/v1/events/{event_id}/cancel")
     node.advance("3h")
@@ -93,6 +99,7 @@ def test_a_timeline_has_what_had_a_part_in_its_span(node: Node) -> None:
 
 
 def test_the_outlook_of_a_plan_moves_with_it(node: Node) -> None:
+    """The outlook of a plan moves with it."""
     plan = node.operate("/v1/maintenances", {"on": ["set=web"], "type": "Reboot", "settle": "5m"})["id"]
     assert [step["turn"] for step in get(node, f"maintenances/{plan}/outlook")["timeline"]] == [1, 2, 3, 4]
     node.advance("40m")
@@ -103,6 +110,7 @@ def test_the_outlook_of_a_plan_moves_with_it(node: Node) -> None:
 
 
 def test_the_audit_trail_reads_backwards_page_by_page(node: Node) -> None:
+    """The audit trail reads backwards page by page."""
     for _ in range(5):
         node.operate(f"/v1/events/{node.schedule('Reboot', 'web-0')}/cancel")
     forwards = [record["position"] for record in get(node, "audit", limit=1000)["items"]]
@@ -117,4 +125,5 @@ def test_the_audit_trail_reads_backwards_page_by_page(node: Node) -> None:
 
 
 def test_whose_token_it_is(node: Node) -> None:
+    """Whose token it is."""
     assert (get(node, "me")["name"], get(node, "me")["role"]) == ("admin", "admin")

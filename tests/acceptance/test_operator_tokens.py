@@ -106,6 +106,7 @@ WHO_MAY = {
         PUT /v1/fleet
         PUT /v1/vms/{name}/fault
         DELETE /v1/vms/{name}/fault
+        POST /v1/vms/{name}/jump
         POST /v1/clock/advance
         POST /v1/clock/speed
         GET /v1/tokens

@@ -1,5 +1,8 @@
 """What the operator does in a VM's place, or to its client: listen for it, and answer it wrongly on purpose."""
 
+import pytest
+
+from duenotice.errors import Malformed, Misconfigured
 from tests.acceptance.conftest import DEMO
 from tests.support.node import Node
 
@@ -53,3 +56,24 @@ def test_a_service_not_started_for_it_answers_nobody_wrongly(node: Node) -> None
     assert node.refusal("/v1/vms/db-0/fault", body, "PUT") == (422, "This service answers no VM wrongly.")
     assert node.refusal("/v1/vms/db-0/fault", method="DELETE")[0] == 422
     assert node.get("db-0").status == 200
+
+
+def test_incarnations_can_jump_where_that_is_allowed() -> None:
+    """Far ahead, as after a restore (S3); elsewhere it is refused and they stay."""
+    with Node(DEMO, allow_faults=True) as node:
+        before = node.get("db-0").json()["DocumentIncarnation"]
+        told = node.operate("/v1/vms/db-0/jump")
+        assert told == {"vm": "db-0", "incarnation": node.get("db-0").json()["DocumentIncarnation"]}
+        assert told["incarnation"] > before + 1
+    with Node(DEMO) as node:
+        assert node.refusal("/v1/vms/db-0/jump")[0] == 422
+
+
+def test_everybody_can_be_answered_wrongly_from_the_start() -> None:
+    """The setting `fault`, where faults are allowed; else the node does not start."""
+    with Node(DEMO, allow_faults=True, fault="503") as node:
+        assert [node.get(vm).status for vm in ("db-0", "web-0")] == [503, 503]
+    with pytest.raises(Misconfigured, match="needs allow_faults"), Node(DEMO, fault="503"):
+        pass
+    with pytest.raises(Malformed, match="'nothing' is no fault"), Node(DEMO, allow_faults=True, fault="nothing"):
+        pass

@@ -16,6 +16,7 @@ from duenotice.domain.state import State
 
 WAITING_LINES = 10_000
 LAST_SECONDS = 1.0
+NOTHING = logging.CRITICAL + 10
 
 _QUIET = (t.ClockMarked, t.RequestAnswered)
 
@@ -35,7 +36,7 @@ def configure(log_format: str, stream: TextIO | None = None) -> None:
             structlog.processors.EventRenamer("message"),
             renderer,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        wrapper_class=structlog.make_filtering_bound_logger(NOTHING if log_format == "none" else logging.INFO),
         logger_factory=structlog.WriteLoggerFactory(file=cast(TextIO, writer)),
         cache_logger_on_first_use=True,
     )

@@ -27,8 +27,10 @@ from duenotice.engine.ticker import Ticker
 from duenotice.errors import Misconfigured, Unavailable
 from duenotice.journal.memory import MemoryJournal
 from duenotice.journal.sqlite import SqliteJournal
+from duenotice.metadata_api.faults import Faults
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.server import MetadataServer
+from duenotice.metadata_api.tap import Tap
 from duenotice.operator_api.app import OperatorApi
 from duenotice.operator_api.bodies import new_id
 from duenotice.operator_api.tokens import FILE, new_token, token_of
@@ -36,6 +38,8 @@ from duenotice.operator_api.tokens import digest_of as token_digest
 from duenotice.wire.fleet_toml import digest_of, is_name, read_fleet
 
 IN_MEMORY = ":memory:"
+NOWHERE = "none"
+"""In place of the operator's HOST:PORT: whoever embeds a node talks to its engine."""
 DRAIN_SECONDS = 5.0
 
 log = structlog.get_logger()
@@ -44,15 +48,18 @@ log = structlog.get_logger()
 class Service:
     """A node from its first breath to its last; `start` and `stop` are the whole of it."""
 
-    def __init__(self, settings: s.ServeSettings) -> None:
+    def __init__(
+        self, settings: s.ServeSettings, tap: Tap | None = None, metadata_socket: socket.socket | None = None
+    ) -> None:
         self.settings = settings
+        self._tap, self._metadata_socket = tap, metadata_socket
         self.data_dir = _data_dir(settings)
         self.token = ""
         self.metadata_address = ("", 0)
         self.operator_address = ("", 0)
         impact.check(settings, self.data_dir)
         self._metadata_listen = s.parse_listen("metadata_listen", settings.metadata_listen)
-        self._operator_listen = s.parse_listen("operator_listen", settings.operator_listen)
+        self._operator_listen = _operator_listen(settings)
 
     async def start(self) -> None:
         """Load, apply the fleet, open the doors; a failure on the way leaves nothing open."""
@@ -69,7 +76,8 @@ class Service:
         self.publisher = Publisher(loop.call_soon)
         self.engine = Engine(journal, clock, _policy(self.settings, clock), state, self.publisher)
         self.ticker = Ticker(self.engine)
-        self.engine.on_commit.append(lambda records: log_changes(records, self.engine.state))
+        if self.settings.log_format != "none":
+            self.engine.on_commit.append(lambda records: log_changes(records, self.engine.state))
         self.engine.start()
         try:
             await self._begin(fleet_file)
@@ -80,10 +88,11 @@ class Service:
     async def stop(self) -> None:
         """Close the doors, answer what is under way, leave a snapshot."""
         await self._metadata.drain(DRAIN_SECONDS)
-        self._api.feed.close()
-        await self._console.close()
-        self._operator.should_exit = True
-        await asyncio.gather(self._operator_task, return_exceptions=True)
+        if self._operator_listen is not None:
+            self._api.feed.close()
+            await self._console.close()
+            self._operator.should_exit = True
+            await asyncio.gather(self._operator_task, return_exceptions=True)
         await self.ticker.stop()
         if self._dispatcher is not None:
             await self._dispatcher.stop()
@@ -103,22 +112,40 @@ class Service:
         await self._apply_only_vm()
         self._check_default_vm()
         await self._let_admin_in()
-        self._metadata = MetadataServer(self.engine.submit, self.publisher, self.engine.clock, _options(self.settings))
-        operator_socket = _listening(*self._operator_listen)
-        try:
-            self.metadata_address = await self._metadata.start(*self._metadata_listen)
-        except OSError as error:
-            operator_socket.close()
-            raise _cannot_listen(self._metadata_listen, error) from None
-        self.operator_address = operator_socket.getsockname()[:2]
-        self._open_operator_door(operator_socket)
+        await self._open_doors()
         self.ticker.start()
         self._begin_impacts()
-        # What is loaded by now lives as long as the process: keep the collector from walking it, and let it come
-        # less often, since hardly anything of ours is in a cycle and ten thousand connections are a lot to walk.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(50_000, 20, 20)
+
+    async def _open_doors(self) -> None:
+        options, submit = _options(self.settings), self.engine.submit
+        self._metadata = MetadataServer(submit, self.publisher, self.engine.clock, options, tap=self._tap)
+        self._put_fault(self.settings.fault)
+        operator_socket = None if self._operator_listen is None else _listening(*self._operator_listen)
+        try:
+            self.metadata_address = await self._start_metadata()
+        except OSError as error:
+            if operator_socket is not None:
+                operator_socket.close()
+            raise _cannot_listen(self._metadata_listen, error) from None
+        if operator_socket is not None:
+            self.operator_address = operator_socket.getsockname()[:2]
+            self._open_operator_door(operator_socket)
+
+    @property
+    def faults(self) -> Faults:
+        """Where this node can be told to answer wrongly."""
+        return self._metadata.faults
+
+    def _put_fault(self, name: str) -> None:
+        if name and not self.settings.allow_faults:
+            raise Misconfigured(f"fault = {name!r} needs allow_faults.", hint="Add --allow-faults to test clients.")
+        if name:
+            self._metadata.faults.put_on_all(name)
+
+    async def _start_metadata(self) -> tuple[str, int]:
+        if self._metadata_socket is not None:
+            return await self._metadata.start_on(self._metadata_socket)
+        return await self._metadata.start(*self._metadata_listen)
 
     def _begin_impacts(self) -> None:
         if self._dispatcher is not None:
@@ -175,6 +202,23 @@ class Service:
         self._operator = OperatorServer(operator_port.config(front))
         self._operator_task = asyncio.create_task(self._operator.serve(sockets=[listening]), name="operator-api")
         self._operator_task.add_done_callback(self.engine.lost)
+
+
+def spare_the_collector() -> None:
+    """For a process that only serves: what is loaded by now lives as long as it does.
+
+    Keeps the collector from walking it, and lets it come less often, since hardly anything of ours is in a cycle and
+    ten thousand connections are a lot to walk.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
+
+
+def _operator_listen(settings: s.ServeSettings) -> tuple[str, int] | None:
+    if settings.operator_listen == NOWHERE:
+        return None
+    return s.parse_listen("operator_listen", settings.operator_listen)
 
 
 def _data_dir(settings: s.ServeSettings) -> Path | None:

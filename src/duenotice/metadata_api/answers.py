@@ -3,8 +3,8 @@
 A poll of a scope that listens never reaches the engine.
 """
 
+from asyncio import AbstractEventLoop, Transport
 from collections.abc import Awaitable, Callable, Coroutine
-from enum import Enum
 from typing import Any, NamedTuple, Protocol, assert_never
 
 from duenotice.domain.commands import ApproveEvents, Command, EnableScope
@@ -38,13 +38,13 @@ class Hold(NamedTuple):
     poll: Poll
 
 
-class Dropped(Enum):
-    """No answer ever: the connection is cut."""
+class Broken(NamedTuple):
+    """An answer that is not sent as it should be, on purpose; how it is sent also ends the connection."""
 
-    DROPPED = "dropped"
+    answer: Answer
+    send: Callable[[AbstractEventLoop, Transport, bytes], None]
 
 
-DROPPED = Dropped.DROPPED
 Outcome = Answer | Hold
 Later = Coroutine[Any, Any, Outcome]
 Delay = Callable[[float], Awaitable[object]]
@@ -60,7 +60,7 @@ class Submit(Protocol):
 class Answering(Protocol):
     """What a connection needs: `Answers`, or what stands in their place on purpose."""
 
-    def answer(self, address: str, question: Question, body: bytes) -> Outcome | Later | Dropped:
+    def answer(self, address: str, question: Question, body: bytes) -> Outcome | Later | Broken:
         """What an address gets for its question."""
 
     def again(self, address: str, poll: Poll) -> Answer:

@@ -1,65 +1,200 @@
-"""Wrong answers for single VMs, on purpose and for a while, so that clients can be seen to cope (H06).
+"""Wrong answers on purpose and for a while, so that clients can be seen to cope (H06); the promises stay kept behind.
 
-While there is none, the door does not know of faults: setting the first takes the place of its answers.
+While there is no fault, the door does not know of any: setting the first takes the place of its answers. A fault lies
+about what is, and changes none of it: an event that vanishes goes on, one whose notice is short began no earlier.
 """
 
+import asyncio
+from collections.abc import Callable, Coroutine
+from datetime import timedelta
 from typing import NamedTuple
 
+from msgspec import structs
+
+from duenotice.domain.document import Document
 from duenotice.errors import Malformed
-from duenotice.metadata_api.answers import DROPPED, THROTTLED, Answering, Dropped, Later, Outcome
+from duenotice.metadata_api.answers import THROTTLED, Answering, Broken, Delay, Later, Outcome
+from duenotice.metadata_api.caller import Lane
 from duenotice.metadata_api.door import Door
 from duenotice.metadata_api.questions import Poll, Question
-from duenotice.metadata_api.responses import EMPTY_OK, Answer, error
+from duenotice.metadata_api.responses import EMPTY_OK, Answer, error, json, shown
+
+LATE_SECONDS = 10.0
+"""Real seconds that an answer is late, or takes to arrive bit by bit."""
+
+PIECES = 20
+NEWEST_KNOWN = "2019-01-01"
+"""The newest api-version where `newer-400` and `newer-404` are about."""
+
+TOO_MUCH = timedelta(minutes=10)
+"""The notice that is promised and not kept."""
 
 _ASKED_FOR = "The operator asked for this fault. Try again."
-FAULTS: dict[str, Answer | Dropped] = {
-    "404": error(404, _ASKED_FOR),
-    "410": error(410, _ASKED_FOR),
-    "429": THROTTLED,
-    "500": error(500, _ASKED_FOR),
-    "empty": EMPTY_OK,
-    "drop": DROPPED,
+
+
+class Asked(NamedTuple):
+    """A request that is to be answered wrongly; `right` is what it would get."""
+
+    lane: Lane
+    question: Question
+    right: Callable[[], Outcome | Later | Broken]
+    delay: Delay
+
+
+Wrong = Callable[[Asked], Outcome | Later | Broken]
+
+
+def _always(answer: Answer | Broken) -> Wrong:
+    return lambda _: answer
+
+
+def _abort(_: asyncio.AbstractEventLoop, transport: asyncio.Transport, __: bytes) -> None:
+    transport.abort()
+
+
+def _send_half(_: asyncio.AbstractEventLoop, transport: asyncio.Transport, data: bytes) -> None:
+    transport.write(data[: len(data) - len(data.partition(b"\r\n\r\n")[2]) // 2 - 1])
+    transport.close()
+
+
+def _drip(loop: asyncio.AbstractEventLoop, transport: asyncio.Transport, data: bytes) -> None:
+    size = max(1, -(-len(data) // PIECES))
+    if not transport.is_closing():
+        transport.write(data[:size])
+        if rest := data[size:]:
+            loop.call_later(LATE_SECONDS / PIECES, _drip, loop, transport, rest)
+        else:
+            transport.close()
+
+
+def _half(asked: Asked) -> Broken:
+    if isinstance(asked.question, Poll):
+        return Broken(_document(asked.lane.page.document, asked.question), _send_half)
+    return DROPPED
+
+
+def _slow(asked: Asked) -> Outcome | Later | Broken:
+    right = asked.right()
+    return Broken(right, _drip) if isinstance(right, Answer) else right
+
+
+def _late(asked: Asked) -> Later:
+    async def later() -> Outcome:
+        await asked.delay(LATE_SECONDS)
+        right = asked.right()
+        if isinstance(right, Coroutine):
+            return await right
+        assert not isinstance(right, Broken)
+        return right
+
+    return later()
+
+
+def _newer(answer: Answer) -> Wrong:
+    """A region that does not know the newest versions yet (A04)."""
+
+    def wrong(asked: Asked) -> Outcome | Later | Broken:
+        version = asked.question.version.name if isinstance(asked.question, Poll) else ""
+        return answer if version > NEWEST_KNOWN else asked.right()
+
+    return wrong
+
+
+def _lying(lie: Callable[[Document], Document]) -> Wrong:
+    """A document that is not so; whoever has the right one already is told the lie too."""
+
+    def wrong(asked: Asked) -> Outcome | Later | Broken:
+        if not isinstance(asked.question, Poll) or not asked.lane.page.enabled:
+            return asked.right()
+        return _document(lie(asked.lane.page.document), asked.question)
+
+    return wrong
+
+
+def _vanished(document: Document) -> Document:
+    return Document(document.incarnation)
+
+
+def _promised_more(document: Document) -> Document:
+    later = (structs.replace(event, not_before=event.not_before + TOO_MUCH) for event in document.events)
+    return Document(document.incarnation, tuple(later))
+
+
+def _document(document: Document, poll: Poll) -> Answer:
+    return Answer(200, shown(document, poll.version))
+
+
+DROPPED = Broken(EMPTY_OK, _abort)
+_UNKNOWN_VERSION = "Bad request. api-version is invalid or was not specified in the request."
+FAULTS: dict[str, Wrong] = {
+    **{str(status): _always(error(status, _ASKED_FOR)) for status in (400, 404, 410)},
+    "429": _always(THROTTLED),
+    "500": _always(error(500, _ASKED_FOR)),
+    "503": _always(error(503, _ASKED_FOR, "Retry-After: 1")),
+    "empty": _always(EMPTY_OK),
+    "drop": _always(DROPPED),
+    "half": _half,
+    "slow": _slow,
+    "late": _late,
+    "newer-400": _newer(json(400, {"error": _UNKNOWN_VERSION, "newest-versions": [NEWEST_KNOWN]})),
+    "newer-404": _newer(error(404, f"Not found. The newest api-version here is {NEWEST_KNOWN}.")),
+    "vanish": _lying(_vanished),
+    "short-notice": _lying(_promised_more),
 }
-"""What a fault answers; `drop` closes the connection without a word."""
+"""What a fault answers."""
 
 
 class _Fault(NamedTuple):
-    outcome: Answer | Dropped
+    wrong: Wrong
     until: float
 
 
 class Faults:
     """The faults there are, by VM; kept in memory only, ending by themselves on the service's clock."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: Door, delay: Delay = asyncio.sleep) -> None:
         self._door = door
+        self._delay = delay
         self._right: Answering = door.answers
         self._by_vm: dict[str, _Fault] = {}
+        self._of_all: Wrong | None = None
 
     def put(self, vm: str, answer: str, seconds: float) -> None:
         """Answer all requests of a VM like this for so long; another fault takes the place of the last."""
-        if answer not in FAULTS:
-            raise Malformed(f"{answer[:40]!r} is no fault.", hint=f"Use one of {', '.join(FAULTS)}.")
-        self._by_vm[vm] = _Fault(FAULTS[answer], self._now() + seconds)
-        # With no lane in sight every request takes the long way, which leads here.
-        self._door.answers, self._door.lanes = self, {}
+        self._by_vm[vm] = _Fault(_fault(answer), self._now() + seconds)
+        self._step_in()
+
+    def put_on_all(self, answer: str) -> None:
+        """Answer everybody like this who has no fault of its own, for as long as we run."""
+        self._of_all = _fault(answer)
+        self._step_in()
 
     def lift(self, vm: str) -> None:
         """Answer a VM rightly again."""
         self._by_vm.pop(vm, None)
-        if not self._by_vm:
+        if not self._by_vm and self._of_all is None:
             self._door.answers, self._door.lanes = self._right, self._door.callers.lanes
 
-    def answer(self, address: str, question: Question, body: bytes) -> Outcome | Later | Dropped:
+    def answer(self, address: str, question: Question, body: bytes) -> Outcome | Later | Broken:
         """In place of the right answers: the fault of whoever asks, or what is right."""
         self._lift_what_is_over()
         lane = self._door.callers.find(address)
-        fault = None if lane is None else self._by_vm.get(lane.vm.name)
-        return self._right.answer(address, question, body) if fault is None else fault.outcome
+        wrong = None if lane is None else self._wrong_for(lane.vm.name)
+        if wrong is None or lane is None:
+            return self._right.answer(address, question, body)
+        return wrong(Asked(lane, question, lambda: self._right.answer(address, question, body), self._delay))
 
     def again(self, address: str, poll: Poll) -> Answer:
         """A poll that was held before the fault came is answered rightly."""
         return self._right.again(address, poll)
+
+    def _wrong_for(self, vm: str) -> Wrong | None:
+        fault = self._by_vm.get(vm)
+        return self._of_all if fault is None else fault.wrong
+
+    def _step_in(self) -> None:
+        # With no lane in sight every request takes the long way, which leads here.
+        self._door.answers, self._door.lanes = self, {}
 
     def _lift_what_is_over(self) -> None:
         """Of all VMs: one that never asks again must not keep the others on the long way."""
@@ -69,3 +204,9 @@ class Faults:
 
     def _now(self) -> float:
         return self._door.pulse.clock.now().steady
+
+
+def _fault(answer: str) -> Wrong:
+    if answer not in FAULTS:
+        raise Malformed(f"{answer[:40]!r} is no fault.", hint=f"Use one of {', '.join(FAULTS)}.")
+    return FAULTS[answer]

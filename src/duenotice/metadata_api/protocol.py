@@ -9,7 +9,7 @@ import os
 from typing import TypeVar, cast
 
 from duenotice.errors import Malformed
-from duenotice.metadata_api.answers import DROPPED, Hold, Later, Outcome
+from duenotice.metadata_api.answers import Broken, Hold, Later, Outcome
 from duenotice.metadata_api.caller import plain_address
 from duenotice.metadata_api.door import Door
 from duenotice.metadata_api.questions import Ask
@@ -155,9 +155,8 @@ class Connection(asyncio.Protocol):
         if isinstance(outcome, Answer):
             self._send(ask, outcome)
             return
-        if outcome is DROPPED:
-            self._mark_closing()
-            self.transport.abort()
+        if isinstance(outcome, Broken):
+            self._send_broken(outcome)
             return
         self.busy = True
         self.deadline = _FOREVER
@@ -186,6 +185,12 @@ class Connection(asyncio.Protocol):
         self.transport.write(self.door.pulse.heading.render(answer, CLOSE if closes else ask.connection))
         if closes:
             self._close()
+
+    def _send_broken(self, broken: Broken) -> None:
+        self._mark_closing()
+        self.deadline = _FOREVER
+        data = self.door.pulse.heading.render(broken.answer, CLOSE)
+        broken.send(self.door.loop, self.transport, data)
 
     def _answer_later(self, ask: Ask, later: Later) -> None:
         task = self.door.loop.create_task(later)

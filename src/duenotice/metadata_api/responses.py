@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import msgspec
 
+from duenotice.domain.document import Document
 from duenotice.engine.publisher import Page
 from duenotice.errors import DuenoticeError, Malformed, Refused, Unavailable
 from duenotice.metadata_api.bodies import BodyTooLarge
@@ -125,8 +126,11 @@ def document_tail(page: Page, version: ApiVersion) -> bytes:
     """What follows the common headers when a scope's document is shown; kept until the document changes."""
     tail = page.rendered[version.index]
     if tail is None:
-        body = encode_document(page.document, version)
-        etag = f'ETag: "{page.document.incarnation}"'
-        tail = with_body(200, body, "application/json; charset=utf-8", etag).tail
-        page.rendered[version.index] = tail
+        tail = page.rendered[version.index] = shown(page.document, version)
     return tail
+
+
+def shown(document: Document, version: ApiVersion) -> bytes:
+    """What follows the common headers when a document is shown."""
+    etag = f'ETag: "{document.incarnation}"'
+    return with_body(200, encode_document(document, version), "application/json; charset=utf-8", etag).tail

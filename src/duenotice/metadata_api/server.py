@@ -11,6 +11,7 @@ from duenotice.metadata_api.door import Door
 from duenotice.metadata_api.faults import Faults
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.protocol import Connection
+from duenotice.metadata_api.tap import Tap, TappedConnection
 from duenotice.metadata_api.waiting import BEAT_SECONDS
 
 BACKLOG = 4096
@@ -32,9 +33,11 @@ class MetadataServer:
         clock: Clock,
         options: MetadataOptions = DEFAULTS,
         delay: Delay = asyncio.sleep,
+        tap: Tap | None = None,
     ) -> None:
+        self._tap = tap
         self._door = Door(submit, publisher, clock, options, delay)
-        self.faults = Faults(self._door)
+        self.faults = Faults(self._door, delay)
         self._server: asyncio.Server | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -56,8 +59,12 @@ class MetadataServer:
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listen; port 0 takes a free one. Tells the address that VMs can reach."""
-        listening = _listening(host, port)
-        factory = partial(Connection, self._door)
+        return await self.start_on(_listening(host, port))
+
+    async def start_on(self, listening: socket.socket) -> tuple[str, int]:
+        """Answer on a socket that somebody else has opened."""
+        tap = self._tap
+        factory = partial(Connection, self._door) if tap is None else partial(TappedConnection, self._door, tap)
         self._server = await self._door.loop.create_server(factory, sock=listening, backlog=BACKLOG)
         self._beat()
         bound_host, bound_port, *_ = listening.getsockname()

@@ -6,9 +6,14 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from duenotice.clock import seconds_since_2020
+from duenotice.domain.commands import LiftIncarnations
+from duenotice.domain.scope import scope_of
+from duenotice.domain.state import State
 from duenotice.domain.token import Role
-from duenotice.engine.engine import Engine
+from duenotice.engine.engine import Engine, Records
 from duenotice.errors import Refused
+from duenotice.operator_api.answering import Answer, done
 from duenotice.operator_api.bodies import decoded
 from duenotice.operator_api.finding import vm_named
 from duenotice.operator_api.table import Call
@@ -43,10 +48,22 @@ class Faults:
 
     def calls(self) -> list[Call]:
         """The rows of the table."""
-        one, admin, shown = "/v1/vms/{name}/fault", Role.ADMIN, {200: shapes.Fault}
+        one, jump, admin = "/v1/vms/{name}/fault", "/v1/vms/{name}/jump", Role.ADMIN
+        shown, jumped = {200: shapes.Fault}, {200: shapes.Jumped}
         return [
             Call("PUT", one, admin, self.put, "Answer a VM wrongly for a while", FaultRequest, (), shown, (422,)),
             Call("DELETE", one, admin, self.lift, "Answer a VM rightly again", None, (), {204: None}, (422,)),
+            Call(
+                "POST",
+                "/v1/vms/{name}/jump",
+                admin,
+                self.jump,
+                "Let incarnations jump ahead",
+                None,
+                (),
+                {200: shapes.Jumped},
+                (422,),
+            ),
         ]
 
     async def put(self, request: Request) -> Response:
@@ -63,6 +80,17 @@ class Faults:
         """Also when there is none."""
         self._allowed().lift(vm_named(self._engine.publisher, request.path_params["name"]).name)
         return Response(status_code=204)
+
+    async def jump(self, request: Request) -> Response:
+        """Of all scopes, by far, as after a restore (S3); nothing takes it back."""
+        self._allowed()
+        vm = vm_named(self._engine.publisher, request.path_params["name"])
+
+        def build(state: State, _: Records) -> Answer:
+            shown: shapes.Jumped = {"vm": vm.name, "incarnation": state.document(scope_of(vm)).incarnation}
+            return Answer(shown)
+
+        return await done(self._engine, request, LiftIncarnations(seconds_since_2020()), build)
 
     def _allowed(self) -> FaultPort:
         if self._port is None:

@@ -34,6 +34,12 @@ class Stage:
         """Whoever plays a role."""
         return self.picks[role].name
 
+    def called(self, name: str) -> str:
+        """The id of what an earlier step has named; it may have failed in a lenient play."""
+        if name not in self.named:
+            raise Refused(f"There is no {name!r}.", hint="The step that names it did not succeed.")
+        return self.named[name]
+
     def raised(self, answer: Any) -> list[Any]:
         """Remember events that came of a call."""
         events = list(answer["events"])
@@ -83,7 +89,7 @@ def _event(stage: Stage, step: Step, answer: Any) -> str:
 
 
 def _on_event(stage: Stage, step: Step) -> str:
-    event = stage.ask("POST", path("events", stage.named[step.value], step.verb))
+    event = stage.ask("POST", path("events", stage.called(step.value), step.verb))
     return f"{step.verb}d {event['type']} of {' '.join(event['resources'])}"
 
 
@@ -107,7 +113,7 @@ def _plan(stage: Stage, step: Step, plan: Any) -> str:
 
 def _turn(stage: Stage, step: Step) -> str:
     turn = step.verb.removesuffix("-maintenance")
-    return f"the maintenance is {stage.ask('POST', path('maintenances', stage.named[step.value], turn))['status']}"
+    return f"the maintenance is {stage.ask('POST', path('maintenances', stage.called(step.value), turn))['status']}"
 
 
 def _host(stage: Stage, step: Step) -> str:
@@ -126,6 +132,11 @@ def _fault(stage: Stage, step: Step) -> str:
     return f"{fault['vm']} is answered {fault['answer']} until {fault['until']}"
 
 
+def _jump(stage: Stage, step: Step) -> str:
+    where = path("vms", stage.name_of(step.value), "jump")
+    return f"the incarnation is {stage.ask('POST', where)['incarnation']}"
+
+
 ACTS: dict[str, Act] = {
     "listen": _listen,
     **dict.fromkeys(("restart", "redeploy", "delete", "evict"), _operate),
@@ -136,6 +147,7 @@ ACTS: dict[str, Act] = {
     **dict.fromkeys(("degrade", "fail", "repair"), _host),
     "drain": _drain,
     "fault": _fault,
+    "jump": _jump,
 }
 
 

@@ -6,7 +6,10 @@ from typing import NamedTuple
 from duenotice.scenarios import kinds as k
 from duenotice.wire.document_json import SOURCE_NAMES, TYPE_NAMES
 
-FAULTS = ("404", "410", "429", "500", "empty", "drop")
+FAULTS = (
+    *("400", "404", "410", "429", "500", "503"),
+    *("empty", "drop", "half", "slow", "late", "newer-400", "newer-404", "vanish", "short-notice"),
+)
 GONE, REMOVED = "gone", "removed"
 STATUSES = ("Scheduled", "Started", GONE, REMOVED)
 
@@ -75,6 +78,7 @@ VERBS: dict[str, Verb] = {
         {"answer": k.one_of(*FAULTS), "for": k.span},
         ("answer", "for"),
     ),
+    "jump": Verb(k.vm, "incarnations go a million ahead, the VM's among them (needs `--allow-faults`)"),
     "wait": Verb(k.span, "let time pass"),
     "expect": Verb(
         k.one_of(*STATUSES),

@@ -115,7 +115,7 @@ def _expectation(stage: Stage, step: Step) -> Expectation:
     options = step.options
     return Expectation(
         status=step.value,
-        event_id=stage.named[options["event"]] if "event" in options else None,
+        event_id=stage.called(options["event"]) if "event" in options else None,
         wanted={key: options[key] for key in KEYS if key in options},
         hits=stage.name_of(options["hits"]) if "hits" in options else None,
         resources=frozenset(map(stage.name_of, options["resources"])) if "resources" in options else None,

@@ -230,6 +230,13 @@ class Fault(TypedDict):
     until: Moment
 
 
+class Jumped(TypedDict):
+    """A VM, and the incarnation that its document has jumped to."""
+
+    vm: str
+    incarnation: int
+
+
 class Counted(TypedDict):
     """How many VMs there are, and how many of them in which state."""
 

@@ -1,16 +1,18 @@
 """Faults at the VM's door: wrong on purpose for one VM, for a while, and without a trace afterwards."""
 
 import http.client
+import json
+import time
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 
 from duenotice.errors import Malformed
+from duenotice.metadata_api import faults
 from duenotice.metadata_api.answers import Answers
-from duenotice.metadata_api.faults import FAULTS
+from duenotice.wire.times import parse_time
 from tests.protocol.world import SOLO, WEB_0, World, running
-
-TARGET = "/metadata/scheduledevents?api-version=2020-07-01"
 
 
 @pytest.fixture
@@ -20,11 +22,14 @@ def world() -> Iterator[World]:
         yield made
 
 
-def ask(world: World, source: str, method: str = "GET") -> tuple[int, bytes]:
+def ask(
+    world: World, source: str, method: str = "GET", version: str = "2020-07-01", known: int = -1
+) -> tuple[int, bytes]:
     """What a VM gets for a poll; nothing at all is status 0."""
     connection = http.client.HTTPConnection(*world.address, timeout=10, source_address=(source, 0))
     try:
-        connection.request(method, TARGET, headers={"Metadata": "true"})
+        target = f"/metadata/scheduledevents?api-version={version}"
+        connection.request(method, target, headers={"Metadata": "true", "If-None-Match": str(known)})
         answer = connection.getresponse()
         return answer.status, answer.read()
     except ConnectionError:
@@ -33,10 +38,10 @@ def ask(world: World, source: str, method: str = "GET") -> tuple[int, bytes]:
         connection.close()
 
 
-STATUS = {"404": 404, "410": 410, "429": 429, "500": 500, "empty": 200, "drop": 0}
+STATUS = {"400": 400, "404": 404, "410": 410, "429": 429, "500": 500, "503": 503, "empty": 200, "drop": 0}
 
 
-@pytest.mark.parametrize("answer", list(FAULTS))
+@pytest.mark.parametrize("answer", list(STATUS))
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_a_vm_with_a_fault_gets_that_answer_and_others_get_theirs(world: World, answer: str, method: str) -> None:
     """Polls and approvals alike; a drop is no answer at all."""
@@ -47,6 +52,77 @@ def test_a_vm_with_a_fault_gets_that_answer_and_others_get_theirs(world: World, 
     assert (status, bool(body)) == (STATUS[answer], answer not in ("empty", "drop"))
     assert right[0] == 200
     assert ask(world, WEB_0) == right
+
+
+def test_half_an_answer_promises_more_than_comes(world: World) -> None:
+    """The client is told a length, gets less, and the connection ends."""
+    ask(world, SOLO)
+    world.call(lambda: world.server.faults.put("solo", "half", 20))
+    with pytest.raises(http.client.IncompleteRead) as error:
+        ask(world, SOLO)
+    assert error.value.partial
+    assert error.value.expected
+
+
+def test_a_slow_answer_comes_bit_by_bit_and_whole(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every byte of the right answer, each a while after the last."""
+    right = ask(world, SOLO)
+    monkeypatch.setattr(faults, "LATE_SECONDS", 0.2)
+    world.call(lambda: world.server.faults.put("solo", "slow", 20))
+    begun = time.monotonic()
+    assert ask(world, SOLO) == right
+    assert time.monotonic() - begun >= 0.15
+
+
+def test_a_late_answer_is_right_when_it_comes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Polls and approvals alike."""
+    right = ask(world, SOLO)
+    monkeypatch.setattr(faults, "LATE_SECONDS", 0.1)
+    world.call(lambda: world.server.faults.put("solo", "late", 20))
+    begun = time.monotonic()
+    assert ask(world, SOLO) == right
+    assert time.monotonic() - begun >= 0.1
+    assert ask(world, SOLO, "POST")[0] == 400
+
+
+@pytest.mark.parametrize("status", [400, 404])
+def test_newer_versions_can_be_unknown(world: World, status: int) -> None:
+    """As in a region that was not updated yet; older ones are answered."""
+    world.call(lambda: world.server.faults.put("solo", f"newer-{status}", 20))
+    assert ask(world, SOLO)[0] == status
+    assert ask(world, SOLO, version="2019-01-01")[0] == 200
+
+
+def test_an_event_can_vanish_and_return(world: World) -> None:
+    """It is not shown for a while, not even to who has read of it; nothing else has happened to it."""
+    ask(world, SOLO)
+    world.schedule("solo")
+    shown = ask(world, SOLO)
+    world.call(lambda: world.server.faults.put("solo", "vanish", 20))
+    hidden = json.loads(ask(world, SOLO, known=json.loads(shown[1])["DocumentIncarnation"])[1])
+    assert hidden == {**json.loads(shown[1]), "Events": []}
+    world.call(lambda: world.server.faults.lift("solo"))
+    assert ask(world, SOLO) == shown
+
+
+def test_more_notice_can_be_promised_than_there_is(world: World) -> None:
+    """The lie is on the wire alone: the event starts when it should, earlier than its VM was told (S1)."""
+    ask(world, SOLO)
+    world.schedule("solo")
+    right = json.loads(ask(world, SOLO)[1])["Events"][0]
+    world.call(lambda: world.server.faults.put("solo", "short-notice", 3600))
+    wrong = json.loads(ask(world, SOLO)[1])["Events"][0]
+    assert parse_time(wrong["NotBefore"]) - parse_time(right["NotBefore"]) == timedelta(minutes=10)
+    assert {**wrong, "NotBefore": ""} == {**right, "NotBefore": ""}
+
+
+def test_a_fault_of_all_is_everybodys_until_they_have_their_own(world: World) -> None:
+    """The setting `fault`; one of a VM's own takes its place."""
+    world.call(lambda: world.server.faults.put_on_all("500"))
+    world.call(lambda: world.server.faults.put("solo", "410", 20))
+    assert (ask(world, SOLO)[0], ask(world, WEB_0)[0]) == (410, 500)
+    world.call(lambda: world.server.faults.lift("solo"))
+    assert (ask(world, SOLO)[0], ask(world, WEB_0)[0]) == (500, 500)
 
 
 def test_a_fault_ends_by_itself_on_the_service_s_clock(world: World) -> None:

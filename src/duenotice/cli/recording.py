@@ -1,0 +1,103 @@
+"""`duenotice record`, `replay` and `diff`: keep what an endpoint answers, serve it again, compare two."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import click
+
+from duenotice.cli.errors import Failed
+from duenotice.cli.session import tell
+from duenotice.errors import Misconfigured
+
+_NEWEST = "2020-07-01"
+
+
+@click.command()
+@click.option("--endpoint", metavar="URL", default="http://169.254.169.254", show_default=True, help="Whom to ask.")
+@click.option("--output", metavar="FILE", default="-", help="Where to write; - is standard output.  [default: -]")
+@click.option("--api-version", metavar="VERSION", default=_NEWEST, show_default=True, help="What to ask for.")
+@click.option("--every", metavar="SPAN", default="1s", show_default=True, help="How often.")
+@click.option("--for", "span", metavar="SPAN", default="36500d", help="How long.  [default: until told to stop]")
+def record(endpoint: str, output: str, api_version: str, every: str, span: str) -> None:
+    """Write down each document of an endpoint that differs from the last, as JSON lines."""
+    from duenotice.testkit.recording import frame_to_json
+    from duenotice.testkit.recording import record as frames
+    from duenotice.wire.duration import parse_duration
+
+    try:
+        opened = click.open_file(output, "a")
+    except OSError as error:
+        raise Misconfigured(f"Cannot write {output}: {error.strerror}.", hint="Name another file.") from None
+    with opened as file, suppress(KeyboardInterrupt):
+        for frame in frames(endpoint, api_version, parse_duration(every), parse_duration(span)):
+            file.write(frame_to_json(frame) + "\n")
+            file.flush()
+            tell(f"{frame.after:8.1f} s  {frame.answered.status}  {len(frame.answered.body)} bytes")
+
+
+@click.command()
+@click.argument("file", metavar="FILE")
+@click.option("--speed", metavar="10x", default="1x", show_default=True, help="How much faster than it was.")
+@click.option("--metadata-listen", "listen", metavar="HOST:PORT", default="127.0.0.1:16925", show_default=True)
+def replay(file: str, speed: str, listen: str) -> None:
+    """Serve a recording: time begins with the first request, and the last document stays."""
+    import asyncio
+
+    from duenotice.clock import parse_speed
+    from duenotice.settings import host_port, parse_listen
+    from duenotice.testkit.recording import read_recording
+    from duenotice.testkit.replaying import Replay
+
+    times = parse_speed(speed)
+    if times is None:
+        raise Misconfigured(f"{speed!r} is no speed.", hint="Use a number such as 10x.")
+    try:
+        with Path(file).open() as lines:
+            frames = read_recording(lines, file)
+    except (OSError, UnicodeDecodeError) as error:
+        raise Misconfigured(f"Cannot read {file}: {error}.", hint="Name a recording.") from None
+    address = parse_listen("metadata_listen", listen)
+
+    async def serve() -> None:
+        try:
+            bound = await Replay(frames, times).start(*address)
+        except OSError as error:
+            raise Misconfigured(
+                f"Cannot listen on {listen}: {error.strerror}.", hint="Choose another address."
+            ) from None
+        tell(f"{len(frames)} answers over {frames[-1].after:g} s at {speed}: http://{host_port(bound)}")
+        await asyncio.Event().wait()
+
+    with suppress(KeyboardInterrupt):
+        asyncio.run(serve())
+
+
+@click.command()
+@click.argument("first", metavar="URL1")
+@click.argument("second", metavar="URL2")
+@click.option("--api-version", "versions", multiple=True, metavar="VERSION", help="What to ask for.  [default: all]")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print.")
+def diff(first: str, second: str, versions: Sequence[str], output: str) -> None:
+    """Hold the answers of two endpoints against each other: status, headers that matter, and the shape of the body.
+
+    Ids, times and how many events there are may differ. Ends with 1 when anything else does.
+    """
+    import json
+
+    from duenotice.testkit.differing import differences
+    from duenotice.testkit.recording import ask
+    from duenotice.wire.api_versions import BY_NAME
+
+    found = [
+        difference
+        for version in versions or [*BY_NAME, "none"]
+        for difference in differences(version, ask(first, version), ask(second, version))
+    ]
+    if output == "json":
+        click.echo(json.dumps([difference._asdict() for difference in found], indent=2))
+    else:
+        for one in found:
+            click.echo(f"{one.api_version}  {one.where}: {one.first} | {one.second}")
+    if found:
+        raise Failed(f"{len(found)} differences.", hint="Left is the first endpoint, right the second.")

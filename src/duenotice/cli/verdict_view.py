@@ -1,0 +1,48 @@
+"""How a verdict looks to a person: a line per rule, what was seen of the client, and what to mend."""
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from duenotice.cli import tables
+from duenotice.testkit.verdicts.verdict import FAILED, PASSED, Finding, Verdict
+
+_LOOKS = {PASSED: ("✓", "green"), FAILED: ("✗", "bold red")}
+
+
+def show(verdict: Verdict) -> None:
+    """Print it."""
+    rules = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for title in ("", "RULE", "SEVERITY", "OUTCOME", "WHAT"):
+        rules.add_column(title, no_wrap=title != "WHAT", overflow="fold")
+    for finding in verdict.findings:
+        rules.add_row(*_row(finding))
+    parts: list[RenderableType] = [rules, "", _seen(verdict)]
+    if verdict.failed:
+        parts += ["", *(_mend(finding) for finding in verdict.failed)]
+    tables.write(Group(*parts))
+
+
+def _row(finding: Finding) -> tuple[Text, ...]:
+    mark, style = _LOOKS.get(finding.outcome, ("·", "dim"))
+    rule, what = finding.rule, Text(finding.rule.sentence)
+    for word in finding.said[:3]:
+        what.append(f"\n{word}", "red")
+    if len(finding.said) > 3:
+        what.append(f"\nand {len(finding.said) - 3} more", "red")
+    return Text(mark, style), Text(rule.id, "bold"), Text(rule.severity), Text(finding.outcome, style), what
+
+
+def _seen(verdict: Verdict) -> Text:
+    seen = verdict.seen
+    between = seen["seconds_between_polls"]
+    pace = f", {between} s between two" if between is not None else ""
+    return Text(
+        f"{seen['polls']} polls in {seen['seconds']} s{pace}; "
+        f"{seen['events']} events shown, {seen['approvals']} approvals.",
+        "dim",
+    )
+
+
+def _mend(finding: Finding) -> Text:
+    return Text.assemble((f"MEND {finding.rule.id}: ", "bold"), finding.rule.mend)

@@ -1,0 +1,25 @@
+"""The pytest plugin: a fixture with a running service, a manual clock and one VM; nothing to set up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from duenotice.testkit.kit import ScheduledEvents
+
+
+@pytest.fixture
+def scheduled_events() -> Iterator[ScheduledEvents]:
+    """A Scheduled Events service of this test's own: ask `scheduled_events.url` in place of http://169.254.169.254.
+
+    There is one VM, `vm()`, and whoever asks is it; `fleet(…)` makes another fleet. Time passes only by `advance(…)`.
+    """
+    # Only a test that wants it pays for the import.
+    from duenotice.testkit.emulator import Emulator
+    from duenotice.testkit.kit import ONLY_VM, ScheduledEvents
+
+    with Emulator(default_vm=ONLY_VM) as emulator:
+        yield ScheduledEvents(emulator)

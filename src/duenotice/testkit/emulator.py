@@ -1,0 +1,173 @@
+"""A whole service in a thread of this process: real sockets and real HTTP on free ports, time only when told."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, NamedTuple, TypeVar
+
+import uvloop
+
+from duenotice.bootstrap.service import NOWHERE, Service
+from duenotice.clock import Instant, monotonic
+from duenotice.domain.commands import ApplyFleet, Command
+from duenotice.domain.fleet import Declaration
+from duenotice.domain.transitions import Record
+from duenotice.errors import Refused
+from duenotice.settings import ServeSettings, host_port
+from duenotice.testkit.overheard import Overheard
+from duenotice.wire.fleet_toml import read_fleet
+
+T = TypeVar("T")
+OPERATOR = "test"
+"""The actor of what a test does."""
+
+PATIENCE_SECONDS = 30.0
+"""Longer than anything here can take: who waits so long has found a bug of ours."""
+
+DEFAULTS: dict[str, Any] = {
+    "clock": "manual",
+    "data_dir": ":memory:",
+    "metadata_listen": "127.0.0.1:0",
+    "operator_listen": NOWHERE,
+    "throttle": 1e9,
+    "approvals_throttle": 1e9,
+    "log_format": "none",
+    "allow_faults": True,
+}
+"""A test may ask as often as it likes; whoever wants the real limits says so."""
+
+
+class Happened(NamedTuple):
+    """A change, and when it was seen by all, in real monotonic seconds."""
+
+    monotonic: float
+    record: Record
+
+
+class Emulator:
+    """`with Emulator(default_vm="me") as emulator:` — settings are those of `duenotice serve`."""
+
+    def __init__(self, metadata_socket: socket.socket | None = None, **settings: Any) -> None:
+        self._settings = ServeSettings(**(DEFAULTS | settings))
+        self._metadata_socket = metadata_socket
+        self.overheard = Overheard(self._now, self._vm_at)
+        self.happened: list[Happened] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def __enter__(self) -> "Emulator":
+        self._loop = uvloop.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="duenotice", daemon=True)
+        self._thread.start()
+        try:
+            self._wait(self._start())
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._wait(self.service.stop())
+            self._wait(_cancel_the_rest())
+        finally:
+            self._end()
+
+    @property
+    def url(self) -> str:
+        """Where VMs ask: put `/metadata/scheduledevents?api-version=…` behind it."""
+        return f"http://{host_port(self.service.metadata_address)}"
+
+    @property
+    def operator_url(self) -> str:
+        """Where the operator's API is, if it was given an address."""
+        return f"http://{host_port(self.service.operator_address)}"
+
+    def submit(self, command: Command) -> list[Record]:
+        """Do something as the operator; what came of it is durable and seen by all."""
+
+        async def do() -> list[Record]:
+            return list(await self.service.engine.submit(command, OPERATOR))
+
+        return self._wait(do())
+
+    def submit_soon(self, command: Command) -> None:
+        """The same from the service's own thread, without waiting for it; what is refused has no effect."""
+
+        async def do() -> None:
+            with suppress(Refused):
+                await self.service.engine.submit(command, OPERATOR)
+
+        self._tasks.append(self._loop.create_task(do()))
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass; all that is due has happened when this returns."""
+        self._wait(self.service.ticker.advance(seconds))
+
+    def fault(self, vm: str, answer: str, seconds: float) -> None:
+        """Answer a VM wrongly for so long on the service's clock."""
+        self.look(lambda service: service.faults.put(vm, answer, seconds))
+
+    def lift(self, vm: str) -> None:
+        """Answer a VM rightly again."""
+        self.look(lambda service: service.faults.lift(vm))
+
+    def apply(self, fleet: str | Declaration) -> None:
+        """Make the fleet be this one."""
+        self.submit(ApplyFleet(read_fleet(fleet) if isinstance(fleet, str) else fleet))
+
+    def look(self, at: Callable[[Service], T]) -> T:
+        """Read something in the service's own thread, so that nothing changes meanwhile."""
+
+        async def read() -> T:
+            return at(self.service)
+
+        return self._wait(read())
+
+    def call(self, function: Callable[[], object]) -> None:
+        """Call something in the service's own thread."""
+        self.look(lambda _: function())
+
+    def history(self) -> list[Record]:
+        """All that has happened."""
+        return list(self._wait(self.service.engine.history(0, 1_000_000)))
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run something in the service's own loop."""
+        return self._wait(work)
+
+    async def _start(self) -> None:
+        self.service = Service(self._settings, self.overheard, self._metadata_socket)
+        await self.service.start()
+        self.service.engine.on_commit.append(self._note)
+
+    def _note(self, records: Sequence[Record]) -> None:
+        self.happened += [Happened(monotonic(), record) for record in records]
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_SECONDS)
+
+    def _end(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(PATIENCE_SECONDS)
+        self._loop.close()
+
+    def _now(self) -> Instant:
+        return self.service.engine.clock.now()
+
+    def _vm_at(self, address: str) -> str:
+        publisher = self.service.publisher
+        vm = publisher.by_address.get(address) or publisher.by_name.get(self._settings.default_vm)
+        return "" if vm is None else vm.name
+
+
+async def _cancel_the_rest() -> None:
+    """Leave nothing in the loop that it would wait for when it is closed."""
+    rest = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in rest:
+        task.cancel()
+    await asyncio.gather(*rest, return_exceptions=True)

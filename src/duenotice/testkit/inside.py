@@ -1,0 +1,97 @@
+"""Becomes a program in a network of its own, where 169.254.169.254:80 is ours; run as a child, by `sandbox`.
+
+Needs no privileges: a user namespace of the same user makes the network namespace ours. The listening sockets are made
+in here, where they belong to the new network, and handed out to the parent, who answers them. Standard library only,
+so that it starts quickly.
+"""
+
+import ctypes
+import fcntl
+import json
+import os
+import socket
+import struct
+import sys
+from pathlib import Path
+
+METADATA_ADDRESS = "169.254.169.254"
+METADATA_PORT = 80
+BACKLOG = 128
+CANNOT_RUN = 127
+
+_CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
+_SIOCGIFFLAGS, _SIOCSIFFLAGS, _SIOCSIFADDR, _SIOCSIFNETMASK = 0x8913, 0x8914, 0x8916, 0x891C
+_IFF_UP = 1
+
+
+def main(arguments: list[str]) -> None:
+    """`FD PORT,PORT… PROGRAM ARGUMENT…`: what comes of it is told over the socket FD; then we are the program."""
+    parent = socket.socket(fileno=int(arguments[0]))
+    ports = [int(port) for port in arguments[1].split(",") if port]
+    try:
+        _enter()
+        listening = [_listen(METADATA_ADDRESS, METADATA_PORT), *_relays(ports)]
+    except OSError as error:
+        parent.sendall(json.dumps({"error": f"{error.strerror or error}"}).encode())
+        sys.exit(CANNOT_RUN)
+    told = {"ports": [one.getsockname()[1] for one in listening]}
+    socket.send_fds(parent, [json.dumps(told).encode()], [one.fileno() for one in listening])
+    for one in listening:
+        one.close()
+    if parent.recv(2) != b"go":
+        sys.exit(CANNOT_RUN)
+    parent.close()
+    _become(arguments[2:])
+
+
+def _enter() -> None:
+    user, group = os.getuid(), os.getgid()
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    Path("/proc/self/setgroups").write_text("deny")
+    # The same user as outside: the program sees no difference, and loses our powers over the network when it begins.
+    Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+    Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        _give_address(control, "lo:0", METADATA_ADDRESS)
+        _bring_up(control, "lo")
+
+
+def _bring_up(control: socket.socket, name: str) -> None:
+    asked = struct.pack("16sh14x", name.encode(), 0)
+    flags = struct.unpack("16xh14x", fcntl.ioctl(control, _SIOCGIFFLAGS, asked))[0]
+    fcntl.ioctl(control, _SIOCSIFFLAGS, struct.pack("16sh14x", name.encode(), flags | _IFF_UP))
+
+
+def _give_address(control: socket.socket, name: str, address: str) -> None:
+    for request, value in ((_SIOCSIFADDR, address), (_SIOCSIFNETMASK, "255.255.255.255")):
+        packed = struct.pack("16sHH4s8x", name.encode(), socket.AF_INET, 0, socket.inet_aton(value))
+        fcntl.ioctl(control, request, packed)
+
+
+def _listen(address: str, port: int) -> socket.socket:
+    return socket.create_server((address, port), backlog=BACKLOG)
+
+
+def _relays(ports: list[int]) -> list[socket.socket]:
+    """The ports that somebody listens on outside; those we cannot take are left out."""
+    opened = []
+    for port in ports:
+        try:
+            opened.append(_listen("127.0.0.1", port))
+        except OSError:
+            continue
+    return opened
+
+
+def _become(program: list[str]) -> None:
+    try:
+        os.execvp(program[0], program)
+    except OSError as error:
+        sys.stderr.write(f"error: Cannot run {program[0]}: {error.strerror}.\n hint: Is it executable?\n")
+        sys.exit(CANNOT_RUN)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,214 @@
+"""A client judged: a service of ours, a tour or scenarios, a client that is run here or comes by itself, a verdict."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from importlib.resources import as_file
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from duenotice.clock import monotonic
+from duenotice.errors import Misconfigured, Unavailable
+from duenotice.scenarios import library
+from duenotice.scenarios.casting import Fleet, cast
+from duenotice.scenarios.player import play
+from duenotice.scenarios.progress import Ended
+from duenotice.scenarios.scenario import Scenario
+from duenotice.testkit import sandbox
+from duenotice.testkit.asker import Asker
+from duenotice.testkit.emulator import Emulator
+from duenotice.testkit.guide import Guide, TourEnded
+from duenotice.testkit.overheard import Exchange
+from duenotice.testkit.trials import FLEET, TRIALS, Step
+from duenotice.testkit.verdicts.evidence import Evidence, Notes, Tempo
+from duenotice.testkit.verdicts.verdict import Verdict, judge
+from duenotice.wire.fleet_toml import is_name
+
+DEFAULT_VM = "web-0"
+PEER, NEIGHBOUR = "peer-1", "neighbour-2"
+STOPPING_SECONDS = 5.0
+FREE_PORT = "127.0.0.1:0"
+FAST, UNHURRIED = 60.0, 10.0
+"""How fast the clock of a scenario goes: slower where there are seconds that a client must not miss."""
+
+Tell = Callable[[str], object]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a client is put through."""
+
+    vm: str = ""
+    trials: Sequence[Step] = TRIALS
+    scenario: Scenario | None = None
+    """In place of the trials."""
+    tempo: Tempo = field(default_factory=Tempo)
+    speed: float | None = None
+    """Of a scenario's clock."""
+    peers_ready: Path | None = None
+    work_done: Path | None = None
+
+
+class Client(NamedTuple):
+    """Whoever is judged: where it asks, whether it is still there, and how it ended if it did."""
+
+    is_there: Callable[[], bool]
+    exit_code: Callable[[], int | None]
+
+
+def run(program: Sequence[str], plan: Plan, network: bool, tell: Tell) -> Verdict:
+    """Judge a program that is run where 169.254.169.254 is ours; by proxy where that cannot be, which is told."""
+    try:
+        box = sandbox.sandboxed(program, network)
+    except Unavailable as problem:
+        tell(f"{problem.message} The program gets http_proxy instead; one that ignores it will not find us.")
+        return run_by_proxy(program, plan, tell)
+    try:
+        with _emulator(plan, box.metadata) as emulator:
+            relays = [emulator.run(sandbox.relay(listening)) for listening in box.relays]
+            box.begin()
+            try:
+                return _judged_process(box.process, emulator, plan, tell)
+            finally:
+                for relay in relays:
+                    emulator.call(relay.close)
+    finally:
+        stop(box.process)
+        box.end()
+
+
+def run_by_proxy(program: Sequence[str], plan: Plan, tell: Tell) -> Verdict:
+    """Judge a program that is told where we are by its environment."""
+    with _emulator(plan) as emulator:
+        return _judged_process(sandbox.by_proxy(program, emulator.service.metadata_address), emulator, plan, tell)
+
+
+def check(listen: str, plan: Plan, seconds: float, tell: Tell) -> Verdict:
+    """Judge whoever asks us at an address, for so long at the most."""
+    with _emulator(plan, metadata_listen=listen) as emulator:
+        tell(f"Waiting for a client at {emulator.url}, which is in the place of http://169.254.169.254.")
+        ends = monotonic() + seconds
+        return _judged(Client(lambda: monotonic() < ends, lambda: None), emulator, plan, tell, seconds)
+
+
+def stop(process: "subprocess.Popen[bytes]") -> None:
+    """End a program and what it has started: first it is asked to, then it has to."""
+    with suppress(ProcessLookupError):
+        _signal(process, signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(STOPPING_SECONDS)
+        _signal(process, signal.SIGKILL)
+    process.wait()
+
+
+def _signal(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
+    os.killpg(process.pid, number)
+
+
+def _judged_process(process: "subprocess.Popen[bytes]", emulator: Emulator, plan: Plan, tell: Tell) -> Verdict:
+    try:
+        return _judged(Client(lambda: process.poll() is None, process.poll), emulator, plan, tell)
+    finally:
+        stop(process)
+
+
+def _judged(client: Client, emulator: Emulator, plan: Plan, tell: Tell, patience: float | None = None) -> Verdict:
+    vm = _vm(plan)
+    guide = Guide(emulator, vm, (PEER, NEIGHBOUR), plan.tempo, client.is_there, plan.peers_ready)
+    _watch_work(emulator, plan.work_done, guide.notes)
+    begun = monotonic()
+    try:
+        if patience is not None:
+            guide.first_request(patience)
+            begun = monotonic()
+        _lead(guide, emulator, plan, tell)
+    except TourEnded as end:
+        tell(f"The tour ends here: {end}.")
+    return judge(
+        Evidence(
+            vm,
+            list(emulator.overheard.exchanges),
+            list(emulator.happened),
+            begun,
+            monotonic(),
+            client.exit_code(),
+            guide.notes,
+            plan.tempo,
+        )
+    )
+
+
+def _lead(guide: Guide, emulator: Emulator, plan: Plan, tell: Tell) -> None:
+    if plan.scenario is not None:
+        _play(guide, emulator, plan.scenario, plan, tell)
+        return
+    trials = [step for step in plan.trials if step.name != "peers" or plan.peers_ready is not None]
+    for number, step in enumerate(trials, start=1):
+        tell(f"{number:2}/{len(trials)} {step.name}: {step.about}")
+        step.lead(guide)
+
+
+def _play(guide: Guide, emulator: Emulator, scenario: Scenario, plan: Plan, tell: Tell) -> None:
+    """A scenario with a client beside it: what it expects is told and not judged, since the client acts too."""
+    guide.first_request()
+    unhurried = any(step.verb in ("evict", "fault") for step in scenario.steps)
+    ask = Asker(emulator, plan.speed or (UNHURRIED if unhurried else FAST))
+    for progress in play(scenario, ask, _told(plan), guide.wait, lenient=True):
+        guide.wait(0.0)
+        if isinstance(progress, Ended):
+            tell(
+                f"{progress.step:2}/{len(scenario.steps)} {progress.text}{'' if progress.ok else ': ' + progress.seen}"
+            )
+    guide.linger()
+
+
+@contextmanager
+def _emulator(plan: Plan, metadata_socket: Any = None, **settings: Any) -> Iterator[Emulator]:
+    vm = _vm(plan)
+    if not is_name(vm):
+        raise Misconfigured(f"{vm!r} is no name for a VM.", hint="Use letters, digits, dot and dash.")
+    if plan.scenario is None:
+        settings |= {"first_answer_delay": plan.tempo.late}
+        with Emulator(metadata_socket, default_vm=vm, **settings) as emulator:
+            emulator.apply(FLEET.format(vm=vm, peer=PEER, neighbour=NEIGHBOUR))
+            yield emulator
+        return
+    settings |= {"operator_listen": FREE_PORT}
+    with (
+        as_file(library.fleet()) as fleet,
+        Emulator(metadata_socket, default_vm=vm, fleet=str(fleet), **settings) as emulator,
+    ):
+        yield emulator
+
+
+def _vm(plan: Plan) -> str:
+    """Who the client is: whoever was told, or the first VM of a scenario's cast."""
+    if plan.scenario is None or plan.vm:
+        return plan.vm or DEFAULT_VM
+    with as_file(library.fleet()) as fleet, Emulator(fleet=str(fleet), operator_listen=FREE_PORT) as emulator:
+        picks = cast(plan.scenario.cast, Fleet(Asker(emulator)), {})
+    return picks[_first_vm(plan.scenario)].name
+
+
+def _told(plan: Plan) -> dict[str, str]:
+    assert plan.scenario is not None
+    return {_first_vm(plan.scenario): plan.vm} if plan.vm else {}
+
+
+def _first_vm(scenario: Scenario) -> str:
+    return next(role.name for role in scenario.cast if role.is_vm)
+
+
+def _watch_work(emulator: Emulator, file: Path | None, notes: Notes) -> None:
+    if file is None:
+        return
+    work = notes.work = {}
+
+    def note(approval: Exchange) -> None:
+        with suppress(OSError):
+            work[approval.number] = file.read_text(errors="replace")
+
+    emulator.overheard.on_approval = note

@@ -1,0 +1,102 @@
+"""Documents of an endpoint written down as they come, and served again later at any speed.
+
+A recording is JSON lines: one for each answer that differs from the last, with the seconds since the beginning.
+"""
+
+import http.client
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from typing import IO, Any, NamedTuple
+from urllib.parse import urlsplit
+
+from duenotice.clock import monotonic
+from duenotice.errors import Malformed, Misconfigured
+
+TIMEOUT_SECONDS = 125.0
+"""The first answer of a scope may take two minutes (F01)."""
+
+KEPT_HEADERS = ("content-type", "etag", "retry-after", "server")
+PATH = "/metadata/scheduledevents"
+
+
+class Answered(NamedTuple):
+    """One answer of an endpoint; status 0 is none at all."""
+
+    status: int
+    headers: dict[str, str]
+    body: str
+
+    @property
+    def matters(self) -> tuple[int, str]:
+        """What makes it another answer."""
+        return self.status, self.body
+
+
+class Frame(NamedTuple):
+    """An answer, and when it was first seen: seconds after the beginning."""
+
+    after: float
+    answered: Answered
+
+
+def ask(endpoint: str, api_version: str) -> Answered:
+    """Ask an endpoint for its document, directly: no proxy, no redirect."""
+    url = urlsplit(endpoint if "//" in endpoint else f"http://{endpoint}")
+    if url.scheme != "http" or not url.hostname or url.path.strip("/") or url.query:
+        raise Misconfigured(
+            f"{endpoint!r} is no endpoint.", hint="Use http://HOST or http://HOST:PORT, without a path."
+        )
+    connection = http.client.HTTPConnection(url.hostname, url.port or 80, timeout=TIMEOUT_SECONDS)
+    with closing(connection):
+        try:
+            connection.request("GET", f"{PATH}?api-version={api_version}", headers={"Metadata": "true"})
+            answer = connection.getresponse()
+            body = answer.read().decode(errors="replace")
+        except (OSError, http.client.HTTPException) as error:
+            return Answered(0, {}, f"{type(error).__name__}: {error}")
+    headers = {name.lower(): value for name, value in answer.getheaders() if name.lower() in KEPT_HEADERS}
+    return Answered(answer.status, headers, body)
+
+
+def record(
+    endpoint: str, api_version: str, every: float, seconds: float, sleep: Callable[[float], object] = time.sleep
+) -> Iterator[Frame]:
+    """Each answer that differs from the last, as it comes, for so long."""
+    begun, last = monotonic(), None
+    while (now := monotonic() - begun) < seconds:
+        answered = ask(endpoint, api_version)
+        if answered.matters != last:
+            last = answered.matters
+            yield Frame(round(now, 3), answered)
+        sleep(every)
+
+
+def frame_to_json(frame: Frame) -> str:
+    """One line of a recording."""
+    return json.dumps({"after": frame.after, **frame.answered._asdict()}, ensure_ascii=False)
+
+
+def read_recording(file: IO[str], source: str) -> list[Frame]:
+    """A recording, in the order of time; a line that is none is named."""
+    frames = [
+        _frame(json_line, f"{source}:{number}") for number, json_line in enumerate(file, start=1) if json_line.strip()
+    ]
+    if not frames:
+        raise Malformed(f"{source} has no answers.", hint="Record some with 'duenotice record'.")
+    return sorted(frames, key=lambda frame: frame.after)
+
+
+def _frame(line: str, place: str) -> Frame:
+    try:
+        found: dict[str, Any] = json.loads(line)
+        headers = {str(name): str(value) for name, value in found["headers"].items()}
+        return Frame(float(found["after"]), Answered(int(found["status"]), headers, str(found["body"])))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Malformed(f"{place}: not a line of a recording: {error!r}.", hint="Record it again.") from None
+
+
+def frame_at(frames: Sequence[Frame], seconds: float) -> Frame:
+    """What was answered so long after the beginning; the last one stays."""
+    return next((frame for frame in reversed(frames) if frame.after <= seconds), frames[0])

@@ -1,0 +1,196 @@
+"""The tour: what a client is put through, trial by trial; what comes of it is for the rules to say."""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import NamedTuple
+
+from duenotice.clock import monotonic
+from duenotice.domain import commands as c
+from duenotice.errors import NotFound
+from duenotice.testkit.guide import Guide, TourEnded
+from duenotice.testkit.verdicts.evidence import Window
+from duenotice.wire.toml_table import near_miss
+
+FLEET = """
+[site]
+location = "testkit"
+resource_group = "testkit"
+
+[[hosts]]
+name = "host-1"
+
+[[availability_sets]]
+name = "web"
+update_domains = 2
+vms = [
+  {{ name = "{vm}", address = "192.0.2.1", update_domain = 0, host = "host-1" }},
+  {{ name = "{peer}", address = "192.0.2.2", update_domain = 0 }},
+  {{ name = "{neighbour}", address = "192.0.2.3", update_domain = 1 }},
+]
+"""
+"""The client's VM has a peer in its update domain, which is hit with it, and a neighbour in another; addresses are
+those of documentation, so that whoever asks is the default VM."""
+
+HOST = "host-1"
+
+
+class Step(NamedTuple):
+    """One trial: its name, what it is about, and what is done."""
+
+    name: str
+    about: str
+    lead: Callable[[Guide], None]
+
+
+def first_answer(guide: Guide) -> None:
+    """F01: the service is told how late to be before it starts."""
+    guide.first_request()
+    begun, since = monotonic(), 0
+    guide.notes.windows.append(Window("late", 0.0, begun + guide.tempo.late))
+    guide.asked(lambda one: one.is_poll and one.status == 200, since)
+
+
+def reboot(guide: Guide) -> None:
+    """An event of its own, and another one when it is over."""
+    for _ in range(2):
+        event = guide.reboot()
+        guide.handled("comes-back", event)
+        guide.over(event)
+
+
+def neighbour(guide: Guide) -> None:
+    """An event that it is told of and not hit by."""
+    event = guide.reboot(guide.neighbour)
+    guide.shown(event, "Scheduled")
+    guide.linger()
+    guide.over(event)
+
+
+def leader(guide: Guide) -> None:
+    """An event that another VM leads; that one approves in the end."""
+    event = guide.reboot(guide.peer, guide.vm)
+    guide.shown(event, "Scheduled")
+    guide.linger()
+    event.approve()
+    guide.over(event)
+
+
+def peers(guide: Guide) -> None:
+    """An event that it leads; the other VM is ready only after a while."""
+    event = guide.reboot(guide.vm, guide.peer)
+    guide.shown(event, "Scheduled")
+    guide.linger()
+    guide.peers_are_ready(event)
+    guide.handled("peers", event)
+    guide.over(event)
+
+
+def several(guide: Guide) -> None:
+    """Two events at once; the first is not over before the chance to approve the second is."""
+    events = guide.reboot(), guide.reboot()
+    guide.handled("every-event", *events, share=0.5)
+    guide.over(*events)
+
+
+def cancelled(guide: Guide) -> None:
+    """An event that is taken back as soon as it was read."""
+    event = guide.reboot()
+    guide.cancel_when_shown(event)
+    since = guide.shown(event, "Scheduled")
+    guide.linger()
+    guide.gone(event, since)
+
+
+def started(guide: Guide) -> None:
+    """An event that has started before anybody could be told (D04)."""
+    event = guide.fail_host(HOST)
+    guide.shown(event, "Started")
+    guide.linger()
+    guide.over(event)
+    guide.kit.submit(c.RepairHost(HOST))
+
+
+def errors(guide: Guide) -> None:
+    """Every error that the real service was seen to give, while an event is announced."""
+    _under(guide, "errors", "500", "503", "429", "410", "404", "400")
+
+
+def empty_answer(guide: Guide) -> None:
+    """A 200 with nothing in it, while an event is announced."""
+    _under(guide, "empty-answer", "empty")
+
+
+def cut_answer(guide: Guide) -> None:
+    """Connections that end too early, while an event is announced."""
+    _under(guide, "cut-answer", "drop", "half")
+
+
+def late_answer(guide: Guide) -> None:
+    """Bytes that drip, while an event is announced."""
+    _under(guide, "late-answer", "slow")
+
+
+def incarnation(guide: Guide) -> None:
+    """An event under an incarnation far from the last."""
+    guide.kit.jump()
+    event = guide.reboot()
+    guide.handled("incarnation", event)
+    guide.over(event)
+
+
+def neighbour_preempted(guide: Guide) -> None:
+    """The end of a spot VM beside it."""
+    event = guide.kit.vm(guide.neighbour).preempt()
+    guide.shown(event, "Scheduled")
+    event.start()
+    guide.shown(event, "Started")
+    guide.linger()
+
+
+def preempt(guide: Guide) -> None:
+    """The end of a spot VM."""
+    event = guide.kit.vm(guide.vm).preempt()
+    guide.shown(event, "Scheduled")
+    guide.handled("preempt", event)
+    event.start()
+    guide.shown(event, "Started")
+    with suppress(TourEnded):
+        guide.linger()
+
+
+def _under(guide: Guide, rule: str, *faults: str) -> None:
+    guide.answered_with(faults[0])
+    event = guide.reboot()
+    for fault in faults[1:]:
+        guide.answered_with(fault)
+    guide.handled(rule, event)
+    guide.over(event)
+
+
+TRIALS = (
+    Step("first-answer", "the first answer is late", first_answer),
+    Step("reboot", "an event of its own, twice", reboot),
+    Step("incarnation", "an incarnation that jumps", incarnation),
+    Step("neighbour", "an event of another VM of its set", neighbour),
+    Step("leader", "an event that another VM leads", leader),
+    Step("peers", "an event that it leads, for others too", peers),
+    Step("several", "two events at once", several),
+    Step("cancelled", "an event that is cancelled as soon as it is read", cancelled),
+    Step("started", "an event that is Started from the beginning", started),
+    Step("errors", "500, 503, 429, 410, 404 and 400 while an event waits", errors),
+    Step("empty-answer", "an empty 200 while an event waits", empty_answer),
+    Step("cut-answer", "a dropped connection and half an answer while an event waits", cut_answer),
+    Step("late-answer", "an answer that drips while an event waits", late_answer),
+    Step("neighbour-preempted", "30 seconds to the end of another VM of its set", neighbour_preempted),
+    Step("preempt", "30 seconds to the end of the VM", preempt),
+)
+BY_NAME = {step.name: step for step in TRIALS}
+
+
+def chosen(names: Iterable[str]) -> tuple[Step, ...]:
+    """The trials of these names in the order of the tour, after the first answer; all of them when none is named."""
+    names = list(names)
+    for name in names:
+        if name not in BY_NAME:
+            raise NotFound(f"There is no trial {name!r}.", hint=near_miss(name, BY_NAME, "trials"))
+    return tuple(step for step in TRIALS if not names or step.name in names or step is TRIALS[0])
