@@ -14,6 +14,7 @@ from duenotice.metadata_api.answers import Answers
 from duenotice.wire.times import parse_time
 from tests.protocol.world import SOLO, WEB_0, World, running
 
+
 @pytest.fixture
 def world() -> Iterator[World]:
     """A server whose clock is manual."""
