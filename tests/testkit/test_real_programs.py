@@ -19,7 +19,7 @@ from tests.programs import require_program, skip_unless_ci
 pytestmark = pytest.mark.serial  # namespaces, and they poll in real time
 
 CLIENTS = Path(__file__).parent / "clients"
-BRISK = Tempo(patience=12.0, notice=8.0, linger=2.0, late=2.0)
+BRISK = Tempo(patience=12.0, notice=6.0, linger=1.5, late=1.5)
 Verdicts = dict[str, "Future[Verdict]"]
 
 HOOK = """#!/bin/sh
@@ -84,7 +84,7 @@ def pacemaker(folder: Path, *trials: str, knows_peer: bool = True) -> Verdict:
 
 def dask(folder: Path) -> Verdict:
     """dask-cloudprovider's plugin in a worker of Dask."""
-    trials = chosen(["reboot", "started", "errors", "empty-answer", "cut-answer", "neighbour-preempted"])
+    trials = chosen(["started", "errors", "empty-answer", "cut-answer", "neighbour-preempted"])
     program = ["env", "-C", str(folder), sys.executable, str(CLIENTS / "dask_worker.py")]
     return run(program, Plan(tempo=BRISK, trials=trials), False, lambda word: None)
 

@@ -66,19 +66,8 @@ def test_json_says_what_was_seen_and_what_to_mend() -> None:
 
 def test_a_scenario_is_played_with_the_client_beside_it() -> None:
     """What it expects is told and not judged, since the client approves too."""
-    done = duenotice(
-        None,
-        "run",
-        "--scenario",
-        "user-reboot",
-        "-o",
-        "json",
-        "--",
-        "env",
-        "TEST_VM=app-0",
-        sys.executable,
-        str(CLIENT),
-    )
+    played = ("--scenario", "user-reboot", "--speed", "600x", "-o", "json", "--", "env", "TEST_VM=app-0")
+    done = duenotice(None, "run", *QUICK, *played, sys.executable, str(CLIENT))
     assert done.code == 0, done
     assert json.loads(done.out)["seen"]["vm"] == "app-0"
     assert "restart app-0" in done.err
@@ -115,11 +104,11 @@ pathlib.Path({str(tmp_path / "said")!r}).write_text(greeting)
     assert (tmp_path / "said").read_text() == "hello from outside\nNetwork is unreachable", done.err
 
 
-def test_an_ordinary_user_can_run_it(tmp_path: Path) -> None:
+def test_an_ordinary_user_can_make_the_sandbox() -> None:
     """No privilege is needed: user and network namespaces are enough."""
     setpriv, python = require_program("setpriv", "util-linux"), "/usr/bin/python3"
     code = "import socket; socket.create_connection(('169.254.169.254', 80), 5); print('reached')"
-    source, here = Path(__file__).parents[2] / "src", Path(__file__).parent
+    source = Path(__file__).parents[2] / "src"
     inside = [python, "-m", "duenotice.testkit.inside"]
     ours, theirs = socket.socketpair()
     copied = Path("/tmp") / f"duenotice-unprivileged-{os.getpid()}"
@@ -145,7 +134,22 @@ def test_an_ordinary_user_can_run_it(tmp_path: Path) -> None:
     finally:
         shutil.rmtree(copied)
         ours.close()
-    assert here.exists()
+
+
+def test_where_no_network_can_be_made_it_goes_by_proxy_and_says_so() -> None:
+    """The program is told by its environment then."""
+    unshare = require_program("unshare", "util-linux")
+    script = 'echo 0 >/proc/sys/user/max_user_namespaces; exec "$@"'
+    command = [sys.executable, "-m", "duenotice", "run", *QUICK, "--scenario", "reboot", "-o", "json", "--"]
+    done = subprocess.run(
+        [unshare, "--user", "--map-root-user", "sh", "-c", script, "sh", *command, sys.executable, str(CLIENT)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert "allows no network of its own" in done.stderr, done.stderr
+    assert "http_proxy" in done.stderr
+    assert (done.returncode, json.loads(done.stdout)["passes"]) == (0, True)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from duenotice.errors import Misconfigured
 
 if TYPE_CHECKING:
     from duenotice.testkit.judging import Plan
+    from duenotice.testkit.verdicts.evidence import Tempo
     from duenotice.testkit.verdicts.verdict import Verdict
 
 FORMS = ("table", "json", "junit", "github")
@@ -81,7 +82,6 @@ def _plan(
     from duenotice.clock import parse_speed
     from duenotice.testkit.judging import Plan
     from duenotice.testkit.trials import BY_NAME, chosen
-    from duenotice.testkit.verdicts.evidence import Tempo
     from duenotice.wire.duration import parse_duration
 
     if speed and parse_speed(speed) is None:
@@ -93,11 +93,19 @@ def _plan(
         vm=vm,
         trials=chosen([] if told else names),
         scenario=_scenario(told[0]) if told else None,
-        tempo=Tempo(patience=parse_duration(patience), notice=parse_duration(notice)),
+        tempo=_tempo(parse_duration(patience), parse_duration(notice)),
         speed=parse_speed(speed) if speed else None,
         peers_ready=_fresh(peers_ready),
         work_done=_fresh(work_done),
     )
+
+
+def _tempo(patience: float, notice: float) -> "Tempo":
+    """Who has little patience is not kept waiting either."""
+    from duenotice.testkit.verdicts.evidence import Tempo
+
+    usual = Tempo()
+    return Tempo(patience, notice, min(usual.linger, patience / 4), min(usual.late, patience / 3))
 
 
 def _scenario(name: str) -> Any:

@@ -48,8 +48,8 @@ class Faults:
 
     def calls(self) -> list[Call]:
         """The rows of the table."""
-        one, jump, admin = "/v1/vms/{name}/fault", "/v1/vms/{name}/jump", Role.ADMIN
-        shown, jumped = {200: shapes.Fault}, {200: shapes.Jumped}
+        one, _jump, admin = "/v1/vms/{name}/fault", "/v1/vms/{name}/jump", Role.ADMIN
+        shown, _jumped = {200: shapes.Fault}, {200: shapes.Jumped}
         return [
             Call("PUT", one, admin, self.put, "Answer a VM wrongly for a while", FaultRequest, (), shown, (422,)),
             Call("DELETE", one, admin, self.lift, "Answer a VM rightly again", None, (), {204: None}, (422,)),

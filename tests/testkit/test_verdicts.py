@@ -1,0 +1,73 @@
+"""Verdicts as values: what is said in each form, and what decides whether CI may go on."""
+
+import json
+from xml.etree.ElementTree import fromstring
+
+import pytest
+
+from duenotice.testkit.verdicts.evidence import Evidence
+from duenotice.testkit.verdicts.report import github, json_text, junit
+from duenotice.testkit.verdicts.rules import BY_ID, RULES
+from duenotice.testkit.verdicts.verdict import FAILED, NOT_TRIED, PASSED, Finding, Verdict, judge
+
+
+def verdict(*failed: str, said: str = "it did") -> Verdict:
+    """A verdict in which these rules were broken, one was not tried, and the others were kept."""
+    outcomes = {rule.id: PASSED for rule in RULES} | {"work": NOT_TRIED} | dict.fromkeys(failed, FAILED)
+    findings = (
+        Finding(BY_ID[rule], outcome, (said,) if outcome == FAILED else ()) for rule, outcome in outcomes.items()
+    )
+    return Verdict(tuple(findings), {"seconds": 1.5})
+
+
+@pytest.mark.parametrize(
+    ("failed", "passes", "passes_strictly"),
+    [((), True, True), (("once",), True, False), (("header",), False, False), (("once", "header"), False, False)],
+)
+def test_errors_count_and_warnings_only_when_strict(
+    failed: tuple[str, ...], passes: bool, passes_strictly: bool
+) -> None:
+    """What was not tried counts for nothing."""
+    found = verdict(*failed)
+    assert (found.passes(), found.passes(strict=True)) == (passes, passes_strictly)
+
+
+def test_nothing_seen_is_nothing_tried() -> None:
+    """A rule that has nothing to judge says so, and does not pass."""
+    found = judge(Evidence("me", [], [], 0.0, 1.0))
+    assert {finding.outcome for finding in found.findings} == {NOT_TRIED}
+
+
+def test_json_has_every_rule() -> None:
+    """In order, with how to mend those that were broken."""
+    found = json.loads(json_text(verdict("pace")))
+    assert [rule["id"] for rule in found["rules"]] == [rule.id for rule in RULES]
+    assert [rule["id"] for rule in found["rules"] if rule["mend"]] == ["pace"]
+    assert (found["passes"], found["errors"], found["warnings"]) == (False, 1, 0)
+
+
+def test_junit_has_a_case_per_rule() -> None:
+    """Failures with their severity, and skips."""
+    suite = fromstring(junit(verdict("pace", "once", said='<&"')))
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == (str(len(RULES)), "2", "1")
+    assert {failure.get("type"): failure.get("message") for failure in suite.iter("failure")} == {
+        "error": '<&"',
+        "warning": '<&"',
+    }
+
+
+def test_annotations_are_one_line_each() -> None:
+    """Whatever a client made us say; nothing in it can become a command."""
+    lines = github(verdict("header", "once", said="100%\n::error::x")).splitlines()
+    assert len(lines) == 2
+    assert lines[0].startswith("::error title=duenotice header::Sends")
+    assert "100%25%0A::error::x" in lines[0]
+    assert lines[1].startswith("::warning title=duenotice once::")
+    assert github(verdict()) == "::notice title=duenotice::No rule was broken.\n"
+
+
+def test_every_rule_says_what_to_do() -> None:
+    """An id of its own, a severity, a sentence and a way to mend it."""
+    assert len(BY_ID) == len(RULES) == 21
+    assert {rule.severity for rule in RULES} == {"error", "warning"}
+    assert all(rule.sentence.endswith(".") and rule.mend.endswith(".") for rule in RULES)
