@@ -62,7 +62,8 @@ class Audit:
         if not _EVENT.fullmatch(event := request.query_params.get("event", "")):
             raise Malformed(f"{event[:40]!r} is no beginning of an id.", hint="Use digits, letters A to F and dashes.")
         backwards = bool(request.query_params.get("before"))
-        limit, begin = limit_of(request), number(request, "before" if backwards else "after", 0, 0, LAST)
+        limit, after, before = limit_of(request), *(number(request, key, 0, 0, LAST) for key in ("after", "before"))
+        begin = before if backwards else after
         if request.query_params.get("cursor"):  # empty is the first page, as everywhere
             begin = number(request, "cursor", begin, 0, LAST)
         if backwards:
