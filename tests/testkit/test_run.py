@@ -104,6 +104,33 @@ pathlib.Path({str(tmp_path / "said")!r}).write_text(greeting)
     assert (tmp_path / "said").read_text() == "hello from outside\nNetwork is unreachable", done.err
 
 
+def test_the_world_outside_can_be_reached_when_asked_for(tmp_path: Path) -> None:
+    """Through slirp4netns, which needs no privileges either, and is gone afterwards."""
+    require_program("slirp4netns", "slirp4netns")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # sends nothing; tells the address that the world sees
+        except OSError:
+            pytest.skip("this machine has no way outside")
+        address = probe.getsockname()[0]
+    with socket.create_server((address, 0)) as outside:
+        outside.settimeout(30)
+        script = (
+            f"import socket; socket.create_connection(({address!r}, {outside.getsockname()[1]}), 10).send(b'hello')"
+        )
+        answered: list[bytes] = []
+
+        def listen() -> None:
+            with outside.accept()[0] as connection:
+                answered.append(connection.recv(5))
+
+        thread = threading.Thread(target=listen)
+        thread.start()
+        run("--network", program=(sys.executable, "-c", script))
+        thread.join(30)
+    assert answered == [b"hello"]
+
+
 def test_an_ordinary_user_can_make_the_sandbox() -> None:
     """No privilege is needed: user and network namespaces are enough."""
     setpriv, python = require_program("setpriv", "util-linux"), "/usr/bin/python3"

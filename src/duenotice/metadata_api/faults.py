@@ -22,7 +22,7 @@ from duenotice.metadata_api.responses import EMPTY_OK, Answer, error, json, show
 LATE_SECONDS = 10.0
 """Real seconds that an answer is late, or takes to arrive bit by bit."""
 
-PIECES = 20
+PIECES = 10
 NEWEST_KNOWN = "2019-01-01"
 """The newest api-version where `newer-400` and `newer-404` are about."""
 

@@ -17,6 +17,9 @@ class Line(Protocol):
     def sent(self, data: bytes) -> None:
         """The client is sent this."""
 
+    def ended(self) -> None:
+        """The client will send no more."""
+
     def closed(self) -> None:
         """The connection is gone."""
 
@@ -46,6 +49,11 @@ class TappedConnection(Connection):
         """Tell first, so that a request is known before its answer."""
         self._line.received(data)
         super().data_received(data)
+
+    def eof_received(self) -> bool:
+        """Tell that the client has hung up, as far as one can know."""
+        self._line.ended()
+        return super().eof_received()
 
     def connection_lost(self, error: Exception | None) -> None:
         """Tell that it is over."""

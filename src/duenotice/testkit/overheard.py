@@ -13,6 +13,9 @@ from duenotice.metadata_api.requests import Head
 KEPT = 10_000
 """Exchanges that are kept; a client that polls once a second fills this in hours."""
 
+STILL_READS_SECONDS = 0.1
+"""How long after its last byte a client is taken to read: one that gave up on a late answer never knows of it."""
+
 
 class Exchange(NamedTuple):
     """One request with its answer; `at` on the service's clock, `monotonic` in real seconds.
@@ -104,6 +107,7 @@ class _Line:
         self._reader: RequestReader | None = RequestReader()
         self._waiting: list[int] = []
         self._sent = bytearray()
+        self._hung_up: float | None = None
 
     def received(self, data: bytes) -> None:
         """Take whole requests out of what has come so far."""
@@ -124,7 +128,16 @@ class _Line:
             status, answer, length = found
             del self._sent[:length]
             if status >= 200:
-                self._overheard.ended(self._waiting.pop(0), status, answer)
+                number = self._waiting.pop(0)
+                if not self._has_hung_up():
+                    self._overheard.ended(number, status, answer)
+
+    def ended(self) -> None:
+        """The client sends no more: it may still read, but not for long."""
+        self._hung_up = monotonic()
+
+    def _has_hung_up(self) -> bool:
+        return self._hung_up is not None and monotonic() - self._hung_up > STILL_READS_SECONDS
 
     def closed(self) -> None:
         """What was sent of an answer is all there will be."""

@@ -8,6 +8,7 @@ from duenotice.clock import monotonic
 from duenotice.domain import commands as c
 from duenotice.errors import NotFound
 from duenotice.testkit.guide import Guide, TourEnded
+from duenotice.testkit.verdicts.approving import POLL_SECONDS
 from duenotice.testkit.verdicts.evidence import Window
 from duenotice.wire.toml_table import near_miss
 
@@ -97,6 +98,7 @@ def cancelled(guide: Guide) -> None:
     event = guide.reboot()
     guide.cancel_when_shown(event)
     since = guide.shown(event, "Scheduled")
+    guide.wait(POLL_SECONDS)
     guide.linger()
     guide.gone(event, since)
 

@@ -5,7 +5,6 @@ import json
 import os
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,7 +15,7 @@ PEERS_READY, WORK_DONE = os.environ.get("TEST_PEERS_READY"), os.environ.get("TES
 WRONG = sys.argv[1] if len(sys.argv) > 1 else ""
 VERSION = "2017-08-01" if WRONG == "version" else "2020-07-01"
 INTERVAL = {"pace": 60.0, "crowding": 0.05}.get(WRONG, 0.25)
-TIMEOUT = 0.4
+TIMEOUT = 0.8
 WHAT_KILLS: Any = {
     "errors": http.client.HTTPException,
     "empty-answer": json.JSONDecodeError,
@@ -49,8 +48,10 @@ def approve(event_id):
     requests = [{"EventId": event_id}]
     body = requests if WRONG == "understood" else {"StartRequests": requests}
     for _ in range(2 if WRONG == "once" else 1):
-        with suppress(Refused):
+        try:
             ask("POST", json.dumps(body), header=WRONG != "header")
+        except Refused:
+            refused.add(event_id)
 
 
 def is_mine(event):
@@ -99,12 +100,13 @@ def look():
             continue
         approved.add(event["EventId"])
         work(event)
-        if WRONG == "cancelled":
-            time.sleep(0.5)
         approve(event["EventId"])
+    if WRONG == "cancelled":
+        [approve(event_id) for event_id in list(refused)]
 
 
 approved: set[str] = set()
+refused: set[str] = set()
 last: int | None = None
 while True:
     try:

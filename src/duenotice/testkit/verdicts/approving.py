@@ -2,12 +2,18 @@
 
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 
 from duenotice.testkit.overheard import Exchange
-from duenotice.testkit.verdicts import asking
 from duenotice.testkit.verdicts.evidence import Evidence, Life, Trial
 from duenotice.testkit.verdicts.said import Said, said
 from duenotice.testkit.verdicts.stopping import after, left_for
+
+CROSSING_SECONDS = 0.25
+"""An approval that was under way when the document said otherwise is nobody's fault."""
+
+POLL_SECONDS = 2.0
+"""Nor is one that comes before a client which polls once a second could know."""
 
 
 def neighbour(evidence: Evidence) -> Said:
@@ -101,13 +107,19 @@ def handles(rule: str) -> Callable[[Evidence], Said]:
 
 def _handles(rule: str, evidence: Evidence) -> Said:
     asks = after(rule)(evidence)
-    missed = [
-        event_id for trial in evidence.notes.trials if trial.rule == rule for event_id in _missed(evidence, trial)
-    ]
-    tried = bool(missed) or any(trial.rule == rule and _is_shown(evidence, trial) for trial in evidence.notes.trials)
-    if asks is None and not tried and not (rule == "incarnation" and asking.incarnation(evidence)):
+    trials = [trial for trial in evidence.notes.trials if _about(evidence, trial) == rule]
+    missed = [event_id for trial in trials for event_id in _missed(evidence, trial)]
+    if asks is None and not any(_is_shown(evidence, trial) for trial in trials):
         return None
     return [*(asks or []), *(f"it read of {event_id}, and did not approve it as it did others" for event_id in missed)]
+
+
+def _about(evidence: Evidence, trial: Trial) -> str:
+    """The rule that a trial is about; a client may meet a gap of incarnations before we make one."""
+    shown = [one for one in evidence.shown if one.poll.monotonic < trial.until]
+    numbers = [one.document.incarnation for one in shown]
+    gap = any(after not in (before, before + 1) for before, after in pairwise(numbers))
+    return "incarnation" if gap and trial.rule == "comes-back" else trial.rule
 
 
 def _missed(evidence: Evidence, trial: Trial) -> list[str]:
@@ -157,8 +169,9 @@ def _is_gone(evidence: Evidence, approval: Exchange) -> bool:
 def _is_too_late(evidence: Evidence, life: Life, approval: Exchange) -> bool:
     if life.ended is None or approval.monotonic < life.ended:
         return False
-    has_read = any(life.ended <= shown.poll.monotonic < approval.monotonic for shown in evidence.shown)
-    return has_read or approval.monotonic - life.ended > evidence.tempo.linger / 3
+    answers = (shown.poll.answered for shown in evidence.shown if shown.poll.monotonic >= life.ended)
+    has_read = any(answered is not None and approval.monotonic - answered > CROSSING_SECONDS for answered in answers)
+    return has_read or approval.monotonic - life.ended > POLL_SECONDS
 
 
 def _names(names: tuple[str, ...]) -> str:

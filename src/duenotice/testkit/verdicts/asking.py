@@ -1,7 +1,5 @@
 """Judges of how a client asks: its header, its pace, its api-version. Pure."""
 
-from itertools import pairwise
-
 from duenotice.testkit.verdicts.evidence import Evidence
 from duenotice.testkit.verdicts.said import Said, said
 from duenotice.testkit.verdicts.stopping import is_always_slow
@@ -57,9 +55,3 @@ def _wrong_version(name: str) -> str:
     if name not in BY_NAME:
         return f"it asks for api-version {name[:20]}, which there is not"
     return f"it asks for api-version {name}" if name < OLDEST_FIT else ""
-
-
-def incarnation(evidence: Evidence) -> list[tuple[int, int]]:
-    """B01: the incarnations that were not the next, as the client met them."""
-    numbers = [shown.document.incarnation for shown in evidence.shown]
-    return [(before, after) for before, after in pairwise(numbers) if after not in (before, before + 1)]
