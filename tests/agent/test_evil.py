@@ -82,6 +82,22 @@ def test_an_event_that_vanishes_and_returns_is_prepared_for_each_time(tmp_path: 
         assert agent.trace == ["prepare", "recover"] * 3
 
 
+def test_an_event_whose_content_changes_is_prepared_for_anew(tmp_path: Path):
+    """Other VMs, then another type: what a hook did for less counts no longer, and it is run again (S12)."""
+    hit = ["vm-0", "vm-1"]
+    with EvilServer(json_answer(document())) as server, machine(server, tmp_path) as agent:
+        agent.start()
+        for round_number, changed in enumerate(
+            ({}, {"Resources": hit}, {"Resources": hit, "EventType": "Redeploy"}), 1
+        ):
+            server.answers = json_answer(document(round_number, **changed))
+            agent.until(partial(has_prepared, agent, round_number))
+            assert agent.trace == ["prepare"] * round_number
+        server.answers = json_answer(NOTHING)
+        agent.until(lambda: agent.is_over(ID))
+        assert agent.trace == ["prepare"] * 3 + ["recover"]
+
+
 def test_names_are_data(tmp_path: Path):
     """What a shell would run is passed on as it is, and run by nobody."""
     with (
