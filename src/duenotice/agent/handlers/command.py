@@ -76,7 +76,7 @@ class Command:
 
 
 async def prepare_step(step: Step, occasion: Occasion) -> None:
-    """Run it unless an earlier try for this very content has (S12); `begun` is durable before anything happens (S15)."""
+    """Run it unless an earlier try for this content has (S12); `begun` is durable before anything happens (S15)."""
     done = f"done {fingerprint(occasion.event)}"
     if occasion.notes.get(step.name) == done:
         return
