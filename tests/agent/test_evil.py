@@ -10,7 +10,7 @@ from duenotice.wire.times import format_rfc1123
 from tests.agent.machine import Machine
 from tests.client.test_evil_answers import BROKEN
 from tests.client.test_evil_documents import BAD
-from tests.support.evil import EvilServer, json_answer, reply
+from tests.support.evil import Answer, EvilServer, json_answer, reply
 
 ID = "805C2F53-88EE-4045-95F8-788FD1634F66"
 ODD = ("vm-0", "$(touch pwned)", "; touch pwned", "`touch pwned`", "a b", "'\"", "-rf")
@@ -80,6 +80,49 @@ def test_an_event_that_vanishes_and_returns_is_prepared_for_each_time(tmp_path: 
             server.answers = json_answer(NOTHING)
             agent.until(lambda: agent.is_over(ID))
         assert agent.trace == ["prepare", "recover"] * 3
+
+
+def test_an_event_whose_content_changes_is_prepared_for_anew(tmp_path: Path):
+    """Other VMs, then another type: what a hook did for less counts no longer, and it is run again (S12)."""
+    hit = ["vm-0", "vm-1"]
+    with EvilServer(json_answer(document())) as server, machine(server, tmp_path) as agent:
+        agent.start()
+        for round_number, changed in enumerate(
+            ({}, {"Resources": hit}, {"Resources": hit, "EventType": "Redeploy"}), 1
+        ):
+            server.answers = json_answer(document(round_number, **changed))
+            agent.until(partial(has_prepared, agent, round_number))
+            assert agent.trace == ["prepare"] * round_number
+        server.answers = json_answer(NOTHING)
+        agent.until(lambda: agent.is_over(ID))
+        assert agent.trace == ["prepare"] * 3 + ["recover"]
+
+
+class Unwilling(EvilServer):
+    """Shows documents, and cannot take an approval now."""
+
+    def _next(self) -> Answer:
+        return reply(503) if self.requests[-1].method == "POST" else super()._next()
+
+    @property
+    def posts(self) -> int:
+        return sum(asked.method == "POST" for asked in self.requests)
+
+
+def test_an_approval_ends_when_the_content_changes(tmp_path: Path):
+    """It was for less: while the hook is still at work for more nothing is approved (S12)."""
+    slow = 'case "$DUENOTICE_EVENT_RESOURCES" in *,*) sleep 60;; esac'
+    with (
+        Unwilling(json_answer(document())) as server,
+        Machine(tmp_path / "vm", server.endpoint, "127.0.0.1", name="vm-0", drain=slow) as agent,
+    ):
+        agent.start()
+        agent.until(lambda: server.posts > 2)
+        server.answers = json_answer(document(2, Resources=["vm-0", "vm-1"]))
+        agent.until(lambda: agent.whats.count("preparing") == 2)
+        posts, asked = server.posts, len(server.requests)
+        agent.until(lambda: len(server.requests) > asked + 20)
+        assert server.posts <= posts + 1 and agent.trace == ["prepare"]
 
 
 def test_names_are_data(tmp_path: Path):

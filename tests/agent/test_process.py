@@ -130,6 +130,21 @@ def test_a_dry_run_says_what_it_would_do_and_does_nothing(node: Node, tmp_path: 
         assert agent.trace == [] and agent.records == [] and node.statuses("vm-0") == ["Scheduled"]
 
 
+def test_a_dry_run_may_stand_beside_the_real_agent(node: Node, tmp_path: Path):
+    """It opens no port and touches no file."""
+    with socket.create_server(("127.0.43.1", 0)) as taken:
+        more = STATUS.format(port=taken.getsockname()[1])
+        with machine(node, tmp_path, more=more) as agent:
+            agent.state.mkdir()
+            (agent.state / "drained.json").write_text('["a reason"]')
+            node.schedule("Reboot", "vm-0")
+            agent.start("never:0", "--dry-run")
+            agent.until(lambda: '"step": "prepare"' in agent.log)
+            assert [(file.name, file.read_text()) for file in agent.state.iterdir()] == [
+                ("drained.json", '["a reason"]')
+            ]
+
+
 def test_a_drill_runs_everything_for_real_and_approves_nothing(node: Node, tmp_path: Path):
     """The hooks know that it is one (S12)."""
     with machine(node, tmp_path) as agent:

@@ -145,6 +145,25 @@ def test_a_program_others_could_change_is_not_run(tmp_path, spoil, why):
     assert not said.exists()
 
 
+def test_a_link_is_trusted_no_more_than_the_folder_it_lies_in(tmp_path):
+    """Who may write there could point it at any program of root's; on a link's way every folder counts."""
+    inner, outer = tmp_path / "inner", tmp_path / "outer"
+    inner.mkdir()
+    outer.mkdir()
+    program = script(tmp_path / "program", "#!/bin/sh\n")
+    (inner / "hook").symlink_to(program)
+    (outer / "hook").symlink_to("../inner/hook")
+    handler = load("it", "command", {"prepare": [str(outer / "hook")]})
+    assert problems(handler) == []
+    for folder in (inner, outer):
+        folder.chmod(0o777)
+        assert f"{folder.name} can be written by others" in problems(handler)[0]
+        folder.chmod(0o755)
+    (inner / "hook").unlink()
+    (inner / "hook").symlink_to(outer / "hook")
+    assert "cannot be looked at" in problems(handler)[0]
+
+
 def _hooks(folder: Path, said: Path, *names: str) -> str:
     folder.mkdir(exist_ok=True)
     for name in names:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from duenotice.agent.plan import (
     Step,
     View,
     Wait,
+    is_ready,
     plan,
     sight,
     woken,
@@ -83,7 +85,7 @@ class Agent:
 
     async def run(self, started: Callable[[], None] = lambda: None) -> None:
         """Everything, until told to stop."""
-        servers = await open_ports(self)
+        servers = [] if self._dry_run else await open_ports(self)  # a dry run may stand beside the real agent
         background = [asyncio.ensure_future(work) for work in (self._follow(), self._tick())]
         self.recorder.append(*woken(self.recorder.cases, self.view()))
         started()
@@ -128,10 +130,12 @@ class Agent:
             self.recorder.append(*sight(events, self.recorder.cases, self.view(), drill=True))
 
     def _is_withdrawn(self, key: tuple[type, str]) -> bool:
-        """Whether a preparation, or an approval, is for an event that has gone meanwhile."""
+        """Whether it is for an event that has gone, or approves a content that we are not ready for (S12)."""
         kind, event_id = key[:2]
         case = self.recorder.cases.get(event_id)
-        return kind is not Recover and (case is None or bool(case.returning))
+        if case is None or case.returning:
+            return kind is not Recover
+        return kind is Approve and not is_ready(case, self.view())
 
     def _start(self, step: Step) -> None:
         match step:
@@ -195,7 +199,8 @@ class Agent:
             self.me = remembered.read_text()
         self.me = await self._client.instance_name()
         if not self._dry_run:
-            remembered.write_text(self.me)
+            with suppress(OSError):  # a full disk: no reason not to listen
+                remembered.write_text(self.me)
         log("name-learned", vm=self.me)
 
     def _poll_failed(self, error: MetadataError) -> None:

@@ -127,6 +127,7 @@ async def _read_all(reader: asyncio.StreamReader) -> bytes:
 def _read_answer(data: bytes) -> Answer:
     head, found, body = data.partition(b"\r\n\r\n")
     start, headers = _read_head(head)
-    if not found or not start.startswith("HTTP/1.") or int(headers.get("content-length", -1)) != len(body):
+    version, status, *_ = start.split(" ")
+    if not found or not version.startswith("HTTP/1.") or int(headers.get("content-length", -1)) != len(body):
         raise ValueError("half an answer")
-    return Answer(int(start.split(" ")[1]), body, headers)
+    return Answer(int(status), body, headers)

@@ -8,6 +8,7 @@ import fcntl
 import os
 import time
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -80,16 +81,21 @@ class Ledger:
 
     def _compact(self) -> None:
         """Keep what it all adds up to as one line; the new file replaces the old one in one move."""
-        fresh = self.directory / f"{NAME}.new"
-        file = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
-        line = encode(snapshot(self.cases))
-        _write_all(file, line)
-        os.fsync(file)
-        fresh.replace(self.directory / NAME)
-        sync_directory(self.directory)
+        fresh, line = self.directory / f"{NAME}.new", encode(snapshot(self.cases))
+        file = -1
+        try:
+            file = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+            _write_all(file, line)
+            os.fsync(file)
+            fresh.replace(self.directory / NAME)
+        except OSError:  # no room: the records are safe in the old file, which goes on
+            self._compact_above = 2 * self._size
+            _drop(file, fresh)
+            return
         os.close(self._file)
         self._file, self._size = file, len(line)
         self._compact_above = max(COMPACT_ABOVE, 2 * self._size)
+        sync_directory(self.directory)
 
     def close(self) -> None:
         """Let another agent in."""
@@ -174,6 +180,12 @@ def _decode(line: bytes) -> Record | None:
 def _write_all(file: int, data: bytes) -> None:
     while data:
         data = data[os.write(file, data) :]
+
+
+def _drop(file: int, path: Path) -> None:
+    with suppress(OSError):
+        os.close(file)
+        path.unlink(missing_ok=True)
 
 
 def _take_lock(directory: Path) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
-from duenotice.agent.cases import Case, Cases, Record, Work
+from duenotice.agent.cases import Case, Cases, Record, Work, unfinished
 from duenotice.agent.rules import HandlerSpec, Rule, rule_for
 from duenotice.wire.seen_document import SeenEvent
 
@@ -181,8 +181,10 @@ def is_ready(case: Case, view: View) -> bool:
 
 
 def is_in_service(cases: Cases) -> bool:
-    """Whether nothing is prepared that is not put back; what a peer's guard counts."""
-    return all(work.state == "recovered" for case in cases.values() for work in case.works.values())
+    """Whether nothing is prepared that is not put back, and no event is upon us; what a peer's guard counts."""
+    return all(
+        case.returning or case.drill or not (case.event.started or case.approved) for case in cases.values()
+    ) and not unfinished(cases)
 
 
 def _approval(event_id: str, case: Case, view: View) -> Iterator[Step]:

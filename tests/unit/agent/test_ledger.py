@@ -121,6 +121,26 @@ def test_a_long_life_stays_small(tmp_path: Path):
     assert not list(tmp_path.glob("*.new"))
 
 
+def test_no_room_to_write_it_anew_is_no_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The old file goes on, and every record counts."""
+    ledger = Ledger(tmp_path)
+    ledger.append(seen(), record("preparing", "a"))
+    write = os.write
+
+    def full(file: int, data: bytes) -> int:
+        if Path(f"/proc/self/fd/{file}").readlink().suffix == ".new":
+            raise OSError(28, "No space left on device")
+        return write(file, data)
+
+    monkeypatch.setattr(os, "write", full)
+    for number in range(200):
+        ledger.append(record("note", "a", key="progress", value=f"{number:04}" * 500))
+    before = dict(ledger.cases)
+    ledger.close()
+    assert (tmp_path / NAME).stat().st_size > COMPACT_ABOVE
+    assert read_cases(tmp_path) == before and not list(tmp_path.glob("*.new"))
+
+
 def test_closed_cases_are_forgotten_in_time(tmp_path: Path):
     """A person sees the last ones; the open one stays, however old (S24)."""
     ledger = Ledger(tmp_path)

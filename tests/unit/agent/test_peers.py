@@ -106,6 +106,25 @@ def test_who_cannot_be_reached_is_not_ready():
     assert ask(lambda request: Answer(200), vm="a/../b@c", address="http://{vm}:1") == News("C1")
 
 
+@pytest.mark.parametrize("said", [b"HTTP/1.1\r\ncontent-length: 0\r\n\r\n", b"HTTP/1.1 x\r\n\r\n", b"\r\n\r\n", b""])
+def test_a_peer_that_speaks_no_http_spoils_nobody_elses_answer(said: bytes):
+    """Its own word is missing, and that is all."""
+
+    async def gibberish(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(said)
+        writer.close()
+
+    async def scene() -> News:
+        bad = await asyncio.start_server(gibberish, "127.0.0.1", 0)
+        good = await serve(("127.0.0.1", 0), lambda request: answer_peer(request, KEY, "web-1", tell))
+        ports = {"web-2": bad.sockets[0].getsockname()[1], "web-1": good.sockets[0].getsockname()[1]}
+        peers = Peers("", addresses={vm: f"http://127.0.0.1:{port}" for vm, port in ports.items()})
+        async with bad, good:
+            return await Asking(peers, KEY).ask(AskPeers("E1", ("web-1", "web-2"), ()), "C1")
+
+    assert asyncio.run(scene()) == News("C1", frozenset({"web-1"}))
+
+
 def test_the_key_never_travels():
     """Neither in a question nor in an answer."""
     seen: list[Request] = []

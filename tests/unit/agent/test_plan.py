@@ -282,6 +282,15 @@ def test_in_service_means_that_nothing_is_left_to_put_back():
     assert is_in_service(back)
 
 
+def test_a_machine_that_an_event_is_upon_is_not_in_service():
+    """Also where no handler had anything to do; a drill takes nothing away by itself."""
+    started = seen(event("Started"))
+    assert not is_in_service(cases(seen(), record("approved")))
+    assert not is_in_service(cases(started))
+    assert is_in_service(cases(started, record("returning", reason="gone")))
+    assert is_in_service(cases(seen(event("Started"), drill=True)))
+
+
 # The way back
 
 TURN = record("returning", reason="gone")

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from duenotice.agent.cases import fingerprint
 from duenotice.agent.handlers.base import HandlerFailed, Occasion
 from duenotice.agent.handlers.hook import run_hook
 from duenotice.agent.handlers.options import Argv
@@ -75,18 +76,19 @@ class Command:
 
 
 async def prepare_step(step: Step, occasion: Occasion) -> None:
-    """Run it unless an earlier try has; `begun` is durable before anything happens (S15)."""
-    if occasion.notes.get(step.name) == "done":
+    """Run it unless an earlier try for this content has (S12); `begun` is durable before anything happens (S15)."""
+    done = f"done {fingerprint(occasion.event)}"
+    if occasion.notes.get(step.name) == done:
         return
     await occasion.note(step.name, "begun")
     if step.prepare:
         await run_hook(step.prepare, "prepare", occasion)
-    await occasion.note(step.name, "done")
+    await occasion.note(step.name, done)
 
 
 async def recover_step(step: Step, occasion: Occasion) -> None:
     """Undo what had begun, however far it came, once."""
-    if occasion.notes.get(step.name) not in ("begun", "done"):
+    if occasion.notes.get(step.name, "undone") == "undone":
         return
     if step.recover:
         await run_hook(step.recover, "recover", occasion)

@@ -63,6 +63,7 @@ class Shutdown:
     def problems(self) -> list[str]:
         """Programs that would be refused now."""
         programs = [argv[0] for step in self._options.steps for argv in (step.stop, step.start) if argv]
+        programs += self._options.power_off_command[:1] if self._options.power_off else ()
         return [reason for path in programs if (reason := distrust(path))]
 
     def _unit(self, step: StepOptions) -> Systemd:

@@ -2,6 +2,7 @@
 
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from duenotice.agent.handlers.base import HandlerFailed
@@ -14,10 +15,10 @@ def distrust(path: str) -> str | None:
     if not Path(path).is_absolute():
         return f"{path!r} is not an absolute path"
     try:
-        real = Path(path).resolve(strict=True)
-        if not real.is_file() or not os.access(real, os.X_OK):
+        real = os.path.realpath(path, strict=True)
+        if not Path(real).is_file() or not os.access(real, os.X_OK):
             return f"{path} is not an executable file"
-        return next(filter(None, (_loose(each) for each in (real, *real.parents))), None)
+        return next(filter(None, map(_loose, _on_the_way(Path(path)))), None)
     except (OSError, ValueError) as error:
         return f"{path} cannot be looked at: {getattr(error, 'strerror', None) or error}"
 
@@ -28,10 +29,20 @@ def require_trusted(path: str) -> None:
         raise HandlerFailed(f"Will not run it: {reason}.", hint="chown root and chmod go-w the file and its folders.")
 
 
+def _on_the_way(path: Path) -> Iterator[Path]:
+    """All that decides what the path means: the file, its folders, and the same of each link among them."""
+    for each in (path, *path.parents):
+        yield each
+        if each.is_symlink():
+            yield from _on_the_way(each.parent / each.readlink())
+
+
 def _loose(path: Path) -> str | None:
-    found = path.stat()
+    found = path.lstat()
     if found.st_uid not in (0, os.geteuid()):
         return f"{path} belongs to user {found.st_uid}, not to root"
+    if stat.S_ISLNK(found.st_mode):  # whose it is counts; a link has no mode
+        return None
     # In a sticky folder such as /tmp others may write, but not replace what is ours.
     sticky = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
     return f"{path} can be written by others" if found.st_mode & _OTHERS_WRITE and not sticky else None
