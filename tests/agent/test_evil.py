@@ -84,12 +84,11 @@ def test_an_event_that_vanishes_and_returns_is_prepared_for_each_time(tmp_path: 
 
 def test_an_event_whose_content_changes_is_prepared_for_anew(tmp_path: Path):
     """Other VMs, then another type: what a hook did for less counts no longer, and it is run again (S12)."""
-    hit = ["vm-0", "vm-1"]
+    more: dict[str, Any] = {"Resources": ["vm-0", "vm-1"]}
+    changes: tuple[dict[str, Any], ...] = ({}, more, more | {"EventType": "Redeploy"})
     with EvilServer(json_answer(document())) as server, machine(server, tmp_path) as agent:
         agent.start()
-        for round_number, changed in enumerate(
-            ({}, {"Resources": hit}, {"Resources": hit, "EventType": "Redeploy"}), 1
-        ):
+        for round_number, changed in enumerate(changes, 1):
             server.answers = json_answer(document(round_number, **changed))
             agent.until(partial(has_prepared, agent, round_number))
             assert agent.trace == ["prepare"] * round_number
