@@ -10,7 +10,7 @@ from duenotice.wire.times import format_rfc1123
 from tests.agent.machine import Machine
 from tests.client.test_evil_answers import BROKEN
 from tests.client.test_evil_documents import BAD
-from tests.support.evil import Answer, EvilServer, json_answer, reply
+from tests.support.evil import HANG, Answer, EvilServer, json_answer, reply
 
 ID = "805C2F53-88EE-4045-95F8-788FD1634F66"
 ODD = ("vm-0", "$(touch pwned)", "; touch pwned", "`touch pwned`", "a b", "'\"", "-rf")
@@ -62,6 +62,20 @@ def test_no_wrong_answer_ends_a_preparation(tmp_path: Path):
         assert resident_kb(agent) - before < 2048
         assert {asked.method for asked in server.requests} == {"GET"}
         server.answers = json_answer(NOTHING)
+        agent.until(lambda: agent.is_over(ID))
+        assert agent.trace == ["prepare", "recover"]
+
+
+def test_an_answer_that_never_ends_is_not_waited_for(tmp_path: Path):
+    """Silence and bytes that drip: the preparation stands, and the next good answer counts (S14)."""
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 60\r\n\r\n"
+    dripping: Answer = [head, *(act for _ in range(60) for act in (b" ", 0.2))]
+    with EvilServer(json_answer(document())) as server, machine(server, tmp_path) as agent:
+        agent.start()
+        agent.until(lambda: "prepared" in agent.whats)
+        server.answers = [[HANG], dripping, [head, HANG], json_answer(NOTHING)]
+        agent.until(lambda: server._used == 3)
+        assert agent.trace == ["prepare"]
         agent.until(lambda: agent.is_over(ID))
         assert agent.trace == ["prepare", "recover"]
 

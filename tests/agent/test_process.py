@@ -237,12 +237,18 @@ def test_check_says_what_would_happen_and_what_is_wrong(node: Node, tmp_path: Pa
     """A hook that others may write to is found before an event comes."""
     agent = machine(node, tmp_path)
     good = agent_command(agent, "check")
-    assert good.code == 0 and "drain (20 s) → approve if leader" in good.out
+    assert good.code == 0 and "drain (20 s) → approve if leader" in good.out and "none of" not in good.err
+    file = agent.folder / "agent.toml"
+    text = file.read_text()
+    file.write_text(text.replace("[[rules]]", '[[rules]]\ntypes = ["Rebot"]\nsources = ["User", "Azure"]'))
+    slips = agent_command(agent, "check")
+    assert slips.code == 0 and "rules[1].types: 'Rebot' is none of Freeze, Reboot" in slips.err
+    assert "rules[1].sources: 'Azure' is none of Platform, User" in slips.err
+    file.write_text(text)
     with agent:
         agent.start()
         node.schedule("Reboot", "vm-0")
         agent.until(lambda: "approved" in agent.whats)
-    file = agent.folder / "agent.toml"
     file.write_text(file.read_text().replace("drain]", "other]").replace('["drain"]', '["other"]'))
     lost = agent_command(agent, "check")
     assert lost.code == 2 and "handlers.drain: missing, but it has something to put back" in lost.err
