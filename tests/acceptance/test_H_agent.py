@@ -104,7 +104,8 @@ def test_H04_no_approval_after_failed_work(node: Node, start: Start):
     agent = start("web-0", drain="exit 1")
     node.schedule("Reboot", "web-0")
     agent.until(lambda: "failed" in agent.whats)
-    node.schedule("Reboot", "web-2")  # something else happens, and the agent hears of it
+    node.schedule("Redeploy", "web-0")
+    agent.until(lambda: agent.whats.count("failed") == 2)  # time enough for an approval of the first
     assert node.statuses("web-0") == ["Scheduled", "Scheduled"] and approvals(node) == []
 
 

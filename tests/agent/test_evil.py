@@ -10,7 +10,7 @@ from duenotice.wire.times import format_rfc1123
 from tests.agent.machine import Machine
 from tests.client.test_evil_answers import BROKEN
 from tests.client.test_evil_documents import BAD
-from tests.support.evil import Answer, EvilServer, json_answer, reply
+from tests.support.evil import HANG, Answer, EvilServer, json_answer, reply
 
 ID = "805C2F53-88EE-4045-95F8-788FD1634F66"
 ODD = ("vm-0", "$(touch pwned)", "; touch pwned", "`touch pwned`", "a b", "'\"", "-rf")
@@ -66,6 +66,20 @@ def test_no_wrong_answer_ends_a_preparation(tmp_path: Path):
         assert agent.trace == ["prepare", "recover"]
 
 
+def test_an_answer_that_never_ends_is_not_waited_for(tmp_path: Path):
+    """Silence and bytes that drip: the preparation stands, and the next good answer counts (S14)."""
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 60\r\n\r\n"
+    dripping: Answer = [head, *(act for _ in range(60) for act in (b" ", 0.2))]
+    with EvilServer(json_answer(document())) as server, machine(server, tmp_path) as agent:
+        agent.start()
+        agent.until(lambda: "prepared" in agent.whats)
+        server.answers = [[HANG], dripping, [head, HANG], json_answer(NOTHING)]
+        agent.until(lambda: server._used == 3)
+        assert agent.trace == ["prepare"]
+        agent.until(lambda: agent.is_over(ID))
+        assert agent.trace == ["prepare", "recover"]
+
+
 def has_prepared(agent: Machine, times: int) -> bool:
     return agent.whats.count("prepared") == times
 
@@ -84,12 +98,11 @@ def test_an_event_that_vanishes_and_returns_is_prepared_for_each_time(tmp_path: 
 
 def test_an_event_whose_content_changes_is_prepared_for_anew(tmp_path: Path):
     """Other VMs, then another type: what a hook did for less counts no longer, and it is run again (S12)."""
-    hit = ["vm-0", "vm-1"]
+    more: dict[str, Any] = {"Resources": ["vm-0", "vm-1"]}
+    changes: tuple[dict[str, Any], ...] = ({}, more, more | {"EventType": "Redeploy"})
     with EvilServer(json_answer(document())) as server, machine(server, tmp_path) as agent:
         agent.start()
-        for round_number, changed in enumerate(
-            ({}, {"Resources": hit}, {"Resources": hit, "EventType": "Redeploy"}), 1
-        ):
+        for round_number, changed in enumerate(changes, 1):
             server.answers = json_answer(document(round_number, **changed))
             agent.until(partial(has_prepared, agent, round_number))
             assert agent.trace == ["prepare"] * round_number

@@ -64,6 +64,29 @@ def test_sigterm_ends_it_cleanly_and_the_next_one_goes_on(node: Node, tmp_path: 
         assert agent.trace == ["prepare", "recover"]
 
 
+def test_a_hook_does_not_outlive_a_killed_agent(node: Node, tmp_path: Path):
+    """It could drain the machine after the next agent had put it back (S15)."""
+    with machine(node, tmp_path, drain="echo $$ > $0.pid; while [ ! -e $0.go ]; do sleep 0.05; done") as agent:
+        pid = agent.folder / "drain.pid"
+        agent.start()
+        event_id = node.schedule("Reboot", "vm-0").upper()
+        agent.until(lambda: pid.exists() and pid.read_text().endswith("\n"))
+        agent.kill()
+        agent.until(lambda: is_gone(int(pid.read_text())))
+        node.operate(f"/v1/events/{event_id}/cancel")
+        agent.start()
+        agent.until(lambda: agent.is_over(event_id))
+        assert agent.trace == ["recover"]
+
+
+def is_gone(pid: int) -> bool:
+    """Or waits for somebody to take note of its end."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 def test_an_event_that_is_called_off_while_a_hook_runs(node: Node, tmp_path: Path):
     """The hook is ended, not waited for, and the way back runs at once."""
     with machine(node, tmp_path, drain="sleep 15") as agent:
@@ -214,12 +237,18 @@ def test_check_says_what_would_happen_and_what_is_wrong(node: Node, tmp_path: Pa
     """A hook that others may write to is found before an event comes."""
     agent = machine(node, tmp_path)
     good = agent_command(agent, "check")
-    assert good.code == 0 and "drain (20 s) → approve if leader" in good.out
+    assert good.code == 0 and "drain (20 s) → approve if leader" in good.out and "none of" not in good.err
+    file = agent.folder / "agent.toml"
+    text = file.read_text()
+    file.write_text(text.replace("[[rules]]", '[[rules]]\ntypes = ["Rebot"]\nsources = ["User", "Azure"]'))
+    slips = agent_command(agent, "check")
+    assert slips.code == 0 and "rules[1].types: 'Rebot' is none of Freeze, Reboot" in slips.err
+    assert "rules[1].sources: 'Azure' is none of Platform, User" in slips.err
+    file.write_text(text)
     with agent:
         agent.start()
         node.schedule("Reboot", "vm-0")
         agent.until(lambda: "approved" in agent.whats)
-    file = agent.folder / "agent.toml"
     file.write_text(file.read_text().replace("drain]", "other]").replace('["drain"]', '["other"]'))
     lost = agent_command(agent, "check")
     assert lost.code == 2 and "handlers.drain: missing, but it has something to put back" in lost.err

@@ -21,7 +21,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, Self, cast
 
 Act = bytes | float | str
 Answer = list[Act]
@@ -88,7 +88,7 @@ class EvilServer:
         self._used = 0
         self._answers = cast(list[Answer], list(answers) if several else [answers])
 
-    def __enter__(self) -> "EvilServer":
+    def __enter__(self) -> Self:
         self._thread.start()
         assert self._ready.wait(SECONDS)
         return self

@@ -9,6 +9,7 @@ from duenotice.agent.handlers.loading import problems
 from duenotice.agent.rules import Rule
 
 TYPES = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
+SOURCES = ("Platform", "User")
 
 
 def findings(config: Config, cases: Cases) -> list[str]:
@@ -22,6 +23,17 @@ def idle(config: Config) -> list[str]:
     """Handlers that no rule calls for: nothing is wrong with that, but it may be a slip."""
     used = {name for rule in config.rules for name in rule.handlers}
     return [f"handlers.{name}: no rule calls for it" for name in config.handlers if name not in used]
+
+
+def unknown(config: Config) -> list[str]:
+    """Types and sources that we have never heard of: the service may be newer than we are, but it may be a slip."""
+    return [
+        f"rules[{number}].{key}: {word!r} is none of {', '.join(known)}"
+        for number, rule in enumerate(config.rules, start=1)
+        for key, words, known in (("types", rule.types, TYPES), ("sources", rule.sources, SOURCES))
+        for word in words
+        if word not in known
+    ]
 
 
 def outlook(config: Config) -> list[dict[str, Any]]:

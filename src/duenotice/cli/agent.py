@@ -93,7 +93,7 @@ def run(config: str, state_dir: str, dry_run: bool) -> None:
 @_output
 def check(config: str, state_dir: str, output: str) -> None:
     """Check the file and the hooks it names; show what would be done for each type of event."""
-    from duenotice.agent.check import findings, idle, outlook
+    from duenotice.agent.check import findings, idle, outlook, unknown
     from duenotice.agent.config import load_config
     from duenotice.agent.ledger import read_cases
     from duenotice.errors import Misconfigured
@@ -101,7 +101,7 @@ def check(config: str, state_dir: str, output: str) -> None:
     read = load_config(Path(config))
     WRITERS[output](outlook(read), OUTLOOK, _now)
     found = findings(read, read_cases(Path(state_dir)) if _may_read(state_dir) else {})
-    for each in (*found, *idle(read)):
+    for each in (*found, *unknown(read), *idle(read)):
         click.echo(f"{config}: {each}", err=True)
     if found:
         raise Misconfigured(f"{config} will not work on this machine.", hint="Mend what is listed above.")

@@ -110,7 +110,8 @@ def test_who_cannot_be_reached_is_not_ready():
 def test_a_peer_that_speaks_no_http_spoils_nobody_elses_answer(said: bytes):
     """Its own word is missing, and that is all."""
 
-    async def gibberish(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def gibberish(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
         writer.write(said)
         writer.close()
 

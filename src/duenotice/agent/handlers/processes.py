@@ -1,6 +1,7 @@
 """Runs one program to its end: no shell, its own process group, killed when cancelled or late, its last words kept."""
 
 import asyncio
+import ctypes
 import os
 import signal
 import tempfile
@@ -16,6 +17,8 @@ GRACE = 2.0
 TAIL = 2000
 TRY_AGAIN = 75
 """sysexits' EX_TEMPFAIL."""
+_PR_SET_PDEATHSIG = 1
+_prctl = ctypes.CDLL(None).prctl
 
 
 class Finished(NamedTuple):
@@ -107,6 +110,7 @@ async def _start(
                 env=environment,
                 cwd="/",
                 start_new_session=True,
+                preexec_fn=_die_with_us,
             )
         except (OSError, ValueError) as error:
             hint = "Look at the path and its mode."
@@ -114,6 +118,11 @@ async def _start(
         finally:
             output.hand_over()
             errors.hand_over()
+
+
+def _die_with_us() -> None:
+    """A program that outlived a killed agent could prepare the machine after the next one had put it back (S15)."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
