@@ -11,12 +11,13 @@ from pathlib import Path
 from playwright.sync_api import Page, sync_playwright
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from tests.console.conftest import FLEET as FLEET_FILE
 from tests.console.conftest import QUIET
 from tests.support.node import Node
 
 ROOT = Path(__file__).resolve().parent.parent
 SIZE = {"width": 1280, "height": 800}
-FLEET = (ROOT / "examples" / "demo-fleet.toml").read_text().replace("capacity = 10\n", "capacity = 60\n")
+FLEET = FLEET_FILE.read_text().replace("capacity = 10\n", "capacity = 60\n")
 
 
 def main(folder: Path) -> None:

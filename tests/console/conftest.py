@@ -16,7 +16,7 @@ QUIET = [
     "--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run",
     "--disable-quic",
 ]  # fmt: skip
-FLEET = Path("examples/demo-fleet.toml")
+FLEET = Path(__file__).with_name("fleet.toml")
 
 
 def wait_until(page: Page, expression: str, seconds: float = 10.0) -> None:

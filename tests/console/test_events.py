@@ -100,6 +100,17 @@ def test_the_list_has_what_lives_and_what_is_over(node: Node, visitors: Visitors
     expect(page.locator(f"#over-{event_id}")).to_contain_text("cancelled")
 
 
+def test_who_is_hit_now_stands_first(node: Node, visitors: Visitors) -> None:
+    """Then the soonest, and VMs of the same moment by name as people count."""
+    node.enable("batch_3")
+    for name in ("batch_10", "batch_3"):
+        node.schedule("Redeploy", name)
+    late = node.schedule("Freeze", "web-0")
+    node.operate(f"/v1/events/{late}/approve")
+    page = visitors.come("/events")
+    expect(page.locator("tbody").first.locator("td:nth-child(4)")).to_have_text(["web-0", "batch_3", "batch_10"])
+
+
 def test_a_refusal_is_shown_in_the_words_of_the_service(node: Node, page: Page, visitors: Visitors) -> None:
     """Approving what has started meanwhile elsewhere, say."""
     event_id = node.schedule("Reboot", "web-0")

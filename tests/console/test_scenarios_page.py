@@ -35,6 +35,8 @@ def test_a_cast_that_does_not_fit_is_refused(page: Page, visitors: Visitors) -> 
     page.get_by_role("button", name="Play").click()
     expect(page.locator(".head .state")).to_have_text("refused")
     expect(page.locator(".note.bad")).to_contain_text("nobody")
+    page.get_by_role("link", name="Choose another cast").click()
+    expect(page.get_by_role("button", name="Play")).to_be_visible()
 
 
 def test_a_play_takes_its_time_and_can_be_stopped(browser: Browser) -> None:

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from duenotice.console.api import ApiProblem
 from duenotice.console.board import event_state
-from duenotice.console.fleet_pages import VERSIONS, version_of
+from duenotice.console.fleet_pages import VERSIONS, urgency, version_of
 from duenotice.console.pages import Page, Visit
 from duenotice.console.timeline_page import iso
 
@@ -30,12 +30,12 @@ class EventPages:
         ]
 
     async def index(self, visit: Visit) -> Response:
-        """All that live, soonest first, and the last that are over."""
+        """All that live, those that have started first, then the soonest; and the last that are over."""
         events = await visit.api.all("events", most=MOST_LIVE)
         past = {"from": iso(visit.now, -PAST_SECONDS), "to": visit.clock["now"]}
         lives = (await visit.api.get("timeline", **past))["items"]
         over = sorted((life for life in lives if life["outcome"]), key=lambda life: life["ended_at"], reverse=True)
-        rows = [(event, event_state(event)) for event in events]
+        rows = [(event, event_state(event)) for event in sorted(events, key=urgency)]
         return visit.page("events.html", "Events", "events", events=rows, over=over[:MOST_OVER])
 
     async def event(self, visit: Visit) -> Response:

@@ -10,6 +10,7 @@ from duenotice.console import board
 from duenotice.console.api import ApiProblem
 from duenotice.console.pages import Page, Visit, go
 from duenotice.console.timeline_page import iso
+from duenotice.console.words import natural
 
 MOST_BUSY = 2000
 """VMs with something to say that one page draws; counts tell of the others."""
@@ -186,4 +187,9 @@ def version_of(visit: Visit) -> str:
 def coming(events: Mapping[str, Iterable[Any]], most: int = 8) -> list[dict[str, Any]]:
     """What is on and comes next, soonest first, each event once."""
     every = {event["id"]: event for hitting in events.values() for event in hitting}
-    return sorted(every.values(), key=lambda event: (event["phase"] != "started", event["not_before"]))[:most]
+    return sorted(every.values(), key=urgency)[:most]
+
+
+def urgency(event: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What to sort events by: who is hit now comes first, then the soonest, then by name."""
+    return event["phase"] != "started", event["not_before"], natural(event["resources"][0])

@@ -134,12 +134,17 @@ def bar_of(life: Json, seen: Window, now: datetime) -> Bar:
         state=str(life["outcome"] or ("started" if started else "approved" if life["approved_by"] else "scheduled")),
         notice=None if raised is None or raised == started else seen.part(raised, told_until),
         started=None if started is None else seen.part(started, ended or max(now, started)),
-        not_before=None if raised == started else seen.mark(not_before),
+        not_before=None if raised == started or _is_off(life) else seen.mark(not_before),
         approved=seen.mark(approved),
         grows="" if ended else "started" if started else "notice",
         says=says(life),
         label=f"{life['type']} {some(life['resources'])}",
     )
+
+
+def _is_off(life: Json) -> bool:
+    """Whether it ended before it began: its NotBefore would stand in the picture with nothing beside it."""
+    return bool(life["ended_at"]) and not life["started_at"]
 
 
 def planned(step: Json, plan: Json) -> dict[str, Any]:

@@ -55,6 +55,11 @@ def test_what_struck_without_warning_has_no_notice() -> None:
     assert (drawn.notice, drawn.not_before, drawn.started) == (None, None, (40, 10))
 
 
+def test_what_was_called_off_has_no_not_before() -> None:
+    drawn = bar(life(-30, 10, ended_at=-20, outcome="cancelled"))
+    assert (drawn.notice, drawn.not_before, drawn.state) == ((20, 10), None, "cancelled")
+
+
 def test_what_is_out_of_sight_is_cut_or_left_out() -> None:
     assert bar(life(-90, 90)).notice == (0, 100)
     lanes = gantt.lanes([life(-200, -150, ended_at=-100, outcome="cancelled")], SEEN, NOW, lambda _: ["a"])

@@ -48,6 +48,10 @@ function pretty(button) {
   shown.textContent = on ? JSON.stringify(JSON.parse(exact), null, 2) : exact;
 }
 
+// On a narrow screen the menu scrolls: where one is must be in sight.
+const here = document.querySelector(".top nav [aria-current]"), menu = here?.parentElement;
+if (menu) menu.scrollLeft = here.offsetLeft - (menu.clientWidth - here.offsetWidth) / 2;
+
 const folds = JSON.parse(localStorage.getItem("folds") ?? "{}");
 for (const section of document.querySelectorAll("details.section")) {
   if (section.id in folds) section.open = folds[section.id];
