@@ -7,9 +7,8 @@ from urllib.parse import urlencode
 
 import pytest
 
+from tests.acceptance.conftest import DEMO
 from tests.support.node import Node
-
-DEMO = Path("examples/demo-fleet.toml").read_text()
 
 
 @pytest.fixture

@@ -71,7 +71,7 @@ def test_every_kind_that_is_raised_has_a_status_at_the_operators_door(kind: type
 def test_blame_decides_the_status() -> None:
     """Who asked is told 4xx, what is our or the world's fault is 5xx."""
     ours = {errors.Unavailable, errors.InvariantBroken, errors.Damaged}
-    elsewhere = ("duenotice.cli", "duenotice.agent", "duenotice.client")
+    elsewhere = ("duenotice.cli", "duenotice.agent", "duenotice.client", "duenotice.console")
     answered = [kind for kind in EVERY_KIND[1:] if not kind.__module__.startswith(elsewhere)]
     for kind in answered:
         assert ((nearest(kind, STATUS) or 0) >= 500) is (kind in ours)

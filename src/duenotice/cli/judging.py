@@ -47,7 +47,10 @@ _OPTIONS = (
 )
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.command(
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    epilog="Example: duenotice run --report junit.xml -- ./my-agent",
+)
 @_judges
 @click.option("--network", is_flag=True, help="Let the program reach the world outside (needs slirp4netns).")
 @click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -62,7 +65,7 @@ def run(program: Sequence[str], network: bool, output: str, report: str, strict:
     _end(run_it(program, _plan(**options), network, tell), output, report, strict)
 
 
-@click.command()
+@click.command(epilog="Example: duenotice check --metadata-listen 127.0.0.1:16925")
 @_judges
 @click.option(
     "--metadata-listen", "listen", metavar="HOST:PORT", default="127.0.0.1:16925", help="Where the client asks."

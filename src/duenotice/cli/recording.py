@@ -13,7 +13,7 @@ from duenotice.errors import Misconfigured
 _NEWEST = "2020-07-01"
 
 
-@click.command()
+@click.command(epilog="Example: duenotice record --output monday.jsonl --for 1h")
 @click.option("--endpoint", metavar="URL", default="http://169.254.169.254", show_default=True, help="Whom to ask.")
 @click.option("--output", metavar="FILE", default="-", help="Where to write; - is standard output.  [default: -]")
 @click.option("--api-version", metavar="VERSION", default=_NEWEST, show_default=True, help="What to ask for.")
@@ -36,10 +36,17 @@ def record(endpoint: str, output: str, api_version: str, every: str, span: str) 
             tell(f"{frame.after:8.1f} s  {frame.answered.status}  {len(frame.answered.body)} bytes")
 
 
-@click.command()
+@click.command(epilog="Example: duenotice replay monday.jsonl --speed 10x")
 @click.argument("file", metavar="FILE")
 @click.option("--speed", metavar="10x", default="1x", show_default=True, help="How much faster than it was.")
-@click.option("--metadata-listen", "listen", metavar="HOST:PORT", default="127.0.0.1:16925", show_default=True)
+@click.option(
+    "--metadata-listen",
+    "listen",
+    metavar="HOST:PORT",
+    default="127.0.0.1:16925",
+    show_default=True,
+    help="Where to serve.",
+)
 def replay(file: str, speed: str, listen: str) -> None:
     """Serve a recording: time begins with the first request, and the last document stays."""
     import asyncio
@@ -73,7 +80,7 @@ def replay(file: str, speed: str, listen: str) -> None:
         asyncio.run(serve())
 
 
-@click.command()
+@click.command(epilog="Example: duenotice diff http://127.0.0.1:16925 http://127.0.0.1:26925")
 @click.argument("first", metavar="URL1")
 @click.argument("second", metavar="URL2")
 @click.option("--api-version", "versions", multiple=True, metavar="VERSION", help="What to ask for.  [default: all]")

@@ -21,8 +21,8 @@ Chunks = asyncio.Queue[bytes | None]
 class ApiProblem(DuenoticeError):
     """The operator's API refused; its own words."""
 
-    def __init__(self, status: int, title: str, hint: str) -> None:
-        super().__init__(title, hint=hint)
+    def __init__(self, message: str = "", *, hint: str = "", status: int = 500) -> None:
+        super().__init__(message, hint=hint)
         self.status = status
 
     @property
@@ -94,7 +94,7 @@ class Api:
         task = asyncio.ensure_future(run())
         try:
             if (status := await opened) >= 300:
-                raise ApiProblem(status, "The live feed is not open.", "It is tried again.")
+                raise ApiProblem("The live feed is not open.", hint="It is tried again.", status=status)
             yield chunks
         finally:
             task.cancel()
@@ -144,6 +144,6 @@ async def _never() -> Message:
 def _problem(status: int, body: bytes) -> ApiProblem:
     try:
         said = json.loads(body)
-        return ApiProblem(status, str(said["title"]), str(said.get("hint", "")))
+        return ApiProblem(str(said["title"]), hint=str(said.get("hint", "")), status=status)
     except (ValueError, KeyError, TypeError):
-        return ApiProblem(status, f"The operator's API answers {status}.", "Look at the service's log.")
+        return ApiProblem(f"The operator's API answers {status}.", hint="Look at the service's log.", status=status)

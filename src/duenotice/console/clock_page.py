@@ -20,7 +20,7 @@ class ClockPage:
         """Advance a manual clock or set the speed of a scaled one, and go back to where the form was."""
         act, form = visit.name("act"), await form_of(visit.request)
         if act not in ACTS:
-            raise ApiProblem(404, f"Nothing is called {act}.", "Use the clock of a page.")
+            raise ApiProblem(f"Nothing is called {act}.", hint="Use the clock of a page.", status=404)
         value, (key, said) = form.get("value", "").strip(), ACTS[act]
         back = safe(form.get("back", "/"))
         return await visit.done(back, lambda: visit.api.post("clock", act, body={key: value}), said.format(value))

@@ -58,7 +58,7 @@ class EventPages:
         """Approve or cancel it."""
         event_id, act = visit.name("id"), visit.name("act")
         if act not in DONE:
-            raise ApiProblem(404, f"Nothing is called {act}.", "Use the buttons of the event's page.")
+            raise ApiProblem(f"Nothing is called {act}.", hint="Use the buttons of the event's page.", status=404)
         return await visit.done(f"/events/{event_id}", lambda: visit.api.post("events", event_id, act), DONE[act])
 
 

@@ -68,7 +68,7 @@ class FleetPages:
         key = visit.name("key")
         states = await visit.api.get("states", group=key, limit=1)
         if not states["groups"]:
-            raise ApiProblem(404, f"There is no group {key} with VMs.", "The fleet page shows all groups.")
+            raise ApiProblem(f"There is no group {key} with VMs.", hint="The fleet page shows all groups.", status=404)
         vms = await visit.api.all("vms", group=key, most=MOST_OF_GROUP)
         events = board.by_vm(await visit.api.all("events", most=MOST_OF_GROUP))
         (drawn,) = board.Board(states, vms, events, most_cells=MOST_OF_GROUP).sections()
@@ -98,7 +98,7 @@ class FleetPages:
         """Restart, redeploy, evict or delete it."""
         name, operation = visit.name("name"), visit.name("operation")
         if operation not in DONE:
-            raise ApiProblem(404, f"Nothing is called {operation}.", "Use the buttons of the VM's page.")
+            raise ApiProblem(f"Nothing is called {operation}.", hint="Use the buttons of the VM's page.", status=404)
         said = DONE[operation].format(name)
         answer = await visit.done(f"/vms/{name}", lambda: visit.api.post("vms", name, operation), said)
         return answer if await _is_there(visit, name) else go("/", said=said)  # where nobody listens it goes at once

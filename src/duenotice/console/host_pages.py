@@ -64,7 +64,7 @@ class HostPages:
         if act == "drain":
             return await _drain(visit, name)
         if act not in ACTS:
-            raise ApiProblem(404, f"Nothing is called {act}.", "Use the buttons of the host's page.")
+            raise ApiProblem(f"Nothing is called {act}.", hint="Use the buttons of the host's page.", status=404)
         verb, body, said = ACTS[act]
         return await visit.done(
             f"/hosts/{name}", lambda: visit.api.post("hosts", name, verb, body=body), said.format(name)

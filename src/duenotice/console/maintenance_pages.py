@@ -43,7 +43,7 @@ class MaintenancePages:
     async def form(self, visit: Visit) -> Response:
         """What to fill in; the preview follows what is typed."""
         if not visit.may("operator"):
-            raise ApiProblem(403, "Your token may not plan a maintenance.", "Ask for an operator's token.")
+            raise ApiProblem("Your token may not plan a maintenance.", hint="Ask for an operator's token.", status=403)
         return await _form(visit, DEFAULTS | {"on": visit.query("on")})
 
     async def preview(self, visit: Visit) -> Response:
@@ -95,7 +95,9 @@ class MaintenancePages:
         """Pause, resume or cancel it."""
         plan_id, turn = visit.name("id"), visit.name("turn")
         if turn not in TURNS:
-            raise ApiProblem(404, f"Nothing is called {turn}.", "Use the buttons of the maintenance's page.")
+            raise ApiProblem(
+                f"Nothing is called {turn}.", hint="Use the buttons of the maintenance's page.", status=404
+            )
         return await visit.done(
             f"/maintenances/{plan_id}", lambda: visit.api.post("maintenances", plan_id, turn), TURNS[turn]
         )
@@ -116,7 +118,7 @@ def _asked(given: dict[str, str]) -> dict[str, Any]:
         if (text := asked.get(key, "0")).isdecimal() and len(text) < 10:
             asked[key] = int(text)
         else:
-            raise ApiProblem(400, f"{text[:20]!r} is no number.", "Use whole numbers.")
+            raise ApiProblem(f"{text[:20]!r} is no number.", hint="Use whole numbers.", status=400)
     return asked
 
 

@@ -57,9 +57,11 @@ class ScenarioPages:
         """Play it, with whoever the form names."""
         found, form = _named(visit.name("name")), await form_of(visit.request)
         if visit.clock["speed"] == 1:
-            raise ApiProblem(409, "The clock is real.", "Scenarios are played on demo and test services: --clock 60x.")
+            raise ApiProblem(
+                "The clock is real.", hint="Scenarios are played on demo and test services: --clock 60x.", status=409
+            )
         if not may_play(visit):
-            raise ApiProblem(403, "Your token may not play scenarios.", "Ask for an operator's token.")
+            raise ApiProblem("Your token may not play scenarios.", hint="Ask for an operator's token.", status=403)
         told = {role.name: form[role.name].strip() for role in found.cast if form.get(role.name, "").strip()}
         try:
             begun = self._plays.begin(found, told, visit.api, visit.me["name"])
@@ -76,7 +78,7 @@ class ScenarioPages:
     async def stop(self, visit: Visit) -> Response:
         """Let it end here."""
         if not may_play(visit):
-            raise ApiProblem(403, "Your token may not stop plays.", "Ask for an operator's token.")
+            raise ApiProblem("Your token may not stop plays.", hint="Ask for an operator's token.", status=403)
         play = self._find(visit)
         play.stop.set()
         return go(f"/scenarios/plays/{play.id}")
@@ -85,7 +87,7 @@ class ScenarioPages:
         try:
             return self._plays.find(visit.name("id"))
         except NotFound as error:
-            raise ApiProblem(404, error.message, error.hint) from None
+            raise ApiProblem(error.message, hint=error.hint, status=404) from None
 
 
 def may_play(visit: Visit) -> bool:
@@ -103,4 +105,4 @@ def _named(name: str) -> Scenario:
     try:
         return shipped(name)
     except NotFound as error:
-        raise ApiProblem(404, error.message, error.hint) from None
+        raise ApiProblem(error.message, hint=error.hint, status=404) from None

@@ -27,6 +27,8 @@ from duenotice.domain.transitions import (
     GroupsRemoved,
     HostsPut,
     HostsRemoved,
+    ImpactAccepted,
+    ImpactFailed,
     IncarnationsLifted,
     MaintenanceChanged,
     MaintenanceStarted,
@@ -159,9 +161,8 @@ class Publisher:
             match record.transition:
                 case EventRaised(event) | EventPostponed(event) | EventStarted(event):
                     changed.add(event.scope)
-                case EventApproved(scope=scope):
-                    # VMs see no difference, so their pages stay; the operator does.
-                    self._documents[scope] = state.document(scope)
+                case EventApproved(scope=scope) | ImpactFailed(scope=scope) | ImpactAccepted(scope=scope):
+                    self._note(scope, state)
                 case EventMoved(event, from_scope):
                     changed |= {event.scope, from_scope}
                 case EventCompleted(scope=scope) | EventCancelled(scope=scope) | EventFailed(scope=scope):
@@ -271,6 +272,12 @@ class Publisher:
         if is_left and scope not in state.scopes and (gone := self._pages.pop(scope, None)):
             # The VM or the group is gone for good, and nothing of it stays behind (S24).
             self._wake(gone)
+
+    def _note(self, scope: str, state: State) -> None:
+        """Something that the operator sees and VMs do not: what was rendered for them stays, and nobody is woken."""
+        self._documents[scope] = state.document(scope)
+        if page := self._pages.get(scope):
+            page.document = self._documents[scope]
 
     def _wake(self, page: Page) -> None:
         waiting, page.watchers = iter(page.watchers.values()), {}
