@@ -69,9 +69,7 @@ def test_no_wrong_answer_ends_a_preparation(tmp_path: Path):
 def test_an_answer_that_never_ends_is_not_waited_for(tmp_path: Path):
     """Silence and bytes that drip: the preparation stands, and the next good answer counts (S14)."""
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 60\r\n\r\n"
-    dripping: Answer = [head]
-    for _ in range(60):
-        dripping += [b" ", 0.2]
+    dripping: Answer = [head, *(act for _ in range(60) for act in (b" ", 0.2))]
     with EvilServer(json_answer(document())) as server, machine(server, tmp_path) as agent:
         agent.start()
         agent.until(lambda: "prepared" in agent.whats)
