@@ -73,7 +73,8 @@ def test_an_answer_that_never_ends_is_not_waited_for(tmp_path: Path):
     with EvilServer(json_answer(document())) as server, machine(server, tmp_path) as agent:
         agent.start()
         agent.until(lambda: "prepared" in agent.whats)
-        server.answers = [[HANG], dripping, [head, HANG], json_answer(NOTHING)]
+        late: list[Answer] = [[HANG], dripping, [head, HANG]]
+        server.answers = [*late, json_answer(NOTHING)]
         agent.until(lambda: server._used == 3)
         assert agent.trace == ["prepare"]
         agent.until(lambda: agent.is_over(ID))

@@ -64,6 +64,7 @@ def test_the_agent_works_with_every_api_version(tmp_path: Path, version: str):
     """Prepared, approved in that version, seen Started, put back; each hook ran once."""
     with Old(version) as server, Machine(tmp_path / "vm", server.endpoint, "127.0.0.1", name="vm-0") as agent:
         agent.start()
+        agent.until(lambda: "approved" in agent.whats)
         agent.until(lambda: [r.seen.status for r in agent.records if r.seen] == ["Scheduled", "Started"])
         server.shown = {"DocumentIncarnation": 3, "Events": []}
         agent.until(lambda: agent.is_over(ID.upper()))
