@@ -14,7 +14,7 @@ from tests.support.node import Node
 
 QUIET = [
     "--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run",
-    "--disable-quic",
+    "--disable-quic", "--host-resolver-rules=MAP console.test 127.0.0.1",
 ]  # fmt: skip
 FLEET = Path(__file__).with_name("fleet.toml")
 

@@ -130,6 +130,26 @@ def test_a_form_of_another_site_is_refused_in_a_real_browser(node: Node, visitor
     assert node.events("web-0") == []
 
 
+def test_a_name_without_https_is_as_good_and_as_safe(node: Node, visitors: Visitors) -> None:
+    """There browsers tell where a form was by Origin alone: ours are taken, those of others refused."""
+    origin = f"http://console.test:{node.operator_address[1]}"
+    visitors.allow(origin=origin, complaint="403")
+    page = visitors.stranger()
+    page.goto(f"{origin}/sign-in?next=/vms/web-0")
+    page.get_by_label("Token").fill(node.token)
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Restart").click()
+    expect(page.locator(".head .state")).to_have_text("scheduled")
+    with other_site(
+        f'<form method="post" action="{origin}/vms/web-0/redeploy"><button>Free money</button></form>'
+    ) as site:
+        visitors.allow(origin=site)
+        page.goto(site)
+        page.get_by_role("button").click()
+        expect(page.get_by_role("heading", name="This came from another site.")).to_be_visible()
+    assert [event["EventType"] for event in node.events("web-0")] == ["Reboot"]
+
+
 @pytest.mark.parametrize("path", ["/", "/sign-in", "/events", "/nowhere", "/static/console.js"])
 def test_every_answer_keeps_everything_else_out(node: Node, path: str) -> None:
     """Scripts and styles of ours only, no frames, nothing kept."""

@@ -1,6 +1,6 @@
 """The pages of events: the life of one, who is hit and told, what VMs read, approving and cancelling."""
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from tests.console.conftest import Visitors
 from tests.support.node import Node
@@ -111,10 +111,10 @@ def test_who_is_hit_now_stands_first(node: Node, visitors: Visitors) -> None:
     expect(page.locator("tbody").first.locator("td:nth-child(4)")).to_have_text(["web-0", "batch_3", "batch_10"])
 
 
-def test_a_refusal_is_shown_in_the_words_of_the_service(node: Node, page: Page, visitors: Visitors) -> None:
+def test_a_refusal_is_shown_in_the_words_of_the_service(node: Node, visitors: Visitors) -> None:
     """Approving what has started meanwhile elsewhere, say."""
     event_id = node.schedule("Reboot", "web-0")
-    page.goto(f"{visitors.origin}/events/{event_id}")
+    page = visitors.come(f"/events/{event_id}")
     page.evaluate("document.getElementById('main').dataset.live = ''")
     node.operate(f"/v1/events/{event_id}/cancel")
     page.once("dialog", lambda dialog: dialog.accept())

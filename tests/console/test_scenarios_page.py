@@ -2,25 +2,25 @@
 
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, expect
 
 from duenotice.scenarios.library import names
 from tests.console.conftest import FLEET, Visitors
 from tests.support.node import Node
 
 
-def test_all_scenarios_are_there(page: Page, visitors: Visitors) -> None:
+def test_all_scenarios_are_there(visitors: Visitors) -> None:
     """Each with its steps and its cast."""
-    page.goto(f"{visitors.origin}/scenarios")
+    page = visitors.come("/scenarios")
     expect(page.locator(".cards > li")).to_have_count(len(names()))
     page.get_by_role("link", name="A user restarts a VM, and the VM is ready early").click()
     expect(page.locator(".steps li").first).to_be_visible()
     expect(page.get_by_role("button", name="Play")).to_be_visible()
 
 
-def test_a_play_is_followed_to_its_verdict(page: Page, visitors: Visitors) -> None:
+def test_a_play_is_followed_to_its_verdict(visitors: Visitors) -> None:
     """Each step turns as it is done; the last word is that it passed."""
-    page.goto(f"{visitors.origin}/scenarios/user-reboot")
+    page = visitors.come("/scenarios/user-reboot")
     page.get_by_role("button", name="Play").click()
     expect(page.locator(".head .state")).to_have_text("passed")
     expect(page.locator('.steps li:not([data-step="passed"])')).to_have_count(0)
@@ -28,9 +28,9 @@ def test_a_play_is_followed_to_its_verdict(page: Page, visitors: Visitors) -> No
     expect(page.locator("tbody tr")).to_contain_text("passed")
 
 
-def test_a_cast_that_does_not_fit_is_refused(page: Page, visitors: Visitors) -> None:
+def test_a_cast_that_does_not_fit_is_refused(visitors: Visitors) -> None:
     """With the reason."""
-    page.goto(f"{visitors.origin}/scenarios/user-reboot")
+    page = visitors.come("/scenarios/user-reboot")
     page.get_by_label("vm", exact=False).first.fill("nobody")
     page.get_by_role("button", name="Play").click()
     expect(page.locator(".head .state")).to_have_text("refused")
