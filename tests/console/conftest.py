@@ -28,9 +28,9 @@ def wait_until(page: Page, expression: str, seconds: float = 10.0) -> None:
     raise AssertionError(f"never true: {expression}")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One browser for all tests."""
+    """One browser for the tests of a file; while it is there an event loop runs, which tests elsewhere must not meet."""
     expect.set_options(timeout=10_000)
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=require_program("chromium", "chromium"), args=QUIET)
