@@ -30,7 +30,7 @@ def wait_until(page: Page, expression: str, seconds: float = 10.0) -> None:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One browser for the tests of a file; while it is there an event loop runs, which tests elsewhere must not meet."""
+    """One browser for the tests of a file: while it is there an event loop runs, which other tests must not meet."""
     expect.set_options(timeout=10_000)
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=require_program("chromium", "chromium"), args=QUIET)
