@@ -19,6 +19,13 @@ QUIET = [
 FLEET = Path(__file__).with_name("fleet.toml")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All tests of this folder drive a browser."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+
+
 def wait_until(page: Page, expression: str, seconds: float = 10.0) -> None:
     """Wait until something is true in the page; Playwright's own way is forbidden by the page's policy."""
     for _ in range(int(seconds * 40)):
