@@ -156,13 +156,14 @@ class Publisher:
             self.republish(state, now)
             return
         changed: set[str] = set()
+        noted: set[str] = set()
         addresses: set[str] = set()
         for record in records:
             match record.transition:
                 case EventRaised(event) | EventPostponed(event) | EventStarted(event):
                     changed.add(event.scope)
                 case EventApproved(scope=scope) | ImpactFailed(scope=scope) | ImpactAccepted(scope=scope):
-                    self._note(scope, state)
+                    noted.add(scope)
                 case EventMoved(event, from_scope):
                     changed |= {event.scope, from_scope}
                 case EventCompleted(scope=scope) | EventCancelled(scope=scope) | EventFailed(scope=scope):
@@ -201,6 +202,8 @@ class Publisher:
         self._tell_fleet_watchers(addresses)
         for scope in changed:
             self._show(scope, state)
+        for scope in noted - changed:
+            self._note(scope, state)
 
     def republish(self, state: State, now: float) -> None:
         """Show a state that was folded anew, whatever was shown before."""

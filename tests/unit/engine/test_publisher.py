@@ -7,10 +7,19 @@ from hypothesis import given
 
 from duenotice.clock import Instant
 from duenotice.domain.apply import fold
-from duenotice.domain.commands import ApplyFleet, CancelEvent, Command, DisableScopes, EnableScope, OperateVm, Tick
+from duenotice.domain.commands import (
+    ApplyFleet,
+    ApproveEvents,
+    CancelEvent,
+    Command,
+    DisableScopes,
+    EnableScope,
+    OperateVm,
+    Tick,
+)
 from duenotice.domain.decide import decide
 from duenotice.domain.document import EMPTY
-from duenotice.domain.event import EventType
+from duenotice.domain.event import EventType, Phase
 from duenotice.domain.fleet import Declaration, Site, Vm
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
@@ -372,3 +381,15 @@ def test_after_any_story_everybody_is_shown_just_what_a_restart_would_show(steps
         page, expected = world.publisher.page_of(vm), again.page_of(vm)
         assert (page.document, page.enabled) == (expected.document, expected.enabled)
     assert set(world.publisher.silent_scopes(1e12, DAY)) == set(again.silent_scopes(1e12, DAY))
+
+
+def test_an_approval_that_starts_its_event_in_the_same_breath_is_shown_and_wakes() -> None:
+    """What only the operator sees must not hide what VMs do see."""
+    world = World()
+    world.do(EnableScope("alone"))
+    world.do(reboot("alone"))
+    woken: list[str] = []
+    world.page("alone").watch("me", lambda: woken.append("me"))
+    world.publish([*world.decide(ApproveEvents((id_of(1),))), *world.decide(Tick())])
+    assert woken == ["me"]
+    assert world.page("alone").document.events[0].phase is Phase.STARTED
