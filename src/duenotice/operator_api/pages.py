@@ -15,7 +15,7 @@ from duenotice.errors import Malformed
 T = TypeVar("T")
 DEFAULT_LIMIT = 100
 MOST = 1000
-SLICE = 50
+SLICE = 16
 """Things made ready in one turn of the loop: VMs that ask meanwhile wait a fraction of a millisecond."""
 
 _encode = msgspec.json.Encoder().encode
