@@ -35,6 +35,9 @@ class ServeSettings(Struct, frozen=True):
     first_answer_empty: Annotated[bool, Meta(description="answer a scope's first request with an empty 200")] = False
     newer_versions_404: Annotated[bool, Meta(description="answer unknown newer api-versions with 404, not 400")] = False
     user_operations_limit: Annotated[int, Meta(description="user operations scheduled at once; 0: no limit", ge=0)] = 0
+    deletes_together: Annotated[
+        bool, Meta(description="an approved delete waits for the other deletes of its scope")
+    ] = True
     live_migration_lasts: Annotated[float, Meta(description="seconds live migration is Started", gt=0, le=1e9)] = 300.0
     maintenance_lasts: Annotated[float, Meta(description="seconds other maintenance is Started", gt=0, le=1e9)] = 600.0
     removal_lasts: Annotated[float, Meta(description="seconds a removal of a VM is Started", gt=0, le=1e9)] = 30.0

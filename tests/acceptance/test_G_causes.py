@@ -309,6 +309,15 @@ def test_G05_a_scale_in_waits_until_all_of_them_are_approved(node: Node):
     assert sorted(started(node, "workers_0")) == ["workers_8", "workers_9"]
 
 
+def test_G05_deletes_go_one_by_one_where_the_setting_says_so():
+    """With `--no-deletes-together` an approved delete waits for no other."""
+    with Node(DEMO, deletes_together=False) as node:
+        node.enable("workers_0")
+        first, _ = (event["id"] for event in node.operate("/v1/scale-sets/workers/scale", {"by": -2})["events"])
+        node.approve("workers_9", first)
+        assert started(node, "workers_0") == ["workers_9"]
+
+
 def test_G05_a_scale_in_of_spot_vms_tells_nobody(node: Node):
     """Spot instances that a scale-in takes are gone at once, without a Terminate."""
     node.enable("batch_0")

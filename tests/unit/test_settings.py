@@ -29,6 +29,7 @@ class TestRows:
         assert [row.name for row in rows() if row.is_switch] == [
             "first_answer_empty",
             "newer_versions_404",
+            "deletes_together",
             "allow_faults",
         ]
 
@@ -74,8 +75,10 @@ class TestPrecedence:
 
     def test_every_setting_can_come_from_every_layer(self, tmp_path: Path) -> None:
         for row in rows():
-            value = CHOICES.get(row.name, "x" if isinstance(row.default, str) else "1")
-            text = f"{row.name} = {'true' if row.is_switch else repr(value).replace(chr(39), chr(34))}"
+            other = "0" if row.default is True else "1"
+            value = CHOICES.get(row.name, "x" if isinstance(row.default, str) else other)
+            written = str(not row.default).lower() if row.is_switch else repr(value).replace(chr(39), chr(34))
+            text = f"{row.name} = {written}"
             variable = ENVIRONMENT_PREFIX + row.name.upper()
             from_flag = resolve({row.name: value}, {}).settings
             from_environment = resolve({}, {variable: value}).settings

@@ -256,12 +256,12 @@ def _last_mark(state: State) -> Mark | None:
 
 
 def _policy(settings: s.ServeSettings, clock: Clock) -> Policy:
-
     return Policy(
         commit_allowance=clock.speed,  # one real second
         user_operations_limit=settings.user_operations_limit,
         simulated_impact=settings.impact == "simulated",
         impact_attempts=settings.impact_attempts,
+        deletes_together=settings.deletes_together,
         live_migration_lasts=settings.live_migration_lasts,
         maintenance_lasts=settings.maintenance_lasts,
         removal_lasts=settings.removal_lasts,

@@ -6,6 +6,8 @@ from typing import Any
 
 from rich.text import Text
 
+from duenotice.wire.duration import span
+
 SHORT_ID = 8
 GIST = 80
 BAR = 16
@@ -33,7 +35,6 @@ STYLES = {
     "admin": "red",
     "operator": "yellow",
 }
-_UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
 def relative(moment: str, now: str) -> str:
@@ -47,16 +48,6 @@ def relative(moment: str, now: str) -> str:
     if seconds == 0:
         return "now"
     return f"in {span(seconds)}" if seconds > 0 else f"{span(-seconds)} ago"
-
-
-def span(seconds: float) -> str:
-    """The two largest units of a span of time."""
-    left, parts = round(seconds), []
-    for size, unit in _UNITS:
-        count, left = divmod(left, size)
-        if count:
-            parts.append(f"{count}{unit}")
-    return " ".join(parts[:2]) or "0s"
 
 
 def state(value: Any, _: str = "") -> Text:

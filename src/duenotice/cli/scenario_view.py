@@ -12,12 +12,13 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from duenotice.cli import looks, tables
+from duenotice.cli import tables
 from duenotice.cli.output import Column, View
 from duenotice.cli.session import Session
 from duenotice.scenarios import progress as p
 from duenotice.scenarios.roles import needs_of
 from duenotice.scenarios.scenario import Scenario
+from duenotice.wire.duration import span
 
 SCENARIOS = View("name", (Column("SCENARIO", "name", "name"), Column("WHAT", "title"), Column("TRAP", "trap", "prose")))
 VERDICTS = View(
@@ -106,7 +107,7 @@ class _Picture:
     def _under_way(self, at: datetime, until: datetime | None) -> RenderableType:
         assert self._step is not None
         row = _grid()
-        left = Text(f"{looks.span((until - at).total_seconds())} left", "cyan") if until and until > at else Text()
+        left = Text(f"{span((until - at).total_seconds())} left", "cyan") if until and until > at else Text()
         row.add_row(self._spinner, f"{at:{_LINE}}", _step(self._step.text, self._step.note), left)
         return row
 
@@ -132,7 +133,7 @@ def _row(verdict: p.Verdict) -> dict[str, Any]:
 
 
 def _took(verdict: p.Verdict) -> str:
-    return f"{len(verdict.steps)} steps, {looks.span(_seconds(verdict))} on the service's clock ({verdict.clock})"
+    return f"{len(verdict.steps)} steps, {span(_seconds(verdict))} on the service's clock ({verdict.clock})"
 
 
 def _seconds(verdict: p.Verdict) -> float:

@@ -30,7 +30,8 @@ Beside = Callable[[Any], AbstractAsyncContextManager[Any]]
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     """One flag per row of the settings; a flag that is not given stays out, so that the next layer speaks."""
     for row in reversed(rows()):
-        flag = "--" + row.name.replace("_", "-")
+        dashed = row.name.replace("_", "-")
+        flag = f"--{dashed}/--no-{dashed}" if row.default is True else f"--{dashed}"
         text = row.help if row.is_switch or row.default == "" else f"{row.help}  [default: {_plain(row.default)}]"
         kind = {"is_flag": True, "default": None} if row.is_switch else {"metavar": _metavar(row.name)}
         command = click.option(flag, row.name, help=text, **kind)(command)

@@ -5,19 +5,10 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-_UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
+from duenotice.wire.duration import span
+
 _NO_ANCHOR = re.compile(r"[^A-Za-z0-9.:-]")
 _DIGITS = re.compile(r"(\d+)")
-
-
-def span(seconds: float) -> str:
-    """The two largest units of a span of time."""
-    left, parts = round(abs(seconds)), []
-    for size, unit in _UNITS:
-        count, left = divmod(left, size)
-        if count:
-            parts.append(f"{count}{unit}")
-    return " ".join(parts[:2]) or "0s"
 
 
 def when(moment: str | None, now: datetime) -> str:

@@ -1,10 +1,11 @@
-"""Spans of time as people write them: `30s`, `1h30m`, `500ms`, `PT5M`, or plain seconds."""
+"""Spans of time as people write and read them: `30s`, `1h30m`, `500ms`, `PT5M`, or plain seconds."""
 
 import re
 
 from duenotice.errors import Malformed
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 _PLAIN = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|[smhd]))+", re.ASCII)
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhd])", re.ASCII)
 _ISO = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?", re.ASCII)
@@ -22,6 +23,16 @@ def parse_duration(text: str) -> float:
     if seconds is None or seconds > LONGEST_SECONDS:
         raise Malformed(f"{text[:40]!r} is not a span of time.", hint="Write 30s, 5m, 1h30m or PT5M.")
     return seconds
+
+
+def span(seconds: float) -> str:
+    """The two largest units of a span of time, as people read it: `1h 30m`."""
+    left, parts = round(abs(seconds)), []
+    for size, unit in _UNITS:
+        count, left = divmod(left, size)
+        if count:
+            parts.append(f"{count}{unit}")
+    return " ".join(parts[:2]) or "0s"
 
 
 def _seconds(text: str) -> float | None:

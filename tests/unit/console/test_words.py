@@ -15,7 +15,7 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
     ("seconds", "text"), [(0, "0s"), (59.6, "1m"), (90, "1m 30s"), (3600, "1h"), (90061, "1d 1h"), (-5, "5s")]
 )
 def test_a_span_has_its_two_largest_units(seconds: float, text: str) -> None:
-    assert words.span(seconds) == text
+    assert words.FILTERS["span"](seconds) == text
 
 
 def test_a_moment_is_to_come_or_has_been() -> None:

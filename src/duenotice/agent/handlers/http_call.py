@@ -3,9 +3,10 @@
 import asyncio
 import http.client
 import io
+import socket
 import ssl
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, cast
 from urllib.parse import urlsplit
 
 from duenotice.agent.handlers.base import HandlerFailed, TryAgain
@@ -104,6 +105,6 @@ class _Bytes:
 def _answer(raw: bytes, method: str) -> Answer:
     if b"\r\n\r\n" not in raw:  # `http.client` would take a head that was cut for a whole one
         raise http.client.HTTPException("the answer ends in its head")
-    response = http.client.HTTPResponse(_Bytes(raw), method=method)  # type: ignore[arg-type]
+    response = http.client.HTTPResponse(cast(socket.socket, _Bytes(raw)), method=method)
     response.begin()
     return Answer(response.status, {name.lower(): value for name, value in response.getheaders()}, response.read())
