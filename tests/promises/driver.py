@@ -42,12 +42,12 @@ UNKNOWN_ID = "FFFFFFFF-0000-4000-8000-000000000000"
 
 def read_all(publisher: Publisher) -> dict[tuple[str, str], bytes]:
     """What every VM is answered in every api-version."""
-    return {key: body for name in publisher.by_name for key, body in _read(publisher, name)}
+    return {key: body for name in publisher.state.fleet.vms for key, body in _read(publisher, name)}
 
 
 def _read(publisher: Publisher, name: str) -> list[tuple[tuple[str, str], bytes]]:
     """What a VM is answered in every api-version, `ETag` checked (A10)."""
-    page = publisher.page_of(publisher.by_name[name])
+    page = publisher.page_of(publisher.state.fleet.vms[name])
     read = []
     for version in API_VERSIONS:
         head, _, body = document_tail(page, version).partition(b"\r\n\r\n")
@@ -236,7 +236,7 @@ class Driver(RuleBasedStateMachine):
 
     def _compare(self, moment: Moment) -> None:
         """The model and the service agree on every VM: where it is, whether it listens, and what it reads."""
-        known = self.publisher.by_name
+        known = self.publisher.state.fleet.vms
         here, there = {vm.name: vm.host for vm in known.values()}, {vm.name: vm.host for vm in self.model.vms.values()}
         assert here == there, f"VMs run on {here}, and should on {there}"
         for (name, version), body in moment.documents.items():
@@ -321,7 +321,7 @@ class Driver(RuleBasedStateMachine):
 
     def _poll_again(self, name: str) -> bool:
         """A poll of a scope that listens never reaches the engine; False when it must."""
-        vm = self.publisher.by_name.get(name)
+        vm = self.publisher.state.fleet.vms.get(name)
         page = self.publisher.page_of(vm) if vm is not None else None
         if page is None or not page.enabled:
             return False

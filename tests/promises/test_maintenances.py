@@ -100,7 +100,7 @@ class Maintenances(Rollout):
 
     @rule(which=picks)
     def vanish_who_is_hit(self, which: int) -> None:
-        for event in self.publisher.events()[which : which + 1]:
+        for event in list(self.publisher.state.events.values())[which : which + 1]:
             self._vanish(event.resources)
 
     @rule()

@@ -263,7 +263,7 @@ class Node(Outside):
 
     def address(self, vm: str) -> str:
         """The source address of a VM by its name; an address stands for itself."""
-        known = self.service.publisher.by_name.get(vm)
+        known = self.service.publisher.state.fleet.vms.get(vm)
         return vm if known is None else known.address
 
 

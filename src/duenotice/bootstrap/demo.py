@@ -92,10 +92,10 @@ class Demo:
             await self._pass(SETTLE)  # a breath, should it have been refused
 
     def _is_busy(self) -> bool:
-        return any(plan.status is Status.RUNNING for plan in self._engine.publisher.maintenances.values())
+        return any(plan.status is Status.RUNNING for plan in self._engine.state.maintenances.values())
 
     def _round(self, each: Round) -> c.Command:
-        vms = select((each.on,), self._engine.publisher.by_name.values())
+        vms = select((each.on,), self._engine.state.fleet.vms.values())
         return c.StartMaintenance(new_id(), each.type, vms, each.cause, settle=SETTLE)
 
     async def _evict(self) -> None:

@@ -74,7 +74,7 @@ class Service:
         self._restored = journal.restored
         loop = asyncio.get_running_loop()
         self.publisher = Publisher(loop.call_soon)
-        self.engine = Engine(journal, clock, _policy(self.settings, clock), state, self.publisher)
+        self.engine = Engine(journal, clock, _policy(self.settings, clock), state, self.publisher, threaded=True)
         self.ticker = Ticker(self.engine)
         if self.settings.log_format != "none":
             self.engine.on_commit.append(lambda records: log_changes(records, self.engine.state))
@@ -150,7 +150,7 @@ class Service:
     def _begin_impacts(self) -> None:
         if self._dispatcher is not None:
             self._dispatcher.start()
-        elif left := [event.id for event in self.publisher.events() if impact.waits_for_report(event)]:
+        elif left := [event.id for event in self.engine.state.events.values() if impact.waits_for_report(event)]:
             hint = "Report each with POST /v1/events/ID/report, or start with the impact setting of before."
             log.warning(
                 "a driver had begun these", action="impact-left", event_ids=left[:10], count=len(left), hint=hint
@@ -178,7 +178,7 @@ class Service:
             await self.engine.submit(ApplyFleet(Declaration(f"only:{name}", vms=(Vm(name, "127.0.0.1"),))), SELF)
 
     def _check_default_vm(self) -> None:
-        name, known = self.settings.default_vm, self.publisher.by_name
+        name, known = self.settings.default_vm, self.engine.state.fleet.vms
         if name and name not in known:
             near = difflib.get_close_matches(name, list(known)[:10_000], 1)
             hint = f"Did you mean {near[0]!r}?" if near else "Name a VM of the fleet file."

@@ -81,7 +81,7 @@ def _greeting(folder: Path, watches: bool) -> Callable[[Any], None]:
         poll = f"http://{metadata}/metadata/scheduledevents?api-version=2020-07-01"
         clock = service.engine.clock.name
         click.echo(
-            click.style(f"duenotice serves {len(service.publisher.by_name)} VMs", bold=True) + f", clock {clock}"
+            click.style(f"duenotice serves {len(service.engine.state.fleet.vms)} VMs", bold=True) + f", clock {clock}"
         )
         click.echo(f"  VMs ask       {poll}")
         click.echo(f"  the operator  http://{operator}/v1  (token: {folder / 'admin.token'})")

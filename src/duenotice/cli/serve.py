@@ -123,7 +123,7 @@ async def _reread_when_told(service: Any, told: asyncio.Event) -> None:
         told.clear()
         try:
             await service.reread_fleet()
-            log.info("fleet reread", action="fleet-reread", vms=len(service.publisher.by_name))
+            log.info("fleet reread", action="fleet-reread", vms=len(service.engine.state.fleet.vms))
         except DuenoticeError as error:
             log.error("fleet refused", action="fleet-refused", error=error.message, hint=error.hint)
 

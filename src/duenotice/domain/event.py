@@ -76,7 +76,7 @@ def description_of(event_type: EventType, cause: Cause) -> str:
     return _BY_CAUSE.get(cause, _MAINTENANCE)
 
 
-class Event(Struct, frozen=True, omit_defaults=True):
+class Event(Struct, frozen=True, omit_defaults=True, gc=False):
     """One scheduled event. `notice_ends` and `impact_ends` are in steady seconds, see `clock.Instant`.
 
     `impact_ends` None on a started event means that a driver brings the impact about: `failed_attempts` counts what it

@@ -114,10 +114,11 @@ def _copy(state: State, vms: Iterable[str], but: str | None = None) -> State:
     copy.fleet.hosts = dict(state.fleet.hosts)
     for name in vms:
         vm = state.fleet.vms[name]
-        copy.fleet.vms[name] = vm
+        copy.fleet.put(vm)
         copy.scopes[scope_of(vm)] = Scope(enabled=state.enabled(scope_of(vm)))
     for event in _in_the_way(state, copy.scopes, but):
-        copy.fleet.vms |= {name: state.fleet.vms[name] for name in event.resources if name in state.fleet.vms}
+        for vm in (state.fleet.vms[name] for name in event.resources if name in state.fleet.vms):
+            copy.fleet.put(vm)
         apply(copy, t.EventRaised(event.with_(maintenance=None)))
     return copy
 

@@ -72,9 +72,13 @@ def planned_event(state: State, vms: list[Vm], plan: Maintenance, event_id: str,
 
 def postpone(state: State, command: c.PostponeEvents, now: Instant, policy: Policy) -> list[t.Transition]:
     """Events that wait for their notice get it whole, although they are seen late (S2)."""
-    events = [state.events[event_id] for event_id in command.event_ids if event_id in state.events]
-    waiting = [event for event in events if event.phase is Phase.SCHEDULED and not event.approved_by]
+    waiting = _waiting(state, command.event_ids)
     return [t.EventPostponed(later) for event in waiting if (later := _later(state, event, now, command.spare))]
+
+
+def to_be_seen_by(state: State, event_ids: tuple[str, ...]) -> datetime | None:
+    """The last moment at which all of these events can be shown with their whole notice to come (S2)."""
+    return min((event.not_before - _least(state, event) for event in _waiting(state, event_ids)), default=None)
 
 
 def operate(state: State, command: c.OperateVm, now: Instant, policy: Policy) -> list[t.Transition]:
@@ -274,11 +278,20 @@ def _at(event: Event, not_before: datetime, now: Instant) -> Event:
 
 def _later(state: State, event: Event, now: Instant, spare: float) -> Event | None:
     """The event with its notice from now on; None when enough is left."""
-    vm = next((state.fleet.vms[name] for name in event.resources if name in state.fleet.vms), None)
-    least = notice.minimum_notice(event.type, None if vm is None else _group(state, vm))
-    if event.not_before >= now.at + timedelta(seconds=least):
+    least = _least(state, event)
+    if event.not_before >= now.at + least:
         return None
-    return _at(event, notice.earliest(now, least + spare), now)
+    return _at(event, notice.earliest(now, least.total_seconds() + spare), now)
+
+
+def _least(state: State, event: Event) -> timedelta:
+    vm = next((state.fleet.vms[name] for name in event.resources if name in state.fleet.vms), None)
+    return timedelta(seconds=notice.minimum_notice(event.type, None if vm is None else _group(state, vm)))
+
+
+def _waiting(state: State, event_ids: tuple[str, ...]) -> list[Event]:
+    events = [state.events[event_id] for event_id in event_ids if event_id in state.events]
+    return [event for event in events if event.phase is Phase.SCHEDULED and not event.approved_by]
 
 
 def _as_soon_as_allowed(state: State, event: Event, least: float, now: Instant, policy: Policy) -> Event:

@@ -1,5 +1,6 @@
 """The state as one value at one position of the journal, so that a start need not fold from the beginning."""
 
+from collections import defaultdict
 from datetime import datetime
 
 from msgspec import Struct
@@ -76,7 +77,11 @@ def restore(snapshot: Snapshot) -> State:
     state.fleet.hosts = {host.name: host for host in snapshot.hosts}
     state.fleet.groups = {group.key: group for group in snapshot.groups}
     state.fleet.vms = {vm.name: vm for vm in snapshot.vms}
-    state.scopes = {scope.key: Scope(scope.incarnation, scope.enabled) for scope in snapshot.scopes}
+    state.fleet.by_address = {vm.address: vm for vm in snapshot.vms}
+    told: defaultdict[str, list[str]] = defaultdict(list)
+    for event in snapshot.events:
+        told[event.scope].append(event.id)
+    state.scopes = {s.key: Scope(s.incarnation, s.enabled, tuple(told.get(s.key, ()))) for s in snapshot.scopes}
     state.departures = {departure.vm: departure for departure in snapshot.departures}
     state.forgotten, state.floor = snapshot.forgotten, snapshot.floor
     state.maintenances.update((plan.id, plan) for plan in snapshot.maintenances)
@@ -85,6 +90,5 @@ def restore(snapshot: Snapshot) -> State:
     state.requests = {answered.key: answered for answered in snapshot.requests}
     for event in snapshot.events:
         state.events[event.id] = event
-        state.scopes[event.scope].events.append(event.id)
         agenda.put(state.agenda, event)
     return state

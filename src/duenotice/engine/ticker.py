@@ -7,6 +7,7 @@ from duenotice.clock import Instant, ManualClock, SystemClock
 from duenotice.domain.commands import DisableScopes, MarkClock, Tick
 from duenotice.domain.due import next_due
 from duenotice.domain.enablement import SILENCE_SECONDS
+from duenotice.domain.fleet import chunks
 from duenotice.engine.engine import SELF, Engine
 from duenotice.errors import DuenoticeError, Refused
 
@@ -18,6 +19,9 @@ _HELD_SLEEP = 0.25
 
 _SWEEP_SECONDS = 600.0
 """Clock seconds between looks for silent scopes."""
+
+_SWEPT_AT_ONCE = 10_000
+"""Scopes looked at in one turn of the loop."""
 
 _MARK_SECONDS = 60.0
 """Real seconds between marks of a scaled clock: what a kill -9 can set it back by, at its speed."""
@@ -108,9 +112,12 @@ class Ticker:
 
     async def _sweep(self, now: Instant) -> None:
         self._swept = now.steady
-        silent = self._engine.publisher.silent_scopes(now.steady, SILENCE_SECONDS)
+        silent: list[str] = []
+        for some in chunks(list(self._engine.state.scopes), _SWEPT_AT_ONCE):
+            silent += self._engine.publisher.silent_among(some, now.steady, SILENCE_SECONDS)
+            await asyncio.sleep(0)
         if silent:
-            await self._engine.submit(DisableScopes(silent), SELF)
+            await self._engine.submit(DisableScopes(tuple(silent)), SELF)
 
     def _is_due(self, steady: float) -> bool:
         """Whether something waits for a tick: what was due before and is still there was held back."""

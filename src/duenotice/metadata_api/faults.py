@@ -12,9 +12,9 @@ from typing import NamedTuple
 from msgspec import structs
 
 from duenotice.domain.document import Document
+from duenotice.engine.publisher import Page
 from duenotice.errors import Malformed
 from duenotice.metadata_api.answers import THROTTLED, Answering, Broken, Delay, Later, Outcome
-from duenotice.metadata_api.caller import Lane
 from duenotice.metadata_api.door import Door
 from duenotice.metadata_api.questions import Poll, Question
 from duenotice.metadata_api.responses import EMPTY_OK, Answer, error, json, shown
@@ -35,7 +35,7 @@ _ASKED_FOR = "The operator asked for this fault. Try again."
 class Asked(NamedTuple):
     """A request that is to be answered wrongly; `right` is what it would get."""
 
-    lane: Lane
+    page: Page
     question: Question
     right: Callable[[], Outcome | Later | Broken]
     delay: Delay
@@ -69,7 +69,7 @@ def _drip(loop: asyncio.AbstractEventLoop, transport: asyncio.Transport, data: b
 
 def _half(asked: Asked) -> Broken:
     if isinstance(asked.question, Poll):
-        return Broken(_document(asked.lane.page.document, asked.question), _send_half)
+        return Broken(_document(asked.page.document, asked.question), _send_half)
     return DROPPED
 
 
@@ -104,9 +104,9 @@ def _lying(lie: Callable[[Document], Document]) -> Wrong:
     """A document that is not so; whoever has the right one already is told the lie too."""
 
     def wrong(asked: Asked) -> Outcome | Later | Broken:
-        if not isinstance(asked.question, Poll) or not asked.lane.page.enabled:
+        if not isinstance(asked.question, Poll) or not asked.page.enabled:
             return asked.right()
-        return _document(lie(asked.lane.page.document), asked.question)
+        return _document(lie(asked.page.document), asked.question)
 
     return wrong
 
@@ -182,7 +182,8 @@ class Faults:
         wrong = None if lane is None else self._wrong_for(lane.vm.name)
         if wrong is None or lane is None:
             return self._right.answer(address, question, body)
-        return wrong(Asked(lane, question, lambda: self._right.answer(address, question, body), self._delay))
+        page = self._door.publisher.page(lane.scope)
+        return wrong(Asked(page, question, lambda: self._right.answer(address, question, body), self._delay))
 
     def again(self, address: str, poll: Poll) -> Answer:
         """A poll that was held before the fault came is answered rightly."""

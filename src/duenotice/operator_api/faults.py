@@ -68,7 +68,7 @@ class Faults:
 
     async def put(self, request: Request) -> Response:
         """Until then all metadata requests of the VM get this answer; nothing of it is remembered."""
-        port, vm = self._allowed(), vm_named(self._engine.publisher, request.path_params["name"])
+        port, vm = self._allowed(), vm_named(self._engine.state, request.path_params["name"])
         asked = await decoded(request, FaultRequest)
         seconds = parse_duration(asked.seconds)
         port.put(vm.name, asked.answer, seconds)
@@ -78,13 +78,13 @@ class Faults:
 
     async def lift(self, request: Request) -> Response:
         """Also when there is none."""
-        self._allowed().lift(vm_named(self._engine.publisher, request.path_params["name"]).name)
+        self._allowed().lift(vm_named(self._engine.state, request.path_params["name"]).name)
         return Response(status_code=204)
 
     async def jump(self, request: Request) -> Response:
         """Of all scopes, by far, as after a restore (S3); nothing takes it back."""
         self._allowed()
-        vm = vm_named(self._engine.publisher, request.path_params["name"])
+        vm = vm_named(self._engine.state, request.path_params["name"])
 
         def build(state: State, _: Records) -> Answer:
             shown: shapes.Jumped = {"vm": vm.name, "incarnation": state.document(scope_of(vm)).incarnation}

@@ -160,8 +160,8 @@ class Emulator:
         return self.service.engine.clock.now()
 
     def _vm_at(self, address: str) -> str:
-        publisher = self.service.publisher
-        vm = publisher.by_address.get(address) or publisher.by_name.get(self._settings.default_vm)
+        fleet = self.service.engine.state.fleet
+        vm = fleet.by_address.get(address) or fleet.vms.get(self._settings.default_vm)
         return "" if vm is None else vm.name
 
 

@@ -87,7 +87,7 @@ class ScheduledEvents:
 
     def vm(self, name: str = "") -> "VmHandle":
         """A VM by name, or the only one there is."""
-        names = self._emulator.look(lambda service: list(service.publisher.by_name))
+        names = self._emulator.look(lambda service: list(service.engine.state.fleet.vms))
         if not name and len(names) != 1:
             raise Conflict(f"There are {len(names)} VMs.", hint="Say which: vm('web-0').")
         if name and name not in names:
@@ -116,7 +116,7 @@ class ScheduledEvents:
 
         return self._emulator.look(
             lambda service: encode_document(
-                service.publisher.document_of(service.publisher.by_name[name]), BY_NAME[api_version]
+                service.publisher.page_of(service.engine.state.fleet.vms[name]).document, BY_NAME[api_version]
             )
         )
 
@@ -132,7 +132,7 @@ class ScheduledEvents:
         return self._emulator.look(lambda service: service.engine.state.events.get(event_id))
 
     def _vm(self, name: str) -> Vm:
-        return self._emulator.look(lambda service: service.publisher.by_name[name])
+        return self._emulator.look(lambda service: service.engine.state.fleet.vms[name])
 
     def _listen(self, name: str) -> None:
         """As if the VM had asked already: nobody is told who does not listen (F03)."""
@@ -167,7 +167,7 @@ class VmHandle:
     @property
     def exists(self) -> bool:
         """Whether it is still there: a VM that was preempted or terminated is not."""
-        return self._kit._emulator.look(lambda service: self.name in service.publisher.by_name)
+        return self._kit._emulator.look(lambda service: self.name in service.engine.state.fleet.vms)
 
     @property
     def event(self) -> "RaisedEvent":

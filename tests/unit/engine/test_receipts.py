@@ -126,15 +126,13 @@ async def test_who_asks_while_it_is_being_stored_is_answered_by_what_is_stored()
 
 @in_loop
 async def test_an_answer_that_was_lost_with_its_commit_is_never_given() -> None:
-    """Decided, but the append fails while somebody asks for the answer."""
     journal = FailingJournal()
     async with running(journal) as engine:
         await listen(engine, "alone")
-        await submit(engine)
-        known = engine.state.requests["k"]
-        engine.state.requests["k"] = type(known)("k", "f", engine.state.position + 1, known.until)
-        with pytest.raises(Unavailable, match="only just been decided"):
-            await engine.answered("k")
+        journal.failures.append(Unavailable("The disk went away."))
+        with pytest.raises(Unavailable, match="could not be stored"):
+            await submit(engine)
+        assert await engine.answered("k") is None
 
 
 @in_loop

@@ -121,7 +121,7 @@ class TestAdvance:
             await listen(engine, "alone", "zonal")
             ticker = Ticker(engine)
             await ticker.advance(DAY - 1)
-            engine.publisher.page_of(engine.publisher.by_name["zonal"]).last_poll = engine.clock.now().steady
+            engine.publisher.page_of(engine.publisher.state.fleet.vms["zonal"]).last_poll = engine.clock.now().steady
             await ticker.advance(1)
             assert (engine.state.enabled("vm/alone"), engine.state.enabled("vm/zonal")) == (False, True)
 
