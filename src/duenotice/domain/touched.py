@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from duenotice.domain.scope import group_of, scope_of
+from duenotice.domain.scope import ALONE, group_of, scope_of
 from duenotice.domain.state import State
 from duenotice.domain.transitions import Record
 
@@ -33,4 +33,6 @@ def touched(before: State, after: State, records: Iterable[Record]) -> Touched:
         scopes.update(scope for scope in before.scopes if group_of(scope) in groups)
     vms = [vm for name in names for state in (before, after) if (vm := state.fleet.vms.get(name)) is not None]
     scopes.update(map(scope_of, vms))
+    # One that stood alone before it joined a group takes along what was left of that.
+    scopes.update(key for name in names if (key := ALONE + name) in before.scopes)
     return Touched(scopes, names, {vm.address for vm in vms}, everything)
