@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 import structlog
 from msgspec import structs
 
-from duenotice.clock import Clock, Instant, ScaledClock
+from duenotice.clock import Clock, Instant, ScaledClock, micros
 from duenotice.domain.apply import fold
 from duenotice.domain.commands import Command, MarkClock, PostponeEvents, Tick
 from duenotice.domain.decide import decide
@@ -131,7 +131,7 @@ class Engine:
     def set_speed(self, clock: ScaledClock, speed: float) -> None:
         """Another pace of our clock: what a commit may take grows with it, and who sleeps looks again."""
         clock.set_speed(speed)
-        self.policy = structs.replace(self.policy, commit_allowance=speed)  # one real second
+        self.policy = structs.replace(self.policy, commit_allowance=micros(speed))  # one real second
         self.changed.set()
 
     def lost(self, task: "asyncio.Task[None]") -> None:
@@ -246,7 +246,7 @@ class Engine:
             fold(self.state, record)
             records.append(record)
 
-    def _postponed(self, now: Instant, spare: float = 0.0) -> list[Transition]:
+    def _postponed(self, now: Instant, spare: int = 0) -> list[Transition]:
         """What nobody has seen yet gets its notice from now on, if too little is left of it (S2)."""
         raised = tuple(r.transition.event.id for r in self._unseen if isinstance(r.transition, EventRaised))
         command = PostponeEvents(raised, max(spare, self.policy.commit_allowance))
@@ -272,7 +272,7 @@ class Engine:
 
     async def _show(self, now: Instant) -> None:
         """Let what is durable be seen, after giving back the notice that a slow commit has cost (S2)."""
-        took = 0.0
+        took = 0
         while late := self._postponed(now, 2 * took):  # more room each time, so that it comes to an end
             records: list[Record] = []
             self._take(late, SELF, now, records)

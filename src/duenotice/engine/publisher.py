@@ -57,12 +57,12 @@ class Page:
     """What one scope is shown now.
 
     `rendered` has a place per api-version for the bytes that a door makes of the document; a new document
-    brings a new empty list. `last_poll` is in steady seconds. `watchers` are called once, at the next change.
+    brings a new empty list. `last_poll` is in steady time. `watchers` are called once, at the next change.
     """
 
     __slots__ = ("document", "enabled", "last_poll", "rendered", "scope", "watchers")
 
-    def __init__(self, scope: str, document: Document, enabled: bool, now: float) -> None:
+    def __init__(self, scope: str, document: Document, enabled: bool, now: int) -> None:
         self.scope = scope
         self.enabled = enabled
         self.last_poll = now
@@ -101,10 +101,10 @@ class Publisher:
         self._documents: dict[str, Document] = {}
         self._enabled: set[str] = set()
         self._quiet = EMPTY
-        self._opened_at = 0.0
+        self._opened_at = 0
         self._fleet_watchers: list[Callable[[Iterable[str]], None]] = []
 
-    def open(self, state: State, now: float) -> None:
+    def open(self, state: State, now: int) -> None:
         """Begin with a state that is durable as a whole."""
         self._opened_at = now
         self.site, self.groups = state.fleet.site, dict(state.fleet.groups)
@@ -146,11 +146,11 @@ class Publisher:
         """Call back with the addresses whose VM came, went or changed."""
         self._fleet_watchers.append(callback)
 
-    def silent_scopes(self, now: float, silence: float) -> tuple[str, ...]:
+    def silent_scopes(self, now: int, silence: int) -> tuple[str, ...]:
         """The enabled scopes that asked for nothing for so long; a restart counts as a request."""
         return tuple(scope for scope in self._enabled if now - self._last_poll(scope) >= silence)
 
-    def publish(self, state: State, records: Sequence[Record], now: float) -> None:
+    def publish(self, state: State, records: Sequence[Record], now: int) -> None:
         """Let committed records be seen."""
         if any(isinstance(record.transition, IncarnationsLifted) for record in records):
             self.republish(state, now)
@@ -205,7 +205,7 @@ class Publisher:
         for scope in noted - changed:
             self._note(scope, state)
 
-    def republish(self, state: State, now: float) -> None:
+    def republish(self, state: State, now: int) -> None:
         """Show a state that was folded anew, whatever was shown before."""
         addresses = set(self.by_address)
         self.open(state, now)
@@ -215,11 +215,11 @@ class Publisher:
                 self._show(page.scope, state)
         self._tell_fleet_watchers(addresses | set(self.by_address))
 
-    def _last_poll(self, scope: str) -> float:
+    def _last_poll(self, scope: str) -> int:
         page = self._pages.get(scope)
         return self._opened_at if page is None else page.last_poll
 
-    def _enable(self, scope: str, now: float) -> None:
+    def _enable(self, scope: str, now: int) -> None:
         self._enabled.add(scope)
         if page := self._pages.get(scope):
             page.enabled, page.last_poll = True, now

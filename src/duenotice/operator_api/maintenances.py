@@ -5,6 +5,7 @@ from collections.abc import Callable
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from duenotice.clock import micros
 from duenotice.domain import commands as c
 from duenotice.domain.maintenance import Maintenance, Status
 from duenotice.domain.preview import outlook, preview
@@ -102,7 +103,7 @@ class Maintenances:
             vms=operator_json.select(asked.on, self._engine.publisher.by_name.values()),
             cause=operator_json.parse_cause(asked.cause),
             description=asked.description,
-            settle=parse_duration(asked.settle),
+            settle=micros(parse_duration(asked.settle)),
             at_once=asked.at_once,
             failures_allowed=asked.failures_allowed,
         )

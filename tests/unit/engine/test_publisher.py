@@ -26,11 +26,9 @@ from duenotice.domain.state import State
 from duenotice.domain.transitions import Record
 from duenotice.engine.publisher import Page, Publisher
 from duenotice.errors import Refused
-from tests.unit.domain.build import NOW, POLICY, VMS, WEB, approve, declaration, id_of, schedule, state_of
+from tests.unit.domain.build import DAY, NOW, POLICY, SECOND, VMS, WEB, approve, declaration, id_of, schedule, state_of
 from tests.unit.domain.stories import POLICIES, STEPS, Step
 from tests.unit.engine.rig import reboot
-
-DAY = 86_400.0
 
 
 class World:
@@ -42,7 +40,7 @@ class World:
         self.publisher = Publisher(self.turns.append)
         self.publisher.open(self.state, NOW.steady)
 
-    def do(self, command: Command, now: float = NOW.steady) -> None:
+    def do(self, command: Command, now: int = NOW.steady) -> None:
         """Decide, fold and publish, as after a commit."""
         self.publish(self.decide(command), now)
 
@@ -53,7 +51,7 @@ class World:
             fold(self.state, records[-1])
         return records
 
-    def publish(self, records: list[Record], now: float = NOW.steady) -> None:
+    def publish(self, records: list[Record], now: int = NOW.steady) -> None:
         self.publisher.publish(self.state, records, now)
 
     def page(self, vm: str) -> Page:
@@ -296,10 +294,10 @@ class TestSilence:
         world = World()
         world.do(EnableScope("alone"))
         world.do(EnableScope("web-0"))
-        world.page("alone").last_poll = NOW.steady + 100
-        world.page("web-0").last_poll = NOW.steady + 200
-        assert world.publisher.silent_scopes(NOW.steady + 99 + DAY, DAY) == ()
-        assert world.publisher.silent_scopes(NOW.steady + 100 + DAY, DAY) == ("vm/alone",)
+        world.page("alone").last_poll = NOW.steady + 100 * SECOND
+        world.page("web-0").last_poll = NOW.steady + 200 * SECOND
+        assert world.publisher.silent_scopes(NOW.steady + 99 * SECOND + DAY, DAY) == ()
+        assert world.publisher.silent_scopes(NOW.steady + 100 * SECOND + DAY, DAY) == ("vm/alone",)
 
     def test_a_scope_that_is_off_is_not_silent(self) -> None:
         world = World()
@@ -312,14 +310,14 @@ class TestSilence:
         world.do(EnableScope("alone"))
         again = Publisher(lambda turn: None)
         again.open(world.state, NOW.steady + 5 * DAY)
-        assert again.silent_scopes(NOW.steady + 5.5 * DAY, DAY) == ()
+        assert again.silent_scopes(NOW.steady + 5 * DAY + DAY // 2, DAY) == ()
         assert again.silent_scopes(NOW.steady + 6 * DAY, DAY) == ("vm/alone",)
 
     def test_turning_a_scope_on_counts_as_a_request(self) -> None:
         world = World()
         world.page("alone")
         world.do(EnableScope("alone"), now=NOW.steady + DAY)
-        assert world.publisher.silent_scopes(NOW.steady + 1.5 * DAY, DAY) == ()
+        assert world.publisher.silent_scopes(NOW.steady + DAY + DAY // 2, DAY) == ()
 
 
 class TestRepublishing:
@@ -358,8 +356,8 @@ class TestRepublishing:
 
 def test_an_empty_state_shows_nothing() -> None:
     publisher = Publisher(lambda turn: None)
-    publisher.open(State(), 0.0)
-    assert (publisher.events(), publisher.by_address, publisher.silent_scopes(1e9, DAY)) == ([], {}, ())
+    publisher.open(State(), 0)
+    assert (publisher.events(), publisher.by_address, publisher.silent_scopes(10**15, DAY)) == ([], {}, ())
 
 
 @given(STEPS, POLICIES)
@@ -369,7 +367,7 @@ def test_after_any_story_everybody_is_shown_just_what_a_restart_would_show(steps
     for vm in VMS:
         world.page(vm.name)
     for command, seconds in steps:
-        now = now.after(seconds)
+        now = now.after(seconds * SECOND)
         for asked in (command, Tick(), Tick()):
             with contextlib.suppress(Refused):
                 world.publish(world.decide(asked, now, policy))
@@ -380,7 +378,7 @@ def test_after_any_story_everybody_is_shown_just_what_a_restart_would_show(steps
     for vm in again.by_name.values():
         page, expected = world.publisher.page_of(vm), again.page_of(vm)
         assert (page.document, page.enabled) == (expected.document, expected.enabled)
-    assert set(world.publisher.silent_scopes(1e12, DAY)) == set(again.silent_scopes(1e12, DAY))
+    assert set(world.publisher.silent_scopes(10**18, DAY)) == set(again.silent_scopes(10**18, DAY))
 
 
 def test_an_approval_that_starts_its_event_in_the_same_breath_is_shown_and_wakes() -> None:

@@ -14,7 +14,7 @@ def publisher() -> Publisher:
     state = State()
     state.fleet.vms = {"a": Vm("a", "10.0.0.1"), "b": Vm("b", "10.0.0.2")}
     publisher = Publisher(lambda callback: callback())
-    publisher.open(state, 0.0)
+    publisher.open(state, 0)
     return publisher
 
 

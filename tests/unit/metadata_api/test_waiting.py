@@ -13,7 +13,7 @@ from duenotice.metadata_api.questions import Ask, Poll
 from duenotice.metadata_api.waiting import Waiting
 from duenotice.wire.api_versions import API_VERSIONS
 
-LANE = Lane(Vm("a", "10.0.0.1"), Page("vm/a", Document(1), True, 0.0), Bucket(Pace(0)), Bucket(Pace(0)))
+LANE = Lane(Vm("a", "10.0.0.1"), Page("vm/a", Document(1), True, 0), Bucket(Pace(0)), Bucket(Pace(0)))
 
 
 @pytest.fixture
