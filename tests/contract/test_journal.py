@@ -24,7 +24,7 @@ from duenotice.journal.memory import MemoryJournal
 from duenotice.journal.sqlite import SqliteJournal
 from tests.unit.journal.examples import NOON, TRANSITIONS, Record, any_of, record, records, snapshot
 
-EVENT = Event("AA-1", EventType.REBOOT, Cause.MAINTENANCE, "vm/x", ("x",), NOON, 900.0)
+EVENT = Event("AA-1", EventType.REBOOT, Cause.MAINTENANCE, "vm/x", ("x",), NOON, 900_000_000)
 FEW = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 

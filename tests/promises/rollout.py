@@ -9,6 +9,7 @@ from uuid import NAMESPACE_OID, uuid5
 from hypothesis.stateful import RuleBasedStateMachine
 from structlog.testing import capture_logs
 
+from duenotice.clock import micros, seconds
 from duenotice.domain import commands as c
 from duenotice.domain.due import next_due
 from duenotice.domain.event import Event, Phase
@@ -44,7 +45,7 @@ class Rollout(RuleBasedStateMachine):
         self.runner = asyncio.Runner()
         self.given = 0
         self.gone: set[str] = set()
-        self.policy = Policy(commit_allowance=1.0)
+        self.policy = Policy(commit_allowance=micros(1))
         self.unseen: list[Committed] = []
         self.reread: tuple[Record, ...] | None = None
         self.broken: AssertionError | None = None
@@ -96,7 +97,7 @@ class Rollout(RuleBasedStateMachine):
 
     def _advance(self, seconds: float) -> None:
         with suppress(Unavailable):  # a commit was to fail; what is due is still due
-            self.runner.run(self.ticker.advance(seconds))
+            self.runner.run(self.ticker.advance(micros(seconds)))
         self._settle([])
 
     def _settle(self, answers: list[Answer]) -> None:
@@ -138,7 +139,7 @@ class Rollout(RuleBasedStateMachine):
                 return
             self._report_all()
             due = next_due(self.engine.state, self.clock.now().steady)
-            self._advance(AN_HOUR if due is None else due - self.clock.now().steady)
+            self._advance(AN_HOUR if due is None else seconds(due - self.clock.now().steady))
         raise AssertionError(f"goes on for ever: {self._plans(*OPEN)}, {self.publisher.state.events.values()}")
 
     def _report_all(self) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duenotice.clock import ManualClock
+from duenotice.clock import MICROS, ManualClock
 from duenotice.domain.commands import ApplyFleet, Command, Tick
 from duenotice.domain.fleet import Declaration
 from duenotice.domain.policy import Policy
@@ -46,7 +46,7 @@ GROUPS_GONE = st.sampled_from([declaration(VMS[0], digest="empty groups"), Decla
 STORIES = st.lists(
     st.tuples(
         COMMANDS | st.builds(ApplyFleet, GROUPS_GONE),
-        st.sampled_from([0.0, 1.0, 30.0, 600.0, 900.0, 86_400.0]),
+        st.sampled_from([0, 1, 30, 600, 900, 86_400]),
         FAULTS,
         st.lists(st.sampled_from(ADDRESSES), max_size=3),
     ),
@@ -55,7 +55,7 @@ STORIES = st.lists(
 """A command, how much time passes before it, how its commit ends, and who asks for news just before."""
 
 
-Moment = tuple[Command, float, str | None, list[str]]
+Moment = tuple[Command, int, str | None, list[str]]
 
 
 class Disk(MemoryJournal):
@@ -110,7 +110,7 @@ def compare(node: Node) -> None:
     """Everything against a node that starts now."""
     truth = load(node.journal)
     fresh = Publisher(lambda _: None)
-    fresh.open(truth, 0.0)
+    fresh.open(truth, 0)
     node.engine._writer.catch_up()
     assert take(node.engine.state) == take(truth) == take(node.engine._writer._ahead)
     _compare_fleet(node, truth)
@@ -171,7 +171,7 @@ async def _live(story: list[Moment], policy: Policy) -> None:
     for command, seconds, fault, asking in story:
         for address in asking:
             await node.ask(address)
-        node.clock.advance(seconds)
+        node.clock.advance(seconds * MICROS)
         node.journal.fault = fault
         with contextlib.suppress(DuenoticeError):
             await node.engine.submit(command, "test")

@@ -13,7 +13,7 @@ from duenotice import settings as s
 from duenotice.bootstrap import impact, operator_port
 from duenotice.bootstrap.logs import log_changes
 from duenotice.bootstrap.operator_port import OperatorServer
-from duenotice.clock import Clock, Mark, clock_from_name, seconds_since_2020
+from duenotice.clock import Clock, Mark, clock_from_name, micros, micros_of, seconds_since_2020
 from duenotice.console.app import Console
 from duenotice.domain.commands import ApplyFleet, CreateToken, LiftIncarnations, MarkClock
 from duenotice.domain.fleet import Declaration, Vm
@@ -252,19 +252,19 @@ def _last_mark(state: State) -> Mark | None:
     mark = state.mark
     if mark is None or mark.boot_id or state.at <= mark.at:
         return mark
-    return mark._replace(at=state.at, steady=mark.steady + (state.at - mark.at).total_seconds())
+    return mark._replace(at=state.at, steady=mark.steady + micros_of(state.at - mark.at))
 
 
 def _policy(settings: s.ServeSettings, clock: Clock) -> Policy:
     return Policy(
-        commit_allowance=clock.speed,  # one real second
+        commit_allowance=micros(clock.speed),  # one real second
         user_operations_limit=settings.user_operations_limit,
         simulated_impact=settings.impact == "simulated",
         impact_attempts=settings.impact_attempts,
         deletes_together=settings.deletes_together,
-        live_migration_lasts=settings.live_migration_lasts,
-        maintenance_lasts=settings.maintenance_lasts,
-        removal_lasts=settings.removal_lasts,
+        live_migration_lasts=micros(settings.live_migration_lasts),
+        maintenance_lasts=micros(settings.maintenance_lasts),
+        removal_lasts=micros(settings.removal_lasts),
     )
 
 

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from uuid import UUID, uuid5
 
-from duenotice.clock import Instant
+from duenotice.clock import MICROS, Instant, micros_of, seconds
 from duenotice.domain import commands as c
 from duenotice.domain import notice
 from duenotice.domain import transitions as t
@@ -78,7 +78,8 @@ def postpone(state: State, command: c.PostponeEvents, now: Instant, policy: Poli
 
 def to_be_seen_by(state: State, event_ids: tuple[str, ...]) -> datetime | None:
     """The last moment at which all of these events can be shown with their whole notice to come (S2)."""
-    return min((event.not_before - _least(state, event) for event in _waiting(state, event_ids)), default=None)
+    waiting = _waiting(state, event_ids)
+    return min((event.not_before - timedelta(microseconds=_least(state, event)) for event in waiting), default=None)
 
 
 def operate(state: State, command: c.OperateVm, now: Instant, policy: Policy) -> list[t.Transition]:
@@ -116,9 +117,9 @@ def degrade_host(state: State, command: c.DegradeHost, now: Instant, policy: Pol
     """A predicted failure: each VM of the host gets its own move, days ahead (D03)."""
     host = _find_standing_host(state, command.host)
     least = notice.MINIMUM_SECONDS[EventType.REDEPLOY]
-    if not least <= command.notice <= notice.LONGEST_PREDICTION_SECONDS:
+    if not least * MICROS <= command.notice <= notice.LONGEST_PREDICTION_SECONDS * MICROS:
         raise Refused(
-            f"A prediction of {command.notice:g} seconds is out of bounds.",
+            f"A prediction of {seconds(command.notice):g} seconds is out of bounds.",
             hint=f"Use {least} seconds to {notice.LONGEST_PREDICTION_SECONDS} (7 days).",
         )
     changes: list[t.Transition] = [t.HostsPut((Host(host.name, Condition.DEGRADED),))]
@@ -272,21 +273,20 @@ def _event_on(vms: list[Vm], event_type: EventType, cause: Cause, event_id: str,
 
 
 def _at(event: Event, not_before: datetime, now: Instant) -> Event:
-    waits = (not_before - now.at).total_seconds()
-    return event.with_(not_before=not_before, notice_ends=now.steady + waits)
+    return event.with_(not_before=not_before, notice_ends=now.steady + micros_of(not_before - now.at))
 
 
-def _later(state: State, event: Event, now: Instant, spare: float) -> Event | None:
+def _later(state: State, event: Event, now: Instant, spare: int) -> Event | None:
     """The event with its notice from now on; None when enough is left."""
     least = _least(state, event)
-    if event.not_before >= now.at + least:
+    if event.not_before >= now.after(least).at:
         return None
-    return _at(event, notice.earliest(now, least.total_seconds() + spare), now)
+    return _at(event, notice.earliest(now, least + spare), now)
 
 
-def _least(state: State, event: Event) -> timedelta:
+def _least(state: State, event: Event) -> int:
     vm = next((state.fleet.vms[name] for name in event.resources if name in state.fleet.vms), None)
-    return timedelta(seconds=notice.minimum_notice(event.type, None if vm is None else _group(state, vm)))
+    return notice.minimum_notice(event.type, None if vm is None else _group(state, vm))
 
 
 def _waiting(state: State, event_ids: tuple[str, ...]) -> list[Event]:
@@ -294,7 +294,7 @@ def _waiting(state: State, event_ids: tuple[str, ...]) -> list[Event]:
     return [event for event in events if event.phase is Phase.SCHEDULED and not event.approved_by]
 
 
-def _as_soon_as_allowed(state: State, event: Event, least: float, now: Instant, policy: Policy) -> Event:
+def _as_soon_as_allowed(state: State, event: Event, least: int, now: Instant, policy: Policy) -> Event:
     event = _at(event, notice.earliest(now, least + policy.commit_allowance), now)
     return event if state.enabled(event.scope) else event.with_(approved_by=NOBODY_LISTENS)
 

@@ -211,12 +211,12 @@ class StepBegun(Change, frozen=True, tag="step-begun"):
 
 
 class StepEnded(Change, frozen=True, tag="step-ended"):
-    """A step is over; `ended` in steady seconds."""
+    """A step is over; `ended` in steady microseconds."""
 
     maintenance_id: str
     step: int
     status: StepStatus
-    ended: float
+    ended: int
     reason: str = ""
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from msgspec import structs
 
-from duenotice.clock import Clock, ScaledClock
+from duenotice.clock import MICROS, Clock, ScaledClock, micros
 from duenotice.domain.apply import fold
 from duenotice.domain.commands import Command, MarkClock, Tick
 from duenotice.domain.policy import Policy
@@ -156,7 +156,7 @@ class Engine:
     def set_speed(self, clock: ScaledClock, speed: float) -> None:
         """Another pace of our clock: what a commit may take grows with it, and who sleeps looks again."""
         clock.set_speed(speed)
-        self._writer.policy = structs.replace(self.policy, commit_allowance=speed)  # one real second
+        self._writer.policy = structs.replace(self.policy, commit_allowance=micros(speed))  # one real second
         self.changed.set()
 
     def lost(self, task: "asyncio.Task[None]") -> None:
@@ -227,7 +227,7 @@ class Engine:
         """What may still be shown: if the loop was slow to take it up, notice is given back once more (S2)."""
         spare = self.policy.commit_allowance
         while outcome.news is not None and outcome.news.is_late(self.clock.now()):
-            spare = max(1.0, 2 * spare)
+            spare = max(MICROS, 2 * spare)
             outcome = await self._off_loop(partial(self._writer.ready, outcome.answers, spare))
         return outcome
 

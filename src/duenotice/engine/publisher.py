@@ -33,7 +33,7 @@ class Page:
 
     __slots__ = ("document", "enabled", "is_current", "last_poll", "rendered", "scope", "watchers")
 
-    def __init__(self, scope: str, now: float) -> None:
+    def __init__(self, scope: str, now: int) -> None:
         self.scope = scope
         self.last_poll = now
         self.watchers: dict[object, Callable[[], None]] = {}
@@ -61,10 +61,10 @@ class Publisher:
         self.names = Names(lambda: self.state.fleet.vms)
         self._frozen: weakref.ref[State] | None = None
         self._call_soon = call_soon
-        self._opened_at = 0.0
+        self._opened_at = 0
         self._fleet_watchers: list[Callable[[Collection[str]], None]] = []
 
-    def open(self, state: State, now: float) -> None:
+    def open(self, state: State, now: int) -> None:
         """Begin with a state that is durable as a whole."""
         self._opened_at = now
         self.state = state
@@ -103,11 +103,11 @@ class Publisher:
         """Call back with the addresses whose VM came, went or changed; not the place to answer anybody."""
         self._fleet_watchers.append(callback)
 
-    def silent_among(self, scopes: Iterable[str], now: float, silence: float) -> list[str]:
+    def silent_among(self, scopes: Iterable[str], now: int, silence: int) -> list[str]:
         """Those of some scopes that listen but asked for nothing for so long; a restart counts as a request."""
         return [scope for scope in scopes if self.state.enabled(scope) and now - self._last_poll(scope) >= silence]
 
-    def publish(self, state: State, touched: Touched, now: float) -> None:
+    def publish(self, state: State, touched: Touched, now: int) -> None:
         """Let a state be seen that is durable, and differs from the last only in what was touched."""
         before, self.state = self.state, state
         self.names.touch(touched.vms)
@@ -129,7 +129,7 @@ class Publisher:
             return list(self.pages.values())
         return [self.pages[scope] for scope in self.pages.keys() & touched.scopes]
 
-    def _last_poll(self, scope: str) -> float:
+    def _last_poll(self, scope: str) -> int:
         page = self.pages.get(scope)
         return self._opened_at if page is None else page.last_poll
 

@@ -113,7 +113,7 @@ class Writer:
             return self._recovered(error, len(asks))
         return self.ready(answers)
 
-    def ready(self, answers: Sequence[Records | DuenoticeError], spare: float = 0.0) -> Outcome:
+    def ready(self, answers: Sequence[Records | DuenoticeError], spare: int = 0) -> Outcome:
         """What may be shown now, after giving back the notice that a slow commit has cost (S2).
 
         `spare` is the time until it is seen.
@@ -214,7 +214,7 @@ class Writer:
             if record.position > self._ahead.position:
                 fold(self._ahead, record)
 
-    def _postponed(self, now: Instant, spare: float = 0.0) -> list[Transition]:
+    def _postponed(self, now: Instant, spare: int = 0) -> list[Transition]:
         """What nobody has seen yet gets its notice from now on, if too little is left of it (S2)."""
         command = PostponeEvents(_raised(self._unseen), max(spare, self.policy.commit_allowance))
         return decide(self._ahead, command, now, self.policy)

@@ -14,6 +14,7 @@ from msgspec import structs
 from duenotice.domain.snapshot import Snapshot
 from duenotice.domain.transitions import Record
 from duenotice.errors import Damaged, Misconfigured
+from duenotice.journal.seconds import record_in_micros, snapshot_in_micros
 
 Plain = dict[str, Any]
 Upcaster = Callable[[Plain], Plain]
@@ -92,7 +93,7 @@ class Codec(Generic[T]):
     def _read(self, row: Row) -> T:
         try:
             return self._decode(row.payload) if row.format == self.format else self._upcast(row)
-        except (msgspec.MsgspecError, UnicodeDecodeError, LookupError) as error:
+        except (msgspec.MsgspecError, LookupError, TypeError, ValueError, AttributeError) as error:
             raise Damaged(f"{self._named(row)} cannot be decoded: {error}") from error
 
     def _upcast(self, row: Row) -> T:
@@ -117,6 +118,6 @@ def _same(plain: Plain) -> Plain:
     return plain
 
 
-# Format 2 is what the first release writes; 1 was written on the way there and stays readable.
-RECORDS = Codec(Record, [_same])
-SNAPSHOTS = Codec(Snapshot, [_same], encode_in_pieces)
+# Format 1 was written on the way to the first release, 2 had steady time in seconds, as floats.
+RECORDS = Codec(Record, [_same, record_in_micros])
+SNAPSHOTS = Codec(Snapshot, [_same, snapshot_in_micros], encode_in_pieces)

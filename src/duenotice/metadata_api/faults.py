@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
+from duenotice.clock import micros
 from duenotice.domain.document import Document
 from duenotice.engine.publisher import Page
 from duenotice.errors import Malformed
@@ -146,7 +147,7 @@ FAULTS: dict[str, Wrong] = {
 
 class _Fault(NamedTuple):
     wrong: Wrong
-    until: float
+    until: int
 
 
 class Faults:
@@ -161,7 +162,7 @@ class Faults:
 
     def put(self, vm: str, answer: str, seconds: float) -> None:
         """Answer all requests of a VM like this for so long; another fault takes the place of the last."""
-        self._by_vm[vm] = _Fault(_fault(answer), self._now() + seconds)
+        self._by_vm[vm] = _Fault(_fault(answer), self._now() + micros(seconds))
         self._step_in()
 
     def put_on_all(self, answer: str) -> None:
@@ -203,7 +204,7 @@ class Faults:
         for vm in [vm for vm, fault in self._by_vm.items() if fault.until <= now]:
             self.lift(vm)
 
-    def _now(self) -> float:
+    def _now(self) -> int:
         return self._door.pulse.clock.now().steady
 
 

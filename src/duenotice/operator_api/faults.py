@@ -6,7 +6,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from duenotice.clock import seconds_since_2020
+from duenotice.clock import micros, seconds_since_2020
 from duenotice.domain.commands import LiftIncarnations
 from duenotice.domain.scope import scope_of
 from duenotice.domain.state import State
@@ -72,7 +72,7 @@ class Faults:
         asked = await decoded(request, FaultRequest)
         seconds = parse_duration(asked.seconds)
         port.put(vm.name, asked.answer, seconds)
-        until = format_iso(self._engine.clock.now().after(seconds).at)
+        until = format_iso(self._engine.clock.now().after(micros(seconds)).at)
         shown: shapes.Fault = {"vm": vm.name, "answer": asked.answer, "until": until}
         return JSONResponse(shown)
 

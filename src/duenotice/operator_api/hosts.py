@@ -7,6 +7,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from duenotice.clock import micros
 from duenotice.domain import commands as c
 from duenotice.domain.event import Cause, EventType
 from duenotice.domain.fleet import Host
@@ -102,7 +103,7 @@ class Hosts:
             type=EventType.FREEZE,
             vms=vms,
             cause=Cause.LIVE_MIGRATION,
-            settle=parse_duration(asked.settle),
+            settle=micros(parse_duration(asked.settle)),
             at_once=asked.at_once,
         )
         return await begun(self._engine, request, command)
@@ -116,7 +117,8 @@ class Hosts:
         if asked.risk is not None and asked.notice is not None:
             raise Refused("Both a risk and a notice are given.", hint="Give one of them.")
         notice = _RISKS[risk] if asked.notice is None else parse_duration(asked.notice)
-        return await raised(self._engine, request, c.DegradeHost(request.path_params["name"], notice, new_id()))
+        command = c.DegradeHost(request.path_params["name"], micros(notice), new_id())
+        return await raised(self._engine, request, command)
 
     async def fail(self, request: Request) -> Response:
         """Its VMs are hit already."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from starlette.requests import Request
 from starlette.responses import Response
 
-from duenotice.clock import Instant
+from duenotice.clock import Instant, micros
 from duenotice.domain import commands as c
 from duenotice.domain.maintenance import Maintenance, Status
 from duenotice.domain.policy import Policy
@@ -125,7 +125,7 @@ def _command(asked: operator_json.MaintenanceRequest, vms: tuple[str, ...]) -> c
         vms=vms,
         cause=operator_json.parse_cause(asked.cause),
         description=asked.description,
-        settle=parse_duration(asked.settle),
+        settle=micros(parse_duration(asked.settle)),
         at_once=asked.at_once,
         failures_allowed=asked.failures_allowed,
     )

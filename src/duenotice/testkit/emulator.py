@@ -5,13 +5,14 @@ import socket
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 import uvloop
 
 from duenotice.bootstrap.service import NOWHERE, Service
-from duenotice.clock import Instant, monotonic
+from duenotice.clock import Instant, micros_of, monotonic
 from duenotice.domain.commands import ApplyFleet, Command
 from duenotice.domain.fleet import Declaration
 from duenotice.domain.transitions import Record
@@ -104,9 +105,9 @@ class Emulator:
 
         self._tasks.append(self._loop.create_task(do()))
 
-    def advance(self, seconds: float) -> None:
+    def advance(self, span: timedelta) -> None:
         """Let time pass; all that is due has happened when this returns."""
-        self._wait(self.service.ticker.advance(seconds))
+        self._wait(self.service.ticker.advance(micros_of(span)))
 
     def fault(self, vm: str, answer: str, seconds: float) -> None:
         """Answer a VM wrongly for so long on the service's clock."""

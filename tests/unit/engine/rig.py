@@ -94,13 +94,13 @@ class SettableClock:
     def mark(self) -> Mark:
         return Mark(*self._now)
 
-    def pass_by(self, seconds: float) -> None:
+    def pass_by(self, micros: int) -> None:
         """Time passes for everybody."""
-        self._now = self._now.after(seconds)
+        self._now = self._now.after(micros)
 
-    def set_wall(self, by: float) -> None:
+    def set_wall(self, by: int) -> None:
         """Somebody sets the wall clock, forward or back."""
-        self._now = Instant(self._now.at + timedelta(seconds=by), self._now.steady)
+        self._now = Instant(self._now.at + timedelta(microseconds=by), self._now.steady)
 
 
 def engine_on(journal: Journal, clock: Clock | None = None, policy: Policy | None = None) -> Engine:

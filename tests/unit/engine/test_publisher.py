@@ -26,10 +26,8 @@ from duenotice.domain.state import State
 from duenotice.domain.touched import touched
 from duenotice.domain.transitions import Record
 from duenotice.engine.publisher import Page, Publisher
-from tests.unit.domain.build import NOW, POLICY, VMS, WEB, approve, declaration, id_of, schedule, state_of
+from tests.unit.domain.build import DAY, NOW, POLICY, SECOND, VMS, WEB, approve, declaration, id_of, schedule, state_of
 from tests.unit.engine.rig import reboot
-
-DAY = 86_400.0
 
 
 class World:
@@ -41,7 +39,7 @@ class World:
         self.publisher = Publisher(self.turns.append)
         self.publisher.open(self.state.copy(), NOW.steady)
 
-    def do(self, command: Command, now: float = NOW.steady) -> None:
+    def do(self, command: Command, now: int = NOW.steady) -> None:
         """Decide, fold and publish, as after a commit."""
         self.publish(self.decide(command), now)
 
@@ -52,7 +50,7 @@ class World:
             fold(self.state, records[-1])
         return records
 
-    def publish(self, records: list[Record], now: float = NOW.steady) -> None:
+    def publish(self, records: list[Record], now: int = NOW.steady) -> None:
         state = self.state.copy()
         self.publisher.publish(state, touched(self.publisher.state, state, records), now)
 
@@ -66,7 +64,7 @@ class World:
     def watch(self, vm: str, callback: Callable[[], None], key: object = "me") -> None:
         self.publisher.watch(scope_of(self.vms[vm]), key, callback)
 
-    def silent(self, now: float) -> list[str]:
+    def silent(self, now: int) -> list[str]:
         return self.publisher.silent_among(self.publisher.state.scopes, now, DAY)
 
     def refleet(self, *vms: Vm) -> None:
@@ -304,10 +302,10 @@ class TestSilence:
         world = World()
         world.do(EnableScope("alone"))
         world.do(EnableScope("web-0"))
-        world.page("alone").last_poll = NOW.steady + 100
-        world.page("web-0").last_poll = NOW.steady + 200
-        assert world.silent(NOW.steady + 99 + DAY) == []
-        assert world.silent(NOW.steady + 100 + DAY) == ["vm/alone"]
+        world.page("alone").last_poll = NOW.steady + 100 * SECOND
+        world.page("web-0").last_poll = NOW.steady + 200 * SECOND
+        assert world.silent(NOW.steady + 99 * SECOND + DAY) == []
+        assert world.silent(NOW.steady + 100 * SECOND + DAY) == ["vm/alone"]
 
     def test_a_scope_that_is_off_is_not_silent(self) -> None:
         world = World()
@@ -320,14 +318,14 @@ class TestSilence:
         world.do(EnableScope("alone"))
         again = Publisher(lambda turn: None)
         again.open(world.state, NOW.steady + 5 * DAY)
-        assert again.silent_among(["vm/alone"], NOW.steady + 5.5 * DAY, DAY) == []
+        assert again.silent_among(["vm/alone"], NOW.steady + 5 * DAY + DAY // 2, DAY) == []
         assert again.silent_among(["vm/alone"], NOW.steady + 6 * DAY, DAY) == ["vm/alone"]
 
     def test_turning_a_scope_on_counts_as_a_request(self) -> None:
         world = World()
         world.page("alone")
         world.do(EnableScope("alone"), now=NOW.steady + DAY)
-        assert world.silent(NOW.steady + 1.5 * DAY) == []
+        assert world.silent(NOW.steady + DAY + DAY // 2) == []
 
 
 class TestEverything:
@@ -359,9 +357,9 @@ class TestFrozen:
 
 def test_an_empty_state_shows_nothing() -> None:
     publisher = Publisher(lambda turn: None)
-    publisher.open(State(), 0.0)
+    publisher.open(State(), 0)
     assert publisher.page_of(Vm("a", "10.0.0.1")).document is EMPTY
-    assert publisher.silent_among(["vm/a"], 1e9, DAY) == []
+    assert publisher.silent_among(["vm/a"], 10**15, DAY) == []
 
 
 def test_an_approval_that_starts_its_event_in_the_same_breath_is_shown_and_wakes() -> None:

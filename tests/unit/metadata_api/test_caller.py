@@ -15,7 +15,7 @@ def publisher() -> Publisher:
     for vm in (Vm("a", "10.0.0.1"), Vm("b", "10.0.0.2")):
         state.fleet.put(vm)
     publisher = Publisher(lambda callback: callback())
-    publisher.open(state, 0.0)
+    publisher.open(state, 0)
     return publisher
 
 

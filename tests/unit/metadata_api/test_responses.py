@@ -79,7 +79,7 @@ def test_no_two_answers_are_alike() -> None:
 
 
 def test_a_document_is_rendered_once_until_it_changes() -> None:
-    page, version = Page("vm/a", 0.0), API_VERSIONS[-1]
+    page, version = Page("vm/a", 0), API_VERSIONS[-1]
     page.show(Document(7), True)
     tail = document_tail(page, version)
     assert tail == (
