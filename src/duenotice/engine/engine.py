@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 import structlog
 from msgspec import structs
 
-from duenotice.clock import Clock, Instant, ScaledClock, micros
+from duenotice.clock import Clock, Instant, ScaledClock, micros, micros_of
 from duenotice.domain.apply import fold
 from duenotice.domain.commands import Command, MarkClock, PostponeEvents, Tick
 from duenotice.domain.decide import decide
@@ -278,7 +278,8 @@ class Engine:
             self._take(late, SELF, now, records)
             await self._append(records)
             before, now = now, self.clock.now()
-            took = now.steady - before.steady
+            # Before the doors are open steady time stands still; NotBefore is a time of day all the same.
+            took = max(now.steady - before.steady, micros_of(now.at - before.at))
         records, self._unseen = self._unseen, []
         if records:
             self.publisher.publish(self.state, records, now.steady)
