@@ -22,6 +22,7 @@ from duenotice.domain.policy import Policy
 from duenotice.domain.snapshot import restore, take
 from duenotice.domain.state import State
 from duenotice.domain.transitions import EventRaised, Record, RequestAnswered, Transition
+from duenotice.engine.complaints import Complaints
 from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
 from duenotice.errors import Conflict, Damaged, DuenoticeError, InvariantBroken, Unavailable
@@ -79,6 +80,7 @@ class Engine:
         self.on_commit: list[Callable[[Sequence[Record]], None]] = []
         self.on_recover: list[Callable[[], None]] = []
         self._journal = journal
+        self._complaints = Complaints(_report)
         self._asks: list[_Ask] = []
         self._wake = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal") if journal.blocking else None
@@ -268,6 +270,7 @@ class Engine:
     async def _append(self, records: list[Record]) -> None:
         if records:
             await self._off_loop(lambda: self._journal.append(records))
+            self._complaints.worked()
             self._unseen += records
 
     async def _show(self, now: Instant) -> None:
@@ -295,7 +298,7 @@ class Engine:
 
     async def _recover(self, error: DuenoticeError) -> None:
         """Fold again from what the journal really holds; without that nothing may be promised any more."""
-        _report("error", "commit failed", action="commit-failed", error=error.message, hint=error.hint)
+        self._complaints.failed(error)
         try:
             self.state = await self._off_loop(lambda: load(self._journal))
             self._unseen = await self._off_loop(lambda: list(self._journal.read(after=self._journal.seen)))
