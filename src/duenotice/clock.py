@@ -60,6 +60,16 @@ class Mark(NamedTuple):
     speed: float = 0.0
 
 
+class Alive(NamedTuple):
+    """The last moment in which VMs could be answered, as a process noted it while it was there to answer them.
+
+    It is never ahead of the truth as long as the machine has not been booted again; then it may be anything.
+    """
+
+    boot_id: str
+    steady: int
+
+
 class Clock(Protocol):
     """What the engine needs to know about time."""
 
@@ -76,6 +86,12 @@ class Clock(Protocol):
 
     def mark(self) -> Mark:
         """The present instant with what a restart needs to go on from it."""
+
+    def hold(self) -> None:
+        """Let steady time stand still: nobody can be answered, so it is no notice (S25)."""
+
+    def run(self) -> None:
+        """Let steady time go on from where it is held."""
 
 
 def boot_id() -> str:
@@ -108,30 +124,42 @@ def seconds_since_2020() -> int:
 
 
 class SystemClock:
-    """Real time. The time of day follows the machine; `steady` follows the time since boot."""
+    """Real time. The time of day follows the machine; `steady` follows the time since boot, where it is not held."""
 
     name = "real"
     speed = 1.0
 
-    def __init__(self, last: Mark | None = None) -> None:
-        self._offset = _steady_at_start(last) - boot_micros()
+    def __init__(self, last: Mark | None = None, alive: Alive | None = None) -> None:
+        self._held: int | None = _steady_at_start(last, alive)
+        self.run()
 
     def now(self) -> Instant:
-        return Instant(wall(), boot_micros() + self._offset)
+        return Instant(wall(), self._steady(boot_micros()))
 
     def mark(self) -> Mark:
         booted = boot_micros()
-        return Mark(wall(), booted + self._offset, boot_id(), booted)
+        return Mark(wall(), self._steady(booted), boot_id(), booted)
+
+    def hold(self) -> None:
+        self._held = self._steady(boot_micros())
+
+    def run(self) -> None:
+        if self._held is not None:
+            self._offset, self._held = self._held - boot_micros(), None
+
+    def _steady(self, booted: int) -> int:
+        return booted + self._offset if self._held is None else self._held
 
 
-def _steady_at_start(last: Mark | None) -> int:
-    if last is None:
-        return 0
-    if last.boot_id and last.boot_id == boot_id():
-        return last.steady + boot_micros() - last.boot_micros
-    # Another boot: only the wall clock could tell how long we were away, and it may be wrong by then. Nobody was
-    # told anything meanwhile, so none of it counts as notice (S1).
-    return last.steady
+def _steady_at_start(last: Mark | None, alive: Alive | None) -> int:
+    """Where the last process stood when it could last answer: nobody was told anything since, so it is no notice (S25).
+
+    On another boot only the last mark is sure, and nobody knows how long we were away: the wall clock may be wrong.
+    """
+    steady = 0 if last is None else last.steady
+    if alive is None or not alive.boot_id or alive.boot_id != boot_id():
+        return steady
+    return max(steady, alive.steady)
 
 
 class ScaledClock:
@@ -144,7 +172,7 @@ class ScaledClock:
         self._given = speed
         self.speed = speed if last is None or last.given != speed else last.speed
         self._origin = _origin(last)
-        self._started = _monotonic_micros()
+        self._started: int | None = _monotonic_micros()
 
     @property
     def name(self) -> str:
@@ -152,11 +180,21 @@ class ScaledClock:
 
     def set_speed(self, speed: float) -> None:
         """Go on from now at another pace."""
-        self._origin, self._started = self.now(), _monotonic_micros()
+        self.hold()
         self.speed = speed
+        self.run()
 
     def now(self) -> Instant:
+        if self._started is None:
+            return self._origin
         return self._origin.after(int((_monotonic_micros() - self._started) * self.speed))
+
+    def hold(self) -> None:
+        self._origin, self._started = self.now(), None
+
+    def run(self) -> None:
+        if self._started is None:
+            self._started = _monotonic_micros()
 
     def mark(self) -> Mark:
         return Mark(*self.now(), given=self._given, speed=self.speed)
@@ -177,6 +215,12 @@ class ManualClock:
     def mark(self) -> Mark:
         return Mark(*self._now)
 
+    def hold(self) -> None:
+        """It always stands still."""
+
+    def run(self) -> None:
+        """It still needs to be told."""
+
     def advance(self, micros: int) -> None:
         """Let that much time pass; it never goes back."""
         self._now = self._now.after(max(0, micros))
@@ -189,10 +233,10 @@ def _origin(last: Mark | None) -> Instant:
     return Instant(wall().replace(microsecond=0), 0)
 
 
-def clock_from_name(name: str, last: Mark | None = None) -> Clock | None:
+def clock_from_name(name: str, last: Mark | None = None, alive: Alive | None = None) -> Clock | None:
     """`real`, `manual` or a speed such as `60x`; None when the name is none of these."""
     if name == "real":
-        return SystemClock(last)
+        return SystemClock(last, alive)
     if name == "manual":
         return ManualClock(last)
     speed = parse_speed(name)

@@ -12,7 +12,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
-from duenotice.clock import Instant, ManualClock, micros
+from duenotice.clock import Alive, Instant, ManualClock, micros
 from duenotice.domain.snapshot import Snapshot
 from duenotice.domain.transitions import Record
 from duenotice.engine.ports import Journal
@@ -118,6 +118,13 @@ class WatchedJournal:
         self.shown_at.append((position, self._clock.now()))
         self._inner.note_seen(position)
         self.on_shown()
+
+    @property
+    def alive(self) -> Alive | None:
+        return self._inner.alive
+
+    def note_alive(self, alive: Alive) -> None:
+        self._inner.note_alive(alive)
 
     def index(self) -> bool:
         return self._inner.index()

@@ -7,6 +7,7 @@ import pytest
 from duenotice import clock as clock_module
 from duenotice.clock import (
     MICROS,
+    Alive,
     Instant,
     ManualClock,
     Mark,
@@ -89,17 +90,52 @@ class TestSystemClock:
         machine.pass_by(10)
         assert clock.mark() == Mark(NOON + timedelta(seconds=10), 10 * MICROS, "boot-1", 5010 * MICROS)
 
-    def test_after_a_restart_it_goes_on_and_the_time_away_counts(self, machine: Machine) -> None:
-        mark = SystemClock().mark()
+    def test_after_a_restart_the_time_away_does_not_count(self, machine: Machine) -> None:
+        """Nobody could be told anything meanwhile (S25)."""
+        clock = SystemClock()
+        machine.pass_by(50)
+        mark = clock.mark()
         machine.pass_by(100)
-        assert SystemClock(mark).now().steady == 100 * MICROS
+        assert SystemClock(mark).now().steady == 50 * MICROS
 
-    @pytest.mark.parametrize("jump", [timedelta(days=1), timedelta(days=-1)])
-    def test_on_the_same_boot_the_wall_has_no_say_in_that(self, machine: Machine, jump: timedelta) -> None:
-        mark = SystemClock().mark()
+    def test_after_a_kill_it_goes_on_from_when_somebody_could_last_be_answered(self, machine: Machine) -> None:
+        clock = SystemClock()
+        machine.pass_by(50)
+        mark = clock.mark()
+        machine.pass_by(7)
+        alive = Alive("boot-1", clock.now().steady)
         machine.pass_by(100)
-        machine.wall += jump
-        assert SystemClock(mark).now().steady == 100 * MICROS
+        assert SystemClock(mark, alive).now().steady == 57 * MICROS
+
+    def test_it_never_goes_back_behind_a_mark(self, machine: Machine) -> None:
+        """The note is not synced; it may be an old one."""
+        assert SystemClock(Mark(NOON, 50, "boot-1"), Alive("boot-1", 49)).now().steady == 50
+
+    @pytest.mark.parametrize("boot_id", ["boot-0", ""])
+    def test_a_note_from_another_boot_is_not_believed(self, machine: Machine, boot_id: str) -> None:
+        machine.boot = boot_id and "boot-1"
+        assert SystemClock(Mark(NOON, 50, "boot-0"), Alive(boot_id, 99)).now().steady == 50
+
+    def test_a_first_start_that_was_killed_before_its_mark(self, machine: Machine) -> None:
+        assert SystemClock(None, Alive("boot-1", 99)).now().steady == 99
+
+    def test_while_it_is_held_steady_stands_still_and_the_time_of_day_goes_on(self, machine: Machine) -> None:
+        clock = SystemClock()
+        machine.pass_by(10)
+        clock.hold()
+        machine.pass_by(60)
+        assert clock.now() == Instant(NOON + timedelta(seconds=70), 10 * MICROS)
+        assert clock.mark() == Mark(NOON + timedelta(seconds=70), 10 * MICROS, "boot-1", 5070 * MICROS)
+        clock.run()
+        machine.pass_by(5)
+        assert clock.now().steady == 15 * MICROS
+
+    def test_holding_and_letting_go_twice_is_like_once(self, machine: Machine) -> None:
+        clock = SystemClock()
+        for turn in (clock.hold, clock.hold, clock.run, clock.run):
+            machine.pass_by(1)
+            turn()
+        assert clock.now().steady == 2 * MICROS
 
     @pytest.mark.parametrize("took", [300, -86_400, 30 * 86_400])
     def test_after_a_reboot_no_time_away_counts_whatever_the_wall_says(self, machine: Machine, took: int) -> None:
@@ -158,6 +194,17 @@ class TestScaledClock:
         machine.pass_by(3600)
         assert ScaledClock(60.0, mark).now() == Instant(NOON + timedelta(seconds=600), 600 * MICROS)
 
+    def test_while_it_is_held_it_stands_still(self, machine: Machine) -> None:
+        clock = ScaledClock(60.0)
+        machine.pass_by(10)
+        clock.hold()
+        machine.pass_by(10)
+        assert clock.mark() == Mark(NOON + timedelta(minutes=10), 600 * MICROS, given=60.0, speed=60.0)
+        clock.run()
+        clock.run()
+        machine.pass_by(1)
+        assert clock.now() == Instant(NOON + timedelta(minutes=11), 660 * MICROS)
+
     def test_a_speed_that_was_set_meanwhile_is_there_after_a_restart(self, machine: Machine) -> None:
         clock = ScaledClock(60.0)
         clock.set_speed(600.0)
@@ -199,6 +246,13 @@ class TestManualClock:
         clock = ManualClock(Mark(NOON, 3))
         clock.advance(-5)
         assert clock.now() == Instant(NOON, 3)
+
+    def test_holding_it_and_letting_it_go_makes_no_difference(self) -> None:
+        clock = ManualClock(Mark(NOON, 3))
+        clock.hold()
+        clock.advance(4)
+        clock.run()
+        assert clock.now().steady == 7
 
     def test_after_a_restart_it_goes_on_from_its_mark(self, machine: Machine) -> None:
         clock = ManualClock()

@@ -13,9 +13,10 @@ from duenotice import settings as s
 from duenotice.bootstrap import impact, operator_port
 from duenotice.bootstrap.logs import log_changes
 from duenotice.bootstrap.operator_port import OperatorServer
-from duenotice.clock import Clock, Mark, clock_from_name, micros, micros_of, seconds_since_2020
+from duenotice.bootstrap.timekeeping import Heartbeat, clock_of
+from duenotice.clock import Clock, micros, seconds_since_2020
 from duenotice.console.app import Console
-from duenotice.domain.commands import ApplyFleet, CreateToken, LiftIncarnations, MarkClock
+from duenotice.domain.commands import ApplyFleet, CreateToken, LiftIncarnations, MakeUpForAbsence, MarkClock
 from duenotice.domain.fleet import Declaration, Vm
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
@@ -67,7 +68,7 @@ class Service:
         journal = _open_journal(self.data_dir)
         try:
             state = _load(journal)
-            clock = _clock(self.settings.clock, state)
+            clock = clock_of(self.settings.clock, state, journal)
         except BaseException:
             journal.close()
             raise
@@ -76,17 +77,20 @@ class Service:
         self.publisher = Publisher(loop.call_soon)
         self.engine = Engine(journal, clock, _policy(self.settings, clock), state, self.publisher, threaded=True)
         self.ticker = Ticker(self.engine)
+        self._heartbeat = Heartbeat(journal, clock)
         if self.settings.log_format != "none":
             self.engine.on_commit.append(lambda records: log_changes(records, self.engine.state))
         self.engine.start()
         try:
             await self._begin(fleet_file)
         except BaseException:
+            self._heartbeat.stop()
             await self.engine.stop()
             raise
 
     async def stop(self) -> None:
         """Close the doors, answer what is under way, leave a snapshot."""
+        self._heartbeat.stop()
         await self._metadata.drain(DRAIN_SECONDS)
         if self._operator_listen is not None:
             self._api.feed.close()
@@ -112,9 +116,17 @@ class Service:
         await self._apply_only_vm()
         self._check_default_vm()
         await self._let_admin_in()
+        await self._make_up_for_absence()
         await self._open_doors()
+        self._heartbeat.start()
         self.ticker.start()
         self._begin_impacts()
+
+    async def _make_up_for_absence(self) -> None:
+        """Last of all before the doors open: until then nobody can be told, and no time counts as notice (S25)."""
+        told = await self.engine.submit(MakeUpForAbsence(), SELF)
+        if told:
+            log.warning("nobody could be answered for a while", action="notice-made-up-for", events=len(told))
 
     async def _open_doors(self) -> None:
         options, submit = _options(self.settings), self.engine.submit
@@ -238,21 +250,6 @@ def _load(journal: Journal) -> State:
         return load(journal)
     finally:
         gc.enable()
-
-
-def _clock(name: str, state: State) -> Clock:
-    clock = clock_from_name(name, _last_mark(state))
-    if clock is None:
-        raise Misconfigured(f"clock = {name!r} is no clock.", hint="Use real, a speed such as 60x, or manual.")
-    return clock
-
-
-def _last_mark(state: State) -> Mark | None:
-    """Where time stood when we were last running: the last mark, or the last record if that is later."""
-    mark = state.mark
-    if mark is None or mark.boot_id or state.at <= mark.at:
-        return mark
-    return mark._replace(at=state.at, steady=mark.steady + micros_of(state.at - mark.at))
 
 
 def _policy(settings: s.ServeSettings, clock: Clock) -> Policy:

@@ -109,6 +109,10 @@ class PostponeEvents(Command, frozen=True):
     spare: int
 
 
+class MakeUpForAbsence(Command, frozen=True):
+    """Nobody could be answered for a while: what waits for its notice says anew when that is over (S25)."""
+
+
 class ReportImpact(Command, frozen=True):
     """A driver says that the impact of a started event is over, or why it gave up."""
 

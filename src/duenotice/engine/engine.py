@@ -20,6 +20,7 @@ from duenotice.domain.policy import Policy
 from duenotice.domain.snapshot import restore
 from duenotice.domain.state import State
 from duenotice.domain.transitions import Record, RequestAnswered
+from duenotice.engine.complaints import Complaints
 from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
 from duenotice.engine.writer import SELF, Ask, News, Outcome, Receipt, Records, Writer, knows, report
@@ -78,6 +79,7 @@ class Engine:
         self.on_recover: list[Callable[[], None]] = []
         self._journal = journal
         self._writer = Writer(journal, clock, policy, state)
+        self._complaints = Complaints(report)
         self._asks: list[_Waiting] = []
         self._wake = asyncio.Event()
         self._is_serving = False
@@ -232,8 +234,10 @@ class Engine:
         return outcome
 
     async def _make_known(self, outcome: Outcome) -> None:
-        if (error := outcome.failure) is not None:
-            report("error", "commit failed", action="commit-failed", error=error.message, hint=error.hint)
+        if outcome.failure is not None:
+            self._complaints.failed(outcome.failure)
+        elif outcome.news is not None:
+            self._complaints.worked()
         if outcome.lost is not None:
             self._give_up(outcome.lost)
             return

@@ -29,8 +29,8 @@ _MARK_EVERY = 60 * MICROS
 _REAL_MARK_EVERY = 600 * MICROS
 """Time between marks of the real clock while something is scheduled: what a power loss can make it late by."""
 
-_LONGEST_BACKOFF = 30.0
-"""Real seconds between tries when nothing can be stored."""
+_TRY_AGAIN = 0.5
+"""Real seconds between tries when nothing can be stored: once it can, what is due starts within a second."""
 
 
 class Ticker:
@@ -78,21 +78,17 @@ class Ticker:
 
     async def _run(self) -> None:
         engine = self._engine
-        backoff = 0.0
         while True:
             try:
                 await self._look(engine.clock.now())
-                backoff = 0.0
             except DuenoticeError:
-                # The engine has logged it, and what was due is still due; a full disk is not asked all the time.
-                backoff = min(max(1.0, 2 * backoff), _LONGEST_BACKOFF)
+                # The engine has told the log, and what was due is still due; a full disk is not asked all the time.
+                await asyncio.sleep(_TRY_AGAIN)
+                continue
             engine.changed.clear()
-            if backoff:
-                await asyncio.sleep(backoff)
-            else:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(self._sleep(engine.clock.now())):
-                        await engine.changed.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._sleep(engine.clock.now())):
+                    await engine.changed.wait()
 
     async def _look(self, now: Instant) -> None:
         if self._is_due(now.steady):

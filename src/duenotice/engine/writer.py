@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import structlog
 
-from duenotice.clock import Clock, Instant
+from duenotice.clock import Clock, Instant, micros_of
 from duenotice.domain.apply import fold
 from duenotice.domain.commands import Command, PostponeEvents, Tick
 from duenotice.domain.decide import decide
@@ -125,7 +125,8 @@ class Writer:
                 self._take(late, SELF, now, records)
                 self._append(records)
                 before, now = now, self._clock.now()
-                spare = max(spare, 2 * (now.steady - before.steady))  # more room each time, so that it ends
+                # More room each time, so that it ends. Steady time may stand still, before the doors are open.
+                spare = max(spare, 2 * (now.steady - before.steady), 2 * micros_of(now.at - before.at))
         except DuenoticeError as error:
             return self._recovered(error, len(answers))
         return Outcome(answers, self._news())

@@ -39,6 +39,7 @@ EVERY_COMMAND: list[c.Command] = [
     c.ApproveEvents((id_of(1),), "alone"),
     c.CancelEvent(id_of(1)),
     c.PostponeEvents((id_of(1),), SECOND),
+    c.MakeUpForAbsence(),
     c.ReportImpact(id_of(2)),
     c.ReportAttempt(id_of(2), 1, "exit 1"),
     c.AcceptImpact(id_of(2)),

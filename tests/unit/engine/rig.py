@@ -94,6 +94,12 @@ class SettableClock:
     def mark(self) -> Mark:
         return Mark(*self._now)
 
+    def hold(self) -> None:
+        """Time passes only when told anyhow."""
+
+    def run(self) -> None:
+        """It still needs to be told."""
+
     def pass_by(self, micros: int) -> None:
         """Time passes for everybody."""
         self._now = self._now.after(micros)

@@ -278,6 +278,20 @@ class TestWaiting:
             await ticker.stop()
 
     @in_loop
+    async def test_after_a_disk_that_was_full_for_a_while_it_is_as_quick_as_before(self) -> None:
+        """It does not wait longer from one try to the next: five tries fit into the time that this test has."""
+        clock, journal = SettableClock(), FailingJournal()
+        async with running(journal, clock) as engine:
+            await listen(engine, "alone")
+            await ask(engine, reboot("alone"))
+            clock.pass_by(15 * MINUTE)
+            journal.failures = [Unavailable("The disk is full.")] * 5
+            ticker = Ticker(engine)
+            ticker.start()
+            await once(lambda: engine.state.events[id_of(1)].phase is Phase.STARTED and not journal.failures)
+            await ticker.stop()
+
+    @in_loop
     async def test_it_can_be_stopped_before_it_was_started_and_twice(self) -> None:
         async with running() as engine:
             ticker = Ticker(engine)
