@@ -13,6 +13,7 @@ import structlog
 
 from duenotice.domain import transitions as t
 from duenotice.domain.state import State
+from duenotice.plain_text import each_in_one_line, lines
 
 WAITING_LINES = 10_000
 LAST_SECONDS = 1.0
@@ -26,7 +27,9 @@ def configure(log_format: str, stream: TextIO | None = None) -> None:
     writer = _Writer(stream or sys.stderr)
     atexit.register(writer.drain, LAST_SECONDS)
     console = log_format == "console" or (log_format == "auto" and (stream or sys.stderr).isatty())
-    renderer = structlog.dev.ConsoleRenderer(event_key="message") if console else structlog.processors.JSONRenderer()
+    machines, people = structlog.processors.JSONRenderer(), structlog.dev.ConsoleRenderer(event_key="message")
+    renderers = (_plain, people) if console else (machines,)  # JSON is all ASCII: nothing in it acts on a terminal
+    logging.getLogger("asyncio").handlers = [ToOurLog(logging.WARNING)]
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
@@ -34,12 +37,26 @@ def configure(log_format: str, stream: TextIO | None = None) -> None:
             structlog.processors.format_exc_info,
             # "event" is a word we keep for scheduled events.
             structlog.processors.EventRenamer("message"),
-            renderer,
+            *renderers,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(NOTHING if log_format == "none" else logging.INFO),
         logger_factory=structlog.WriteLoggerFactory(file=cast(TextIO, writer)),
         cache_logger_on_first_use=True,
     )
+
+
+def _plain(_: object, __: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Only colours of ours reach a terminal (S28); a stack trace has lines, everything else is in one."""
+    trace = {"exception": lines(str(line["exception"]))} if "exception" in line else {}
+    return {**each_in_one_line(dict(line)), **trace}
+
+
+class ToOurLog(logging.Handler):
+    """What libraries have to say, as lines like all others."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        log = structlog.get_logger()
+        log.warning(record.getMessage(), action="library", library=record.name, exc_info=record.exc_info or None)
 
 
 class _Writer:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from duenotice.cli.errors import Failed
-from duenotice.cli.session import tell
+from duenotice.cli.saying import say, tell
 from duenotice.errors import Misconfigured
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def _end(verdict: "Verdict", output: str, report: str, strict: bool) -> None:
 
         show(verdict)
     else:
-        click.echo(REPORTS[output](verdict), nl=False)
+        say(REPORTS[output](verdict), nl=False)
     if report:
         _write(Path(report), REPORTS["junit" if report.endswith(".xml") else "json"](verdict))
     if not verdict.passes(strict):

@@ -27,6 +27,7 @@ from duenotice.console.pages import Page, Visit, form_of
 from duenotice.console.plays import Plays
 from duenotice.console.scenario_pages import ScenarioPages
 from duenotice.console.timeline_page import TimelinePage
+from duenotice.plain_text import lines
 
 NAVIGATION = (
     ("/", "Fleet"),
@@ -49,6 +50,7 @@ class Console:
         self._templates = Environment(
             loader=PackageLoader("duenotice.console"),
             autoescape=True,
+            finalize=words.plain,
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
@@ -87,7 +89,7 @@ class Console:
                 if problem.status == 401:
                     return _to_sign_in(request)
                 if problem.status == 503:
-                    return Response(problem.message, 503, {"Retry-After": "5"})
+                    return Response(lines(problem.message), 503, {"Retry-After": "5"})
                 # What is gone from under an open page is told there; it is no fault of the page's.
                 status = 200 if problem.status == 404 and "x-part" in request.headers else problem.status
                 return self._refusal(status, problem.message, problem.hint)

@@ -25,6 +25,7 @@ _MEANINGS = {
     409: "It clashes with what is there",
     413: "The body is too large",
     422: "The rules forbid it",
+    429: "Too much by one token; Retry-After says when",
     503: "Not now; Retry-After says when",
 }
 _ABOUT = """Raise, follow and end Scheduled Events for a fleet of VMs.
@@ -134,7 +135,7 @@ def _answer(call: Call, status: int, kind: Any, schemas: dict[Any, Schema]) -> S
 def _problem(status: int, schemas: dict[Any, Schema]) -> Schema:
     content = {"application/problem+json": {"schema": schemas[Problem]}}
     problem: Schema = {"description": _MEANINGS[status], "content": content}
-    if status == 503:
+    if status in (429, 503):
         problem["headers"] = {"Retry-After": {"description": "In seconds", "schema": {"type": "integer"}}}
     if status == 401:
         problem["headers"] = {"WWW-Authenticate": {"description": "Always `Bearer`", "schema": {"type": "string"}}}

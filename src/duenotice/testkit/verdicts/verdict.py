@@ -4,6 +4,7 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
+from duenotice.plain_text import one_line
 from duenotice.testkit.verdicts.evidence import Evidence
 from duenotice.testkit.verdicts.rules import ERROR, RULES, Rule
 
@@ -43,7 +44,8 @@ def _finding(rule: Rule, evidence: Evidence) -> Finding:
     said = rule.judge(evidence)
     if said is None:
         return Finding(rule, NOT_TRIED)
-    return Finding(rule, FAILED, tuple(said)) if said else Finding(rule, PASSED)
+    # A client may have put anything into these words: what it asked for is in them.
+    return Finding(rule, FAILED, tuple(map(one_line, said))) if said else Finding(rule, PASSED)
 
 
 def _seen(evidence: Evidence) -> dict[str, object]:
