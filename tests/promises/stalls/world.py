@@ -178,13 +178,13 @@ class World:
         self.call(what, "PUT", "/v1/fleet", text.encode(), query=query)
 
     def _note(self, moment: Moment) -> None:
+        self._say(moment.short())
         known = next((each for each in self.moments if each.what == moment.what), None)
         if known is not None:
             self.moments.remove(known)
             best = min(known, moment, key=lambda each: (not each.fine, each.slowest))
             moment = best._replace(tries=known.tries + 1)
         self.moments.append(moment)
-        self._say(moment.short())
 
     # What only prepares something
 
