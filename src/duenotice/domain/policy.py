@@ -25,6 +25,9 @@ class Policy(Struct, frozen=True):
     deletes_together: bool = True
     """An approved delete waits while another delete of its scope is not approved."""
 
+    takes_gone_approvals: bool = True
+    """An approval of an event that is gone is taken, without effect, and not refused (C03)."""
+
     live_migration_lasts: float = 300.0
     maintenance_lasts: float = 600.0
     removal_lasts: float = 30.0
