@@ -340,7 +340,7 @@ class Driver(RuleBasedStateMachine):
 
     def _insider(self, event_id: str, mate: int) -> str:
         event = self.model.events.get(event_id)
-        scope = event.scope if event else ""
+        scope = event.scope if event else self.model.gone.get(event_id, ("",))[0]
         inside = [vm.name for vm in self.model.vms.values() if vm.place.scope == scope]
         return inside[mate % len(inside)] if inside else NAMES[mate]
 

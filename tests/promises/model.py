@@ -6,7 +6,7 @@ anything has changed.
 
 from copy import deepcopy
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid5
 
 from duenotice.clock import MICROS, Instant, micros_of
@@ -81,6 +81,9 @@ class Model:
         self.last_poll: dict[str, int] = {}
         self.events: dict[str, EventNow] = {}
         self.last_ended = NO_EVENT
+        self.gone: dict[str, tuple[str, datetime]] = {}
+        """The scope that had an event, and when it was over."""
+        self.at = datetime.min.replace(tzinfo=UTC)
         self.groups: set[str] = set()
         self._allowance = commit_allowance
         self._limit = user_limit
@@ -150,6 +153,7 @@ class Model:
 
     def postpone(self, ids: set[str], now: Instant) -> None:
         """They are seen only now: whoever waits for its notice gets it whole from here on."""
+        self.at = now.at
         for event in self.events.values():
             vm = next((self.vms[name] for name in event.resources if name in self.vms), None)
             least = NOTICE[event.type] if vm is None else self._least_notice(vm, event.type)
@@ -213,12 +217,17 @@ class Model:
 
     def approve(self, ids: tuple[str, ...], name: str | None) -> None:
         scope = None if name is None else self._vm(name).place.scope
-        events = [self.events.get(event_id) for event_id in ids]
+        events = [self.events.get(event_id) for event_id in ids if not self._had(scope, event_id)]
         if any(event is None or scope not in (None, event.scope) for event in events):
             raise Refusal("not yours to approve")
         for event in events:
             assert event is not None
             event.approved = True
+
+    def _had(self, scope: str | None, event_id: str) -> bool:
+        """Whether a scope had an event that went in the last 24 hours: to approve it is no mistake."""
+        where, over = self.gone.get(event_id, ("", self.at))
+        return event_id not in self.events and where == scope and self.at < over + timedelta(days=1)
 
     def cancel(self, event_id: str) -> None:
         if event_id not in self.events or self.events[event_id].started:
@@ -249,6 +258,7 @@ class Model:
 
     def pass_time(self, now: Instant) -> None:
         """Do what is due, soonest first and by id where that is equal, until nothing more can happen."""
+        self.at = now.at
         while event := next((event for event in self._due(now) if self._may_move(event, now)), None):
             if event.started:
                 self._complete(event)
@@ -324,7 +334,7 @@ class Model:
                 self._end(event.id)
 
     def _end(self, event_id: str) -> None:
-        del self.events[event_id]
+        self.gone[event_id] = self.events.pop(event_id).scope, self.at
         self.last_ended = event_id
         self._forget_lonely_scopes()
 

@@ -259,6 +259,7 @@ def _policy(settings: s.ServeSettings, clock: Clock) -> Policy:
         simulated_impact=settings.impact == "simulated",
         impact_attempts=settings.impact_attempts,
         deletes_together=settings.deletes_together,
+        takes_gone_approvals=settings.gone_approval == 200,
         live_migration_lasts=micros(settings.live_migration_lasts),
         maintenance_lasts=micros(settings.maintenance_lasts),
         removal_lasts=micros(settings.removal_lasts),
@@ -275,6 +276,8 @@ def _options(settings: s.ServeSettings) -> MetadataOptions:
         first_answer_delay=settings.first_answer_delay,
         first_answer_empty=settings.first_answer_empty,
         newer_versions_404=settings.newer_versions_404,
+        leaf_json=settings.leaf_json,
+        fault_seconds=settings.fault_seconds,
     )
 
 

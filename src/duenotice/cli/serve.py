@@ -17,6 +17,7 @@ _METAVARS = {
     "data_dir": "DIR",
     "clock": "real|60x|manual",
     "default_vm": "NAME",
+    "gone_approval": "200|400",
     "log_format": "VALUE",
     "impact": "VALUE",
     "impact_command": "COMMAND",

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import structs
 
-from duenotice.domain import agenda
+from duenotice.domain import agenda, gone
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Event
 from duenotice.domain.fleet import Vm
@@ -22,10 +22,10 @@ DEPARTURES_KEPT = 100_000
 
 
 def fold(state: State, record: t.Record) -> None:
-    """Apply a record and move to its position."""
+    """Apply a record and move to its position; what is applied may ask when it happens."""
+    state.at = record.at
     apply(state, record.transition)
     state.position = record.position
-    state.at = record.at
 
 
 def apply(state: State, transition: t.Transition) -> None:
@@ -168,6 +168,7 @@ def _event_gone(state: State, change: t.EventCompleted | t.EventCancelled | t.Ev
     event = state.events.pop(change.event_id)
     if event.maintenance in state.maintenances:
         state.outcomes[event.id] = (_OUTCOMES[type(change)], _reason(state, event, change))
+    gone.keep(state.gone, state.gone_order, gone.GoneEvent(event.id, event.scope, state.at + gone.KEPT))
     _leave(state, change.scope, change.event_id)
     agenda.trim(state.agenda, state.events)
 

@@ -26,6 +26,9 @@ class Policy(Struct, frozen=True):
     deletes_together: bool = True
     """An approved delete waits while another delete of its scope is not approved."""
 
+    takes_gone_approvals: bool = True
+    """An approval of an event that is gone is taken, without effect, and not refused (C03)."""
+
     live_migration_lasts: int = 300 * MICROS
     maintenance_lasts: int = 600 * MICROS
     removal_lasts: int = 30 * MICROS

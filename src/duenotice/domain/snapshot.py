@@ -1,6 +1,6 @@
 """The state as one value at one position of the journal, so that a start need not fold from the beginning."""
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from datetime import datetime
 
 from msgspec import Struct
@@ -9,6 +9,7 @@ from duenotice.clock import Mark
 from duenotice.domain import agenda
 from duenotice.domain.event import Event
 from duenotice.domain.fleet import Group, Host, Site, Vm
+from duenotice.domain.gone import GoneEvent
 from duenotice.domain.maintenance import Maintenance, StepStatus
 from duenotice.domain.requests import Answered
 from duenotice.domain.state import Departure, Scope, State
@@ -43,6 +44,7 @@ class Snapshot(Struct, frozen=True):
     outcomes: tuple[tuple[str, StepStatus, str], ...] = ()
     tokens: tuple[Token, ...] = ()
     requests: tuple[Answered, ...] = ()
+    gone: tuple[GoneEvent, ...] = ()
 
 
 def take(state: State) -> Snapshot:
@@ -66,6 +68,7 @@ def take(state: State) -> Snapshot:
         outcomes=tuple((event_id, *outcome) for event_id, outcome in state.outcomes.items()),
         tokens=tuple(state.tokens.values()),
         requests=tuple(state.requests.values()),
+        gone=tuple(state.gone[event_id] for event_id in state.gone_order),
     )
 
 
@@ -88,6 +91,8 @@ def restore(snapshot: Snapshot) -> State:
     state.outcomes = {event_id: (status, reason) for event_id, status, reason in snapshot.outcomes}
     state.tokens = {token.id: token for token in snapshot.tokens}
     state.requests = {answered.key: answered for answered in snapshot.requests}
+    state.gone = {event.id: event for event in snapshot.gone}
+    state.gone_order = deque(state.gone)
     for event in snapshot.events:
         state.events[event.id] = event
         agenda.put(state.agenda, event)

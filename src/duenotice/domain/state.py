@@ -1,5 +1,6 @@
 """The state of the service: what the journal's transitions add up to. Only `apply` changes it."""
 
+from collections import deque
 from datetime import UTC, datetime
 
 from msgspec import Struct, structs
@@ -9,6 +10,7 @@ from duenotice.domain.agenda import Agenda
 from duenotice.domain.document import EMPTY, Document
 from duenotice.domain.event import Event
 from duenotice.domain.fleet import Fleet, Vm
+from duenotice.domain.gone import GoneEvent
 from duenotice.domain.maintenance import Maintenance, Step, StepStatus
 from duenotice.domain.requests import Answered
 from duenotice.domain.scope import scope_of
@@ -51,6 +53,8 @@ class State:
         "fleet",
         "floor",
         "forgotten",
+        "gone",
+        "gone_order",
         "mark",
         "outcomes",
         "position",
@@ -67,6 +71,8 @@ class State:
         self.events: dict[str, Event] = {}
         self.agenda: Agenda = []
         self.departures: dict[str, Departure] = {}
+        self.gone: dict[str, GoneEvent] = {}
+        self.gone_order: deque[str] = deque()
         self.forgotten = 0
         self.floor = 0
         self.mark: Mark | None = None
@@ -85,6 +91,7 @@ class State:
         copy.departures, copy.forgotten, copy.floor = self.departures.copy(), self.forgotten, self.floor
         copy._plans = self._plans.copy()
         copy._drafts = {plan_id: steps.copy() for plan_id, steps in self._drafts.items()}
+        copy.gone, copy.gone_order = self.gone.copy(), self.gone_order.copy()
         copy.outcomes, copy.tokens, copy.requests = self.outcomes.copy(), self.tokens.copy(), self.requests.copy()
         return copy
 
