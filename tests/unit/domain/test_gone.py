@@ -30,7 +30,7 @@ def test_an_event_that_is_over_is_gone_too() -> None:
     state = listening()
     event = started(state, schedule(state, "web-0"))
     assert not state.gone
-    tick(state, Instant(NOW.at + timedelta(hours=1), NOW.steady + 3600))
+    tick(state, NOW.after(micros(3600)))
     assert state.gone[event.id].until == NOW.at + timedelta(hours=1) + KEPT
 
 
