@@ -27,6 +27,7 @@ from duenotice.console.pages import Page, Visit, form_of
 from duenotice.console.plays import Plays
 from duenotice.console.scenario_pages import ScenarioPages
 from duenotice.console.timeline_page import TimelinePage
+from duenotice.console.workroom import Workroom
 from duenotice.plain_text import lines
 
 NAVIGATION = (
@@ -47,6 +48,7 @@ class Console:
     def __init__(self, operator_api: ASGIApp) -> None:
         self._operator_api = operator_api
         self._plays = Plays()
+        self._workroom = Workroom()
         self._templates = Environment(
             loader=PackageLoader("duenotice.console"),
             autoescape=True,
@@ -77,6 +79,7 @@ class Console:
     async def close(self) -> None:
         """Stop what goes on by itself."""
         await self._plays.close()
+        self._workroom.close()
 
     def _behind_the_door(self, ways: dict[str, Page]) -> Callable[[Request], Awaitable[Response]]:
         async def visit(request: Request) -> Response:
@@ -84,7 +87,8 @@ class Console:
                 return self._refusal(403, "This came from another site.", "Use the console's own page.")
             page = ways["GET" if request.method == "HEAD" else request.method]
             try:
-                return await page.handler(await self._visit(request))
+                made = page.handler(await self._visit(request))
+                return await (made if page.at_home or page.method != "GET" else self._workroom.do(made))
             except ApiProblem as problem:
                 if problem.status == 401:
                     return _to_sign_in(request)

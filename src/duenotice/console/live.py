@@ -50,7 +50,7 @@ class Live:
 
     def pages(self) -> list[Page]:
         """The rows of the table."""
-        return [Page("GET", "/live", self.live)]
+        return [Page("GET", "/live", self.live, at_home=True)]
 
     async def live(self, visit: Visit) -> Response:
         """Server-sent events from the position the page was made at, or the last one seen."""

@@ -1,6 +1,6 @@
 """What every page of the console is made with: the visit it answers, and the row that says where it is."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import datetime
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, unquote
@@ -99,11 +99,12 @@ async def form_of(request: Request) -> dict[str, str]:
 
 
 class Page(NamedTuple):
-    """One method of one path."""
+    """One method of one path. Pages are put together in the workroom, unless they have to stay `at_home`."""
 
     method: str
     path: str
-    handler: Callable[[Visit], Awaitable[Response]]
+    handler: Callable[[Visit], Coroutine[Any, Any, Response]]
+    at_home: bool = False
 
 
 def go(path: str, said: str = "", failed: str = "") -> Response:

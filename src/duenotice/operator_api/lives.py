@@ -65,17 +65,15 @@ class Lives:
                 known[event_id] = _joined(before._live[event_id], known[event_id])
         self._over = before._over | self._over
 
-    def between(self, since: datetime, until: datetime) -> Iterator[Life]:
-        """All that had any part of their life in a span of time; those that are over first."""
-        for life in (*self._over.values(), *self._live.values()):
-            begin = life.raised_at or life.event.started_at or life.event.not_before
-            if begin <= until and (life.ended_at is None or life.ended_at >= since):
-                yield life
+    def all(self) -> tuple[Life, ...]:
+        """All of them as they are now; those that are over first."""
+        return (*self._over.values(), *self._live.values())
 
     def find(self, beginning: str) -> list[Life]:
         """Those whose id begins so."""
-        kept = self._live | self._over
-        return [life for event_id, life in kept.items() if event_id.startswith(beginning)]
+        if (exact := self._live.get(beginning) or self._over.get(beginning)) is not None:
+            return [exact]
+        return [life for life in self.all() if life.event.id.startswith(beginning)]
 
     def _end(self, event_id: str, at: datetime, outcome: str, reason: str = "") -> None:
         if (life := self._live.pop(event_id, None)) is None:
@@ -83,6 +81,14 @@ class Lives:
         self._over[event_id] = structs.replace(life, ended_at=at, outcome=outcome, reason=reason)
         if len(self._over) > MOST_OVER:
             del self._over[next(iter(self._over))]
+
+
+def between(lives: Iterable[Life], since: datetime, until: datetime) -> Iterator[Life]:
+    """Those that had any part of their life in a span of time."""
+    for life in lives:
+        begin = life.raised_at or life.event.started_at or life.event.not_before
+        if begin <= until and (life.ended_at is None or life.ended_at >= since):
+            yield life
 
 
 async def lives_before(engine: Engine, position: int) -> Lives:

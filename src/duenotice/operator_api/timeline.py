@@ -7,10 +7,12 @@ from datetime import UTC, datetime, timedelta
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
 from duenotice.errors import Malformed, NotFound
-from duenotice.operator_api.lives import Life, Lives, lives_before
+from duenotice.operator_api.lives import Life, Lives, between, lives_before
+from duenotice.operator_api.looking import looked
 from duenotice.operator_api.table import Call
 from duenotice.wire import operator_shapes as shapes
 from duenotice.wire.operator_json import event_to_json, parse_type
@@ -45,10 +47,14 @@ class Timeline:
         now = self._clock.now().at
         since = _moment(request, "from", now - timedelta(hours=1))
         until = _moment(request, "to", now + timedelta(days=7))
-        found = list(filter(_wanted(request), self._lives.between(since, until)))
-        items = [life_to_json(life) for life in found[-MOST:]]
-        shown: shapes.Lives = {"now": format_iso(now), "items": items, "left_out": len(found) - len(items)}
-        return JSONResponse(shown)
+        wanted, lives = _wanted(request), self._lives.all()
+
+        def look(_: State) -> shapes.Lives:
+            found = list(filter(wanted, between(lives, since, until)))
+            items = [life_to_json(life) for life in found[-MOST:]]
+            return {"now": format_iso(now), "items": items, "left_out": len(found) - len(items)}
+
+        return await looked(self._engine, look)
 
     async def show(self, request: Request) -> Response:
         """One event with its moments."""

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Event, EventType, Phase
 from duenotice.operator_api import lives as module
-from duenotice.operator_api.lives import Life, Lives
+from duenotice.operator_api.lives import Life, Lives, between
 from tests.unit.domain.build import NOW, SECOND, id_of, schedule, state_of
 
 
@@ -82,9 +82,9 @@ def test_a_look_back_at_any_moment_gives_the_same_as_having_been_there(cut: int)
 def test_only_what_had_a_part_in_a_span_is_found() -> None:
     lives = folded(RAISED, CANCELLED)
     minute = timedelta(minutes=1)
-    assert list(lives.between(NOW.at + 2 * minute, NOW.at + 9 * minute)) == []
-    assert list(lives.between(NOW.at - 9 * minute, NOW.at - minute)) == []
-    assert list(lives.between(NOW.at + minute, NOW.at + 9 * minute)) == [only(lives)]
+    assert list(between(lives.all(), NOW.at + 2 * minute, NOW.at + 9 * minute)) == []
+    assert list(between(lives.all(), NOW.at - 9 * minute, NOW.at - minute)) == []
+    assert list(between(lives.all(), NOW.at + minute, NOW.at + 9 * minute)) == [only(lives)]
 
 
 def test_the_oldest_that_are_over_are_forgotten(monkeypatch) -> None:
