@@ -5,7 +5,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from duenotice.clock import Mark
-from duenotice.domain import agenda
+from duenotice.domain import indexes
 from duenotice.domain.event import Event
 from duenotice.domain.fleet import Group, Host, Site, Vm
 from duenotice.domain.maintenance import Maintenance, StepStatus
@@ -79,12 +79,13 @@ def restore(snapshot: Snapshot) -> State:
     state.scopes = {scope.key: Scope(scope.incarnation, scope.enabled) for scope in snapshot.scopes}
     state.departures = {departure.vm: departure for departure in snapshot.departures}
     state.forgotten, state.floor = snapshot.forgotten, snapshot.floor
-    state.maintenances.update((plan.id, plan) for plan in snapshot.maintenances)
     state.outcomes = {event_id: (status, reason) for event_id, status, reason in snapshot.outcomes}
     state.tokens = {token.id: token for token in snapshot.tokens}
     state.requests = {answered.key: answered for answered in snapshot.requests}
     for event in snapshot.events:
         state.events[event.id] = event
         state.scopes[event.scope].events.append(event.id)
-        agenda.put(state.agenda, event)
+    indexes.make_anew(state)
+    for plan in snapshot.maintenances:
+        indexes.plan_came(state, plan)
     return state

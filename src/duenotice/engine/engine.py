@@ -16,8 +16,9 @@ from msgspec import structs
 
 from duenotice.clock import Clock, Instant, ScaledClock
 from duenotice.domain.apply import fold
-from duenotice.domain.commands import Command, MarkClock, PostponeEvents, Tick
+from duenotice.domain.commands import Command, MarkClock, PostponeEvents
 from duenotice.domain.decide import decide
+from duenotice.domain.due import happenings
 from duenotice.domain.policy import Policy
 from duenotice.domain.snapshot import restore, take
 from duenotice.domain.state import State
@@ -237,7 +238,7 @@ class Engine:
         return known is not None and known.until > now.at
 
     def _do_what_is_due(self, now: Instant, records: list[Record]) -> None:
-        while transitions := decide(self.state, Tick(), now, self.policy):
+        for transitions in happenings(self.state, now, self.policy):
             self._take(transitions, SELF, now, records)
 
     def _take(self, transitions: list[Transition], actor: str, now: Instant, records: list[Record]) -> None:

@@ -109,7 +109,7 @@ class Publisher:
         self._opened_at = now
         self.site, self.groups = state.fleet.site, dict(state.fleet.groups)
         self.hosts, self.digest = dict(state.fleet.hosts), state.fleet.digest
-        self.maintenances, self.tokens = dict(state.maintenances), dict(state.tokens)
+        self.maintenances, self.tokens = state.maintenances, dict(state.tokens)
         self.by_name = dict(state.fleet.vms)
         self.names = Names(self.by_name)
         self.by_address = {vm.address: vm for vm in self.by_name.values()}
@@ -158,6 +158,7 @@ class Publisher:
         changed: set[str] = set()
         noted: set[str] = set()
         addresses: set[str] = set()
+        plans = False
         for record in records:
             match record.transition:
                 case EventRaised(event) | EventPostponed(event) | EventStarted(event):
@@ -180,7 +181,7 @@ class Publisher:
                         self._remove(name, changed, addresses)
                 case MaintenanceStarted() | MaintenanceChanged() | StepBegun() | StepEnded():
                     # As a whole: plans that are long over leave the state, and so must leave here (S24).
-                    self.maintenances = dict(state.maintenances)
+                    plans = True
                 case GroupsRemoved(keys):
                     for key in keys:
                         self.groups.pop(key, None)
@@ -199,6 +200,8 @@ class Publisher:
                     self.tokens.pop(token_id, None)
                 case FleetDeclared(digest, site):
                     self.digest, self.site = digest, site
+        if plans:
+            self.maintenances = state.maintenances
         self._tell_fleet_watchers(addresses)
         for scope in changed:
             self._show(scope, state)
