@@ -128,7 +128,7 @@ def degrade_host(state: State, command: c.DegradeHost, now: Instant, policy: Pol
         predicted = [event for event in state.events_of(vm) if event.cause is Cause.DEGRADED_HOST]
         if all(event.phase is Phase.SCHEDULED and event.not_before > not_before for event in predicted):
             # NotBefore never moves earlier (D02): a higher risk is told as another event in place of the first.
-            changes += cancel_predictions(state, vm, "The risk has grown.")
+            changes += cancel_predictions(state, [vm], "The risk has grown.")
             event = _event_on(
                 [vm], EventType.REDEPLOY, Cause.DEGRADED_HOST, _fresh(state, derived(command.seed, vm.name)), now
             )
@@ -141,8 +141,7 @@ def fail_host(state: State, command: c.FailHost, now: Instant, policy: Policy) -
     host = _find_standing_host(state, command.host)
     vms = state.fleet.on_host(host.name)
     changes: list[t.Transition] = [t.HostsPut((Host(host.name, Condition.FAILED),))]
-    for vm in vms:
-        changes += cancel_predictions(state, vm, "The host has failed.")
+    changes += cancel_predictions(state, vms, "The host has failed.")
     for (scope, _), hit in groupby(sorted(vms, key=_by_domain), key=_by_domain):
         together = list(hit)
         event_id = _fresh(state, derived(command.seed, f"{scope}/{together[0].name}"))
@@ -154,10 +153,8 @@ def fail_host(state: State, command: c.FailHost, now: Instant, policy: Policy) -
 def repair_host(state: State, command: c.RepairHost, now: Instant, policy: Policy) -> list[t.Transition]:
     """The host is healthy again; what its degradation had scheduled is taken back."""
     host = _find_host(state, command.host)
-    changes: list[t.Transition] = [t.HostsPut((Host(host.name),))]
-    for vm in state.fleet.on_host(host.name):
-        changes += cancel_predictions(state, vm, "The host is healthy again.")
-    return changes
+    predicted = cancel_predictions(state, state.fleet.on_host(host.name), "The host is healthy again.")
+    return [t.HostsPut((Host(host.name),)), *predicted]
 
 
 def started(event: Event, act: Act, now: Instant, policy: Policy) -> Event:

@@ -6,7 +6,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from duenotice.clock import Mark
-from duenotice.domain import agenda
+from duenotice.domain import indexes
 from duenotice.domain.event import Event
 from duenotice.domain.fleet import Group, Host, Site, Vm
 from duenotice.domain.gone import GoneEvent
@@ -87,7 +87,6 @@ def restore(snapshot: Snapshot) -> State:
     state.scopes = {s.key: Scope(s.incarnation, s.enabled, tuple(told.get(s.key, ()))) for s in snapshot.scopes}
     state.departures = {departure.vm: departure for departure in snapshot.departures}
     state.forgotten, state.floor = snapshot.forgotten, snapshot.floor
-    state.maintenances.update((plan.id, plan) for plan in snapshot.maintenances)
     state.outcomes = {event_id: (status, reason) for event_id, status, reason in snapshot.outcomes}
     state.tokens = {token.id: token for token in snapshot.tokens}
     state.requests = {answered.key: answered for answered in snapshot.requests}
@@ -95,5 +94,7 @@ def restore(snapshot: Snapshot) -> State:
     state.gone_order = deque(state.gone)
     for event in snapshot.events:
         state.events[event.id] = event
-        agenda.put(state.agenda, event)
+    indexes.make_anew(state)
+    for plan in snapshot.maintenances:
+        indexes.plan_came(state, plan)
     return state

@@ -3,7 +3,7 @@
 from collections import deque
 from datetime import UTC, datetime
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from duenotice.clock import Mark
 from duenotice.domain.agenda import Agenda
@@ -11,7 +11,9 @@ from duenotice.domain.document import EMPTY, Document
 from duenotice.domain.event import Event
 from duenotice.domain.fleet import Fleet, Vm
 from duenotice.domain.gone import GoneEvent
-from duenotice.domain.maintenance import Maintenance, Step, StepStatus
+from duenotice.domain.holds import NOTHING, Hold, Holds
+from duenotice.domain.maintenance import Maintenance, StepStatus
+from duenotice.domain.progress import Progress
 from duenotice.domain.requests import Answered
 from duenotice.domain.scope import scope_of
 from duenotice.domain.token import Token
@@ -40,12 +42,14 @@ class State:
     """Everything `decide` may look at, and all that readers see.
 
     The values in here never change, only the containers do: so a copy costs a few milliseconds for a million VMs.
+
+    Some of it is kept twice, so that nothing has to be searched for; `apply` keeps it in step with the rest:
+    `agenda` when which event is due, `holds` what makes events of a scope wait, `on` the ids of the events on each VM,
+    oldest first, `under_way` the plan and the step of an event, `lanes` the plans that hold a lane.
     """
 
     __slots__ = (
         "__weakref__",
-        "_drafts",
-        "_plans",
         "agenda",
         "at",
         "departures",
@@ -55,12 +59,17 @@ class State:
         "forgotten",
         "gone",
         "gone_order",
+        "holds",
+        "lanes",
         "mark",
+        "on",
         "outcomes",
+        "plans",
         "position",
         "requests",
         "scopes",
         "tokens",
+        "under_way",
     )
 
     def __init__(self) -> None:
@@ -69,6 +78,8 @@ class State:
         self.fleet = Fleet()
         self.scopes: dict[str, Scope] = {}
         self.events: dict[str, Event] = {}
+        self.on: dict[str, tuple[str, ...]] = {}
+        self.holds: Holds = {}
         self.agenda: Agenda = []
         self.departures: dict[str, Departure] = {}
         self.gone: dict[str, GoneEvent] = {}
@@ -76,8 +87,9 @@ class State:
         self.forgotten = 0
         self.floor = 0
         self.mark: Mark | None = None
-        self._plans: dict[str, Maintenance] = {}
-        self._drafts: dict[str, list[Step]] = {}
+        self.plans: dict[str, Progress] = {}
+        self.under_way: dict[str, tuple[str, int]] = {}
+        self.lanes: dict[str, tuple[str, ...]] = {}
         self.outcomes: dict[str, tuple[StepStatus, str]] = {}
         self.tokens: dict[str, Token] = {}
         self.requests: dict[str, Answered] = {}
@@ -89,25 +101,21 @@ class State:
         copy.fleet = self.fleet.copy()
         copy.scopes, copy.events, copy.agenda = self.scopes.copy(), self.events.copy(), self.agenda.copy()
         copy.departures, copy.forgotten, copy.floor = self.departures.copy(), self.forgotten, self.floor
-        copy._plans = self._plans.copy()
-        copy._drafts = {plan_id: steps.copy() for plan_id, steps in self._drafts.items()}
+        copy.on, copy.holds, copy.under_way = self.on.copy(), self.holds.copy(), self.under_way.copy()
+        copy.plans = {plan_id: progress.copy() for plan_id, progress in self.plans.items()}
+        copy.lanes = self.lanes.copy()
         copy.gone, copy.gone_order = self.gone.copy(), self.gone_order.copy()
         copy.outcomes, copy.tokens, copy.requests = self.outcomes.copy(), self.tokens.copy(), self.requests.copy()
         return copy
 
     @property
     def maintenances(self) -> dict[str, Maintenance]:
-        """All plans by id, those that are over in the order of their end."""
-        for plan_id, steps in self._drafts.items():
-            self._plans[plan_id] = structs.replace(self._plans[plan_id], steps=tuple(steps))
-        self._drafts.clear()
-        return self._plans
+        """All plans by id with all of their steps, those that are over in the order of their end."""
+        return {plan_id: progress.whole() for plan_id, progress in self.plans.items()}
 
-    def steps(self, plan_id: str) -> list[Step]:
-        """The steps of a plan, to be changed in place: thousands begin at once, and each would copy all of them."""
-        if plan_id not in self._drafts:
-            self._drafts[plan_id] = list(self._plans[plan_id].steps)
-        return self._drafts[plan_id]
+    def hold(self, scope: str) -> Hold:
+        """What makes events of a scope wait."""
+        return self.holds.get(scope, NOTHING)
 
     def incarnation(self, scope: str) -> int:
         """How often what the scope is shown has changed (B01)."""
@@ -134,7 +142,11 @@ class State:
         return Document(self.floor) if self.floor else EMPTY
 
     def events_of(self, vm: Vm) -> list[Event]:
-        """The live events of its scope that hit a VM."""
-        known = self.scopes.get(scope_of(vm))
-        events = [self.events[event_id] for event_id in known.events] if known is not None else []
-        return [event for event in events if vm.name in event.resources]
+        """The live events of its scope that hit a VM, oldest first."""
+        scope = scope_of(vm)
+        return [event for event in self.events_on(vm.name) if event.scope == scope]
+
+    def events_on(self, *names: str) -> list[Event]:
+        """The live events that hit any of these VMs, each once, whatever became of the VMs meanwhile."""
+        ids = dict.fromkeys(event_id for name in names for event_id in self.on.get(name, ()))
+        return [self.events[event_id] for event_id in ids]

@@ -14,8 +14,9 @@ import structlog
 
 from duenotice.clock import Clock, Instant, micros_of
 from duenotice.domain.apply import fold
-from duenotice.domain.commands import Command, PostponeEvents, Tick
+from duenotice.domain.commands import Command, PostponeEvents
 from duenotice.domain.decide import decide
+from duenotice.domain.due import happenings
 from duenotice.domain.policy import Policy
 from duenotice.domain.raising import to_be_seen_by
 from duenotice.domain.snapshot import take
@@ -179,7 +180,7 @@ class Writer:
             self._take([written], actor, now, records)
 
     def _do_what_is_due(self, now: Instant, records: list[Record]) -> None:
-        while transitions := decide(self._ahead, Tick(), now, self.policy):
+        for transitions in happenings(self._ahead, now, self.policy):
             self._take(transitions, SELF, now, records)
 
     def _take(self, transitions: Iterable[Transition], actor: str, now: Instant, records: list[Record]) -> None:

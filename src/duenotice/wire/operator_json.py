@@ -25,6 +25,9 @@ _TYPES = {name.lower(): event_type for event_type, name in TYPE_NAMES.items()}
 _CAUSES = {cause.value: cause for cause in (Cause.MAINTENANCE, Cause.LIVE_MIGRATION, Cause.USER)}
 _KINDS = ("vm", "host", *(kind.value for kind in GroupKind), "zone", "tag")
 
+MOST_SELECTORS = 10_000
+"""Different ones in one request."""
+
 
 def _said(**schema: object) -> msgspec.Meta:
     """What the description says of a value; the rules and parsers enforce it, for they know how to help."""
@@ -86,29 +89,55 @@ class MaintenanceRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     cause: AskedCause = Cause.MAINTENANCE.value
 
 
-def select(on: tuple[str, ...], vms: Iterable[Vm]) -> tuple[str, ...]:
-    """The names of the VMs that selectors such as `set=web` choose; a selector that chooses none is a mistake."""
-    vms = list(vms)
-    chosen = [name for selector in on for name in _chosen(selector, vms)]
-    return tuple(dict.fromkeys(chosen))
+def select(on: Iterable[str], vms: Iterable[Vm]) -> tuple[str, ...]:
+    """The names of the VMs that selectors such as `set=web` choose; a selector that chooses none is a mistake.
+
+    All selectors are answered in one look at each VM: a plan may name thousands, of a fleet of a million.
+    """
+    selectors = dict.fromkeys(on)
+    if len(selectors) > MOST_SELECTORS:
+        hint = f"Use {MOST_SELECTORS} at the most; a set, a host or a tag chooses many VMs at once."
+        raise Malformed(f"{len(selectors)} selectors are too many.", hint=hint)
+    chosen: dict[_Place, list[str]] = {_place(selector): [] for selector in selectors}
+    kinds = {kind for kind, _ in chosen}
+    looks = [look for kind, look in _LOOKS.items() if kind in kinds]
+    for vm in vms:
+        for place in (place for look in looks for place in look(vm)):
+            if place in chosen:
+                chosen[place].append(vm.name)
+    return tuple(dict.fromkeys(name for selector in selectors for name in _found(selector, chosen[_place(selector)])))
 
 
-def _chosen(selector: str, vms: list[Vm]) -> list[str]:
+_Place = tuple[str, object]
+"""What a selector is about, and the value there."""
+
+_NOWHERE: _Place = ("", None)
+
+_LOOKS: dict[str, Callable[[Vm], list[_Place]]] = {
+    "vm": lambda vm: [("vm", vm.name)],
+    "host": lambda vm: [("host", vm.host)],
+    "group": lambda vm: [("group", vm.group)],
+    "zone": lambda vm: [("zone", vm.zone)],
+    "tag": lambda vm: [("tag", tag) for tag in vm.tags],
+}
+
+
+def _place(selector: str) -> _Place:
     kind, _, name = selector.partition("=")
-    key, _, value = name.partition("=")
-    tests: dict[str, Callable[[Vm], bool]] = {
-        "vm": lambda vm: vm.name == name,
-        "host": lambda vm: vm.host == name,
-        **{group.value: lambda vm: vm.group == f"{kind}/{name}" for group in GroupKind},
-        "zone": lambda vm: vm.zone == name,
-        "tag": lambda vm: (key, value) in vm.tags,
-    }
-    if kind not in tests or not name:
-        raise Malformed(f"{selector!r} chooses nothing.", hint=f"Write KIND=NAME, with {', '.join(tests)} as KIND.")
-    found = [vm.name for vm in vms if tests[kind](vm)]
-    if not found:
+    if kind not in _KINDS or not name:
+        return _NOWHERE
+    if kind == "tag":
+        key, _, value = name.partition("=")
+        return "tag", (key, value)
+    return (kind, name) if kind in _LOOKS else ("group", f"{kind}/{name}")
+
+
+def _found(selector: str, names: list[str]) -> list[str]:
+    if _place(selector) is _NOWHERE:
+        raise Malformed(f"{selector!r} chooses nothing.", hint=f"Write KIND=NAME, with {', '.join(_KINDS)} as KIND.")
+    if not names:
         raise NotFound(f"No VM is chosen by {selector!r}.", hint="List the fleet for its names.")
-    return found
+    return names
 
 
 def maintenance_to_json(plan: Maintenance) -> shapes.Maintenance:

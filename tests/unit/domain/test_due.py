@@ -99,18 +99,31 @@ class TestEnding:
         assert state.events[id_of(1)].impact_ends == NOW.steady + 86_400 * SECOND + 600 * SECOND
 
 
-class TestOneStepPerScope:
-    """A tick does one thing for each scope; asking again does the next."""
+class TestOneAfterAnother:
+    """What is due happens one thing after another, each decided by what the one before has left."""
 
-    def test_two_events_of_one_scope_take_two_ticks(self) -> None:
-        state = listening()
-        approve(state, schedule(state, "alone", number=1), schedule(state, "alone", number=2))
-        assert [len(do(state, Tick())) for _ in range(3)] == [1, 1, 0]
-
-    def test_events_of_different_scopes_go_together(self) -> None:
+    def test_a_tick_is_the_next_thing(self) -> None:
         state = listening()
         approve(state, schedule(state, "alone", number=1), schedule(state, "zonal", number=2))
-        assert len(do(state, Tick())) == 2
+        assert [len(do(state, Tick())) for _ in range(3)] == [1, 1, 0]
+
+    def test_what_was_due_first_comes_first(self) -> None:
+        state = listening()
+        for number, vm in ((2, "alone"), (3, "zonal"), (1, "adrift")):
+            schedule(state, vm, number=number, now=NOW.after(number * SECOND))
+        changes = tick(state, NOW.after(1000 * SECOND))
+        begun = [change.event.id for change in changes if isinstance(change, EventStarted)]
+        assert begun == [id_of(1), id_of(2), id_of(3)]
+
+    def test_an_end_lets_go_what_was_due_before_others_that_became_due_with_it(self) -> None:
+        """web-1 was approved first and is held back by web-0; web-2, of the domain that was hit, comes behind it."""
+        state = listening()
+        first = started(state, schedule(state, "web-0", number=1))
+        approve(state, schedule(state, "web-1", number=2))
+        schedule(state, "web-2", number=9, now=NOW.after(-300 * SECOND))
+        tick(state, NOW.after(600 * SECOND))
+        assert first.id not in state.events
+        assert [state.events[id_of(number)].phase for number in (2, 9)] == [Phase.STARTED, Phase.SCHEDULED]
 
     def test_what_may_not_start_does_not_hold_up_its_scope(self) -> None:
         state = listening()

@@ -11,9 +11,11 @@ from duenotice.domain.commands import ApplyFleet, OperateVm
 from duenotice.domain.decide import decide
 from duenotice.domain.event import EventType, Phase
 from duenotice.domain.fleet import Condition, Declaration, Group, GroupKind, Host, Site, Vm
+from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 from duenotice.domain.transitions import (
     EventCompleted,
+    EventMoved,
     FleetDeclared,
     GroupsPut,
     GroupsRemoved,
@@ -204,6 +206,18 @@ class TestEventsFollow:
         do(state, ApplyFleet(declaration(*torn, digest="2")))
         do(state, ApplyFleet(declaration(*(vm for vm in torn if vm.name != "web-2"), digest="3")))
         assert state.events[event.id].update_domain == 1
+
+    def test_with_a_driver_and_one_vm_after_the_other_it_has_one_fate(self) -> None:
+        """First one leaves, then the other in one breath with the first coming back elsewhere: it moves, no more."""
+        state, driven = listening(), Policy(simulated_impact=False)
+        event = schedule(state, "web-0", "web-2")
+        approve(state, event)
+        tick(state, NOW, driven)
+        rest = [vm for vm in VMS if vm.name not in ("web-0", "web-2")]
+        do(state, ApplyFleet(declaration(*rest, VMS[4], digest="2")))
+        done = do(state, ApplyFleet(declaration(*rest, Vm("web-2", "10.0.1.2"), digest="3")))
+        assert [type(change) for change in done if "Event" in type(change).__name__] == [EventMoved]
+        assert [each.id for each in state.document("vm/web-2").events] == [event.id]
 
     def test_unless_it_has_started(self) -> None:
         state = listening()

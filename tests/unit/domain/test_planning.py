@@ -376,6 +376,17 @@ class TestCancelling:
         tick(state, NOW.after(600 * SECOND))
         maintain(state, "alone", number=3, now=NOW.after(600 * SECOND))
 
+    def test_the_set_is_free_only_when_the_last_of_its_steps_has_ended(self) -> None:
+        state = state_of()
+        maintain(state, "web-1", "web-3", policy=DRIVEN)
+        do(state, c.CancelMaintenance(id_of(1)))
+        for vm in ("web-1", "web-3"):
+            with pytest.raises(Conflict, match="under maintenance"):
+                maintain(state, "web-0", number=2, policy=DRIVEN)
+            do(state, c.ReportImpact(event_on(state, vm).id), policy=DRIVEN)
+            tick(state, NOW, DRIVEN)
+        maintain(state, "web-0", number=2, policy=DRIVEN)
+
     def test_a_vm_that_vanished_holds_nothing_of_a_cancelled_plan(self) -> None:
         state = state_of()
         maintain(state, "web-1", policy=DRIVEN)

@@ -2,6 +2,7 @@
 
 import random
 from datetime import timedelta
+from random import Random
 
 import pytest
 
@@ -13,7 +14,7 @@ from duenotice.domain.policy import Policy
 from duenotice.domain.preview import outlook, preview
 from duenotice.domain.snapshot import take
 from duenotice.domain.state import State
-from duenotice.errors import Conflict
+from duenotice.errors import Conflict, Unavailable
 from tests.unit.domain.build import (
     MINUTE,
     NOW,
@@ -167,3 +168,55 @@ def test_an_outlook_is_whole_although_the_two_faces_of_time_are_read_apart(jitte
     tick(state)
     later = Instant(NOW.after(60 * SECOND + jitter).at, NOW.steady + 60 * SECOND)
     assert len(outlook(state, state.maintenances[PLAN.maintenance_id], later, POLICY)) == len(planned) - 1
+
+
+def later(random: Random) -> Instant:
+    """Any time of day, any time since the journal began, neither of them round."""
+    return Instant(NOW.at + timedelta(microseconds=random.randrange(10**12)), random.randrange(10**13))
+
+
+def test_from_any_moment_an_outlook_comes_to_its_end_and_loses_no_step() -> None:
+    seed = Random().randrange(10**9)
+    random = Random(seed)
+    for _ in range(200):
+        state, begun = listening(), later(random)
+        do(state, PLAN, begun)
+        tick(state, begun)
+        now = begun.after(random.randrange(800 * SECOND))
+        seen = outlook(state, state.maintenances[PLAN.maintenance_id], now, POLICY, limit=1000)
+        assert len(seen) == 2, f"seed {seed}, {begun}, {now}"
+
+
+def test_a_preview_ends_when_nobody_waits_for_it() -> None:
+    asked: list[bool] = []
+
+    def impatient() -> bool:
+        asked.append(True)
+        return len(asked) > 1
+
+    vms = tuple(Vm(f"x{n}", f"10.0.{n // 256}.{n % 256}") for n in range(300))
+    command = StartMaintenance(id_of(1), EventType.REBOOT, tuple(vm.name for vm in vms))
+    with pytest.raises(Unavailable, match="takes too long") as late:
+        preview(state_of(*vms), command, NOW, POLICY, impatient)
+    assert "fewer VMs" in late.value.hint
+    assert len(asked) == 2
+
+
+def test_an_outlook_ends_when_it_has_seen_too_much() -> None:
+    state = listening()
+    do(state, PLAN)
+    tick(state)
+    plan = state.maintenances[PLAN.maintenance_id]
+    assert len(outlook(state, plan, NOW, POLICY, limit=100)) == 2
+    with pytest.raises(Unavailable, match="takes too long"):
+        outlook(state, plan, NOW, POLICY, limit=10)
+
+
+def test_the_outlook_of_a_plan_half_done_leaves_out_what_is_over() -> None:
+    state = listening()
+    maintain(state, *WEBS, settle=60 * SECOND)
+    for seconds in (900, 1500):
+        tick(state, NOW.after(seconds * SECOND))
+    seen = outlook(state, state.maintenances[id_of(1)], NOW.after(1501 * SECOND), POLICY)
+    assert [step.step.resources for step in seen] == [("web-3",), ("web-1",)]
+    assert {step.scheduled_at for step in seen} == {NOW.after(1560 * SECOND).at}
