@@ -1,7 +1,8 @@
 """What the passing of time brings: starts and ends (C05, D02, G01, S1, S11)."""
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
+from typing import NamedTuple
 
 from duenotice.clock import Instant
 from duenotice.domain import agenda
@@ -17,25 +18,43 @@ from duenotice.domain.raising import started
 from duenotice.domain.state import State
 
 
-def happenings(state: State, now: Instant, policy: Policy) -> Iterator[list[t.Transition]]:
+class Faulty(Exception):
+    """A rule of ours fails at what is due for an event; its id is the argument."""
+
+
+PLANS = "plans"
+"""All plans together, where one has to name what is at fault."""
+
+
+class Happening(NamedTuple):
+    """One thing that is due. `of` is the id of the event that it happens to, or `PLANS`."""
+
+    of: str
+    changes: list[t.Transition]
+
+
+def happenings(
+    state: State, now: Instant, policy: Policy, without: Container[str] = frozenset()
+) -> Iterator[Happening]:
     """All that is due by now, one thing after another; apply each, and nothing else, before you ask for the next.
 
     Of the events that may go on it is always the one that was due first, by the state as it is then; plans go on when
-    no event is left. What has to wait is looked at once, and again when what it waits for has changed.
+    no event is left. What has to wait is looked at once, and again when what it waits for has changed. What happens to
+    those `without` is left out: a rule has failed there before, and the others must not wait for it.
     """
-    queue = _Queue(state, now, policy)
+    queue = _Queue(state, now, policy, without)
     goes_on = True
     while goes_on:
         yield from queue.emptied()
         goes_on = False
-        for changes in go_on(state, now, policy):
+        for changes in go_on(state, now, policy) if PLANS not in without else ():
             goes_on = True
-            yield from queue.followed(changes)
+            yield from queue.followed(PLANS, changes)
 
 
 def tick(state: State, command: c.Tick, now: Instant, policy: Policy) -> list[t.Transition]:
     """The next thing that is due; `happenings` gives all of them at less cost."""
-    return next(happenings(state, now, policy), [])
+    return next((happening.changes for happening in happenings(state, now, policy)), [])
 
 
 def next_due(state: State, after: int) -> int | None:
@@ -58,27 +77,34 @@ def held_back(state: State, event: Event, now: Instant, policy: Policy) -> bool:
 class _Queue:
     """The events that are due by now and were not looked at since something has changed for them."""
 
-    def __init__(self, state: State, now: Instant, policy: Policy) -> None:
-        self._state, self._now, self._policy = state, now, policy
+    def __init__(self, state: State, now: Instant, policy: Policy, without: Container[str]) -> None:
+        self._state, self._now, self._policy, self._without = state, now, policy, without
         self._entries = agenda.due(state.agenda, state.events, state.holds, now.steady)
         heapq.heapify(self._entries)
         if not policy.deletes_together:  # the agenda takes it that they wait for each other
             held = (key for key, hold in state.holds.items() if hold.approved_deletes and hold.unapproved_deletes)
             self._put(event_id for key in held for event_id in state.scopes[key].events)
 
-    def emptied(self) -> Iterator[list[t.Transition]]:
+    def emptied(self) -> Iterator[Happening]:
         """What happens to these events, until nothing more does."""
         while self._entries:
             due, event_id = heapq.heappop(self._entries)
             event = self._state.events.get(event_id)
-            if event is not None and self._due_at(event) == due:
-                changes = _step(self._state, event, self._now, self._policy)
-                yield from self.followed(changes) if changes else ()
+            if event is not None and event_id not in self._without and self._due_at(event) == due:
+                yield from self._happened(event)
 
-    def followed(self, changes: list[t.Transition]) -> Iterator[list[t.Transition]]:
+    def _happened(self, event: Event) -> Iterator[Happening]:
+        try:
+            changes = _step(self._state, event, self._now, self._policy)
+        except Exception as error:
+            raise Faulty(event.id) from error
+        if changes:
+            yield from self.followed(event.id, changes)
+
+    def followed(self, of: str, changes: list[t.Transition]) -> Iterator[Happening]:
         """These changes, and then look again at the events that they let go on."""
         touched = [(*about, self._state.hold(about[1])) for change in changes if (about := _about(change))]
-        yield changes
+        yield Happening(of, changes)
         for event_id, scope, hold in touched:
             known = self._state.scopes.get(scope)
             if known is not None:

@@ -139,8 +139,8 @@ class _Ahead:
         """Let time pass until nothing more is to happen."""
         begun = self.now
         while True:
-            for changes in happenings(self.state, self.now, self.policy):
-                self.take(changes)
+            for happening in happenings(self.state, self.now, self.policy):
+                self.take(happening.changes)
             self._patience.spend()
             due = next_due(self.state, self.now.steady)
             if due is None:

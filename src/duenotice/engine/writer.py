@@ -14,9 +14,9 @@ import structlog
 
 from duenotice.clock import Clock, Instant, micros_of
 from duenotice.domain.apply import fold
-from duenotice.domain.commands import Command, PostponeEvents
+from duenotice.domain.commands import Command, PostponeEvents, Tick
 from duenotice.domain.decide import decide
-from duenotice.domain.due import happenings
+from duenotice.domain.due import PLANS, Faulty, happenings
 from duenotice.domain.policy import Policy
 from duenotice.domain.raising import to_be_seen_by
 from duenotice.domain.snapshot import take
@@ -24,7 +24,7 @@ from duenotice.domain.state import State
 from duenotice.domain.touched import Touched, touched
 from duenotice.domain.transitions import EventRaised, Record, RequestAnswered, Transition
 from duenotice.engine.ports import Journal
-from duenotice.errors import Conflict, Damaged, DuenoticeError, InvariantBroken, Unavailable
+from duenotice.errors import Conflict, Damaged, DuenoticeError, InvariantBroken, Malformed, Refused, Unavailable
 
 Records = tuple[Record, ...]
 
@@ -89,6 +89,7 @@ class Writer:
         self._ahead = state.copy()
         self._lag: Records = ()
         self._unseen = list(journal.read(after=journal.seen))
+        self._faulty: set[str] = set()
 
     @property
     def behind(self) -> bool:
@@ -156,8 +157,8 @@ class Writer:
         if ask.receipt is not None and knows(self._ahead, ask.receipt.key, now):
             return Conflict("This request was done already.", hint="Send it again with its key for the answer.")
         try:
-            self._take(decide(self._ahead, ask.command, now, self.policy), ask.actor, now, records)
-        except DuenoticeError as refusal:
+            self._take(self._decided(ask.command, now), ask.actor, now, records)
+        except (Refused, Malformed) as refusal:
             return refusal
         except Exception as error:
             return self._undone(error, ask.command, now, records, begin)
@@ -166,6 +167,10 @@ class Writer:
             self._do_what_is_due(now, records)
             self._take_receipt(ask.receipt, outcome, ask.actor, now, records)
         return outcome
+
+    def _decided(self, command: Command, now: Instant) -> list[Transition]:
+        # What a tick asks for is done with every batch, and there with more care.
+        return [] if isinstance(command, Tick) else decide(self._ahead, command, now, self.policy)
 
     def _take_receipt(
         self, receipt: Receipt, outcome: Records, actor: str, now: Instant, records: list[Record]
@@ -180,8 +185,26 @@ class Writer:
             self._take([written], actor, now, records)
 
     def _do_what_is_due(self, now: Instant, records: list[Record]) -> None:
-        for transitions in happenings(self._ahead, now, self.policy):
-            self._take(transitions, SELF, now, records)
+        """All of it, but what a rule of ours fails at: that is left alone from then on, and the others go on."""
+        while self._happened(now, records):
+            pass
+
+    def _happened(self, now: Instant, records: list[Record]) -> bool:
+        """Let happen what is due; whether something was at fault, and there may be more to do without it."""
+        begin, culprit = len(records), PLANS
+        try:
+            for culprit, changes in happenings(self._ahead, now, self.policy, self._faulty):
+                begin = len(records)
+                self._take(changes, SELF, now, records)
+                culprit = PLANS
+        except Exception as error:
+            culprit = error.args[0] if isinstance(error, Faulty) else culprit
+            if culprit in self._faulty:
+                raise
+            self._faulty.add(culprit)
+            self._undone(error.__cause__ or error, f"what is due for {culprit}", now, records, begin)
+            return True
+        return False
 
     def _take(self, transitions: Iterable[Transition], actor: str, now: Instant, records: list[Record]) -> None:
         for transition in transitions:
@@ -190,7 +213,7 @@ class Writer:
             records.append(record)
 
     def _undone(
-        self, error: Exception, command: Command, now: Instant, records: list[Record], begin: int
+        self, error: BaseException, command: object, now: Instant, records: list[Record], begin: int
     ) -> InvariantBroken:
         """A rule of ours broke: that command alone is refused, and memory is as if it had not come."""
         half_done = [repr(record.transition)[:500] for record in records[begin:]]

@@ -1,15 +1,16 @@
 """The routes of maintenances: plan, preview, look at, pause, resume, cancel."""
 
 from collections.abc import Callable
+from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from duenotice.clock import Instant, micros
+from duenotice.clock import Instant, micros, monotonic
 from duenotice.domain import commands as c
 from duenotice.domain.maintenance import Maintenance, Status
 from duenotice.domain.policy import Policy
-from duenotice.domain.preview import PlannedStep, outlook, preview
+from duenotice.domain.preview import GiveUp, PlannedStep, outlook, preview
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
@@ -23,6 +24,11 @@ from duenotice.operator_api.table import Call, Handler
 from duenotice.wire import operator_json
 from duenotice.wire import operator_shapes as shapes
 from duenotice.wire.duration import parse_duration
+
+PATIENCE_SECONDS = 20.0
+"""How long a preview may take; longer than a plan of a million VMs needs."""
+
+Ahead = Callable[[State, Instant, Policy, GiveUp], list[PlannedStep]]
 
 _TURNS: dict[str, Callable[[str], c.Command]] = {
     "pause": c.PauseMaintenance,
@@ -85,7 +91,7 @@ class Maintenances:
         vms = await self._engine.look(lambda state: operator_json.select(asked.on, state.fleet.vms.values()))
         command = _command(asked, vms)
         if flag(request, "dry_run"):
-            return await self._ahead(lambda state, now, policy: preview(state, command, now, policy))
+            return await self._ahead(partial(_preview, command))
         return await begun(self._engine, request, command)
 
     async def show(self, request: Request) -> Response:
@@ -96,14 +102,16 @@ class Maintenances:
     async def outlook(self, request: Request) -> Response:
         """The timeline of the steps that have not begun, if nobody approved anything."""
         plan_id = self._find(request).id
-        return await self._ahead(lambda state, now, policy: outlook(state, state.maintenances[plan_id], now, policy))
+        return await self._ahead(partial(_outlook, plan_id))
 
-    async def _ahead(self, run: Callable[[State, Instant, Policy], list[PlannedStep]]) -> Response:
-        """A timeline, found by letting the rules run ahead on a copy."""
+    async def _ahead(self, run: Ahead) -> Response:
+        """A timeline, found by letting the rules run ahead on a copy; a 503 when that takes too long."""
         engine, now = self._engine, self._engine.clock.now()
 
         def look(state: State) -> dict[str, object]:
-            return {"timeline": [operator_json.planned_to_json(step) for step in run(state, now, engine.policy)]}
+            until = monotonic() + PATIENCE_SECONDS
+            planned = run(state, now, engine.policy, lambda: monotonic() > until)
+            return {"timeline": [operator_json.planned_to_json(step) for step in planned]}
 
         return await looked(engine, look)
 
@@ -115,7 +123,18 @@ class Maintenances:
         return turn
 
     def _find(self, request: Request) -> Maintenance:
-        return by_id(self._engine.state.maintenances.values(), request.path_params["id"], "maintenance")
+        plans = [progress.plan for progress in self._engine.state.plans.values()]
+        return self._engine.state.plans[by_id(plans, request.path_params["id"], "maintenance").id].whole()
+
+
+def _preview(
+    command: c.StartMaintenance, state: State, now: Instant, policy: Policy, give_up: GiveUp
+) -> list[PlannedStep]:
+    return preview(state, command, now, policy, give_up)
+
+
+def _outlook(plan_id: str, state: State, now: Instant, policy: Policy, give_up: GiveUp) -> list[PlannedStep]:
+    return outlook(state, state.plans[plan_id].whole(), now, policy, give_up)
 
 
 def _command(asked: operator_json.MaintenanceRequest, vms: tuple[str, ...]) -> c.StartMaintenance:
@@ -143,4 +162,4 @@ async def begun(engine: Engine, request: Request, command: c.StartMaintenance) -
 
 
 def _shown(state: State, plan_id: str) -> shapes.Maintenance:
-    return operator_json.maintenance_to_json(state.maintenances[plan_id])
+    return operator_json.maintenance_to_json(state.plans[plan_id].whole())

@@ -5,8 +5,9 @@ from datetime import timedelta
 import pytest
 
 from duenotice.clock import Instant, micros, micros_of
-from duenotice.domain.commands import CancelEvent, Tick
-from duenotice.domain.due import held_back, next_due
+from duenotice.domain import due
+from duenotice.domain.commands import CancelEvent, StartMaintenance, Tick
+from duenotice.domain.due import PLANS, Faulty, happenings, held_back, next_due
 from duenotice.domain.event import Cause, Event, EventType, Phase
 from duenotice.domain.policy import Policy
 from duenotice.domain.snapshot import restore, take
@@ -135,6 +136,29 @@ class TestOneAfterAnother:
             Phase.SCHEDULED,
             Phase.STARTED,
         ]
+
+
+class TestWithout:
+    """What a rule of ours has failed at is left alone, and the others go on."""
+
+    def test_an_event_can_be_left_out(self) -> None:
+        state = listening()
+        approve(state, schedule(state, "alone", number=1), schedule(state, "zonal", number=2))
+        assert [happening.of for happening in happenings(state, NOW, POLICY, {id_of(1)})] == [id_of(2)]
+
+    def test_plans_can_be_left_out(self) -> None:
+        state = listening()
+        do(state, StartMaintenance(id_of(9), EventType.REBOOT, ("web-0",)))
+        assert next(happenings(state, NOW, POLICY)).of == PLANS
+        assert list(happenings(state, NOW, POLICY, {PLANS})) == []
+
+    def test_a_fault_names_the_event_that_it_is_about(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(due, "started", None)
+        state = listening()
+        approve(state, schedule(state, "alone", number=1))
+        with pytest.raises(Faulty) as fault:
+            next(happenings(state, NOW, POLICY))
+        assert (fault.value.args, type(fault.value.__cause__)) == ((id_of(1),), TypeError)
 
 
 class TestOneUpdateDomainAtATime:

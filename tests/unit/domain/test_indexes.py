@@ -20,10 +20,19 @@ from tests.unit.domain.build import NOW, listening, state_of
 from tests.unit.domain.stories import POLICIES, STEPS, Step, run
 
 Happenings = Callable[[State, Instant, Policy], Iterator[list[transitions.Transition]]]
+
+
+def all_that_is_due(state: State, now: Instant, policy: Policy) -> Iterator[list[transitions.Transition]]:
+    """What happens, whatever it happens to."""
+    return (happening.changes for happening in due.happenings(state, now, policy))
+
+
 POLICIES_OF_ALL_KINDS = POLICIES | st.just(Policy(deletes_together=False))
 
 
-def live(steps: list[Step], policy: Policy, happenings: Happenings = due.happenings) -> Iterator[tuple[State, Instant]]:
+def live(
+    steps: list[Step], policy: Policy, happenings: Happenings = all_that_is_due
+) -> Iterator[tuple[State, Instant]]:
     """A story, with all that is due after each of its steps; seen after each."""
     for state in (state_of(), listening()):
         now = NOW
