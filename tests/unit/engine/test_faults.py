@@ -36,7 +36,7 @@ async def test_a_command_whose_changes_do_not_apply_is_refused_whole_and_others_
 
     journal = MemoryJournal()
     with pytest.MonkeyPatch.context() as patch, structlog.testing.capture_logs() as logs:
-        patch.setitem(decide_module._RULES, CancelEvent, twice)
+        patch.setattr(decide_module, "_RULES", {**decide_module._RULES, CancelEvent: twice})
         async with running(journal) as engine:
             await listen(engine, "alone")
             await ask(engine, reboot("alone"))
