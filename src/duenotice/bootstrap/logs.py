@@ -25,6 +25,7 @@ _QUIET = (t.ClockMarked, t.RequestAnswered)
 def configure(log_format: str, stream: TextIO | None = None) -> None:
     """Lines on standard error or into a file, for people on a terminal and for machines elsewhere."""
     writer = _Writer(stream or sys.stderr)
+    _WRITERS.append(writer)
     atexit.register(writer.drain, LAST_SECONDS)
     console = log_format == "console" or (log_format == "auto" and (stream or sys.stderr).isatty())
     machines, people = structlog.processors.JSONRenderer(), structlog.dev.ConsoleRenderer(event_key="message")
@@ -94,6 +95,15 @@ class _Writer:
                 self._stream.write(text)
                 self._stream.flush()
             self._lines.task_done()
+
+
+_WRITERS: list[_Writer] = []
+
+
+def drain() -> None:
+    """Give the last lines a chance, for whoever ends without a goodbye."""
+    for writer in _WRITERS:
+        writer.drain(LAST_SECONDS)
 
 
 def log_changes(records: Sequence[t.Record], state: State) -> None:

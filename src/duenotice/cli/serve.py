@@ -22,6 +22,7 @@ _METAVARS = {
     "impact_command": "COMMAND",
     "impact_url": "URL",
     "impact_lost": "VALUE",
+    "watchdog": "SECONDS",
 }
 
 Beside = Callable[[Any], AbstractAsyncContextManager[Any]]
@@ -88,6 +89,7 @@ async def _serve(resolved: Resolved, greet: Callable[[Any], None], beside: Besid
     import structlog
 
     from duenotice.bootstrap.service import Service, spare_the_collector
+    from duenotice.bootstrap.watchdog import watching
 
     log = structlog.get_logger()
     stop = asyncio.Event()
@@ -104,8 +106,9 @@ async def _serve(resolved: Resolved, greet: Callable[[Any], None], beside: Besid
     with suppress(OSError):  # nobody reads what we print, but VMs still ask
         greet(service)
     told: asyncio.Future[Any] = asyncio.ensure_future(stop.wait())
-    async with beside(service):
-        await asyncio.wait([told, service.engine.failed], return_when=asyncio.FIRST_COMPLETED)
+    with watching(loop, resolved.settings.watchdog):
+        async with beside(service):
+            await asyncio.wait([told, service.engine.failed], return_when=asyncio.FIRST_COMPLETED)
     told.cancel()
     rereading.cancel()
     log.info("stopping", action="stopping")
