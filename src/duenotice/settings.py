@@ -34,6 +34,12 @@ class ServeSettings(Struct, frozen=True):
     first_answer_delay: Annotated[float, Meta(description="seconds a scope's first answer is late", ge=0, le=120)] = 0.0
     first_answer_empty: Annotated[bool, Meta(description="answer a scope's first request with an empty 200")] = False
     newer_versions_404: Annotated[bool, Meta(description="answer unknown newer api-versions with 404, not 400")] = False
+    leaf_json: Annotated[
+        bool, Meta(description="answer one value of /metadata/instance in JSON, not with 400, without format=text")
+    ] = False
+    gone_approval: Annotated[
+        Literal[200, 400], Meta(description="answer to an approval of an event that is gone: 200 or 400")
+    ] = 200
     user_operations_limit: Annotated[int, Meta(description="user operations scheduled at once; 0: no limit", ge=0)] = 0
     deletes_together: Annotated[
         bool, Meta(description="an approved delete waits for the other deletes of its scope")
@@ -69,6 +75,9 @@ class ServeSettings(Struct, frozen=True):
     ] = 10.0
     allow_faults: Annotated[bool, Meta(description="let an admin have VMs answered wrongly, to test clients")] = False
     fault: Annotated[str, Meta(description="answer every VM wrongly like this; needs --allow-faults")] = ""
+    fault_seconds: Annotated[float, Meta(description="seconds that the faults late and slow take", gt=0, le=3600)] = (
+        10.0
+    )
     log_format: Annotated[
         Literal["auto", "console", "json", "none"],
         Meta(description="json, console, none, or auto: console on a terminal"),

@@ -42,9 +42,9 @@ class Server:
     """`duenotice serve` on a data directory, from exec to SIGKILL."""
 
     def __init__(self, data_dir: Path, fleet: Path, **more: object) -> None:
-        """More settings by their names, as in `ServeSettings`."""
-        given = _FLAGS | {name.replace("_", "-"): str(value) for name, value in more.items()}
-        flags = [f"--{name}={value}" for name, value in given.items()]
+        """More settings by their names, as in `ServeSettings`; a switch is True."""
+        given: dict[str, object] = {**_FLAGS, **{name.replace("_", "-"): value for name, value in more.items()}}
+        flags = [f"--{name}" if value is True else f"--{name}={value}" for name, value in given.items()]
         command = [str(PROGRAM), "serve", f"--data-dir={data_dir}", f"--fleet={fleet}", *flags]
         self._data_dir = data_dir
         self._log: deque[str] = deque(maxlen=30)

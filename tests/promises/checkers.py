@@ -34,8 +34,6 @@ MOVES: dict[tuple[type, Phase], Phase] = {
     (t.EventCancelled, Phase.SCHEDULED): Phase.CANCELLED,
 }
 STATUS = {Phase.SCHEDULED: "Scheduled", Phase.STARTED: "Started"}
-_A_MICROSECOND = 1e-6
-"""What floating-point seconds may be off by."""
 
 
 class Checker(Protocol):
@@ -84,8 +82,8 @@ class S1:
 
     def _check_elapsed(self, event_id: str, started: Instant) -> None:
         raised, promised = self._raised[event_id], self._promised[event_id]
-        notice, elapsed = (promised - raised.at).total_seconds(), started.steady - raised.steady
-        assert elapsed >= notice - _A_MICROSECOND, f"{event_id} started after {elapsed} of {notice} seconds of notice"
+        notice, elapsed = promised - raised.at, timedelta(microseconds=started.steady - raised.steady)
+        assert elapsed >= notice, f"{event_id} started after {elapsed} of {notice} of notice"
         assert started.at >= promised, f"{event_id} started before its NotBefore {promised}"
 
 

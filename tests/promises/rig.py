@@ -12,7 +12,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
-from duenotice.clock import Instant, ManualClock
+from duenotice.clock import Alive, Instant, ManualClock, micros
 from duenotice.domain.snapshot import Snapshot
 from duenotice.domain.transitions import Record
 from duenotice.engine.ports import Journal
@@ -30,17 +30,17 @@ class WorldClock(ManualClock):
 
     def __init__(self, on_advance: Callable[[Instant], None]) -> None:
         super().__init__()
-        self._now = Instant(BEGIN, 0.0)
+        self._now = Instant(BEGIN, 0)
         self._on_advance = on_advance
 
-    def advance(self, seconds: float) -> None:
+    def advance(self, micros: int) -> None:
         """Let time pass and tell of it."""
-        super().advance(seconds)
+        super().advance(micros)
         self._on_advance(self._now)
 
     def slip(self, seconds: float) -> None:
         """Let time pass while nobody looks: a suspended machine, a slow commit."""
-        super().advance(seconds)
+        super().advance(micros(seconds))
 
     def set_wall(self, seconds: float) -> None:
         """Somebody sets the time of day forward or back; steady time takes no notice."""
@@ -118,6 +118,13 @@ class WatchedJournal:
         self.shown_at.append((position, self._clock.now()))
         self._inner.note_seen(position)
         self.on_shown()
+
+    @property
+    def alive(self) -> Alive | None:
+        return self._inner.alive
+
+    def note_alive(self, alive: Alive) -> None:
+        self._inner.note_alive(alive)
 
     def index(self) -> bool:
         return self._inner.index()

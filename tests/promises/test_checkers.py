@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from duenotice.clock import Instant
+from duenotice.clock import Instant, micros
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Cause, Event, EventType, Phase
@@ -15,7 +15,7 @@ from tests.promises import checkers
 from tests.promises.history import NEWEST, Answer, Committed, Moment, Outcome
 from tests.promises.shown import FAILURE, S10Shown, S11Shown, is_maintenance
 
-BEGIN = Instant(datetime(2030, 1, 1, tzinfo=UTC), 0.0)
+BEGIN = Instant(datetime(2030, 1, 1, tzinfo=UTC), 0)
 A = Vm("a", "10.0.0.1", group="set/web", update_domain=0)
 B = Vm("b", "10.0.0.2", group="set/web", update_domain=1)
 LONER = Vm("loner", "10.0.0.3")
@@ -25,7 +25,7 @@ FLEET = (t.GroupsPut((Group(GroupKind.AVAILABILITY_SET, "web"),)), t.VmsPut((A, 
 def event(number: int, *vms: str, scope: str = "set/web", cause: Cause = Cause.MAINTENANCE, **more: object) -> Event:
     event_id = f"{number:08X}-0000-4000-8000-000000000000"
     not_before = BEGIN.at + timedelta(seconds=900)
-    return Event(event_id, EventType.REBOOT, cause, scope, vms or ("a",), not_before, 900.0).with_(**more)
+    return Event(event_id, EventType.REBOOT, cause, scope, vms or ("a",), not_before, micros(900)).with_(**more)
 
 
 FIRST, SECOND = event(1, "a"), event(2, "b")
@@ -50,9 +50,9 @@ class History:
         reread: tuple[t.Record, ...] | None = None,
     ) -> tuple[t.Record, ...]:
         """One moment; every transition is done by `caller`, and VMs read documents of the newest version."""
-        now = BEGIN.after(seconds)
+        now = BEGIN.after(micros(seconds))
         records = tuple(self._record(now, transition) for transition in transitions)
-        committed = tuple(Committed(record, now, now.after(commit_takes)) for record in records)
+        committed = tuple(Committed(record, now, now.after(micros(commit_takes))) for record in records)
         documents = {(vm, NEWEST): body for vm, body in (reads or {}).items()}
         self.moments.append(Moment(now, committed, answers, documents, reread))
         return records
@@ -147,12 +147,12 @@ class TestS1:
     def test_a_start_before_the_notice_has_elapsed(self, history: History) -> None:
         history.at(0, t.EventRaised(FIRST))
         history.at(899.5, t.EventStarted(STARTED))
-        history.breaks("S1", "899.5 of 900.0 seconds of notice")
+        history.breaks("S1", "0:14:59.500000 of 0:15:00 of notice")
 
     def test_a_start_before_the_time_of_day_has_come(self, history: History) -> None:
         history.at(0, t.EventRaised(FIRST))
         started = t.Record(9, BEGIN.at, "caller", t.EventStarted(STARTED))
-        an_hour_set_back = Instant(BEGIN.at - timedelta(hours=1), 900.0)
+        an_hour_set_back = Instant(BEGIN.at - timedelta(hours=1), micros(900))
         history.moments.append(Moment(an_hour_set_back, (Committed(started, an_hour_set_back, an_hour_set_back),)))
         history.breaks("S1", "before its NotBefore")
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 from msgspec import structs
 
+from duenotice.clock import micros
 from duenotice.domain import commands as c
 from duenotice.domain.event import Cause, EventType, Phase
 from tests.promises.fleet import HOME, HOSTS, NAMES
@@ -46,14 +47,14 @@ class Maintenances(Rollout):
         vms=selections,
         kind=st.sampled_from([EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY]),
         cause=st.sampled_from([Cause.MAINTENANCE, Cause.LIVE_MIGRATION]),
-        settle=st.sampled_from([0.0, 0.0, 60.0, 3600.0]),
+        settle=st.sampled_from([0, 0, 60, 3600]),
         at_once=st.sampled_from([0, 0, 1, 2]),
         failures=st.sampled_from([0, 1, 9]),
     )
     def start(
-        self, vms: tuple[str, ...], kind: EventType, cause: Cause, settle: float, at_once: int, failures: int
+        self, vms: tuple[str, ...], kind: EventType, cause: Cause, settle: int, at_once: int, failures: int
     ) -> None:
-        fields = {"cause": cause, "settle": settle, "at_once": at_once, "failures_allowed": failures}
+        fields = {"cause": cause, "settle": micros(settle), "at_once": at_once, "failures_allowed": failures}
         self._do(c.StartMaintenance(self._new_id(), kind, vms, **fields))  # type: ignore[arg-type]
 
     @rule(which=picks)
@@ -100,7 +101,7 @@ class Maintenances(Rollout):
 
     @rule(which=picks)
     def vanish_who_is_hit(self, which: int) -> None:
-        for event in self.publisher.events()[which : which + 1]:
+        for event in list(self.publisher.state.events.values())[which : which + 1]:
             self._vanish(event.resources)
 
     @rule()
@@ -114,9 +115,9 @@ class Maintenances(Rollout):
     def fail_host(self, host: str) -> None:
         self._do(c.FailHost(host, self._new_id()))
 
-    @rule(host=st.sampled_from(HOSTS), notice=st.sampled_from([600.0, 86_400.0]))
-    def degrade_host(self, host: str, notice: float) -> None:
-        self._do(c.DegradeHost(host, notice, self._new_id()))
+    @rule(host=st.sampled_from(HOSTS), notice=st.sampled_from([600, 86_400]))
+    def degrade_host(self, host: str, notice: int) -> None:
+        self._do(c.DegradeHost(host, micros(notice), self._new_id()))
 
     @rule(host=st.sampled_from(HOSTS))
     def repair_host(self, host: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 from duenotice.errors import Misconfigured
 from duenotice.settings import ENVIRONMENT_PREFIX, ServeSettings, default_data_dir, parse_listen, resolve, rows
 
-CHOICES = {"log_format": "json", "impact": "command", "impact_lost": "retry"}
+CHOICES = {"gone_approval": "400", "log_format": "json", "impact": "command", "impact_lost": "retry"}
 """Another value than the default for settings that take only some words."""
 
 
@@ -29,6 +29,7 @@ class TestRows:
         assert [row.name for row in rows() if row.is_switch] == [
             "first_answer_empty",
             "newer_versions_404",
+            "leaf_json",
             "deletes_together",
             "allow_faults",
         ]

@@ -13,9 +13,10 @@ from duenotice import settings as s
 from duenotice.bootstrap import impact, operator_port
 from duenotice.bootstrap.logs import log_changes
 from duenotice.bootstrap.operator_port import OperatorServer
-from duenotice.clock import Clock, Mark, clock_from_name, seconds_since_2020
+from duenotice.bootstrap.timekeeping import Heartbeat, clock_of
+from duenotice.clock import Clock, micros, seconds_since_2020
 from duenotice.console.app import Console
-from duenotice.domain.commands import ApplyFleet, CreateToken, LiftIncarnations, MarkClock
+from duenotice.domain.commands import ApplyFleet, CreateToken, LiftIncarnations, MakeUpForAbsence, MarkClock
 from duenotice.domain.fleet import Declaration, Vm
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
@@ -67,26 +68,29 @@ class Service:
         journal = _open_journal(self.data_dir)
         try:
             state = _load(journal)
-            clock = _clock(self.settings.clock, state)
+            clock = clock_of(self.settings.clock, state, journal)
         except BaseException:
             journal.close()
             raise
         self._restored = journal.restored
         loop = asyncio.get_running_loop()
         self.publisher = Publisher(loop.call_soon)
-        self.engine = Engine(journal, clock, _policy(self.settings, clock), state, self.publisher)
+        self.engine = Engine(journal, clock, _policy(self.settings, clock), state, self.publisher, threaded=True)
         self.ticker = Ticker(self.engine)
+        self._heartbeat = Heartbeat(journal, clock)
         if self.settings.log_format != "none":
             self.engine.on_commit.append(lambda records: log_changes(records, self.engine.state))
         self.engine.start()
         try:
             await self._begin(fleet_file)
         except BaseException:
+            self._heartbeat.stop()
             await self.engine.stop()
             raise
 
     async def stop(self) -> None:
         """Close the doors, answer what is under way, leave a snapshot."""
+        self._heartbeat.stop()
         await self._metadata.drain(DRAIN_SECONDS)
         if self._operator_listen is not None:
             self._api.feed.close()
@@ -112,9 +116,17 @@ class Service:
         await self._apply_only_vm()
         self._check_default_vm()
         await self._let_admin_in()
+        await self._make_up_for_absence()
         await self._open_doors()
+        self._heartbeat.start()
         self.ticker.start()
         self._begin_impacts()
+
+    async def _make_up_for_absence(self) -> None:
+        """Last of all before the doors open: until then nobody can be told, and no time counts as notice (S25)."""
+        told = await self.engine.submit(MakeUpForAbsence(), SELF)
+        if told:
+            log.warning("nobody could be answered for a while", action="notice-made-up-for", events=len(told))
 
     async def _open_doors(self) -> None:
         options, submit = _options(self.settings), self.engine.submit
@@ -150,7 +162,7 @@ class Service:
     def _begin_impacts(self) -> None:
         if self._dispatcher is not None:
             self._dispatcher.start()
-        elif left := [event.id for event in self.publisher.events() if impact.waits_for_report(event)]:
+        elif left := [event.id for event in self.engine.state.events.values() if impact.waits_for_report(event)]:
             hint = "Report each with POST /v1/events/ID/report, or start with the impact setting of before."
             log.warning(
                 "a driver had begun these", action="impact-left", event_ids=left[:10], count=len(left), hint=hint
@@ -178,7 +190,7 @@ class Service:
             await self.engine.submit(ApplyFleet(Declaration(f"only:{name}", vms=(Vm(name, "127.0.0.1"),))), SELF)
 
     def _check_default_vm(self) -> None:
-        name, known = self.settings.default_vm, self.publisher.by_name
+        name, known = self.settings.default_vm, self.engine.state.fleet.vms
         if name and name not in known:
             near = difflib.get_close_matches(name, list(known)[:10_000], 1)
             hint = f"Did you mean {near[0]!r}?" if near else "Name a VM of the fleet file."
@@ -240,31 +252,17 @@ def _load(journal: Journal) -> State:
         gc.enable()
 
 
-def _clock(name: str, state: State) -> Clock:
-    clock = clock_from_name(name, _last_mark(state))
-    if clock is None:
-        raise Misconfigured(f"clock = {name!r} is no clock.", hint="Use real, a speed such as 60x, or manual.")
-    return clock
-
-
-def _last_mark(state: State) -> Mark | None:
-    """Where time stood when we were last running: the last mark, or the last record if that is later."""
-    mark = state.mark
-    if mark is None or mark.boot_id or state.at <= mark.at:
-        return mark
-    return mark._replace(at=state.at, steady=mark.steady + (state.at - mark.at).total_seconds())
-
-
 def _policy(settings: s.ServeSettings, clock: Clock) -> Policy:
     return Policy(
-        commit_allowance=clock.speed,  # one real second
+        commit_allowance=micros(clock.speed),  # one real second
         user_operations_limit=settings.user_operations_limit,
         simulated_impact=settings.impact == "simulated",
         impact_attempts=settings.impact_attempts,
         deletes_together=settings.deletes_together,
-        live_migration_lasts=settings.live_migration_lasts,
-        maintenance_lasts=settings.maintenance_lasts,
-        removal_lasts=settings.removal_lasts,
+        takes_gone_approvals=settings.gone_approval == 200,
+        live_migration_lasts=micros(settings.live_migration_lasts),
+        maintenance_lasts=micros(settings.maintenance_lasts),
+        removal_lasts=micros(settings.removal_lasts),
     )
 
 
@@ -278,6 +276,8 @@ def _options(settings: s.ServeSettings) -> MetadataOptions:
         first_answer_delay=settings.first_answer_delay,
         first_answer_empty=settings.first_answer_empty,
         newer_versions_404=settings.newer_versions_404,
+        leaf_json=settings.leaf_json,
+        fault_seconds=settings.fault_seconds,
     )
 
 

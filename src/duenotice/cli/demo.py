@@ -81,7 +81,7 @@ def _greeting(folder: Path, watches: bool) -> Callable[[Any], None]:
         metadata, operator = host_port(service.metadata_address), host_port(service.operator_address)
         poll = f"http://{metadata}/metadata/scheduledevents?api-version=2020-07-01"
         clock = service.engine.clock.name
-        say(f"duenotice serves {len(service.publisher.by_name)} VMs", nl=False, bold=True)
+        say(f"duenotice serves {len(service.engine.state.fleet.vms)} VMs", nl=False, bold=True)
         say(f", clock {clock}")
         say(f"  VMs ask       {poll}")
         say(f"  the operator  http://{operator}/v1  (token: {folder / 'admin.token'})")

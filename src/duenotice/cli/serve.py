@@ -17,6 +17,7 @@ _METAVARS = {
     "data_dir": "DIR",
     "clock": "real|60x|manual",
     "default_vm": "NAME",
+    "gone_approval": "200|400",
     "log_format": "VALUE",
     "impact": "VALUE",
     "impact_command": "COMMAND",
@@ -126,7 +127,7 @@ async def _reread_when_told(service: Any, told: asyncio.Event) -> None:
         told.clear()
         try:
             await service.reread_fleet()
-            log.info("fleet reread", action="fleet-reread", vms=len(service.publisher.by_name))
+            log.info("fleet reread", action="fleet-reread", vms=len(service.engine.state.fleet.vms))
         except DuenoticeError as error:
             log.error("fleet refused", action="fleet-refused", error=error.message, hint=error.hint)
 

@@ -11,7 +11,7 @@ from duenotice.settings import host_port
 
 def welcome(service: Service) -> None:
     """Addresses and three curl lines, on standard output; nothing when the fleet is empty."""
-    vms = service.publisher.by_name
+    vms = service.engine.state.fleet.vms
     metadata = host_port(service.metadata_address)
     operator = host_port(service.operator_address)
     say(f"duenotice serves {len(vms)} VMs", bold=True)
@@ -36,9 +36,9 @@ def _examples(service: Service, vm: Vm, metadata: str, operator: str) -> None:
 
 def _example_vm(service: Service) -> Vm:
     """The VM a plain curl on this machine is, or the first one."""
-    vms = service.publisher
-    default = vms.by_name.get(service.settings.default_vm)
-    return default or vms.by_address.get("127.0.0.1") or next(iter(vms.by_name.values()))
+    fleet = service.engine.state.fleet
+    default = fleet.vms.get(service.settings.default_vm)
+    return default or fleet.by_address.get("127.0.0.1") or next(iter(fleet.vms.values()))
 
 
 def _token_place(service: Service) -> str:

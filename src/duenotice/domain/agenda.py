@@ -1,19 +1,19 @@
-"""When which event is due, as a heap in steady seconds; stale entries are skipped, then dropped."""
+"""When which event is due, as a heap in steady time; stale entries are skipped, then dropped."""
 
 import heapq
 from collections.abc import Iterator, Mapping
 
 from duenotice.domain.event import Event, Phase
 
-Agenda = list[tuple[float, str]]
+Agenda = list[tuple[int, str]]
 
-_AT_ONCE = -1.0
+_AT_ONCE = -1
 
 _SPARE = 1000
 """Stale entries that are not worth a clean-up."""
 
 
-def due_at(event: Event) -> float | None:
+def due_at(event: Event) -> int | None:
     """When something is to happen to an event by itself; None when a driver must report first."""
     if event.phase is Phase.STARTED:
         return event.impact_ends
@@ -36,13 +36,13 @@ def trim(agenda: Agenda, events: Mapping[str, Event]) -> None:
         heapq.heapify(agenda)
 
 
-def due(agenda: Agenda, events: Mapping[str, Event], steady: float) -> list[Event]:
+def due(agenda: Agenda, events: Mapping[str, Event], steady: int) -> list[Event]:
     """The events due by now, soonest first."""
     entries = sorted(set(_up_to(agenda, steady)))  # one that was put again stands there twice
     return [events[entry[1]] for entry in entries if holds(entry, events)]
 
 
-def _up_to(agenda: Agenda, steady: float) -> Iterator[tuple[float, str]]:
+def _up_to(agenda: Agenda, steady: int) -> Iterator[tuple[int, str]]:
     # In a heap no entry is sooner than the one above it, so whole branches are left out.
     waiting = [0]
     while waiting:
@@ -52,7 +52,7 @@ def _up_to(agenda: Agenda, steady: float) -> Iterator[tuple[float, str]]:
             waiting += (2 * index + 1, 2 * index + 2)
 
 
-def holds(entry: tuple[float, str], events: Mapping[str, Event]) -> bool:
+def holds(entry: tuple[int, str], events: Mapping[str, Event]) -> bool:
     """Whether an entry still tells when its event is due."""
     event = events.get(entry[1])
     return event is not None and due_at(event) == entry[0]

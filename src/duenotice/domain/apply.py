@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import structs
 
-from duenotice.domain import agenda
+from duenotice.domain import agenda, gone
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Event
 from duenotice.domain.fleet import Vm
@@ -22,10 +22,10 @@ DEPARTURES_KEPT = 100_000
 
 
 def fold(state: State, record: t.Record) -> None:
-    """Apply a record and move to its position."""
+    """Apply a record and move to its position; what is applied may ask when it happens."""
+    state.at = record.at
     apply(state, record.transition)
     state.position = record.position
-    state.at = record.at
 
 
 def apply(state: State, transition: t.Transition) -> None:
@@ -60,7 +60,7 @@ def _groups_removed(state: State, change: t.GroupsRemoved) -> None:
 def _vms_put(state: State, change: t.VmsPut) -> None:
     for vm in change.vms:
         _keep_incarnation_rising(state, vm)
-        state.fleet.vms[vm.name] = vm
+        state.fleet.put(vm)
 
 
 def _keep_incarnation_rising(state: State, vm: Vm) -> None:
@@ -75,9 +75,8 @@ def _keep_incarnation_rising(state: State, vm: Vm) -> None:
     stays = seen.scope == key and (key in state.scopes or vm.name in state.fleet.vms)
     if seen.incarnation == 0 or stays:
         return
-    scope = _scope(state, key)
-    if scope.incarnation <= seen.incarnation:
-        scope.incarnation = seen.incarnation + 1
+    if _scope(state, key).incarnation <= seen.incarnation:
+        _change_scope(state, key, incarnation=seen.incarnation + 1)
 
 
 def _last_seen(state: State, vm: Vm) -> Departure:
@@ -96,7 +95,7 @@ def _departure(state: State, vm: Vm) -> Departure:
 
 def _vms_removed(state: State, change: t.VmsRemoved) -> None:
     for name in change.names:
-        vm = state.fleet.vms.pop(name, None)
+        vm = state.fleet.remove(name)
         if vm is not None:
             _remember(state, _departure(state, vm))
             _drop_if_deserted(state, ALONE + name)
@@ -127,8 +126,8 @@ def _inhabited(state: State, key: str) -> bool:
 
 def _event_raised(state: State, change: t.EventRaised) -> None:
     scope = _scope(state, change.event.scope)
-    scope.events.append(change.event.id)
-    scope.incarnation += 1
+    events, incarnation = (*scope.events, change.event.id), scope.incarnation + 1
+    _change_scope(state, change.event.scope, events=events, incarnation=incarnation)
     _put(state, change.event)
 
 
@@ -144,7 +143,8 @@ def _event_approved(state: State, change: t.EventApproved) -> None:
 
 
 def _event_changed(state: State, change: t.EventStarted | t.EventPostponed) -> None:
-    state.scopes[change.event.scope].incarnation += 1
+    scope = state.scopes[change.event.scope]
+    _change_scope(state, change.event.scope, incarnation=scope.incarnation + 1)
     _put(state, change.event)
 
 
@@ -168,6 +168,7 @@ def _event_gone(state: State, change: t.EventCompleted | t.EventCancelled | t.Ev
     event = state.events.pop(change.event_id)
     if event.maintenance in state.maintenances:
         state.outcomes[event.id] = (_OUTCOMES[type(change)], _reason(state, event, change))
+    gone.keep(state.gone, state.gone_order, gone.GoneEvent(event.id, event.scope, state.at + gone.KEPT))
     _leave(state, change.scope, change.event_id)
     agenda.trim(state.agenda, state.events)
 
@@ -182,8 +183,9 @@ def _reason(state: State, event: Event, change: t.EventCompleted | t.EventCancel
 
 def _leave(state: State, key: str, event_id: str) -> None:
     scope = state.scopes[key]
-    scope.events.remove(event_id)
-    scope.incarnation += 1
+    place = scope.events.index(event_id)
+    others = scope.events[:place] + scope.events[place + 1 :]
+    _change_scope(state, key, events=others, incarnation=scope.incarnation + 1)
     _drop_if_deserted(state, key)
 
 
@@ -229,18 +231,18 @@ def _operation_performed(state: State, change: t.OperationPerformed) -> None:
 
 
 def _scope_enabled(state: State, change: t.ScopeEnabled) -> None:
-    _scope(state, change.scope).enabled = True
+    _change_scope(state, change.scope, enabled=True)
 
 
 def _scope_disabled(state: State, change: t.ScopeDisabled) -> None:
-    _scope(state, change.scope).enabled = False
+    _change_scope(state, change.scope, enabled=False)
 
 
 def _incarnations_lifted(state: State, change: t.IncarnationsLifted) -> None:
     state.floor += change.by
     state.forgotten += change.by
-    for scope in state.scopes.values():
-        scope.incarnation += change.by
+    for key, scope in state.scopes.items():
+        state.scopes[key] = structs.replace(scope, incarnation=scope.incarnation + change.by)
     state.departures = {
         name: Departure(name, departure.scope, departure.incarnation + change.by)
         for name, departure in state.departures.items()
@@ -252,6 +254,10 @@ def _scope(state: State, key: str) -> Scope:
     if scope is None:
         scope = state.scopes[key] = Scope(state.floor)
     return scope
+
+
+def _change_scope(state: State, key: str, **fields: object) -> None:
+    state.scopes[key] = structs.replace(_scope(state, key), **fields)
 
 
 def _token_created(state: State, change: t.TokenCreated) -> None:

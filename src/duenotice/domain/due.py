@@ -31,8 +31,8 @@ def tick(state: State, command: c.Tick, now: Instant, policy: Policy) -> list[t.
     return changes or go_on(state, now, policy)
 
 
-def next_due(state: State, after: float) -> float | None:
-    """When something is next due by itself, in steady seconds; None when nothing is."""
+def next_due(state: State, after: int) -> int | None:
+    """When something is next due by itself, in steady time; None when nothing is."""
     entries = state.agenda
     soonest_first = entries[:1] if entries and entries[0][0] > after else entries
     moments = [entry[0] for entry in soonest_first if agenda.holds(entry, state.events)]

@@ -116,9 +116,9 @@ class Declaration(Struct, frozen=True):
 
 
 class Fleet:
-    """The fleet as it stands; changed only by `apply`."""
+    """The fleet as it stands; changed only by `apply`. `by_address` has the same VMs as `vms`."""
 
-    __slots__ = ("digest", "groups", "hosts", "site", "vms")
+    __slots__ = ("by_address", "digest", "groups", "hosts", "site", "vms")
 
     def __init__(self) -> None:
         self.digest = ""
@@ -126,6 +126,32 @@ class Fleet:
         self.hosts: dict[str, Host] = {}
         self.groups: dict[str, Group] = {}
         self.vms: dict[str, Vm] = {}
+        self.by_address: dict[str, Vm] = {}
+
+    def copy(self) -> "Fleet":
+        """The same fleet, which goes its own way from here."""
+        copy = Fleet()
+        copy.digest, copy.site = self.digest, self.site
+        copy.hosts, copy.groups = self.hosts.copy(), self.groups.copy()
+        copy.vms, copy.by_address = self.vms.copy(), self.by_address.copy()
+        return copy
+
+    def put(self, vm: Vm) -> None:
+        """A VM came or changed."""
+        if (old := self.vms.get(vm.name)) is not None:
+            self._free_address(old)
+        self.vms[vm.name] = self.by_address[vm.address] = vm
+
+    def remove(self, name: str) -> Vm | None:
+        """A VM left; None when there was none of that name."""
+        if (old := self.vms.pop(name, None)) is not None:
+            self._free_address(old)
+        return old
+
+    def _free_address(self, vm: Vm) -> None:
+        # It may have passed to another VM in the same breath.
+        if self.by_address[vm.address].name == vm.name:
+            del self.by_address[vm.address]
 
     def on_host(self, host: str) -> list[Vm]:
         """The VMs that run on a host."""
@@ -137,8 +163,8 @@ class Fleet:
         return min(healthy, default=None)
 
 
-def chunks(items: Iterable[T]) -> Iterator[tuple[T, ...]]:
-    """What goes into one transition each."""
+def chunks(items: Iterable[T], size: int = 0) -> Iterator[tuple[T, ...]]:
+    """Some at a time; by default what goes into one transition."""
     iterator = iter(items)
-    while chunk := tuple(islice(iterator, CHUNK)):
+    while chunk := tuple(islice(iterator, size or CHUNK)):
         yield chunk

@@ -51,19 +51,19 @@ class Step(Struct, frozen=True, omit_defaults=True):
     host: str | None = None
     status: StepStatus = StepStatus.WAITING
     event_id: str | None = None
-    ended: float | None = None
+    ended: int | None = None
     reason: str = ""
 
 
 class Maintenance(Struct, frozen=True, omit_defaults=True):
-    """A plan with its steps; `settle` in seconds, `at_once` steps at a time (0: no limit)."""
+    """A plan with its steps; `settle` in microseconds, `at_once` steps at a time (0: no limit)."""
 
     id: str
     type: EventType
     cause: Cause
     steps: tuple[Step, ...]
     description: str | None = None
-    settle: float = 0.0
+    settle: int = 0
     at_once: int = 0
     failures_allowed: int = 0
     status: Status = Status.RUNNING
@@ -80,7 +80,7 @@ def cut(vms: Iterable[Vm]) -> tuple[Step, ...]:
     return tuple(_step(list(vms)) for _, vms in groupby(ordered, key=_together))
 
 
-def ready(plan: Maintenance, now: float) -> list[int]:
+def ready(plan: Maintenance, now: int) -> list[int]:
     """The steps that may begin now: the first turn of each lane that is not over, once the last has settled."""
     if plan.status is not Status.RUNNING:
         return []
@@ -95,8 +95,8 @@ def ready(plan: Maintenance, now: float) -> list[int]:
     return waiting[: max(0, room)]
 
 
-def looks(plan: Maintenance) -> list[float]:
-    """When settle times end that a step may be waiting for, in steady seconds."""
+def looks(plan: Maintenance) -> list[int]:
+    """When settle times end that a step may be waiting for, in steady time."""
     if plan.status is not Status.RUNNING or not plan.count(StepStatus.WAITING):
         return []
     return [step.ended + plan.settle for step in plan.steps if step.ended is not None and _was_hit(step)]
@@ -111,7 +111,7 @@ def _turns(plan: Maintenance) -> dict[str, int]:
     return turns
 
 
-def _settling(plan: Maintenance, turns: dict[str, int], now: float) -> set[str]:
+def _settling(plan: Maintenance, turns: dict[str, int], now: int) -> set[str]:
     """The lanes whose last turn ended only just now."""
     return {
         step.lane

@@ -2,7 +2,7 @@
 
 from uuid import UUID, uuid5
 
-from duenotice.clock import Instant
+from duenotice.clock import MICROS, Instant
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Cause, EventType, Phase
@@ -16,7 +16,7 @@ from duenotice.errors import Conflict, NotFound, Refused
 
 TYPES = frozenset({EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY})
 CAUSES = frozenset({Cause.MAINTENANCE, Cause.LIVE_MIGRATION})
-LONGEST_SETTLE = 7 * 24 * 3600
+LONGEST_SETTLE = 7 * 24 * 3600 * MICROS
 
 _UNKNOWN = (StepStatus.SKIPPED, "What became of its event is not known.")
 

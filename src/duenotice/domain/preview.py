@@ -5,7 +5,7 @@ from datetime import datetime
 
 from msgspec import Struct, structs
 
-from duenotice.clock import Instant
+from duenotice.clock import Instant, micros_of
 from duenotice.domain import transitions as t
 from duenotice.domain.apply import apply
 from duenotice.domain.commands import Command, StartMaintenance, Tick
@@ -16,8 +16,6 @@ from duenotice.domain.maintenance import Maintenance, Status, Step
 from duenotice.domain.policy import Policy
 from duenotice.domain.scope import scope_of
 from duenotice.domain.state import Scope, State
-
-_ROUNDING_SECONDS = 2e-6
 
 
 class PlannedStep(Struct, frozen=True):
@@ -81,9 +79,9 @@ class _Ahead:
         """An event as it would go on by itself: one that a driver is at is taken to need the usual time from now on."""
         if event.phase is Phase.SCHEDULED:
             # The two faces of its time were read a moment apart; in here both have come when the later one has.
-            lag = (event.not_before - self.now.after(event.notice_ends - self.now.steady).at).total_seconds()
-            return event.with_(notice_ends=event.notice_ends + lag + _ROUNDING_SECONDS) if lag > 0 else event
-        usual = self.now.steady + (self.policy.lasts(event) or 0.0)
+            lag = micros_of(event.not_before - self.now.after(event.notice_ends - self.now.steady).at)
+            return event.with_(notice_ends=event.notice_ends + max(0, lag))
+        usual = self.now.steady + (self.policy.lasts(event) or 0)
         return event.with_(impact_ends=usual if event.impact_ends is None else event.impact_ends)
 
     def planned(self, plan_id: str) -> list[PlannedStep]:
@@ -114,10 +112,11 @@ def _copy(state: State, vms: Iterable[str], but: str | None = None) -> State:
     copy.fleet.hosts = dict(state.fleet.hosts)
     for name in vms:
         vm = state.fleet.vms[name]
-        copy.fleet.vms[name] = vm
+        copy.fleet.put(vm)
         copy.scopes[scope_of(vm)] = Scope(enabled=state.enabled(scope_of(vm)))
     for event in _in_the_way(state, copy.scopes, but):
-        copy.fleet.vms |= {name: state.fleet.vms[name] for name in event.resources if name in state.fleet.vms}
+        for vm in (state.fleet.vms[name] for name in event.resources if name in state.fleet.vms):
+            copy.fleet.put(vm)
         apply(copy, t.EventRaised(event.with_(maintenance=None)))
     return copy
 

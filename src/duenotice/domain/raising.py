@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from uuid import UUID, uuid5
 
-from duenotice.clock import Instant
+from duenotice.clock import MICROS, Instant, micros_of, seconds
 from duenotice.domain import commands as c
 from duenotice.domain import notice
 from duenotice.domain import transitions as t
@@ -72,9 +72,14 @@ def planned_event(state: State, vms: list[Vm], plan: Maintenance, event_id: str,
 
 def postpone(state: State, command: c.PostponeEvents, now: Instant, policy: Policy) -> list[t.Transition]:
     """Events that wait for their notice get it whole, although they are seen late (S2)."""
-    events = [state.events[event_id] for event_id in command.event_ids if event_id in state.events]
-    waiting = [event for event in events if event.phase is Phase.SCHEDULED and not event.approved_by]
+    waiting = _waiting(state, command.event_ids)
     return [t.EventPostponed(later) for event in waiting if (later := _later(state, event, now, command.spare))]
+
+
+def to_be_seen_by(state: State, event_ids: tuple[str, ...]) -> datetime | None:
+    """The last moment at which all of these events can be shown with their whole notice to come (S2)."""
+    waiting = _waiting(state, event_ids)
+    return min((event.not_before - timedelta(microseconds=_least(state, event)) for event in waiting), default=None)
 
 
 def operate(state: State, command: c.OperateVm, now: Instant, policy: Policy) -> list[t.Transition]:
@@ -112,9 +117,9 @@ def degrade_host(state: State, command: c.DegradeHost, now: Instant, policy: Pol
     """A predicted failure: each VM of the host gets its own move, days ahead (D03)."""
     host = _find_standing_host(state, command.host)
     least = notice.MINIMUM_SECONDS[EventType.REDEPLOY]
-    if not least <= command.notice <= notice.LONGEST_PREDICTION_SECONDS:
+    if not least * MICROS <= command.notice <= notice.LONGEST_PREDICTION_SECONDS * MICROS:
         raise Refused(
-            f"A prediction of {command.notice:g} seconds is out of bounds.",
+            f"A prediction of {seconds(command.notice):g} seconds is out of bounds.",
             hint=f"Use {least} seconds to {notice.LONGEST_PREDICTION_SECONDS} (7 days).",
         )
     changes: list[t.Transition] = [t.HostsPut((Host(host.name, Condition.DEGRADED),))]
@@ -268,20 +273,28 @@ def _event_on(vms: list[Vm], event_type: EventType, cause: Cause, event_id: str,
 
 
 def _at(event: Event, not_before: datetime, now: Instant) -> Event:
-    waits = (not_before - now.at).total_seconds()
-    return event.with_(not_before=not_before, notice_ends=now.steady + waits)
+    return event.with_(not_before=not_before, notice_ends=now.steady + micros_of(not_before - now.at))
 
 
-def _later(state: State, event: Event, now: Instant, spare: float) -> Event | None:
+def _later(state: State, event: Event, now: Instant, spare: int) -> Event | None:
     """The event with its notice from now on; None when enough is left."""
-    vm = next((state.fleet.vms[name] for name in event.resources if name in state.fleet.vms), None)
-    least = notice.minimum_notice(event.type, None if vm is None else _group(state, vm))
-    if event.not_before >= now.at + timedelta(seconds=least):
+    least = _least(state, event)
+    if event.not_before >= now.after(least).at:
         return None
     return _at(event, notice.earliest(now, least + spare), now)
 
 
-def _as_soon_as_allowed(state: State, event: Event, least: float, now: Instant, policy: Policy) -> Event:
+def _least(state: State, event: Event) -> int:
+    vm = next((state.fleet.vms[name] for name in event.resources if name in state.fleet.vms), None)
+    return notice.minimum_notice(event.type, None if vm is None else _group(state, vm))
+
+
+def _waiting(state: State, event_ids: tuple[str, ...]) -> list[Event]:
+    events = [state.events[event_id] for event_id in event_ids if event_id in state.events]
+    return [event for event in events if event.phase is Phase.SCHEDULED and not event.approved_by]
+
+
+def _as_soon_as_allowed(state: State, event: Event, least: int, now: Instant, policy: Policy) -> Event:
     event = _at(event, notice.earliest(now, least + policy.commit_allowance), now)
     return event if state.enabled(event.scope) else event.with_(approved_by=NOBODY_LISTENS)
 

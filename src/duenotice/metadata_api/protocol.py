@@ -71,7 +71,12 @@ class Connection(asyncio.Protocol):
         door = self.door
         if self.reader is None and (ask := door.known.get(data)) is not None and (version := ask.plain) is not None:
             lane = door.lanes.get(self.address)
-            if lane is not None and (page := lane.page).enabled and lane.polls.take((pulse := door.pulse).now):
+            if (
+                lane is not None
+                and (page := door.pages.get(lane.scope)) is not None
+                and page.enabled
+                and lane.polls.take((pulse := door.pulse).now)
+            ):
                 heading = pulse.heading
                 page.last_poll = pulse.steady
                 self.deadline = pulse.idle_until
@@ -197,7 +202,7 @@ class Connection(asyncio.Protocol):
         self.door.tasks.add(task)
         task.add_done_callback(lambda done: self._finish_later(ask, done))
 
-    def _finish_later(self, ask: Ask, task: asyncio.Task[Outcome]) -> None:
+    def _finish_later(self, ask: Ask, task: asyncio.Task[Outcome | Broken]) -> None:
         self.door.tasks.discard(task)
         if task.cancelled():
             return
@@ -210,6 +215,8 @@ class Connection(asyncio.Protocol):
             return
         if isinstance(outcome, Hold):
             self.door.waiting.hold(self, ask, outcome.poll, outcome.lane, self.wake)
+        elif isinstance(outcome, Broken):
+            self._send_broken(outcome)
         else:
             self._finish(ask, outcome)
 

@@ -49,7 +49,7 @@ class OperatorApi:
         faults: FaultPort | None = None,
     ) -> None:
         self.feed = Feed(engine)
-        self._gate = Gate(lambda: engine.publisher.tokens.values())
+        self._gate = Gate(lambda: engine.state.tokens.values())
         self.calls: list[Call] = [
             *_probes(engine),
             *Vms(engine, silent_for).calls(),

@@ -3,11 +3,13 @@
 from collections.abc import Callable
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
+from duenotice.clock import Instant, micros
 from duenotice.domain import commands as c
 from duenotice.domain.maintenance import Maintenance, Status
-from duenotice.domain.preview import outlook, preview
+from duenotice.domain.policy import Policy
+from duenotice.domain.preview import PlannedStep, outlook, preview
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
@@ -15,7 +17,8 @@ from duenotice.errors import Malformed
 from duenotice.operator_api.answering import Answer, done
 from duenotice.operator_api.bodies import decoded, flag, new_id
 from duenotice.operator_api.finding import by_id
-from duenotice.operator_api.pages import page
+from duenotice.operator_api.looking import looked
+from duenotice.operator_api.pages import paging_of
 from duenotice.operator_api.table import Call, Handler
 from duenotice.wire import operator_json
 from duenotice.wire import operator_shapes as shapes
@@ -65,28 +68,44 @@ class Maintenances:
         status = request.query_params.get("status")
         if status is not None and status not in (known := [one.value for one in Status]):
             raise Malformed(f"{status[:40]!r} is no status.", hint=f"Use one of {', '.join(known)}.")
-        numbered = enumerate(self._engine.publisher.maintenances.values())
-        plans = (item for item in numbered if status in (None, item[1].status.value))
-        return page(
-            request, plans, lambda item: f"{item[0]:09d}", lambda item: operator_json.maintenance_to_json(item[1])
-        )
+        paging = paging_of(request)
+
+        def look(state: State) -> dict[str, object]:
+            numbered = enumerate(state.maintenances.values())
+            plans = (item for item in numbered if status in (None, item[1].status.value))
+            return paging.page(
+                plans, lambda item: f"{item[0]:09d}", lambda item: operator_json.maintenance_to_json(item[1])
+            )
+
+        return await looked(self._engine, look)
 
     async def begin(self, request: Request) -> Response:
         """Begin one; with `dry_run` only show the timeline it would make."""
-        command = self._command(await decoded(request, operator_json.MaintenanceRequest))
+        asked = await decoded(request, operator_json.MaintenanceRequest)
+        vms = await self._engine.look(lambda state: operator_json.select(asked.on, state.fleet.vms.values()))
+        command = _command(asked, vms)
         if flag(request, "dry_run"):
-            return JSONResponse(self._timeline(command))
+            return await self._ahead(lambda state, now, policy: preview(state, command, now, policy))
         return await begun(self._engine, request, command)
 
     async def show(self, request: Request) -> Response:
         """Show one with its steps."""
-        return JSONResponse(operator_json.maintenance_to_json(self._find(request)))
+        plan = self._find(request)
+        return await looked(self._engine, lambda _: operator_json.maintenance_to_json(plan))
 
     async def outlook(self, request: Request) -> Response:
         """The timeline of the steps that have not begun, if nobody approved anything."""
-        engine, plan = self._engine, self._find(request)
-        planned = outlook(engine.state, plan, engine.clock.now(), engine.policy)
-        return JSONResponse({"timeline": [operator_json.planned_to_json(step) for step in planned]})
+        plan_id = self._find(request).id
+        return await self._ahead(lambda state, now, policy: outlook(state, state.maintenances[plan_id], now, policy))
+
+    async def _ahead(self, run: Callable[[State, Instant, Policy], list[PlannedStep]]) -> Response:
+        """A timeline, found by letting the rules run ahead on a copy."""
+        engine, now = self._engine, self._engine.clock.now()
+
+        def look(state: State) -> dict[str, object]:
+            return {"timeline": [operator_json.planned_to_json(step) for step in run(state, now, engine.policy)]}
+
+        return await looked(engine, look)
 
     def _turn(self, command: Callable[[str], c.Command]) -> Handler:
         async def turn(request: Request) -> Response:
@@ -95,25 +114,21 @@ class Maintenances:
 
         return turn
 
-    def _command(self, asked: operator_json.MaintenanceRequest) -> c.StartMaintenance:
-        return c.StartMaintenance(
-            maintenance_id=new_id(),
-            type=operator_json.parse_type(asked.type),
-            vms=operator_json.select(asked.on, self._engine.publisher.by_name.values()),
-            cause=operator_json.parse_cause(asked.cause),
-            description=asked.description,
-            settle=parse_duration(asked.settle),
-            at_once=asked.at_once,
-            failures_allowed=asked.failures_allowed,
-        )
-
-    def _timeline(self, command: c.StartMaintenance) -> shapes.Timeline:
-        engine = self._engine
-        planned = preview(engine.state, command, engine.clock.now(), engine.policy)
-        return {"timeline": [operator_json.planned_to_json(step) for step in planned]}
-
     def _find(self, request: Request) -> Maintenance:
-        return by_id(self._engine.publisher.maintenances.values(), request.path_params["id"], "maintenance")
+        return by_id(self._engine.state.maintenances.values(), request.path_params["id"], "maintenance")
+
+
+def _command(asked: operator_json.MaintenanceRequest, vms: tuple[str, ...]) -> c.StartMaintenance:
+    return c.StartMaintenance(
+        maintenance_id=new_id(),
+        type=operator_json.parse_type(asked.type),
+        vms=vms,
+        cause=operator_json.parse_cause(asked.cause),
+        description=asked.description,
+        settle=micros(parse_duration(asked.settle)),
+        at_once=asked.at_once,
+        failures_allowed=asked.failures_allowed,
+    )
 
 
 async def begun(engine: Engine, request: Request, command: c.StartMaintenance) -> Response:

@@ -26,7 +26,7 @@ class Timeline:
 
     def __init__(self, engine: Engine) -> None:
         self._engine, self._clock = engine, engine.clock
-        self._lives, self._began_at = Lives(engine.publisher.events()), engine.state.position
+        self._lives, self._began_at = Lives(engine.state.events.values()), engine.state.position
         self._past: asyncio.Task[None] | None = None
         engine.on_commit.append(self._lives.note)
 

@@ -15,7 +15,7 @@ from duenotice.domain import commands as c
 from duenotice.domain.event import EventType, Phase
 from duenotice.operator_api.bodies import new_id
 from duenotice.testkit.emulator import Emulator
-from duenotice.testkit.kit import RaisedEvent, ScheduledEvents
+from duenotice.testkit.kit import FOREVER, RaisedEvent, ScheduledEvents
 from duenotice.testkit.overheard import Exchange
 from duenotice.testkit.verdicts.evidence import Notes, Tempo, Trial, Window, document_of
 
@@ -65,7 +65,7 @@ class Guide:
     def fault(self, answer: str) -> Iterator[None]:
         """Answer our VM wrongly meanwhile."""
         begun = monotonic()
-        self._emulator.fault(self.vm, answer, float("inf"))
+        self._emulator.fault(self.vm, answer, FOREVER)
         try:
             yield
         finally:

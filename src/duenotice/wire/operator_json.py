@@ -6,6 +6,7 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
+from duenotice.clock import seconds
 from duenotice.domain.event import Cause, Event, EventType
 from duenotice.domain.fleet import Group, GroupKind, Host, Vm
 from duenotice.domain.maintenance import Maintenance, Step, StepStatus
@@ -119,7 +120,7 @@ def maintenance_to_json(plan: Maintenance) -> shapes.Maintenance:
         "status": plan.status.value,
         "reason": plan.reason,
         "description": plan.description,
-        "settle": plan.settle,
+        "settle": seconds(plan.settle),
         "at_once": plan.at_once,
         "failures_allowed": plan.failures_allowed,
         "progress": {status.value: plan.count(status) for status in StepStatus},
@@ -248,7 +249,7 @@ def _ends_at(event: Event) -> str | None:
     """When Started will be over, where that is known; an event knows its NotBefore on both faces of time."""
     if event.impact_ends is None:
         return None
-    return format_iso(event.not_before + timedelta(seconds=event.impact_ends - event.notice_ends))
+    return format_iso(event.not_before + timedelta(microseconds=event.impact_ends - event.notice_ends))
 
 
 def _named(text: str, table: dict[str, T], what: str, known: list[str]) -> T:

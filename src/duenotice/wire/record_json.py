@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from duenotice.clock import seconds
 from duenotice.domain import transitions as t
 from duenotice.wire import operator_json
 from duenotice.wire import operator_shapes as shapes
@@ -52,5 +53,14 @@ def _details(change: t.Transition) -> dict[str, Any]:
             return {"status": status, "location": location}
         case t.TokenCreated(token):
             return {"token": operator_json.token_to_json(token)}
+        case t.StepEnded(ended=ended):
+            return {**_plainly(change), "ended": seconds(ended)}
+        case t.ClockMarked(mark):
+            at, _, boot_id, _, *speeds = _plainly(change)["mark"]
+            return {"mark": [at, seconds(mark.steady), boot_id, seconds(mark.boot_micros), *speeds]}
+    return _plainly(change)
+
+
+def _plainly(change: t.Transition) -> dict[str, Any]:
     details: dict[str, Any] = msgspec.to_builtins(change)
     return {key: value for key, value in details.items() if key not in ("change", "event_id")}

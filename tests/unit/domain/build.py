@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from duenotice.clock import Instant
+from duenotice.clock import MICROS, Instant
 from duenotice.domain.apply import fold
 from duenotice.domain.commands import (
     ApplyFleet,
@@ -26,9 +26,10 @@ from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 from duenotice.domain.transitions import Record, Transition
 
-NOW = Instant(datetime(2026, 3, 1, 12, 0, tzinfo=UTC), 1000.0)
+NOW = Instant(datetime(2026, 3, 1, 12, 0, tzinfo=UTC), 1000 * MICROS)
 POLICY = Policy()
-MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
+SECOND = MICROS
+MINUTE, HOUR, DAY = 60 * SECOND, 3600 * SECOND, 86400 * SECOND
 SEED = "11111111-2222-4333-8444-555555555555"
 
 HOSTS = (Host("host-1"), Host("host-2"), Host("host-3"))
@@ -126,7 +127,7 @@ def evict(state: State, vm: str, now: Instant = NOW, number: int = 1) -> Event:
     return state.events[id_of(number)]
 
 
-def degrade(state: State, host: str, notice: float = 7 * DAY, now: Instant = NOW) -> list[Event]:
+def degrade(state: State, host: str, notice: int = 7 * DAY, now: Instant = NOW) -> list[Event]:
     """A predicted failure and its events."""
     before = set(state.events)
     do(state, DegradeHost(host, notice, SEED), now)

@@ -23,6 +23,7 @@ from duenotice.domain.transitions import (
 )
 from tests.unit.domain.build import (
     NOW,
+    SECOND,
     VMS,
     WEB,
     declaration,
@@ -74,7 +75,7 @@ def test_each_change_of_the_events_adds_one_to_the_incarnation() -> None:
     seen.append(incarnation(state, "alone"))
     started(state, event)
     seen.append(incarnation(state, "alone"))
-    tick(state, NOW.after(600))
+    tick(state, NOW.after(600 * SECOND))
     seen.append(incarnation(state, "alone"))
     assert seen == [0, 1, 2, 3]
 
@@ -95,8 +96,8 @@ def test_events_of_a_scope_stand_in_the_order_they_were_raised() -> None:
 
 def test_a_clock_mark_is_kept_for_the_next_process() -> None:
     state = State()
-    do(state, MarkClock(Mark(NOW.at, 5.0, "boot", 77.0)))
-    assert state.mark == Mark(NOW.at, 5.0, "boot", 77.0)
+    do(state, MarkClock(Mark(NOW.at, 5, "boot", 77)))
+    assert state.mark == Mark(NOW.at, 5, "boot", 77)
 
 
 @pytest.mark.parametrize("change", [VmsRemoved(("nobody",)), HostsRemoved(("none",)), GroupsRemoved(("set/none",))])
@@ -166,7 +167,7 @@ class TestMoving:
         change_times(state, "alone", 2)
         started(state, operate(state, "alone", EventType.REDEPLOY))
         before = incarnation(state, "alone")
-        tick(state, NOW.after(600))
+        tick(state, NOW.after(600 * SECOND))
         assert state.fleet.vms["alone"].host == "host-2"
         assert incarnation(state, "alone") == before + 1  # the event is gone, nothing more
 
@@ -343,7 +344,7 @@ class TestGroupsThatLeave:
         running = started(state, schedule(state, "web-0"))
         self._leave(state, Z)
         assert state.document(WEB.key).events == (running,)
-        tick(state, NOW.after(600))
+        tick(state, NOW.after(600 * SECOND))
         assert WEB.key not in state.scopes
 
     def test_a_scope_that_vms_stand_in_stays_whatever_the_groups_say(self) -> None:

@@ -27,6 +27,7 @@ from tests.unit.domain.build import (
     HOSTS,
     NOW,
     POLICY,
+    SECOND,
     VMS,
     WEB,
     approve,
@@ -138,7 +139,7 @@ class TestWhereVmsRun:
         state = State()
         do(state, ApplyFleet(declaration(*only, hosts=(HOSTS[0],))))
         fail(state, "host-1")
-        tick(state, NOW.after(600))
+        tick(state, NOW.after(600 * SECOND))
         assert state.fleet.vms["alone"].host is None
         do(state, ApplyFleet(declaration(*only, digest="2", hosts=(HOSTS[0],))))
         assert state.fleet.vms["alone"].host is None
@@ -178,7 +179,7 @@ class TestEventsFollow:
         state = listening()
         event = started(state, schedule(state, "alone"))
         do(state, ApplyFleet(declaration(self.ALONE_IN_WEB, *WITHOUT_ALONE, digest="2")))
-        assert tick(state, NOW.after(600)) == [EventCompleted(event.id, "set/web")]
+        assert tick(state, NOW.after(600 * SECOND)) == [EventCompleted(event.id, "set/web")]
 
     def test_all_vms_of_an_event_together(self) -> None:
         state = listening()

@@ -9,7 +9,7 @@ from duenotice.domain import transitions as t
 from duenotice.domain.event import Event, EventType, Phase
 from duenotice.operator_api import lives as module
 from duenotice.operator_api.lives import Life, Lives
-from tests.unit.domain.build import NOW, id_of, schedule, state_of
+from tests.unit.domain.build import NOW, SECOND, id_of, schedule, state_of
 
 
 def event_of(number: int = 1) -> Event:
@@ -17,7 +17,7 @@ def event_of(number: int = 1) -> Event:
 
 
 EVENT = event_of()
-STARTED = EVENT.with_(phase=Phase.STARTED, started_at=NOW.after(60).at)
+STARTED = EVENT.with_(phase=Phase.STARTED, started_at=NOW.after(60 * SECOND).at)
 
 
 def records(*changes: t.Transition, actor: str = "token/ann") -> list[t.Record]:

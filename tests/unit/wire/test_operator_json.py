@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
+from duenotice.clock import MICROS
 from duenotice.domain.event import Cause, Event, EventType, Phase
 from duenotice.domain.fleet import Vm
 from duenotice.errors import Malformed, NotFound
@@ -18,7 +19,7 @@ from duenotice.wire.operator_json import (
 )
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
-EVENT = Event("ID-1", EventType.REBOOT, Cause.USER, "set/web", ("web-0",), NOON, 0.0, "Words", update_domain=3)
+EVENT = Event("ID-1", EventType.REBOOT, Cause.USER, "set/web", ("web-0",), NOON, 0, "Words", update_domain=3)
 
 
 def test_a_scheduled_event_is_shown_whole() -> None:
@@ -48,8 +49,8 @@ def test_a_started_event_says_who_approved_and_since_when_and_keeps_its_not_befo
 
 
 def test_a_started_event_says_when_it_will_be_over_if_that_is_known() -> None:
-    begun = EVENT.with_(phase=Phase.STARTED, started_at=NOON, notice_ends=1000.0)
-    assert event_to_json(begun.with_(impact_ends=1600.0))["ends_at"] == "2026-03-01T12:10:00Z"
+    begun = EVENT.with_(phase=Phase.STARTED, started_at=NOON, notice_ends=1000 * MICROS)
+    assert event_to_json(begun.with_(impact_ends=1600 * MICROS))["ends_at"] == "2026-03-01T12:10:00Z"
     assert event_to_json(begun)["ends_at"] is None
 
 
