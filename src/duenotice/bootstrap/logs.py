@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TextIO, cast
+from typing import NoReturn, TextIO, cast
 
 import structlog
 
@@ -17,7 +17,6 @@ from duenotice.plain_text import each_in_one_line, lines
 
 WAITING_LINES = 10_000
 LAST_SECONDS = 1.0
-NOTHING = logging.CRITICAL + 10
 
 _QUIET = (t.ClockMarked, t.RequestAnswered)
 
@@ -33,6 +32,7 @@ def configure(log_format: str, stream: TextIO | None = None) -> None:
     logging.getLogger("asyncio").handlers = [ToOurLog(logging.WARNING)]
     structlog.configure(
         processors=[
+            *([_drop] if log_format == "none" else []),
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
@@ -40,10 +40,15 @@ def configure(log_format: str, stream: TextIO | None = None) -> None:
             structlog.processors.EventRenamer("message"),
             *renderers,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(NOTHING if log_format == "none" else logging.INFO),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         logger_factory=structlog.WriteLoggerFactory(file=cast(TextIO, writer)),
         cache_logger_on_first_use=True,
     )
+
+
+def _drop(*_: object) -> NoReturn:
+    """Nobody wants to hear of it."""
+    raise structlog.DropEvent
 
 
 def _plain(_: object, __: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
