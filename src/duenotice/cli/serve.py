@@ -125,11 +125,9 @@ async def _reread_when_told(service: Any, told: asyncio.Event) -> None:
     while True:
         await told.wait()
         told.clear()
-        try:
-            await service.reread_fleet()
+        with suppress(DuenoticeError):  # the file has said why, and the last good fleet is served
+            await service.fleet_file.apply()
             log.info("fleet reread", action="fleet-reread", vms=len(service.engine.state.fleet.vms))
-        except DuenoticeError as error:
-            log.error("fleet refused", action="fleet-refused", error=error.message, hint=error.hint)
 
 
 def _addresses(service: Any) -> dict[str, str]:
