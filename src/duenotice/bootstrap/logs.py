@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TextIO, cast
+from typing import NoReturn, TextIO, cast
 
 import structlog
 
@@ -17,7 +17,6 @@ from duenotice.plain_text import each_in_one_line, lines
 
 WAITING_LINES = 10_000
 LAST_SECONDS = 1.0
-NOTHING = logging.CRITICAL + 10
 
 _QUIET = (t.ClockMarked, t.RequestAnswered)
 
@@ -25,6 +24,7 @@ _QUIET = (t.ClockMarked, t.RequestAnswered)
 def configure(log_format: str, stream: TextIO | None = None) -> None:
     """Lines on standard error or into a file, for people on a terminal and for machines elsewhere."""
     writer = _Writer(stream or sys.stderr)
+    _WRITERS.append(writer)
     atexit.register(writer.drain, LAST_SECONDS)
     console = log_format == "console" or (log_format == "auto" and (stream or sys.stderr).isatty())
     machines, people = structlog.processors.JSONRenderer(), structlog.dev.ConsoleRenderer(event_key="message")
@@ -32,6 +32,7 @@ def configure(log_format: str, stream: TextIO | None = None) -> None:
     logging.getLogger("asyncio").handlers = [ToOurLog(logging.WARNING)]
     structlog.configure(
         processors=[
+            *([_drop] if log_format == "none" else []),
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
@@ -39,10 +40,15 @@ def configure(log_format: str, stream: TextIO | None = None) -> None:
             structlog.processors.EventRenamer("message"),
             *renderers,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(NOTHING if log_format == "none" else logging.INFO),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         logger_factory=structlog.WriteLoggerFactory(file=cast(TextIO, writer)),
         cache_logger_on_first_use=True,
     )
+
+
+def _drop(*_: object) -> NoReturn:
+    """Nobody wants to hear of it."""
+    raise structlog.DropEvent
 
 
 def _plain(_: object, __: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
@@ -94,6 +100,15 @@ class _Writer:
                 self._stream.write(text)
                 self._stream.flush()
             self._lines.task_done()
+
+
+_WRITERS: list[_Writer] = []
+
+
+def drain() -> None:
+    """Give the last lines a chance, for whoever ends without a goodbye."""
+    for writer in _WRITERS:
+        writer.drain(LAST_SECONDS)
 
 
 def log_changes(records: Sequence[t.Record], state: State) -> None:

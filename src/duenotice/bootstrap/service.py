@@ -11,6 +11,7 @@ import structlog
 
 from duenotice import settings as s
 from duenotice.bootstrap import impact, operator_port
+from duenotice.bootstrap.fleet_file import FleetFile, check_first
 from duenotice.bootstrap.logs import log_changes
 from duenotice.bootstrap.operator_port import OperatorServer
 from duenotice.bootstrap.timekeeping import Heartbeat, clock_of
@@ -36,7 +37,7 @@ from duenotice.operator_api.app import OperatorApi
 from duenotice.operator_api.bodies import new_id
 from duenotice.operator_api.tokens import FILE, new_token, token_of
 from duenotice.operator_api.tokens import digest_of as token_digest
-from duenotice.wire.fleet_toml import digest_of, is_name, read_fleet
+from duenotice.wire.fleet_toml import is_name
 
 IN_MEMORY = ":memory:"
 NOWHERE = "none"
@@ -64,7 +65,7 @@ class Service:
 
     async def start(self) -> None:
         """Load, apply the fleet, open the doors; a failure on the way leaves nothing open."""
-        fleet_file = self._fleet_file()
+        check_first(self.settings.fleet, self.data_dir)
         journal = _open_journal(self.data_dir)
         try:
             state = _load(journal)
@@ -78,11 +79,12 @@ class Service:
         self.engine = Engine(journal, clock, _policy(self.settings, clock), state, self.publisher, threaded=True)
         self.ticker = Ticker(self.engine)
         self._heartbeat = Heartbeat(journal, clock)
+        self.fleet_file = FleetFile(self.settings.fleet, self.engine)
         if self.settings.log_format != "none":
             self.engine.on_commit.append(lambda records: log_changes(records, self.engine.state))
         self.engine.start()
         try:
-            await self._begin(fleet_file)
+            await self._begin()
         except BaseException:
             self._heartbeat.stop()
             await self.engine.stop()
@@ -102,17 +104,13 @@ class Service:
             await self._dispatcher.stop()
         await self.engine.stop()
 
-    async def reread_fleet(self) -> None:
-        """Apply the fleet file again if it has changed."""
-        await self._apply_file(self._fleet_file())
-
-    async def _begin(self, fleet_file: str) -> None:
+    async def _begin(self) -> None:
         self._dispatcher = impact.dispatcher_of(self.settings, self.engine, self.data_dir)
         if self._restored:
             log.warning("an older journal was put in place", action="journal-restored", hint="Incarnations go ahead.")
             await self.engine.submit(LiftIncarnations(seconds_since_2020()), SELF)
         await self.engine.submit(MarkClock(self.engine.clock.mark()), SELF)
-        await self._apply_file(fleet_file)
+        await self.fleet_file.begin()
         await self._apply_only_vm()
         self._check_default_vm()
         await self._let_admin_in()
@@ -168,19 +166,6 @@ class Service:
                 "a driver had begun these", action="impact-left", event_ids=left[:10], count=len(left), hint=hint
             )
 
-    def _fleet_file(self) -> str:
-        path = self.settings.fleet
-        text = _text(path) if path else ""
-        if text and self.data_dir is not None and not self.data_dir.exists():
-            # A first start: a mistake in the file must not leave a data directory behind.
-            read_fleet(text, path)
-        return text
-
-    async def _apply_file(self, text: str) -> None:
-        """Apply a fleet file unless it is the one applied last: then it need not even be parsed."""
-        if text and digest_of(text) != self.engine.state.fleet.digest:
-            await self.engine.submit(ApplyFleet(read_fleet(text, self.settings.fleet)), SELF)
-
     async def _apply_only_vm(self) -> None:
         """One VM and nothing else to say about it: the emulator's case (A09); never in place of a fleet."""
         name = self.settings.default_vm
@@ -207,7 +192,9 @@ class Service:
 
     def _open_operator_door(self, listening: socket.socket) -> None:
         faults = self._metadata.faults if self.settings.allow_faults else None
-        self._api = OperatorApi(self.engine, self.ticker, self._metadata.silent_for, faults)
+        self._api = OperatorApi(
+            self.engine, self.ticker, self._metadata.silent_for, faults, lambda: self.fleet_file.problem
+        )
         app, paths = self._api.app(), {call.path for call in self._api.calls}
         self._console = Console(app)
         front = operator_port.Front(app, self._console.app(), paths)
@@ -279,13 +266,6 @@ def _options(settings: s.ServeSettings) -> MetadataOptions:
         leaf_json=settings.leaf_json,
         fault_seconds=settings.fault_seconds,
     )
-
-
-def _text(path: str) -> str:
-    try:
-        return Path(path).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Misconfigured(f"Cannot read the fleet file {path}: {error}.", hint="Check the path.") from None
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -6,6 +6,7 @@ from duenotice.bootstrap.service import Service
 from duenotice.cli.saying import say
 from duenotice.domain.fleet import Vm
 from duenotice.operator_api.tokens import FILE
+from duenotice.plain_text import one_line
 from duenotice.settings import host_port
 
 
@@ -15,6 +16,8 @@ def welcome(service: Service) -> None:
     metadata = host_port(service.metadata_address)
     operator = host_port(service.operator_address)
     say(f"duenotice serves {len(vms)} VMs", bold=True)
+    if service.fleet_file.problem:
+        say(one_line(f"  NOT APPLIED   {service.fleet_file.problem}"), fg="red")
     say(f"  VMs ask       http://{metadata}/metadata/scheduledevents?api-version=2020-07-01")
     say(f"  the operator  http://{operator}/v1  (token: {_token_place(service)})")
     say(f"  the console   http://{operator}/  (sign in with that token)")

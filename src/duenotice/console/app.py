@@ -104,7 +104,7 @@ class Console:
         api = Api(self._operator_api, door.token_of(request))
         # The position comes first: what happens after it is told live, so nothing falls between.
         me, fleet, clock = await api.get("me"), await api.get("fleet"), await api.get("clock")
-        return Visit(request, api, me, clock, fleet["position"], self._render)
+        return Visit(request, api, me, clock, fleet["position"], self._render, fleet["problem"])
 
     async def _sign_in(self, request: Request) -> Response:
         if request.method != "POST":

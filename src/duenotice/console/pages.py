@@ -27,6 +27,7 @@ class Visit(NamedTuple):
     clock: dict[str, Any]
     position: int
     render: Callable[..., str]
+    fleet_problem: str | None = None
 
     @property
     def now(self) -> datetime:
@@ -67,6 +68,7 @@ class Visit(NamedTuple):
             "said": text if kind == "said" else "",
             "failed": text if kind == "failed" else "",
             "position": self.position,
+            "fleet_problem": self.fleet_problem,
         }
         response = HTMLResponse(self.render(template, **common | values), status)
         if text and not self.is_refresh:

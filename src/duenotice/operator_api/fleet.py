@@ -1,7 +1,7 @@
 """The routes of the fleet as a whole: what it is, and making it be what a fleet file says."""
 
 import asyncio
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -25,8 +25,8 @@ _TOML = ("application/toml", "text/plain")
 class Fleets:
     """Translates between fleet files and commands."""
 
-    def __init__(self, engine: Engine, feed: Feed) -> None:
-        self._engine, self._feed = engine, feed
+    def __init__(self, engine: Engine, feed: Feed, problem: Callable[[], str | None]) -> None:
+        self._engine, self._feed, self._problem = engine, feed, problem
 
     def calls(self) -> list[Call]:
         """The rows of the table."""
@@ -51,6 +51,7 @@ class Fleets:
                 "resource_group": site.resource_group,
                 "subscription_id": site.subscription_id,
             },
+            "problem": self._problem(),
         }
         return JSONResponse(shown)
 

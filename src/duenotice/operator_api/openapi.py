@@ -87,8 +87,13 @@ def refusals(call: Call) -> list[int]:
 def _kinds(call: Call) -> list[Any]:
     """The types that stand in the description of a call."""
     bodies = [] if call.body is None or isinstance(call.body, tuple) else [call.body]
-    answers = [kind for kind in call.answers.values() if kind is not None and not isinstance(kind, str)]
+    answers = [kind for answer in call.answers.values() for kind in _forms(answer) if not isinstance(kind, str)]
     return [Problem, *bodies, *answers]
+
+
+def _forms(answer: Any) -> tuple[Any, ...]:
+    """The forms that an answer may have: one, several, or none."""
+    return answer if isinstance(answer, tuple) else () if answer is None else (answer,)
 
 
 def _operation(call: Call, schemas: dict[Any, Schema]) -> Schema:
@@ -118,10 +123,8 @@ def _body(body: Any, schemas: dict[Any, Schema]) -> Schema:
 
 def _answer(call: Call, status: int, kind: Any, schemas: dict[Any, Schema]) -> Schema:
     answer: Schema = {"description": HTTPStatus(status).phrase}
-    if isinstance(kind, str):
-        answer["content"] = {kind: {"schema": {"type": "string"}}}
-    elif kind is not None:
-        answer["content"] = {"application/json": {"schema": schemas[kind]}}
+    if forms := _forms(kind):
+        answer["content"] = dict(_content(form, schemas) for form in forms)
     headers = {"Location": "Where it is, if it is one thing"} if status == 201 else {}
     if call.method == "POST":
         headers["Idempotent-Replayed"] = "`true` when the request was done before, under the same key"
@@ -130,6 +133,11 @@ def _answer(call: Call, status: int, kind: Any, schemas: dict[Any, Schema]) -> S
             name: {"description": about, "schema": {"type": "string"}} for name, about in headers.items()
         }
     return answer
+
+
+def _content(form: Any, schemas: dict[Any, Schema]) -> tuple[str, Schema]:
+    is_text = isinstance(form, str)
+    return (form, {"schema": {"type": "string"}}) if is_text else ("application/json", {"schema": schemas[form]})
 
 
 def _problem(status: int, schemas: dict[Any, Schema]) -> Schema:

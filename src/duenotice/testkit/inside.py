@@ -1,4 +1,4 @@
-"""Becomes a program in a network of its own, where 169.254.169.254:80 is ours; run as a child, by `sandbox`.
+"""Runs a program in a network of its own, where 169.254.169.254:80 is ours; run as a child, by `sandbox`.
 
 Needs no privileges: a user namespace of the same user makes the network namespace ours. The listening sockets are made
 in here, where they belong to the new network, and handed out to the parent, who answers them. Standard library only,
@@ -14,10 +14,11 @@ import struct
 import sys
 from pathlib import Path
 
+from duenotice.testkit.keeper import CANNOT_RUN, keep
+
 METADATA_ADDRESS = "169.254.169.254"
 METADATA_PORT = 80
 BACKLOG = 128
-CANNOT_RUN = 127
 
 _CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _SIOCSIFADDR, _SIOCSIFNETMASK = 0x8913, 0x8914, 0x8916, 0x891C
@@ -25,7 +26,7 @@ _IFF_UP = 1
 
 
 def main(arguments: list[str]) -> None:
-    """`FD PORT,PORT… PROGRAM ARGUMENT…`: what comes of it is told over the socket FD; then we are the program."""
+    """`FD PORT,PORT… PROGRAM ARGUMENT…`: what comes of it is told over the socket FD, which then is the leash."""
     parent = socket.socket(fileno=int(arguments[0]))
     ports = [int(port) for port in arguments[1].split(",") if port]
     try:
@@ -40,8 +41,7 @@ def main(arguments: list[str]) -> None:
         one.close()
     if parent.recv(2) != b"go":
         sys.exit(CANNOT_RUN)
-    parent.close()
-    _become(arguments[2:])
+    keep(parent, arguments[2:])
 
 
 def _enter() -> None:
@@ -83,14 +83,6 @@ def _relays(ports: list[int]) -> list[socket.socket]:
         except OSError:
             continue
     return opened
-
-
-def _become(program: list[str]) -> None:
-    try:
-        os.execvp(program[0], program)
-    except OSError as error:
-        sys.stderr.write(f"error: Cannot run {program[0]}: {error.strerror}.\n hint: Is it executable?\n")
-        sys.exit(CANNOT_RUN)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,5 @@
 """A client judged: a service of ours, a tour or scenarios, a client that is run here or comes by itself, a verdict."""
 
-import os
-import signal
-import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -29,7 +26,6 @@ from duenotice.wire.fleet_toml import is_name
 
 DEFAULT_VM = "web-0"
 PEER, NEIGHBOUR = "peer-1", "neighbour-2"
-STOPPING_SECONDS = 5.0
 FREE_PORT = "127.0.0.1:0"
 FAST, UNHURRIED = 60.0, 10.0
 """How fast the clock of a scenario goes: slower where there are seconds that a client must not miss."""
@@ -71,12 +67,11 @@ def run(program: Sequence[str], plan: Plan, network: bool, tell: Tell) -> Verdic
             relays = [emulator.run(sandbox.relay(listening)) for listening in box.relays]
             box.begin()
             try:
-                return _judged_process(box.process, emulator, plan, tell)
+                return _judged_process(box.kept, emulator, plan, tell)
             finally:
                 for relay in relays:
                     emulator.call(relay.close)
     finally:
-        stop(box.process)
         box.end()
 
 
@@ -94,25 +89,11 @@ def check(listen: str, plan: Plan, seconds: float, tell: Tell) -> Verdict:
         return _judged(Client(lambda: monotonic() < ends, lambda: None), emulator, plan, tell, seconds)
 
 
-def stop(process: "subprocess.Popen[bytes]") -> None:
-    """End a program and what it has started: first it is asked to, then it has to."""
-    with suppress(ProcessLookupError):
-        _signal(process, signal.SIGTERM)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(STOPPING_SECONDS)
-        _signal(process, signal.SIGKILL)
-    process.wait()
-
-
-def _signal(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
-    os.killpg(process.pid, number)
-
-
-def _judged_process(process: "subprocess.Popen[bytes]", emulator: Emulator, plan: Plan, tell: Tell) -> Verdict:
+def _judged_process(kept: sandbox.Kept, emulator: Emulator, plan: Plan, tell: Tell) -> Verdict:
     try:
-        return _judged(Client(lambda: process.poll() is None, process.poll), emulator, plan, tell)
+        return _judged(Client(lambda: kept.process.poll() is None, kept.process.poll), emulator, plan, tell)
     finally:
-        stop(process)
+        kept.stop()
 
 
 def _judged(client: Client, emulator: Emulator, plan: Plan, tell: Tell, patience: float | None = None) -> Verdict:
