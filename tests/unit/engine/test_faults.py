@@ -1,5 +1,7 @@
 """A rule of ours that fails costs only what it was asked for: everybody else goes on (B14 of issue 10, S6)."""
 
+from typing import Any
+
 import pytest
 import structlog
 
@@ -36,7 +38,8 @@ async def test_a_command_whose_changes_do_not_apply_is_refused_whole_and_others_
 
     journal = MemoryJournal()
     with pytest.MonkeyPatch.context() as patch, structlog.testing.capture_logs() as logs:
-        patch.setattr(decide_module, "_RULES", {**decide_module._RULES, CancelEvent: twice})
+        rules: dict[Any, Any] = {**decide_module._RULES, CancelEvent: twice}
+        patch.setattr(decide_module, "_RULES", rules)
         async with running(journal) as engine:
             await listen(engine, "alone")
             await ask(engine, reboot("alone"))
