@@ -14,7 +14,9 @@ from tests.promises.stalls.world import World
 from tests.support.node import Node
 
 pytestmark = pytest.mark.serial
-SIZE = Size(herd=74_999)
+SIZE = Size(herd=87_999, farm=10_000, one_by_one=3_000, flock=2_000, told=5_000, selectors=1_000)
+"""100,000 VMs; what else there is of is smaller than in `make stalls`, yet large enough to see what grows too fast."""
+
 PATIENCE = 60.0
 
 
