@@ -153,6 +153,43 @@ def test_what_could_be_read_before_a_kill_counts(tmp_path: Path) -> None:
     assert 0 <= second_start - last < MICROS
 
 
+@pytest.mark.serial
+def test_a_process_that_was_stopped_says_when_the_notice_ends_now(tmp_path: Path) -> None:
+    """SIGSTOP, and what looks the same from inside: a debugger, a frozen cgroup, a machine that sleeps."""
+    with Served(tmp_path, DEMO, clock="real") as node:
+        node.enable(SPOT)
+        (raised,) = node.operate(f"/v1/vms/{SPOT}/evict")
+        before = noted(tmp_path)
+        stopped_for_a_while(node)
+        owed = datetime.fromisoformat(raised["not_before"]) + STOPPED - timedelta(seconds=1)
+        wait_until(lambda: promised(node.event(SPOT)) >= owed)
+        assert node.statuses(SPOT) == ["Scheduled"]
+        assert noted(tmp_path) - before < micros_of(STOPPED)
+
+
+@pytest.mark.serial
+def test_what_was_due_while_a_process_was_stopped_starts_after_its_whole_notice(tmp_path: Path) -> None:
+    """At ten times the pace: 40 seconds are promised, and the clock would go on by 40 while nobody can answer."""
+    with Served(tmp_path, DEMO, clock="10x") as node:
+        node.enable(SPOT)
+        (raised,) = node.operate(f"/v1/vms/{SPOT}/evict")
+        told = time.monotonic()
+        stopped_for_a_while(node)
+        assert node.statuses(SPOT) == ["Scheduled"]
+        wait_until(lambda: node.statuses(SPOT) == ["Started"])
+        assert time.monotonic() - told >= (STOPPED + NOTICE / 10).total_seconds()
+        assert node.history(raised["id"])[-1]["action"] == "event-started"
+
+
+STOPPED = timedelta(seconds=4)
+
+
+def stopped_for_a_while(node: Served) -> None:
+    node.server.freeze()
+    time.sleep(STOPPED.total_seconds())
+    node.server.thaw()
+
+
 def noted(data_dir: Path) -> int:
     """Until when VMs could be answered, as it stands beside the journal."""
     found = re.search(r"answered until (\d{20}) on", (data_dir / "journal.lock").read_text())
