@@ -109,6 +109,26 @@ def test_what_a_start_takes_is_no_notice(tmp_path: Path, machine: Machine) -> No
     assert 0 <= opened <= closed < 60 * MICROS
 
 
+def test_what_had_started_says_when_it_is_over_now(tmp_path: Path, machine: Machine) -> None:
+    """That is later by as long as the node was away, wherever it is asked for."""
+    with on_real_time(tmp_path) as node:
+        node.enable("me")
+        event_id = node.schedule("Reboot", "me")
+        begun = node.operate(f"/v1/events/{event_id}/approve")
+    machine.ahead = timedelta(hours=1)
+    with on_real_time(tmp_path) as node:
+        told = [
+            *node.operate("/v1/events", method="GET"),
+            *node.operate("/v1/vms/me", method="GET")["events"],
+            *node.operate("/v1/timeline", method="GET")["items"],
+            node.operate(f"/v1/events/{event_id}", method="GET"),
+            node.operate(f"/v1/timeline/{event_id}", method="GET"),
+        ]
+    assert [event["id"] for event in told] == [event_id] * 5
+    later = [datetime.fromisoformat(event["ends_at"]) - datetime.fromisoformat(begun["ends_at"]) for event in told]
+    assert timedelta(hours=1) - timedelta(seconds=1) <= min(later) <= max(later) < timedelta(hours=1, minutes=1)
+
+
 @pytest.mark.parametrize("pace", ["manual", "60x"])
 def test_both_faces_of_other_clocks_stand_still_together(tmp_path: Path, machine: Machine, pace: str) -> None:
     """So what a document says of the time left is true without being told anew."""
