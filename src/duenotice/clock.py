@@ -9,12 +9,17 @@ never a matter of rounding. People, files and JSON say seconds; `micros` and `se
 """
 
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import RLock
 from typing import NamedTuple, Protocol
 
 MICROS = 1_000_000
 """Microseconds in a second."""
+
+LONGEST_PAUSE = 2 * MICROS
+"""Real time from one beat to the next that still is notice: longer than any healthy pause, short beside any notice."""
 
 _MICROSECOND = timedelta(microseconds=1)
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -93,6 +98,9 @@ class Clock(Protocol):
     def run(self) -> None:
         """Let steady time go on from where it is held."""
 
+    def beat(self) -> int:
+        """Say that VMs are answered now; tells how many real microseconds did not count because nobody was (S25)."""
+
 
 def boot_id() -> str:
     """Names this boot of the machine; empty where the kernel does not tell."""
@@ -123,32 +131,72 @@ def seconds_since_2020() -> int:
     return int((wall() - datetime(2020, 1, 1, tzinfo=UTC)).total_seconds())
 
 
-class SystemClock:
-    """Real time. The time of day follows the machine; `steady` follows the time since boot, where it is not held."""
+class _RunningClock:
+    """Time that passes by itself, as far as it counts: what the real and a scaled clock have in common.
 
-    name = "real"
+    Between the first beat and `hold` it follows the beats: a pause between two of them that is too long does not count,
+    and time that is too long after the last one does not yet. So whoever reads the clock first after a standstill
+    finds it where it was. Any thread may read it, and it never goes back.
+    """
+
     speed = 1.0
 
-    def __init__(self, last: Mark | None = None, alive: Alive | None = None) -> None:
-        self._held: int | None = _steady_at_start(last, alive)
-        self.run()
-
-    def now(self) -> Instant:
-        return Instant(wall(), self._steady(boot_micros()))
-
-    def mark(self) -> Mark:
-        booted = boot_micros()
-        return Mark(wall(), self._steady(booted), boot_id(), booted)
+    def __init__(self, reading: Callable[[], int]) -> None:
+        self._lock = RLock()
+        self._reading = reading
+        self._before = self._counted = 0  # clock time until the speed was last set; real time since then
+        self._until = reading()
+        self._runs = True
+        self._beaten: int | None = None
 
     def hold(self) -> None:
-        self._held = self._steady(boot_micros())
+        with self._lock:
+            self._count(self._reading())
+            self._runs, self._beaten = False, None
 
     def run(self) -> None:
-        if self._held is not None:
-            self._offset, self._held = self._held - boot_micros(), None
+        with self._lock:
+            if not self._runs:
+                self._runs, self._until = True, self._reading()
 
-    def _steady(self, booted: int) -> int:
-        return booted + self._offset if self._held is None else self._held
+    def beat(self) -> int:
+        with self._lock:
+            if not self._runs:
+                return 0
+            reading = self._reading()
+            self._count(reading)
+            lost = reading - self._until
+            self._until = self._beaten = reading
+            return lost
+
+    def _passed(self) -> int:
+        with self._lock:
+            self._count(self._reading())
+            return self._before + int(self._counted * self.speed)
+
+    def _count(self, reading: int) -> None:
+        if self._runs and not self._is_too_late(reading):
+            self._counted += reading - self._until
+            self._until = reading
+
+    def _is_too_late(self, reading: int) -> bool:
+        return self._beaten is not None and reading - self._beaten > LONGEST_PAUSE
+
+
+class SystemClock(_RunningClock):
+    """Real time. The time of day follows the machine; `steady` follows the time since boot, as far as that counts."""
+
+    name = "real"
+
+    def __init__(self, last: Mark | None = None, alive: Alive | None = None) -> None:
+        super().__init__(lambda: boot_micros())
+        self._begun = _steady_at_start(last, alive)
+
+    def now(self) -> Instant:
+        return Instant(wall(), self._begun + self._passed())
+
+    def mark(self) -> Mark:
+        return Mark(*self.now(), boot_id(), boot_micros())
 
 
 def _steady_at_start(last: Mark | None, alive: Alive | None) -> int:
@@ -162,17 +210,17 @@ def _steady_at_start(last: Mark | None, alive: Alive | None) -> int:
     return max(steady, alive.steady)
 
 
-class ScaledClock:
+class ScaledClock(_RunningClock):
     """Time that runs `speed` times as fast; begins at the real time once, then goes on from its mark.
 
     So does a speed that was set meanwhile, unless it is given another than at the last start.
     """
 
     def __init__(self, speed: float, last: Mark | None = None) -> None:
+        super().__init__(lambda: _monotonic_micros())
         self._given = speed
         self.speed = speed if last is None or last.given != speed else last.speed
         self._origin = _origin(last)
-        self._started: int | None = _monotonic_micros()
 
     @property
     def name(self) -> str:
@@ -180,21 +228,11 @@ class ScaledClock:
 
     def set_speed(self, speed: float) -> None:
         """Go on from now at another pace."""
-        self.hold()
-        self.speed = speed
-        self.run()
+        with self._lock:
+            self._before, self._counted, self.speed = self._passed(), 0, speed
 
     def now(self) -> Instant:
-        if self._started is None:
-            return self._origin
-        return self._origin.after(int((_monotonic_micros() - self._started) * self.speed))
-
-    def hold(self) -> None:
-        self._origin, self._started = self.now(), None
-
-    def run(self) -> None:
-        if self._started is None:
-            self._started = _monotonic_micros()
+        return self._origin.after(self._passed())
 
     def mark(self) -> Mark:
         return Mark(*self.now(), given=self._given, speed=self.speed)
@@ -220,6 +258,9 @@ class ManualClock:
 
     def run(self) -> None:
         """It still needs to be told."""
+
+    def beat(self) -> int:
+        return 0
 
     def advance(self, micros: int) -> None:
         """Let that much time pass; it never goes back."""

@@ -109,6 +109,26 @@ def test_what_a_start_takes_is_no_notice(tmp_path: Path, machine: Machine) -> No
     assert 0 <= opened <= closed < 60 * MICROS
 
 
+def test_what_had_started_says_when_it_is_over_now(tmp_path: Path, machine: Machine) -> None:
+    """That is later by as long as the node was away, wherever it is asked for."""
+    with on_real_time(tmp_path) as node:
+        node.enable("me")
+        event_id = node.schedule("Reboot", "me")
+        begun = node.operate(f"/v1/events/{event_id}/approve")
+    machine.ahead = timedelta(hours=1)
+    with on_real_time(tmp_path) as node:
+        told = [
+            *node.operate("/v1/events", method="GET"),
+            *node.operate("/v1/vms/me", method="GET")["events"],
+            *node.operate("/v1/timeline", method="GET")["items"],
+            node.operate(f"/v1/events/{event_id}", method="GET"),
+            node.operate(f"/v1/timeline/{event_id}", method="GET"),
+        ]
+    assert [event["id"] for event in told] == [event_id] * 5
+    later = [datetime.fromisoformat(event["ends_at"]) - datetime.fromisoformat(begun["ends_at"]) for event in told]
+    assert timedelta(hours=1) - timedelta(seconds=1) <= min(later) <= max(later) < timedelta(hours=1, minutes=1)
+
+
 @pytest.mark.parametrize("pace", ["manual", "60x"])
 def test_both_faces_of_other_clocks_stand_still_together(tmp_path: Path, machine: Machine, pace: str) -> None:
     """So what a document says of the time left is true without being told anew."""
@@ -151,6 +171,43 @@ def test_what_could_be_read_before_a_kill_counts(tmp_path: Path) -> None:
     first_start, second_start, *_ = marks(tmp_path)
     assert first_start < MICROS
     assert 0 <= second_start - last < MICROS
+
+
+@pytest.mark.serial
+def test_a_process_that_was_stopped_says_when_the_notice_ends_now(tmp_path: Path) -> None:
+    """SIGSTOP, and what looks the same from inside: a debugger, a frozen cgroup, a machine that sleeps."""
+    with Served(tmp_path, DEMO, clock="real") as node:
+        node.enable(SPOT)
+        (raised,) = node.operate(f"/v1/vms/{SPOT}/evict")
+        before = noted(tmp_path)
+        stopped_for_a_while(node)
+        owed = datetime.fromisoformat(raised["not_before"]) + STOPPED - timedelta(seconds=1)
+        wait_until(lambda: promised(node.event(SPOT)) >= owed)
+        assert node.statuses(SPOT) == ["Scheduled"]
+        assert noted(tmp_path) - before < micros_of(STOPPED)
+
+
+@pytest.mark.serial
+def test_what_was_due_while_a_process_was_stopped_starts_after_its_whole_notice(tmp_path: Path) -> None:
+    """At ten times the pace: 40 seconds are promised, and the clock would go on by 40 while nobody can answer."""
+    with Served(tmp_path, DEMO, clock="10x") as node:
+        node.enable(SPOT)
+        (raised,) = node.operate(f"/v1/vms/{SPOT}/evict")
+        told = time.monotonic()
+        stopped_for_a_while(node)
+        assert node.statuses(SPOT) == ["Scheduled"]
+        wait_until(lambda: node.statuses(SPOT) == ["Started"])
+        assert time.monotonic() - told >= (STOPPED + NOTICE / 10).total_seconds()
+        assert node.history(raised["id"])[-1]["action"] == "event-started"
+
+
+STOPPED = timedelta(seconds=4)
+
+
+def stopped_for_a_while(node: Served) -> None:
+    node.server.freeze()
+    time.sleep(STOPPED.total_seconds())
+    node.server.thaw()
 
 
 def noted(data_dir: Path) -> int:

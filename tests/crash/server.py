@@ -74,8 +74,12 @@ class Server:
         self._end(signal.SIGKILL)
 
     def freeze(self) -> None:
-        """Let it do nothing more; only `kill` helps then."""
+        """Let it do nothing more, until it is thawed or killed."""
         os.kill(self._process.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on from where it was."""
+        os.kill(self._process.pid, signal.SIGCONT)
 
     def stop(self) -> None:
         """Ask it to end, which it must do cleanly."""

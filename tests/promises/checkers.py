@@ -49,8 +49,7 @@ class S1:
 
     def __init__(self) -> None:
         self._world = World()
-        self._raised: dict[str, Instant] = {}
-        self._promised: dict[str, datetime] = {}
+        self._promised: dict[str, tuple[Instant, datetime]] = {}
         self._approved: set[str] = set()
         self._started: set[str] = set()
 
@@ -67,12 +66,12 @@ class S1:
             case t.EventRaised(event) if event.phase is Phase.STARTED:
                 self._started.add(event.id)
             case t.EventRaised(event):
-                self._raised[event.id], self._promised[event.id] = committed.decided, event.not_before
+                self._promised[event.id] = committed.decided, event.not_before
                 if event.approved_by:
                     assert event.scope not in self._world.listening, f"{event.id} was born approved, yet VMs listen"
                     self._approved.add(event.id)
             case t.EventPostponed(event):
-                self._promised[event.id] = event.not_before
+                self._promised[event.id] = committed.decided, event.not_before
             case t.EventApproved(event_id):
                 self._approved.add(event_id)
             case t.EventStarted(event):
@@ -81,8 +80,8 @@ class S1:
                     self._check_elapsed(event.id, committed.decided)
 
     def _check_elapsed(self, event_id: str, started: Instant) -> None:
-        raised, promised = self._raised[event_id], self._promised[event_id]
-        notice, elapsed = promised - raised.at, timedelta(microseconds=started.steady - raised.steady)
+        told, promised = self._promised[event_id]
+        notice, elapsed = promised - told.at, timedelta(microseconds=started.steady - told.steady)
         assert elapsed >= notice, f"{event_id} started after {elapsed} of {notice} of notice"
         assert started.at >= promised, f"{event_id} started before its NotBefore {promised}"
 
@@ -471,7 +470,44 @@ class S19:
             assert winner != answer.actor, f"{answer.actor} was refused, yet its cancelling {event_id} won"
 
 
-CHECKERS: tuple[type[Checker], ...] = (S1, S2, S3, S4, S5, S6, S7, S8, S10, S11, S16, S17, S19)
+class S25:
+    """Notice is time in which it could be read: time in which no node could answer does not count. And once changes can
+    be stored again, documents say so, give or take 2 seconds."""
+
+    def __init__(self) -> None:
+        self._ends: dict[str, int] = {}
+        self._was_away = False
+
+    def see(self, moment: Moment) -> None:
+        for absence in moment.absences:
+            counted, away = absence.ended.steady - absence.begun.steady, absence.ended.at - absence.begun.at
+            assert not counted, f"{timedelta(microseconds=counted)} of {away} away count as notice"
+            self._was_away = True
+        for committed in moment.committed:
+            self._follow(committed)
+        if self._was_away and not any(answer.outcome is Outcome.UNKNOWN for answer in moment.answers):
+            self._was_away = False
+            self._check_told(moment)
+
+    def _follow(self, committed: Committed) -> None:
+        match committed.record.transition:
+            case t.EventRaised(event) | t.EventPostponed(event) if not event.approved_by:
+                left = event.not_before - committed.decided.at
+                self._ends[event.id] = committed.decided.steady + left // timedelta(microseconds=1)
+            case t.EventApproved(event_id):
+                self._ends.pop(event_id, None)
+
+    def _check_told(self, moment: Moment) -> None:
+        for vm, event in moment.shown():
+            left = self._ends.get(event["EventId"], 0) - moment.now.steady
+            if event["NotBefore"] and left > 0:
+                ends = moment.now.at + timedelta(microseconds=left)
+                told = parsedate_to_datetime(event["NotBefore"])
+                late = ends - told
+                assert late <= timedelta(seconds=2), f"{vm} reads NotBefore {told}, but its notice ends {late} later"
+
+
+CHECKERS: tuple[type[Checker], ...] = (S1, S2, S3, S4, S5, S6, S7, S8, S10, S11, S16, S17, S19, S25)
 
 
 class Observer:

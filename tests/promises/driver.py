@@ -110,7 +110,7 @@ class Driver(RuleBasedStateMachine):
         self.model.last_poll = dict.fromkeys(self.model.last_poll, self.clock.now().steady)
         mark = Ask(c.MarkClock(self.clock.mark()), lambda now: None)
         lift = Ask(c.LiftIncarnations(self.restores * FAR_APART), lambda now: None)
-        self._do(*([lift, mark] if restored else [mark]))
+        self._do(*([lift] if restored else []), mark, self._make_up())
 
     async def _start(self) -> None:
         self.publisher = Publisher(asyncio.get_running_loop().call_soon)
@@ -118,10 +118,11 @@ class Driver(RuleBasedStateMachine):
         self.ticker = Ticker(self.engine)
         self.engine.start()
 
-    def _cut(self) -> None:
-        """The process is gone in the middle of whatever it was doing; another one takes its place."""
+    def _cut(self, away: float) -> None:
+        """The process is gone in the middle of whatever it was doing; after a while another one takes its place."""
         self.runner.close()
         self.runner = asyncio.Runner()
+        self.clock.be_away(away)
         self.unseen += self.journal.committed
         self.stored.cut()
         self._open()
@@ -183,8 +184,7 @@ class Driver(RuleBasedStateMachine):
         if not fault.stores:
             self.model = self.before
         if fault.loses_engine:
-            self.clock.slip(self.journal.away)
-            self._cut()
+            self._cut(self.journal.away)
         for name in NAMES:
             self._poll_again(name)
 
@@ -215,7 +215,12 @@ class Driver(RuleBasedStateMachine):
         self.journal.committed = []
         self.documents = self._read_all()
         moment = Moment(
-            self.clock.now(), tuple(map(self._as_seen, self.unseen)), tuple(answers), self.documents, self.reread
+            self.clock.now(),
+            tuple(map(self._as_seen, self.unseen)),
+            tuple(answers),
+            self.documents,
+            self.reread,
+            self.clock.take_absences(),
         )
         self.unseen, self.reread = [], None
         self.observer.see(moment)
@@ -282,6 +287,9 @@ class Driver(RuleBasedStateMachine):
         seen_at = micros(self.journal.stall or self.journal.commit_takes)
         return Ask(c.EnableScope(name), lambda now: self.model.enable(name, now.steady + seen_at))
 
+    def _make_up(self) -> Ask:
+        return Ask(c.MakeUpForAbsence(), lambda now: self.model.make_up(now))
+
     def _declare(self, name: str, to: To) -> None:
         self.declared.pop(name, None)
         if (place := place_of(name, to)) is not None:
@@ -307,6 +315,14 @@ class Driver(RuleBasedStateMachine):
         if fault and not self.journal.fault:
             self._after_fault(fault)
         self._look([])
+
+    def _suspend(self, seconds: float) -> None:
+        """The ticker makes up for it first of all, and tries again if that fails."""
+        self.clock.suspend(seconds)
+        may_fail = self.journal.fault is not None
+        self._do(self._make_up())
+        if may_fail:
+            self._do(self._make_up())
 
     def _turned_off(self) -> tuple[str, ...]:
         """The scopes that the ticker found silent."""

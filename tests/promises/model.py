@@ -162,6 +162,15 @@ class Model:
                 event.not_before = _whole_second(now.at + timedelta(microseconds=least + self._allowance))
                 event.ripe = now.steady + micros_of(event.not_before - now.at)
 
+    def make_up(self, now: Instant) -> None:
+        """Nobody could be answered for a while: what waits says when its notice ends, if it said much too little."""
+        for event in self.events.values():
+            ends_at = now.at + timedelta(microseconds=event.ripe - now.steady)
+            waits = not event.started and not event.approved and event.ripe > now.steady
+            if waits and event.not_before + timedelta(seconds=2) < ends_at:
+                event.not_before = _whole_second(ends_at)
+                event.ripe = now.steady + micros_of(event.not_before - now.at)
+
     def operate(self, event_id: str, name: str, kind: str, now: Instant) -> None:
         vm = self._vm(name)
         untold = kind == "Terminate" and (vm.place.spot or self.terminate_notice.get(_group(vm)) is None)

@@ -66,7 +66,7 @@ class Rollout(RuleBasedStateMachine):
         self.journal.on_shown = self._look
         self.reread = tuple(self.journal.read(0))
         self.runner.run(self._start())
-        self._do(c.MarkClock(self.clock.mark()))
+        self._do(c.MarkClock(self.clock.mark()), c.MakeUpForAbsence())
 
     async def _start(self) -> None:
         self.publisher = Publisher(asyncio.get_running_loop().call_soon)
@@ -77,7 +77,7 @@ class Rollout(RuleBasedStateMachine):
     def _cut(self, away: float = 0.0) -> None:
         self.runner.close()
         self.runner = asyncio.Runner()
-        self.clock.slip(away)
+        self.clock.be_away(away)
         self.unseen += self.journal.committed
         self.stored.cut()
         self._open()
@@ -112,7 +112,8 @@ class Rollout(RuleBasedStateMachine):
 
     def _look(self, answers: list[Answer] | None = None) -> None:
         """After each publication, from whatever thread: an assertion must not be taken for a fault of the disk."""
-        moment = Moment(self.clock.now(), self._shown(), tuple(answers or ()), read_all(self.publisher), self.reread)
+        now, documents, absences = self.clock.now(), read_all(self.publisher), self.clock.take_absences()
+        moment = Moment(now, self._shown(), tuple(answers or ()), documents, self.reread, absences)
         self.reread = None
         try:
             self.observer.see(moment)

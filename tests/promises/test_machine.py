@@ -189,9 +189,8 @@ class Promises(Driver):
 
     @rule(seconds=st.sampled_from(SPANS))
     def suspend(self, seconds: int) -> None:
-        """The machine sleeps; on waking everything overdue is due at once."""
-        self.clock.slip(seconds)
-        self._do(Ask(c.Tick(), lambda now: None))
+        """The machine sleeps, or the process is stopped: what waits for its notice has the rest still ahead (S25)."""
+        self._suspend(seconds)
 
     @rule(seconds=st.sampled_from([-25 * HOUR, -HOUR, -1, 1, 900, HOUR, 25 * HOUR]))
     def set_wall_clock(self, seconds: int) -> None:
@@ -216,17 +215,18 @@ class Promises(Driver):
         if fault.loses_engine:
             self.journal.stall = 0.0
 
-    @rule()
-    def crash(self) -> None:
-        self._cut()
+    @rule(away=st.sampled_from([0, 0, 2, 60, HOUR]))
+    def crash(self, away: float) -> None:
+        self._cut(away)
 
-    @rule()
-    def stop_and_start(self) -> None:
+    @rule(away=st.sampled_from([0, 0, 2, 60, HOUR]))
+    def stop_and_start(self, away: float) -> None:
         self.journal.fault, self.journal.stall = None, 0.0
         self.model.pass_time(self.clock.now())
         self.journal.while_committing = self._check_nothing_shown_yet
         self.runner.run(self.engine.stop())
         self.unseen += self.journal.committed
+        self.clock.be_away(away)
         self._open()
 
     @rule()

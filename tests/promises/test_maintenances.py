@@ -13,6 +13,7 @@ from duenotice.clock import micros
 from duenotice.domain import commands as c
 from duenotice.domain.event import Cause, EventType, Phase
 from tests.promises.fleet import HOME, HOSTS, NAMES
+from tests.promises.history import Outcome
 from tests.promises.rig import Fault, OnDisk
 from tests.promises.rollout import Rollout
 from tests.promises.test_machine import EXAMPLES, examples
@@ -142,8 +143,10 @@ class Maintenances(Rollout):
 
     @rule(seconds=st.sampled_from([60, 3600]))
     def suspend(self, seconds: int) -> None:
-        self.clock.slip(seconds)
-        self._do(c.Tick())
+        self.clock.suspend(seconds)
+        (answer,) = self._do(c.MakeUpForAbsence())
+        if answer.outcome is Outcome.UNKNOWN:
+            self._do(c.MakeUpForAbsence())
 
     @rule(fault=st.sampled_from(Fault), away=st.sampled_from([0.0, 60.0, 3600.0]))
     def next_commit_fails(self, fault: Fault, away: float) -> None:

@@ -1,11 +1,15 @@
-"""Clocks: two faces of an instant, and going on after a restart (S1, S3)."""
+"""Clocks: two faces of an instant, going on after a restart, and standing still with who answers (S1, S3, S25)."""
 
 from datetime import UTC, datetime, timedelta
+from threading import Thread
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from duenotice import clock as clock_module
 from duenotice.clock import (
+    LONGEST_PAUSE,
     MICROS,
     Alive,
     Instant,
@@ -224,6 +228,157 @@ class TestScaledClock:
     def test_it_begins_at_a_whole_second(self, machine: Machine) -> None:
         machine.wall = NOON.replace(microsecond=999_999)
         assert ScaledClock(60.0).now().at == NOON
+
+
+PACES = {"real": 1, "0.5x": 0.5, "60x": 60}
+
+
+class Answered:
+    """A clock of a node that answers VMs: its loop beats now and then, and anybody may read it."""
+
+    def __init__(self, machine: Machine, name: str) -> None:
+        clock = clock_from_name(name)
+        assert isinstance(clock, SystemClock | ScaledClock)
+        self.machine, self.clock, self.pace = machine, clock, PACES[name]
+
+    @property
+    def counted(self) -> float:
+        """Real microseconds that have counted so far."""
+        return self.clock.now().steady / self.pace
+
+    def beats_for(self, seconds: float, every: float = 0.25) -> None:
+        for _ in range(round(seconds / every)):
+            self.machine.pass_by(every)
+            self.clock.beat()
+
+
+@pytest.fixture(params=PACES)
+def answered(machine: Machine, request: pytest.FixtureRequest) -> Answered:
+    clock = Answered(machine, request.param)
+    clock.clock.beat()
+    return clock
+
+
+class TestStandstill:
+    """Between beats nobody is answered, and when that is for too long it is no notice (S25)."""
+
+    def test_a_pause_that_is_too_long_does_not_count_whoever_reads_the_clock_first(self, answered: Answered) -> None:
+        answered.beats_for(10)
+        answered.machine.pass_by(40)
+        assert answered.counted == 10 * MICROS
+        assert answered.clock.beat() == 40 * MICROS
+        assert answered.counted == 10 * MICROS
+        answered.beats_for(5)
+        assert answered.counted == 15 * MICROS
+
+    def test_nor_does_it_when_the_beat_comes_first(self, answered: Answered) -> None:
+        answered.beats_for(10)
+        answered.machine.pass_by(40)
+        assert answered.clock.beat() == 40 * MICROS
+        assert answered.counted == 10 * MICROS
+
+    def test_a_pause_that_is_just_not_too_long_counts(self, answered: Answered) -> None:
+        answered.machine.micros += LONGEST_PAUSE
+        assert answered.counted == LONGEST_PAUSE
+        assert answered.clock.beat() == 0
+        answered.machine.micros += LONGEST_PAUSE + 2
+        assert answered.counted == LONGEST_PAUSE
+        assert answered.clock.beat() == LONGEST_PAUSE + 2
+
+    def test_what_was_read_before_the_standstill_stays_true(self, answered: Answered) -> None:
+        """A thread that reads on while the loop stands still gets a little further and then no more."""
+        seen = []
+        for _ in range(10):
+            answered.machine.pass_by(1)
+            seen.append(answered.counted)
+        assert seen == [1 * MICROS] + [2 * MICROS] * 9
+        assert answered.clock.beat() == 8 * MICROS
+        assert answered.counted == 2 * MICROS
+
+    def test_nothing_is_lost_because_nobody_reads_it(self, answered: Answered) -> None:
+        answered.beats_for(3600)
+        assert answered.counted == 3600 * MICROS
+
+    def test_the_time_of_day_goes_on_where_it_is_real(self, answered: Answered) -> None:
+        """So that is what documents have to be brought in line with; at another pace both faces stand still."""
+        answered.machine.pass_by(40)
+        answered.clock.beat()
+        assert answered.clock.now().at == NOON + timedelta(seconds=40 if answered.pace == 1 else 0)
+        assert answered.clock.mark().steady == 0
+
+    @pytest.mark.parametrize("name", PACES)
+    def test_where_nobody_beats_all_time_counts(self, machine: Machine, name: str) -> None:
+        clock = Answered(machine, name)
+        machine.pass_by(3600)
+        assert clock.counted == 3600 * MICROS
+        assert clock.clock.beat() == 0
+
+    def test_while_it_is_held_no_beat_is_missed(self, answered: Answered) -> None:
+        answered.clock.hold()
+        answered.machine.pass_by(40)
+        assert answered.clock.beat() == 0
+        answered.clock.run()
+        answered.machine.pass_by(40)
+        assert answered.counted == 40 * MICROS
+
+    def test_held_after_a_standstill_it_does_not_count_that_either(self, answered: Answered) -> None:
+        """The process was told to end while it was stopped."""
+        answered.beats_for(1)
+        answered.machine.pass_by(40)
+        answered.clock.hold()
+        assert answered.counted == 1 * MICROS
+
+    def test_another_pace_set_after_a_standstill_does_not_count_it_either(self, machine: Machine) -> None:
+        clock = ScaledClock(60.0)
+        clock.beat()
+        machine.pass_by(1)
+        clock.beat()
+        machine.pass_by(40)
+        clock.set_speed(600.0)
+        assert clock.beat() == 40 * MICROS
+        machine.pass_by(1)
+        assert clock.now().steady == 660 * MICROS
+
+    def test_a_manual_one_misses_nothing(self) -> None:
+        assert ManualClock().beat() == 0
+
+    @given(
+        name=st.sampled_from(list(PACES)),
+        steps=st.lists(st.tuples(st.integers(0, 3 * LONGEST_PAUSE), st.sampled_from(["beat", "read", "both"]))),
+    )
+    def test_whatever_comes_it_counts_the_short_pauses_and_little_of_the_long_ones(
+        self, name: str, steps: list[tuple[int, str]]
+    ) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            clock = Answered(Machine(patch), name)
+            clock.clock.beat()
+            seen, beats, lost = [0], [clock.machine.micros], 0
+            for pause, who in steps:
+                clock.machine.micros += pause
+                if who != "read":
+                    beats.append(clock.machine.micros)
+                    lost += clock.clock.beat()
+                if who != "beat":
+                    seen.append(clock.clock.now().steady)
+            clock.clock.hold()
+            seen.append(clock.clock.now().steady)
+        assert seen == sorted(seen)
+        pauses = [later - earlier for earlier, later in zip(beats, [*beats[1:], clock.machine.micros], strict=True)]
+        short = sum(pause for pause in pauses if pause <= LONGEST_PAUSE)
+        long = sum(pause > LONGEST_PAUSE for pause in pauses)
+        assert short - 1 <= clock.counted <= short + long * LONGEST_PAUSE
+        assert lost <= sum(pauses) - short
+
+    def test_a_thread_that_reads_while_the_pace_is_set_never_sees_it_go_back(self) -> None:
+        clock, seen = ScaledClock(1.0), [0]
+        reader = Thread(target=lambda: seen.extend(clock.now().steady for _ in range(20_000)))
+        reader.start()
+        speeds = 0
+        while reader.is_alive():
+            clock.set_speed((1.0, 100_000.0)[speeds % 2])
+            speeds += 1
+        reader.join()
+        assert seen == sorted(seen)
 
 
 class TestManualClock:

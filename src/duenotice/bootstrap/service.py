@@ -17,7 +17,7 @@ from duenotice.bootstrap.operator_port import OperatorServer
 from duenotice.bootstrap.timekeeping import Heartbeat, clock_of
 from duenotice.clock import Clock, micros, seconds_since_2020
 from duenotice.console.app import Console
-from duenotice.domain.commands import ApplyFleet, CreateToken, LiftIncarnations, MakeUpForAbsence, MarkClock
+from duenotice.domain.commands import ApplyFleet, CreateToken, LiftIncarnations, MarkClock
 from duenotice.domain.fleet import Declaration, Vm
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
@@ -78,7 +78,7 @@ class Service:
         self.publisher = Publisher(loop.call_soon)
         self.engine = Engine(journal, clock, _policy(self.settings, clock), state, self.publisher, threaded=True)
         self.ticker = Ticker(self.engine)
-        self._heartbeat = Heartbeat(journal, clock)
+        self._heartbeat = Heartbeat(journal, clock, self.ticker.absent)
         self.fleet_file = FleetFile(self.settings.fleet, self.engine)
         if self.settings.log_format != "none":
             self.engine.on_commit.append(lambda records: log_changes(records, self.engine.state))
@@ -114,17 +114,11 @@ class Service:
         await self._apply_only_vm()
         self._check_default_vm()
         await self._let_admin_in()
-        await self._make_up_for_absence()
+        await self.ticker.make_up()  # last of all: until the doors open nobody can be told, and no time is notice (S25)
         await self._open_doors()
-        self._heartbeat.start()
+        self._heartbeat.start().add_done_callback(self.engine.lost)
         self.ticker.start()
         self._begin_impacts()
-
-    async def _make_up_for_absence(self) -> None:
-        """Last of all before the doors open: until then nobody can be told, and no time counts as notice (S25)."""
-        told = await self.engine.submit(MakeUpForAbsence(), SELF)
-        if told:
-            log.warning("nobody could be answered for a while", action="notice-made-up-for", events=len(told))
 
     async def _open_doors(self) -> None:
         options, submit = _options(self.settings), self.engine.submit

@@ -4,11 +4,12 @@ import asyncio
 from contextlib import suppress
 
 from duenotice.clock import MICROS, Instant, ManualClock, SystemClock, seconds
-from duenotice.domain.commands import DisableScopes, MarkClock, Tick
+from duenotice.domain.commands import DisableScopes, MakeUpForAbsence, MarkClock, Tick
 from duenotice.domain.due import next_due
 from duenotice.domain.enablement import SILENCE
 from duenotice.domain.fleet import chunks
 from duenotice.engine.engine import SELF, Engine
+from duenotice.engine.writer import report
 from duenotice.errors import DuenoticeError, Refused
 
 LONGEST_SLEEP = 1.0
@@ -40,6 +41,7 @@ class Ticker:
         self._engine = engine
         self._swept = engine.clock.now().steady
         self._marked = self._looked = self._swept
+        self._absent = 0
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -52,6 +54,19 @@ class Ticker:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+
+    def absent(self, micros: int) -> None:
+        """Nobody could be answered for so long: before anything else happens, documents will say so (S25)."""
+        self._absent += micros
+        self._engine.changed.set()
+
+    async def make_up(self) -> None:
+        """Say anew when notices end, where somebody was away meanwhile."""
+        absent = self._absent
+        told = await self._engine.submit(MakeUpForAbsence(), SELF)
+        self._absent -= absent
+        if told:
+            report("warning", "nobody could be answered for a while", action="notice-made-up-for", events=len(told))
 
     async def advance(self, micros: int) -> None:
         """Let time pass on a manual clock, stopping at each due moment: everything happens in its time."""
@@ -91,6 +106,8 @@ class Ticker:
                     await engine.changed.wait()
 
     async def _look(self, now: Instant) -> None:
+        if self._absent:
+            await self.make_up()
         if self._is_due(now.steady):
             await self._engine.submit(Tick(), SELF)
         self._looked = now.steady
@@ -127,6 +144,8 @@ class Ticker:
 
     def _sleep(self, now: Instant) -> float | None:
         speed = self._engine.clock.speed
+        if self._absent:
+            return 0.0
         if speed == 0.0:
             return None
         agenda = self._engine.state.agenda

@@ -1,5 +1,7 @@
 """The routes of events: list, look at, schedule, approve, report, cancel."""
 
+from functools import partial
+
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -63,10 +65,10 @@ class Events:
 
     async def index(self, request: Request) -> Response:
         """A page of live events, soonest first."""
-        wanted, paging = _Filter(request), paging_of(request)
+        wanted, paging, now = _Filter(request), paging_of(request), self._engine.clock.now()
+        shown = partial(operator_json.event_to_json, now=now)
         return await looked(
-            self._engine,
-            lambda state: paging.page(filter(wanted, state.events.values()), _order, operator_json.event_to_json),
+            self._engine, lambda state: paging.page(filter(wanted, state.events.values()), _order, shown)
         )
 
     async def schedule(self, request: Request) -> Response:
@@ -85,7 +87,7 @@ class Events:
 
     async def show(self, request: Request) -> Response:
         """One event."""
-        return JSONResponse(operator_json.event_to_json(await self._find(request)))
+        return JSONResponse(operator_json.event_to_json(await self._find(request), self._engine.clock.now()))
 
     async def approve(self, request: Request) -> Response:
         """Let one start; the answer is the event as it is then."""

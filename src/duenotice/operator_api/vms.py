@@ -95,11 +95,11 @@ class Vms:
     async def show(self, request: Request) -> Response:
         """One VM with the events that hit it."""
         vm = self._find(request)
-        state = self._engine.state
+        state, now = self._engine.state, self._engine.clock.now()
         shown: shapes.VmWithEvents = {
             **_shown(state, vm, state_of_vm(state, vm)),
             "last_seen": self._last_seen(vm),
-            "events": [operator_json.event_to_json(event) for event in state.events_of(vm)],
+            "events": [operator_json.event_to_json(event, now) for event in state.events_of(vm)],
         }
         return JSONResponse(shown)
 

@@ -6,7 +6,7 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from duenotice.clock import seconds
+from duenotice.clock import Instant, seconds
 from duenotice.domain.event import Cause, Event, EventType
 from duenotice.domain.fleet import Group, GroupKind, Host, Vm
 from duenotice.domain.maintenance import Maintenance, Step, StepStatus
@@ -23,6 +23,8 @@ T = TypeVar("T")
 
 _TYPES = {name.lower(): event_type for event_type, name in TYPE_NAMES.items()}
 _CAUSES = {cause.value: cause for cause in (Cause.MAINTENANCE, Cause.LIVE_MIGRATION, Cause.USER)}
+_A_MOMENT = timedelta(seconds=2)
+"""What the two faces of time may be apart without anybody being told."""
 _KINDS = ("vm", "host", *(kind.value for kind in GroupKind), "zone", "tag")
 
 MOST_SELECTORS = 10_000
@@ -254,8 +256,8 @@ def parse_moment(moment: datetime | None) -> datetime | None:
         raise Malformed(f"not_before {moment.isoformat()} is beyond all time.", hint="Write it in UTC.") from None
 
 
-def event_to_json(event: Event) -> shapes.Event:
-    """One event as the operator sees it."""
+def event_to_json(event: Event, now: Instant | None = None) -> shapes.Event:
+    """One event as the operator sees it; `now` where it is live and time may have stood still meanwhile (S25)."""
     return {
         "id": event.id,
         "type": TYPE_NAMES[event.type],
@@ -270,15 +272,17 @@ def event_to_json(event: Event) -> shapes.Event:
         "not_before": format_iso(event.not_before),
         "approved_by": event.approved_by or None,
         "started_at": None if event.started_at is None else format_iso(event.started_at),
-        "ends_at": _ends_at(event),
+        "ends_at": _ends_at(event, now),
     }
 
 
-def _ends_at(event: Event) -> str | None:
+def _ends_at(event: Event, now: Instant | None) -> str | None:
     """When Started will be over, where that is known; an event knows its NotBefore on both faces of time."""
     if event.impact_ends is None:
         return None
-    return format_iso(event.not_before + timedelta(microseconds=event.impact_ends - event.notice_ends))
+    ends = event.not_before + timedelta(microseconds=event.impact_ends - event.notice_ends)
+    ends_from_now = ends if now is None else now.after(event.impact_ends - now.steady).at
+    return format_iso(ends if abs(ends_from_now - ends) <= _A_MOMENT else ends_from_now)
 
 
 def _named(text: str, table: dict[str, T], what: str, known: list[str]) -> T:

@@ -1,13 +1,15 @@
 """Where time goes on at a start, and the beat that says until when VMs could be answered (S25)."""
 
 import asyncio
+from collections.abc import Callable
 from datetime import datetime
 
 import pytest
+from structlog.testing import capture_logs
 
 from duenotice import clock as clock_module
 from duenotice.bootstrap.timekeeping import Heartbeat, clock_of
-from duenotice.clock import Alive, Instant, ManualClock, Mark, ScaledClock, SystemClock
+from duenotice.clock import MICROS, Alive, Instant, ManualClock, Mark, ScaledClock, SystemClock
 from duenotice.domain.state import State
 from duenotice.errors import Misconfigured
 from duenotice.journal.memory import MemoryJournal
@@ -66,11 +68,15 @@ class TestClockOf:
             clock_of("sundial", State(), MemoryJournal())
 
 
+def nobody_is_told(micros: int) -> None:
+    raise AssertionError(f"nobody was away, certainly not for {micros}")
+
+
 @in_loop
 async def test_from_start_to_stop_it_says_where_steady_time_is(machine: Machine) -> None:
     journal, clock = MemoryJournal(), SystemClock()
     clock.hold()
-    beat = Heartbeat(journal, clock)
+    beat = Heartbeat(journal, clock, nobody_is_told)
     machine.micros += 100  # what a start takes
     beat.start()
     await once(lambda: journal.alive)
@@ -85,7 +91,7 @@ async def test_from_start_to_stop_it_says_where_steady_time_is(machine: Machine)
 async def test_it_beats_again_and_again(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("duenotice.bootstrap.timekeeping.EVERY", 0.0)
     journal = MemoryJournal()
-    beat = Heartbeat(journal, SystemClock())
+    beat = Heartbeat(journal, SystemClock(), nobody_is_told)
     beat.start()
     for _ in range(3):
         machine.micros += 1
@@ -93,10 +99,32 @@ async def test_it_beats_again_and_again(machine: Machine, monkeypatch: pytest.Mo
     beat.stop()
 
 
+@pytest.mark.parametrize("kind", [SystemClock, lambda: ScaledClock(60.0)], ids=["real", "60x"])
+@in_loop
+async def test_after_a_standstill_it_tells_how_long_that_was(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, kind: Callable[[], SystemClock | ScaledClock]
+) -> None:
+    """Once; none of it is notice, and none of it is noted."""
+    monkeypatch.setattr("duenotice.bootstrap.timekeeping.EVERY", 0.0)
+    journal, clock, told = MemoryJournal(), kind(), list[int]()
+    beat = Heartbeat(journal, clock, told.append)
+    beat.start()
+    await asyncio.sleep(0)
+    machine.micros += 40 * MICROS
+    with capture_logs() as logged:
+        await once(lambda: told)
+        await asyncio.sleep(0)
+    beat.stop()
+    assert told == [40 * MICROS]
+    assert clock.now().steady == 0
+    assert journal.alive in (None, Alive("boot-1", 0))
+    assert [(line["action"], line["seconds"]) for line in logged] == [("stood-still", 40.0)]
+
+
 @in_loop
 async def test_a_start_that_failed_before_the_doors_were_open_notes_nothing(machine: Machine) -> None:
     journal, clock = MemoryJournal(), SystemClock()
-    Heartbeat(journal, clock).stop()
+    Heartbeat(journal, clock, nobody_is_told).stop()
     machine.micros += 1
     assert (journal.alive, clock.now().steady) == (None, 0)
 
@@ -105,7 +133,7 @@ async def test_a_start_that_failed_before_the_doors_were_open_notes_nothing(mach
 @in_loop
 async def test_other_clocks_go_on_from_their_marks_alone(clock: ManualClock | ScaledClock) -> None:
     journal = MemoryJournal()
-    beat = Heartbeat(journal, clock)
+    beat = Heartbeat(journal, clock, nobody_is_told)
     beat.start()
     await asyncio.sleep(0)
     beat.stop()

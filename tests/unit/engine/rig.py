@@ -100,6 +100,9 @@ class SettableClock:
     def run(self) -> None:
         """It still needs to be told."""
 
+    def beat(self) -> int:
+        return 0
+
     def pass_by(self, micros: int) -> None:
         """Time passes for everybody."""
         self._now = self._now.after(micros)

@@ -4,11 +4,19 @@ import asyncio
 from datetime import timedelta
 
 import pytest
+from structlog.testing import capture_logs
 
 from duenotice.clock import ManualClock, Mark, ScaledClock, SystemClock
 from duenotice.domain.commands import Tick
 from duenotice.domain.event import Phase
-from duenotice.domain.transitions import ClockMarked, EventCompleted, EventStarted, Record, ScopeDisabled
+from duenotice.domain.transitions import (
+    ClockMarked,
+    EventCompleted,
+    EventPostponed,
+    EventStarted,
+    Record,
+    ScopeDisabled,
+)
 from duenotice.engine.engine import SELF, Engine
 from duenotice.engine.ticker import Ticker
 from duenotice.errors import Refused, Unavailable
@@ -16,6 +24,7 @@ from duenotice.journal.memory import MemoryJournal
 from tests.unit.domain.build import DAY, HOUR, MINUTE, NOW, SECOND, id_of
 from tests.unit.engine.rig import (
     FailingJournal,
+    GatedJournal,
     SettableClock,
     approval,
     ask,
@@ -207,6 +216,71 @@ class TestWallClock:
             event = engine.state.events[id_of(1)]
             assert event.not_before == NOW.at + timedelta(days=1, minutes=15)
             assert event.notice_ends == NOW.steady + 900 * SECOND
+
+
+class TestAbsence:
+    """Time in which nobody could be answered is made up for before anything else happens (S25)."""
+
+    @in_loop
+    async def test_what_waits_says_when_its_notice_ends_now_before_anything_starts(self) -> None:
+        clock = SettableClock()
+        async with running(clock=clock) as engine:
+            await listen(engine, "alone", "zonal")
+            await two_events(engine, clock)
+            clock.set_wall(by=HOUR)
+            heard, ticker = heard_by(engine), Ticker(engine)
+            ticker.absent(HOUR)
+            with capture_logs() as logged:
+                ticker.start()
+                await once(lambda: logged)
+            await ticker.stop()
+            postponed, started = (record.transition for record in heard)
+            assert isinstance(postponed, EventPostponed)
+            assert isinstance(started, EventStarted)
+            assert (postponed.event.id, started.event.id) == (id_of(2), id_of(1))
+            assert postponed.event.not_before == NOW.at + timedelta(hours=1, minutes=20)
+            assert [(line["action"], line["events"]) for line in logged] == [("notice-made-up-for", 1)]
+
+    @in_loop
+    async def test_it_is_made_up_for_once_the_disk_is_well_again(self) -> None:
+        clock, journal = SettableClock(), FailingJournal()
+        async with running(journal, clock) as engine:
+            await listen(engine, "alone")
+            await ask(engine, reboot("alone"))
+            clock.set_wall(by=HOUR)
+            journal.failures = [Unavailable("The disk is full.")] * 2
+            ticker = Ticker(engine)
+            ticker.absent(HOUR)
+            ticker.start()
+            await once(lambda: engine.state.events[id_of(1)].not_before == NOW.at + timedelta(hours=1, minutes=15))
+            await ticker.stop()
+
+    @in_loop
+    async def test_an_absence_that_comes_while_it_looks_is_not_forgotten(self) -> None:
+        """This clock never wakes it by itself."""
+        clock, journal = SettableClock(), GatedJournal()
+        clock.speed = 0.0
+        async with running(journal, clock) as engine:
+            await listen(engine, "alone", "zonal")
+            await two_events(engine, clock)
+            journal.reached.clear()
+            journal.gate.clear()
+            ticker = Ticker(engine)
+            ticker.start()
+            await once(journal.reached.is_set)
+            clock.set_wall(by=HOUR)
+            ticker.absent(HOUR)
+            journal.gate.set()
+            await once(lambda: engine.state.events[id_of(2)].not_before == NOW.at + timedelta(hours=1, minutes=20))
+            await ticker.stop()
+
+
+async def two_events(engine: Engine, clock: SettableClock) -> None:
+    """The notice of the first is over; the second has five minutes left."""
+    await ask(engine, reboot("zonal", 1))
+    clock.pass_by(5 * MINUTE)
+    await ask(engine, reboot("alone", 2))
+    clock.pass_by(10 * MINUTE)
 
 
 class TestWaiting:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duenotice.clock import MICROS
+from duenotice.clock import MICROS, Instant
 from duenotice.domain.event import Cause, Event, EventType, Phase
 from duenotice.domain.fleet import Vm
 from duenotice.errors import Malformed, NotFound
@@ -55,6 +55,23 @@ def test_a_started_event_says_when_it_will_be_over_if_that_is_known() -> None:
     begun = EVENT.with_(phase=Phase.STARTED, started_at=NOON, notice_ends=1000 * MICROS)
     assert event_to_json(begun.with_(impact_ends=1600 * MICROS))["ends_at"] == "2026-03-01T12:10:00Z"
     assert event_to_json(begun)["ends_at"] is None
+
+
+@pytest.mark.parametrize(
+    ("at", "ends_at"),
+    [
+        (NOON + timedelta(seconds=1, microseconds=999_999), "12:10:00"),
+        (NOON - timedelta(seconds=2), "12:10:00"),
+        (NOON + timedelta(seconds=2, microseconds=1), "12:10:02"),
+        (NOON + timedelta(hours=1), "13:10:00"),
+        (NOON - timedelta(hours=1), "11:10:00"),
+    ],
+    ids=["a moment", "a moment back", "more than that", "away for an hour", "set back"],
+)
+def test_what_is_left_counts_from_now_when_the_two_faces_of_time_have_come_apart(at: datetime, ends_at: str) -> None:
+    """By a hair they always are, and that must not show."""
+    begun = EVENT.with_(phase=Phase.STARTED, started_at=NOON, notice_ends=1000 * MICROS, impact_ends=1600 * MICROS)
+    assert event_to_json(begun, Instant(at, 1000 * MICROS))["ends_at"] == f"2026-03-01T{ends_at}Z"
 
 
 @pytest.mark.parametrize("event_type", EventType)
