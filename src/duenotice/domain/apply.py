@@ -44,11 +44,13 @@ def _fleet_declared(state: State, change: t.FleetDeclared) -> None:
 
 def _hosts_put(state: State, change: t.HostsPut) -> None:
     state.fleet.hosts.update((host.name, host) for host in change.hosts)
+    indexes.hosts_changed(state)
 
 
 def _hosts_removed(state: State, change: t.HostsRemoved) -> None:
     for name in change.names:
         state.fleet.hosts.pop(name, None)
+    indexes.hosts_changed(state)
 
 
 def _groups_put(state: State, change: t.GroupsPut) -> None:
@@ -56,15 +58,17 @@ def _groups_put(state: State, change: t.GroupsPut) -> None:
 
 
 def _groups_removed(state: State, change: t.GroupsRemoved) -> None:
-    for key in change.keys:
+    gone = frozenset(change.keys)
+    for key in gone:
         state.fleet.groups.pop(key, None)
-    for scope in [scope for scope in state.scopes if group_of(scope) in change.keys]:
+    for scope in [scope for scope in state.scopes if group_of(scope) in gone]:
         _drop_if_deserted(state, scope)
 
 
 def _vms_put(state: State, change: t.VmsPut) -> None:
     for vm in change.vms:
         _keep_incarnation_rising(state, vm)
+        indexes.vm_changed(state, state.fleet.vms.get(vm.name), vm)
         state.fleet.vms[vm.name] = vm
 
 
@@ -103,6 +107,7 @@ def _vms_removed(state: State, change: t.VmsRemoved) -> None:
     for name in change.names:
         vm = state.fleet.vms.pop(name, None)
         if vm is not None:
+            indexes.vm_changed(state, vm, None)
             _remember(state, _departure(state, vm))
             _drop_if_deserted(state, ALONE + name)
 
@@ -112,7 +117,7 @@ def _remember(state: State, departure: Departure) -> None:
     if departure.incarnation > (0 if known is None else known.incarnation):
         state.departures[departure.vm] = departure
     while len(state.departures) > DEPARTURES_KEPT:
-        oldest = state.departures.pop(next(iter(state.departures)))
+        _, oldest = state.departures.popitem(last=False)
         state.forgotten = max(state.forgotten, oldest.incarnation)
 
 
@@ -127,7 +132,7 @@ def _drop_if_deserted(state: State, key: str) -> None:
 def _inhabited(state: State, key: str) -> bool:
     if key.startswith(ALONE):
         return key.removeprefix(ALONE) in state.fleet.vms
-    return group_of(key) in state.fleet.groups or any(scope_of(vm) == key for vm in state.fleet.vms.values())
+    return group_of(key) in state.fleet.groups or key in state.residents
 
 
 def _event_raised(state: State, change: t.EventRaised) -> None:
@@ -262,10 +267,8 @@ def _incarnations_lifted(state: State, change: t.IncarnationsLifted) -> None:
     state.forgotten += change.by
     for scope in state.scopes.values():
         scope.incarnation += change.by
-    state.departures = {
-        name: Departure(name, departure.scope, departure.incarnation + change.by)
-        for name, departure in state.departures.items()
-    }
+    for name, departure in state.departures.items():
+        state.departures[name] = Departure(name, departure.scope, departure.incarnation + change.by)
 
 
 def _scope(state: State, key: str) -> Scope:

@@ -116,14 +116,15 @@ class Declaration(Struct, frozen=True):
 
 
 class Fleet:
-    """The fleet as it stands; changed only by `apply`."""
+    """The fleet as it stands; changed only by `apply`. `refuges` are the first two healthy hosts by name."""
 
-    __slots__ = ("digest", "groups", "hosts", "site", "vms")
+    __slots__ = ("digest", "groups", "hosts", "refuges", "site", "vms")
 
     def __init__(self) -> None:
         self.digest = ""
         self.site = Site()
         self.hosts: dict[str, Host] = {}
+        self.refuges: tuple[str, ...] = ()
         self.groups: dict[str, Group] = {}
         self.vms: dict[str, Vm] = {}
 
@@ -133,8 +134,7 @@ class Fleet:
 
     def other_host(self, avoid: str | None) -> str | None:
         """A healthy host to move to, by name so that the choice is the same every time; None: elsewhere."""
-        healthy = (h.name for h in self.hosts.values() if h.condition is Condition.HEALTHY and h.name != avoid)
-        return min(healthy, default=None)
+        return next((name for name in self.refuges if name != avoid), None)
 
 
 def chunks(items: Iterable[T]) -> Iterator[tuple[T, ...]]:

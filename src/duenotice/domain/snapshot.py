@@ -77,11 +77,11 @@ def restore(snapshot: Snapshot) -> State:
     state.fleet.groups = {group.key: group for group in snapshot.groups}
     state.fleet.vms = {vm.name: vm for vm in snapshot.vms}
     state.scopes = {scope.key: Scope(scope.incarnation, scope.enabled) for scope in snapshot.scopes}
-    state.departures = {departure.vm: departure for departure in snapshot.departures}
+    state.departures.update((departure.vm, departure) for departure in snapshot.departures)
     state.forgotten, state.floor = snapshot.forgotten, snapshot.floor
     state.outcomes = {event_id: (status, reason) for event_id, status, reason in snapshot.outcomes}
     state.tokens = {token.id: token for token in snapshot.tokens}
-    state.requests = {answered.key: answered for answered in snapshot.requests}
+    state.requests.update((answered.key, answered) for answered in snapshot.requests)
     for event in snapshot.events:
         state.events[event.id] = event
         state.scopes[event.scope].events.append(event.id)

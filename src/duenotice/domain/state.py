@@ -1,5 +1,6 @@
 """The state of the service: what the journal's transitions add up to. Only `apply` changes it."""
 
+from collections import OrderedDict
 from datetime import UTC, datetime
 
 from msgspec import Struct
@@ -44,7 +45,8 @@ class State:
 
     Some of it is kept twice, so that nothing has to be searched for; `apply` keeps it in step with the rest:
     `agenda` when which event is due, `holds` what makes events of a scope wait, `on` the ids of the events on each VM,
-    oldest first, `under_way` the plan and the step of an event, `lanes` the plans that hold a lane.
+    oldest first, `under_way` the plan and the step of an event, `lanes` the plans that hold a lane, `residents` how
+    many VMs stand in each scope of a group. `departures` and `requests` are queues: the oldest goes first.
     """
 
     __slots__ = (
@@ -63,6 +65,7 @@ class State:
         "plans",
         "position",
         "requests",
+        "residents",
         "scopes",
         "tokens",
         "under_way",
@@ -77,7 +80,8 @@ class State:
         self.on: dict[str, tuple[str, ...]] = {}
         self.holds: Holds = {}
         self.agenda: Agenda = []
-        self.departures: dict[str, Departure] = {}
+        self.residents: dict[str, int] = {}
+        self.departures: OrderedDict[str, Departure] = OrderedDict()
         self.forgotten = 0
         self.floor = 0
         self.mark: Mark | None = None
@@ -86,7 +90,7 @@ class State:
         self.lanes: dict[str, tuple[str, ...]] = {}
         self.outcomes: dict[str, tuple[StepStatus, str]] = {}
         self.tokens: dict[str, Token] = {}
-        self.requests: dict[str, Answered] = {}
+        self.requests: OrderedDict[str, Answered] = OrderedDict()
 
     @property
     def maintenances(self) -> dict[str, Maintenance]:

@@ -4,6 +4,7 @@ A fold of the same records that the journal has, bounded: the newest that are ov
 only so far.
 """
 
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
@@ -37,7 +38,7 @@ class Lives:
 
     def __init__(self, events: Iterable[Event] = ()) -> None:
         self._live = {event.id: Life(event) for event in events}
-        self._over: dict[str, Life] = {}
+        self._over: OrderedDict[str, Life] = OrderedDict()
 
     def note(self, records: Sequence[t.Record]) -> None:
         """Take in what was committed."""
@@ -82,7 +83,7 @@ class Lives:
             return
         self._over[event_id] = structs.replace(life, ended_at=at, outcome=outcome, reason=reason)
         if len(self._over) > MOST_OVER:
-            del self._over[next(iter(self._over))]
+            self._over.popitem(last=False)
 
 
 async def lives_before(engine: Engine, position: int) -> Lives:
