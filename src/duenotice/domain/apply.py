@@ -147,12 +147,22 @@ def _event_moved(state: State, change: t.EventMoved) -> None:
     _enter(state, change.event)
 
 
+def _event_narrowed(state: State, change: t.EventNarrowed) -> None:
+    before = _known(state, change.event.id, change.event.scope)
+    stay = set(change.event.resources)
+    left = [name for name in before.resources if name not in stay]
+    _event_changed(state, change)
+    if change.event.id in state.under_way:
+        plan_id, step = state.under_way[change.event.id]
+        state.plans[plan_id].say(step, f"No longer in its update domain: {', '.join(left)}.")
+
+
 def _event_approved(state: State, change: t.EventApproved) -> None:
     event = _known(state, change.event_id, change.scope)
     indexes.event_changed(state, event.with_(approved_by=change.by))
 
 
-def _event_changed(state: State, change: t.EventStarted | t.EventPostponed) -> None:
+def _event_changed(state: State, change: t.EventStarted | t.EventPostponed | t.EventNarrowed) -> None:
     _known(state, change.event.id, change.event.scope)
     state.scopes[change.event.scope].incarnation += 1
     indexes.event_changed(state, change.event)
@@ -305,6 +315,7 @@ _APPLIERS: dict[type, Callable[[State, Any], None]] = {
     t.VmsRemoved: _vms_removed,
     t.EventRaised: _event_raised,
     t.EventMoved: _event_moved,
+    t.EventNarrowed: _event_narrowed,
     t.EventApproved: _event_approved,
     t.EventPostponed: _event_changed,
     t.EventStarted: _event_changed,

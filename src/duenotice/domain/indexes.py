@@ -24,6 +24,8 @@ def event_came(state: State, event: Event) -> None:
 def event_changed(state: State, event: Event) -> None:
     """An event is as it is now, in the scope where it was."""
     before, state.events[event.id] = state.events[event.id], event
+    if before.resources != event.resources:
+        _take_off(state, event.id, set(before.resources).difference(event.resources))
     _recount(state, event.scope, before, event)
 
 

@@ -75,6 +75,15 @@ class EventMoved(Change, frozen=True, tag="event-moved"):
     from_scope: str
 
 
+class EventNarrowed(Change, frozen=True, tag="event-narrowed"):
+    """Some of the VMs that a started event hits have left its update domain, and with it the event, for good (S10).
+
+    `event` is the event as it is now.
+    """
+
+    event: Event
+
+
 class EventApproved(Change, frozen=True, tag="event-approved"):
     """Somebody let the event go ahead."""
 
@@ -232,6 +241,7 @@ Transition = (
     | VmsRemoved
     | EventRaised
     | EventMoved
+    | EventNarrowed
     | EventApproved
     | EventPostponed
     | EventStarted

@@ -19,6 +19,7 @@ from duenotice.domain.transitions import (
     EventCompleted,
     EventFailed,
     EventMoved,
+    EventNarrowed,
     EventPostponed,
     EventRaised,
     EventStarted,
@@ -161,7 +162,7 @@ class Publisher:
         plans = False
         for record in records:
             match record.transition:
-                case EventRaised(event) | EventPostponed(event) | EventStarted(event):
+                case EventRaised(event) | EventPostponed(event) | EventStarted(event) | EventNarrowed(event):
                     changed.add(event.scope)
                 case EventApproved(scope=scope) | ImpactFailed(scope=scope) | ImpactAccepted(scope=scope):
                     noted.add(scope)

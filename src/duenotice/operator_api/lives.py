@@ -47,7 +47,7 @@ class Lives:
                 case t.EventRaised(event):
                     at_once = record.at if event.approved_by else None
                     self._live[event.id] = Life(event, record.at, at_once, event.approved_by)
-                case t.EventStarted(event) | t.EventPostponed(event) | t.EventMoved(event):
+                case t.EventStarted(event) | t.EventPostponed(event) | t.EventMoved(event) | t.EventNarrowed(event):
                     self._live[event.id] = structs.replace(self._live.get(event.id, Life(event)), event=event)
                 case t.EventApproved(event_id) if event_id in self._live:
                     life = self._live[event_id]
