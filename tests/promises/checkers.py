@@ -155,7 +155,7 @@ class S4:
 
     def _count(self, transition: t.Transition) -> None:
         match transition:
-            case t.EventRaised(event) | t.EventPostponed(event) | t.EventStarted(event):
+            case t.EventRaised(event) | t.EventPostponed(event) | t.EventStarted(event) | t.EventNarrowed(event):
                 self._changes[event.scope] += 1
             case t.EventCompleted(scope=scope) | t.EventCancelled(scope=scope) | t.EventFailed(scope=scope):
                 self._changes[scope] += 1
@@ -279,7 +279,7 @@ class S7:
             case t.EventRaised(event):
                 assert event.id not in self._phases, f"the id {event.id} is used again"
                 self._phases[event.id] = event.phase
-            case t.EventMoved(event):
+            case t.EventMoved(event) | t.EventNarrowed(event):
                 assert self._phases[event.id] is event.phase, f"{event.id} was {self._phases[event.id]} before it moved"
             case t.EventPostponed(event) | t.EventStarted(event):
                 self._move(transition, event.id)
@@ -320,7 +320,7 @@ class S10:
     def see(self, moment: Moment) -> None:
         for committed in moment.committed:
             match committed.record.transition:
-                case t.EventRaised(event) | t.EventMoved(event):
+                case t.EventRaised(event) | t.EventMoved(event) | t.EventNarrowed(event):
                     domains = {_domain(self._world, name) for name in event.resources if name in self._world.vms}
                     assert len(domains) == 1, f"{event.id} hits the update domains {domains}"
             self._world.see(committed.record.transition)
@@ -342,7 +342,7 @@ class S11:
 
     def _follow(self, transition: t.Transition) -> None:
         match transition:
-            case t.EventRaised(event) | t.EventMoved(event):
+            case t.EventRaised(event) | t.EventMoved(event) | t.EventNarrowed(event):
                 self._domains[event.id] = _home(self._world, event)
                 if event.id in self._hit:
                     self._hit[event.id] = self._domains[event.id]
@@ -366,7 +366,7 @@ class S16:
         asked_from = {answer.actor: self._caller_scope(answer) for answer in moment.answers}
         for committed in moment.committed:
             match committed.record.transition:
-                case t.EventRaised(event) | t.EventMoved(event):
+                case t.EventRaised(event) | t.EventMoved(event) | t.EventNarrowed(event):
                     self._scopes[event.id], _ = _home(self._world, event)
             self._world.see(committed.record.transition)
         for vm, event_id in moment.shown_ids():

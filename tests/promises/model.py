@@ -112,14 +112,20 @@ class Model:
         self._forget_lonely_scopes()
 
     def _let_events_follow(self) -> None:
-        """Who is going to be hit goes on being told; an event that would span update domains is taken back."""
+        """Who is going to be hit goes on being told; an event that would span update domains is taken back.
+
+        Once it has started it cannot be: then those stay in it who are where it was, or else where most have gone.
+        """
         for event in list(self.events.values()):
-            places = {self.vms[name].place.where for name in event.resources if name in self.vms}
-            if len(places) == 1 and places != {(event.scope, event.domain)}:
-                ((event.scope, event.domain),) = places
-                self.events[event.id] = self.events.pop(event.id)
-            if len(places) > 1 and not event.started:
+            places = {name: self.vms[name].place.where for name in event.resources if name in self.vms}
+            if len(set(places.values())) > 1 and not event.started:
                 self._end(event.id)
+                continue
+            here, everywhere = (event.scope, event.domain), list(places.values())
+            if places and here not in everywhere:
+                event.scope, event.domain = here = max(everywhere, key=everywhere.count)
+                self.events[event.id] = self.events.pop(event.id)
+            event.resources = tuple(name for name in event.resources if places.get(name, here) == here)
 
     # What raises events
 

@@ -130,7 +130,13 @@ def _line(record: t.Record) -> dict[str, object]:
         "actor": record.actor,
     }
     match transition:
-        case t.EventRaised(event) | t.EventMoved(event) | t.EventPostponed(event) | t.EventStarted(event):
+        case (
+            t.EventRaised(event)
+            | t.EventMoved(event)
+            | t.EventNarrowed(event)
+            | t.EventPostponed(event)
+            | t.EventStarted(event)
+        ):
             line |= {
                 "event_id": event.id,
                 "type": event.type.value,

@@ -99,6 +99,7 @@ def sentence(record: Record, event: Any) -> str:
         "event-raised": f"{vms}: told of a {type_}",
         "event-approved": f"{vms}: ready, says {details.get('by')}",
         "event-started": f"{vms}: {type_} has started",
+        "event-narrowed": f"{vms}: {type_} goes on for these alone",
         "event-completed": f"{vms}: {type_} is over",
         "event-cancelled": f"{vms}: {type_} was cancelled",
         "event-failed": f"{vms}: {type_} has failed",

@@ -46,11 +46,13 @@ def _fleet_declared(state: State, change: t.FleetDeclared) -> None:
 
 def _hosts_put(state: State, change: t.HostsPut) -> None:
     state.fleet.hosts.update((host.name, host) for host in change.hosts)
+    indexes.hosts_changed(state)
 
 
 def _hosts_removed(state: State, change: t.HostsRemoved) -> None:
     for name in change.names:
         state.fleet.hosts.pop(name, None)
+    indexes.hosts_changed(state)
 
 
 def _groups_put(state: State, change: t.GroupsPut) -> None:
@@ -58,15 +60,17 @@ def _groups_put(state: State, change: t.GroupsPut) -> None:
 
 
 def _groups_removed(state: State, change: t.GroupsRemoved) -> None:
-    for key in change.keys:
+    gone = frozenset(change.keys)
+    for key in gone:
         state.fleet.groups.pop(key, None)
-    for scope in [scope for scope in state.scopes if group_of(scope) in change.keys]:
+    for scope in [scope for scope in state.scopes if group_of(scope) in gone]:
         _drop_if_deserted(state, scope)
 
 
 def _vms_put(state: State, change: t.VmsPut) -> None:
     for vm in change.vms:
         _keep_incarnation_rising(state, vm)
+        indexes.vm_changed(state, state.fleet.vms.get(vm.name), vm)
         state.fleet.put(vm)
 
 
@@ -104,6 +108,7 @@ def _vms_removed(state: State, change: t.VmsRemoved) -> None:
     for name in change.names:
         vm = state.fleet.remove(name)
         if vm is not None:
+            indexes.vm_changed(state, vm, None)
             _remember(state, _departure(state, vm))
             _drop_if_deserted(state, ALONE + name)
 
@@ -113,7 +118,7 @@ def _remember(state: State, departure: Departure) -> None:
     if departure.incarnation > (0 if known is None else known.incarnation):
         state.departures[departure.vm] = departure
     while len(state.departures) > DEPARTURES_KEPT:
-        oldest = state.departures.pop(next(iter(state.departures)))
+        _, oldest = state.departures.popitem(last=False)
         state.forgotten = max(state.forgotten, oldest.incarnation)
 
 
@@ -128,7 +133,7 @@ def _drop_if_deserted(state: State, key: str) -> None:
 def _inhabited(state: State, key: str) -> bool:
     if key.startswith(ALONE):
         return key.removeprefix(ALONE) in state.fleet.vms
-    return group_of(key) in state.fleet.groups or any(scope_of(vm) == key for vm in state.fleet.vms.values())
+    return group_of(key) in state.fleet.groups or key in state.residents
 
 
 def _event_raised(state: State, change: t.EventRaised) -> None:
@@ -143,12 +148,22 @@ def _event_moved(state: State, change: t.EventMoved) -> None:
     _enter(state, change.event)
 
 
+def _event_narrowed(state: State, change: t.EventNarrowed) -> None:
+    before = _known(state, change.event.id, change.event.scope)
+    stay = set(change.event.resources)
+    left = [name for name in before.resources if name not in stay]
+    _event_changed(state, change)
+    if change.event.id in state.under_way:
+        plan_id, step = state.under_way[change.event.id]
+        state.plans[plan_id].say(step, f"No longer in its update domain: {', '.join(left)}.")
+
+
 def _event_approved(state: State, change: t.EventApproved) -> None:
     event = _known(state, change.event_id, change.scope)
     indexes.event_changed(state, event.with_(approved_by=change.by))
 
 
-def _event_changed(state: State, change: t.EventStarted | t.EventPostponed) -> None:
+def _event_changed(state: State, change: t.EventStarted | t.EventPostponed | t.EventNarrowed) -> None:
     _known(state, change.event.id, change.event.scope)
     scope = state.scopes[change.event.scope]
     _change_scope(state, change.event.scope, incarnation=scope.incarnation + 1)
@@ -265,10 +280,8 @@ def _incarnations_lifted(state: State, change: t.IncarnationsLifted) -> None:
     state.forgotten += change.by
     for key, scope in state.scopes.items():
         state.scopes[key] = structs.replace(scope, incarnation=scope.incarnation + change.by)
-    state.departures = {
-        name: Departure(name, departure.scope, departure.incarnation + change.by)
-        for name, departure in state.departures.items()
-    }
+    for name, departure in state.departures.items():
+        state.departures[name] = Departure(name, departure.scope, departure.incarnation + change.by)
 
 
 def _scope(state: State, key: str) -> Scope:
@@ -309,6 +322,7 @@ _APPLIERS: dict[type, Callable[[State, Any], None]] = {
     t.VmsRemoved: _vms_removed,
     t.EventRaised: _event_raised,
     t.EventMoved: _event_moved,
+    t.EventNarrowed: _event_narrowed,
     t.EventApproved: _event_approved,
     t.EventPostponed: _event_changed,
     t.EventStarted: _event_changed,

@@ -79,8 +79,9 @@ class _Queue:
 
     def __init__(self, state: State, now: Instant, policy: Policy, without: Container[str]) -> None:
         self._state, self._now, self._policy, self._without = state, now, policy, without
-        self._entries = agenda.due(state.agenda, state.events, state.holds, now.steady)
-        heapq.heapify(self._entries)
+        self._entries: list[agenda.Entry] = []
+        for entry in agenda.due(state.agenda, state.events, state.holds, now.steady):
+            heapq.heappush(self._entries, entry)  # one by one, as `heapify` would let no other thread in
         if not policy.deletes_together:  # the agenda takes it that they wait for each other
             held = (key for key, hold in state.holds.items() if hold.approved_deletes and hold.unapproved_deletes)
             self._put(event_id for key in held for event_id in state.scopes[key].events)

@@ -116,14 +116,18 @@ class Declaration(Struct, frozen=True):
 
 
 class Fleet:
-    """The fleet as it stands; changed only by `apply`. `by_address` has the same VMs as `vms`."""
+    """The fleet as it stands; changed only by `apply`.
 
-    __slots__ = ("by_address", "digest", "groups", "hosts", "site", "vms")
+    `by_address` has the same VMs as `vms`; `refuges` are the first two healthy hosts by name.
+    """
+
+    __slots__ = ("by_address", "digest", "groups", "hosts", "refuges", "site", "vms")
 
     def __init__(self) -> None:
         self.digest = ""
         self.site = Site()
         self.hosts: dict[str, Host] = {}
+        self.refuges: tuple[str, ...] = ()
         self.groups: dict[str, Group] = {}
         self.vms: dict[str, Vm] = {}
         self.by_address: dict[str, Vm] = {}
@@ -132,7 +136,7 @@ class Fleet:
         """The same fleet, which goes its own way from here."""
         copy = Fleet()
         copy.digest, copy.site = self.digest, self.site
-        copy.hosts, copy.groups = self.hosts.copy(), self.groups.copy()
+        copy.hosts, copy.groups, copy.refuges = self.hosts.copy(), self.groups.copy(), self.refuges
         copy.vms, copy.by_address = self.vms.copy(), self.by_address.copy()
         return copy
 
@@ -159,8 +163,7 @@ class Fleet:
 
     def other_host(self, avoid: str | None) -> str | None:
         """A healthy host to move to, by name so that the choice is the same every time; None: elsewhere."""
-        healthy = (h.name for h in self.hosts.values() if h.condition is Condition.HEALTHY and h.name != avoid)
-        return min(healthy, default=None)
+        return next((name for name in self.refuges if name != avoid), None)
 
 
 def chunks(items: Iterable[T], size: int = 0) -> Iterator[tuple[T, ...]]:

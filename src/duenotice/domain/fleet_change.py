@@ -1,5 +1,7 @@
 """From the fleet as it stands to the fleet as declared, as the smallest set of changes; events are kept."""
 
+from collections import Counter
+
 from msgspec import structs
 
 from duenotice.clock import Instant
@@ -9,7 +11,7 @@ from duenotice.domain.ending import deserted
 from duenotice.domain.event import Event, Phase
 from duenotice.domain.fleet import Host, Vm, chunks
 from duenotice.domain.policy import Policy
-from duenotice.domain.scope import domain_of
+from duenotice.domain.scope import Domain, domain_of
 from duenotice.domain.state import State
 from duenotice.errors import Refused
 
@@ -51,24 +53,34 @@ def _events_follow(state: State, names: set[str], vms: dict[str, Vm]) -> list[t.
     """A VM that comes to another scope takes its events along: who is going to be hit must go on being told.
 
     The same goes for one that was away for a while: its events have waited for it where it was; and for one whose
-    company in an event has left the fleet. Each event has one fate, by the fleet as declared.
+    company in an event has left the fleet. VMs that come apart while they are hit do not stay in one event: those
+    that have left its update domain have left it for good. Each event has one fate, by the fleet as declared.
     """
     events = [event for event in state.events.values() if not names.isdisjoint(event.resources)]
     return [change for event in events for change in _fate(state, event, vms)]
 
 
 def _fate(state: State, event: Event, vms: dict[str, Vm]) -> list[t.Transition]:
-    domains = {domain_of(vms[name]) for name in event.resources if name in vms}
+    domains = {name: domain_of(vms[name]) for name in event.resources if name in vms}
     if not domains:
         return deserted(state, event)
-    if domains == {(event.scope, event.update_domain)}:
-        return []
-    if len(domains) == 1:
-        scope, update_domain = domains.pop()
-        return [t.EventMoved(event.with_(scope=scope, update_domain=update_domain), event.scope)]
-    if event.phase is Phase.SCHEDULED:
+    if event.phase is Phase.SCHEDULED and len(set(domains.values())) > 1:
         return [t.EventCancelled(event.id, event.scope, "Its VMs are no longer in one update domain.")]
-    return []
+    home, changes = _home(event, list(domains.values())), list[t.Transition]()
+    stay = tuple(name for name in event.resources if domains.get(name, home) == home)
+    if stay != event.resources:
+        event = event.with_(resources=stay)
+        changes.append(t.EventNarrowed(event))
+    if home != (event.scope, event.update_domain):
+        scope, update_domain = home
+        changes.append(t.EventMoved(event.with_(scope=scope, update_domain=update_domain), event.scope))
+    return changes
+
+
+def _home(event: Event, domains: list[Domain]) -> Domain:
+    """Where an event stays: where it is if a VM of it is still there, else where most of its VMs have gone (S10)."""
+    here = (event.scope, event.update_domain)
+    return here if here in domains else Counter(domains).most_common(1)[0][0]
 
 
 def _placed(declared: Vm, present: Vm | None, hosts: dict[str, Host]) -> Vm:

@@ -21,7 +21,7 @@ Holds = dict[str, Hold]
 
 def holds_domain(hold: Hold, event: Event) -> bool:
     """Whether another update domain of its scope is being hit by the platform right now (G01, S11)."""
-    if event.cause not in PLANNED or event.update_domain is None:
+    if not hold.hits or event.update_domain is None or event.cause not in PLANNED:
         return False
     return any(domain != event.update_domain for domain, _ in hold.hits)
 

@@ -5,8 +5,10 @@ from collections.abc import Iterable
 
 from duenotice.domain import agenda, holds
 from duenotice.domain.event import Event
+from duenotice.domain.fleet import Condition, Vm
 from duenotice.domain.maintenance import Maintenance, Step, StepStatus
 from duenotice.domain.progress import Progress
+from duenotice.domain.scope import scope_of
 from duenotice.domain.state import State
 
 UNKNOWN = (StepStatus.SKIPPED, "What became of its event is not known.")
@@ -22,6 +24,8 @@ def event_came(state: State, event: Event) -> None:
 def event_changed(state: State, event: Event) -> None:
     """An event is as it is now, in the scope where it was."""
     before, state.events[event.id] = state.events[event.id], event
+    if before.resources != event.resources:
+        _take_off(state, event.id, set(before.resources).difference(event.resources))
     _recount(state, event.scope, before, event)
 
 
@@ -55,6 +59,29 @@ def _recount(state: State, scope: str, before: Event | None, after: Event | None
         if event is not None:
             agenda.put(state.agenda, event, state.hold(scope))
     agenda.trim(state.agenda, state.events, state.holds)
+
+
+def hosts_changed(state: State) -> None:
+    """Hosts came, went or are in another condition."""
+    healthy = (host.name for host in state.fleet.hosts.values() if host.condition is Condition.HEALTHY)
+    state.fleet.refuges = tuple(heapq.nsmallest(2, healthy))
+
+
+def vm_changed(state: State, before: Vm | None, after: Vm | None) -> None:
+    """A VM has changed, come or gone: so many stand in the scope of a group."""
+    old, new = _group_scope(before), _group_scope(after)
+    if old == new:
+        return
+    if old is not None:
+        state.residents[old] -= 1
+        if not state.residents[old]:
+            del state.residents[old]
+    if new is not None:
+        state.residents[new] = state.residents.get(new, 0) + 1
+
+
+def _group_scope(vm: Vm | None) -> str | None:
+    return None if vm is None or vm.group is None else scope_of(vm)
 
 
 def plan_came(state: State, plan: Maintenance) -> None:
@@ -104,8 +131,11 @@ def _let_go(state: State, plan_id: str, lanes: Iterable[str]) -> None:
 
 
 def make_anew(state: State) -> None:
-    """All that is kept of events beside the events themselves."""
-    state.on, state.holds = {}, {}
+    """All that is kept of hosts, VMs and events beside themselves."""
+    hosts_changed(state)
+    state.residents, state.on, state.holds = {}, {}, {}
+    for vm in state.fleet.vms.values():
+        vm_changed(state, None, vm)
     for event in state.events.values():
         _put_on(state, event)
         holds.count(state.holds, event.scope, None, event)

@@ -1,6 +1,7 @@
 """The rules of maintenances: begin, pause, resume, cancel, and which step is next (G01, S11)."""
 
 from collections.abc import Iterator
+from operator import itemgetter
 from uuid import UUID, uuid5
 
 from duenotice.clock import MICROS, Instant
@@ -9,6 +10,7 @@ from duenotice.domain import transitions as t
 from duenotice.domain.event import Cause, EventType, Phase
 from duenotice.domain.fleet import Vm
 from duenotice.domain.maintenance import Maintenance, Status, Step, StepStatus, cut
+from duenotice.domain.order import in_order
 from duenotice.domain.policy import Policy
 from duenotice.domain.progress import Progress
 from duenotice.domain.raising import check_description, find_vm, planned_event
@@ -135,8 +137,10 @@ def _turned(state: State, maintenance_id: str, before: Status, after: Status) ->
 def _ends(state: State, now: Instant) -> list[t.StepEnded]:
     """Steps whose event is gone are over."""
     known = [(state.under_way.get(event_id), *outcome) for event_id, outcome in state.outcomes.items()]
-    ends = sorted((step, status, reason) for step, status, reason in known if step is not None)
-    return [t.StepEnded(*step, status, now.steady, reason) for step, status, reason in ends]
+    ends = ((step, status, reason) for step, status, reason in known if step is not None)
+    return [
+        t.StepEnded(*step, status, now.steady, reason) for step, status, reason in in_order(ends, key=itemgetter(0))
+    ]
 
 
 def _conclusion(state: State, progress: Progress) -> list[t.Transition]:

@@ -110,6 +110,7 @@ class _Ahead:
         """The VMs concerned, whether they listen, and what can hold their update domains back; no more has a part."""
         here, vms = self.state, state.fleet.vms
         here.fleet.groups, here.fleet.hosts = dict(state.fleet.groups), dict(state.fleet.hosts)
+        here.fleet.refuges, here.residents = state.fleet.refuges, dict(state.residents)
         for step in steps:
             self._patience.spend()
             self._put(vms[name] for name in step.resources if name in vms)

@@ -112,6 +112,11 @@ class Progress:
         if not self.is_open:
             self._close()
 
+    def say(self, number: int, reason: str) -> None:
+        """Add to what a step tells of itself."""
+        step = self.steps[number]
+        self.steps[number] = structs.replace(step, reason=_joined(step.reason, reason))
+
     def begin(self, number: int, event_id: str, reason: str) -> None:
         """A step has its event."""
         if not self.is_open or self._status(number) is not WAITING:

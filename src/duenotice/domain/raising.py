@@ -23,6 +23,7 @@ from duenotice.domain.event import (
 from duenotice.domain.fleet import Condition, Group, Host, Vm
 from duenotice.domain.lifecycle import Act, move
 from duenotice.domain.maintenance import Maintenance
+from duenotice.domain.order import in_order
 from duenotice.domain.policy import Policy
 from duenotice.domain.scope import domain_of, scope_of
 from duenotice.domain.state import State
@@ -122,17 +123,17 @@ def degrade_host(state: State, command: c.DegradeHost, now: Instant, policy: Pol
             f"A prediction of {seconds(command.notice):g} seconds is out of bounds.",
             hint=f"Use {least} seconds to {notice.LONGEST_PREDICTION_SECONDS} (7 days).",
         )
-    changes: list[t.Transition] = [t.HostsPut((Host(host.name, Condition.DEGRADED),))]
     not_before = notice.earliest(now, command.notice + policy.commit_allowance)
-    for vm in state.fleet.on_host(host.name):
-        predicted = [event for event in state.events_of(vm) if event.cause is Cause.DEGRADED_HOST]
-        if all(event.phase is Phase.SCHEDULED and event.not_before > not_before for event in predicted):
-            # NotBefore never moves earlier (D02): a higher risk is told as another event in place of the first.
-            changes += cancel_predictions(state, [vm], "The risk has grown.")
-            event = _event_on(
-                [vm], EventType.REDEPLOY, Cause.DEGRADED_HOST, _fresh(state, derived(command.seed, vm.name)), now
-            )
-            changes.append(t.EventRaised(_at(event.with_(host=host.name), not_before, now)))
+    told = [vm for vm in state.fleet.on_host(host.name) if _is_predicted_later(state, vm, not_before)]
+    # NotBefore never moves earlier (D02): a higher risk is told as another event in place of the first.
+    changes = [
+        t.HostsPut((Host(host.name, Condition.DEGRADED),)),
+        *cancel_predictions(state, told, "The risk has grown."),
+    ]
+    for vm in told:
+        event_id = _fresh(state, derived(command.seed, vm.name))
+        event = _event_on([vm], EventType.REDEPLOY, Cause.DEGRADED_HOST, event_id, now)
+        changes.append(t.EventRaised(_at(event.with_(host=host.name), not_before, now)))
     return changes
 
 
@@ -142,7 +143,7 @@ def fail_host(state: State, command: c.FailHost, now: Instant, policy: Policy) -
     vms = state.fleet.on_host(host.name)
     changes: list[t.Transition] = [t.HostsPut((Host(host.name, Condition.FAILED),))]
     changes += cancel_predictions(state, vms, "The host has failed.")
-    for (scope, _), hit in groupby(sorted(vms, key=_by_domain), key=_by_domain):
+    for (scope, _), hit in groupby(in_order(vms, key=_by_domain), key=_by_domain):
         together = list(hit)
         event_id = _fresh(state, derived(command.seed, f"{scope}/{together[0].name}"))
         event = _event_on(together, EventType.REBOOT, Cause.HOST_FAILURE, event_id, now)
@@ -179,6 +180,12 @@ def check_description(text: str) -> None:
     """Refuse a description that is too long."""
     if len(text) > LONGEST_DESCRIPTION:
         raise Refused(f"The description has {len(text)} characters.", hint=f"Use {LONGEST_DESCRIPTION} at the most.")
+
+
+def _is_predicted_later(state: State, vm: Vm, not_before: datetime) -> bool:
+    """Whether nothing is predicted for a VM that begins by then."""
+    predicted = [event for event in state.events_of(vm) if event.cause is Cause.DEGRADED_HOST]
+    return all(event.phase is Phase.SCHEDULED and event.not_before > not_before for event in predicted)
 
 
 def _find_host(state: State, name: str) -> Host:

@@ -85,11 +85,11 @@ def restore(snapshot: Snapshot) -> State:
     for event in snapshot.events:
         told[event.scope].append(event.id)
     state.scopes = {s.key: Scope(s.incarnation, s.enabled, tuple(told.get(s.key, ()))) for s in snapshot.scopes}
-    state.departures = {departure.vm: departure for departure in snapshot.departures}
+    state.departures.update((departure.vm, departure) for departure in snapshot.departures)
     state.forgotten, state.floor = snapshot.forgotten, snapshot.floor
     state.outcomes = {event_id: (status, reason) for event_id, status, reason in snapshot.outcomes}
     state.tokens = {token.id: token for token in snapshot.tokens}
-    state.requests = {answered.key: answered for answered in snapshot.requests}
+    state.requests.update((answered.key, answered) for answered in snapshot.requests)
     state.gone = {event.id: event for event in snapshot.gone}
     state.gone_order = deque(state.gone)
     for event in snapshot.events:

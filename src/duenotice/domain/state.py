@@ -1,6 +1,6 @@
 """The state of the service: what the journal's transitions add up to. Only `apply` changes it."""
 
-from collections import deque
+from collections import OrderedDict, deque
 from datetime import UTC, datetime
 
 from msgspec import Struct
@@ -45,7 +45,8 @@ class State:
 
     Some of it is kept twice, so that nothing has to be searched for; `apply` keeps it in step with the rest:
     `agenda` when which event is due, `holds` what makes events of a scope wait, `on` the ids of the events on each VM,
-    oldest first, `under_way` the plan and the step of an event, `lanes` the plans that hold a lane.
+    oldest first, `under_way` the plan and the step of an event, `lanes` the plans that hold a lane, `residents` how
+    many VMs stand in each scope of a group. `departures` and `requests` are queues: the oldest goes first.
     """
 
     __slots__ = (
@@ -67,6 +68,7 @@ class State:
         "plans",
         "position",
         "requests",
+        "residents",
         "scopes",
         "tokens",
         "under_way",
@@ -81,7 +83,8 @@ class State:
         self.on: dict[str, tuple[str, ...]] = {}
         self.holds: Holds = {}
         self.agenda: Agenda = []
-        self.departures: dict[str, Departure] = {}
+        self.residents: dict[str, int] = {}
+        self.departures: OrderedDict[str, Departure] = OrderedDict()
         self.gone: dict[str, GoneEvent] = {}
         self.gone_order: deque[str] = deque()
         self.forgotten = 0
@@ -92,7 +95,7 @@ class State:
         self.lanes: dict[str, tuple[str, ...]] = {}
         self.outcomes: dict[str, tuple[StepStatus, str]] = {}
         self.tokens: dict[str, Token] = {}
-        self.requests: dict[str, Answered] = {}
+        self.requests: OrderedDict[str, Answered] = OrderedDict()
 
     def copy(self) -> "State":
         """The same state, which goes its own way from here."""
@@ -103,7 +106,7 @@ class State:
         copy.departures, copy.forgotten, copy.floor = self.departures.copy(), self.forgotten, self.floor
         copy.on, copy.holds, copy.under_way = self.on.copy(), self.holds.copy(), self.under_way.copy()
         copy.plans = {plan_id: progress.copy() for plan_id, progress in self.plans.items()}
-        copy.lanes = self.lanes.copy()
+        copy.lanes, copy.residents = self.lanes.copy(), self.residents.copy()
         copy.gone, copy.gone_order = self.gone.copy(), self.gone_order.copy()
         copy.outcomes, copy.tokens, copy.requests = self.outcomes.copy(), self.tokens.copy(), self.requests.copy()
         return copy

@@ -139,6 +139,13 @@ class EventMoved(_OfEvent, frozen=True, tag="event-moved"):
         return (self.event.scope, self.from_scope)
 
 
+class EventNarrowed(_OfEvent, frozen=True, tag="event-narrowed"):
+    """Some of the VMs that a started event hits have left its update domain, and with it the event, for good (S10).
+
+    `event` is the event as it is now.
+    """
+
+
 class EventApproved(_AboutEvent, frozen=True, tag="event-approved"):
     """Somebody let the event go ahead."""
 
@@ -278,6 +285,7 @@ Transition = (
     | VmsRemoved
     | EventRaised
     | EventMoved
+    | EventNarrowed
     | EventApproved
     | EventPostponed
     | EventStarted

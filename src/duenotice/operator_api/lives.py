@@ -4,6 +4,7 @@ A fold of the same records that the journal has, bounded: the newest that are ov
 only so far.
 """
 
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
@@ -37,7 +38,7 @@ class Lives:
 
     def __init__(self, events: Iterable[Event] = ()) -> None:
         self._live = {event.id: Life(event) for event in events}
-        self._over: dict[str, Life] = {}
+        self._over: OrderedDict[str, Life] = OrderedDict()
 
     def note(self, records: Sequence[t.Record]) -> None:
         """Take in what was committed."""
@@ -46,7 +47,7 @@ class Lives:
                 case t.EventRaised(event):
                     at_once = record.at if event.approved_by else None
                     self._live[event.id] = Life(event, record.at, at_once, event.approved_by)
-                case t.EventStarted(event) | t.EventPostponed(event) | t.EventMoved(event):
+                case t.EventStarted(event) | t.EventPostponed(event) | t.EventMoved(event) | t.EventNarrowed(event):
                     self._live[event.id] = structs.replace(self._live.get(event.id, Life(event)), event=event)
                 case t.EventApproved(event_id) if event_id in self._live:
                     life = self._live[event_id]
@@ -80,7 +81,7 @@ class Lives:
             return
         self._over[event_id] = structs.replace(life, ended_at=at, outcome=outcome, reason=reason)
         if len(self._over) > MOST_OVER:
-            del self._over[next(iter(self._over))]
+            self._over.popitem(last=False)
 
 
 def between(lives: Iterable[Life], since: datetime, until: datetime) -> Iterator[Life]:

@@ -22,7 +22,7 @@ def action_of(record: t.Record) -> str:
 def event_id_of(record: t.Record) -> str | None:
     """The event that a record is about, if it is about one."""
     change = record.transition
-    if isinstance(change, t.EventRaised | t.EventMoved | t.EventPostponed | t.EventStarted):
+    if isinstance(change, t.EventRaised | t.EventMoved | t.EventNarrowed | t.EventPostponed | t.EventStarted):
         return change.event.id
     return getattr(change, "event_id", None)
 
@@ -41,7 +41,7 @@ def record_to_json(record: t.Record) -> shapes.Record:
 
 def _details(change: t.Transition) -> dict[str, Any]:
     match change:
-        case t.EventRaised(event) | t.EventPostponed(event) | t.EventStarted(event):
+        case t.EventRaised(event) | t.EventNarrowed(event) | t.EventPostponed(event) | t.EventStarted(event):
             return {"event": operator_json.event_to_json(event)}
         case t.EventMoved(event, from_scope):
             return {"event": operator_json.event_to_json(event), "from_scope": from_scope}

@@ -16,9 +16,9 @@ from duenotice.domain.commands import (
     OperateVm,
     ScheduleEvent,
     StartMaintenance,
-    Tick,
 )
 from duenotice.domain.decide import decide
+from duenotice.domain.due import happenings
 from duenotice.domain.event import Cause, Event, EventType
 from duenotice.domain.fleet import Declaration, Group, GroupKind, Host, Vm
 from duenotice.domain.maintenance import Maintenance
@@ -82,18 +82,19 @@ def listening(*names: str) -> State:
 
 def do(state: State, command: Command, now: Instant = NOW, policy: Policy = POLICY) -> list[Transition]:
     """Decide a command and fold what comes of it."""
-    transitions = decide(state, command, now, policy)
-    for transition in transitions:
-        fold(state, Record(state.position + 1, now.at, "test", transition))
-    return transitions
+    return take_in(state, decide(state, command, now, policy), now)
 
 
 def tick(state: State, now: Instant = NOW, policy: Policy = POLICY) -> list[Transition]:
     """Do what is due until nothing is, as the engine does."""
-    done: list[Transition] = []
-    while more := do(state, Tick(), now, policy):
-        done += more
-    return done
+    return [change for _, changes in happenings(state, now, policy) for change in take_in(state, changes, now)]
+
+
+def take_in(state: State, changes: list[Transition], now: Instant = NOW) -> list[Transition]:
+    """Fold what was decided."""
+    for change in changes:
+        fold(state, Record(state.position + 1, now.at, "test", change))
+    return changes
 
 
 def id_of(number: int) -> str:

@@ -383,6 +383,8 @@ class TestWhatDoesNotApply:
             "moved from elsewhere": t.EventMoved(event, "vm/zonal"),
             "approved, unknown": t.EventApproved(id_of(99), event.scope, "x"),
             "approved elsewhere": t.EventApproved(event.id, "vm/zonal", "x"),
+            "narrowed, unknown": t.EventNarrowed(stranger),
+            "narrowed elsewhere": t.EventNarrowed(elsewhere),
             "postponed, unknown": t.EventPostponed(stranger),
             "started, unknown": t.EventStarted(stranger),
             "started elsewhere": t.EventStarted(elsewhere),

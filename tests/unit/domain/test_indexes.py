@@ -49,6 +49,8 @@ def kept(state: State) -> dict[str, Any]:
     return {
         "on": state.on,
         "holds": {scope: (dict(h.hits), h.unapproved_deletes, h.approved_deletes) for scope, h in state.holds.items()},
+        "refuges": state.fleet.refuges,
+        "residents": state.residents,
         "under way": state.under_way,
         "lanes": {lane: set(plans) for lane, plans in state.lanes.items()},
         "plans": {plan_id: progress_of(progress) for plan_id, progress in state.plans.items()},

@@ -387,6 +387,12 @@ class TestCancelling:
             tick(state, NOW, DRIVEN)
         maintain(state, "web-0", number=2, policy=DRIVEN)
 
+    def test_a_restart_does_not_set_it_free(self) -> None:
+        state = restore(take(self.cancelled_with_one_started()))
+        with pytest.raises(Conflict, match="under maintenance"):
+            maintain(state, "alone", number=2)
+        maintain(state, "zonal", number=2)
+
     def test_a_vm_that_vanished_holds_nothing_of_a_cancelled_plan(self) -> None:
         state = state_of()
         maintain(state, "web-1", policy=DRIVEN)

@@ -421,6 +421,22 @@ class TestFailedHost:
         assert [change.event_id for change in done if isinstance(change, EventCancelled)] == [e.id for e in predicted]
         assert all(event.cause is Cause.HOST_FAILURE for event in state.events.values())
 
+    @pytest.mark.parametrize(
+        "command",
+        [
+            FailHost("host-1", id_of(7)),
+            RepairHost("host-1"),
+            DegradeHost("host-1", micros(600), id_of(7)),
+            OperateVm(id_of(7), "web-0", REDEPLOY),
+        ],
+    )
+    def test_a_prediction_for_two_vms_is_taken_back_once(self, command: Command) -> None:
+        """The operator's API makes none, but a change that came twice would stop the service."""
+        state = state_of()
+        both = schedule(state, "web-0", "web-2", cause=Cause.DEGRADED_HOST, not_before=NOW.at + timedelta(days=1))
+        done = do(state, command)
+        assert [change.event_id for change in done if isinstance(change, EventCancelled)] == [both.id]
+
     def test_its_vms_come_up_elsewhere(self) -> None:
         state = listening()
         fail(state, "host-1")
