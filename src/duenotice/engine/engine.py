@@ -6,7 +6,6 @@ here that grows with a batch: deciding, folding and storing are the work of `Wri
 
 import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -23,6 +22,7 @@ from duenotice.domain.transitions import Record, RequestAnswered
 from duenotice.engine.complaints import Complaints
 from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
+from duenotice.engine.worker import Worker
 from duenotice.engine.writer import SELF, Ask, News, Outcome, Receipt, Records, Writer, knows, report
 from duenotice.errors import DuenoticeError, InvariantBroken, Unavailable
 
@@ -84,9 +84,9 @@ class Engine:
         self._wake = asyncio.Event()
         self._is_serving = False
         threads = journal.blocking if threaded is None else threaded
-        self._writing = ThreadPoolExecutor(1, thread_name_prefix="writer") if threads else None
-        self._reading = ThreadPoolExecutor(1, thread_name_prefix="history") if threads else None
-        self._looking = ThreadPoolExecutor(2, thread_name_prefix="look") if threads else None
+        self._writing = Worker("writer") if threads else None
+        self._reading = Worker("history") if threads else None
+        self._looking = Worker("look", threads=2) if threads else None
         self._looks = 0
         self._snapshot_at = state.position
         self._task: asyncio.Task[None] | None = None
@@ -299,7 +299,7 @@ class Engine:
         return await _run_in(self._writing, work)
 
 
-async def _run_in(thread: ThreadPoolExecutor | None, work: Callable[[], T]) -> T:
+async def _run_in(thread: Worker | None, work: Callable[[], T]) -> T:
     return work() if thread is None else await asyncio.get_running_loop().run_in_executor(thread, work)
 
 
