@@ -1,12 +1,9 @@
 """The timeline of a plan is what then comes true."""
 
-from datetime import timedelta
-from random import Random
-
 import pytest
 
 from duenotice.clock import Instant
-from duenotice.domain.commands import EnableScope, PauseMaintenance, StartMaintenance
+from duenotice.domain.commands import PauseMaintenance, StartMaintenance
 from duenotice.domain.event import Cause, EventType
 from duenotice.domain.fleet import Vm
 from duenotice.domain.policy import Policy
@@ -16,7 +13,6 @@ from duenotice.errors import Conflict, Unavailable
 from tests.unit.domain.build import (
     NOW,
     POLICY,
-    WEB,
     approve,
     degrade,
     do,
@@ -139,36 +135,6 @@ def test_an_outlook_is_whole_although_the_two_faces_of_time_are_read_apart(jitte
     tick(state)
     later = Instant(NOW.after(60 + jitter).at, NOW.steady + 60)
     assert len(outlook(state, state.maintenances[PLAN.maintenance_id], later, POLICY)) == len(planned) - 1
-
-
-def later(random: Random) -> Instant:
-    """Any time of day, any time since the journal began, neither of them round."""
-    return Instant(NOW.at + timedelta(microseconds=random.randrange(10**12)), NOW.steady + random.random() * 10**6)
-
-
-def test_from_any_moment_a_preview_comes_to_its_end_and_loses_no_step() -> None:
-    """A moment that missed the one it was to be by the last bit of a number kept the service busy for ever."""
-    seed = Random().randrange(10**9)
-    random = Random(seed)
-    ten = tuple(Vm(f"x{n}", f"10.0.9.{n}", WEB.key, update_domain=n % 5) for n in range(10))
-    state = state_of(*ten)
-    do(state, EnableScope("x0"))
-    command = StartMaintenance(id_of(1), EventType.REBOOT, tuple(vm.name for vm in ten), settle=300.0)
-    for _ in range(500):
-        now = later(random)
-        assert len(preview(state, command, now, POLICY, limit=1000)) == 5, f"seed {seed}, {now}"
-
-
-def test_from_any_moment_an_outlook_comes_to_its_end_and_loses_no_step() -> None:
-    seed = Random().randrange(10**9)
-    random = Random(seed)
-    for _ in range(200):
-        state, begun = listening(), later(random)
-        do(state, PLAN, begun)
-        tick(state, begun)
-        now = begun.after(random.random() * 800)
-        seen = outlook(state, state.maintenances[PLAN.maintenance_id], now, POLICY, limit=1000)
-        assert len(seen) == 2, f"seed {seed}, {begun}, {now}"
 
 
 def test_a_preview_ends_when_nobody_waits_for_it() -> None:
