@@ -40,7 +40,7 @@ class StepStatus(Enum):
 OVER = frozenset({StepStatus.DONE, StepStatus.FAILED, StepStatus.SKIPPED})
 
 
-class Step(Struct, frozen=True, omit_defaults=True):
+class Step(Struct, frozen=True, omit_defaults=True, gc=False):
     """VMs of one update domain that are hit together, by one event.
 
     `lane` is the set they stand in: of one lane only one `turn`, that is one update domain, is hit at a time.

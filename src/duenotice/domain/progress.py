@@ -8,7 +8,7 @@ from array import array
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 
 from msgspec import structs
 
@@ -240,11 +240,23 @@ class Progress:
         self._hit_lanes = Counter()
         self._firsts = _firsts(self.steps)
         self._begins, self._ends, self._left = self._firsts[:-1], self._firsts[:-1], self._firsts[:-1]
-        if self.waiting < len(self.steps):
-            for number, step in enumerate(self.steps):
-                self._note_end(self._lane(number), step)
+        if self.waiting == len(self.steps):
+            self._open_all()
+            return
+        for number, step in enumerate(self.steps):
+            self._note_end(self._lane(number), step)
         for lane in range(len(self._begins)):
             self._next_turn(lane)
+
+    def _open_all(self) -> None:
+        """Nothing has begun: the first turn of each lane is ready. A new plan of a million lanes is made here."""
+        steps, ready = self.steps, self._ready
+        for lane, (begin, last) in enumerate(pairwise(self._firsts)):
+            end = begin + 1
+            while end < last and steps[end].turn == steps[begin].turn:
+                end += 1
+            self._ends[lane], self._left[lane] = end, end - begin
+            ready.extend(range(begin, end))  # in order, and so a heap
 
 
 def _firsts(steps: Sequence[Step]) -> "array[int]":

@@ -1,22 +1,16 @@
 """The timeline of a plan is what then comes true."""
 
-import random
-from datetime import timedelta
-from random import Random
-
 import pytest
 
 from duenotice.clock import Instant
-from duenotice.domain.commands import ApplyFleet, EnableScope, PauseMaintenance, StartMaintenance
+from duenotice.domain.commands import PauseMaintenance, StartMaintenance
 from duenotice.domain.event import Cause, EventType
-from duenotice.domain.fleet import Declaration, Group, GroupKind, Vm
+from duenotice.domain.fleet import Vm
 from duenotice.domain.policy import Policy
 from duenotice.domain.preview import outlook, preview
 from duenotice.domain.snapshot import take
-from duenotice.domain.state import State
 from duenotice.errors import Conflict, Unavailable
 from tests.unit.domain.build import (
-    MINUTE,
     NOW,
     POLICY,
     SECOND,
@@ -111,28 +105,6 @@ def test_odd_fractions_of_a_second_lose_no_step(settle: int) -> None:
     assert len(preview(listening(), plan, odd, POLICY)) == 6
 
 
-def test_a_preview_ends_whatever_the_time_is() -> None:
-    """Steady time used to be a float: a moment could be missed by a hair, and then it was due next for ever."""
-    seed = random.randrange(2**32)
-    print(f"seed {seed}")  # noqa: T201  (to play a failure again)
-    chance = random.Random(seed)
-    state = set_of(10, update_domains=5)
-    plan = StartMaintenance(id_of(1), EventType.REBOOT, tuple(state.fleet.vms), settle=5 * MINUTE)
-    for _ in range(10_000):
-        now = Instant(NOW.at + timedelta(microseconds=chance.randrange(10**15)), chance.randrange(10**13))
-        assert len(preview(state, plan, now, Policy(commit_allowance=SECOND))) == 5, now
-
-
-def set_of(size: int, update_domains: int) -> State:
-    """An availability set in which everybody listens."""
-    state, group = State(), Group(GroupKind.AVAILABILITY_SET, "w", update_domains)
-    vms = tuple(Vm(f"w{n}", f"10.0.0.{n}", group.key, update_domain=n % update_domains) for n in range(size))
-    do(state, ApplyFleet(Declaration("set", groups=(group,), vms=vms)))
-    for vm in vms:
-        do(state, EnableScope(vm.name))
-    return state
-
-
 def test_the_outlook_of_a_plan_is_the_rest_of_its_preview() -> None:
     state = listening()
     planned = preview(state, PLAN, NOW, POLICY)
@@ -168,23 +140,6 @@ def test_an_outlook_is_whole_although_the_two_faces_of_time_are_read_apart(jitte
     tick(state)
     later = Instant(NOW.after(60 * SECOND + jitter).at, NOW.steady + 60 * SECOND)
     assert len(outlook(state, state.maintenances[PLAN.maintenance_id], later, POLICY)) == len(planned) - 1
-
-
-def later(random: Random) -> Instant:
-    """Any time of day, any time since the journal began, neither of them round."""
-    return Instant(NOW.at + timedelta(microseconds=random.randrange(10**12)), random.randrange(10**13))
-
-
-def test_from_any_moment_an_outlook_comes_to_its_end_and_loses_no_step() -> None:
-    seed = Random().randrange(10**9)
-    random = Random(seed)
-    for _ in range(200):
-        state, begun = listening(), later(random)
-        do(state, PLAN, begun)
-        tick(state, begun)
-        now = begun.after(random.randrange(800 * SECOND))
-        seen = outlook(state, state.maintenances[PLAN.maintenance_id], now, POLICY, limit=1000)
-        assert len(seen) == 2, f"seed {seed}, {begun}, {now}"
 
 
 def test_a_preview_ends_when_nobody_waits_for_it() -> None:
