@@ -168,8 +168,8 @@ class Engine:
 
     @property
     def behind(self) -> bool:
-        """Whether something is stored that could not be shown yet; a tick tries again."""
-        return self._writer.behind
+        """Whether something is stored that could not be shown yet, or more is due than was done; a tick goes on."""
+        return self._writer.behind or self._writer.unfinished
 
     @property
     def broken(self) -> DuenoticeError | None:

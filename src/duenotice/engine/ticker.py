@@ -71,9 +71,11 @@ class Ticker:
     async def advance(self, micros: int) -> None:
         """Let time pass on a manual clock, stopping at each due moment: everything happens in its time."""
         clock, end = self._told_clock(), self.end_of(micros).steady
+        if self._engine.behind:
+            await self._tick()
         while (due := next_due(self._engine.state, after=clock.now().steady)) is not None and due <= end:
             clock.advance(due - clock.now().steady)
-            await self._engine.submit(Tick(), SELF)
+            await self._tick()
         clock.advance(end - clock.now().steady)
         await self._sweep(clock.now())
         await self._engine.submit(MarkClock(clock.mark()), SELF)
@@ -109,7 +111,7 @@ class Ticker:
         if self._absent:
             await self.make_up()
         if self._is_due(now.steady):
-            await self._engine.submit(Tick(), SELF)
+            await self._tick()
         self._looked = now.steady
         if now.steady - self._swept >= _SWEEP_EVERY:
             await self._sweep(now)
@@ -122,6 +124,12 @@ class Ticker:
         if isinstance(clock, SystemClock):
             return bool(self._engine.state.agenda) and now.steady - self._marked >= _REAL_MARK_EVERY
         return clock.speed > 0 and now.steady - self._marked >= int(_MARK_EVERY * clock.speed)
+
+    async def _tick(self) -> None:
+        """Do all that is due, in as many commits as it takes."""
+        await self._engine.submit(Tick(), SELF)
+        while self._engine.behind:
+            await self._engine.submit(Tick(), SELF)
 
     async def _sweep(self, now: Instant) -> None:
         self._swept = now.steady

@@ -31,6 +31,9 @@ Records = tuple[Record, ...]
 SELF = "duenotice"
 """The actor of what time brings about."""
 
+MOST_AT_ONCE = 10_000
+"""Records of a batch from which on what else is due has to wait for the next: others have commands, too."""
+
 log = structlog.get_logger()
 
 
@@ -90,6 +93,8 @@ class Writer:
         self._lag: Records = ()
         self._unseen = list(journal.read(after=journal.seen))
         self._faulty: set[str] = set()
+        self.unfinished = False
+        """Whether more is due than one commit should hold; the next tick goes on."""
 
     @property
     def behind(self) -> bool:
@@ -104,6 +109,7 @@ class Writer:
     def serve(self, asks: Sequence[Ask]) -> Outcome:
         """Decide, apply and store a batch, with all that is due."""
         self.catch_up()
+        self.unfinished = False
         now = self._clock.now()
         records: list[Record] = []
         self._take(self._postponed(now), SELF, now, records)
@@ -195,6 +201,9 @@ class Writer:
         try:
             for culprit, changes in happenings(self._ahead, now, self.policy, self._faulty):
                 begin = len(records)
+                if begin >= MOST_AT_ONCE:
+                    self.unfinished = True
+                    break
                 self._take(changes, SELF, now, records)
                 culprit = PLANS
         except Exception as error:

@@ -1,27 +1,31 @@
 """Time passes: everything happens in its moment, nothing early, whatever the wall clock does (S1, F02)."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
 from structlog.testing import capture_logs
 
 from duenotice.clock import ManualClock, Mark, ScaledClock, SystemClock
-from duenotice.domain.commands import Tick
-from duenotice.domain.event import Phase
+from duenotice.domain.commands import StartMaintenance, Tick
+from duenotice.domain.event import EventType, Phase
+from duenotice.domain.maintenance import Status, StepStatus
 from duenotice.domain.transitions import (
     ClockMarked,
     EventCompleted,
     EventPostponed,
     EventStarted,
+    FleetDeclared,
     Record,
     ScopeDisabled,
 )
+from duenotice.engine import writer
 from duenotice.engine.engine import SELF, Engine
 from duenotice.engine.ticker import Ticker
 from duenotice.errors import Refused, Unavailable
 from duenotice.journal.memory import MemoryJournal
-from tests.unit.domain.build import DAY, HOUR, MINUTE, NOW, SECOND, id_of
+from tests.unit.domain.build import DAY, EVERYBODY, HOUR, MINUTE, NOW, SECOND, id_of
 from tests.unit.engine.rig import (
     FailingJournal,
     GatedJournal,
@@ -375,3 +379,43 @@ class TestWaiting:
             await ticker.stop()
             await ticker.stop()
             assert await ask(engine, Tick()) == ()
+
+
+class TestMuchAtOnce:
+    """More is due than one commit should hold."""
+
+    @in_loop
+    async def test_it_is_done_in_several_commits_and_nothing_is_left(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(writer, "MOST_AT_ONCE", 3)
+        journal = CountingJournal()
+        async with running(journal) as engine:
+            await listen(engine, *EVERYBODY)
+            await ask(engine, StartMaintenance(id_of(9), EventType.REBOOT, EVERYBODY))
+            ticker = Ticker(engine)
+            await ticker.advance(HOUR)
+            assert [plan.status for plan in engine.state.maintenances.values()] == [Status.DONE]
+            assert max(journal.sizes) <= 5  # what has begun is done: an end moves its VMs as well
+            assert not engine.behind
+
+    @in_loop
+    async def test_a_command_waits_for_one_commit_and_not_for_all_that_is_due(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(writer, "MOST_AT_ONCE", 1)
+        async with running() as engine:
+            await ask(engine, StartMaintenance(id_of(9), EventType.REBOOT, EVERYBODY))
+            waiting = sum(step.status is StepStatus.WAITING for step in engine.state.maintenances[id_of(9)].steps)
+            assert (waiting > 0, engine.behind) == (True, True)
+
+
+class CountingJournal(MemoryJournal):
+    """Knows how many records each commit had, once the fleet is there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+
+    def append(self, records: Sequence[Record]) -> None:
+        if not any(isinstance(record.transition, FleetDeclared) for record in records):
+            self.sizes.append(len(records))
+        super().append(records)
