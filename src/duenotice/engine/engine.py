@@ -130,12 +130,16 @@ class Engine:
 
     async def look(self, work: Callable[[State], T]) -> T:
         """What a long look at the durable state finds; it runs off the loop, on a copy that nobody changes (S26)."""
+        state = self.publisher.frozen()
+        return await self.aside(lambda: work(state))
+
+    async def aside(self, work: Callable[[], T]) -> T:
+        """What comes of work that may take long, off the loop; it may only use what never changes."""
         if self._looks >= MOST_LOOKS:
             raise Unavailable("Too many long questions are asked at once.", hint="Try again in a moment.")
-        state = self.publisher.frozen()
         self._looks += 1
         try:
-            return await _run_in(self._looking, lambda: work(state))
+            return await _run_in(self._looking, work)
         finally:
             self._looks -= 1
 

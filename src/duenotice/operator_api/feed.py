@@ -1,6 +1,7 @@
 """Committed records as server-sent events: first what was missed, then live; the slow and the revoked are let go."""
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 
@@ -8,7 +9,7 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from duenotice.domain.transitions import Record, TokenRevoked
+from duenotice.domain.transitions import MaintenanceStarted, Record, TokenRevoked, VmsPut, VmsRemoved
 from duenotice.engine.engine import Engine
 from duenotice.operator_api.problems import problem
 from duenotice.wire.record_json import QUIET, action_of, record_to_json
@@ -23,6 +24,15 @@ PLACES_OF_ONE = 10
 """Places that one token may take: others get theirs, whatever a program of somebody else's does wrong."""
 
 READ_AT_ONCE = 500
+SENT_AT_ONCE = 10
+"""Records sent to one reader in one turn of the loop."""
+
+FRAMES_KEPT, LONGEST_KEPT = 2_000, 4_096
+"""What is kept of records as they are sent: for many readers each is made once."""
+
+LARGE = (MaintenanceStarted, VmsPut, VmsRemoved)
+"""Changes that may tell of the whole fleet."""
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -51,6 +61,7 @@ class Feed:
         self.readers: set[Reader] = set()
         self._engine = engine
         self._over = False
+        self._frames: OrderedDict[int, bytes] = OrderedDict()
         engine.on_commit.append(self._tell)
 
     def close(self) -> None:
@@ -88,6 +99,18 @@ class Feed:
             if came is None or came.position > after:
                 after = after if came is None else came.position
                 yield came
+
+    async def frame(self, record: Record) -> bytes:
+        """A record as it is sent, made once for all who listen; what may be large is made off the loop (S26)."""
+        if (known := self._frames.get(record.position)) is not None:
+            return known
+        is_large = isinstance(record.transition, LARGE)
+        made = await self._engine.aside(lambda: _frame(record)) if is_large else _frame(record)
+        if len(made) <= LONGEST_KEPT:
+            self._frames[record.position] = made
+            if len(self._frames) > FRAMES_KEPT:
+                self._frames.popitem(last=False)
+        return made
 
     def _tell(self, records: Sequence[Record]) -> None:
         self.position = records[-1].position
@@ -135,11 +158,15 @@ class FeedResponse(Response):
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         # An id without data: who loses the connection before anything came knows where to go on from.
         await send(_chunk(b"id: %d\nretry: 2000\n\n" % self._after))
+        sent = 0
         async for record in self._feed.records(self._reader, self._after):
             if record is None:
                 await send(_chunk(b": still here\n\n"))
             elif action_of(record) not in QUIET:
-                await send(_chunk(_frame(record)))
+                await send(_chunk(await self._feed.frame(record)))
+            sent += 1
+            if sent % SENT_AT_ONCE == 0:
+                await asyncio.sleep(0)  # neither a full queue nor a quick reader would let VMs in
 
 
 async def _gone(receive: Receive) -> None:

@@ -14,7 +14,7 @@ from duenotice.engine.engine import Engine
 from duenotice.errors import Malformed
 from duenotice.operator_api.bodies import actor_of, flag
 from duenotice.operator_api.feed import Feed
-from duenotice.operator_api.looking import looked
+from duenotice.operator_api.looking import written
 from duenotice.operator_api.table import Call
 from duenotice.wire import operator_shapes as shapes
 from duenotice.wire.fleet_toml import read_fleet
@@ -69,7 +69,7 @@ class Fleets:
             )
         else:
             changes = [record.transition for record in await engine.submit(command, actor_of(request))]
-        return await looked(engine, lambda _: _summary(changes, before.fleet.vms, dry))
+        return await written(engine, lambda: _summary(changes, before.fleet.vms, dry))
 
 
 def _summary(changes: Iterable[t.Transition], known: Container[str], dry: bool) -> shapes.FleetChange:

@@ -9,6 +9,12 @@ from duenotice.domain.state import State
 from duenotice.engine.engine import Engine
 
 
+async def written(engine: Engine, write: Callable[[], Mapping[str, object]]) -> Response:
+    """Answer with what is made of values that never change."""
+    body = await engine.aside(lambda: msgspec.json.encode(write()))
+    return Response(body, media_type="application/json")
+
+
 async def looked(engine: Engine, look: Callable[[State], Mapping[str, object]]) -> Response:
     """Answer with what a look at the durable state finds."""
     body = await engine.look(lambda state: msgspec.json.encode(look(state)))

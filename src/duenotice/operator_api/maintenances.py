@@ -18,7 +18,7 @@ from duenotice.errors import Malformed
 from duenotice.operator_api.answering import Answer, done
 from duenotice.operator_api.bodies import decoded, flag, new_id
 from duenotice.operator_api.finding import by_id
-from duenotice.operator_api.looking import looked
+from duenotice.operator_api.looking import looked, written
 from duenotice.operator_api.pages import paging_of
 from duenotice.operator_api.table import Call, Handler
 from duenotice.wire import operator_json
@@ -97,7 +97,7 @@ class Maintenances:
     async def show(self, request: Request) -> Response:
         """Show one with its steps."""
         plan = self._find(request)
-        return await looked(self._engine, lambda _: operator_json.maintenance_to_json(plan))
+        return await written(self._engine, lambda: operator_json.maintenance_to_json(plan))
 
     async def outlook(self, request: Request) -> Response:
         """The timeline of the steps that have not begun, if nobody approved anything."""

@@ -8,12 +8,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from duenotice.clock import Instant
-from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
 from duenotice.errors import Malformed, NotFound
 from duenotice.operator_api.lives import Life, Lives, between, lives_before
-from duenotice.operator_api.looking import looked
+from duenotice.operator_api.looking import written
 from duenotice.operator_api.table import Call
 from duenotice.wire import operator_shapes as shapes
 from duenotice.wire.operator_json import event_to_json, parse_type
@@ -50,12 +49,12 @@ class Timeline:
         until = _moment(request, "to", now.at + timedelta(days=7))
         wanted, lives = _wanted(request), self._lives.all()
 
-        def look(_: State) -> shapes.Lives:
+        def write() -> shapes.Lives:
             found = list(filter(wanted, between(lives, since, until)))
             items = [life_to_json(life, now) for life in found[-MOST:]]
             return {"now": format_iso(now.at), "items": items, "left_out": len(found) - len(items)}
 
-        return await looked(self._engine, look)
+        return await written(self._engine, write)
 
     async def show(self, request: Request) -> Response:
         """One event with its moments."""
