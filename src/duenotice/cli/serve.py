@@ -89,7 +89,7 @@ async def _serve(resolved: Resolved, greet: Callable[[Any], None], beside: Besid
     """Run until a signal or until the engine can promise nothing more; then its error is returned."""
     import structlog
 
-    from duenotice.bootstrap.service import Service, spare_the_collector
+    from duenotice.bootstrap.service import Service, tune_for_serving
     from duenotice.bootstrap.watchdog import watching
 
     log = structlog.get_logger()
@@ -101,7 +101,7 @@ async def _serve(resolved: Resolved, greet: Callable[[Any], None], beside: Besid
     loop.add_signal_handler(signal.SIGHUP, reread.set)
     service = Service(resolved.settings)
     await service.start()
-    spare_the_collector()
+    tune_for_serving()
     rereading = asyncio.ensure_future(_reread_when_told(service, reread))
     log.info("serving", action="serving", **_addresses(service), settings=_settings(resolved))
     with suppress(OSError):  # nobody reads what we print, but VMs still ask

@@ -3,15 +3,12 @@
 import asyncio
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
-from heapq import merge
 
+from duenotice.domain.order import in_order
 from duenotice.errors import Unavailable
 
 FEW = 100
 """Changes that are put in their place one by one; after more it is quicker to sort again."""
-
-_PIECE = 10_000
-"""Names sorted in one go: sorting keeps all other threads waiting, and so VMs that ask."""
 
 _TRIES = 3
 
@@ -47,7 +44,7 @@ class Names:
         """Sort once, however many wait for it; what changes a lot meanwhile makes it worthless."""
         if self._sorting is None:
             self._changed = set()
-            self._sorting = asyncio.create_task(asyncio.to_thread(sort_in_pieces, list(self._of())))
+            self._sorting = asyncio.create_task(asyncio.to_thread(_sorted, list(self._of())))
         sorting = self._sorting
         in_order = await asyncio.shield(sorting)
         if self._sorting is sorting:
@@ -69,7 +66,5 @@ class Names:
             del names[at]
 
 
-def sort_in_pieces(names: list[str]) -> list[str]:
-    """Sorted, letting other threads run in between."""
-    pieces = [sorted(names[begin : begin + _PIECE]) for begin in range(0, len(names), _PIECE)]
-    return list(merge(*pieces))
+def _sorted(names: list[str]) -> list[str]:
+    return list(in_order(names, key=str))

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from duenotice.engine.names import FEW, Names, sort_in_pieces
+from duenotice.engine.names import FEW, Names
 from tests.unit.engine.rig import in_loop
 
 
@@ -33,9 +33,3 @@ async def test_a_list_that_was_handed_out_is_never_changed() -> None:
     fleet["b"] = 1
     names.touch({"b"})
     assert (before, await names.in_order()) == (["a"], ["a", "b"])
-
-
-def test_sorting_in_pieces_gives_the_same_order() -> None:
-    chance = random.Random(1)
-    names = [str(chance.random()) for _ in range(50_000)]
-    assert sort_in_pieces(names) == sorted(names)
