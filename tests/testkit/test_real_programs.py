@@ -19,7 +19,7 @@ from tests.programs import require_program, skip_unless_ci
 pytestmark = pytest.mark.serial  # namespaces, and they poll in real time
 
 CLIENTS = Path(__file__).parent / "clients"
-BRISK = Tempo(patience=12.0, notice=6.0, linger=1.5, late=1.5)
+BRISK = Tempo(patience=12.0, notice=6.0, linger=1.0, late=1.5, slow=3.0, unaware=1.0)
 Verdicts = dict[str, "Future[Verdict]"]
 
 HOOK = """#!/bin/sh

@@ -9,24 +9,41 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 from duenotice.clock import monotonic
 from duenotice.domain import commands as c
-from duenotice.domain.event import EventType, Phase
+from duenotice.domain.event import Cause, EventType, Phase, Source
 from duenotice.operator_api.bodies import new_id
 from duenotice.testkit.emulator import Emulator
 from duenotice.testkit.kit import RaisedEvent, ScheduledEvents
 from duenotice.testkit.overheard import Exchange
-from duenotice.testkit.verdicts.evidence import Notes, Tempo, Trial, Window, document_of
+from duenotice.testkit.verdicts.evidence import Ending, Notes, Tempo, Trial, Window, approved_ids, document_of
+from duenotice.wire.api_versions import BY_NAME
 
 LOOK_SECONDS = 0.02
 GONE = "gone"
-STARTING_SECONDS = 60.0
-"""Real seconds that a program may take until it first asks."""
+MOST_SILENCES = 2
+"""How often a program that is silent is started again: each time costs a whole patience."""
+
+_CAUSES = {Source.PLATFORM: Cause.MAINTENANCE, Source.USER: Cause.USER}
+
+
+class TrialEnded(Exception):
+    """This trial cannot go on; says why."""
 
 
 class TourEnded(Exception):
     """There is nobody to lead any more; says why."""
+
+
+class Client(NamedTuple):
+    """Whoever is judged: whether it is still there, how it ended if it did, and how to start it again if we may."""
+
+    is_there: Callable[[], bool]
+    exit_code: Callable[[], int | None] = lambda: None
+    start_again: Callable[[], None] | None = None
+    when_gone: str = "it is gone"
 
 
 class Guide:
@@ -38,24 +55,87 @@ class Guide:
         vm: str,
         peers: tuple[str, str],
         tempo: Tempo,
-        is_there: Callable[[], bool] = lambda: True,
+        client: Client,
         peers_file: Path | None = None,
     ) -> None:
-        """`peers` are a VM that is hit together with ours, and one that never is; `is_there` is asked all the time."""
+        """`peers` are a VM that is hit together with ours, and one that never is."""
         self.kit = ScheduledEvents(emulator)
         self.vm, self.peer, self.neighbour = vm, *peers
         self.tempo = tempo
-        self.notes = Notes()
+        self.notes = Notes(has_peers_file=peers_file is not None)
         self.peers_file = peers_file
         self._emulator = emulator
-        self._is_there = is_there
+        self._client = client
         self._born: dict[str, float] = {}
+        self._sources: dict[str, Source] = {}
+        self._lost = False
+        self._is_noted = False
+
+    # What is done about a client that is lost
+
+    def lead(self, trial: Callable[["Guide"], None]) -> str:
+        """Lead it through a trial; says why that did not go to its end, and then the next one can begin all the same.
+
+        Raises TourEnded when there is nobody to lead.
+        """
+        if self._lost:
+            self._find_it_again()
+        try:
+            trial(self)
+        except TrialEnded as end:
+            self._lost = True
+            self._clear()
+            return str(end)
+        return ""
+
+    def _find_it_again(self) -> None:
+        """A program of ours that is silent or has ended is started again; another one may ask again by itself."""
+        if self._client.start_again is None:
+            self._wait_until_it_asks()
+        else:
+            self._start_again(self._client.start_again)
+        self._lost = False
+
+    def _wait_until_it_asks(self) -> None:
+        since = self.count
+        try:
+            self.asked(lambda _: True, since)
+        except TrialEnded as end:
+            raise TourEnded(str(end)) from None
+
+    def _start_again(self, start_again: Callable[[], None]) -> None:
+        if self._client.is_there():
+            if len(self.notes.stops) == MOST_SILENCES:
+                raise TourEnded("it was silent again and again")
+            self.notes.stops.append(monotonic())
+        self._note_ending()
+        since = self.count
+        start_again()
+        self._is_noted = False
+        self.first_request(since=since)
+
+    def _note_ending(self) -> None:
+        code = self._client.exit_code()
+        if code is not None and not self._is_noted:
+            self._is_noted = True
+            self.notes.endings.append(Ending(monotonic(), code))
+
+    def _clear(self) -> None:
+        """Let nothing of a trial be left for the next one."""
+        self._emulator.look(lambda _: setattr(self._emulator.overheard, "on_answer", lambda _: None))
+        for event in self.kit.events:
+            live = self.kit._live(event.id)
+            if live is not None and live.phase is Phase.SCHEDULED:
+                event.cancel()
+            elif live is not None:
+                event.finish()
 
     # What happens
 
-    def reboot(self, *vms: str) -> RaisedEvent:
-        """Schedule a Reboot of some VMs; of ours when none is named."""
-        return self._raise(c.ScheduleEvent(new_id(), EventType.REBOOT, vms or (self.vm,)))
+    def reboot(self, *vms: str, source: Source | None = None) -> RaisedEvent:
+        """Schedule a Reboot of some VMs, or of ours; by the platform and by its user in turn, if nobody says whose."""
+        source = source or self._next_source()
+        return self._raise(c.ScheduleEvent(new_id(), EventType.REBOOT, vms or (self.vm,), cause=_CAUSES[source]))
 
     def fail_host(self, host: str) -> RaisedEvent:
         """A host fails: its VM is hit already (D04)."""
@@ -91,10 +171,15 @@ class Guide:
 
     # What the client does
 
-    def first_request(self, seconds: float = STARTING_SECONDS) -> None:
-        """Wait until it asks for the first time."""
-        if not self._until(lambda: bool(self._exchanges()), seconds):
-            raise TourEnded(f"it asked nothing in {seconds:g} s")
+    def first_request(self, seconds: float = 0.0, since: int = 0) -> None:
+        """Wait until it asks for the first time since it was started; starting may take it longer than asking again."""
+        seconds = seconds or 2 * self.tempo.patience
+        try:
+            if self._until(lambda: bool(self._exchanges(since)), seconds):
+                return
+        except TrialEnded as end:
+            raise TourEnded(f"{end} before it asked") from None
+        raise TourEnded(f"it asked nothing in {seconds:g} s")
 
     def asked(self, which: Callable[[Exchange], bool], since: int) -> None:
         """Wait for a request like this that came after the one with a number."""
@@ -113,6 +198,11 @@ class Guide:
     def gone(self, event: RaisedEvent, since: float) -> None:
         """Wait until it was given a document without an event, after one that had it."""
         self._read(event, GONE, since)
+
+    def reads_of(self, event_type: EventType) -> bool:
+        """Whether the api-version that it asks for shows such events (B10)."""
+        asked = [BY_NAME[one.api_version] for one in self._exchanges() if one.is_poll and one.api_version in BY_NAME]
+        return not asked or event_type in asked[-1].types
 
     def linger(self) -> None:
         """Watch for a while, and for one poll at least."""
@@ -149,9 +239,23 @@ class Guide:
 
     @property
     def is_approver(self) -> bool:
-        """Whether it approves events at all; if not, there is no need to wait for it."""
-        handled = [trial for trial in self.notes.trials if trial.rule == "comes-back"]
-        return not handled or any(one.is_approval for one in self._exchanges())
+        """Whether it approves events, and not only long ago; if not, there is no need to wait for it."""
+        trials = self.notes.trials
+        handled = {self._sources[event_id] for trial in trials for event_id in trial.event_ids}
+        lately = {event_id for trial in trials[-2:] for event_id in trial.event_ids}
+        return handled != set(Source) or not lately.isdisjoint(self._approved)
+
+    @property
+    def _approved(self) -> set[str]:
+        """The events that it has approved."""
+        taken = (one for one in self._exchanges() if one.is_approval and one.status == 200)
+        return {event_id for one in taken for event_id in approved_ids(one)}
+
+    def _next_source(self) -> Source:
+        """One whose events it approves, since others would tell nothing; each in turn."""
+        known = {self._sources[event_id] for event_id in self._approved if event_id in self._sources}
+        choice = [source for source in Source if source in known] or list(Source)
+        return choice[len(self._sources) % len(choice)]
 
     def _pass_notice(self, events: tuple[RaisedEvent, ...], share: float) -> None:
         seconds = self.tempo.notice if self.is_approver else 2 * LOOK_SECONDS
@@ -172,6 +276,7 @@ class Guide:
         self.kit.submit(command)
         event = next(event for event in self.kit.events if event.id not in before)
         self._born[event.id] = since
+        self._sources[event.id] = event._now().source
         return event
 
     def _exchanges(self, since: int = 0) -> list[Exchange]:
@@ -190,7 +295,7 @@ class Guide:
     def _expect(self, condition: Callable[[], bool], otherwise: str) -> None:
         seconds = self.tempo.patience + self.tempo.linger
         if not self._until(condition, seconds):
-            raise TourEnded(f"{otherwise} within {seconds:g} s")
+            raise TrialEnded(f"{otherwise} within {seconds:g} s")
 
     def _until(self, condition: Callable[[], bool], seconds: float) -> bool:
         ends = monotonic() + seconds
@@ -201,8 +306,10 @@ class Guide:
         return True
 
     def _wait_a_little(self) -> None:
-        if not self._is_there():
-            raise TourEnded("it has ended")
+        if not self._client.is_there():
+            self._note_ending()
+            code = self._client.exit_code()
+            raise TrialEnded(self._client.when_gone if code is None else f"it ended with code {code}")
         time.sleep(LOOK_SECONDS)
 
 

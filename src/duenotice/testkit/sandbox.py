@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from duenotice.errors import Misconfigured, Unavailable
+from duenotice.testkit import inside
 
 LARGEST_WORD = 65536
 MOST_SOCKETS = 200
@@ -31,9 +32,12 @@ _LISTENING = "0A"
 class Sandboxed(NamedTuple):
     """A program that is ready to begin; `metadata` is the socket to answer, `relays` lead to ports of this machine."""
 
+    program: Sequence[str]
     process: "subprocess.Popen[bytes]"
     metadata: socket.socket
     relays: list[socket.socket]
+    namespaces: list[int]
+    """The open files of its user and its network, by which another process can join them."""
     parent: socket.socket
     slirp: "subprocess.Popen[bytes] | None" = None
 
@@ -42,8 +46,14 @@ class Sandboxed(NamedTuple):
         self.parent.sendall(b"go")
         self.parent.close()
 
+    def begin_again(self) -> "subprocess.Popen[bytes]":
+        """Run the program once more, in the same network."""
+        return _inside([inside.JOIN, *map(str, self.namespaces), *self.program], self.namespaces)
+
     def end(self) -> None:
         """Take down what was needed for the program, which has ended."""
+        for namespace in self.namespaces:
+            os.close(namespace)
         if self.slirp is not None:
             self.slirp.kill()
             self.slirp.wait()
@@ -54,13 +64,11 @@ def sandboxed(program: Sequence[str], network: bool = False) -> Sandboxed:
     _require(program)
     ours, theirs = socket.socketpair()
     ports = ",".join(str(port) for port in loopback_ports())
-    command = [sys.executable, "-m", "duenotice.testkit.inside", str(theirs.fileno()), ports, *program]
-    # What the program prints is no data of ours; a group of its own lets us end what it has started, too.
-    process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdout=sys.stderr.fileno(), start_new_session=True)
+    process = _inside([str(theirs.fileno()), ports, *program], [theirs.fileno()])
     theirs.close()
     ours.settimeout(STARTING_SECONDS)
     try:
-        word, descriptors, *_ = socket.recv_fds(ours, LARGEST_WORD, MOST_SOCKETS)
+        word, descriptors, *_ = socket.recv_fds(ours, LARGEST_WORD, MOST_SOCKETS + len(inside.NAMESPACES))
         told = json.loads(word or b'{"error": "it ended at once"}')
     except (OSError, ValueError) as error:
         told, descriptors = {"error": str(error)}, []
@@ -69,14 +77,21 @@ def sandboxed(program: Sequence[str], network: bool = False) -> Sandboxed:
         process.wait()
         ours.close()
         raise Unavailable(f"This machine allows no network of its own: {told['error']}.", hint="It goes by proxy then.")
-    metadata, *relays = (socket.socket(fileno=descriptor) for descriptor in descriptors)
+    count = len(told["ports"])
+    metadata, *relays = (socket.socket(fileno=descriptor) for descriptor in descriptors[:count])
     try:
         slirp = _lead_outside(process.pid) if network else None
     except BaseException:
         process.kill()
         process.wait()
         raise
-    return Sandboxed(process, metadata, relays, ours, slirp)
+    return Sandboxed(program, process, metadata, relays, descriptors[count:], ours, slirp)
+
+
+def _inside(arguments: Sequence[str], files: Sequence[int]) -> "subprocess.Popen[bytes]":
+    # What the program prints is not our data; a group of its own lets us end what it has started, too.
+    command = [sys.executable, "-m", inside.__name__, *arguments]
+    return subprocess.Popen(command, pass_fds=files, stdout=sys.stderr.fileno(), start_new_session=True)
 
 
 def by_proxy(program: Sequence[str], metadata: tuple[str, int]) -> "subprocess.Popen[bytes]":
@@ -90,7 +105,7 @@ def by_proxy(program: Sequence[str], metadata: tuple[str, int]) -> "subprocess.P
 
 def _require(program: Sequence[str]) -> None:
     if shutil.which(program[0]) is None:
-        raise Misconfigured(f"There is no program {program[0]}.", hint="Give its path, or mend PATH.")
+        raise Misconfigured(f"There is no program {program[0]}.", hint="Give its path, or fix PATH.")
 
 
 def loopback_ports() -> list[int]:
