@@ -5,7 +5,7 @@ from rich.table import Table
 from rich.text import Text
 
 from duenotice.cli import tables
-from duenotice.testkit.verdicts.verdict import FAILED, PASSED, Finding, Verdict
+from duenotice.testkit.verdicts.verdict import FAILED, NOT_TRIED, PASSED, Finding, Verdict
 
 _LOOKS = {PASSED: ("✓", "green"), FAILED: ("✗", "bold red")}
 
@@ -27,8 +27,8 @@ def _row(finding: Finding, has_asked: bool) -> tuple[Text, ...]:
     """A line; when nothing asked, that is said once and not with every rule."""
     mark, style = _LOOKS.get(finding.outcome, ("·", "dim"))
     rule, what = finding.rule, Text(finding.rule.sentence)
-    if finding.why and has_asked:
-        what.append(f"\n{finding.why}", "dim")
+    if finding.outcome == NOT_TRIED and has_asked:
+        what.append(f"\n{finding.why or 'the tour did not get to it'}", "dim")
     for word in finding.said[:3]:
         what.append(f"\n{word}", "red")
     if len(finding.said) > 3:

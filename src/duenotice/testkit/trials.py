@@ -183,7 +183,7 @@ def _step(name: str, about: str, lead: Callable[[Guide], None], tries: str) -> S
 
 
 TRIALS = (
-    _step("first-answer", "the first answer is late", first_answer, "late-answer"),
+    _step("first-answer", "the first answer is late", first_answer, ""),
     _step(
         "reboot",
         "events of its own: by the platform, by its user, and once more",
