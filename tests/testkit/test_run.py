@@ -38,11 +38,13 @@ RUNS: dict[str, tuple[str, ...]] = {
     "scenario": ("run", *QUICK, "--scenario", "user-reboot", "--speed", "600x", "-o", "json", *client(TEST_VM="app-0")),
     "silent": ("run", "--report", "{folder}/silent.xml", "--", "true"),
     "nobody": ("check", "--metadata-listen", "127.0.0.1:0", "--for", "300ms", "--allow-untried"),
+    "faulty": ("run", "--patience", "1s", "--fault", "500", "-o", "json", *client()),
     "probes": ("run", *SHORT, "-o", "json", *client("probes")),
     "probes, 404": ("run", *SHORT, "--newer-versions-404", "--strict", "-o", "json", *client("probes")),
 }
 CHECKS: dict[str, tuple[str, ...]] = {
     "checked": ("once", *SHORT, "--for", "40s", "-o", "json"),
+    "naps": ("naps", *SHORT, "--scenario", "incarnation", "--for", "40s", "-o", "json"),
     "ends early": ("", *QUICK, "--for", "3s", "-o", "github"),
     "ends early, allowed": ("", *QUICK, "--for", "3s", "-o", "json", "--allow-untried"),
 }
@@ -165,6 +167,8 @@ def test_the_quirks_of_serve_are_there_too(runs: Runs) -> None:
     assert (without.code, outcomes(without)["alive"]) == (1, "failed")
     assert (with_quirk.code, json.loads(with_quirk.out)["passes"]) == (0, True), with_quirk
     assert "failed" not in outcomes(with_quirk).values()
+    faulty = outcomes(runs["faulty"].result())
+    assert (faulty["errors"], faulty["pace"], faulty["tour"]) == ("passed", "passed", "failed")
 
 
 @pytest.fixture
@@ -300,3 +304,11 @@ def test_a_client_of_ones_own_is_checked(runs: Runs) -> None:
     failed = [rule for rule, outcome in outcomes(done).items() if outcome == "failed"]
     assert (done.code, failed) == (0, ["once"]), done.err
     assert "Waiting for a client at http://127.0.0.1:" in done.err
+
+
+def test_a_client_of_ones_own_that_was_silent_is_led_on_when_it_asks_again(runs: Runs) -> None:
+    """It cannot be started again, but the trials after its silence tell all the same."""
+    done = runs["naps"].result()
+    failed = [rule for rule, outcome in outcomes(done).items() if outcome == "failed"]
+    assert (done.code, failed) == (1, ["pace"]), done.err
+    assert outcomes(done)["incarnation"] == "passed"

@@ -191,6 +191,9 @@ class Faults:
         """Answer all requests of a VM like this for so long; another fault takes the place of the last."""
         self._by_vm[vm] = _Fault(_fault(answer), self._now() + seconds)
         self._step_in()
+        for held in list(self._door.waiting.held.values()):
+            if held.lane.vm.name == vm:
+                held.wake()  # who waits for news would meet the fault only minutes later
 
     def put_on_all(self, answer: str) -> None:
         """Answer everybody like this who has no fault of its own, for as long as we run."""

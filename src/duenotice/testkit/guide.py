@@ -4,12 +4,10 @@ The service's clock stands still unless the guide lets it go on, so that a notic
 client needs to see it, and what is dull takes no time at all.
 """
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import NamedTuple
 
 from duenotice.clock import monotonic
 from duenotice.domain import commands as c
@@ -18,35 +16,14 @@ from duenotice.operator_api.bodies import new_id
 from duenotice.testkit.emulator import Emulator
 from duenotice.testkit.kit import RaisedEvent, ScheduledEvents
 from duenotice.testkit.overheard import Exchange
-from duenotice.testkit.verdicts.evidence import Ending, Notes, Tempo, Trial, Window, approved_ids, document_of
-from duenotice.wire.api_versions import BY_NAME
+from duenotice.testkit.verdicts.evidence import Tempo, Trial, Window, document_of
+from duenotice.testkit.watch import LOOK_SECONDS, Client, TrialEnded, Watch
 
-LOOK_SECONDS = 0.02
 GONE = "gone"
-MOST_SILENCES = 2
-"""How often a program that is silent is started again: each time costs a whole patience."""
-
 _CAUSES = {Source.PLATFORM: Cause.MAINTENANCE, Source.USER: Cause.USER}
 
 
-class TrialEnded(Exception):
-    """This trial cannot go on; says why."""
-
-
-class TourEnded(Exception):
-    """There is nobody to lead any more; says why."""
-
-
-class Client(NamedTuple):
-    """Whoever is judged: whether it is still there, how it ended if it did, and how to start it again if we may."""
-
-    is_there: Callable[[], bool]
-    exit_code: Callable[[], int | None] = lambda: None
-    start_again: Callable[[], None] | None = None
-    when_gone: str = "it is gone"
-
-
-class Guide:
+class Guide(Watch):
     """One client, one VM, one service."""
 
     def __init__(
@@ -59,66 +36,28 @@ class Guide:
         peers_file: Path | None = None,
     ) -> None:
         """`peers` are a VM that is hit together with ours, and one that never is."""
+        super().__init__(emulator.overheard, client, tempo)
         self.kit = ScheduledEvents(emulator)
         self.vm, self.peer, self.neighbour = vm, *peers
-        self.tempo = tempo
-        self.notes = Notes(has_peers_file=peers_file is not None)
+        self.notes.has_peers_file = peers_file is not None
         self.peers_file = peers_file
         self._emulator = emulator
-        self._client = client
         self._born: dict[str, float] = {}
         self._sources: dict[str, Source] = {}
-        self._lost = False
-        self._is_noted = False
-
-    # What is done about a client that is lost
 
     def lead(self, trial: Callable[["Guide"], None]) -> str:
         """Lead it through a trial; says why that did not go to its end, and then the next one can begin all the same.
 
         Raises TourEnded when there is nobody to lead.
         """
-        if self._lost:
-            self._find_it_again()
+        self.find_again()
         try:
             trial(self)
         except TrialEnded as end:
-            self._lost = True
+            self.is_lost = True
             self._clear()
             return str(end)
         return ""
-
-    def _find_it_again(self) -> None:
-        """A program of ours that is silent or has ended is started again; another one may ask again by itself."""
-        if self._client.start_again is None:
-            self._wait_until_it_asks()
-        else:
-            self._start_again(self._client.start_again)
-        self._lost = False
-
-    def _wait_until_it_asks(self) -> None:
-        since = self.count
-        try:
-            self.asked(lambda _: True, since)
-        except TrialEnded as end:
-            raise TourEnded(str(end)) from None
-
-    def _start_again(self, start_again: Callable[[], None]) -> None:
-        if self._client.is_there():
-            if len(self.notes.stops) == MOST_SILENCES:
-                raise TourEnded("it was silent again and again")
-            self.notes.stops.append(monotonic())
-        self._note_ending()
-        since = self.count
-        start_again()
-        self._is_noted = False
-        self.first_request(since=since)
-
-    def _note_ending(self) -> None:
-        code = self._client.exit_code()
-        if code is not None and not self._is_noted:
-            self._is_noted = True
-            self.notes.endings.append(Ending(monotonic(), code))
 
     def _clear(self) -> None:
         """Let nothing of a trial be left for the next one."""
@@ -171,20 +110,6 @@ class Guide:
 
     # What the client does
 
-    def first_request(self, seconds: float = 0.0, since: int = 0) -> None:
-        """Wait until it asks for the first time since it was started; starting may take it longer than asking again."""
-        seconds = seconds or 2 * self.tempo.patience
-        try:
-            if self._until(lambda: bool(self._exchanges(since)), seconds):
-                return
-        except TrialEnded as end:
-            raise TourEnded(f"{end} before it asked") from None
-        raise TourEnded(f"it asked nothing in {seconds:g} s")
-
-    def asked(self, which: Callable[[Exchange], bool], since: int) -> None:
-        """Wait for a request like this that came after the one with a number."""
-        self._expect(lambda: any(which(one) for one in self._exchanges(since)), "it did not ask again")
-
     def answered_with(self, fault: str) -> None:
         """Let it run into a fault."""
         since = self.count
@@ -199,16 +124,11 @@ class Guide:
         """Wait until it was given a document without an event, after one that had it."""
         self._read(event, GONE, since)
 
-    def reads_of(self, event_type: EventType) -> bool:
-        """Whether the api-version that it asks for shows such events (B10)."""
-        asked = [BY_NAME[one.api_version] for one in self._exchanges() if one.is_poll and one.api_version in BY_NAME]
-        return not asked or event_type in asked[-1].types
-
     def linger(self) -> None:
         """Watch for a while, and for one poll at least."""
         since = self.count
         self.wait(self.tempo.linger)
-        self.asked(lambda one: one.is_poll, since)
+        self.expect(lambda: self.waits or any(one.is_poll for one in self.exchanges(since)), "it did not ask again")
 
     def handled(self, rule: str, *events: RaisedEvent, share: float = 1.0) -> None:
         """Let it see events and handle them in a share of their notice; whether it did is noted for a rule."""
@@ -227,33 +147,17 @@ class Guide:
         for event, moment in zip(events, since, strict=True):
             self.gone(event, moment)
 
-    def wait(self, seconds: float) -> None:
-        """Let real time pass, as long as it is there."""
-        self._until(lambda: False, seconds)
-
-    @property
-    def count(self) -> int:
-        """The number of the last request."""
-        exchanges = self._emulator.overheard.exchanges
-        return exchanges[-1].number if exchanges else 0
-
     @property
     def is_approver(self) -> bool:
         """Whether it approves events, and not only long ago; if not, there is no need to wait for it."""
         trials = self.notes.trials
         handled = {self._sources[event_id] for trial in trials for event_id in trial.event_ids}
         lately = {event_id for trial in trials[-2:] for event_id in trial.event_ids}
-        return handled != set(Source) or not lately.isdisjoint(self._approved)
-
-    @property
-    def _approved(self) -> set[str]:
-        """The events that it has approved."""
-        taken = (one for one in self._exchanges() if one.is_approval and one.status == 200)
-        return {event_id for one in taken for event_id in approved_ids(one)}
+        return handled != set(Source) or not lately.isdisjoint(self.approved)
 
     def _next_source(self) -> Source:
         """One whose events it approves, since others would tell nothing; each in turn."""
-        known = {self._sources[event_id] for event_id in self._approved if event_id in self._sources}
+        known = {self._sources[event_id] for event_id in self.approved if event_id in self._sources}
         choice = [source for source in Source if source in known] or list(Source)
         return choice[len(self._sources) % len(choice)]
 
@@ -262,7 +166,7 @@ class Guide:
         ends, begun = monotonic() + seconds, self.kit.now
         whole = (max(event.not_before for event in events) - begun) * share
         while (left := ends - monotonic()) > 0 and not all(self._has_begun(event) for event in events):
-            self._wait_a_little()
+            self.wait_a_little()
             due = min(1.0, 1 - (left - LOOK_SECONDS) / seconds) * whole - (self.kit.now - begun)
             self.kit.advance(max(due, timedelta()))
 
@@ -279,38 +183,15 @@ class Guide:
         self._sources[event.id] = event._now().source
         return event
 
-    def _exchanges(self, since: int = 0) -> list[Exchange]:
-        return [one for one in list(self._emulator.overheard.exchanges) if one.number > since]
-
     def _read(self, event: RaisedEvent, status: str, since: float) -> float:
         """Go by when it was answered: who waits for news may have asked long before."""
 
         def read() -> list[float]:
-            found = (one.answered for one in self._exchanges() if _status(one, event) == status)
+            found = (one.answered for one in self.exchanges() if _status(one, event) == status)
             return [answered for answered in found if answered is not None and answered >= since]
 
-        self._expect(lambda: bool(read()), f"it did not read that the {event.type} is {status}")
+        self.expect(lambda: bool(read()), f"it did not read that the {event.type} is {status}")
         return read()[0]
-
-    def _expect(self, condition: Callable[[], bool], otherwise: str) -> None:
-        seconds = self.tempo.patience + self.tempo.linger
-        if not self._until(condition, seconds):
-            raise TrialEnded(f"{otherwise} within {seconds:g} s")
-
-    def _until(self, condition: Callable[[], bool], seconds: float) -> bool:
-        ends = monotonic() + seconds
-        while not condition():
-            if monotonic() >= ends:
-                return False
-            self._wait_a_little()
-        return True
-
-    def _wait_a_little(self) -> None:
-        if not self._client.is_there():
-            self._note_ending()
-            code = self._client.exit_code()
-            raise TrialEnded(self._client.when_gone if code is None else f"it ended with code {code}")
-        time.sleep(LOOK_SECONDS)
 
 
 def _status(exchange: Exchange, event: RaisedEvent) -> str:

@@ -21,11 +21,12 @@ from duenotice.scenarios.scenario import Scenario
 from duenotice.testkit import sandbox
 from duenotice.testkit.asker import Asker
 from duenotice.testkit.emulator import Emulator
-from duenotice.testkit.guide import Client, Guide, TourEnded, TrialEnded
+from duenotice.testkit.guide import Guide
 from duenotice.testkit.overheard import Exchange
 from duenotice.testkit.trials import FLEET, TRIALS, Step
 from duenotice.testkit.verdicts.evidence import Evidence, Notes, Tempo
 from duenotice.testkit.verdicts.verdict import Verdict, judge
+from duenotice.testkit.watch import Client, TourEnded, TrialEnded
 from duenotice.wire.fleet_toml import is_name
 
 DEFAULT_VM = "web-0"
@@ -145,6 +146,7 @@ def _judged(client: Client, emulator: Emulator, plan: Plan, tell: Tell, patience
     except (TourEnded, TrialEnded) as end:
         guide.notes.ended = str(end)
         tell(f"The tour ends here: {end}.")
+    guide.note_ending()
     exchanges, happened = list(emulator.overheard.exchanges), list(emulator.happened)
     evidence = Evidence(vm, exchanges, happened, begun, monotonic(), guide.notes, plan.tempo)
     return judge(evidence, plan.strict, plan.allow_untried)

@@ -8,8 +8,9 @@ from duenotice.clock import monotonic
 from duenotice.domain import commands as c
 from duenotice.domain.event import EventType, Source
 from duenotice.errors import NotFound
-from duenotice.testkit.guide import Guide, TrialEnded
+from duenotice.testkit.guide import Guide
 from duenotice.testkit.verdicts.evidence import Window
+from duenotice.testkit.watch import TrialEnded
 from duenotice.wire.toml_table import near_miss
 
 FLEET = """

@@ -101,6 +101,9 @@ def look():
         sys.exit(0)
     if HOW == "hangs" and any(is_mine(event) for event in events):
         time.sleep(600)
+    if HOW == "naps" and not approved and any(is_mine(event) for event in events):
+        approved.update(event["EventId"] for event in events)
+        time.sleep(8)
     if HOW == "empty-not-before":
         [work(event) for event in events]
     for event in events[:1] if HOW == "every-event" else events:

@@ -105,7 +105,7 @@ def test_a_late_answer_is_right_when_it_comes(world: World) -> None:
     world.call(lambda: world.server.faults.put("solo", "late", 20))
     answer, share = timed(world, SOLO)
     assert answer == right
-    assert share >= 1.0
+    assert share >= 0.95
     assert ask(world, SOLO, "POST")[0] == 400
 
 
