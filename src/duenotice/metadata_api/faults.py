@@ -246,5 +246,5 @@ class Faults:
 
 def _fault(answer: str) -> Wrong:
     if answer not in FAULTS:
-        raise Malformed(f"{answer[:40]!r} is no fault.", hint=f"Use one of {', '.join(FAULTS)}.")
+        raise Malformed(f"{answer[:40]!r} is not a fault.", hint=f"Use one of {', '.join(FAULTS)}.")
     return FAULTS[answer]
