@@ -3,7 +3,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint bench lock clean
+.PHONY: help install run test lint bench stalls lock clean
 
 help: ## list what make can do
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ test: lint ## lint, then every test
 bench: install ## measure, side by side with nginx
 	tools/debian-programs nginx-light wrk
 	$(BIN)/python -m benchmarks
+
+stalls: install ## a fleet of a million: what may happen to it, and the slowest poll of another VM meanwhile
+	$(BIN)/python -m tests.promises.stalls --vms 1000000
 
 lock: ## renew requirements.lock from pyproject.toml (LOCK=--upgrade for the newest versions)
 	$(PYTHON) -m venv .run/uv

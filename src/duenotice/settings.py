@@ -70,6 +70,9 @@ class ServeSettings(Struct, frozen=True):
     impact_lost: Annotated[
         Literal["fail", "retry"], Meta(description="what to do when nobody knows how a command ended: fail or retry")
     ] = "fail"
+    watchdog: Annotated[
+        float, Meta(description="seconds it may stand still before it ends itself; 0: no limit", ge=0, le=1e9)
+    ] = 10.0
     allow_faults: Annotated[bool, Meta(description="let an admin have VMs answered wrongly, to test clients")] = False
     fault: Annotated[str, Meta(description="answer every VM wrongly like this; needs --allow-faults")] = ""
     fault_seconds: Annotated[float, Meta(description="seconds that the faults late and slow take", gt=0, le=3600)] = (

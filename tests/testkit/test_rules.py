@@ -47,7 +47,7 @@ def approval(number: int, at: float, status: int = 200, **fields: Any) -> Exchan
 
 def evidence(*exchanges: Exchange, ended: float = 100.0, notes: Notes | None = None, raised: float = 0.0) -> Evidence:
     """All that is known; there is one event, of this VM."""
-    event = Event(ID, EventType.REBOOT, Cause.MAINTENANCE, "vm/me", ("me",), NOW, 0.0)
+    event = Event(ID, EventType.REBOOT, Cause.MAINTENANCE, "vm/me", ("me",), NOW, 0)
     happened = [Happened(raised, t.Record(1, NOW, "test", t.EventRaised(event)))]
     return Evidence("me", exchanges, happened, 0.0, ended, notes or Notes())
 

@@ -1,14 +1,20 @@
 """Verdicts as values: what is said in each form, and what decides whether CI may go on."""
 
 import json
+from collections.abc import Callable
+from datetime import UTC, datetime
 from xml.etree.ElementTree import fromstring
 
 import pytest
 
+from duenotice.testkit.overheard import Exchange
 from duenotice.testkit.verdicts.evidence import Evidence
 from duenotice.testkit.verdicts.report import github, json_text, junit
 from duenotice.testkit.verdicts.rules import BY_ID, RULES
 from duenotice.testkit.verdicts.verdict import FAILED, NOT_TRIED, PASSED, Finding, Verdict, judge
+from tests.support.poison import RAW
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def verdict(*failed: str, said: str = "it did") -> Verdict:
@@ -71,6 +77,18 @@ def test_annotations_are_one_line_each() -> None:
     assert "100%25%0A::error::x" in lines[0]
     assert lines[1].startswith("::warning title=duenotice once::")
     assert github(verdict()) == "::notice title=duenotice::No rule was broken.\n"
+
+
+@pytest.mark.parametrize("form", [json_text, junit, github])
+def test_no_report_has_a_control_character_of_the_client_in_it(form: Callable[[Verdict], str]) -> None:
+    """What it asked for is told in the words of the verdict, escaped; and JUnit is still XML (S28)."""
+    query, headers = {"api-version": "\x1b]0;\u202e"}, {"metadata": "true"}
+    asked = Exchange(1, AT, 0.5, "me", "", "GET", "/metadata/scheduledevents", query, headers, b"", 400, b"", 0.6)
+    found = judge(Evidence("me", [asked], [], 0.0, 1.0))
+    text = form(found)
+    assert RAW.findall(text) == []
+    assert "u202e, which there is not" in text
+    assert form is not junit or fromstring(text).tag == "testsuite"
 
 
 def test_every_rule_says_what_to_do() -> None:

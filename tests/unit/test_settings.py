@@ -40,6 +40,12 @@ class TestRows:
         assert (usual.throttle, usual.clock, usual.user_operations_limit) == (5.0, "real", 0)
         assert usual.first_answer_delay == 0.0
 
+    def test_a_service_that_stands_still_for_ten_seconds_ends(self) -> None:
+        assert ServeSettings().watchdog == 10.0
+        assert resolve({"watchdog": "0"}, {}).settings.watchdog == 0
+        with pytest.raises(Misconfigured, match="watchdog = '-1' \\(from flag\\)"):
+            resolve({"watchdog": "-1"}, {})
+
 
 class TestPrecedence:
     """Flag before environment before file before default."""

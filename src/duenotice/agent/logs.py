@@ -7,13 +7,14 @@ from typing import Any
 
 from duenotice.clock import monotonic, wall
 from duenotice.errors import DuenoticeError
+from duenotice.plain_text import one_line
 
 
 def log(action: str, level: str = "info", **fields: Any) -> None:
     """One line; a full disk or a closed pipe is no reason to stop."""
     line = {"timestamp": wall().isoformat(timespec="milliseconds"), "level": level, "action": action, **fields}
     with suppress(OSError, ValueError):
-        sys.stderr.write(json.dumps(line, ensure_ascii=False, default=str) + "\n")
+        sys.stderr.write(one_line(json.dumps(line, ensure_ascii=False, default=str)) + "\n")
         sys.stderr.flush()
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from duenotice.cli.output import WRITERS, Column, View
+from duenotice.cli.saying import say, tell
 
 if TYPE_CHECKING:
     from duenotice.agent.drill import Drill
@@ -102,10 +103,10 @@ def check(config: str, state_dir: str, output: str) -> None:
     WRITERS[output](outlook(read), OUTLOOK, _now)
     found = findings(read, read_cases(Path(state_dir)) if _may_read(state_dir) else {})
     for each in (*found, *unknown(read), *idle(read)):
-        click.echo(f"{config}: {each}", err=True)
+        tell(f"{config}: {each}")
     if found:
         raise Misconfigured(f"{config} will not work on this machine.", hint="Mend what is listed above.")
-    click.echo(f"{config} is good.", err=True)
+    tell(f"{config} is good.")
 
 
 @agent.command(epilog="Example: duenotice agent status -o json")
@@ -124,7 +125,7 @@ def status(config: str, state_dir: str, output: str) -> None:
         rows = [{**row, "left": row["not_before"] if row["coming"] else "", "done": _done(row)} for row in rows]
     WRITERS[output](rows, CASES, _now)
     if _may_read(state_dir) and not is_taken(Path(state_dir)):
-        click.echo(f"No agent is running on {state_dir}.", err=True)
+        tell(f"No agent is running on {state_dir}.")
 
 
 def _cases(config: Path, state_dir: Path) -> list[dict[str, Any]]:
@@ -192,7 +193,7 @@ def drill(**asked: Any) -> None:
     played = Drill(new_id(), asked["event_type"], not_before, lasts, asked["source"], asked["duration"])
     _warn_if_idle(Path(asked["config"]), played)
     inject(directory, played)
-    click.echo(played.event_id)
+    say(played.event_id)
     if not asked["no_wait"]:
         _follow_drill(directory, played.event_id, (not_before - wall()).total_seconds() + lasts)
 
@@ -203,7 +204,7 @@ def _warn_if_idle(config: Path, played: "Drill") -> None:
     from duenotice.agent.rules import rule_for
 
     if config.exists() and rule_for(load_config(config).rules, played.event(started=False, vm="")) is None:
-        click.echo(f"No rule of {config} is about such an event: nothing will be done.", err=True)
+        tell(f"No rule of {config} is about such an event: nothing will be done.")
 
 
 def _follow_drill(directory: Path, event_id: str, seconds: float) -> None:
@@ -213,7 +214,7 @@ def _follow_drill(directory: Path, event_id: str, seconds: float) -> None:
 
     failed = False
     for line, good in follow(directory, event_id, seconds):
-        click.echo(line, err=True)
+        tell(line)
         failed = failed or not good
     if failed:
         raise DuenoticeError("The drill did not go well.", hint="Look at what failed above, and at the agent's log.")

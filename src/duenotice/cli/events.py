@@ -7,7 +7,8 @@ import click
 
 from duenotice.cli.api import items_of
 from duenotice.cli.following import follow, waits
-from duenotice.cli.session import Session, talks, tell
+from duenotice.cli.saying import tell
+from duenotice.cli.session import Session, talks
 from duenotice.cli.views import AUDIT, EVENTS
 from duenotice.cli.vm import report
 from duenotice.cli.watching import watch_events

@@ -5,7 +5,8 @@ from pathlib import Path
 import click
 
 from duenotice.cli.api import target
-from duenotice.cli.session import Session, talks, tell
+from duenotice.cli.saying import tell
+from duenotice.cli.session import Session, talks
 from duenotice.cli.views import CHANGES, FLEET
 from duenotice.errors import Misconfigured, Refused
 

@@ -7,7 +7,8 @@ import click
 from duenotice.cli.api import items_of
 from duenotice.cli.following import follow, waits
 from duenotice.cli.maintenance_view import show_plan
-from duenotice.cli.session import YES, Session, make_sure, talks, tell
+from duenotice.cli.saying import tell
+from duenotice.cli.session import YES, Session, make_sure, talks
 from duenotice.cli.views import HOSTS
 from duenotice.cli.vm import report
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from duenotice.cli.errors import Failed
-from duenotice.cli.session import tell
+from duenotice.cli.saying import say, tell
 from duenotice.cli.setting_options import option_of
 from duenotice.errors import Misconfigured
 from duenotice.settings import QUIRKS, resolve, rows
@@ -167,7 +167,7 @@ def _end(verdict: "Verdict", output: str, report: str) -> None:
 
         show(verdict)
     else:
-        click.echo(REPORTS[output](verdict), nl=False)
+        say(REPORTS[output](verdict), nl=False)
     if report:
         _write(Path(report), REPORTS["junit" if report.endswith(".xml") else "json"](verdict))
     if not verdict.passes:

@@ -1,6 +1,7 @@
 """The `duenotice` command: errors become one line of what happened and one of what to do, never a traceback."""
 
 import importlib
+import io
 import sys
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,6 +10,7 @@ import click
 
 from duenotice import __version__
 from duenotice.cli.errors import Denied, TimedOut
+from duenotice.cli.saying import say, tell
 from duenotice.errors import DuenoticeError, Malformed, Misconfigured, NotFound, Refused, Unavailable
 
 EXIT_CODES: dict[type[DuenoticeError], int] = {
@@ -83,6 +85,13 @@ def duenotice() -> None:
     """You are told before you are hit: Scheduled Events for a whole fleet of VMs."""
 
 
+def _show(error: click.ClickException) -> None:
+    """What click says of bad usage; it names what was typed, which may come from anywhere."""
+    said = io.StringIO()
+    error.show(said)
+    say(said.getvalue(), err=True, nl=False)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     try:
@@ -90,10 +99,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except click.exceptions.Abort:
         sys.exit(130)
     except click.ClickException as error:
-        error.show()
+        _show(error)
         sys.exit(error.exit_code)
     except DuenoticeError as error:
-        click.secho(f"error: {error.message}", fg="red", err=True)
+        tell(f"error: {error.message}", fg="red")
         if error.hint:
-            click.echo(f" hint: {error.hint}", err=True)
+            tell(f" hint: {error.hint}")
         sys.exit(next(EXIT_CODES[kind] for kind in type(error).__mro__ if kind in EXIT_CODES))

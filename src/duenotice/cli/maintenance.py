@@ -5,7 +5,8 @@ from typing import Any
 import click
 
 from duenotice.cli.maintenance_view import follow_plan, newest, show_plan
-from duenotice.cli.session import Session, talks, tell
+from duenotice.cli.saying import tell
+from duenotice.cli.session import Session, talks
 from duenotice.cli.views import MAINTENANCES, TIMELINE
 
 TURNS = {

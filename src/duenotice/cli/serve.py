@@ -58,6 +58,7 @@ async def _serve(resolved: Resolved, greet: Callable[[Any], None], beside: Besid
     import structlog
 
     from duenotice.bootstrap.service import Service, spare_the_collector
+    from duenotice.bootstrap.watchdog import watching
 
     log = structlog.get_logger()
     stop = asyncio.Event()
@@ -74,8 +75,9 @@ async def _serve(resolved: Resolved, greet: Callable[[Any], None], beside: Besid
     with suppress(OSError):  # nobody reads what we print, but VMs still ask
         greet(service)
     told: asyncio.Future[Any] = asyncio.ensure_future(stop.wait())
-    async with beside(service):
-        await asyncio.wait([told, service.engine.failed], return_when=asyncio.FIRST_COMPLETED)
+    with watching(loop, resolved.settings.watchdog):
+        async with beside(service):
+            await asyncio.wait([told, service.engine.failed], return_when=asyncio.FIRST_COMPLETED)
     told.cancel()
     rereading.cancel()
     log.info("stopping", action="stopping")
@@ -91,11 +93,9 @@ async def _reread_when_told(service: Any, told: asyncio.Event) -> None:
     while True:
         await told.wait()
         told.clear()
-        try:
-            await service.reread_fleet()
-            log.info("fleet reread", action="fleet-reread", vms=len(service.publisher.by_name))
-        except DuenoticeError as error:
-            log.error("fleet refused", action="fleet-refused", error=error.message, hint=error.hint)
+        with suppress(DuenoticeError):  # the file has said why, and the last good fleet is served
+            await service.fleet_file.apply()
+            log.info("fleet reread", action="fleet-reread", vms=len(service.engine.state.fleet.vms))
 
 
 def _addresses(service: Any) -> dict[str, str]:

@@ -19,6 +19,7 @@ _METAVARS = {
     "impact_command": "COMMAND",
     "impact_url": "URL",
     "impact_lost": "VALUE",
+    "watchdog": "SECONDS",
 }
 
 

@@ -5,11 +5,11 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import click
-
 from duenotice.cli.following import WatchedEvents
 from duenotice.cli.live import NOBODY_LOOKS, screen, watch
+from duenotice.cli.saying import say
 from duenotice.cli.session import Session
+from duenotice.plain_text import one_line
 
 
 def watch_events(session: Session, ids: list[str], ends: bool, span: str) -> None:
@@ -19,7 +19,7 @@ def watch_events(session: Session, ids: list[str], ends: bool, span: str) -> Non
             watch(session, WatchedEvents(session, ids, ends, lambda event: None), on, span, "The events are")
         return
     line = LINES.get(session.output, json.dumps)
-    watched = WatchedEvents(session, ids, ends, lambda event: click.echo(line(event)))
+    watched = WatchedEvents(session, ids, ends, lambda event: say(one_line(line(event))))
     watch(session, watched, NOBODY_LOOKS, span, "The events are")
 
 

@@ -36,6 +36,7 @@ class Api:
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app, self._token = app, token
+        self._home = asyncio.get_running_loop()
 
     async def get(self, *path: str, **query: Any) -> Any:
         """What is there."""
@@ -102,6 +103,15 @@ class Api:
                 await task
 
     async def _exchange(self, method: str, path: tuple[str, ...], query: Mapping[str, Any], body: bytes) -> bytes:
+        """The API lives on one loop; pages may be put together on another."""
+        exchange = self._exchange_at_home(method, path, query, body)
+        if asyncio.get_running_loop() is self._home:
+            return await exchange
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(exchange, self._home))
+
+    async def _exchange_at_home(
+        self, method: str, path: tuple[str, ...], query: Mapping[str, Any], body: bytes
+    ) -> bytes:
         status, parts = 0, bytearray()
         incoming = iter([{"type": "http.request", "body": body, "more_body": False}])
 

@@ -101,13 +101,13 @@ class Answers:
     def again(self, address: str, poll: Poll) -> Answer:
         """What a held poll gets in the end; who asks is looked up anew, the fleet may have changed meanwhile."""
         lane = self._callers.find(address)
-        return self._stranger(address) if lane is None else self._show(lane.page, poll)
+        return self._stranger(address) if lane is None else self._show(self._publisher.page(lane.scope), poll)
 
     def _answer(
         self, address: str, lane: Lane, question: Poll | Approve | Describe | ListVersions, body: bytes
     ) -> Outcome | Later:
         match question:
-            case Poll() if lane.page.enabled:
+            case Poll() if self._publisher.page(lane.scope).enabled:
                 return self._poll(lane, question)
             case Poll():
                 return self._first_poll(address, lane, question)
@@ -121,10 +121,11 @@ class Answers:
                 assert_never(question)
 
     def _poll(self, lane: Lane, poll: Poll) -> Outcome:
-        lane.page.last_poll = self._pulse.steady
-        if poll.wait and poll.has(lane.page.document.incarnation):
+        page = self._publisher.page(lane.scope)
+        page.last_poll = self._pulse.steady
+        if poll.wait and poll.has(page.document.incarnation):
             return Hold(lane, poll)
-        return self._show(lane.page, poll)
+        return self._show(page, poll)
 
     def _show(self, page: Page, poll: Poll) -> Answer:
         if poll.has(page.document.incarnation):
@@ -150,9 +151,9 @@ class Answers:
 
     async def _approve(self, lane: Lane, body: bytes) -> Outcome:
         try:
-            if not lane.page.enabled:
+            if not self._publisher.page(lane.scope).enabled:
                 await self._enable(lane)
-            lane.page.last_poll = self._pulse.steady
+            self._publisher.page(lane.scope).last_poll = self._pulse.steady
             command = ApproveEvents(decode_start_requests(body), vm=lane.vm.name)
             await self._submit(command, actor=f"vm/{lane.vm.name}")
         except DuenoticeError as problem:
@@ -160,9 +161,9 @@ class Answers:
         return EMPTY_OK
 
     def _describe(self, lane: Lane, question: Describe) -> Answer:
-        group = self._publisher.groups.get(lane.vm.group or "")
+        fleet = self._publisher.state.fleet
         try:
-            node = find(describe(lane.vm, group, self._publisher.site), question.path)
+            node = find(describe(lane.vm, fleet.groups.get(lane.vm.group or ""), fleet.site), question.path)
         except DuenoticeError as problem:
             return error(404, f"{problem.message} {problem.hint}")
         if isinstance(node, str) and not question.as_text and not self._options.leaf_json:

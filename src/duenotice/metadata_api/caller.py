@@ -1,9 +1,10 @@
 """Who is asking: the VM behind a source address, looked up for every request, never remembered with it (A09, S16)."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from duenotice.domain.fleet import Vm
-from duenotice.engine.publisher import Page, Publisher
+from duenotice.domain.scope import scope_of
+from duenotice.engine.publisher import Publisher
 from duenotice.metadata_api.limits import Bucket, Pace
 from duenotice.metadata_api.options import MetadataOptions
 
@@ -11,13 +12,13 @@ _MAPPED = "::ffff:"
 
 
 class Lane:
-    """One VM at this door: what it reads and how much it may ask."""
+    """One VM at this door: who it is, whose page it reads, and how much it may ask."""
 
-    __slots__ = ("approvals", "page", "polls", "vm")
+    __slots__ = ("approvals", "polls", "scope", "vm")
 
-    def __init__(self, vm: Vm, page: Page, polls: Bucket, approvals: Bucket) -> None:
+    def __init__(self, vm: Vm, polls: Bucket, approvals: Bucket) -> None:
         self.vm = vm
-        self.page = page
+        self.scope = scope_of(vm)
         self.polls = polls
         self.approvals = approvals
 
@@ -37,20 +38,20 @@ class Callers:
         lane = self.lanes.get(address)
         if lane is not None:
             return lane
-        vm = self._publisher.by_address.get(address)
+        fleet = self._publisher.state.fleet
+        vm = fleet.by_address.get(address)
         if vm is None and self._default is not None:
-            vm = self._publisher.by_name.get(self._default)
+            vm = fleet.vms.get(self._default)
         return None if vm is None else self.lanes.get(vm.address) or self._open(vm)
 
     def _open(self, vm: Vm) -> Lane:
-        page = self._publisher.page_of(vm)
-        lane = self.lanes[vm.address] = Lane(vm, page, Bucket(self._polls), Bucket(self._approvals))
+        lane = self.lanes[vm.address] = Lane(vm, Bucket(self._polls), Bucket(self._approvals))
         return lane
 
-    def forget(self, addresses: Iterable[str]) -> None:
+    def forget(self, addresses: Collection[str]) -> None:
         """The VMs behind these addresses came, went or changed."""
-        for address in addresses:
-            self.lanes.pop(address, None)
+        for address in self.lanes.keys() & addresses:
+            del self.lanes[address]
 
 
 def plain_address(address: str) -> str:

@@ -12,7 +12,9 @@ from typing import NamedTuple
 
 from msgspec import structs
 
+from duenotice.clock import micros
 from duenotice.domain.document import Document
+from duenotice.engine.publisher import Page
 from duenotice.errors import Malformed
 from duenotice.metadata_api.answers import THROTTLED, Answering, Broken, Delay, Later, Outcome
 from duenotice.metadata_api.caller import Lane
@@ -34,6 +36,7 @@ class Asked(NamedTuple):
     """A request that is to be answered wrongly; `right` is what it would get."""
 
     lane: Lane
+    page: Page
     question: Question
     right: Callable[[], Outcome | Later | Broken]
     now: float
@@ -93,7 +96,7 @@ def _send_next(
 def _half(asked: Asked) -> Broken:
     asked.note()
     if isinstance(asked.question, Poll):
-        return Broken(_document(asked.lane.page.document, asked.question), _send_half)
+        return Broken(_document(asked.page.document, asked.question), _send_half)
     return DROPPED
 
 
@@ -131,10 +134,10 @@ def _lying(lie: Callable[[Document], Document]) -> Wrong:
     """A document that is not so; whoever has the right one already is told the lie too."""
 
     def wrong(asked: Asked) -> Outcome | Later | Broken:
-        if not isinstance(asked.question, Poll) or not asked.lane.page.enabled:
+        if not isinstance(asked.question, Poll) or not asked.page.enabled:
             return asked.right()
         asked.note()
-        return _document(lie(asked.lane.page.document), asked.question)
+        return _document(lie(asked.page.document), asked.question)
 
     return wrong
 
@@ -174,7 +177,7 @@ FAULTS: dict[str, Wrong] = {
 
 class _Fault(NamedTuple):
     wrong: Wrong
-    until: float
+    until: int
 
 
 class Faults:
@@ -189,10 +192,11 @@ class Faults:
 
     def put(self, vm: str, answer: str, seconds: float) -> None:
         """Answer all requests of a VM like this for so long; another fault takes the place of the last."""
-        self._by_vm[vm] = _Fault(_fault(answer), self._now() + seconds)
+        self._by_vm[vm] = _Fault(_fault(answer), self._now() + micros(seconds))
         self._step_in()
+        known = self._door.publisher.state.fleet.vms.get(vm)
         for held in list(self._door.waiting.held.values()):
-            if held.lane.vm.name == vm:
+            if known is not None and held.address == known.address:
                 held.wake()  # who waits for news would meet the fault only minutes later
 
     def put_on_all(self, answer: str) -> None:
@@ -222,9 +226,9 @@ class Faults:
     def _answer_wrongly(
         self, wrong: Wrong, lane: Lane, address: str, question: Question, body: bytes
     ) -> Outcome | Later | Broken:
-        pulse = self._door.pulse
+        pulse, page = self._door.pulse, self._door.publisher.page(lane.scope)
         right = partial(self._right.answer, address, question, body)
-        return wrong(Asked(lane, question, right, pulse.now, self._delay, pulse.options.fault_seconds))
+        return wrong(Asked(lane, page, question, right, pulse.now, self._delay, pulse.options.fault_seconds))
 
     def _wrong_for(self, vm: str) -> Wrong | None:
         fault = self._by_vm.get(vm)
@@ -240,7 +244,7 @@ class Faults:
         for vm in [vm for vm, fault in self._by_vm.items() if fault.until <= now]:
             self.lift(vm)
 
-    def _now(self) -> float:
+    def _now(self) -> int:
         return self._door.pulse.clock.now().steady
 
 

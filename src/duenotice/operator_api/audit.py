@@ -11,7 +11,6 @@ from duenotice.domain.token import Role
 from duenotice.domain.transitions import Record
 from duenotice.engine.engine import Engine
 from duenotice.errors import Conflict, Malformed, NotFound
-from duenotice.operator_api.bodies import actor_of
 from duenotice.operator_api.feed import Feed, FeedResponse
 from duenotice.operator_api.pages import limit_of, number
 from duenotice.operator_api.parameters import CURSOR, LAST, QUERY
@@ -42,7 +41,7 @@ class Audit:
         viewer = Role.VIEWER
         query = ("actor", "action", "event", "after", "before", Parameter("cursor", CURSOR), "limit")
         page: dict[str, Any] = {"answers": {200: shapes.Page[shapes.Record]}, "refusals": (503,)}
-        feed: dict[str, Any] = {"answers": {200: "text/event-stream"}, "refusals": (503,)}
+        feed: dict[str, Any] = {"answers": {200: "text/event-stream"}, "refusals": (429, 503)}
         return [
             Call(
                 "GET",
@@ -98,7 +97,7 @@ class Audit:
         last = request.headers.get("last-event-id", "")
         if last.isascii() and last.isdigit() and len(last) <= 18:
             after = int(last)
-        return FeedResponse(self._feed, after, actor_of(request))
+        return FeedResponse(self._feed, after, request.state.token.id)
 
     async def _records(self, after: int) -> AsyncIterator[Record]:
         while records := await self._engine.history(after, READ_AT_ONCE):

@@ -19,6 +19,9 @@ QUEUE = 10_000
 """Records that may wait for one reader; one that falls behind further comes back with Last-Event-ID."""
 
 MOST_READERS = 100
+PLACES_OF_ONE = 10
+"""Places that one token may take: others get theirs, whatever a program of somebody else's does wrong."""
+
 READ_AT_ONCE = 500
 _encode = msgspec.json.Encoder().encode
 
@@ -26,8 +29,8 @@ _encode = msgspec.json.Encoder().encode
 class Reader:
     """One who listens; `closed` is set when it is to go."""
 
-    def __init__(self, actor: str) -> None:
-        self.actor = actor
+    def __init__(self, token_id: str) -> None:
+        self.token_id = token_id
         self.waiting: asyncio.Queue[Record] = asyncio.Queue(QUEUE)
         self.closed = asyncio.Event()
 
@@ -56,12 +59,16 @@ class Feed:
         for reader in self.readers:
             reader.closed.set()
 
-    def admit(self, reader: Reader) -> bool:
-        """Let somebody in if there is room."""
+    def admit(self, reader: Reader) -> Response | None:
+        """Let somebody in; or the answer that says why not."""
+        later = {"Retry-After": "30"}
         if self._over or len(self.readers) >= MOST_READERS:
-            return False
+            return problem(503, "Too many listen to the feed.", "Try again later.", later)
+        if sum(other.token_id == reader.token_id for other in self.readers) >= PLACES_OF_ONE:
+            title = f"This token listens to the feed {PLACES_OF_ONE} times already."
+            return problem(429, title, "End one of them, or give each program a token of its own.", later)
         self.readers.add(reader)
-        return True
+        return None
 
     async def records(self, reader: Reader, after: int) -> AsyncIterator[Record | None]:
         """What is behind a position, then what comes; None when nothing came for a while."""
@@ -85,9 +92,9 @@ class Feed:
     def _tell(self, records: Sequence[Record]) -> None:
         self.position = records[-1].position
         changes = (record.transition for record in records)
-        revoked = {f"token/{change.name}" for change in changes if isinstance(change, TokenRevoked)}
+        revoked = {change.token_id for change in changes if isinstance(change, TokenRevoked)}
         for reader in self.readers:
-            if reader.actor in revoked:
+            if reader.token_id in revoked:
                 reader.closed.set()
             else:
                 reader.tell(records)
@@ -98,18 +105,17 @@ class FeedResponse(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, feed: Feed, after: int, actor: str) -> None:
+    def __init__(self, feed: Feed, after: int, token_id: str) -> None:
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._feed = feed
         self._after = min(after, feed.position)  # whoever has seen more saw another journal
-        self._reader = Reader(actor)
+        self._reader = Reader(token_id)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the reader goes, is too slow, or we close."""
-        if not self._feed.admit(self._reader):
-            full = problem(503, "Too many listen to the feed.", "Try again later.", {"Retry-After": "30"})
-            await full(scope, receive, send)
+        if (refusal := self._feed.admit(self._reader)) is not None:
+            await refusal(scope, receive, send)
             return
         ways_out = [self._send_all(send), _gone(receive), self._reader.closed.wait()]
         tasks = [asyncio.ensure_future(way) for way in ways_out]

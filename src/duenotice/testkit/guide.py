@@ -14,7 +14,7 @@ from duenotice.domain import commands as c
 from duenotice.domain.event import Cause, EventType, Phase, Source
 from duenotice.operator_api.bodies import new_id
 from duenotice.testkit.emulator import Emulator
-from duenotice.testkit.kit import RaisedEvent, ScheduledEvents
+from duenotice.testkit.kit import FOREVER, RaisedEvent, ScheduledEvents
 from duenotice.testkit.overheard import Exchange
 from duenotice.testkit.verdicts.evidence import Tempo, Trial, Window, document_of
 from duenotice.testkit.watch import LOOK_SECONDS, Client, TrialEnded, Watch
@@ -84,7 +84,7 @@ class Guide(Watch):
     def fault(self, answer: str) -> Iterator[None]:
         """Answer our VM wrongly meanwhile."""
         begun = monotonic()
-        self._emulator.fault(self.vm, answer, float("inf"))
+        self._emulator.fault(self.vm, answer, FOREVER)
         try:
             yield
         finally:

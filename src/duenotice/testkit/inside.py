@@ -1,4 +1,4 @@
-"""Becomes a program in a network of its own, where 169.254.169.254:80 is ours; run as a child, by `sandbox`.
+"""Runs a program in a network of its own, where 169.254.169.254:80 is ours; run as a child, by `sandbox`.
 
 Needs no privileges: a user namespace of the same user makes the network namespace ours. The listening sockets are made
 in here, where they belong to the new network, and handed out to the parent, who answers them. Standard library only,
@@ -14,10 +14,11 @@ import struct
 import sys
 from pathlib import Path
 
+from duenotice.testkit.keeper import CANNOT_RUN, keep
+
 METADATA_ADDRESS = "169.254.169.254"
 METADATA_PORT = 80
 BACKLOG = 128
-CANNOT_RUN = 127
 JOIN = "join"
 NAMESPACES = ("user", "net")
 
@@ -27,14 +28,14 @@ _IFF_UP = 1
 
 
 def main(arguments: list[str]) -> None:
-    """`FD PORT,PORT… PROGRAM ARGUMENT…`: what comes of it is told over the socket FD; then we are the program.
+    """`FD PORT,PORT… PROGRAM ARGUMENT…`: what comes of it is told over the socket FD, which then is the leash.
 
-    `join FD FD PROGRAM ARGUMENT…`: become the program once more, where it was before.
+    `FD join FD FD PROGRAM ARGUMENT…`: run the program once more, where it was before.
     """
-    if arguments[0] == JOIN:
-        _join([int(descriptor) for descriptor in arguments[1:3]])
-        _become(arguments[3:])
     parent = socket.socket(fileno=int(arguments[0]))
+    if arguments[1] == JOIN:
+        _join([int(descriptor) for descriptor in arguments[2:4]])
+        keep(parent, arguments[4:])
     ports = [int(port) for port in arguments[1].split(",") if port]
     try:
         _enter()
@@ -49,8 +50,7 @@ def main(arguments: list[str]) -> None:
         one.close()
     if parent.recv(2) != b"go":
         sys.exit(CANNOT_RUN)
-    parent.close()
-    _become(arguments[2:])
+    keep(parent, arguments[2:])
 
 
 def _join(namespaces: list[int]) -> None:
@@ -102,14 +102,6 @@ def _relays(ports: list[int]) -> list[socket.socket]:
         except OSError:
             continue
     return opened
-
-
-def _become(program: list[str]) -> None:
-    try:
-        os.execvp(program[0], program)
-    except OSError as error:
-        sys.stderr.write(f"error: Cannot run {program[0]}: {error.strerror}.\n hint: Is it executable?\n")
-        sys.exit(CANNOT_RUN)
 
 
 if __name__ == "__main__":

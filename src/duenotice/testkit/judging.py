@@ -1,8 +1,5 @@
 """A client judged: a service of ours, a tour or scenarios, a client that is run here or comes by itself, a verdict."""
 
-import os
-import signal
-import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -31,13 +28,11 @@ from duenotice.wire.fleet_toml import is_name
 
 DEFAULT_VM = "web-0"
 PEER, NEIGHBOUR = "peer-1", "neighbour-2"
-STOPPING_SECONDS = 5.0
 FREE_PORT = "127.0.0.1:0"
 FAST, UNHURRIED = 60.0, 10.0
 """How fast the clock of a scenario goes: slower where there are seconds that a client must not miss."""
 
 Tell = Callable[[str], object]
-Process = subprocess.Popen[bytes]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,17 +57,20 @@ class Plan:
 class Program:
     """A program that is judged, and may have to be started again on the way."""
 
-    def __init__(self, process: Process, begin_again: Callable[[], Process]) -> None:
-        self.process = process
+    def __init__(self, kept: sandbox.Kept, begin_again: Callable[[], sandbox.Kept]) -> None:
+        self.kept = kept
         self._begin_again = begin_again
 
     def client(self) -> Client:
         """As the guide sees it."""
-        return Client(lambda: self.process.poll() is None, lambda: self.process.poll(), self._start_again)
+        return Client(lambda: self._exit_code() is None, self._exit_code, self._start_again)
+
+    def _exit_code(self) -> int | None:
+        return self.kept.process.poll()
 
     def _start_again(self) -> None:
-        stop(self.process)
-        self.process = self._begin_again()
+        self.kept.stop()
+        self.kept = self._begin_again()
 
 
 def run(program: Sequence[str], plan: Plan, network: bool, tell: Tell) -> Verdict:
@@ -87,12 +85,11 @@ def run(program: Sequence[str], plan: Plan, network: bool, tell: Tell) -> Verdic
             relays = [emulator.run(sandbox.relay(listening)) for listening in box.relays]
             box.begin()
             try:
-                return _judged_program(Program(box.process, box.begin_again), emulator, plan, tell)
+                return _judged_program(Program(box.kept, box.begin_again), emulator, plan, tell)
             finally:
                 for relay in relays:
                     emulator.call(relay.close)
     finally:
-        stop(box.process)
         box.end()
 
 
@@ -112,25 +109,11 @@ def check(listen: str, plan: Plan, seconds: float, tell: Tell) -> Verdict:
         return _judged(client, emulator, plan, tell, seconds)
 
 
-def stop(process: Process) -> None:
-    """End a program and what it has started: first it is asked to, then it has to."""
-    with suppress(ProcessLookupError):
-        _signal(process, signal.SIGTERM)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(STOPPING_SECONDS)
-        _signal(process, signal.SIGKILL)
-    process.wait()
-
-
-def _signal(process: Process, number: signal.Signals) -> None:
-    os.killpg(process.pid, number)
-
-
 def _judged_program(program: Program, emulator: Emulator, plan: Plan, tell: Tell) -> Verdict:
     try:
         return _judged(program.client(), emulator, plan, tell)
     finally:
-        stop(program.process)
+        program.kept.stop()
 
 
 def _judged(client: Client, emulator: Emulator, plan: Plan, tell: Tell, patience: float | None = None) -> Verdict:

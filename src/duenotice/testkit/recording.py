@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from duenotice.clock import monotonic
 from duenotice.errors import Malformed, Misconfigured
+from duenotice.plain_text import one_line
 
 TIMEOUT_SECONDS = 125.0
 """The first answer of a scope may take two minutes (F01)."""
@@ -75,7 +76,7 @@ def record(
 
 def frame_to_json(frame: Frame) -> str:
     """One line of a recording."""
-    return json.dumps({"after": frame.after, **frame.answered._asdict()}, ensure_ascii=False)
+    return one_line(json.dumps({"after": frame.after, **frame.answered._asdict()}, ensure_ascii=False))
 
 
 def read_recording(file: IO[str], source: str) -> list[Frame]:

@@ -12,7 +12,7 @@ from duenotice.domain.snapshot import take
 from duenotice.domain.state import State
 from duenotice.domain.transitions import EventApproved, EventCancelled, EventStarted
 from duenotice.errors import Conflict, NotFound
-from tests.unit.domain.build import NOW, approve, do, id_of, listening, schedule, started, tick
+from tests.unit.domain.build import NOW, SECOND, approve, do, id_of, listening, schedule, started, tick
 
 
 @pytest.mark.parametrize("vm", ["web-0", "web-1", "web-3"])
@@ -194,7 +194,7 @@ def test_cancelling_what_was_approved_but_has_not_started_wins() -> None:
     event = schedule(state, "alone")
     approve(state, event, vm="alone")
     do(state, CancelEvent(event.id))
-    assert tick(state, NOW.after(3600)) == []
+    assert tick(state, NOW.after(3600 * SECOND)) == []
 
 
 def test_cancelling_what_has_started_is_refused_and_changes_nothing() -> None:

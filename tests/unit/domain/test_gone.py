@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from duenotice.clock import Instant
+from duenotice.clock import micros
 from duenotice.domain import gone
 from duenotice.domain.commands import CancelEvent
 from duenotice.domain.gone import KEPT, GoneEvent
@@ -15,7 +15,7 @@ from tests.unit.domain.build import NOW, do, id_of, listening, schedule, started
 
 def goes(state: State, number: int, hours: float = 0.0) -> None:
     """An event is taken back so many hours after the beginning."""
-    now = Instant(NOW.at + timedelta(hours=hours), NOW.steady + hours * 3600)
+    now = NOW.after(micros(hours * 3600))
     event = schedule(state, "alone", now=now, number=number)
     do(state, CancelEvent(event.id), now)
 
@@ -30,7 +30,7 @@ def test_an_event_that_is_over_is_gone_too() -> None:
     state = listening()
     event = started(state, schedule(state, "web-0"))
     assert not state.gone
-    tick(state, Instant(NOW.at + timedelta(hours=1), NOW.steady + 3600))
+    tick(state, NOW.after(micros(3600)))
     assert state.gone[event.id].until == NOW.at + timedelta(hours=1) + KEPT
 
 

@@ -4,18 +4,27 @@ import asyncio
 from datetime import timedelta
 
 import pytest
+from structlog.testing import capture_logs
 
 from duenotice.clock import ManualClock, Mark, ScaledClock, SystemClock
 from duenotice.domain.commands import Tick
 from duenotice.domain.event import Phase
-from duenotice.domain.transitions import ClockMarked, EventCompleted, EventStarted, Record, ScopeDisabled
+from duenotice.domain.transitions import (
+    ClockMarked,
+    EventCompleted,
+    EventPostponed,
+    EventStarted,
+    Record,
+    ScopeDisabled,
+)
 from duenotice.engine.engine import SELF, Engine
 from duenotice.engine.ticker import Ticker
 from duenotice.errors import Refused, Unavailable
 from duenotice.journal.memory import MemoryJournal
-from tests.unit.domain.build import DAY, HOUR, MINUTE, NOW, id_of
+from tests.unit.domain.build import DAY, HOUR, MINUTE, NOW, SECOND, id_of
 from tests.unit.engine.rig import (
     FailingJournal,
+    GatedJournal,
     SettableClock,
     approval,
     ask,
@@ -67,17 +76,17 @@ class TestAdvance:
             await listen(engine, "alone")
             await ask(engine, reboot("alone"))
             ticker = Ticker(engine)
-            await ticker.advance(15 * MINUTE - 0.001)
+            await ticker.advance(15 * MINUTE - 1)
             assert shown(engine, "alone") == [(id_of(1), "scheduled")]
-            await ticker.advance(0.001)
+            await ticker.advance(1)
             assert shown(engine, "alone") == [(id_of(1), "started")]
-            await ticker.advance(10 * MINUTE - 0.001)
+            await ticker.advance(10 * MINUTE - 1)
             assert shown(engine, "alone") == [(id_of(1), "started")]
 
     @in_loop
     async def test_in_one_stride_or_in_many_the_same_happens_at_the_same_moments(self) -> None:
         told = []
-        for strides in ([2 * HOUR], [0.1] * 100 + [1.0] * 990 + [6200.0]):
+        for strides in ([2 * HOUR], [SECOND // 10] * 100 + [SECOND] * 990 + [6200 * SECOND]):
             async with running() as engine:
                 await listen(engine, "alone", "web-0")
                 await ask(engine, reboot("web-0", 1))
@@ -120,9 +129,9 @@ class TestAdvance:
         async with running() as engine:
             await listen(engine, "alone", "zonal")
             ticker = Ticker(engine)
-            await ticker.advance(DAY - 1)
-            engine.publisher.page_of(engine.publisher.by_name["zonal"]).last_poll = engine.clock.now().steady
-            await ticker.advance(1)
+            await ticker.advance(DAY - SECOND)
+            engine.publisher.page_of(engine.publisher.state.fleet.vms["zonal"]).last_poll = engine.clock.now().steady
+            await ticker.advance(SECOND)
             assert (engine.state.enabled("vm/alone"), engine.state.enabled("vm/zonal")) == (False, True)
 
     @in_loop
@@ -134,9 +143,9 @@ class TestAdvance:
             await ask(engine, reboot("alone"))
             await Ticker(engine).advance(10 * MINUTE)
             mark = engine.state.mark
-        assert mark == Mark(*NOW.after(600))
+        assert mark == Mark(*NOW.after(600 * SECOND))
         async with running(journal, ManualClock(mark)) as again:
-            assert again.clock.now() == NOW.after(600)
+            assert again.clock.now() == NOW.after(600 * SECOND)
             await Ticker(again).advance(5 * MINUTE)
             assert shown(again, "alone") == [(id_of(1), "started")]
 
@@ -145,7 +154,7 @@ class TestAdvance:
         for clock, name in ((SystemClock(), "real"), (ScaledClock(60.0), "60x")):
             async with running(clock=clock) as engine:
                 with pytest.raises(Refused, match=f"The clock is {name}") as refusal:
-                    await Ticker(engine).advance(1)
+                    await Ticker(engine).advance(SECOND)
                 assert refusal.value.hint == "Use --clock manual."
 
 
@@ -206,7 +215,72 @@ class TestWallClock:
             await ask(engine, reboot("alone"))
             event = engine.state.events[id_of(1)]
             assert event.not_before == NOW.at + timedelta(days=1, minutes=15)
-            assert event.notice_ends == NOW.steady + 900
+            assert event.notice_ends == NOW.steady + 900 * SECOND
+
+
+class TestAbsence:
+    """Time in which nobody could be answered is made up for before anything else happens (S25)."""
+
+    @in_loop
+    async def test_what_waits_says_when_its_notice_ends_now_before_anything_starts(self) -> None:
+        clock = SettableClock()
+        async with running(clock=clock) as engine:
+            await listen(engine, "alone", "zonal")
+            await two_events(engine, clock)
+            clock.set_wall(by=HOUR)
+            heard, ticker = heard_by(engine), Ticker(engine)
+            ticker.absent(HOUR)
+            with capture_logs() as logged:
+                ticker.start()
+                await once(lambda: logged)
+            await ticker.stop()
+            postponed, started = (record.transition for record in heard)
+            assert isinstance(postponed, EventPostponed)
+            assert isinstance(started, EventStarted)
+            assert (postponed.event.id, started.event.id) == (id_of(2), id_of(1))
+            assert postponed.event.not_before == NOW.at + timedelta(hours=1, minutes=20)
+            assert [(line["action"], line["events"]) for line in logged] == [("notice-made-up-for", 1)]
+
+    @in_loop
+    async def test_it_is_made_up_for_once_the_disk_is_well_again(self) -> None:
+        clock, journal = SettableClock(), FailingJournal()
+        async with running(journal, clock) as engine:
+            await listen(engine, "alone")
+            await ask(engine, reboot("alone"))
+            clock.set_wall(by=HOUR)
+            journal.failures = [Unavailable("The disk is full.")] * 2
+            ticker = Ticker(engine)
+            ticker.absent(HOUR)
+            ticker.start()
+            await once(lambda: engine.state.events[id_of(1)].not_before == NOW.at + timedelta(hours=1, minutes=15))
+            await ticker.stop()
+
+    @in_loop
+    async def test_an_absence_that_comes_while_it_looks_is_not_forgotten(self) -> None:
+        """This clock never wakes it by itself."""
+        clock, journal = SettableClock(), GatedJournal()
+        clock.speed = 0.0
+        async with running(journal, clock) as engine:
+            await listen(engine, "alone", "zonal")
+            await two_events(engine, clock)
+            journal.reached.clear()
+            journal.gate.clear()
+            ticker = Ticker(engine)
+            ticker.start()
+            await once(journal.reached.is_set)
+            clock.set_wall(by=HOUR)
+            ticker.absent(HOUR)
+            journal.gate.set()
+            await once(lambda: engine.state.events[id_of(2)].not_before == NOW.at + timedelta(hours=1, minutes=20))
+            await ticker.stop()
+
+
+async def two_events(engine: Engine, clock: SettableClock) -> None:
+    """The notice of the first is over; the second has five minutes left."""
+    await ask(engine, reboot("zonal", 1))
+    clock.pass_by(5 * MINUTE)
+    await ask(engine, reboot("alone", 2))
+    clock.pass_by(10 * MINUTE)
 
 
 class TestWaiting:
@@ -275,6 +349,20 @@ class TestWaiting:
             ticker = Ticker(engine)
             ticker.start()
             await once(lambda: engine.state.events[id_of(1)].phase is Phase.STARTED)
+            await ticker.stop()
+
+    @in_loop
+    async def test_after_a_disk_that_was_full_for_a_while_it_is_as_quick_as_before(self) -> None:
+        """It does not wait longer from one try to the next: five tries fit into the time that this test has."""
+        clock, journal = SettableClock(), FailingJournal()
+        async with running(journal, clock) as engine:
+            await listen(engine, "alone")
+            await ask(engine, reboot("alone"))
+            clock.pass_by(15 * MINUTE)
+            journal.failures = [Unavailable("The disk is full.")] * 5
+            ticker = Ticker(engine)
+            ticker.start()
+            await once(lambda: engine.state.events[id_of(1)].phase is Phase.STARTED and not journal.failures)
             await ticker.stop()
 
     @in_loop

@@ -10,6 +10,7 @@ from functools import partial
 
 import pytest
 
+from duenotice.clock import micros
 from duenotice.errors import Malformed
 from duenotice.metadata_api.answers import Answers
 from duenotice.metadata_api.options import MetadataOptions
@@ -162,9 +163,9 @@ def test_a_fault_of_all_is_everybodys_until_they_have_their_own(world: World) ->
 def test_a_fault_ends_by_itself_on_the_service_s_clock(world: World) -> None:
     """Not a moment before, and then nothing of it is left at the door."""
     world.call(lambda: world.server.faults.put("solo", "500", 20))
-    world.call(lambda: world.clock.advance(19.5))
+    world.call(lambda: world.clock.advance(micros(19.5)))
     assert ask(world, SOLO)[0] == 500
-    world.call(lambda: world.clock.advance(0.5))
+    world.call(lambda: world.clock.advance(micros(0.5)))
     assert ask(world, SOLO)[0] == 200
     assert is_untouched(world)
 
@@ -172,7 +173,7 @@ def test_a_fault_ends_by_itself_on_the_service_s_clock(world: World) -> None:
 def test_a_fault_ends_although_its_vm_never_asks_again(world: World) -> None:
     """Its VM may be gone; the others notice that it is over."""
     world.call(lambda: world.server.faults.put("solo", "500", 20))
-    world.call(lambda: world.clock.advance(20))
+    world.call(lambda: world.clock.advance(micros(20)))
     assert ask(world, WEB_0)[0] == 200
     assert is_untouched(world)
 

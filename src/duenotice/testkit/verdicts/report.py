@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
+from duenotice.plain_text import lines
 from duenotice.testkit.verdicts.verdict import FAILED, NOT_TRIED, Finding, Verdict
 
 SUITE = "duenotice"
@@ -36,7 +37,7 @@ def finding_to_json(finding: Finding) -> dict[str, Any]:
 
 def json_text(verdict: Verdict) -> str:
     """JSON."""
-    return json.dumps(to_json(verdict), indent=2, ensure_ascii=False) + "\n"
+    return lines(json.dumps(to_json(verdict), indent=2, ensure_ascii=False)) + "\n"
 
 
 def junit(verdict: Verdict) -> str:

@@ -4,6 +4,7 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
+from duenotice.plain_text import one_line
 from duenotice.testkit.verdicts.evidence import Evidence
 from duenotice.testkit.verdicts.rules import BY_ID, ERROR, RULES, Rule
 from duenotice.testkit.verdicts.untried import why_untried
@@ -51,7 +52,8 @@ def _finding(rule: Rule, evidence: Evidence) -> Finding:
     said = rule.judge(evidence)
     if said is None:
         return Finding(rule, NOT_TRIED, why=why_untried(rule.id, evidence))
-    return Finding(rule, FAILED, tuple(said)) if said else Finding(rule, PASSED)
+    # A client may have put anything into these words: what it asked for is in them.
+    return Finding(rule, FAILED, tuple(map(one_line, said))) if said else Finding(rule, PASSED)
 
 
 def _tour(findings: dict[str, Finding], allow_untried: bool) -> Finding:
