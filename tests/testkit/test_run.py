@@ -44,7 +44,7 @@ RUNS: dict[str, tuple[str, ...]] = {
 }
 CHECKS: dict[str, tuple[str, ...]] = {
     "checked": ("once", *SHORT, "--for", "40s", "-o", "json"),
-    "naps": ("naps", *SHORT, "--scenario", "incarnation", "--for", "40s", "-o", "json"),
+    "naps": ("naps", *SHORT, "--patience", "2s", "--scenario", "incarnation", "--for", "40s", "-o", "json"),
     "ends early": ("", *QUICK, "--for", "3s", "-o", "github"),
     "ends early, allowed": ("", *QUICK, "--for", "3s", "-o", "json", "--allow-untried"),
 }

@@ -103,7 +103,7 @@ def look():
         time.sleep(600)
     if HOW == "naps" and not approved and any(is_mine(event) for event in events):
         approved.update(event["EventId"] for event in events)
-        time.sleep(8)
+        time.sleep(4.5)
     if HOW == "empty-not-before":
         [work(event) for event in events]
     for event in events[:1] if HOW == "every-event" else events:
