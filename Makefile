@@ -30,6 +30,7 @@ test: lint ## lint, then every test
 	tools/debian-programs chromium curl dbus etcd-server golang-go haproxy iproute2 jq libmono-system-net-http4.0-cil \
 		libmono-system-runtime-serialization4.0-cil mono-mcs mono-runtime nodejs openssl patroni postgresql-15 python3-etcd \
 		python3-psycopg2 resource-agents slirp4netns systemd util-linux
+	tools/real-programs
 	$(BIN)/pytest -m "not serial and not browser" -n 2 --dist worksteal
 	$(BIN)/pytest -m "not serial and browser" -n 2 --dist loadfile
 	$(BIN)/pytest -m serial

@@ -84,6 +84,20 @@ class ServeSettings(Struct, frozen=True):
     ] = "auto"
 
 
+QUIRKS = (
+    "throttle",
+    "approvals_throttle",
+    "first_answer_delay",
+    "first_answer_empty",
+    "newer_versions_404",
+    "leaf_json",
+    "gone_approval",
+    "fault",
+    "fault_seconds",
+)
+"""The settings by which the service is odd to VMs: whoever tests a client wants them too."""
+
+
 class Row(NamedTuple):
     """One setting as a person sees it."""
 

@@ -9,43 +9,11 @@ from typing import Any
 
 import click
 
+from duenotice.cli.setting_options import with_settings
 from duenotice.errors import DuenoticeError
 from duenotice.settings import Resolved, host_port, resolve, rows
 
-_METAVARS = {
-    "fleet": "FILE",
-    "data_dir": "DIR",
-    "clock": "real|60x|manual",
-    "default_vm": "NAME",
-    "gone_approval": "200|400",
-    "log_format": "VALUE",
-    "impact": "VALUE",
-    "impact_command": "COMMAND",
-    "impact_url": "URL",
-    "impact_lost": "VALUE",
-    "watchdog": "SECONDS",
-}
-
 Beside = Callable[[Any], AbstractAsyncContextManager[Any]]
-
-
-def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """One flag per row of the settings; a flag that is not given stays out, so that the next layer speaks."""
-    for row in reversed(rows()):
-        dashed = row.name.replace("_", "-")
-        flag = f"--{dashed}/--no-{dashed}" if row.default is True else f"--{dashed}"
-        text = row.help if row.is_switch or row.default == "" else f"{row.help}  [default: {_plain(row.default)}]"
-        kind = {"is_flag": True, "default": None} if row.is_switch else {"metavar": _metavar(row.name)}
-        command = click.option(flag, row.name, help=text, **kind)(command)
-    return command
-
-
-def _plain(default: Any) -> str:
-    return f"{default:g}" if isinstance(default, int | float) else str(default)
-
-
-def _metavar(name: str) -> str:
-    return _METAVARS.get(name, "HOST:PORT" if name.endswith("_listen") else "FILE" if name.endswith("_file") else "N")
 
 
 @click.command(epilog="Example: duenotice serve --fleet fleet.toml --data-dir /var/lib/duenotice")

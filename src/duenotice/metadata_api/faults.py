@@ -194,6 +194,10 @@ class Faults:
         """Answer all requests of a VM like this for so long; another fault takes the place of the last."""
         self._by_vm[vm] = _Fault(_fault(answer), self._now() + micros(seconds))
         self._step_in()
+        known = self._door.publisher.state.fleet.vms.get(vm)
+        for held in list(self._door.waiting.held.values()):
+            if known is not None and held.address == known.address:
+                held.wake()  # who waits for news would meet the fault only minutes later
 
     def put_on_all(self, answer: str) -> None:
         """Answer everybody like this who has no fault of its own, for as long as we run."""
@@ -246,5 +250,5 @@ class Faults:
 
 def _fault(answer: str) -> Wrong:
     if answer not in FAULTS:
-        raise Malformed(f"{answer[:40]!r} is no fault.", hint=f"Use one of {', '.join(FAULTS)}.")
+        raise Malformed(f"{answer[:40]!r} is not a fault.", hint=f"Use one of {', '.join(FAULTS)}.")
     return FAULTS[answer]

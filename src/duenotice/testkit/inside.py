@@ -19,6 +19,8 @@ from duenotice.testkit.keeper import CANNOT_RUN, keep
 METADATA_ADDRESS = "169.254.169.254"
 METADATA_PORT = 80
 BACKLOG = 128
+JOIN = "join"
+NAMESPACES = ("user", "net")
 
 _CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _SIOCSIFADDR, _SIOCSIFNETMASK = 0x8913, 0x8914, 0x8916, 0x891C
@@ -26,8 +28,14 @@ _IFF_UP = 1
 
 
 def main(arguments: list[str]) -> None:
-    """`FD PORT,PORT… PROGRAM ARGUMENT…`: what comes of it is told over the socket FD, which then is the leash."""
+    """`FD PORT,PORT… PROGRAM ARGUMENT…`: what comes of it is told over the socket FD, which then is the leash.
+
+    `FD join FD FD PROGRAM ARGUMENT…`: run the program once more, where it was before.
+    """
     parent = socket.socket(fileno=int(arguments[0]))
+    if arguments[1] == JOIN:
+        _join([int(descriptor) for descriptor in arguments[2:4]])
+        keep(parent, arguments[4:])
     ports = [int(port) for port in arguments[1].split(",") if port]
     try:
         _enter()
@@ -36,7 +44,8 @@ def main(arguments: list[str]) -> None:
         parent.sendall(json.dumps({"error": f"{error.strerror or error}"}).encode())
         sys.exit(CANNOT_RUN)
     told = {"ports": [one.getsockname()[1] for one in listening]}
-    socket.send_fds(parent, [json.dumps(told).encode()], [one.fileno() for one in listening])
+    namespaces = [os.open(f"/proc/self/ns/{name}", os.O_RDONLY) for name in NAMESPACES]
+    socket.send_fds(parent, [json.dumps(told).encode()], [*(one.fileno() for one in listening), *namespaces])
     for one in listening:
         one.close()
     if parent.recv(2) != b"go":
@@ -44,11 +53,21 @@ def main(arguments: list[str]) -> None:
     keep(parent, arguments[2:])
 
 
+def _join(namespaces: list[int]) -> None:
+    """The user first: it is the one that may join the network."""
+    for namespace in namespaces:
+        _call("setns", namespace, 0)
+        os.close(namespace)
+
+
+def _call(name: str, *arguments: int) -> None:
+    if getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
 def _enter() -> None:
     user, group = os.getuid(), os.getgid()
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET) != 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    _call("unshare", _CLONE_NEWUSER | _CLONE_NEWNET)
     Path("/proc/self/setgroups").write_text("deny")
     # The same user as outside: the program sees no difference, and loses our powers over the network when it begins.
     Path("/proc/self/uid_map").write_text(f"{user} {user} 1")

@@ -112,7 +112,7 @@ class ScheduledEvents:
         self.submit(c.LiftIncarnations(seconds_since_2020()))
 
     def document(self, vm: str = "", api_version: str = API_VERSIONS[-1].name) -> bytes:
-        """What a VM would read; this is no request and counts as none."""
+        """What a VM would read; this is not a request and does not count as one."""
         name = self.vm(vm).name
 
         return self._emulator.look(

@@ -47,7 +47,7 @@ def ask(endpoint: str, api_version: str) -> Answered:
     url = urlsplit(endpoint if "//" in endpoint else f"http://{endpoint}")
     if url.scheme != "http" or not url.hostname or url.path.strip("/") or url.query:
         raise Misconfigured(
-            f"{endpoint!r} is no endpoint.", hint="Use http://HOST or http://HOST:PORT, without a path."
+            f"{endpoint!r} is not an endpoint.", hint="Use http://HOST or http://HOST:PORT, without a path."
         )
     connection = http.client.HTTPConnection(url.hostname, url.port or 80, timeout=TIMEOUT_SECONDS)
     with closing(connection):
@@ -80,7 +80,7 @@ def frame_to_json(frame: Frame) -> str:
 
 
 def read_recording(file: IO[str], source: str) -> list[Frame]:
-    """A recording, in the order of time; a line that is none is named."""
+    """A recording, in the order of time; a wrong line is named."""
     frames = [
         _frame(json_line, f"{source}:{number}") for number, json_line in enumerate(file, start=1) if json_line.strip()
     ]

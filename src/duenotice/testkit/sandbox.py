@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from duenotice.errors import Misconfigured, Unavailable
+from duenotice.testkit import inside
 
 LARGEST_WORD = 65536
 MOST_SOCKETS = 200
@@ -51,18 +52,28 @@ class Kept(NamedTuple):
 class Sandboxed(NamedTuple):
     """A program that is ready to begin; `metadata` is the socket to answer, `relays` lead to ports of this machine."""
 
+    program: Sequence[str]
     kept: Kept
     metadata: socket.socket
     relays: list[socket.socket]
+    namespaces: list[int]
+    """The open files of its user and its network, by which another process can join them."""
     slirp: Kept | None = None
 
     def begin(self) -> None:
         """Let the program run."""
         self.kept.leash.sendall(b"go")
 
+    def begin_again(self) -> Kept:
+        """Run the program once more, in the same network."""
+        arguments = [inside.JOIN, *map(str, self.namespaces), *self.program]
+        return _kept(_INSIDE, arguments, os.environ, *self.namespaces)
+
     def end(self) -> None:
         """End the program, and take down what was needed for it."""
         self.kept.stop()
+        for namespace in self.namespaces:
+            os.close(namespace)
         if self.slirp is not None:
             self.slirp.stop()
 
@@ -74,20 +85,21 @@ def sandboxed(program: Sequence[str], network: bool = False) -> Sandboxed:
     kept = _kept(_INSIDE, [ports, *program], os.environ)
     kept.leash.settimeout(STARTING_SECONDS)
     try:
-        word, descriptors, *_ = socket.recv_fds(kept.leash, LARGEST_WORD, MOST_SOCKETS)
+        word, descriptors, *_ = socket.recv_fds(kept.leash, LARGEST_WORD, MOST_SOCKETS + len(inside.NAMESPACES))
         told = json.loads(word or b'{"error": "it ended at once"}')
     except (OSError, ValueError) as error:
         told, descriptors = {"error": str(error)}, []
     if "error" in told:
         kept.stop()
         raise Unavailable(f"This machine allows no network of its own: {told['error']}.", hint="It goes by proxy then.")
-    metadata, *relays = (socket.socket(fileno=descriptor) for descriptor in descriptors)
+    count = len(told["ports"])
+    metadata, *relays = (socket.socket(fileno=descriptor) for descriptor in descriptors[:count])
     try:
         slirp = _lead_outside(kept.process.pid) if network else None
     except BaseException:
         kept.stop()
         raise
-    return Sandboxed(kept, metadata, relays, slirp)
+    return Sandboxed(program, kept, metadata, relays, descriptors[count:], slirp)
 
 
 def by_proxy(program: Sequence[str], metadata: tuple[str, int]) -> Kept:
@@ -117,7 +129,7 @@ def _kept(
 
 def _require(program: Sequence[str]) -> None:
     if shutil.which(program[0]) is None:
-        raise Misconfigured(f"There is no program {program[0]}.", hint="Give its path, or mend PATH.")
+        raise Misconfigured(f"There is no program {program[0]}.", hint="Give its path, or fix PATH.")
 
 
 def loopback_ports() -> list[int]:

@@ -106,7 +106,7 @@ def test_a_late_answer_is_right_when_it_comes(world: World) -> None:
     world.call(lambda: world.server.faults.put("solo", "late", 20))
     answer, share = timed(world, SOLO)
     assert answer == right
-    assert share >= 1.0
+    assert share >= 0.95
     assert ask(world, SOLO, "POST")[0] == 400
 
 
@@ -192,7 +192,7 @@ def test_a_fault_can_be_lifted_and_one_can_take_the_place_of_another(world: Worl
 
 def test_what_is_no_fault_is_refused_and_changes_nothing(world: World) -> None:
     """The door stays as it was."""
-    with pytest.raises(Malformed, match="'418' is no fault"):
+    with pytest.raises(Malformed, match="'418' is not a fault"):
         world.call(lambda: world.server.faults.put("solo", "418", 20))
     assert is_untouched(world)
 
