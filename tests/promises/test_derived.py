@@ -114,8 +114,8 @@ def compare(node: Node) -> None:
     node.engine._writer.catch_up()
     assert take(node.engine.state) == take(truth) == take(node.engine._writer._ahead)
     _compare_fleet(node, truth)
-    _compare_pages(node, fresh)
     _compare_lanes(node, truth)
+    _compare_pages(node, fresh)
     _compare_waiters(node, fresh)
 
 
@@ -141,6 +141,8 @@ def _compare_lanes(node: Node, truth: State) -> None:
     for address, lane in node.door.lanes.items():
         assert lane.vm == truth.fleet.vms[lane.vm.name]
         assert (address, lane.scope) == (lane.vm.address, scope_of(lane.vm))
+        if lane.page.enabled:  # then it is sent without another look
+            assert lane.page is node.publisher.pages[lane.scope]
 
 
 def _compare_waiters(node: Node, fresh: Publisher) -> None:

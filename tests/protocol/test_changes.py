@@ -16,7 +16,7 @@ from duenotice.journal.memory import MemoryJournal
 from duenotice.metadata_api.door import Door
 from tests.protocol.raw import NOTHING, PATH, POLL, Client, ask, request
 from tests.protocol.wire import converse
-from tests.protocol.world import FLEET, GENEROUS, WEB_0, World, running, started_engine
+from tests.protocol.world import FLEET, GENEROUS, SOLO, WEB_0, World, running, started_engine
 
 
 def approval(*event_ids: str) -> bytes:
@@ -102,7 +102,7 @@ def test_a_request_is_noted_at_the_time_of_a_clock_that_was_just_moved(raw: byte
         assert ask(world).status == 200
         world.call(lambda: world.clock.advance(23 * 3600 * MICROS))
         ask(world, raw)
-        page = world.call(lambda: world.server._door.publisher.page("vm/solo"))
+        page = world.call(lambda: world.server._door.lanes[SOLO].page)
         assert page.last_poll == world.clock.now().steady
 
 

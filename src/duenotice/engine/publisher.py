@@ -73,7 +73,7 @@ class Publisher:
         """The state as it is now, as a copy that never changes: for long looks, also from other threads."""
         known = None if self._frozen is None else self._frozen()
         if known is None or known.position != self.state.position:
-            known = self.state.copy()
+            known = self.state.copy_to_read()
             self._frozen = weakref.ref(known)
         return known
 

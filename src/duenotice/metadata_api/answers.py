@@ -101,13 +101,13 @@ class Answers:
     def again(self, address: str, poll: Poll) -> Answer:
         """What a held poll gets in the end; who asks is looked up anew, the fleet may have changed meanwhile."""
         lane = self._callers.find(address)
-        return self._stranger(address) if lane is None else self._show(self._publisher.page(lane.scope), poll)
+        return self._stranger(address) if lane is None else self._show(self._callers.page_of(lane), poll)
 
     def _answer(
         self, address: str, lane: Lane, question: Poll | Approve | Describe | ListVersions, body: bytes
     ) -> Outcome | Later:
         match question:
-            case Poll() if self._publisher.page(lane.scope).enabled:
+            case Poll() if self._callers.page_of(lane).enabled:
                 return self._poll(lane, question)
             case Poll():
                 return self._first_poll(address, lane, question)
@@ -121,7 +121,7 @@ class Answers:
                 assert_never(question)
 
     def _poll(self, lane: Lane, poll: Poll) -> Outcome:
-        page = self._publisher.page(lane.scope)
+        page = self._callers.page_of(lane)
         page.last_poll = self._pulse.steady
         if poll.wait and poll.has(page.document.incarnation):
             return Hold(lane, poll)
@@ -151,9 +151,9 @@ class Answers:
 
     async def _approve(self, lane: Lane, body: bytes) -> Outcome:
         try:
-            if not self._publisher.page(lane.scope).enabled:
+            if not self._callers.page_of(lane).enabled:
                 await self._enable(lane)
-            self._publisher.page(lane.scope).last_poll = self._pulse.steady
+            self._callers.page_of(lane).last_poll = self._pulse.steady
             command = ApproveEvents(decode_start_requests(body), vm=lane.vm.name)
             await self._submit(command, actor=f"vm/{lane.vm.name}")
         except DuenoticeError as problem:

@@ -3,8 +3,7 @@
 from collections.abc import Collection
 
 from duenotice.domain.fleet import Vm
-from duenotice.domain.scope import scope_of
-from duenotice.engine.publisher import Publisher
+from duenotice.engine.publisher import Page, Publisher
 from duenotice.metadata_api.limits import Bucket, Pace
 from duenotice.metadata_api.options import MetadataOptions
 
@@ -12,13 +11,18 @@ _MAPPED = "::ffff:"
 
 
 class Lane:
-    """One VM at this door: who it is, whose page it reads, and how much it may ask."""
+    """One VM at this door: who it is, whose page it reads, and how much it may ask.
 
-    __slots__ = ("approvals", "polls", "scope", "vm")
+    `page` is the one it read last. It holds only while it is `enabled`: the publisher takes that away from every page
+    that a commit has touched or removed, and then the page is looked up anew.
+    """
 
-    def __init__(self, vm: Vm, polls: Bucket, approvals: Bucket) -> None:
+    __slots__ = ("approvals", "page", "polls", "scope", "vm")
+
+    def __init__(self, vm: Vm, page: Page, polls: Bucket, approvals: Bucket) -> None:
         self.vm = vm
-        self.scope = scope_of(vm)
+        self.scope = page.scope
+        self.page = page
         self.polls = polls
         self.approvals = approvals
 
@@ -45,8 +49,14 @@ class Callers:
         return None if vm is None else self.lanes.get(vm.address) or self._open(vm)
 
     def _open(self, vm: Vm) -> Lane:
-        lane = self.lanes[vm.address] = Lane(vm, Bucket(self._polls), Bucket(self._approvals))
+        page = self._publisher.page_of(vm)
+        lane = self.lanes[vm.address] = Lane(vm, page, Bucket(self._polls), Bucket(self._approvals))
         return lane
+
+    def page_of(self, lane: Lane) -> Page:
+        """The page that a VM reads now."""
+        lane.page = page = self._publisher.page(lane.scope)
+        return page
 
     def forget(self, addresses: Collection[str]) -> None:
         """The VMs behind these addresses came, went or changed."""

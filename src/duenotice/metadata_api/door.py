@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Door:
-    """Shared state. `known`, `lanes` and `pages` belong to memo, callers and publisher, and are here to be near."""
+    """Shared state. `known` and `lanes` are the memo's and the callers' own, here to be one step away."""
 
     __slots__ = (
         "answers",
@@ -34,8 +34,6 @@ class Door:
         "loop",
         "memo",
         "options",
-        "pages",
-        "publisher",
         "pulse",
         "router",
         "tasks",
@@ -55,7 +53,6 @@ class Door:
         self.known = self.memo.known
         self.callers = Callers(publisher, options)
         self.lanes = self.callers.lanes
-        self.publisher, self.pages = publisher, publisher.pages
         most = min(options.max_connections, files_left())
         self.crowd: Crowd[Connection] = Crowd(most, options.max_connections_per_address)
         self.waiting = Waiting(publisher, self.loop.call_soon)

@@ -194,9 +194,8 @@ class Faults:
         """Answer all requests of a VM like this for so long; another fault takes the place of the last."""
         self._by_vm[vm] = _Fault(_fault(answer), self._now() + micros(seconds))
         self._step_in()
-        known = self._door.publisher.state.fleet.vms.get(vm)
         for held in list(self._door.waiting.held.values()):
-            if known is not None and held.address == known.address:
+            if held.vm == vm:
                 held.wake()  # who waits for news would meet the fault only minutes later
 
     def put_on_all(self, answer: str) -> None:
@@ -226,7 +225,7 @@ class Faults:
     def _answer_wrongly(
         self, wrong: Wrong, lane: Lane, address: str, question: Question, body: bytes
     ) -> Outcome | Later | Broken:
-        pulse, page = self._door.pulse, self._door.publisher.page(lane.scope)
+        pulse, page = self._door.pulse, self._door.callers.page_of(lane)
         right = partial(self._right.answer, address, question, body)
         return wrong(Asked(lane, page, question, right, pulse.now, self._delay, pulse.options.fault_seconds))
 

@@ -71,12 +71,7 @@ class Connection(asyncio.Protocol):
         door = self.door
         if self.reader is None and (ask := door.known.get(data)) is not None and (version := ask.plain) is not None:
             lane = door.lanes.get(self.address)
-            if (
-                lane is not None
-                and (page := door.pages.get(lane.scope)) is not None
-                and page.enabled
-                and lane.polls.take((pulse := door.pulse).now)
-            ):
+            if lane is not None and (page := lane.page).enabled and lane.polls.take((pulse := door.pulse).now):
                 heading = pulse.heading
                 page.last_poll = pulse.steady
                 self.deadline = pulse.idle_until

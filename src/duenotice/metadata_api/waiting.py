@@ -18,12 +18,12 @@ Wake = Callable[[], None]
 class Held:
     """One such poll: who asked what, and when its time is up."""
 
-    __slots__ = ("address", "ask", "beat", "poll", "scope", "wake")
+    __slots__ = ("address", "ask", "beat", "poll", "scope", "vm", "wake")
 
     def __init__(self, ask: Ask, poll: Poll, lane: Lane, beat: int, wake: Wake) -> None:
         self.ask = ask
         self.poll = poll
-        self.address, self.scope = lane.vm.address, lane.scope
+        self.vm, self.address, self.scope = lane.vm.name, lane.vm.address, lane.scope
         self.beat = beat
         self.wake = wake
 

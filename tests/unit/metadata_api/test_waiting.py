@@ -5,14 +5,14 @@ from collections.abc import Callable
 import pytest
 
 from duenotice.domain.fleet import Vm
-from duenotice.engine.publisher import Publisher
+from duenotice.engine.publisher import Page, Publisher
 from duenotice.metadata_api.caller import Lane
 from duenotice.metadata_api.limits import Bucket, Pace
 from duenotice.metadata_api.questions import Ask, Poll
 from duenotice.metadata_api.waiting import Waiting
 from duenotice.wire.api_versions import API_VERSIONS
 
-LANE = Lane(Vm("a", "10.0.0.1"), Bucket(Pace(0)), Bucket(Pace(0)))
+LANE = Lane(Vm("a", "10.0.0.1"), Page("vm/a", 0), Bucket(Pace(0)), Bucket(Pace(0)))
 
 
 @pytest.fixture
