@@ -5,7 +5,6 @@ import difflib
 import gc
 import os
 import socket
-import sys
 from pathlib import Path
 
 import structlog
@@ -196,18 +195,6 @@ class Service:
         self._operator = OperatorServer(operator_port.config(front))
         self._operator_task = asyncio.create_task(self._operator.serve(sockets=[listening]), name="operator-api")
         self._operator_task.add_done_callback(self.engine.lost)
-
-
-def tune_for_serving() -> None:
-    """For a process that only serves: what is loaded by now lives as long as it does.
-
-    Keeps the collector from walking it, and lets it come less often, since hardly anything of ours is in a cycle and
-    ten thousand connections are a lot to walk. A thread that works for long gives way to the loop after a millisecond.
-    """
-    sys.setswitchinterval(0.001)
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
 
 
 def _operator_listen(settings: s.ServeSettings) -> tuple[str, int] | None:

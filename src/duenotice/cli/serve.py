@@ -57,7 +57,8 @@ async def _serve(resolved: Resolved, greet: Callable[[Any], None], beside: Besid
     """Run until a signal or until the engine can promise nothing more; then its error is returned."""
     import structlog
 
-    from duenotice.bootstrap.service import Service, tune_for_serving
+    from duenotice.bootstrap.service import Service
+    from duenotice.bootstrap.tuning import Tuning
     from duenotice.bootstrap.watchdog import watching
 
     log = structlog.get_logger()
@@ -69,7 +70,8 @@ async def _serve(resolved: Resolved, greet: Callable[[Any], None], beside: Besid
     loop.add_signal_handler(signal.SIGHUP, reread.set)
     service = Service(resolved.settings)
     await service.start()
-    tune_for_serving()
+    tuning = Tuning(service.engine)
+    tuning.start()
     rereading = asyncio.ensure_future(_reread_when_told(service, reread))
     log.info("serving", action="serving", **_addresses(service), settings=_settings(resolved))
     with suppress(OSError):  # nobody reads what we print, but VMs still ask
@@ -80,6 +82,7 @@ async def _serve(resolved: Resolved, greet: Callable[[Any], None], beside: Besid
             await asyncio.wait([told, service.engine.failed], return_when=asyncio.FIRST_COMPLETED)
     told.cancel()
     rereading.cancel()
+    tuning.stop()
     log.info("stopping", action="stopping")
     await service.stop()
     log.info("stopped", action="stopped", position=service.engine.state.position)

@@ -171,6 +171,11 @@ class Engine:
             self._give_up(InvariantBroken(f"{task.get_name()} has ended: {error!r}.", hint="Please report this."))
 
     @property
+    def is_busy(self) -> bool:
+        """Whether something is under way that may have made very many things."""
+        return self._is_serving or self._looks > 0
+
+    @property
     def behind(self) -> bool:
         """Whether something is stored that could not be shown yet, or more is due than was done; a tick goes on."""
         return self._writer.behind or self._writer.unfinished
