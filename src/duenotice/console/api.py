@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
+import msgspec
 from starlette.types import ASGIApp, Message
 
 from duenotice.errors import DuenoticeError, Malformed, NotFound, Refused
@@ -64,7 +65,7 @@ class Api:
     async def call(self, method: str, path: tuple[str, ...], query: Mapping[str, Any], body: Any = None) -> Any:
         """Any call, JSON in and out."""
         answer = await self._exchange(method, path, query, b"" if body is None else json.dumps(body).encode())
-        return json.loads(answer) if answer else None
+        return msgspec.json.decode(answer) if answer else None
 
     async def ask(self, method: str, target: str, body: Any = None) -> Any:
         """Any call by its target, `/v1/vms?limit=1`, its problems as errors that know no HTTP."""
