@@ -139,12 +139,13 @@ def test_D02_approved_it_skips_the_rest_of_its_notice(node: Node):
 
 
 def test_D02_cancelled_it_is_gone_for_good(node: Node):
-    """A cancelled event does not come back when its time would have come, and cannot be approved."""
+    """A cancelled event does not come back when its time would have come; an approval has no effect (C03)."""
     node.enable("me")
     event_id = node.schedule("Reboot", "me")
     node.operate(f"/v1/events/{event_id}/cancel")
     assert life(node, "me", 30) == [("gone", "")] * 30
-    assert node.approve("me", event_id).status == 400
+    assert node.approve("me", event_id).status == 200
+    assert life(node, "me", 1) == [("gone", "")]
 
 
 def test_D02_started_it_cannot_be_taken_back(node: Node):
