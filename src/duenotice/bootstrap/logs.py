@@ -16,7 +16,8 @@ from duenotice.domain.state import State
 
 WAITING_LINES = 10_000
 LAST_SECONDS = 1.0
-NOTHING = logging.CRITICAL + 10
+NOTHING = logging.CRITICAL
+"""Structlog knows no level above this one, and we log nothing on it."""
 
 _QUIET = (t.ClockMarked, t.RequestAnswered)
 
