@@ -72,5 +72,11 @@ class Table:
 def near_miss(word: str, known: Iterable[str], what: str) -> str:
     """A hint at the nearest of what is known, or at all of it."""
     known = list(known)
-    near = difflib.get_close_matches(word, known, 1)
-    return f"Did you mean {near[0]!r}?" if near else f"Known {what}: {', '.join(known)}."
+    near = nearest(word, known)
+    return f"Did you mean {near!r}?" if near else f"Known {what}: {', '.join(known)}."
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The known word that was probably meant, whatever its upper and lower case; empty when none is near."""
+    spelled = {each.lower(): each for each in known}
+    return next((spelled[near] for near in difflib.get_close_matches(word.lower(), spelled, 1)), "")
