@@ -19,6 +19,8 @@ class DuenoticeError(Exception):
         self.message = message or (type(self).__doc__ or "").strip()
         self.hint = hint
         super().__init__(self.message)
+        if hint:
+            self.add_note(f"hint: {hint}")  # where a traceback is shown, as in pytest, so is the hint
 
 
 class Refused(DuenoticeError):
