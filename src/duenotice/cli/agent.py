@@ -190,11 +190,11 @@ def _done(row: dict[str, Any]) -> list[str]:
 @_with_config
 @_with_state_dir
 @click.option("--type", "event_type", type=EVENT_TYPE, default="Reboot", show_default=True, help="the type of event")
-@click.option("--notice", type=SPAN, default="1m", show_default=True, metavar="SPAN", help="how much notice it gives")
+@click.option("--notice", type=SPAN, default="1m", show_default=True, help="how much notice it gives")
 @click.option(
     "--not-before", type=click.DateTime(["%Y-%m-%dT%H:%M:%S%z"]), help="or until when, as 2026-11-15T12:00:00Z"
 )
-@click.option("--lasts", type=SPAN, default="5s", show_default=True, metavar="SPAN", help="how long it is Started")
+@click.option("--lasts", type=SPAN, default="5s", show_default=True, help="how long it is Started")
 @click.option(
     "--source", type=click.Choice(["Platform", "User"]), default="User", show_default=True, help="whose it is"
 )

@@ -5,13 +5,14 @@ from typing import Any
 
 import click
 
+from duenotice.cli.params import NAME
 from duenotice.cli.session import Session, talks
 from duenotice.cli.views import AUDIT
 
 
 @click.command(epilog="Example: duenotice audit --actor token/admin --first 10")
-@click.option("--actor", default=None, help="Only of this actor, as in token/admin.")
-@click.option("--action", default=None, help="Only this, as in event-raised.")
+@click.option("--actor", type=NAME, default=None, help="Only of this actor, as in token/admin.")
+@click.option("--action", type=NAME, default=None, help="Only this, as in event-raised.")
 @click.option("--after", type=int, default=None, metavar="POSITION", help="Only what came after.")
 @click.option("--first", type=click.IntRange(min=1), default=None, metavar="N", help="No more than so many.")
 @talks

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from duenotice.cli.api import target
+from duenotice.cli.params import NAME
 from duenotice.cli.session import Session, talks, tell
 from duenotice.cli.views import CHANGES, FLEET
 from duenotice.errors import Misconfigured, Refused
@@ -26,7 +27,7 @@ def show(session: Session) -> None:
 
 
 @fleet.command("apply", epilog="Example: duenotice fleet apply fleet.toml --dry-run")
-@click.argument("file", metavar="FILE")
+@click.argument("file", type=NAME, metavar="FILE")
 @click.option("--dry-run", is_flag=True, help="Only show what would change.")
 @talks
 def apply(session: Session, file: str, dry_run: bool) -> None:

@@ -10,6 +10,7 @@ from duenotice.cli.errors import Failed
 from duenotice.cli.event_fold import OUTCOMES, Events, fold
 from duenotice.cli.feed import Record
 from duenotice.cli.live import screen, watch
+from duenotice.cli.params import SPAN
 from duenotice.cli.service_clock import ServiceClock
 from duenotice.cli.session import Session, tell
 from duenotice.clock import monotonic
@@ -22,7 +23,11 @@ LINGER = 4.0
 def waits(command: Callable[..., None]) -> Callable[..., None]:
     """The options of a command that can follow what it made."""
     command = click.option(
-        "--wait-timeout", metavar="SPAN", default="1h", help="How long --wait waits, in real time.  [default: 1h]"
+        "--wait-timeout",
+        type=SPAN,
+        metavar="SPAN",
+        default="1h",
+        help="How long --wait waits, in real time.  [default: 1h]",
     )(command)
     return click.option("--wait", is_flag=True, help="Follow the events to their end.")(command)
 
@@ -97,8 +102,14 @@ def follow(session: Session, events: list[Any], span: str) -> None:
     watched = WatchedEvents(session, [event["id"] for event in events], True, lambda event: None)
     with screen() as on:
         watch(session, watched, on, span, "The events are")
-    missed = [f"{event_id} {end}" for event_id, end in watched.outcomes.items() if end in ("cancelled", "failed")]
-    if missed:
-        raise Failed(f"Not all events completed: {', '.join(missed)}.", hint="See 'duenotice audit'.")
+    check_outcomes(watched.outcomes)
     if session.output == "table":
         tell(f"Completed {len(watched.outcomes)}.")
+
+
+def check_outcomes(outcomes: dict[str, str]) -> None:
+    """Of the events that were asked for, one that did not complete is a failure."""
+    missed = [f"{event_id} {end}" for event_id, end in outcomes.items() if end in ("cancelled", "failed")]
+    if missed:
+        hint = "'duenotice events history ID' says why."
+        raise Failed(f"Not all events completed: {', '.join(missed)}.", hint=hint)

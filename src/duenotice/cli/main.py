@@ -68,6 +68,13 @@ class LazyGroup(click.Group):
         assert isinstance(found, click.Command)
         return found
 
+    def invoke(self, ctx: click.Context) -> object:
+        """Also write what is still kept back, so that a pipe that broke is known here."""
+        result = super().invoke(ctx)
+        if sys.stdout is not None:  # a script may have closed it
+            sys.stdout.flush()
+        return result
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, place.help) for name, place in COMMANDS.items()])
@@ -85,8 +92,12 @@ def duenotice() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
+    out = sys.stdout
     try:
         duenotice(arguments, prog_name="duenotice", standalone_mode=False)
+    except SystemExit as end:
+        # Whoever reads us has seen enough, as `head` has: click then puts another stdout in place and ends with 1.
+        sys.exit(end.code if sys.stdout is out else 0)
     except click.exceptions.Abort:
         sys.exit(130)
     except click.ClickException as error:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from duenotice.cli.errors import Failed
+from duenotice.cli.params import SPAN
 from duenotice.cli.session import tell
 from duenotice.errors import Misconfigured
 
@@ -17,8 +18,8 @@ _NEWEST = "2020-07-01"
 @click.option("--endpoint", metavar="URL", default="http://169.254.169.254", show_default=True, help="Whom to ask.")
 @click.option("--output", metavar="FILE", default="-", help="Where to write; - is standard output.  [default: -]")
 @click.option("--api-version", metavar="VERSION", default=_NEWEST, show_default=True, help="What to ask for.")
-@click.option("--every", metavar="SPAN", default="1s", show_default=True, help="How often.")
-@click.option("--for", "span", metavar="SPAN", default="36500d", help="How long.  [default: until told to stop]")
+@click.option("--every", type=SPAN, default="1s", show_default=True, help="How often.")
+@click.option("--for", "span", type=SPAN, default="36500d", help="How long.  [default: until told to stop]")
 def record(endpoint: str, output: str, api_version: str, every: str, span: str) -> None:
     """Write down each document of an endpoint that differs from the last, as JSON lines."""
     from duenotice.testkit.recording import frame_to_json

@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from duenotice.cli.following import follow, waits
+from duenotice.cli.params import NAME
 from duenotice.cli.session import YES, Session, make_sure, talks, tell
 from duenotice.cli.views import CHANGES, EVENTS, SCALE_SETS
 
@@ -23,7 +24,7 @@ def list_sets(session: Session) -> None:
 
 
 @scale_set.command("scale", epilog="Example: duenotice scale-set scale workers --by -2 --wait")
-@click.argument("name", metavar="SCALE-SET")
+@click.argument("name", type=NAME, metavar="SCALE-SET")
 @click.option("--capacity", type=click.IntRange(min=0), default=None, help="How many instances there shall be.")
 @click.option("--by", type=int, metavar="+N|-N", default=None, help="How many more, or less, there shall be.")
 @waits
@@ -42,8 +43,8 @@ def scale(
 
 
 @scale_set.command("delete-instances", epilog="Example: duenotice scale-set delete-instances workers workers_3")
-@click.argument("name", metavar="SCALE-SET")
-@click.argument("instances", metavar="INSTANCE...", nargs=-1, required=True)
+@click.argument("name", type=NAME, metavar="SCALE-SET")
+@click.argument("instances", type=NAME, metavar="INSTANCE…", nargs=-1, required=True)
 @waits
 @YES
 @talks

@@ -3,6 +3,7 @@
 import click
 
 from duenotice.cli.api import target
+from duenotice.cli.params import NAME
 from duenotice.cli.session import Session, talks, tell
 from duenotice.cli.views import TOKENS
 
@@ -20,7 +21,7 @@ def list_tokens(session: Session) -> None:
 
 
 @token.command("create", epilog="Example: duenotice token create ci --role operator")
-@click.argument("name")
+@click.argument("name", type=NAME)
 @click.option("--role", type=click.Choice(["viewer", "operator", "admin"]), default="viewer", help="[default: viewer]")
 @talks
 def create(session: Session, name: str, role: str) -> None:
@@ -36,7 +37,7 @@ def create(session: Session, name: str, role: str) -> None:
 
 
 @token.command("revoke", epilog="Example: duenotice token revoke A3BCB4")
-@click.argument("token_id", metavar="ID")
+@click.argument("token_id", type=NAME, metavar="ID")
 @talks
 def revoke(session: Session, token_id: str) -> None:
     """Let a token no longer in."""

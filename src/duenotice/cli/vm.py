@@ -4,6 +4,7 @@ import click
 
 from duenotice.cli.api import items_of
 from duenotice.cli.following import follow, waits
+from duenotice.cli.params import NAME
 from duenotice.cli.session import YES, Session, make_sure, talks, tell
 from duenotice.cli.views import EVENTS, VMS
 
@@ -23,8 +24,8 @@ def vm() -> None:
 
 
 @vm.command("list", epilog="Example: duenotice vm list --group set/web")
-@click.option("--group", metavar="KIND/NAME", default=None, help="Only those of a set, as in set/web.")
-@click.option("--host", metavar="NAME", default=None, help="Only those on a host.")
+@click.option("--group", type=NAME, metavar="KIND/NAME", default=None, help="Only those of a set, as in set/web.")
+@click.option("--host", type=NAME, default=None, help="Only those on a host.")
 @talks
 def list_vms(session: Session, group: str | None, host: str | None) -> None:
     """List VMs."""
@@ -32,7 +33,7 @@ def list_vms(session: Session, group: str | None, host: str | None) -> None:
 
 
 @vm.command("show", epilog="Example: duenotice vm show web-0")
-@click.argument("name")
+@click.argument("name", type=NAME, metavar="VM")
 @talks
 def show_vm(session: Session, name: str) -> None:
     """Show a VM and its events."""
@@ -44,7 +45,7 @@ def show_vm(session: Session, name: str) -> None:
 
 
 def _operation(name: str, text: str, question: str) -> click.Command:
-    @click.argument("vm_name", metavar="VM")
+    @click.argument("vm_name", type=NAME, metavar="VM")
     @waits
     @YES
     @talks

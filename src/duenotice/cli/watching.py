@@ -3,24 +3,24 @@
 import json
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import click
 
-from duenotice.cli.following import WatchedEvents
+from duenotice.cli.following import WatchedEvents, check_outcomes
 from duenotice.cli.live import NOBODY_LOOKS, screen, watch
 from duenotice.cli.session import Session
 
 
 def watch_events(session: Session, ids: list[str], ends: bool, span: str) -> None:
-    """Look until the events are over, or for ever."""
-    if session.output == "table" and sys.stdout.isatty():
-        with screen(stderr=False) as on:
-            watch(session, WatchedEvents(session, ids, ends, lambda event: None), on, span, "The events are")
-        return
+    """Look until the events are over, or for ever; one of `ids` that did not complete is a failure."""
+    is_live = session.output == "table" and sys.stdout.isatty()
     line = LINES.get(session.output, json.dumps)
-    watched = WatchedEvents(session, ids, ends, lambda event: click.echo(line(event)))
-    watch(session, watched, NOBODY_LOOKS, span, "The events are")
+    watched = WatchedEvents(session, ids, ends, lambda event: None if is_live else click.echo(line(event)))
+    with screen(stderr=False) if is_live else nullcontext(NOBODY_LOOKS) as on:
+        watch(session, watched, on, span, "The events are")
+    check_outcomes(watched.outcomes)
 
 
 def _line(event: Any) -> str:

@@ -2,25 +2,30 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from itertools import islice
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from duenotice.domain.event import Event, Phase
-from duenotice.domain.fleet import Condition, Vm
+from duenotice.domain.fleet import Condition, GroupKind, Vm
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
 from duenotice.engine.publisher import Publisher
-from duenotice.errors import Malformed
+from duenotice.errors import Malformed, NotFound
 from duenotice.operator_api.pages import number
 from duenotice.operator_api.table import Call, Parameter
 from duenotice.wire import operator_shapes as shapes
 from duenotice.wire.operator_shapes import STATES
+from duenotice.wire.toml_table import nearest
 
 ALONE = "alone"
 """What stands for no group in a question."""
 
 MOST_GROUPS = 1000
+MOST_COMPARED = 1000
+"""Names that a hint is looked for among: comparing takes some microseconds for each."""
+FEW = 10
 _RANK = {state: rank for rank, state in enumerate(STATES)}
 _ONE_OF = "|".join(STATES)
 _STATE = Parameter("state", {"type": "string", "pattern": f"^(({_ONE_OF})(,({_ONE_OF}))*)?$"})
@@ -45,6 +50,16 @@ class States:
         """The state of one VM."""
         return self._hit.get(vm.name) or ("degraded" if vm.host in self._ill else "fine")
 
+    def check(self, group: str, host: str) -> None:
+        """Refuse a group or a host that is not there: an empty list would look like one without VMs."""
+        groups, hosts = self._publisher.groups, self._publisher.hosts
+        keys = (group, *(f"{kind.value}/{group}" for kind in GroupKind))
+        if group not in ("", ALONE) and not any(key in groups for key in keys):
+            names = (key if "/" in group else key.partition("/")[2] for key in groups)
+            raise _not_there("group", group, names)
+        if host and host not in hosts:
+            raise _not_there("host", host, hosts)
+
     def whole(self) -> shapes.Counted:
         """All VMs; only those with something to say are looked at, unless a host is ill."""
         vms = self._publisher.by_name
@@ -68,6 +83,7 @@ class Wanted:
     def __init__(self, request: Request, states: States) -> None:
         query = request.query_params
         self._group, self._host = query.get("group", ""), query.get("host", "")
+        states.check(self._group, self._host)
         self._text = query.get("q", "").strip().lower()
         self._states, self._of = frozenset(query["state"].split(",") if query.get("state") else ()), states.of
         if odd := sorted(self._states.difference(STATES)):
@@ -86,6 +102,13 @@ class Wanted:
     def is_everything(self) -> bool:
         """Whether nothing is left out."""
         return not (self._group or self._host or self._states or self._text)
+
+
+def _not_there(what: str, name: str, known: Iterable[str]) -> NotFound:
+    compared = list(islice(known, MOST_COMPARED))
+    near = nearest(name[:80], compared)
+    hint = f"Did you mean {near!r}?" if near else f"There are {', '.join(compared[:FEW]) or 'none'}."
+    return NotFound(f"There is no {what} {name[:80]!r}.", hint=hint)
 
 
 def _stands_in(vm: Vm, group: str) -> bool:
@@ -108,7 +131,9 @@ class Picture:
     def calls(self) -> list[Call]:
         """The rows of the table."""
         query, answers = (*WANTED, _GROUPS), {200: shapes.States}
-        return [Call("GET", "/v1/states", Role.VIEWER, self.index, "The fleet in numbers", None, query, answers)]
+        return [
+            Call("GET", "/v1/states", Role.VIEWER, self.index, "The fleet in numbers", None, query, answers, (404,))
+        ]
 
     async def index(self, request: Request) -> Response:
         """Counts of all that is asked for, then of each group and its update domains."""
