@@ -12,13 +12,21 @@ install: $(INSTALLED) ## make .venv with duenotice and everything it needs
 
 # Debian keeps venv in a package of its own, hence the second try.
 $(INSTALLED): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "$(PYTHON) is not Python 3.11 or newer, which duenotice needs. Name one: make PYTHON=python3.12 …" >&2; exit 1; }
 	$(PYTHON) -m venv .venv || { tools/debian-programs python3-venv && $(PYTHON) -m venv --clear .venv; }
-	$(BIN)/pip install -qq --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
-	touch $@
+	@$(call pip,--require-hashes -r requirements.lock)
+	@$(call pip,--no-deps --no-build-isolation -e .)
+	@touch $@
 
-run: install ## start a demo: a fleet in which something is going on
-	$(BIN)/duenotice demo --data-dir .run/demo
+# One line when a package cannot be had; pip's own words are many, and say it last.
+define pip
+echo "pip install $(1)"; $(BIN)/pip install -qq --disable-pip-version-check $(1) >.venv/pip.log 2>&1 || { \
+	echo "pip cannot get the packages: is there a network, or a mirror in pip's settings? Details: .venv/pip.log" >&2; exit 1; }
+endef
+
+run: install ## start a demo: a fleet in which something is going on (ARGS='--clock 1x' for its flags)
+	$(BIN)/duenotice demo --data-dir .run/demo $(ARGS)
 
 lint: install ## style, types and import contracts
 	$(BIN)/ruff check .

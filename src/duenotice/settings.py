@@ -1,8 +1,10 @@
 """Every setting of the service as one row, and where its value came from: flag, environment, file or default."""
 
 import difflib
+import errno
 import os
 import re
+import sys
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -132,6 +134,20 @@ def host_port(address: tuple[str, int]) -> str:
     """The way back: HOST:PORT, with IPv6 in brackets."""
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def listen_hint(address: tuple[str, int], error: OSError) -> str:
+    """What to do when a port cannot be had."""
+    host, port = address
+    if error.errno == errno.EADDRINUSE:
+        return "Is another duenotice running there? Stop it, or choose another HOST:PORT."
+    if error.errno == errno.EADDRNOTAVAIL:
+        add = f"ip -6 addr add {host}/128 dev lo" if ":" in host else f"ip addr add {host}/32 dev lo"
+        return f"This machine does not have that address. Give it one with '{add}', as root."
+    if error.errno == errno.EACCES and port < 1024:
+        allow = f"setcap cap_net_bind_service=+ep {Path(sys.executable).resolve()}"
+        return f"Ports below 1024 need the capability CAP_NET_BIND_SERVICE: be root, or once, as root, '{allow}'."
+    return "Name an address of this machine and a port, like 127.0.0.1:16925."
 
 
 def _from_file(file: str) -> dict[str, Any]:

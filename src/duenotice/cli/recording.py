@@ -1,5 +1,6 @@
 """`duenotice record`, `replay` and `diff`: keep what an endpoint answers, serve it again, compare two."""
 
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -53,7 +54,7 @@ def replay(file: str, speed: str, listen: str) -> None:
     import asyncio
 
     from duenotice.clock import parse_speed
-    from duenotice.settings import host_port, parse_listen
+    from duenotice.settings import host_port, listen_hint, parse_listen
     from duenotice.testkit.recording import read_recording
     from duenotice.testkit.replaying import Replay
 
@@ -71,9 +72,8 @@ def replay(file: str, speed: str, listen: str) -> None:
         try:
             bound = await Replay(frames, times).start(*address)
         except OSError as error:
-            raise Misconfigured(
-                f"Cannot listen on {listen}: {error.strerror}.", hint="Choose another address."
-            ) from None
+            problem = f"Cannot listen on {listen}: {os.strerror(error.errno or 0)}."
+            raise Misconfigured(problem, hint=listen_hint(address, error)) from None
         tell(f"{len(frames)} answers over {frames[-1].after:g} s at {speed}: http://{host_port(bound)}")
         await asyncio.Event().wait()
 
