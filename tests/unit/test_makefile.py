@@ -1,5 +1,6 @@
 """What make says to somebody who has just cloned this, and whose machine lacks something."""
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -70,3 +71,34 @@ def test_the_demo_can_be_given_flags(clone: Path) -> None:
     """`make run ARGS=…`."""
     done = make(clone, "-n", "run", "ARGS=--clock 1x --no-watch")
     assert done.stdout.splitlines()[-1].endswith("duenotice demo --data-dir .run/demo --clock 1x --no-watch")
+
+
+@pytest.mark.parametrize(
+    ("target", "locks"),
+    [
+        ("install", {"requirements.lock"}),
+        ("run", {"requirements.lock"}),
+        ("lint", {"requirements.lock", "requirements-dev.lock"}),
+        ("test", {"requirements.lock", "requirements-dev.lock"}),
+        ("bench", {"requirements.lock", "requirements-dev.lock"}),
+    ],
+)
+def test_only_work_on_it_installs_the_tools_for_that(clone: Path, target: str, locks: set[str]) -> None:
+    """Who only wants to see it run does not wait for mypy and a browser."""
+    assert set(re.findall(r"requirements[a-z-]*\.lock", make(clone, "-n", target).stdout)) == locks
+
+
+def test_help_says_what_installs_debian_packages(clone: Path) -> None:
+    """Nobody likes to find that out afterwards."""
+    lines = make(clone, "help").stdout.splitlines()
+    told = {line.split()[1] for line in lines if "installs Debian packages" in line}
+    recipes = (clone / "Makefile").read_text().split("\n\n")
+    assert told == {recipe.partition(":")[0] for recipe in recipes if "\n\ttools/debian-programs" in recipe}
+
+
+def test_lock_makes_both_with_hashes_and_without_an_address(clone: Path) -> None:
+    """The one for running takes its versions from the other."""
+    compiled = [line for line in make(clone, "-n", "lock").stdout.splitlines() if "compile" in line]
+    assert [line.split(" -o ")[1] for line in compiled] == ["requirements-dev.lock", "requirements.lock"]
+    assert all("--generate-hashes" in line and "--no-emit-index-url" in line for line in compiled)
+    assert "-c requirements-dev.lock" in compiled[1]
