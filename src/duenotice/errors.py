@@ -57,3 +57,8 @@ class Damaged(Misconfigured):
 
 class InvariantBroken(DuenoticeError):
     """A promise of ours does not hold; stopping is the only safe thing."""
+
+
+def reason(error: Exception) -> str:
+    """Why something failed, in the words of the system: without its number, or a path that was named already."""
+    return getattr(error, "strerror", None) or str(error)

@@ -8,12 +8,12 @@ import sys
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 import msgspec
 from msgspec import Meta, Struct
 
-from duenotice.errors import Misconfigured
+from duenotice.errors import Misconfigured, reason
 
 ENVIRONMENT_PREFIX = "DUENOTICE_"
 
@@ -45,7 +45,7 @@ class ServeSettings(Struct, frozen=True):
     removal_lasts: Annotated[float, Meta(description="seconds a removal of a VM is Started", gt=0, le=1e9)] = 30.0
     impact: Annotated[
         Literal["simulated", "command", "webhook"],
-        Meta(description="who brings impacts about: simulated, command, webhook"),
+        Meta(description="who brings impacts about"),
     ] = "simulated"
     impact_command: Annotated[
         str | tuple[str, ...], Meta(description="program and arguments that bring one impact about; no shell")
@@ -64,13 +64,13 @@ class ServeSettings(Struct, frozen=True):
         3600.0
     )
     impact_lost: Annotated[
-        Literal["fail", "retry"], Meta(description="what to do when nobody knows how a command ended: fail or retry")
+        Literal["fail", "retry"], Meta(description="what to do when nobody knows how a command ended")
     ] = "fail"
     allow_faults: Annotated[bool, Meta(description="let an admin have VMs answered wrongly, to test clients")] = False
     fault: Annotated[str, Meta(description="answer every VM wrongly like this; needs --allow-faults")] = ""
     log_format: Annotated[
         Literal["auto", "console", "json", "none"],
-        Meta(description="json, console, none, or auto: console on a terminal"),
+        Meta(description="how to log; auto is console on a terminal, json elsewhere"),
     ] = "auto"
 
 
@@ -81,6 +81,7 @@ class Row(NamedTuple):
     default: Any
     help: str
     is_switch: bool
+    choices: tuple[str, ...] = ()
 
 
 class Resolved(NamedTuple):
@@ -92,10 +93,13 @@ class Resolved(NamedTuple):
 
 def rows() -> list[Row]:
     """All settings in order."""
-    return [
-        Row(field.name, field.default, field.type.__metadata__[0].description, isinstance(field.default, bool))
-        for field in msgspec.structs.fields(ServeSettings)
-    ]
+    return [_row(field) for field in msgspec.structs.fields(ServeSettings)]
+
+
+def _row(field: msgspec.structs.FieldInfo) -> Row:
+    kind, meta = field.type.__origin__, field.type.__metadata__[0]
+    choices = get_args(kind) if get_origin(kind) is Literal else ()
+    return Row(field.name, field.default, meta.description, isinstance(field.default, bool), choices)
 
 
 def resolve(flags: Mapping[str, Any], environment: Mapping[str, str], file: str = "") -> Resolved:
@@ -156,7 +160,9 @@ def _from_file(file: str) -> dict[str, Any]:
     try:
         values = tomllib.loads(Path(file).read_text())
     except (OSError, ValueError, RecursionError) as error:
-        raise Misconfigured(f"Cannot read the settings file {file}: {error}.", hint="Mend or leave it out.") from None
+        raise Misconfigured(
+            f"Cannot read the settings file {file}: {reason(error)}.", hint="Fix it, or leave --config out."
+        ) from None
     for key in values:
         _check_known(key, f"{file} has an unknown key {key!r}.")
     return values

@@ -75,6 +75,30 @@ def test_bad_usage_is_2(shared: Node, line: str) -> None:
     assert duenotice(shared, *line.split()).code == 2
 
 
+@pytest.mark.parametrize(
+    ("line", "what", "hint"),
+    [
+        ("vm restart", "Missing argument 'VM'.", "See 'duenotice vm restart --help'."),
+        ("vm list --grup x", "No such option '--grup'.", "Did you mean '--group'?"),
+        ("vm lst", "There is no command 'lst'.", "Did you mean 'list'?"),
+        ("evnt list", "There is no command 'evnt'.", "Did you mean 'events'?"),
+        ("banana", "There is no command 'banana'.", "See 'duenotice --help'."),
+        (
+            "events list --type Rebot",
+            "Invalid value for '--type': 'Rebot' is not one of Freeze, Reboot, Redeploy, Preempt, Terminate.",
+            "Did you mean 'Reboot'?",
+        ),
+        ("audit --last x", "Invalid value for '--last': 'x' is not a valid integer range.", "See 'duenotice audit"),
+        ("serve --throttle", "Option '--throttle' requires an argument.", "See --help."),
+    ],
+)
+def test_errors_have_one_style_whoever_finds_them(line: str, what: str, hint: str) -> None:
+    """One line of what happened, one of what to do, on standard error."""
+    done = duenotice(None, *line.split())
+    assert (done.code, done.out, told(done.err)[0]) == (2, "", what)
+    assert told(done.err)[1].startswith(hint)
+
+
 def test_done_is_0_and_interrupted_is_130(shared: Node) -> None:
     """Ctrl-C in a live view leaves without a traceback."""
     assert duenotice(shared, "vm", "list").code == 0

@@ -34,7 +34,7 @@ def test_every_log_format_serves_and_none_logs_nothing(tmp_path: Path, log_forma
     """Where it listens is printed all the same: that is not a log."""
     arguments = ("--data-dir", str(tmp_path), "--default-vm", "me", "--log-format", log_format)
     code, out, err = served(*arguments)
-    assert (code, out.splitlines()[0], err == "") == (0, "duenotice serves 1 VMs", is_silent), err
+    assert (code, out.splitlines()[0], err == "") == (0, "duenotice serves 1 VM", is_silent), err
 
 
 @pytest.fixture

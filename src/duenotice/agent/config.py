@@ -18,7 +18,7 @@ from duenotice.agent.rules import HandlerSpec, Rule
 from duenotice.agent.toml_lines import Path as Keys
 from duenotice.agent.toml_lines import line_of
 from duenotice.client.endpoint import chosen_endpoint
-from duenotice.errors import DuenoticeError, Misconfigured
+from duenotice.errors import DuenoticeError, Misconfigured, reason
 from duenotice.settings import parse_listen
 from duenotice.wire.duration import parse_duration
 
@@ -49,7 +49,9 @@ def load_config(file: Path) -> Config:
     try:
         text = file.read_text()
     except (OSError, ValueError) as error:
-        raise Misconfigured(f"Cannot read {file}: {error}.", hint="Name the agent's file with --config.") from None
+        raise Misconfigured(
+            f"Cannot read {file}: {reason(error)}.", hint="Name the agent's file with --config."
+        ) from None
     return read_config(text, str(file))
 
 

@@ -24,7 +24,7 @@ from duenotice.engine.engine import SELF, Engine, load
 from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
 from duenotice.engine.ticker import Ticker
-from duenotice.errors import Misconfigured, Unavailable
+from duenotice.errors import Misconfigured, Unavailable, reason
 from duenotice.journal.memory import MemoryJournal
 from duenotice.journal.sqlite import SqliteJournal
 from duenotice.metadata_api.faults import Faults
@@ -288,7 +288,7 @@ def _text(path: str) -> str:
     try:
         return Path(path).read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise Misconfigured(f"Cannot read the fleet file {path}: {error}.", hint="Check the path.") from None
+        raise Misconfigured(f"Cannot read the fleet file {path}: {reason(error)}.", hint="Check the path.") from None
 
 
 def _bound(address: tuple[str, int], dual: bool = False) -> socket.socket:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from duenotice.cli.groups import Noun
 from duenotice.cli.output import WRITERS, Column, View
 from duenotice.cli.params import EVENT_TYPE, SPAN
 
@@ -28,7 +29,7 @@ CASES = View(
         Column("TYPE", "type"),
         Column("STATE", "state", "state"),
         Column("NOT BEFORE", "left", "when"),
-        Column("SEEN", "first_seen", "when"),
+        Column("SEEN", "first_seen", "when", spare=True),
         Column("VMS", "resources", "list"),
         Column("DONE", "done", "list"),
     ),
@@ -68,7 +69,7 @@ _output = click.option(
 )
 
 
-@click.group()
+@click.group(cls=Noun)
 def agent() -> None:
     """Use the notice: prepare, approve, and put everything back."""
 
@@ -192,13 +193,18 @@ def _done(row: dict[str, Any]) -> list[str]:
 @click.option("--type", "event_type", type=EVENT_TYPE, default="Reboot", show_default=True, help="the type of event")
 @click.option("--notice", type=SPAN, default="1m", show_default=True, help="how much notice it gives")
 @click.option(
-    "--not-before", type=click.DateTime(["%Y-%m-%dT%H:%M:%S%z"]), help="or until when, as 2026-11-15T12:00:00Z"
+    "--not-before",
+    type=click.DateTime(["%Y-%m-%dT%H:%M:%S%z"]),
+    metavar="TIME",
+    help="or until when, as 2026-11-15T12:00:00Z",
 )
 @click.option("--lasts", type=SPAN, default="5s", show_default=True, help="how long it is Started")
 @click.option(
     "--source", type=click.Choice(["Platform", "User"]), default="User", show_default=True, help="whose it is"
 )
-@click.option("--duration", type=int, default=-1, help="its DurationInSeconds, which rules may look at")
+@click.option(
+    "--duration", type=int, metavar="SECONDS", default=-1, help="its DurationInSeconds, which rules may look at"
+)
 @click.option("--no-wait", is_flag=True, help="do not follow it to its end")
 def drill(**asked: Any) -> None:
     """Rehearse on this machine: handlers prepare and recover for real, nothing is approved.

@@ -13,6 +13,7 @@ from typing import Any, TextIO, cast
 import click
 
 from duenotice.cli.api import DEFAULT_ENDPOINT
+from duenotice.cli.live import is_dumb
 from duenotice.settings import default_data_dir, host_port, resolve
 
 LOG = "demo.log"
@@ -41,7 +42,7 @@ def demo(watch: bool | None, **flags: str | None) -> None:
     from duenotice.bootstrap.logs import configure
     from duenotice.cli.serve import run
 
-    watches = sys.stdout.isatty() if watch is None else watch
+    watches = sys.stdout.isatty() and not is_dumb(stderr=False) if watch is None else watch
     given = {name: value for name, value in flags.items() if value is not None}
     folder = Path(given.setdefault("data_dir", str(default_data_dir().with_name("duenotice-demo"))))
     resolved = resolve({"fleet": str(FLEET), **given}, os.environ)

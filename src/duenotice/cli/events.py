@@ -6,25 +6,30 @@ import click
 
 from duenotice.cli.api import items_of
 from duenotice.cli.following import follow, waits
-from duenotice.cli.params import EVENT_TYPE, MOMENT, NAME, SPAN
+from duenotice.cli.groups import Noun
+from duenotice.cli.params import EVENT_TYPE, MOMENT, NAME, SPAN, choice
 from duenotice.cli.session import Session, talks, tell
 from duenotice.cli.views import AUDIT, EVENTS
 from duenotice.cli.vm import report
 from duenotice.cli.watching import watch_events
 
-FILTERS = {"vm": "NAME", "scope": "SCOPE", "type": "TYPE", "phase": "scheduled|started"}
+FILTERS: dict[str, click.ParamType[str]] = {
+    "vm": NAME,
+    "scope": NAME,
+    "type": EVENT_TYPE,
+    "phase": choice("scheduled", "started"),
+}
 
 
-@click.group()
+@click.group(cls=Noun)
 def events() -> None:
     """List, schedule, cancel, approve and watch events."""
 
 
 def _filtered(command: Any) -> Any:
-    for name, metavar in reversed(FILTERS.items()):
-        command = click.option(f"--{name}", type=NAME, metavar=metavar, default=None, help=f"Only of this {name}.")(
-            command
-        )
+    for name, kind in reversed(FILTERS.items()):
+        text = f"Only those of this {name.replace('vm', 'VM')}."
+        command = click.option(f"--{name}", type=kind, default=None, help=text)(command)
     return command
 
 

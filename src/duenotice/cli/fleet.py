@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from duenotice.cli.api import target
+from duenotice.cli.groups import Noun
 from duenotice.cli.params import NAME
 from duenotice.cli.session import Session, talks, tell
 from duenotice.cli.views import CHANGES, FLEET
@@ -14,7 +15,7 @@ CALLED = "fleet file"
 CHANGED = ("added", "removed", "changed")
 
 
-@click.group()
+@click.group(cls=Noun)
 def fleet() -> None:
     """Apply a fleet file, show what there is."""
 

@@ -9,7 +9,7 @@ import click
 from duenotice.cli.errors import Failed
 from duenotice.cli.event_fold import OUTCOMES, Events, fold
 from duenotice.cli.feed import Record
-from duenotice.cli.live import screen, watch
+from duenotice.cli.live import is_dumb, screen, watch
 from duenotice.cli.params import SPAN
 from duenotice.cli.service_clock import ServiceClock
 from duenotice.cli.session import Session, tell
@@ -99,12 +99,20 @@ def _outcome(session: Session, event_id: str) -> str:
 
 def follow(session: Session, events: list[Any], span: str) -> None:
     """Wait until all are over; one that did not complete is a failure."""
-    watched = WatchedEvents(session, [event["id"] for event in events], True, lambda event: None)
+    lines = (lambda event: tell(line_of(event))) if is_dumb() else (lambda event: None)
+    watched = WatchedEvents(session, [event["id"] for event in events], True, lines)
     with screen() as on:
         watch(session, watched, on, span, "The events are")
     check_outcomes(watched.outcomes)
     if session.output == "table":
         tell(f"Completed {len(watched.outcomes)}.")
+
+
+def line_of(event: Any) -> str:
+    """An event for who reads lines; one that has started no longer says when it may."""
+    when = event["not_before"] if event["phase"] == "scheduled" else None
+    what = f"{event['id']}  {event['type']:<9}  {event['phase']:<9}"
+    return f"{what}  {when or '-':<20}  {' '.join(event['resources'])}"
 
 
 def check_outcomes(outcomes: dict[str, str]) -> None:

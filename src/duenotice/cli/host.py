@@ -6,8 +6,9 @@ import click
 
 from duenotice.cli.api import items_of
 from duenotice.cli.following import follow, waits
+from duenotice.cli.groups import Noun
 from duenotice.cli.maintenance_view import show_plan
-from duenotice.cli.params import NAME, SPAN
+from duenotice.cli.params import COUNT, NAME, SPAN
 from duenotice.cli.session import YES, Session, make_sure, talks, tell
 from duenotice.cli.views import HOSTS
 from duenotice.cli.vm import report
@@ -15,7 +16,7 @@ from duenotice.cli.vm import report
 RISKS = ["low", "high"]
 
 
-@click.group()
+@click.group(cls=Noun)
 def host() -> None:
     """List, drain, degrade, fail and repair hosts."""
 
@@ -70,7 +71,7 @@ def repair(session: Session, name: str) -> None:
 @host.command("drain", epilog="Example: duenotice host drain host-1 --at-once 2")
 @click.argument("name", type=NAME, metavar="HOST")
 @click.option("--settle", type=SPAN, default="0s", help="How long to wait after each update domain.")
-@click.option("--at-once", type=click.IntRange(min=0), default=0, help="At most so many steps at a time; 0: no limit.")
+@click.option("--at-once", type=COUNT, default=0, help="At most so many steps at a time; 0: no limit.")
 @talks
 def drain(session: Session, name: str, **body: Any) -> None:
     """Move all VMs of a host elsewhere by live migration."""

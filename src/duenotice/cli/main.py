@@ -9,6 +9,7 @@ import click
 
 from duenotice import __version__
 from duenotice.cli.errors import Denied, TimedOut
+from duenotice.cli.groups import Noun
 from duenotice.errors import DuenoticeError, Malformed, Misconfigured, NotFound, Refused, Unavailable
 
 EXIT_CODES: dict[type[DuenoticeError], int] = {
@@ -54,7 +55,7 @@ COMMANDS = {
 }
 
 
-class LazyGroup(click.Group):
+class LazyGroup(Noun):
     """A group that imports a command when it is called, so that `--help` stays quick."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -90,6 +91,21 @@ def duenotice() -> None:
     """You are told before you are hit: Scheduled Events for a whole fleet of VMs."""
 
 
+def _told(error: click.ClickException) -> tuple[str, str]:
+    """What click says, as our own errors say it: what happened, and what to do."""
+    words = error.format_message()
+    what, _, near = words.partition(" Did you mean ")
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    hint = f"See '{context.command_path} --help'." if context else "See --help."
+    return what.rstrip(".") + ".", f"Did you mean {near}" if near else hint
+
+
+def _say(what: str, hint: str) -> None:
+    click.secho(f"error: {what}", fg="red", err=True)
+    if hint:
+        click.echo(f" hint: {hint}", err=True)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     out = sys.stdout
@@ -100,11 +116,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(end.code if sys.stdout is out else 0)
     except click.exceptions.Abort:
         sys.exit(130)
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         sys.exit(error.exit_code)
+    except click.ClickException as error:
+        _say(*_told(error))
+        sys.exit(error.exit_code)
     except DuenoticeError as error:
-        click.secho(f"error: {error.message}", fg="red", err=True)
-        if error.hint:
-            click.echo(f" hint: {error.hint}", err=True)
+        _say(error.message, error.hint)
         sys.exit(next(EXIT_CODES[kind] for kind in type(error).__mro__ if kind in EXIT_CODES))

@@ -4,8 +4,9 @@ from typing import Any
 
 import click
 
+from duenotice.cli.groups import Noun
 from duenotice.cli.maintenance_view import follow_plan, newest, show_plan
-from duenotice.cli.params import NAME, SPAN
+from duenotice.cli.params import COUNT, MAINTENANCE_TYPE, NAME, SPAN
 from duenotice.cli.session import Session, talks, tell
 from duenotice.cli.views import MAINTENANCES, TIMELINE
 
@@ -18,10 +19,8 @@ WATCH_TIMEOUT = click.option(
     "--wait-timeout", type=SPAN, default="365d", help="How long to watch or wait, in real time."
 )
 
-TYPES = click.Choice(["Freeze", "Reboot", "Redeploy"], case_sensitive=False)
 
-
-@click.group()
+@click.group(cls=Noun)
 def maintenance() -> None:
     """Plan maintenances and follow them."""
 
@@ -44,10 +43,10 @@ def list_plans(session: Session) -> None:
     metavar="KIND=NAME",
     help="set=web, scale-set=batch, service=shop, host=h1, vm=db-0, zone=1 or tag=KEY=VALUE; give it again for more.",
 )
-@click.option("--type", required=True, type=TYPES, help="What will happen to the VMs.")
+@click.option("--type", required=True, type=MAINTENANCE_TYPE, help="What will happen to the VMs.")
 @click.option("--settle", type=SPAN, default="0s", help="How long to wait after each update domain.")
-@click.option("--at-once", type=click.IntRange(min=0), default=0, help="At most so many steps at a time; 0: no limit.")
-@click.option("--failures-allowed", type=click.IntRange(min=0), default=0, help="Stop when more steps fail.")
+@click.option("--at-once", type=COUNT, default=0, help="At most so many steps at a time; 0: no limit.")
+@click.option("--failures-allowed", type=COUNT, default=0, help="Stop when more steps fail.")
 @click.option("--description", default=None, metavar="TEXT", help="What the VMs are told of it.")
 @click.option(
     "--cause",

@@ -4,7 +4,40 @@ from datetime import datetime
 
 import click
 
-EVENT_TYPE = click.Choice(["Freeze", "Reboot", "Redeploy", "Preempt", "Terminate"], case_sensitive=False)
+from duenotice.wire.toml_table import nearest
+
+
+class _Choice(click.Choice[str]):
+    """A choice in any case that is shown as it is written."""
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
+        """Each of them."""
+        return f"[{'|'.join(self.choices)}]"
+
+    def get_invalid_choice_message(self, value: object, ctx: click.Context | None) -> str:
+        """With the one that was probably meant."""
+        near = nearest(str(value), self.choices)
+        hint = f" Did you mean {near!r}?" if near else ""
+        return f"{value!r} is not one of {', '.join(self.choices)}.{hint}"
+
+
+def choice(*words: str) -> click.Choice[str]:
+    """One of some words, in any case."""
+    return _Choice(words, case_sensitive=False)
+
+
+class _Count(click.IntRange):
+    """How many of something."""
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
+        """As short as can be."""
+        return "N"
+
+
+COUNT, FROM_ONE = _Count(min=0), _Count(min=1)
+EVENT_TYPE = choice("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
+MAINTENANCE_TYPE = choice("Freeze", "Reboot", "Redeploy")
+VM_STATE = choice("started", "approved", "scheduled", "degraded", "fine")
 
 
 class _Span(click.ParamType[str]):

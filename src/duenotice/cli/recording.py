@@ -10,7 +10,7 @@ import click
 from duenotice.cli.errors import Failed
 from duenotice.cli.params import SPAN
 from duenotice.cli.session import tell
-from duenotice.errors import Misconfigured
+from duenotice.errors import Misconfigured, reason
 
 _NEWEST = "2020-07-01"
 
@@ -65,7 +65,7 @@ def replay(file: str, speed: str, listen: str) -> None:
         with Path(file).open() as lines:
             frames = read_recording(lines, file)
     except (OSError, UnicodeDecodeError) as error:
-        raise Misconfigured(f"Cannot read {file}: {error}.", hint="Name a recording.") from None
+        raise Misconfigured(f"Cannot read {file}: {reason(error)}.", hint="Name a recording.") from None
     address = parse_listen("metadata_listen", listen)
 
     async def serve() -> None:

@@ -10,18 +10,16 @@ from typing import Any
 import click
 
 from duenotice.errors import DuenoticeError
-from duenotice.settings import Resolved, host_port, resolve, rows
+from duenotice.settings import Resolved, Row, host_port, resolve, rows
 
 _METAVARS = {
     "fleet": "FILE",
     "data_dir": "DIR",
     "clock": "real|60x|manual",
     "default_vm": "NAME",
-    "log_format": "VALUE",
-    "impact": "VALUE",
     "impact_command": "COMMAND",
     "impact_url": "URL",
-    "impact_lost": "VALUE",
+    "fault": "NAME",
 }
 
 Beside = Callable[[Any], AbstractAsyncContextManager[Any]]
@@ -33,7 +31,7 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
         dashed = row.name.replace("_", "-")
         flag = f"--{dashed}/--no-{dashed}" if row.default is True else f"--{dashed}"
         text = row.help if row.is_switch or row.default == "" else f"{row.help}  [default: {_plain(row.default)}]"
-        kind = {"is_flag": True, "default": None} if row.is_switch else {"metavar": _metavar(row.name)}
+        kind = {"is_flag": True, "default": None} if row.is_switch else {"metavar": _metavar(row)}
         command = click.option(flag, row.name, help=text, **kind)(command)
     return command
 
@@ -42,8 +40,13 @@ def _plain(default: Any) -> str:
     return f"{default:g}" if isinstance(default, int | float) else str(default)
 
 
-def _metavar(name: str) -> str:
-    return _METAVARS.get(name, "HOST:PORT" if name.endswith("_listen") else "FILE" if name.endswith("_file") else "N")
+def _metavar(row: Row) -> str:
+    """What to write there: one of its words, or the kind of thing that it is."""
+    if row.choices:
+        return f"[{'|'.join(row.choices)}]"
+    ends = {"_listen": "HOST:PORT", "_file": "FILE"}
+    kind = next((metavar for end, metavar in ends.items() if row.name.endswith(end)), "N")
+    return _METAVARS.get(row.name, "SECONDS" if "seconds" in row.help else kind)
 
 
 @click.command(epilog="Example: duenotice serve --fleet fleet.toml --data-dir /var/lib/duenotice")

@@ -3,12 +3,13 @@
 import click
 
 from duenotice.cli.api import target
+from duenotice.cli.groups import Noun
 from duenotice.cli.params import NAME
 from duenotice.cli.session import Session, talks, tell
 from duenotice.cli.views import TOKENS
 
 
-@click.group()
+@click.group(cls=Noun)
 def token() -> None:
     """Create, list and revoke tokens."""
 
@@ -36,10 +37,11 @@ def create(session: Session, name: str, role: str) -> None:
     tell(f"Token {made['id']} may act as {role}. Keep the secret: it is not shown again.")
 
 
-@token.command("revoke", epilog="Example: duenotice token revoke A3BCB4")
-@click.argument("token_id", type=NAME, metavar="ID")
+@token.command("revoke", epilog="Example: duenotice token revoke ci")
+@click.argument("token", type=NAME, metavar="NAME|ID")
 @talks
-def revoke(session: Session, token_id: str) -> None:
-    """Let a token no longer in."""
-    session.api.call("DELETE", target("tokens", token_id))
-    tell(f"Revoked {token_id}.")
+def revoke(session: Session, token: str) -> None:
+    """Let nobody in with a token any more; by its name, or the beginning of its id."""
+    named = [found["id"] for found in session.api.pages("tokens") if found["name"] == token]
+    session.api.call("DELETE", target("tokens", named[0] if named else token))
+    tell(f"Revoked {token}.")

@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
-from duenotice.cli.following import WatchedEvents, check_outcomes
-from duenotice.cli.live import NOBODY_LOOKS, screen, watch
+from duenotice.cli.following import WatchedEvents, check_outcomes, line_of
+from duenotice.cli.live import NOBODY_LOOKS, is_dumb, screen, watch
 from duenotice.cli.session import Session
 
 
 def watch_events(session: Session, ids: list[str], ends: bool, span: str) -> None:
     """Look until the events are over, or for ever; one of `ids` that did not complete is a failure."""
-    is_live = session.output == "table" and sys.stdout.isatty()
+    is_live = session.output == "table" and sys.stdout.isatty() and not is_dumb(stderr=False)
     line = LINES.get(session.output, json.dumps)
     watched = WatchedEvents(session, ids, ends, lambda event: None if is_live else click.echo(line(event)))
     with screen(stderr=False) if is_live else nullcontext(NOBODY_LOOKS) as on:
@@ -23,9 +23,4 @@ def watch_events(session: Session, ids: list[str], ends: bool, span: str) -> Non
     check_outcomes(watched.outcomes)
 
 
-def _line(event: Any) -> str:
-    what = f"{event['id']}  {event['type']:<9}  {event['phase']:<9}"
-    return f"{what}  {event['not_before'] or '-':<20}  {' '.join(event['resources'])}"
-
-
-LINES: dict[str, Callable[[Any], str]] = {"table": _line, "name": lambda event: str(event["id"])}
+LINES: dict[str, Callable[[Any], str]] = {"table": line_of, "name": lambda event: str(event["id"])}

@@ -15,7 +15,7 @@ def welcome(service: Service) -> None:
     vms = service.publisher.by_name
     metadata = host_port(service.metadata_address)
     operator = host_port(service.operator_address)
-    click.secho(f"duenotice serves {len(vms)} VMs", bold=True)
+    click.secho(f"duenotice serves {len(vms)} {'VM' if len(vms) == 1 else 'VMs'}", bold=True)
     click.echo(f"  VMs ask       http://{metadata}/metadata/scheduledevents?api-version=2020-07-01")
     click.echo(f"  the operator  http://{operator}/v1  (token: {_token_place(service)})")
     click.echo(f"  the console   http://{operator}/  (sign in with that token)")
