@@ -47,7 +47,7 @@ BAD = {
     "events schedule db-0 --type Reboot --not-before 2020-01-01T00:00:00Z": (4, "NotBefore 2020-01-01T00:00:00Z gives"),
     "events schedule web-0 web-1 --type Reboot": (4, ""),
     "maintenance start --on set=web --type Freeze": (4, ""),
-    "fleet apply {broken}": (2, "{broken}: vms[1] \"a\" has an unknown key 'adress'."),
+    "fleet apply {broken}": (2, "{broken}, line 4: vms[1] \"a\" has an unknown key 'adress'."),
     "fleet apply /nowhere/fleet.toml": (2, "Cannot read /nowhere/fleet.toml: No such file or directory."),
 }
 

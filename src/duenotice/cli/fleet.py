@@ -40,7 +40,7 @@ def apply(session: Session, file: str, dry_run: bool) -> None:
     try:
         found = session.api.call("PUT", target("fleet", dry_run="true" if dry_run else None), body)
     except Refused as error:
-        if not error.message.startswith(f"{CALLED}: "):
+        if not error.message.startswith(CALLED):
             raise
         # A mistake in the file, which the service has no name for.
         raise Misconfigured(file + error.message.removeprefix(CALLED), hint=error.hint) from None

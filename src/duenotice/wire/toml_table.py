@@ -45,10 +45,16 @@ class Table:
         self._known.append(key)
         value: T = self._values.pop(key, default)
         if value is _UNSET:
-            raise self.wrong(f"has no {key!r}", f"Add {key} = …")
+            raise self._missing(key)
         if value is not default and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
             raise self.wrong(f"{key} must be {_KINDS[kind]}", f"Found {value!r}.", key)
         return value
+
+    def _missing(self, key: str) -> Misconfigured:
+        """What is missing may be there under a name that is almost right."""
+        if near := nearest(key, self._values):
+            return self.wrong(f"has an unknown key {near!r}", f"Did you mean {key!r}?", near)
+        return self.wrong(f"has no {key!r}", f"Add {key} = …")
 
     def within(self, key: str, low: int, high: int, default: Any = _UNSET) -> int:
         """A whole number in bounds."""
@@ -66,7 +72,8 @@ class Table:
     def done(self) -> None:
         """Refuse keys nobody took, with the nearest one that exists."""
         for key in self._values:
-            raise self.wrong(f"has an unknown key {key!r}", near_miss(key, self._known, "keys"), key)
+            what = f"has an unknown key {key!r}" if self.place else f"unknown key {key!r}"
+            raise self.wrong(what, near_miss(key, self._known, "keys"), key)
 
 
 def near_miss(word: str, known: Iterable[str], what: str) -> str:
