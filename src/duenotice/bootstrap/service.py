@@ -41,6 +41,7 @@ IN_MEMORY = ":memory:"
 NOWHERE = "none"
 """In place of the operator's HOST:PORT: whoever embeds a node talks to its engine."""
 DRAIN_SECONDS = 5.0
+BACKLOG = 1024
 
 log = structlog.get_logger()
 
@@ -136,6 +137,7 @@ class Service:
         except OSError as error:
             raise _cannot_listen(self._metadata_listen, error) from None
         if self._operator_socket is not None:
+            self._operator_socket.listen(BACKLOG)  # now, and not when uvicorn comes to it: we say that we serve
             self.operator_address = self._operator_socket.getsockname()[:2]
             self._open_operator_door(self._operator_socket)
 
