@@ -4,7 +4,7 @@ RUNS := .venv/.runs
 DEVELOPS := .venv/.develops
 
 .DEFAULT_GOAL := help
-.PHONY: help install develop run test lint bench lock clean
+.PHONY: help install develop run test lint bench stalls lock clean
 
 help: ## list what make can do
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,7 @@ test: lint ## lint, then every test (installs Debian packages, when it is root o
 	tools/debian-programs chromium curl dbus etcd-server golang-go haproxy iproute2 jq libmono-system-net-http4.0-cil \
 		libmono-system-runtime-serialization4.0-cil mono-mcs mono-runtime nodejs openssl patroni postgresql-15 python3-etcd \
 		python3-psycopg2 resource-agents slirp4netns systemd util-linux
+	tools/real-programs
 	$(BIN)/pytest -m "not serial and not browser" -n 2 --dist worksteal
 	$(BIN)/pytest -m "not serial and browser" -n 2 --dist loadfile
 	$(BIN)/pytest -m serial
@@ -53,6 +54,9 @@ test: lint ## lint, then every test (installs Debian packages, when it is root o
 bench: develop ## measure, side by side with nginx (installs Debian packages, when it is root on Debian)
 	tools/debian-programs nginx-light wrk
 	$(BIN)/python -m benchmarks
+
+stalls: develop ## a fleet of a million: what may happen to it, and the slowest poll of another VM meanwhile
+	$(BIN)/python -m tests.promises.stalls --vms 1000000
 
 lock: ## renew both requirements locks from pyproject.toml (LOCK=--upgrade for the newest versions)
 	$(PYTHON) -m venv .run/uv

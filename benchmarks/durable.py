@@ -21,7 +21,7 @@ from benchmarks.support.machine import SERVER_CORE, on_core
 from benchmarks.support.results import Duel, Row, at_most, figure, p50, p99, reaches
 from benchmarks.support.yard import FLEET, Yard
 from duenotice.bootstrap.logs import configure, log_changes
-from duenotice.clock import SystemClock
+from duenotice.clock import MICROS, SystemClock
 from duenotice.domain.commands import CancelEvent, Command, EnableScope, ScheduleEvent
 from duenotice.domain.event import EventType
 from duenotice.domain.policy import Policy
@@ -136,7 +136,7 @@ async def _engine(data_dir: Path) -> AsyncIterator[Engine]:
     journal = SqliteJournal(data_dir)
     state = load(journal)
     publisher = Publisher(asyncio.get_running_loop().call_soon)
-    engine = Engine(journal, SystemClock(state.mark), Policy(commit_allowance=1.0), state, publisher)
+    engine = Engine(journal, SystemClock(state.mark), Policy(commit_allowance=MICROS), state, publisher)
     engine.on_commit.append(lambda records: log_changes(records, engine.state))
     engine.start()
     gc.collect()

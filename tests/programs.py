@@ -2,11 +2,13 @@
 
 import os
 import shutil
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
 ADMIN_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")  # left out of PATH for ordinary users
+UNPACKED = Path(__file__).parents[1] / ".run" / "programs"
 
 
 def require_program(name: str, package: str) -> str:
@@ -21,3 +23,9 @@ def skip_unless_ci(reason: str) -> NoReturn:
     if os.environ.get("CI") == "true":
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+def require_unpacked(path: str) -> Path:
+    """A file or folder of the programs that `tools/real-programs` unpacks, or skip."""
+    found = UNPACKED / path
+    return found if found.exists() else skip_unless_ci(f"needs {path}: run tools/real-programs")

@@ -27,14 +27,14 @@ class Node(Child):
     """A node on a data directory; made once it listens.
 
     `vms` is how many it says it serves; `started_in` is from exec to the first answered poll, `start_cpu` the
-    processor time of that.
+    processor time of that. More `flags` come last, and so they win.
     """
 
-    def __init__(self, data_dir: Path, fleet: Path | None = None) -> None:
+    def __init__(self, data_dir: Path, fleet: Path | None = None, *flags: str) -> None:
         listen = ["--metadata-listen", "127.0.0.1:0", "--operator-listen", "127.0.0.1:0"]
         settings = [part for setting in SETTINGS.items() for part in setting]
         command = [sys.executable, "-m", "duenotice", "serve", "--data-dir", str(data_dir), *listen, *settings]
-        command += ["--fleet", str(fleet)] if fleet else []
+        command += [*(["--fleet", str(fleet)] if fleet else []), *flags]
         began = time.monotonic()
         super().__init__(pinned(SERVER_CORE, command), data_dir.with_suffix(".log"))
         try:

@@ -32,6 +32,9 @@ version, caller, throttle, enablement) and {fleet:,} VMs registered, alone on on
   a preallocated file and calls fdatasync.
 - **scale**: start is from exec to the first answered poll; its processor time tells whether it grows in a straight
   line, as that does not depend on who else is there. Polls come from VMs spread over the fleet.
+- **stalls**: a VM that has no part in it polls every 20 ms, from a process of its own, while something big is asked for
+  or falls due; each poll is timed from when it should have been sent. What was too slow is done again, up to three
+  times, and the best counts. `make stalls` does it with everything that the operator's API can do.
 - **startup**: the best of several starts of the command line, by the clock on the wall.
 - **agent**: a real `duenotice agent run` with one hook, its ledger synced; from just before the operator's request, at
   any moment, to the record that the handler begins. The service is on one core, the agent on the other.

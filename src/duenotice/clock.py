@@ -1,27 +1,54 @@
 """The only room that reads time: a real, a scaled and a manual clock, all giving the same `Instant`.
 
 An instant has two faces. `at` is the time of day, what people and documents read; it may jump when
-somebody sets the clock. `steady` is seconds that only grow, at the clock's own pace, over the whole life
-of the journal; notice is measured in it, so a jumping wall clock starts nothing early (S1).
+somebody sets the clock. `steady` only grows, at the clock's own pace, over the whole life of the journal;
+notice is measured in it, so a jumping wall clock starts nothing early (S1).
+
+Steady time and every span of it are whole microseconds, as exact as a `datetime`: what is decided by them is
+never a matter of rounding. People, files and JSON say seconds; `micros` and `seconds` are the way there and back.
 """
 
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import RLock
 from typing import NamedTuple, Protocol
 
+MICROS = 1_000_000
+"""Microseconds in a second."""
+
+LONGEST_PAUSE = 2 * MICROS
+"""Real time from one beat to the next that still is notice: longer than any healthy pause, short beside any notice."""
+
+_MICROSECOND = timedelta(microseconds=1)
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
+def micros(seconds: float) -> int:
+    """A span that somebody gave in seconds, in microseconds."""
+    return round(seconds * MICROS)
+
+
+def micros_of(span: timedelta) -> int:
+    """A span between two times of day, in microseconds; exact."""
+    return span // _MICROSECOND
+
+
+def seconds(micros: int) -> float:
+    """A span in seconds, to show it to somebody."""
+    return micros / MICROS
+
+
 class Instant(NamedTuple):
-    """One moment: `at` in aware UTC, `steady` in seconds since the journal began."""
+    """One moment: `at` in aware UTC, `steady` in microseconds since the journal began."""
 
     at: datetime
-    steady: float
+    steady: int
 
-    def after(self, seconds: float) -> "Instant":
-        """The instant that many seconds later on an undisturbed clock."""
-        return Instant(self.at + timedelta(seconds=seconds), self.steady + seconds)
+    def after(self, micros: int) -> "Instant":
+        """The instant that many microseconds later on an undisturbed clock."""
+        return Instant(self.at + timedelta(microseconds=micros), self.steady + micros)
 
 
 class Mark(NamedTuple):
@@ -31,11 +58,21 @@ class Mark(NamedTuple):
     """
 
     at: datetime
-    steady: float
+    steady: int
     boot_id: str = ""
-    boot_seconds: float = 0.0
+    boot_micros: int = 0
     given: float = 0.0
     speed: float = 0.0
+
+
+class Alive(NamedTuple):
+    """The last moment in which VMs could be answered, as a process noted it while it was there to answer them.
+
+    It is never ahead of the truth as long as the machine has not been booted again; then it may be anything.
+    """
+
+    boot_id: str
+    steady: int
 
 
 class Clock(Protocol):
@@ -55,20 +92,33 @@ class Clock(Protocol):
     def mark(self) -> Mark:
         """The present instant with what a restart needs to go on from it."""
 
+    def hold(self) -> None:
+        """Let steady time stand still: nobody can be answered, so it is no notice (S25)."""
+
+    def run(self) -> None:
+        """Let steady time go on from where it is held."""
+
+    def beat(self) -> int:
+        """Say that VMs are answered now; tells how many real microseconds did not count because nobody was (S25)."""
+
 
 def boot_id() -> str:
     """Names this boot of the machine; empty where the kernel does not tell."""
     return _BOOT_ID.read_text().strip() if _BOOT_ID.exists() else ""
 
 
-def boot_seconds() -> float:
-    """Seconds since boot, suspend included; unaffected by anybody setting the wall clock."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+def boot_micros() -> int:
+    """Microseconds since boot, suspend included; unaffected by anybody setting the wall clock."""
+    return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)) // 1000
 
 
 def monotonic() -> float:
     """Seconds for measuring spans of real time, such as a connection's deadline."""
     return time.monotonic()
+
+
+def _monotonic_micros() -> int:
+    return time.monotonic_ns() // 1000
 
 
 def wall() -> datetime:
@@ -81,43 +131,96 @@ def seconds_since_2020() -> int:
     return int((wall() - datetime(2020, 1, 1, tzinfo=UTC)).total_seconds())
 
 
-class SystemClock:
-    """Real time. The time of day follows the machine; `steady` follows the time since boot."""
+class _RunningClock:
+    """Time that passes by itself, as far as it counts: what the real and a scaled clock have in common.
 
-    name = "real"
+    Between the first beat and `hold` it follows the beats: a pause between two of them that is too long does not count,
+    and time that is too long after the last one does not yet. So whoever reads the clock first after a standstill
+    finds it where it was. Any thread may read it, and it never goes back.
+    """
+
     speed = 1.0
 
-    def __init__(self, last: Mark | None = None) -> None:
-        self._offset = _steady_at_start(last) - boot_seconds()
+    def __init__(self, reading: Callable[[], int]) -> None:
+        self._lock = RLock()
+        self._reading = reading
+        self._before = self._counted = 0  # clock time until the speed was last set; real time since then
+        self._until = reading()
+        self._runs = True
+        self._beaten: int | None = None
+
+    def hold(self) -> None:
+        with self._lock:
+            self._count(self._reading())
+            self._runs, self._beaten = False, None
+
+    def run(self) -> None:
+        with self._lock:
+            if not self._runs:
+                self._runs, self._until = True, self._reading()
+
+    def beat(self) -> int:
+        with self._lock:
+            if not self._runs:
+                return 0
+            reading = self._reading()
+            self._count(reading)
+            lost = reading - self._until
+            self._until = self._beaten = reading
+            return lost
+
+    def _passed(self) -> int:
+        with self._lock:
+            self._count(self._reading())
+            return self._before + int(self._counted * self.speed)
+
+    def _count(self, reading: int) -> None:
+        if self._runs and not self._is_too_late(reading):
+            self._counted += reading - self._until
+            self._until = reading
+
+    def _is_too_late(self, reading: int) -> bool:
+        return self._beaten is not None and reading - self._beaten > LONGEST_PAUSE
+
+
+class SystemClock(_RunningClock):
+    """Real time. The time of day follows the machine; `steady` follows the time since boot, as far as that counts."""
+
+    name = "real"
+
+    def __init__(self, last: Mark | None = None, alive: Alive | None = None) -> None:
+        super().__init__(lambda: boot_micros())
+        self._begun = _steady_at_start(last, alive)
 
     def now(self) -> Instant:
-        return Instant(wall(), boot_seconds() + self._offset)
+        return Instant(wall(), self._begun + self._passed())
 
     def mark(self) -> Mark:
-        return Mark(*self.now(), boot_id(), boot_seconds())
+        return Mark(*self.now(), boot_id(), boot_micros())
 
 
-def _steady_at_start(last: Mark | None) -> float:
-    if last is None:
-        return 0.0
-    if last.boot_id and last.boot_id == boot_id():
-        return last.steady + boot_seconds() - last.boot_seconds
-    # Another boot: only the wall clock could tell how long we were away, and it may be wrong by then. Nobody was
-    # told anything meanwhile, so none of it counts as notice (S1).
-    return last.steady
+def _steady_at_start(last: Mark | None, alive: Alive | None) -> int:
+    """Where the last process stood when it could last answer: nobody was told anything since, so it is no notice (S25).
+
+    On another boot only the last mark is sure, and nobody knows how long we were away: the wall clock may be wrong.
+    """
+    steady = 0 if last is None else last.steady
+    if alive is None or not alive.boot_id or alive.boot_id != boot_id():
+        return steady
+    return max(steady, alive.steady)
 
 
-class ScaledClock:
+class ScaledClock(_RunningClock):
     """Time that runs `speed` times as fast; begins at the real time once, then goes on from its mark.
 
     So does a speed that was set meanwhile, unless it is given another than at the last start.
     """
 
     def __init__(self, speed: float, last: Mark | None = None) -> None:
+        super().__init__(lambda: _monotonic_micros())
         self._given = speed
         self.speed = speed if last is None or last.given != speed else last.speed
         self._origin = _origin(last)
-        self._started = monotonic()
 
     @property
     def name(self) -> str:
@@ -125,11 +228,11 @@ class ScaledClock:
 
     def set_speed(self, speed: float) -> None:
         """Go on from now at another pace."""
-        self._origin, self._started = self.now(), monotonic()
-        self.speed = speed
+        with self._lock:
+            self._before, self._counted, self.speed = self._passed(), 0, speed
 
     def now(self) -> Instant:
-        return self._origin.after((monotonic() - self._started) * self.speed)
+        return self._origin.after(self._passed())
 
     def mark(self) -> Mark:
         return Mark(*self.now(), given=self._given, speed=self.speed)
@@ -150,22 +253,31 @@ class ManualClock:
     def mark(self) -> Mark:
         return Mark(*self._now)
 
-    def advance(self, seconds: float) -> None:
+    def hold(self) -> None:
+        """It always stands still."""
+
+    def run(self) -> None:
+        """It still needs to be told."""
+
+    def beat(self) -> int:
+        return 0
+
+    def advance(self, micros: int) -> None:
         """Let that much time pass; it never goes back."""
-        self._now = self._now.after(max(0.0, seconds))
+        self._now = self._now.after(max(0, micros))
 
 
 def _origin(last: Mark | None) -> Instant:
     if last is not None:
         return Instant(last.at, last.steady)
     # A whole second, so that "advance 15 minutes" meets a NotBefore that documents show in whole seconds.
-    return Instant(wall().replace(microsecond=0), 0.0)
+    return Instant(wall().replace(microsecond=0), 0)
 
 
-def clock_from_name(name: str, last: Mark | None = None) -> Clock | None:
+def clock_from_name(name: str, last: Mark | None = None, alive: Alive | None = None) -> Clock | None:
     """`real`, `manual` or a speed such as `60x`; None when the name is none of these."""
     if name == "real":
-        return SystemClock(last)
+        return SystemClock(last, alive)
     if name == "manual":
         return ManualClock(last)
     speed = parse_speed(name)

@@ -36,6 +36,12 @@ class ServeSettings(Struct, frozen=True):
     first_answer_delay: Annotated[float, Meta(description="seconds a scope's first answer is late", ge=0, le=120)] = 0.0
     first_answer_empty: Annotated[bool, Meta(description="answer a scope's first request with an empty 200")] = False
     newer_versions_404: Annotated[bool, Meta(description="answer unknown newer api-versions with 404, not 400")] = False
+    leaf_json: Annotated[
+        bool, Meta(description="answer one value of /metadata/instance in JSON, not with 400, without format=text")
+    ] = False
+    gone_approval: Annotated[
+        Literal[200, 400], Meta(description="answer to an approval of an event that is gone: 200 or 400")
+    ] = 200
     user_operations_limit: Annotated[int, Meta(description="user operations scheduled at once; 0: no limit", ge=0)] = 0
     deletes_together: Annotated[
         bool, Meta(description="an approved delete waits for the other deletes of its scope")
@@ -66,12 +72,32 @@ class ServeSettings(Struct, frozen=True):
     impact_lost: Annotated[
         Literal["fail", "retry"], Meta(description="what to do when nobody knows how a command ended")
     ] = "fail"
+    watchdog: Annotated[
+        float, Meta(description="seconds it may stand still before it ends itself; 0: no limit", ge=0, le=1e9)
+    ] = 10.0
     allow_faults: Annotated[bool, Meta(description="let an admin have VMs answered wrongly, to test clients")] = False
     fault: Annotated[str, Meta(description="answer every VM wrongly like this; needs --allow-faults")] = ""
+    fault_seconds: Annotated[float, Meta(description="seconds that the faults late and slow take", gt=0, le=3600)] = (
+        10.0
+    )
     log_format: Annotated[
         Literal["auto", "console", "json", "none"],
         Meta(description="how to log; auto is console on a terminal, json elsewhere"),
     ] = "auto"
+
+
+QUIRKS = (
+    "throttle",
+    "approvals_throttle",
+    "first_answer_delay",
+    "first_answer_empty",
+    "newer_versions_404",
+    "leaf_json",
+    "gone_approval",
+    "fault",
+    "fault_seconds",
+)
+"""The settings by which the service is odd to VMs: whoever tests a client wants them too."""
 
 
 class Row(NamedTuple):
@@ -98,7 +124,7 @@ def rows() -> list[Row]:
 
 def _row(field: msgspec.structs.FieldInfo) -> Row:
     kind, meta = field.type.__origin__, field.type.__metadata__[0]
-    choices = get_args(kind) if get_origin(kind) is Literal else ()
+    choices = tuple(map(str, get_args(kind))) if get_origin(kind) is Literal else ()
     return Row(field.name, field.default, meta.description, isinstance(field.default, bool), choices)
 
 

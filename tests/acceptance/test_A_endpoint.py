@@ -358,6 +358,17 @@ def test_A09_a_default_vm_stands_in_for_strangers():
         assert node.approve("127.8.8.8", event_id).status == 200
 
 
+def test_A09_a_default_vm_that_is_gone_is_not_advised():
+    """Who has set a default VM that has left the fleet is told that, and not to set one."""
+    with Node(default_vm="me") as node:
+        assert node.get("127.7.7.7").status == 200
+        node.apply('[[vms]]\nname = "other"\naddress = "127.0.1.9"\n')
+        answer = node.get("127.7.7.7")
+        assert (answer.status, "127.7.7.7" in answer.json()["error"]) == (404, True)
+        assert "The default VM me is not in the fleet any more." in answer.json()["error"]
+        assert "start the server with a default VM" not in answer.json()["error"]
+
+
 # A10
 
 
@@ -579,16 +590,28 @@ FIELDS = (
 
 @pytest.mark.parametrize("field", FIELDS)
 def test_A12_each_field_can_be_asked_for_alone(shared: Node, field: str):
-    """Every field has a path of its own and comes as JSON or, with format=text, as plain text."""
+    """Every field has a path of its own and comes as plain text with format=text."""
     path = f"/metadata/instance/compute/{field}?api-version=2021-12-13"
     value = compute(shared, "workers_3")[field]
-    assert shared.ask("workers_3", "GET", path).json() == value
     text = shared.ask("workers_3", "GET", f"{path}&format=text")
     assert (text.body.decode(), text.headers["content-type"]) == (value, "text/plain; charset=utf-8")
 
 
+@pytest.mark.parametrize("form", ["", "&format=json"])
+def test_A12_a_single_value_needs_format_text(shared: Node, form: str):
+    """As on Azure, a single value without format=text is refused with 400, and the error says what to add."""
+    answer = shared.ask("me", "GET", f"/metadata/instance/compute/name?api-version=2021-12-13{form}")
+    assert (answer.status, "format=text" in answer.json()["error"]) == (400, True)
+
+
+def test_A12_a_setting_answers_a_single_value_in_json():
+    """With --leaf-json a single value without format=text is a JSON string."""
+    with Node(DEMO, leaf_json=True) as node:
+        assert node.ask("me", "GET", "/metadata/instance/compute/name?api-version=2021-12-13").json() == "me"
+
+
 def test_A12_parts_can_be_asked_for(shared: Node):
-    """Paths reach down to a part, a list's place and a leaf, in any case and with a slash at the end."""
+    """Paths reach down to a part and to a place in a list, in any case and with a slash at the end."""
 
     def ask(path: str) -> object:
         return shared.ask("db-0", "GET", f"/metadata/{path}api-version=2019-08-01").json()
@@ -597,7 +620,10 @@ def test_A12_parts_can_be_asked_for(shared: Node):
     assert isinstance(whole, dict)
     assert ask("instance/compute?") == ask("INSTANCE/Compute/?") == whole["compute"]
     assert ask("instance/network?") == whole["network"]
-    assert ask("instance/network/interface/0/ipv4/ipAddress/0/privateIpAddress?") == "127.0.1.10"
+    assert ask("instance/network/interface/0/ipv4/ipAddress/0?") == {
+        "privateIpAddress": "127.0.1.10",
+        "publicIpAddress": "",
+    }
 
 
 def test_A12_text_of_a_part_lists_what_is_in_it(shared: Node):
@@ -624,9 +650,32 @@ def test_A12_the_same_rules_hold_for_instance_metadata(shared: Node, target: str
 
 
 def test_A12_versions_are_listed_oldest_first(shared: Node):
-    """GET /metadata/versions lists every api-version, each served for the instance document."""
+    """GET /metadata/versions lists the api-versions of the instance document, and not those of events alone."""
     versions = shared.ask("me", "GET", "/metadata/versions").json()["apiVersions"]
-    assert set(versions) >= {*VERSIONS, "2021-12-13"}
     assert all(older < newer for older, newer in pairwise(versions))
-    for version in versions:
+    assert set(versions) & set(VERSIONS) == {"2017-03-01", "2017-08-01", "2019-08-01"}
+    for version in (*versions, *VERSIONS):
         assert shared.ask("me", "GET", f"/metadata/instance?api-version={version}").status == 200
+
+
+ASKED_FOR = {
+    "azure-events-az": "2021-12-13",
+    "azure-events": "2019-08-01",
+    "cloud-init": "2021-08-01",
+    "cloud-init, before it falls back": "2019-06-01",
+    "WALinuxAgent": "2018-02-01",
+    "taskcluster": "2025-04-07",
+    "newer ones of the documents": "2024-07-17",
+    "others": "2023-07-01",
+    "and others": "2023-11-15",
+    "more of them": "2024-03-15",
+}
+
+
+@pytest.mark.parametrize("client", ASKED_FOR)
+def test_A12_the_versions_that_real_clients_ask_for_are_listed_and_served(shared: Node, client: str):
+    """Each version of the instance document that a real client was seen to ask for is there."""
+    versions = shared.ask("me", "GET", "/metadata/versions").json()["apiVersions"]
+    assert ASKED_FOR[client] in versions
+    answer = shared.ask("me", "GET", f"/metadata/instance/compute?api-version={ASKED_FOR[client]}")
+    assert answer.json()["name"] == "me"

@@ -1,10 +1,12 @@
 """Section C: approving an event, so that it starts before its notice is over."""
 
 import json
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
+from tests.acceptance.conftest import DEMO
 from tests.support.node import HEADER, Answer, Node, events_at, start_requests, wire
 
 POST = (f"POST {events_at()} HTTP/1.1", "Host: 169.254.169.254", "Metadata: true")
@@ -171,13 +173,55 @@ def test_C03_nothing_of_a_request_with_one_bad_entry_takes_effect(node: Node):
 
 def test_C03_unknown_and_foreign_ids_answer_alike(node: Node):
     """Nobody can find out whether an id is an event of somebody else: all answers are the same, byte for byte."""
-    over = scheduled(node, "me")
-    node.operate(f"/v1/events/{over}/cancel")
     foreign, foreign_in_a_set = scheduled(node, "db-0"), scheduled(node, "web-0")
-    ids = [str(uuid4()).upper(), foreign, foreign_in_a_set, over]
+    ids = [str(uuid4()).upper(), foreign, foreign_in_a_set, gone(node, "db-0")]
     first, *others = [alike(node.approve("me", event_id), event_id) for event_id in ids]
     assert first[0] == 400
     assert others == [first] * 3
+
+
+def gone(node: Node, vm: str) -> str:
+    """The id of an event that was cancelled."""
+    event_id = scheduled(node, vm)
+    node.operate(f"/v1/events/{event_id}/cancel")
+    return event_id
+
+
+def test_C03_an_event_that_is_gone_is_approved_without_effect(node: Node):
+    """An event that this scope had in the last 24 hours is taken like one that is there, and nothing changes."""
+    over, waiting = gone(node, "me"), scheduled(node, "me")
+    before = node.get("me").body
+    assert [node.approve("me", event_id)[::2] for event_id in (over, over.lower())] == [(200, b"")] * 2
+    assert node.get("me").body == before
+    assert node.approve("me", over, waiting).status == 200
+    assert node.statuses("me") == ["Started"]
+
+
+def test_C03_an_event_that_is_gone_for_a_day_is_unknown(node: Node):
+    """After 24 hours nobody remembers it."""
+    over = gone(node, "me")
+    node.advance("23h")
+    assert node.approve("me", over).status == 200
+    node.advance("1h")
+    assert node.approve("me", over).status == 400
+
+
+def test_C03_a_setting_refuses_what_is_gone():
+    """With --gone-approval 400 an event that is gone is like one that never was."""
+    with Node(DEMO, gone_approval=400) as node:
+        over = gone(node, "me")
+        unknown = str(uuid4()).upper()
+        first, second = (alike(node.approve("me", event_id), event_id) for event_id in (over, unknown))
+        assert first == second
+        assert first[0] == 400
+
+
+def test_C03_what_is_gone_is_known_after_a_restart(tmp_path: Path):
+    """Whatever the server has seen: a restart forgets nothing of the last 24 hours."""
+    with Node(DEMO, data_dir=str(tmp_path)) as node:
+        over = gone(node, "me")
+    with Node(DEMO, data_dir=str(tmp_path)) as node:
+        assert node.approve("me", over).status == 200
 
 
 # C04

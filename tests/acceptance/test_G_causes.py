@@ -349,7 +349,7 @@ def test_E06_a_scale_out_gives_the_next_numbers_addresses_and_placement_groups(n
 def test_G05_a_scaled_set_stays_so_until_a_fleet_file_says_otherwise(node: Node):
     """A scaled set keeps its instances over a restart; applying a file gives it the file's capacity again."""
     node.operate("/v1/scale-sets/workers/scale", {"by": 2})
-    node.run(node.service.reread_fleet())
+    node.run(node.service.fleet_file.apply())
     assert len(names(node, "workers")) == 12
     node.apply(DEMO.read_text())
     assert len(names(node, "workers")) == 10

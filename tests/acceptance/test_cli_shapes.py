@@ -127,4 +127,4 @@ def test_a_list_is_printed_as_its_pages_come(node: Node) -> None:
     """All 272 VMs in the order of their names, with any page size."""
     lines = duenotice(node, "vm", "list", "-o", "jsonl").out.splitlines()
     names = [json.loads(line)["name"] for line in lines]
-    assert names == sorted(node.service.publisher.by_name)
+    assert names == sorted(node.service.publisher.state.fleet.vms)

@@ -89,3 +89,20 @@ def test_that_time_was_told_to_pass_is_durable_before_it_does(node: Node) -> Non
     (started,) = node.operate("/v1/audit?action=event-started", method="GET")
     assert answered["position"] < started["position"]
     assert answered["details"] == {"status": 200, "location": ""}
+
+
+def test_a_new_token_of_an_old_name_does_not_get_the_old_answer() -> None:
+    """A key belongs to the token that used it: the name may be somebody else's by now."""
+    with Node(DEMO) as node:
+        node.enable("db-0")
+        admin = node.token
+        first = node.operate("/v1/tokens", {"name": "ci", "role": "operator"})
+        node.token = first["token"]
+        before = ask(node, "/v1/events", REBOOT)
+        node.token = admin
+        node.operate(f"/v1/tokens/{first['id']}", method="DELETE")
+        node.token = node.operate("/v1/tokens", {"name": "ci", "role": "operator"})["token"]
+        after = ask(node, "/v1/events", REBOOT)
+        assert "idempotent-replayed" not in after.headers
+        assert before.json()["events"][0]["id"] != after.json()["events"][0]["id"]
+        assert ask(node, "/v1/events", REBOOT).headers["idempotent-replayed"] == "true"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from duenotice.clock import MICROS
 from duenotice.operator_api.app import OperatorApi
 from tests.support.node import SECONDS, Answer, Node
 
@@ -130,7 +131,7 @@ def test_the_pace_of_a_scaled_clock_can_be_set() -> None:
         before = node.now()
         assert node.operate("/v1/clock/speed", {"speed": "1000x"})["clock"] == "1000x"
         assert (node.now() - before).total_seconds() < 3600
-        assert node.service.engine.policy.commit_allowance == 1000.0
+        assert node.service.engine.policy.commit_allowance == 1000 * MICROS
         assert node.operator("POST", "/v1/clock/speed", {"speed": "fast"}).status == 400
     with Node() as node:
         assert node.operator("POST", "/v1/clock/speed", {"speed": "60x"}).status == 422

@@ -32,7 +32,7 @@ def all_pages(node: Node, path: str) -> list[Any]:
 
 def test_vms_come_in_pages_that_add_up_to_the_fleet(node: Node) -> None:
     """Each once, by name, whatever the size of a page."""
-    names = sorted(node.service.publisher.by_name)
+    names = sorted(node.service.publisher.state.fleet.vms)
     assert [vm["name"] for vm in all_pages(node, "/v1/vms?limit=7")] == names
 
 
@@ -98,7 +98,7 @@ def test_groups_hosts_and_fleet_are_counted(node: Node) -> None:
     hosts = {host["name"]: host for host in get(node, "/v1/hosts")["items"]}
     assert hosts["host-1"]["condition"] == "degraded"
     fleet = get(node, "/v1/fleet")
-    assert (fleet["vms"], fleet["hosts"]) == (len(node.service.publisher.by_name), len(hosts))
+    assert (fleet["vms"], fleet["hosts"]) == (len(node.service.publisher.state.fleet.vms), len(hosts))
 
 
 def test_events_are_filtered_paged_and_found_by_a_prefix(node: Node) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from duenotice.clock import MICROS
 from duenotice.errors import Conflict, Misconfigured
 from duenotice.journal.sqlite import SqliteJournal
 from tests.acceptance.conftest import DEMO
@@ -107,7 +108,7 @@ def test_a_speed_that_was_set_is_kept_until_another_is_asked_for(tmp_path: Path)
         node.operate("/v1/clock/speed", {"speed": "600x"})
     with Node(data_dir=data_dir, clock="60x") as node:
         assert node.operate("/v1/clock", method="GET")["clock"] == "600x"
-        assert node.service.engine.policy.commit_allowance == 600.0
+        assert node.service.engine.policy.commit_allowance == 600 * MICROS
     with Node(data_dir=data_dir, clock="30x") as node:
         assert node.operate("/v1/clock", method="GET")["clock"] == "30x"
 

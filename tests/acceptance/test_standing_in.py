@@ -47,7 +47,7 @@ def test_a_vm_is_answered_wrongly_where_that_is_allowed() -> None:
         node.operate("/v1/vms/db-0/fault", method="DELETE")
         assert node.events("db-0") == []
         wrong = node.refusal("/v1/vms/db-0/fault", {"answer": "418", "for": "20s"}, "PUT")
-        assert wrong == (400, "'418' is no fault.")
+        assert wrong == (400, "'418' is not a fault.")
 
 
 def test_a_service_not_started_for_it_answers_nobody_wrongly(node: Node) -> None:
@@ -75,5 +75,5 @@ def test_everybody_can_be_answered_wrongly_from_the_start() -> None:
         assert [node.get(vm).status for vm in ("db-0", "web-0")] == [503, 503]
     with pytest.raises(Misconfigured, match="needs allow_faults"), Node(DEMO, fault="503"):
         pass
-    with pytest.raises(Malformed, match="'nothing' is no fault"), Node(DEMO, allow_faults=True, fault="nothing"):
+    with pytest.raises(Malformed, match="'nothing' is not a fault"), Node(DEMO, allow_faults=True, fault="nothing"):
         pass

@@ -1,9 +1,12 @@
 """The pages of events: the life of one, who is hit and told, what VMs read, approving and cancelling."""
 
+import json
+
 from playwright.sync_api import expect
 
 from tests.console.conftest import Visitors
 from tests.support.node import Node
+from tests.support.poison import RAW, WIRE
 
 CLIPBOARD = ["clipboard-read", "clipboard-write"]
 VERSIONS = ["2020-07-01", "2019-08-01", "2019-04-01", "2019-01-01", "2017-11-01", "2017-08-01", "2017-03-01"]
@@ -120,3 +123,19 @@ def test_a_refusal_is_shown_in_the_words_of_the_service(node: Node, visitors: Vi
     page.once("dialog", lambda dialog: dialog.accept())
     page.get_by_role("button", name="Cancel it").click()
     expect(page.get_by_role("alert").filter(has_text="There is no event")).to_be_visible()
+
+
+def test_nothing_in_a_document_is_hidden_or_turned_around(node: Node, visitors: Visitors) -> None:
+    """What browsers draw as nothing, or backwards, is escaped in both forms, and the JSON is the same (S28)."""
+    page = visitors.come(f"/events/{node.schedule('Freeze', 'web-0', description=WIRE)}")
+    shown = page.locator("pre")
+    exact = str(shown.text_content())
+    page.get_by_role("button", name="Pretty").click()
+    expect(shown).to_contain_text("\n  ")
+    pretty = str(shown.text_content())
+    assert (RAW.findall(exact), RAW.findall(pretty)) == ([], [])
+    assert json.loads(exact) == json.loads(pretty) == node.document("web-0")
+    page.goto(f"{visitors.origin}/timeline")
+    page.locator(".bar").first.focus()
+    expect(page.locator("#says")).to_contain_text("\\u202eeurt")
+    assert RAW.findall(str(page.locator("#says").text_content())) == []

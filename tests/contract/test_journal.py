@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import Struct, structs
 
+from duenotice.clock import Alive
 from duenotice.domain.event import Cause, Event, EventType
 from duenotice.domain.snapshot import Snapshot
 from duenotice.domain.transitions import (
@@ -24,7 +25,7 @@ from duenotice.journal.memory import MemoryJournal
 from duenotice.journal.sqlite import SqliteJournal
 from tests.unit.journal.examples import NOON, TRANSITIONS, Record, any_of, record, records, snapshot
 
-EVENT = Event("AA-1", EventType.REBOOT, Cause.MAINTENANCE, "vm/x", ("x",), NOON, 900.0)
+EVENT = Event("AA-1", EventType.REBOOT, Cause.MAINTENANCE, "vm/x", ("x",), NOON, 900_000_000)
 FEW = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -76,6 +77,25 @@ def test_how_far_readers_have_seen_it_is_remembered(world: World) -> None:
     world.journal.append(records(4, 5))
     assert world.journal.seen == 3
     assert world.restart().seen == 3
+
+
+def test_until_when_somebody_could_be_answered_is_remembered(world: World) -> None:
+    """The last note counts, after a restart too; it is none of the other notes."""
+    assert (world.journal.alive, world.journal.seen) == (None, 0)
+    world.journal.append(records(1, 3))
+    world.journal.note_seen(2)
+    world.journal.note_alive(Alive("boot-1", 12_345_678))
+    world.journal.note_alive(Alive("boot-2", 7))
+    assert world.journal.alive == Alive("boot-2", 7)
+    world.restart()
+    assert (world.journal.alive, world.journal.seen) == (Alive("boot-2", 7), 2)
+
+
+def test_what_is_stored_later_leaves_that_note_as_it_is(world: World) -> None:
+    world.journal.note_alive(Alive("3e0c8a5f-6d0c-4a8e-9a55-0f3f7c1f2a11", 10**15))
+    world.journal.append(records(1, 3))
+    world.journal.note_seen(3)
+    assert world.restart().alive == Alive("3e0c8a5f-6d0c-4a8e-9a55-0f3f7c1f2a11", 10**15)
 
 
 def test_more_records_than_are_fetched_at_once(journal: Journal) -> None:

@@ -42,9 +42,9 @@ class Server:
     """`duenotice serve` on a data directory, from exec to SIGKILL."""
 
     def __init__(self, data_dir: Path, fleet: Path, **more: object) -> None:
-        """More settings by their names, as in `ServeSettings`."""
-        given = _FLAGS | {name.replace("_", "-"): str(value) for name, value in more.items()}
-        flags = [f"--{name}={value}" for name, value in given.items()]
+        """More settings by their names, as in `ServeSettings`; a switch is True."""
+        given: dict[str, object] = {**_FLAGS, **{name.replace("_", "-"): value for name, value in more.items()}}
+        flags = [f"--{name}" if value is True else f"--{name}={value}" for name, value in given.items()]
         command = [str(PROGRAM), "serve", f"--data-dir={data_dir}", f"--fleet={fleet}", *flags]
         self._data_dir = data_dir
         self._log: deque[str] = deque(maxlen=30)
@@ -74,8 +74,12 @@ class Server:
         self._end(signal.SIGKILL)
 
     def freeze(self) -> None:
-        """Let it do nothing more; only `kill` helps then."""
+        """Let it do nothing more, until it is thawed or killed."""
         os.kill(self._process.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on from where it was."""
+        os.kill(self._process.pid, signal.SIGCONT)
 
     def stop(self) -> None:
         """Ask it to end, which it must do cleanly."""

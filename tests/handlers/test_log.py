@@ -17,7 +17,8 @@ from duenotice.wire.seen_document import event_to_json
 from tests.handlers.occasions import EVENT, NOTES, occasion, prepare, prepare_killed, recover
 from tests.handlers.private_systemd import private_systemd
 
-FORGED = "web-0\nPRIORITY=0\n_UID=1"
+FORGED = "web-0\nPRIORITY=0\n_UID=1\x1b]0;owned\x07\u202e"
+SHOWN = "web-0\\nPRIORITY=0\\n_UID=1\\u001b]0;owned\\u0007\\u202e"
 
 
 def _fields(datagram: bytes) -> dict[str, str]:
@@ -33,7 +34,7 @@ def _fields(datagram: bytes) -> dict[str, str]:
 
 
 def test_journald_gets_fields_that_nobody_can_forge(tmp_path):
-    """One datagram a verb; a newline in a name begins no field."""
+    """One datagram a verb; a newline in a name begins no field, and nothing in it acts on a terminal (S28)."""
     path, notes = str(tmp_path / "socket"), NOTES()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as journal:
         journal.bind(path)
@@ -45,8 +46,8 @@ def test_journald_gets_fields_that_nobody_can_forge(tmp_path):
         before, after = _fields(journal.recv(65536)), _fields(journal.recv(65536))
         with pytest.raises(BlockingIOError):
             journal.recv(1)
-    assert before["MESSAGE"] == f"Reboot {EVENT.event_id} of {FORGED} is coming"
-    assert (before["PRIORITY"], before["DUENOTICE_EVENT_RESOURCES"]) == ("5", FORGED)
+    assert before["MESSAGE"] == f"Reboot {EVENT.event_id} of {SHOWN} is coming"
+    assert (before["PRIORITY"], before["DUENOTICE_EVENT_RESOURCES"]) == ("5", SHOWN)
     assert (after["MESSAGE"], after["DUENOTICE_EVENT_PHASE"]) == (
         f"Reboot {EVENT.event_id} of web-0, web-1 is over",
         "recover",

@@ -34,8 +34,6 @@ MOVES: dict[tuple[type, Phase], Phase] = {
     (t.EventCancelled, Phase.SCHEDULED): Phase.CANCELLED,
 }
 STATUS = {Phase.SCHEDULED: "Scheduled", Phase.STARTED: "Started"}
-_A_MICROSECOND = 1e-6
-"""What floating-point seconds may be off by."""
 
 
 class Checker(Protocol):
@@ -51,8 +49,7 @@ class S1:
 
     def __init__(self) -> None:
         self._world = World()
-        self._raised: dict[str, Instant] = {}
-        self._promised: dict[str, datetime] = {}
+        self._promised: dict[str, tuple[Instant, datetime]] = {}
         self._approved: set[str] = set()
         self._started: set[str] = set()
 
@@ -69,12 +66,12 @@ class S1:
             case t.EventRaised(event) if event.phase is Phase.STARTED:
                 self._started.add(event.id)
             case t.EventRaised(event):
-                self._raised[event.id], self._promised[event.id] = committed.decided, event.not_before
+                self._promised[event.id] = committed.decided, event.not_before
                 if event.approved_by:
                     assert event.scope not in self._world.listening, f"{event.id} was born approved, yet VMs listen"
                     self._approved.add(event.id)
             case t.EventPostponed(event):
-                self._promised[event.id] = event.not_before
+                self._promised[event.id] = committed.decided, event.not_before
             case t.EventApproved(event_id):
                 self._approved.add(event_id)
             case t.EventStarted(event):
@@ -83,9 +80,9 @@ class S1:
                     self._check_elapsed(event.id, committed.decided)
 
     def _check_elapsed(self, event_id: str, started: Instant) -> None:
-        raised, promised = self._raised[event_id], self._promised[event_id]
-        notice, elapsed = (promised - raised.at).total_seconds(), started.steady - raised.steady
-        assert elapsed >= notice - _A_MICROSECOND, f"{event_id} started after {elapsed} of {notice} seconds of notice"
+        told, promised = self._promised[event_id]
+        notice, elapsed = promised - told.at, timedelta(microseconds=started.steady - told.steady)
+        assert elapsed >= notice, f"{event_id} started after {elapsed} of {notice} of notice"
         assert started.at >= promised, f"{event_id} started before its NotBefore {promised}"
 
 
@@ -158,7 +155,7 @@ class S4:
 
     def _count(self, transition: t.Transition) -> None:
         match transition:
-            case t.EventRaised(event) | t.EventPostponed(event) | t.EventStarted(event):
+            case t.EventRaised(event) | t.EventPostponed(event) | t.EventStarted(event) | t.EventNarrowed(event):
                 self._changes[event.scope] += 1
             case t.EventCompleted(scope=scope) | t.EventCancelled(scope=scope) | t.EventFailed(scope=scope):
                 self._changes[scope] += 1
@@ -282,7 +279,7 @@ class S7:
             case t.EventRaised(event):
                 assert event.id not in self._phases, f"the id {event.id} is used again"
                 self._phases[event.id] = event.phase
-            case t.EventMoved(event):
+            case t.EventMoved(event) | t.EventNarrowed(event):
                 assert self._phases[event.id] is event.phase, f"{event.id} was {self._phases[event.id]} before it moved"
             case t.EventPostponed(event) | t.EventStarted(event):
                 self._move(transition, event.id)
@@ -323,7 +320,7 @@ class S10:
     def see(self, moment: Moment) -> None:
         for committed in moment.committed:
             match committed.record.transition:
-                case t.EventRaised(event) | t.EventMoved(event):
+                case t.EventRaised(event) | t.EventMoved(event) | t.EventNarrowed(event):
                     domains = {_domain(self._world, name) for name in event.resources if name in self._world.vms}
                     assert len(domains) == 1, f"{event.id} hits the update domains {domains}"
             self._world.see(committed.record.transition)
@@ -345,7 +342,7 @@ class S11:
 
     def _follow(self, transition: t.Transition) -> None:
         match transition:
-            case t.EventRaised(event) | t.EventMoved(event):
+            case t.EventRaised(event) | t.EventMoved(event) | t.EventNarrowed(event):
                 self._domains[event.id] = _home(self._world, event)
                 if event.id in self._hit:
                     self._hit[event.id] = self._domains[event.id]
@@ -369,7 +366,7 @@ class S16:
         asked_from = {answer.actor: self._caller_scope(answer) for answer in moment.answers}
         for committed in moment.committed:
             match committed.record.transition:
-                case t.EventRaised(event) | t.EventMoved(event):
+                case t.EventRaised(event) | t.EventMoved(event) | t.EventNarrowed(event):
                     self._scopes[event.id], _ = _home(self._world, event)
             self._world.see(committed.record.transition)
         for vm, event_id in moment.shown_ids():
@@ -473,7 +470,44 @@ class S19:
             assert winner != answer.actor, f"{answer.actor} was refused, yet its cancelling {event_id} won"
 
 
-CHECKERS: tuple[type[Checker], ...] = (S1, S2, S3, S4, S5, S6, S7, S8, S10, S11, S16, S17, S19)
+class S25:
+    """Notice is time in which it could be read: time in which no node could answer does not count. And once changes can
+    be stored again, documents say so, give or take 2 seconds."""
+
+    def __init__(self) -> None:
+        self._ends: dict[str, int] = {}
+        self._was_away = False
+
+    def see(self, moment: Moment) -> None:
+        for absence in moment.absences:
+            counted, away = absence.ended.steady - absence.begun.steady, absence.ended.at - absence.begun.at
+            assert not counted, f"{timedelta(microseconds=counted)} of {away} away count as notice"
+            self._was_away = True
+        for committed in moment.committed:
+            self._follow(committed)
+        if self._was_away and not any(answer.outcome is Outcome.UNKNOWN for answer in moment.answers):
+            self._was_away = False
+            self._check_told(moment)
+
+    def _follow(self, committed: Committed) -> None:
+        match committed.record.transition:
+            case t.EventRaised(event) | t.EventPostponed(event) if not event.approved_by:
+                left = event.not_before - committed.decided.at
+                self._ends[event.id] = committed.decided.steady + left // timedelta(microseconds=1)
+            case t.EventApproved(event_id):
+                self._ends.pop(event_id, None)
+
+    def _check_told(self, moment: Moment) -> None:
+        for vm, event in moment.shown():
+            left = self._ends.get(event["EventId"], 0) - moment.now.steady
+            if event["NotBefore"] and left > 0:
+                ends = moment.now.at + timedelta(microseconds=left)
+                told = parsedate_to_datetime(event["NotBefore"])
+                late = ends - told
+                assert late <= timedelta(seconds=2), f"{vm} reads NotBefore {told}, but its notice ends {late} later"
+
+
+CHECKERS: tuple[type[Checker], ...] = (S1, S2, S3, S4, S5, S6, S7, S8, S10, S11, S16, S17, S19, S25)
 
 
 class Observer:

@@ -13,7 +13,7 @@ from uuid import NAMESPACE_OID, uuid5
 from hypothesis.stateful import RuleBasedStateMachine
 from structlog.testing import capture_logs
 
-from duenotice.clock import Instant
+from duenotice.clock import Instant, micros
 from duenotice.domain import commands as c
 from duenotice.domain.event import Cause, EventType
 from duenotice.domain.policy import Policy
@@ -33,7 +33,7 @@ from tests.promises.shape import TYPES
 
 COMMIT_ALLOWANCE = 1.0
 USER_LIMIT = 4
-POLICY = Policy(commit_allowance=COMMIT_ALLOWANCE, user_operations_limit=USER_LIMIT)
+POLICY = Policy(commit_allowance=micros(COMMIT_ALLOWANCE), user_operations_limit=USER_LIMIT)
 KINDS = {kind.value.capitalize(): kind for kind in EventType}
 FAR_APART = 100_000
 """Incarnations from one restore to the next; truly seconds, but here whole weeks pass in none."""
@@ -42,12 +42,12 @@ UNKNOWN_ID = "FFFFFFFF-0000-4000-8000-000000000000"
 
 def read_all(publisher: Publisher) -> dict[tuple[str, str], bytes]:
     """What every VM is answered in every api-version."""
-    return {key: body for name in publisher.by_name for key, body in _read(publisher, name)}
+    return {key: body for name in publisher.state.fleet.vms for key, body in _read(publisher, name)}
 
 
 def _read(publisher: Publisher, name: str) -> list[tuple[tuple[str, str], bytes]]:
     """What a VM is answered in every api-version, `ETag` checked (A10)."""
-    page = publisher.page_of(publisher.by_name[name])
+    page = publisher.page_of(publisher.state.fleet.vms[name])
     read = []
     for version in API_VERSIONS:
         head, _, body = document_tail(page, version).partition(b"\r\n\r\n")
@@ -78,7 +78,7 @@ class Driver(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.model = Model(COMMIT_ALLOWANCE, USER_LIMIT)
+        self.model = Model(POLICY.commit_allowance, USER_LIMIT)
         self.before = self.model
         self.clock = WorldClock(self._time_passed)
         self.stored = self.storage()
@@ -110,7 +110,7 @@ class Driver(RuleBasedStateMachine):
         self.model.last_poll = dict.fromkeys(self.model.last_poll, self.clock.now().steady)
         mark = Ask(c.MarkClock(self.clock.mark()), lambda now: None)
         lift = Ask(c.LiftIncarnations(self.restores * FAR_APART), lambda now: None)
-        self._do(*([lift, mark] if restored else [mark]))
+        self._do(*([lift] if restored else []), mark, self._make_up())
 
     async def _start(self) -> None:
         self.publisher = Publisher(asyncio.get_running_loop().call_soon)
@@ -118,10 +118,11 @@ class Driver(RuleBasedStateMachine):
         self.ticker = Ticker(self.engine)
         self.engine.start()
 
-    def _cut(self) -> None:
-        """The process is gone in the middle of whatever it was doing; another one takes its place."""
+    def _cut(self, away: float) -> None:
+        """The process is gone in the middle of whatever it was doing; after a while another one takes its place."""
         self.runner.close()
         self.runner = asyncio.Runner()
+        self.clock.be_away(away)
         self.unseen += self.journal.committed
         self.stored.cut()
         self._open()
@@ -183,8 +184,7 @@ class Driver(RuleBasedStateMachine):
         if not fault.stores:
             self.model = self.before
         if fault.loses_engine:
-            self.clock.slip(self.journal.away)
-            self._cut()
+            self._cut(self.journal.away)
         for name in NAMES:
             self._poll_again(name)
 
@@ -215,7 +215,12 @@ class Driver(RuleBasedStateMachine):
         self.journal.committed = []
         self.documents = self._read_all()
         moment = Moment(
-            self.clock.now(), tuple(map(self._as_seen, self.unseen)), tuple(answers), self.documents, self.reread
+            self.clock.now(),
+            tuple(map(self._as_seen, self.unseen)),
+            tuple(answers),
+            self.documents,
+            self.reread,
+            self.clock.take_absences(),
         )
         self.unseen, self.reread = [], None
         self.observer.see(moment)
@@ -236,7 +241,7 @@ class Driver(RuleBasedStateMachine):
 
     def _compare(self, moment: Moment) -> None:
         """The model and the service agree on every VM: where it is, whether it listens, and what it reads."""
-        known = self.publisher.by_name
+        known = self.publisher.state.fleet.vms
         here, there = {vm.name: vm.host for vm in known.values()}, {vm.name: vm.host for vm in self.model.vms.values()}
         assert here == there, f"VMs run on {here}, and should on {there}"
         for (name, version), body in moment.documents.items():
@@ -262,7 +267,7 @@ class Driver(RuleBasedStateMachine):
         self, anchor: str, company: str, kind: str, cause: str, spare: float | None, duration: int | None
     ) -> Ask:
         event_id, names = self._new_id(), self._resources(anchor, company)
-        least = timedelta(seconds=NOTICE[kind] + (spare or 0))
+        least = timedelta(microseconds=NOTICE[kind], seconds=spare or 0)
         not_before = None if spare is None else self.clock.now().at + least
         command = c.ScheduleEvent(event_id, KINDS[kind], names, not_before, duration=duration, cause=Cause(cause))
         return Ask(command, lambda now: self.model.schedule(event_id, kind, names, cause, not_before, duration, now))
@@ -279,8 +284,11 @@ class Driver(RuleBasedStateMachine):
         return Ask(c.CancelEvent(event_id), lambda now: self.model.cancel(event_id))
 
     def _enable(self, name: str) -> Ask:
-        seen_at = self.journal.stall or self.journal.commit_takes
+        seen_at = micros(self.journal.stall or self.journal.commit_takes)
         return Ask(c.EnableScope(name), lambda now: self.model.enable(name, now.steady + seen_at))
+
+    def _make_up(self) -> Ask:
+        return Ask(c.MakeUpForAbsence(), lambda now: self.model.make_up(now))
 
     def _declare(self, name: str, to: To) -> None:
         self.declared.pop(name, None)
@@ -298,7 +306,7 @@ class Driver(RuleBasedStateMachine):
         self.journal.commit_takes, self.journal.stall, self.journal.failed = 0.0, 0.0, ()
         self.journal.while_committing = nothing  # one advance may be many commits
         try:
-            self.runner.run(self.ticker.advance(seconds))
+            self.runner.run(self.ticker.advance(micros(seconds)))
             self._check_silence()
         except Unavailable:
             assert fault, "the engine gave up by itself"
@@ -307,6 +315,14 @@ class Driver(RuleBasedStateMachine):
         if fault and not self.journal.fault:
             self._after_fault(fault)
         self._look([])
+
+    def _suspend(self, seconds: float) -> None:
+        """The ticker makes up for it first of all, and tries again if that fails."""
+        self.clock.suspend(seconds)
+        may_fail = self.journal.fault is not None
+        self._do(self._make_up())
+        if may_fail:
+            self._do(self._make_up())
 
     def _turned_off(self) -> tuple[str, ...]:
         """The scopes that the ticker found silent."""
@@ -321,7 +337,7 @@ class Driver(RuleBasedStateMachine):
 
     def _poll_again(self, name: str) -> bool:
         """A poll of a scope that listens never reaches the engine; False when it must."""
-        vm = self.publisher.by_name.get(name)
+        vm = self.publisher.state.fleet.vms.get(name)
         page = self.publisher.page_of(vm) if vm is not None else None
         if page is None or not page.enabled:
             return False
@@ -340,7 +356,7 @@ class Driver(RuleBasedStateMachine):
 
     def _insider(self, event_id: str, mate: int) -> str:
         event = self.model.events.get(event_id)
-        scope = event.scope if event else ""
+        scope = event.scope if event else self.model.gone.get(event_id, ("",))[0]
         inside = [vm.name for vm in self.model.vms.values() if vm.place.scope == scope]
         return inside[mate % len(inside)] if inside else NAMES[mate]
 

@@ -46,12 +46,19 @@ class Committed(NamedTuple):
     visible: Instant
 
 
+class Absence(NamedTuple):
+    """A time in which nobody could be answered, as the clock of the service saw it before and after."""
+
+    begun: Instant
+    ended: Instant
+
+
 @dataclass(frozen=True)
 class Moment:
     """What has become of the service since the moment before.
 
     `documents` are the bytes that each VM reads in each api-version now. `reread` is the whole journal as a new
-    process found it, None unless one was started since.
+    process found it, None unless one was started since. `absences` came before all the rest.
     """
 
     now: Instant
@@ -59,6 +66,7 @@ class Moment:
     answers: tuple[Answer, ...] = ()
     documents: Mapping[tuple[str, str], bytes] = field(default_factory=dict)
     reread: tuple[t.Record, ...] | None = None
+    absences: tuple[Absence, ...] = ()
 
     def shown(self) -> Iterable[tuple[str, dict[str, Any]]]:
         """Each VM with each event it reads in the newest version."""

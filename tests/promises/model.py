@@ -6,17 +6,18 @@ anything has changed.
 
 from copy import deepcopy
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid5
 
-from duenotice.clock import Instant
+from duenotice.clock import MICROS, Instant, micros_of
 
-NOTICE = {"Freeze": 900, "Reboot": 900, "Redeploy": 600, "Preempt": 30, "Terminate": 300}
+_SECONDS = {"Freeze": 900, "Reboot": 900, "Redeploy": 600, "Preempt": 30, "Terminate": 300}
+NOTICE = {kind: seconds * MICROS for kind, seconds in _SECONDS.items()}
 REMOVAL = ("Preempt", "Terminate")
 PLANNED = ("maintenance", "live-migration", "degraded-host")
 BY_USER = ("user", "deletion")
 MOVING = ("live-migration", "degraded-host", "host-failure")
-DAY = 86_400
+DAY = 86_400 * MICROS
 NO_EVENT = "00000000-0000-4000-8000-000000000000"
 
 
@@ -49,7 +50,7 @@ class VmNow:
 
 @dataclass
 class EventNow:
-    """An event as it is; `ripe` and `over` in steady seconds."""
+    """An event as it is; `ripe` and `over` in steady time."""
 
     id: str
     type: str
@@ -58,28 +59,31 @@ class EventNow:
     domain: int | None
     resources: tuple[str, ...]
     not_before: datetime
-    ripe: float
+    ripe: int
     duration: int = -1
     host: str | None = None
     approved: bool = False
     started: bool = False
-    over: float = 0.0
+    over: int = 0
 
     @property
-    def due(self) -> float:
-        return self.over if self.started else -1.0 if self.approved else self.ripe
+    def due(self) -> int:
+        return self.over if self.started else -1 if self.approved else self.ripe
 
 
 class Model:
     """All of it. Commands take `now`; call `pass_time` after each batch of them."""
 
-    def __init__(self, commit_allowance: float, user_limit: int) -> None:
+    def __init__(self, commit_allowance: int, user_limit: int) -> None:
         self.vms: dict[str, VmNow] = {}
         self.hosts: dict[str, str] = {}
         self.terminate_notice: dict[str, int | None] = {}
-        self.last_poll: dict[str, float] = {}
+        self.last_poll: dict[str, int] = {}
         self.events: dict[str, EventNow] = {}
         self.last_ended = NO_EVENT
+        self.gone: dict[str, tuple[str, datetime]] = {}
+        """The scope that had an event, and when it was over."""
+        self.at = datetime.min.replace(tzinfo=UTC)
         self.groups: set[str] = set()
         self._allowance = commit_allowance
         self._limit = user_limit
@@ -108,14 +112,20 @@ class Model:
         self._forget_lonely_scopes()
 
     def _let_events_follow(self) -> None:
-        """Who is going to be hit goes on being told; an event that would span update domains is taken back."""
+        """Who is going to be hit goes on being told; an event that would span update domains is taken back.
+
+        Once it has started it cannot be: then those stay in it who are where it was, or else where most have gone.
+        """
         for event in list(self.events.values()):
-            places = {self.vms[name].place.where for name in event.resources if name in self.vms}
-            if len(places) == 1 and places != {(event.scope, event.domain)}:
-                ((event.scope, event.domain),) = places
-                self.events[event.id] = self.events.pop(event.id)
-            if len(places) > 1 and not event.started:
+            places = {name: self.vms[name].place.where for name in event.resources if name in self.vms}
+            if len(set(places.values())) > 1 and not event.started:
                 self._end(event.id)
+                continue
+            here, everywhere = (event.scope, event.domain), list(places.values())
+            if places and here not in everywhere:
+                event.scope, event.domain = here = max(everywhere, key=everywhere.count)
+                self.events[event.id] = self.events.pop(event.id)
+            event.resources = tuple(name for name in event.resources if places.get(name, here) == here)
 
     # What raises events
 
@@ -139,7 +149,7 @@ class Model:
         least = self._least_notice(vms[0], kind) + self._allowance
         if not_before is not None:
             not_before = _whole_second(not_before)
-            if not now.at + timedelta(seconds=least) <= not_before <= now.at + timedelta(days=366):
+            if not now.at + timedelta(microseconds=least) <= not_before <= now.at + timedelta(days=366):
                 raise Refusal("too soon or too far")
         self._check_duration(duration)
         cause = {"Preempt": "eviction", "Terminate": "deletion"}.get(kind, cause)
@@ -149,13 +159,23 @@ class Model:
 
     def postpone(self, ids: set[str], now: Instant) -> None:
         """They are seen only now: whoever waits for its notice gets it whole from here on."""
+        self.at = now.at
         for event in self.events.values():
             vm = next((self.vms[name] for name in event.resources if name in self.vms), None)
             least = NOTICE[event.type] if vm is None else self._least_notice(vm, event.type)
-            short = event.not_before < now.at + timedelta(seconds=least)
+            short = event.not_before < now.at + timedelta(microseconds=least)
             if event.id in ids and short and not event.started and not event.approved:
-                event.not_before = _whole_second(now.at + timedelta(seconds=least + self._allowance))
-                event.ripe = now.steady + (event.not_before - now.at).total_seconds()
+                event.not_before = _whole_second(now.at + timedelta(microseconds=least + self._allowance))
+                event.ripe = now.steady + micros_of(event.not_before - now.at)
+
+    def make_up(self, now: Instant) -> None:
+        """Nobody could be answered for a while: what waits says when its notice ends, if it said much too little."""
+        for event in self.events.values():
+            ends_at = now.at + timedelta(microseconds=event.ripe - now.steady)
+            waits = not event.started and not event.approved and event.ripe > now.steady
+            if waits and event.not_before + timedelta(seconds=2) < ends_at:
+                event.not_before = _whole_second(ends_at)
+                event.ripe = now.steady + micros_of(event.not_before - now.at)
 
     def operate(self, event_id: str, name: str, kind: str, now: Instant) -> None:
         vm = self._vm(name)
@@ -177,11 +197,11 @@ class Model:
         event = self._raise(event_id, "Preempt", "eviction", [vm], NOTICE["Preempt"] + self._allowance, now)
         event.approved = event.scope not in self.last_poll
 
-    def degrade(self, host: str, notice: float, seed: str, now: Instant) -> None:
+    def degrade(self, host: str, notice: int, seed: str, now: Instant) -> None:
         self._check_host(host, standing=True)
         if not NOTICE["Redeploy"] <= notice <= 7 * DAY:
             raise Refusal("out of bounds")
-        when = _whole_second(now.at + timedelta(seconds=notice + self._allowance))
+        when = _whole_second(now.at + timedelta(microseconds=notice + self._allowance))
         told = [vm for vm in self._on(host) if all(self._is_beyond(event, when) for event in self._predicted(vm))]
         if any(_id(seed, vm.name) in self.events for vm in told):
             raise Refusal("already an event")
@@ -212,12 +232,17 @@ class Model:
 
     def approve(self, ids: tuple[str, ...], name: str | None) -> None:
         scope = None if name is None else self._vm(name).place.scope
-        events = [self.events.get(event_id) for event_id in ids]
+        events = [self.events.get(event_id) for event_id in ids if not self._had(scope, event_id)]
         if any(event is None or scope not in (None, event.scope) for event in events):
             raise Refusal("not yours to approve")
         for event in events:
             assert event is not None
             event.approved = True
+
+    def _had(self, scope: str | None, event_id: str) -> bool:
+        """Whether a scope had an event that went in the last 24 hours: to approve it is no mistake."""
+        where, over = self.gone.get(event_id, ("", self.at))
+        return event_id not in self.events and where == scope and self.at < over + timedelta(days=1)
 
     def cancel(self, event_id: str) -> None:
         if event_id not in self.events or self.events[event_id].started:
@@ -231,10 +256,10 @@ class Model:
 
     # Who listens
 
-    def enable(self, name: str, at: float) -> None:
+    def enable(self, name: str, at: int) -> None:
         self.last_poll.setdefault(self._vm(name).place.scope, at)
 
-    def poll(self, name: str, at: float) -> None:
+    def poll(self, name: str, at: int) -> None:
         self.last_poll[self.vms[name].place.scope] = at
 
     def disable(self, scopes: tuple[str, ...]) -> None:
@@ -248,6 +273,7 @@ class Model:
 
     def pass_time(self, now: Instant) -> None:
         """Do what is due, soonest first and by id where that is equal, until nothing more can happen."""
+        self.at = now.at
         while event := next((event for event in self._due(now) if self._may_move(event, now)), None):
             if event.started:
                 self._complete(event)
@@ -274,7 +300,7 @@ class Model:
 
     def _start(self, event: EventNow, now: Instant) -> None:
         lasts = 300 if event.cause == "live-migration" else 30 if event.type in REMOVAL else 600
-        event.started, event.over = True, now.steady + lasts
+        event.started, event.over = True, now.steady + lasts * MICROS
 
     def _complete(self, event: EventNow) -> None:
         self._end(event.id)
@@ -323,7 +349,7 @@ class Model:
                 self._end(event.id)
 
     def _end(self, event_id: str) -> None:
-        del self.events[event_id]
+        self.gone[event_id] = self.events.pop(event_id).scope, self.at
         self.last_ended = event_id
         self._forget_lonely_scopes()
 
@@ -342,12 +368,12 @@ class Model:
         kind: str,
         cause: str,
         vms: list[VmNow],
-        least: float,
+        least: int,
         now: Instant,
         not_before: datetime | None = None,
     ) -> EventNow:
-        when = not_before or _whole_second(now.at + timedelta(seconds=least))
-        ripe = now.steady + (when - now.at).total_seconds()
+        when = not_before or _whole_second(now.at + timedelta(microseconds=least))
+        ripe = now.steady + micros_of(when - now.at)
         place, names = vms[0].place, tuple(vm.name for vm in vms)
         event = EventNow(event_id, kind, cause, place.scope, place.domain, names, when, ripe)
         event.duration = 9 if kind == "Freeze" else -1
@@ -368,7 +394,7 @@ class Model:
             raise Refusal("spot VMs are evicted, others terminated")
 
     def _check_duration(self, duration: int | None) -> None:
-        if duration is not None and not -1 <= duration <= 7 * DAY:
+        if duration is not None and not -1 <= duration <= 7 * 86_400:
             raise Refusal("no such duration")
 
     def _check_not_under_way(self, vm: VmNow, kind: str, cause: str) -> None:
@@ -377,7 +403,7 @@ class Model:
 
     def _least_notice(self, vm: VmNow, kind: str) -> int:
         asked = self.terminate_notice.get(_group(vm)) if kind == "Terminate" else None
-        return asked or NOTICE[kind]
+        return NOTICE[kind] if asked is None else asked * MICROS
 
     def _on(self, host: str) -> list[VmNow]:
         return [vm for vm in self.vms.values() if vm.host == host]

@@ -12,35 +12,57 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
-from duenotice.clock import Instant, ManualClock
+from duenotice.clock import LONGEST_PAUSE, Alive, Instant, ManualClock, micros
 from duenotice.domain.snapshot import Snapshot
 from duenotice.domain.transitions import Record
 from duenotice.engine.ports import Journal
 from duenotice.errors import Unavailable
 from duenotice.journal.memory import MemoryJournal
 from duenotice.journal.sqlite import SqliteJournal
-from tests.promises.history import Committed
+from tests.promises.history import Absence, Committed
 
 BEGIN = datetime(2030, 1, 1, 0, 0, 0, 250_000, tzinfo=UTC)
 """Not a whole second: documents show whole ones, and rounding must never cut a notice short."""
 
 
 class WorldClock(ManualClock):
-    """Passes when told. `advance` is what a ticker does, `slip` is time that passes behind everybody's back."""
+    """Passes when told. `advance` is what a ticker does, `slip` is time that passes behind everybody's back.
+
+    Both are time in which VMs are answered; `be_away` is not.
+    """
 
     def __init__(self, on_advance: Callable[[Instant], None]) -> None:
         super().__init__()
-        self._now = Instant(BEGIN, 0.0)
+        self._now = Instant(BEGIN, 0)
         self._on_advance = on_advance
+        self._absences: list[Absence] = []
 
-    def advance(self, seconds: float) -> None:
+    def advance(self, micros: int) -> None:
         """Let time pass and tell of it."""
-        super().advance(seconds)
+        super().advance(micros)
         self._on_advance(self._now)
 
     def slip(self, seconds: float) -> None:
-        """Let time pass while nobody looks: a suspended machine, a slow commit."""
-        super().advance(seconds)
+        """Let time pass while nobody looks: a slow commit, a ticker that comes late."""
+        super().advance(micros(seconds))
+
+    def suspend(self, seconds: float) -> None:
+        """The process is stopped or the machine sleeps; a moment of that is nothing out of the ordinary."""
+        if micros(seconds) <= LONGEST_PAUSE:
+            self.slip(seconds)
+        else:
+            self.be_away(seconds)
+
+    def be_away(self, seconds: float) -> None:
+        """Nobody can be answered, so it is no notice: the time of day goes on and steady time does not (S25)."""
+        begun = self._now
+        self.set_wall(seconds)
+        self._absences.append(Absence(begun, self._now))
+
+    def take_absences(self) -> tuple[Absence, ...]:
+        """Those that nobody has been told of yet."""
+        taken, self._absences = tuple(self._absences), []
+        return taken
 
     def set_wall(self, seconds: float) -> None:
         """Somebody sets the time of day forward or back; steady time takes no notice."""
@@ -118,6 +140,13 @@ class WatchedJournal:
         self.shown_at.append((position, self._clock.now()))
         self._inner.note_seen(position)
         self.on_shown()
+
+    @property
+    def alive(self) -> Alive | None:
+        return self._inner.alive
+
+    def note_alive(self, alive: Alive) -> None:
+        self._inner.note_alive(alive)
 
     def index(self) -> bool:
         return self._inner.index()

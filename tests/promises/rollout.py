@@ -9,6 +9,7 @@ from uuid import NAMESPACE_OID, uuid5
 from hypothesis.stateful import RuleBasedStateMachine
 from structlog.testing import capture_logs
 
+from duenotice.clock import micros, seconds
 from duenotice.domain import commands as c
 from duenotice.domain.due import next_due
 from duenotice.domain.event import Event, Phase
@@ -44,7 +45,7 @@ class Rollout(RuleBasedStateMachine):
         self.runner = asyncio.Runner()
         self.given = 0
         self.gone: set[str] = set()
-        self.policy = Policy(commit_allowance=1.0)
+        self.policy = Policy(commit_allowance=micros(1))
         self.unseen: list[Committed] = []
         self.reread: tuple[Record, ...] | None = None
         self.broken: AssertionError | None = None
@@ -65,7 +66,7 @@ class Rollout(RuleBasedStateMachine):
         self.journal.on_shown = self._look
         self.reread = tuple(self.journal.read(0))
         self.runner.run(self._start())
-        self._do(c.MarkClock(self.clock.mark()))
+        self._do(c.MarkClock(self.clock.mark()), c.MakeUpForAbsence())
 
     async def _start(self) -> None:
         self.publisher = Publisher(asyncio.get_running_loop().call_soon)
@@ -76,7 +77,7 @@ class Rollout(RuleBasedStateMachine):
     def _cut(self, away: float = 0.0) -> None:
         self.runner.close()
         self.runner = asyncio.Runner()
-        self.clock.slip(away)
+        self.clock.be_away(away)
         self.unseen += self.journal.committed
         self.stored.cut()
         self._open()
@@ -96,7 +97,7 @@ class Rollout(RuleBasedStateMachine):
 
     def _advance(self, seconds: float) -> None:
         with suppress(Unavailable):  # a commit was to fail; what is due is still due
-            self.runner.run(self.ticker.advance(seconds))
+            self.runner.run(self.ticker.advance(micros(seconds)))
         self._settle([])
 
     def _settle(self, answers: list[Answer]) -> None:
@@ -104,14 +105,15 @@ class Rollout(RuleBasedStateMachine):
         self._look(answers)
         if self.broken:
             raise self.broken
-        for plan in self.publisher.maintenances.values():
+        for plan in self.publisher.state.maintenances.values():
             _check_plan(plan)
         if self.engine.broken:
             self._cut(self.journal.away)
 
     def _look(self, answers: list[Answer] | None = None) -> None:
         """After each publication, from whatever thread: an assertion must not be taken for a fault of the disk."""
-        moment = Moment(self.clock.now(), self._shown(), tuple(answers or ()), read_all(self.publisher), self.reread)
+        now, documents, absences = self.clock.now(), read_all(self.publisher), self.clock.take_absences()
+        moment = Moment(now, self._shown(), tuple(answers or ()), documents, self.reread, absences)
         self.reread = None
         try:
             self.observer.see(moment)
@@ -138,13 +140,13 @@ class Rollout(RuleBasedStateMachine):
                 return
             self._report_all()
             due = next_due(self.engine.state, self.clock.now().steady)
-            self._advance(AN_HOUR if due is None else due - self.clock.now().steady)
-        raise AssertionError(f"goes on for ever: {self._plans(*OPEN)}, {self.publisher.events()}")
+            self._advance(AN_HOUR if due is None else seconds(due - self.clock.now().steady))
+        raise AssertionError(f"goes on for ever: {self._plans(*OPEN)}, {self.publisher.state.events.values()}")
 
     def _report_all(self) -> None:
         """A driver tells of all that it has done; of VMs that are gone it knows nothing."""
         for event in self._events(Phase.STARTED) if not self.policy.simulated_impact else ():
-            if not self.publisher.by_name.keys().isdisjoint(event.resources):
+            if not self.publisher.state.fleet.vms.keys().isdisjoint(event.resources):
                 self._do(c.ReportImpact(event.id))
 
     # Asks and choices
@@ -168,14 +170,14 @@ class Rollout(RuleBasedStateMachine):
         self._do(c.ApplyFleet(declaration(HOSTS, 300, places)))
 
     def _plans(self, *statuses: Status) -> list[Maintenance]:
-        return [plan for plan in self.publisher.maintenances.values() if plan.status in statuses]
+        return [plan for plan in self.publisher.state.maintenances.values() if plan.status in statuses]
 
     def _plan(self, which: int) -> str:
-        plans = list(self.publisher.maintenances)
+        plans = list(self.publisher.state.maintenances)
         return plans[which % len(plans)] if plans else self._new_id()
 
     def _events(self, phase: Phase) -> list[Event]:
-        return [event for event in self.publisher.events() if event.phase is phase]
+        return [event for event in self.publisher.state.events.values() if event.phase is phase]
 
 
 def _check_plan(plan: Maintenance) -> None:

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
+from duenotice.clock import micros, seconds
 from duenotice.domain import commands as c
 from tests.promises.driver import COMMIT_ALLOWANCE, KINDS, Ask, Driver
 from tests.promises.fleet import ELSEWHERE, HOME, HOSTS, NAMES, To
@@ -66,9 +67,9 @@ class Promises(Driver):
         self._do(Ask(c.EvictVm(event_id, name), lambda now: self.model.evict(event_id, name, now)))
 
     @rule(host=hosts, notice=st.sampled_from([600, DAY, 7 * DAY, 599, 7 * DAY + 1]))
-    def degrade(self, host: str, notice: float) -> None:
-        seed = self._new_id()
-        self._do(Ask(c.DegradeHost(host, notice, seed), lambda now: self.model.degrade(host, notice, seed, now)))
+    def degrade(self, host: str, notice: int) -> None:
+        seed, span = self._new_id(), micros(notice)
+        self._do(Ask(c.DegradeHost(host, span, seed), lambda now: self.model.degrade(host, span, seed, now)))
 
     @rule(host=hosts)
     def fail(self, host: str) -> None:
@@ -145,7 +146,7 @@ class Promises(Driver):
         """All at one event at once, perhaps in the very moment it is due (S19)."""
         event_id = self._pick(which)
         if ripe and event_id in self.model.events:
-            self.clock.slip(self.model.events[event_id].due - self.clock.now().steady)
+            self.clock.slip(seconds(self.model.events[event_id].due - self.clock.now().steady))
         asks = {
             "cancel": lambda: self._cancel(event_id),
             "approve": lambda: self._approve(self._insider(event_id, which), event_id),
@@ -184,13 +185,12 @@ class Promises(Driver):
         self.clock.set_wall(set_by)
         event = self.model.events.get(self._pick(which))
         if event is not None:
-            self._advance(max(0.0, event.due - self.clock.now().steady + spare))
+            self._advance(max(0.0, seconds(event.due - self.clock.now().steady) + spare))
 
     @rule(seconds=st.sampled_from(SPANS))
     def suspend(self, seconds: int) -> None:
-        """The machine sleeps; on waking everything overdue is due at once."""
-        self.clock.slip(seconds)
-        self._do(Ask(c.Tick(), lambda now: None))
+        """The machine sleeps, or the process is stopped: what waits for its notice has the rest still ahead (S25)."""
+        self._suspend(seconds)
 
     @rule(seconds=st.sampled_from([-25 * HOUR, -HOUR, -1, 1, 900, HOUR, 25 * HOUR]))
     def set_wall_clock(self, seconds: int) -> None:
@@ -215,17 +215,18 @@ class Promises(Driver):
         if fault.loses_engine:
             self.journal.stall = 0.0
 
-    @rule()
-    def crash(self) -> None:
-        self._cut()
+    @rule(away=st.sampled_from([0, 0, 2, 60, HOUR]))
+    def crash(self, away: float) -> None:
+        self._cut(away)
 
-    @rule()
-    def stop_and_start(self) -> None:
+    @rule(away=st.sampled_from([0, 0, 2, 60, HOUR]))
+    def stop_and_start(self, away: float) -> None:
         self.journal.fault, self.journal.stall = None, 0.0
         self.model.pass_time(self.clock.now())
         self.journal.while_committing = self._check_nothing_shown_yet
         self.runner.run(self.engine.stop())
         self.unseen += self.journal.committed
+        self.clock.be_away(away)
         self._open()
 
     @rule()

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 from msgspec import structs
 
+from duenotice.clock import micros
 from duenotice.domain import commands as c
 from duenotice.domain.event import Cause, EventType, Phase
 from tests.promises.fleet import HOME, HOSTS, NAMES
+from tests.promises.history import Outcome
 from tests.promises.rig import Fault, OnDisk
 from tests.promises.rollout import Rollout
 from tests.promises.test_machine import EXAMPLES, examples
@@ -46,14 +48,14 @@ class Maintenances(Rollout):
         vms=selections,
         kind=st.sampled_from([EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY]),
         cause=st.sampled_from([Cause.MAINTENANCE, Cause.LIVE_MIGRATION]),
-        settle=st.sampled_from([0.0, 0.0, 60.0, 3600.0]),
+        settle=st.sampled_from([0, 0, 60, 3600]),
         at_once=st.sampled_from([0, 0, 1, 2]),
         failures=st.sampled_from([0, 1, 9]),
     )
     def start(
-        self, vms: tuple[str, ...], kind: EventType, cause: Cause, settle: float, at_once: int, failures: int
+        self, vms: tuple[str, ...], kind: EventType, cause: Cause, settle: int, at_once: int, failures: int
     ) -> None:
-        fields = {"cause": cause, "settle": settle, "at_once": at_once, "failures_allowed": failures}
+        fields = {"cause": cause, "settle": micros(settle), "at_once": at_once, "failures_allowed": failures}
         self._do(c.StartMaintenance(self._new_id(), kind, vms, **fields))  # type: ignore[arg-type]
 
     @rule(which=picks)
@@ -100,7 +102,7 @@ class Maintenances(Rollout):
 
     @rule(which=picks)
     def vanish_who_is_hit(self, which: int) -> None:
-        for event in self.publisher.events()[which : which + 1]:
+        for event in list(self.publisher.state.events.values())[which : which + 1]:
             self._vanish(event.resources)
 
     @rule()
@@ -114,9 +116,9 @@ class Maintenances(Rollout):
     def fail_host(self, host: str) -> None:
         self._do(c.FailHost(host, self._new_id()))
 
-    @rule(host=st.sampled_from(HOSTS), notice=st.sampled_from([600.0, 86_400.0]))
-    def degrade_host(self, host: str, notice: float) -> None:
-        self._do(c.DegradeHost(host, notice, self._new_id()))
+    @rule(host=st.sampled_from(HOSTS), notice=st.sampled_from([600, 86_400]))
+    def degrade_host(self, host: str, notice: int) -> None:
+        self._do(c.DegradeHost(host, micros(notice), self._new_id()))
 
     @rule(host=st.sampled_from(HOSTS))
     def repair_host(self, host: str) -> None:
@@ -141,8 +143,10 @@ class Maintenances(Rollout):
 
     @rule(seconds=st.sampled_from([60, 3600]))
     def suspend(self, seconds: int) -> None:
-        self.clock.slip(seconds)
-        self._do(c.Tick())
+        self.clock.suspend(seconds)
+        (answer,) = self._do(c.MakeUpForAbsence())
+        if answer.outcome is Outcome.UNKNOWN:
+            self._do(c.MakeUpForAbsence())
 
     @rule(fault=st.sampled_from(Fault), away=st.sampled_from([0.0, 60.0, 3600.0]))
     def next_commit_fails(self, fault: Fault, away: float) -> None:

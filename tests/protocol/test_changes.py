@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 import uvloop
 
-from duenotice.clock import ManualClock
+from duenotice.clock import MICROS, ManualClock
 from duenotice.domain.commands import ApplyFleet, Command, DisableScopes
 from duenotice.domain.fleet import Declaration
 from duenotice.journal.memory import MemoryJournal
@@ -100,7 +100,7 @@ def test_a_request_is_noted_at_the_time_of_a_clock_that_was_just_moved(raw: byte
     """F02: a beat of the server must not make a poll look older than it is."""
     with running() as world:
         assert ask(world).status == 200
-        world.call(lambda: world.clock.advance(23 * 3600))
+        world.call(lambda: world.clock.advance(23 * 3600 * MICROS))
         ask(world, raw)
         page = world.call(lambda: world.server._door.lanes[SOLO].page)
         assert page.last_poll == world.clock.now().steady

@@ -159,3 +159,15 @@ def test_a_thousand_waiting_requests_before_the_clients_end_are_all_answered(wor
         client.end()
         assert {client.reply().status for _ in range(1000)} == {304}
         assert client.is_closed()
+
+
+def test_a_fault_ends_the_wait_of_its_vm_and_of_no_other(world: World) -> None:
+    """It is told that nothing is new, asks again, and meets the fault then."""
+    with Client(world) as client, Client(world, source=WEB_0) as other:
+        client.send(wait_for_news('"0"', "300s"))
+        other.send(wait_for_news('"0"', "300s"))
+        assert client.is_silent(0.1)
+        world.call(lambda: world.server.faults.put("solo", "500", 60))
+        assert client.reply().status == 304
+        assert client.ask(wait_for_news('"0"', "300s")).status == 500
+        assert other.is_silent(0.1)

@@ -85,6 +85,10 @@ class Line:
         headers = {name.lower(): value for name, value in http.client.parse_headers(self._incoming).items()}
         return Answer(status, headers, self._incoming.read(int(headers.get("content-length", 0))))
 
+    def fileno(self) -> int:
+        """For `select`; only true while no answer is read in part."""
+        return self._socket.fileno()
+
     def is_over(self) -> bool:
         """Whether the server closed the connection with nothing more to say; waits until it does either."""
         return self._incoming.read(1) == b""
@@ -263,7 +267,7 @@ class Node(Outside):
 
     def address(self, vm: str) -> str:
         """The source address of a VM by its name; an address stands for itself."""
-        known = self.service.publisher.by_name.get(vm)
+        known = self.service.publisher.state.fleet.vms.get(vm)
         return vm if known is None else known.address
 
 

@@ -35,6 +35,8 @@ class Terminal:
         )
         os.close(theirs)
         self.shown = ""
+        self.raw = b""
+        """The same as it came, with what draws and colours."""
 
     def __enter__(self) -> Self:
         return self
@@ -74,4 +76,5 @@ class Terminal:
                 said = os.read(self._ours, 65536)
             except OSError:  # nobody holds the other side any more
                 return
+            self.raw += said
             self.shown += _CONTROL.sub("", said.decode(errors="replace"))

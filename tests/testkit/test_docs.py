@@ -24,7 +24,7 @@ def test_every_example_in_python_passes(pytester: pytest.Pytester) -> None:
 
 def test_every_rule_trial_and_fault_is_on_the_page() -> None:
     """As the code has it, word for word."""
-    rules = [f"| `{rule.id}` | {rule.severity} | {rule.sentence} | {rule.mend} |" for rule in RULES]
+    rules = [f"| `{rule.id}` | {rule.severity} | {rule.sentence} | {rule.fix} |" for rule in RULES]
     trials = [f"| `{step.name}` | {step.about} |" for step in TRIALS]
     assert [row for row in (*rules, *trials) if row not in PAGE] == []
     assert [name for name in FAULTS if f"`{name}`" not in PAGE] == []

@@ -8,8 +8,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from xml.etree.ElementTree import fromstring
+from xml.etree.ElementTree import Element, fromstring
 
 import pytest
 
@@ -19,58 +20,155 @@ from tests.support.cli import Done, duenotice
 pytestmark = pytest.mark.serial  # namespaces, and clients that poll in real time
 
 CLIENT = Path(__file__).parent / "clients" / "client.py"
-QUICK = ("--patience", "4s", "--notice", "1500ms")
+QUICK = ("--patience", "4s", "--notice", "1200ms", "--throttle", "10")  # the client polls eight times a second
+SHORT = (*QUICK, "--scenario", "reboot")
+Runs = dict[str, "Future[Done]"]
 
 
-def run(*arguments: str, program: tuple[str, ...] = (sys.executable, str(CLIENT))) -> Done:
-    """Run a program through a short tour."""
-    return duenotice(None, "run", *QUICK, "--scenario", "reboot", *arguments, "--", *program)
+def client(how: str = "", **environment: str) -> tuple[str, ...]:
+    """The little client as a program to run."""
+    return ("--", "env", *(f"{name}={value}" for name, value in environment.items()), sys.executable, str(CLIENT), how)
 
 
-def test_a_right_client_passes(tmp_path: Path) -> None:
+RUNS: dict[str, tuple[str, ...]] = {
+    "right": ("run", *SHORT, "--strict", "--report", "{folder}/right.xml", *client()),
+    "wrong": ("run", *SHORT, "-o", "github", "--report", "{folder}/wrong.xml", *client("header")),
+    "warned": ("run", *SHORT, "-o", "json", *client("version")),
+    "refused": ("run", *SHORT, "-o", "json", *client("understood")),
+    "scenario": ("run", *QUICK, "--scenario", "user-reboot", "--speed", "600x", "-o", "json", *client(TEST_VM="app-0")),
+    "silent": ("run", "--report", "{folder}/silent.xml", "--", "true"),
+    "nobody": ("check", "--metadata-listen", "127.0.0.1:0", "--for", "300ms", "--allow-untried"),
+    "faulty": ("run", "--patience", "1s", "--fault", "500", "-o", "json", *client()),
+    "probes": ("run", *SHORT, "-o", "json", *client("probes")),
+    "probes, 404": ("run", *SHORT, "--newer-versions-404", "--strict", "-o", "json", *client("probes")),
+}
+CHECKS: dict[str, tuple[str, ...]] = {
+    "checked": ("once", *SHORT, "--for", "40s", "-o", "json"),
+    "naps": ("naps", *SHORT, "--patience", "2s", "--scenario", "incarnation", "--for", "40s", "-o", "json"),
+    "ends early": ("", *QUICK, "--for", "3s", "-o", "github"),
+    "ends early, allowed": ("", *QUICK, "--for", "3s", "-o", "json", "--allow-untried"),
+}
+"""What is run and checked, all at once: they hardly do anything but wait."""
+
+
+def checked(how: str, *options: str) -> Done:
+    """Check a client that is already there."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    environment = os.environ | {"DUENOTICE_METADATA_ENDPOINT": f"http://{address}"}
+    with subprocess.Popen([sys.executable, str(CLIENT), how], env=environment) as running:
+        try:
+            return duenotice(None, "check", "--metadata-listen", address, *options)
+        finally:
+            running.kill()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where they write."""
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def runs(folder: Path) -> Runs:
+    """How each of them ended."""
+    with ThreadPoolExecutor(len(RUNS) + len(CHECKS)) as pool:
+        done = {
+            name: pool.submit(duenotice, None, *(argument.replace("{folder}", str(folder)) for argument in arguments))
+            for name, arguments in RUNS.items()
+        }
+        return done | {name: pool.submit(checked, *options) for name, options in CHECKS.items()}
+
+
+def outcomes(done: Done) -> dict[str, str]:
+    """What each rule found."""
+    return {rule["id"]: rule["outcome"] for rule in json.loads(done.out)["rules"]}
+
+
+def test_a_right_client_passes(runs: Runs, folder: Path) -> None:
     """Exit code 0, a table for people, and a report for CI beside it."""
-    report = tmp_path / "report.xml"
-    done = run("--report", str(report), "--strict")
+    done = runs["right"].result()
     assert done.code == 0, done
     assert "✓  comes-back        error     passed" in done.out
-    suite = fromstring(report.read_text())
+    suite = fromstring((folder / "right.xml").read_text())
     assert (suite.tag, suite.get("failures")) == ("testsuite", "0")
 
 
-@pytest.mark.parametrize(
-    ("form", "word"),
-    [
-        ("github", "::error title=duenotice header::Sends Metadata: true with every request."),
-        ("junit", '<failure type="error" message="POST #'),
-    ],
-)
-def test_a_wrong_client_fails_in_the_words_of_ci(form: str, word: str) -> None:
+def test_a_wrong_client_fails_in_the_words_of_ci(runs: Runs, folder: Path) -> None:
     """Exit code 1, and only data on standard output."""
-    done = run("-o", form, program=(sys.executable, str(CLIENT), "header"))
+    done = runs["wrong"].result()
     assert done.code == 1
-    assert word in done.out
-    assert "The client broke 1 of the rules: header." in done.err
+    assert done.out.startswith("::error title=duenotice header::Sends Metadata: true with every request.")
+    assert '<failure type="error" message="POST #' in (folder / "wrong.xml").read_text()
+    assert "The client broke 1 rule: header." in done.err
 
 
-def test_json_says_what_was_seen_and_what_to_mend() -> None:
-    """Each rule with an id, a severity, a sentence, an outcome and how to mend it; a warning counts when strict."""
-    warned = run("-o", "json", program=(sys.executable, str(CLIENT), "version"))
+def test_json_says_what_was_seen_and_what_to_fix(runs: Runs) -> None:
+    """Each rule with an id, a severity, a sentence, an outcome and how to fix it; a warning does not count."""
+    warned = runs["warned"].result()
     verdict = json.loads(warned.out)
     assert (warned.code, verdict["passes"], verdict["errors"], verdict["warnings"]) == (0, True, 0, 1)
     (version,) = [rule for rule in verdict["rules"] if rule["outcome"] == "failed"]
     assert (version["id"], version["severity"]) == ("version", "warning")
     assert version["said"] == ["it asks for api-version 2017-08-01"]
-    assert version["mend"]
-    assert verdict["seen"]["approvals"] == 2
+    assert version["fix"]
+    assert verdict["seen"]["approvals"] == 3
 
 
-def test_a_scenario_is_played_with_the_client_beside_it() -> None:
+def test_approvals_that_were_refused_are_not_counted_as_approvals(runs: Runs) -> None:
+    """They are counted beside them."""
+    seen = json.loads(runs["refused"].result().out)["seen"]
+    assert (seen["approvals"], seen["approvals_not_taken"]) == (0, 2)
+
+
+def test_a_scenario_is_played_with_the_client_beside_it(runs: Runs) -> None:
     """What it expects is told and not judged, since the client approves too."""
-    played = ("--scenario", "user-reboot", "--speed", "600x", "-o", "json", "--", "env", "TEST_VM=app-0")
-    done = duenotice(None, "run", *QUICK, *played, sys.executable, str(CLIENT))
+    done = runs["scenario"].result()
     assert done.code == 0, done
     assert json.loads(done.out)["seen"]["vm"] == "app-0"
     assert "restart app-0" in done.err
+
+
+@pytest.mark.parametrize("name", ["silent", "nobody"])
+def test_where_nothing_asks_nothing_passes(name: str, runs: Runs) -> None:
+    """A wrong path in CI must not be green; --allow-untried does not change that."""
+    done = runs[name].result()
+    assert done.code == 1
+    assert "error: Nothing asked 169.254.169.254 for /metadata/scheduledevents." in done.err
+    assert "✗  asks" in done.out
+
+
+def test_a_report_for_ci_fails_where_nothing_asks(runs: Runs, folder: Path) -> None:
+    """Also for who reads the report alone."""
+    runs["silent"].result()
+    failures = {case.get("name", "").partition(":")[0] for case in failed_cases(folder / "silent.xml")}
+    assert failures == {"asks", "tour"}
+
+
+def failed_cases(report: Path) -> list[Element]:
+    """The test cases of a report that have failed."""
+    return [case for case in fromstring(report.read_text()).iter("testcase") if case.find("failure") is not None]
+
+
+def test_a_tour_that_ended_early_is_not_a_pass(runs: Runs) -> None:
+    """Although no rule was broken, and in the words of CI too; whoever wants it may allow it."""
+    early = runs["ends early"].result()
+    assert early.code == 1, early
+    assert "error: No rule was broken, but the tour ended early: the 3 s of --for are over" in early.err
+    assert "::error title=duenotice tour::" in early.out
+    allowed = runs["ends early, allowed"].result()
+    assert (allowed.code, json.loads(allowed.out)["passes"]) == (0, True), allowed
+    assert outcomes(allowed)["tour"] == "not tried"
+
+
+def test_the_quirks_of_serve_are_there_too(runs: Runs) -> None:
+    """Some clients do not even start where an api-version of the future is not 404."""
+    without, with_quirk = runs["probes"].result(), runs["probes, 404"].result()
+    assert (without.code, outcomes(without)["alive"]) == (1, "failed")
+    assert (with_quirk.code, json.loads(with_quirk.out)["passes"]) == (0, True), with_quirk
+    assert "failed" not in outcomes(with_quirk).values()
+    faulty = outcomes(runs["faulty"].result())
+    assert (faulty["errors"], faulty["pace"], faulty["tour"]) == ("passed", "passed", "failed")
 
 
 @pytest.fixture
@@ -100,7 +198,7 @@ except OSError as error:
     greeting += error.strerror
 pathlib.Path({str(tmp_path / "said")!r}).write_text(greeting)
 """
-    done = run(program=(sys.executable, "-c", script))
+    done = duenotice(None, "run", "--", sys.executable, "-c", script)
     assert (tmp_path / "said").read_text() == "hello from outside\nNetwork is unreachable", done.err
 
 
@@ -126,7 +224,7 @@ def test_the_world_outside_can_be_reached_when_asked_for(tmp_path: Path) -> None
 
         thread = threading.Thread(target=listen)
         thread.start()
-        run("--network", program=(sys.executable, "-c", script))
+        duenotice(None, "run", "--network", "--", sys.executable, "-c", script)
         thread.join(30)
     assert answered == [b"hello"]
 
@@ -167,7 +265,7 @@ def test_where_no_network_can_be_made_it_goes_by_proxy_and_says_so() -> None:
     """The program is told by its environment then."""
     unshare = require_program("unshare", "util-linux")
     script = 'echo 0 >/proc/sys/user/max_user_namespaces; exec "$@"'
-    command = [sys.executable, "-m", "duenotice", "run", *QUICK, "--scenario", "reboot", "-o", "json", "--"]
+    command = [sys.executable, "-m", "duenotice", "run", *SHORT, "-o", "json", "--"]
     done = subprocess.run(
         [unshare, "--user", "--map-root-user", "sh", "-c", script, "sh", *command, sys.executable, str(CLIENT)],
         capture_output=True,
@@ -186,8 +284,10 @@ def test_where_no_network_can_be_made_it_goes_by_proxy_and_says_so() -> None:
         (("run",), 2, "Missing argument"),
         (("run", "--scenario", "spot-evition", "--", "true"), 3, "Did you mean"),
         (("run", "--scenario", "errors", "--scenario", "user-reboot", "--", "true"), 2, "one scenario alone"),
-        (("run", "--speed", "fast", "--", "true"), 2, "no speed"),
-        (("run", "--vm", "a b", "--", "true"), 2, "no name for a VM"),
+        (("run", "--speed", "fast", "--", "true"), 2, "not a speed"),
+        (("run", "--vm", "a b", "--", "true"), 2, "not a name for a VM"),
+        (("run", "--gone-approval", "201", "--", "true"), 2, "gone_approval = '201'"),
+        (("run", "--fault", "418", "--", "true"), 2, "'418'"),
         (("check", "--metadata-listen", "nowhere"), 2, "HOST:PORT"),
         (("check", "--for", "soon"), 2, "not a span of time"),
     ],
@@ -198,35 +298,17 @@ def test_what_cannot_be_done_is_said_clearly(arguments: tuple[str, ...], code: i
     assert (done.code, word in done.err) == (code, True), done.err
 
 
-def test_a_client_of_ones_own_is_checked(tmp_path: Path) -> None:
+def test_a_client_of_ones_own_is_checked(runs: Runs) -> None:
     """It is waited for, put through the same, and judged by the same rules."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    environment = os.environ | {"DUENOTICE_METADATA_ENDPOINT": f"http://{address}"}
-    with subprocess.Popen([sys.executable, str(CLIENT), "once"], env=environment) as client:
-        try:
-            check = (
-                "check",
-                *QUICK,
-                "--scenario",
-                "reboot",
-                "--metadata-listen",
-                address,
-                "--for",
-                "40s",
-                "-o",
-                "json",
-            )
-            done = duenotice(None, *check)
-        finally:
-            client.kill()
-    failed = [rule["id"] for rule in json.loads(done.out)["rules"] if rule["outcome"] == "failed"]
+    done = runs["checked"].result()
+    failed = [rule for rule, outcome in outcomes(done).items() if outcome == "failed"]
     assert (done.code, failed) == (0, ["once"]), done.err
-    assert f"Waiting for a client at http://{address}" in done.err
+    assert "Waiting for a client at http://127.0.0.1:" in done.err
 
 
-def test_nobody_came() -> None:
-    """Then there is nothing to judge but that."""
-    done = duenotice(None, "check", "--metadata-listen", "127.0.0.1:0", "--for", "300ms", "--patience", "200ms")
-    assert done.code == 1
-    assert "it never asked for the document" in done.out
+def test_a_client_of_ones_own_that_was_silent_is_led_on_when_it_asks_again(runs: Runs) -> None:
+    """It cannot be started again, but the trials after its silence tell all the same."""
+    done = runs["naps"].result()
+    failed = [rule for rule, outcome in outcomes(done).items() if outcome == "failed"]
+    assert (done.code, failed) == (1, ["pace"]), done.err
+    assert outcomes(done)["incarnation"] == "passed"

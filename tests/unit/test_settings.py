@@ -7,7 +7,7 @@ import pytest
 from duenotice.errors import Misconfigured
 from duenotice.settings import ENVIRONMENT_PREFIX, ServeSettings, default_data_dir, parse_listen, resolve, rows
 
-CHOICES = {"log_format": "json", "impact": "command", "impact_lost": "retry"}
+CHOICES = {"gone_approval": "400", "log_format": "json", "impact": "command", "impact_lost": "retry"}
 """Another value than the default for settings that take only some words."""
 
 
@@ -29,6 +29,7 @@ class TestRows:
         assert [row.name for row in rows() if row.is_switch] == [
             "first_answer_empty",
             "newer_versions_404",
+            "leaf_json",
             "deletes_together",
             "allow_faults",
         ]
@@ -38,6 +39,12 @@ class TestRows:
         assert (usual.metadata_listen, usual.operator_listen) == ("127.0.0.1:16925", "127.0.0.1:16926")
         assert (usual.throttle, usual.clock, usual.user_operations_limit) == (5.0, "real", 0)
         assert usual.first_answer_delay == 0.0
+
+    def test_a_service_that_stands_still_for_ten_seconds_ends(self) -> None:
+        assert ServeSettings().watchdog == 10.0
+        assert resolve({"watchdog": "0"}, {}).settings.watchdog == 0
+        with pytest.raises(Misconfigured, match="watchdog = '-1' \\(from flag\\)"):
+            resolve({"watchdog": "-1"}, {})
 
 
 class TestPrecedence:

@@ -12,6 +12,7 @@ from typing import Any
 
 from duenotice.clock import monotonic, wall
 from duenotice.errors import DuenoticeError
+from duenotice.plain_text import one_line
 
 SHORT_ID = 8
 _RED, _PLAIN = "\x1b[31m", "\x1b[0m"
@@ -35,7 +36,7 @@ def configure(log_format: str) -> None:
 
 def as_json(line: dict[str, Any]) -> str:
     """For machines."""
-    return _escaped(json.dumps(line, ensure_ascii=False, default=str))
+    return one_line(json.dumps(line, ensure_ascii=False, default=str))
 
 
 def for_people(line: dict[str, Any]) -> str:
@@ -44,7 +45,7 @@ def for_people(line: dict[str, Any]) -> str:
     time, level, action = (str(rest.pop(key)) for key in ("timestamp", "level", "action"))
     event_id = str(rest.pop("event_id", ""))[:SHORT_ID]
     words = [event_id, *(f"{key}={_word(value)}" for key, value in rest.items())]
-    text = _escaped(f"{time[11:19]}  {action:<13} {' '.join(filter(None, words))}".rstrip())
+    text = one_line(f"{time[11:19]}  {action:<13} {' '.join(filter(None, words))}".rstrip())
     return f"{_RED}{text}{_PLAIN}" if level == "error" and _has_colours() else text
 
 
@@ -74,16 +75,6 @@ def _word(value: Any) -> str:
         return ",".join(map(str, value)) or "-"
     text = str(value)
     return json.dumps(text, ensure_ascii=False) if " " in text or "\n" in text or not text else text
-
-
-def _escaped(text: str) -> str:
-    """What cannot be printed as JSON writes it."""
-    return "".join(each if each.isprintable() else _escape(each) for each in text)
-
-
-def _escape(character: str) -> str:
-    units = character.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 
 def _has_colours() -> bool:

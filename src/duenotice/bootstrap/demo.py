@@ -15,6 +15,7 @@ import structlog
 
 from duenotice.bootstrap.demo_vms import PretendVm
 from duenotice.bootstrap.service import Service
+from duenotice.clock import micros
 from duenotice.domain import commands as c
 from duenotice.domain.event import Cause, EventType
 from duenotice.domain.fleet import Declaration
@@ -92,11 +93,11 @@ class Demo:
             await self._pass(SETTLE)  # a breath, should it have been refused
 
     def _is_busy(self) -> bool:
-        return any(plan.status is Status.RUNNING for plan in self._engine.publisher.maintenances.values())
+        return any(plan.status is Status.RUNNING for plan in self._engine.state.maintenances.values())
 
     def _round(self, each: Round) -> c.Command:
-        vms = select((each.on,), self._engine.publisher.by_name.values())
-        return c.StartMaintenance(new_id(), each.type, vms, each.cause, settle=SETTLE)
+        vms = select((each.on,), self._engine.state.fleet.vms.values())
+        return c.StartMaintenance(new_id(), each.type, vms, each.cause, settle=micros(SETTLE))
 
     async def _evict(self) -> None:
         """Spot VMs in turn; each is back a while later."""
@@ -116,7 +117,7 @@ class Demo:
 
     async def _pass(self, seconds: float) -> None:
         """Wait for time to pass on the service's clock."""
-        end = self._engine.clock.now().steady + seconds
+        end = self._engine.clock.now().steady + micros(seconds)
         await self._until(lambda: self._engine.clock.now().steady >= end)
 
     async def _until(self, is_so: Callable[[], bool]) -> None:

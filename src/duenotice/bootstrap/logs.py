@@ -7,17 +7,16 @@ import sys
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TextIO, cast
+from typing import NoReturn, TextIO, cast
 
 import structlog
 
 from duenotice.domain import transitions as t
 from duenotice.domain.state import State
+from duenotice.plain_text import each_in_one_line, lines
 
 WAITING_LINES = 10_000
 LAST_SECONDS = 1.0
-NOTHING = logging.CRITICAL
-"""Structlog knows no level above this one, and we log nothing on it."""
 
 _QUIET = (t.ClockMarked, t.RequestAnswered)
 
@@ -25,22 +24,45 @@ _QUIET = (t.ClockMarked, t.RequestAnswered)
 def configure(log_format: str, stream: TextIO | None = None) -> None:
     """Lines on standard error or into a file, for people on a terminal and for machines elsewhere."""
     writer = _Writer(stream or sys.stderr)
+    _WRITERS.append(writer)
     atexit.register(writer.drain, LAST_SECONDS)
     console = log_format == "console" or (log_format == "auto" and (stream or sys.stderr).isatty())
-    renderer = structlog.dev.ConsoleRenderer(event_key="message") if console else structlog.processors.JSONRenderer()
+    machines, people = structlog.processors.JSONRenderer(), structlog.dev.ConsoleRenderer(event_key="message")
+    renderers = (_plain, people) if console else (machines,)  # JSON is all ASCII: nothing in it acts on a terminal
+    logging.getLogger("asyncio").handlers = [ToOurLog(logging.WARNING)]
     structlog.configure(
         processors=[
+            *([_drop] if log_format == "none" else []),
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
             # "event" is a word we keep for scheduled events.
             structlog.processors.EventRenamer("message"),
-            renderer,
+            *renderers,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(NOTHING if log_format == "none" else logging.INFO),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         logger_factory=structlog.WriteLoggerFactory(file=cast(TextIO, writer)),
         cache_logger_on_first_use=True,
     )
+
+
+def _drop(*_: object) -> NoReturn:
+    """Nobody wants to hear of it."""
+    raise structlog.DropEvent
+
+
+def _plain(_: object, __: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Only colours of ours reach a terminal (S28); a stack trace has lines, everything else is in one."""
+    trace = {"exception": lines(str(line["exception"]))} if "exception" in line else {}
+    return {**each_in_one_line(dict(line)), **trace}
+
+
+class ToOurLog(logging.Handler):
+    """What libraries have to say, as lines like all others."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        log = structlog.get_logger()
+        log.warning(record.getMessage(), action="library", library=record.name, exc_info=record.exc_info or None)
 
 
 class _Writer:
@@ -80,6 +102,15 @@ class _Writer:
             self._lines.task_done()
 
 
+_WRITERS: list[_Writer] = []
+
+
+def drain() -> None:
+    """Give the last lines a chance, for whoever ends without a goodbye."""
+    for writer in _WRITERS:
+        writer.drain(LAST_SECONDS)
+
+
 def log_changes(records: Sequence[t.Record], state: State) -> None:
     """One line for each committed record that a person would want to read."""
     log = structlog.get_logger()
@@ -99,7 +130,13 @@ def _line(record: t.Record) -> dict[str, object]:
         "actor": record.actor,
     }
     match transition:
-        case t.EventRaised(event) | t.EventMoved(event) | t.EventPostponed(event) | t.EventStarted(event):
+        case (
+            t.EventRaised(event)
+            | t.EventMoved(event)
+            | t.EventNarrowed(event)
+            | t.EventPostponed(event)
+            | t.EventStarted(event)
+        ):
             line |= {
                 "event_id": event.id,
                 "type": event.type.value,

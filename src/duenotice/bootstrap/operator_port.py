@@ -6,10 +6,11 @@ import logging
 from collections.abc import Container, Iterator
 from typing import cast
 
-import structlog
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from duenotice.bootstrap.logs import ToOurLog
 
 MOST_CONNECTIONS = 200
 """The descriptors of this process are for VMs."""
@@ -60,17 +61,10 @@ class Front:
         await (self._api if is_for_programs else self._console)(scope, receive, send)
 
 
-class _ToOurLog(logging.Handler):
-    """What uvicorn has to say, as lines like all others."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        structlog.get_logger().warning(record.getMessage(), action="operator-port")
-
-
 def config(app: ASGIApp) -> uvicorn.Config:
     """The settings of the operator's port."""
     logger = logging.getLogger("uvicorn.error")
-    logger.handlers, logger.propagate = [_ToOurLog(logging.WARNING)], False
+    logger.handlers, logger.propagate = [ToOurLog(logging.WARNING)], False
     return uvicorn.Config(
         app,
         http=PatientOnlySoLong,

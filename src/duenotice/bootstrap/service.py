@@ -11,9 +11,11 @@ import structlog
 
 from duenotice import settings as s
 from duenotice.bootstrap import impact, operator_port
+from duenotice.bootstrap.fleet_file import FleetFile, check_first
 from duenotice.bootstrap.logs import log_changes
 from duenotice.bootstrap.operator_port import OperatorServer
-from duenotice.clock import Clock, Mark, clock_from_name, seconds_since_2020
+from duenotice.bootstrap.timekeeping import Heartbeat, clock_of
+from duenotice.clock import Clock, micros, seconds_since_2020
 from duenotice.console.app import Console
 from duenotice.domain.commands import ApplyFleet, CreateToken, LiftIncarnations, MarkClock
 from duenotice.domain.fleet import Declaration, Vm
@@ -24,7 +26,7 @@ from duenotice.engine.engine import SELF, Engine, load
 from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
 from duenotice.engine.ticker import Ticker
-from duenotice.errors import Misconfigured, Unavailable, reason
+from duenotice.errors import Misconfigured, Unavailable
 from duenotice.journal.memory import MemoryJournal
 from duenotice.journal.sqlite import SqliteJournal
 from duenotice.metadata_api.faults import Faults
@@ -35,7 +37,7 @@ from duenotice.operator_api.app import OperatorApi
 from duenotice.operator_api.bodies import new_id
 from duenotice.operator_api.tokens import FILE, new_token, token_of
 from duenotice.operator_api.tokens import digest_of as token_digest
-from duenotice.wire.fleet_toml import digest_of, is_name, read_fleet
+from duenotice.wire.fleet_toml import is_name
 
 IN_MEMORY = ":memory:"
 NOWHERE = "none"
@@ -65,39 +67,43 @@ class Service:
 
     async def start(self) -> None:
         """Take the ports, load, apply the fleet, open the doors; a failure on the way leaves nothing open."""
-        fleet_file = self._fleet_file()
+        check_first(self.settings.fleet, self.data_dir)
         with ExitStack() as ports:  # before anything is written: a port that is taken must leave no trace
             if self._metadata_socket is None:
                 self._metadata_socket = ports.enter_context(_bound(self._metadata_listen, dual=True))
             if self._operator_listen is not None:
                 self._operator_socket = ports.enter_context(_bound(self._operator_listen))
-            await self._load(fleet_file)
+            await self._set_up()
             ports.pop_all()
 
-    async def _load(self, fleet_file: str) -> None:
+    async def _set_up(self) -> None:
         journal = _open_journal(self.data_dir)
         try:
             state = _load(journal)
-            clock = _clock(self.settings.clock, state)
+            clock = clock_of(self.settings.clock, state, journal)
         except BaseException:
             journal.close()
             raise
         self._restored = journal.restored
         loop = asyncio.get_running_loop()
         self.publisher = Publisher(loop.call_soon)
-        self.engine = Engine(journal, clock, _policy(self.settings, clock), state, self.publisher)
+        self.engine = Engine(journal, clock, _policy(self.settings, clock), state, self.publisher, threaded=True)
         self.ticker = Ticker(self.engine)
+        self._heartbeat = Heartbeat(journal, clock, self.ticker.absent)
+        self.fleet_file = FleetFile(self.settings.fleet, self.engine)
         if self.settings.log_format != "none":
             self.engine.on_commit.append(lambda records: log_changes(records, self.engine.state))
         self.engine.start()
         try:
-            await self._begin(fleet_file)
+            await self._begin()
         except BaseException:
+            self._heartbeat.stop()
             await self.engine.stop()
             raise
 
     async def stop(self) -> None:
         """Close the doors, answer what is under way, leave a snapshot."""
+        self._heartbeat.stop()
         await self._metadata.drain(DRAIN_SECONDS)
         if self._operator_listen is not None:
             self._api.feed.close()
@@ -109,21 +115,19 @@ class Service:
             await self._dispatcher.stop()
         await self.engine.stop()
 
-    async def reread_fleet(self) -> None:
-        """Apply the fleet file again if it has changed."""
-        await self._apply_file(self._fleet_file())
-
-    async def _begin(self, fleet_file: str) -> None:
+    async def _begin(self) -> None:
         self._dispatcher = impact.dispatcher_of(self.settings, self.engine, self.data_dir)
         if self._restored:
             log.warning("an older journal was put in place", action="journal-restored", hint="Incarnations go ahead.")
             await self.engine.submit(LiftIncarnations(seconds_since_2020()), SELF)
         await self.engine.submit(MarkClock(self.engine.clock.mark()), SELF)
-        await self._apply_file(fleet_file)
+        await self.fleet_file.begin()
         await self._apply_only_vm()
         self._check_default_vm()
         await self._let_admin_in()
+        await self.ticker.make_up()  # last of all: until the doors open nobody can be told, and no time is notice (S25)
         await self._open_doors()
+        self._heartbeat.start().add_done_callback(self.engine.lost)
         self.ticker.start()
         self._begin_impacts()
 
@@ -155,24 +159,11 @@ class Service:
     def _begin_impacts(self) -> None:
         if self._dispatcher is not None:
             self._dispatcher.start()
-        elif left := [event.id for event in self.publisher.events() if impact.waits_for_report(event)]:
+        elif left := [event.id for event in self.engine.state.events.values() if impact.waits_for_report(event)]:
             hint = "Report each with POST /v1/events/ID/report, or start with the impact setting of before."
             log.warning(
                 "a driver had begun these", action="impact-left", event_ids=left[:10], count=len(left), hint=hint
             )
-
-    def _fleet_file(self) -> str:
-        path = self.settings.fleet
-        text = _text(path) if path else ""
-        if text and self.data_dir is not None and not self.data_dir.exists():
-            # A first start: a mistake in the file must not leave a data directory behind.
-            read_fleet(text, path)
-        return text
-
-    async def _apply_file(self, text: str) -> None:
-        """Apply a fleet file unless it is the one applied last: then it need not even be parsed."""
-        if text and digest_of(text) != self.engine.state.fleet.digest:
-            await self.engine.submit(ApplyFleet(read_fleet(text, self.settings.fleet)), SELF)
 
     async def _apply_only_vm(self) -> None:
         """One VM and nothing else to say about it: the emulator's case (A09); never in place of a fleet."""
@@ -183,7 +174,7 @@ class Service:
             await self.engine.submit(ApplyFleet(Declaration(f"only:{name}", vms=(Vm(name, "127.0.0.1"),))), SELF)
 
     def _check_default_vm(self) -> None:
-        name, known = self.settings.default_vm, self.publisher.by_name
+        name, known = self.settings.default_vm, self.engine.state.fleet.vms
         if name and name not in known:
             near = difflib.get_close_matches(name, list(known)[:10_000], 1)
             hint = f"Did you mean {near[0]!r}?" if near else "Name a VM of the fleet file."
@@ -200,24 +191,15 @@ class Service:
 
     def _open_operator_door(self, listening: socket.socket) -> None:
         faults = self._metadata.faults if self.settings.allow_faults else None
-        self._api = OperatorApi(self.engine, self.ticker, self._metadata.silent_for, faults)
+        self._api = OperatorApi(
+            self.engine, self.ticker, self._metadata.silent_for, faults, lambda: self.fleet_file.problem
+        )
         app, paths = self._api.app(), {call.path for call in self._api.calls}
         self._console = Console(app)
         front = operator_port.Front(app, self._console.app(), paths)
         self._operator = OperatorServer(operator_port.config(front))
         self._operator_task = asyncio.create_task(self._operator.serve(sockets=[listening]), name="operator-api")
         self._operator_task.add_done_callback(self.engine.lost)
-
-
-def spare_the_collector() -> None:
-    """For a process that only serves: what is loaded by now lives as long as it does.
-
-    Keeps the collector from walking it, and lets it come less often, since hardly anything of ours is in a cycle and
-    ten thousand connections are a lot to walk.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
 
 
 def _operator_listen(settings: s.ServeSettings) -> tuple[str, int] | None:
@@ -245,31 +227,17 @@ def _load(journal: Journal) -> State:
         gc.enable()
 
 
-def _clock(name: str, state: State) -> Clock:
-    clock = clock_from_name(name, _last_mark(state))
-    if clock is None:
-        raise Misconfigured(f"clock = {name!r} is no clock.", hint="Use real, a speed such as 60x, or manual.")
-    return clock
-
-
-def _last_mark(state: State) -> Mark | None:
-    """Where time stood when we were last running: the last mark, or the last record if that is later."""
-    mark = state.mark
-    if mark is None or mark.boot_id or state.at <= mark.at:
-        return mark
-    return mark._replace(at=state.at, steady=mark.steady + (state.at - mark.at).total_seconds())
-
-
 def _policy(settings: s.ServeSettings, clock: Clock) -> Policy:
     return Policy(
-        commit_allowance=clock.speed,  # one real second
+        commit_allowance=micros(clock.speed),  # one real second
         user_operations_limit=settings.user_operations_limit,
         simulated_impact=settings.impact == "simulated",
         impact_attempts=settings.impact_attempts,
         deletes_together=settings.deletes_together,
-        live_migration_lasts=settings.live_migration_lasts,
-        maintenance_lasts=settings.maintenance_lasts,
-        removal_lasts=settings.removal_lasts,
+        takes_gone_approvals=settings.gone_approval == 200,
+        live_migration_lasts=micros(settings.live_migration_lasts),
+        maintenance_lasts=micros(settings.maintenance_lasts),
+        removal_lasts=micros(settings.removal_lasts),
     )
 
 
@@ -283,14 +251,9 @@ def _options(settings: s.ServeSettings) -> MetadataOptions:
         first_answer_delay=settings.first_answer_delay,
         first_answer_empty=settings.first_answer_empty,
         newer_versions_404=settings.newer_versions_404,
+        leaf_json=settings.leaf_json,
+        fault_seconds=settings.fault_seconds,
     )
-
-
-def _text(path: str) -> str:
-    try:
-        return Path(path).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Misconfigured(f"Cannot read the fleet file {path}: {reason(error)}.", hint="Check the path.") from None
 
 
 def _bound(address: tuple[str, int], dual: bool = False) -> socket.socket:

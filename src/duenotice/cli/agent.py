@@ -12,6 +12,7 @@ import click
 from duenotice.cli.groups import Noun
 from duenotice.cli.output import WRITERS, Column, View
 from duenotice.cli.params import EVENT_TYPE, SPAN
+from duenotice.cli.saying import say, tell
 
 if TYPE_CHECKING:
     from duenotice.agent.config import Config
@@ -115,10 +116,10 @@ def check(config: str, state_dir: str, online: bool, output: str) -> None:
     found = findings(read, read_cases(Path(state_dir)) if _may_read(state_dir) else {})
     found += _ask_service(read) if online else []
     for each in (*found, *idle(read)):
-        click.echo(f"{config}: {each}", err=True)
+        tell(f"{config}: {each}")
     if found:
         raise Misconfigured(f"{config} does not work on this machine.", hint="Fix what is listed above.")
-    click.echo(f"{config} is good.", err=True)
+    tell(f"{config} is good.")
 
 
 def _ask_service(config: "Config") -> list[str]:
@@ -130,7 +131,7 @@ def _ask_service(config: "Config") -> list[str]:
         answer = online.ask(config)
     except MetadataError as error:
         raise Unavailable(error.message, hint=error.hint) from None
-    click.echo(online.summary(answer), err=True)
+    tell(online.summary(answer))
     return online.findings(config, answer)
 
 
@@ -225,7 +226,7 @@ def drill(**asked: Any) -> None:
     played = Drill(new_id(), asked["event_type"], not_before, lasts, asked["source"], asked["duration"])
     _warn_if_idle(Path(asked["config"]), played)
     inject(directory, played)
-    click.echo(played.event_id)
+    say(played.event_id)
     if not asked["no_wait"]:
         _follow_drill(directory, played.event_id, (not_before - wall()).total_seconds() + lasts)
 
@@ -236,7 +237,7 @@ def _warn_if_idle(config: Path, played: "Drill") -> None:
     from duenotice.agent.rules import rule_for
 
     if config.exists() and rule_for(load_config(config).rules, played.event(started=False, vm="")) is None:
-        click.echo(f"No rule of {config} is about such an event: nothing will be done.", err=True)
+        tell(f"No rule of {config} is about such an event: nothing will be done.")
 
 
 def _follow_drill(directory: Path, event_id: str, seconds: float) -> None:
@@ -246,7 +247,7 @@ def _follow_drill(directory: Path, event_id: str, seconds: float) -> None:
 
     failed = False
     for line, good in follow(directory, event_id, seconds):
-        click.echo(line, err=True)
+        tell(line)
         failed = failed or not good
     if failed:
         raise DuenoticeError("The drill did not go well.", hint="Look at what failed above, and at the agent's log.")

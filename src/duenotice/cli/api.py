@@ -126,7 +126,8 @@ def target(*path: str, **query: Any) -> str:
     """`/v1/…` with a query of what is given; `api_version` is `api-version`."""
     given = {key: str(value) for key, value in query.items() if value is not None and value != ""}
     given = {"api-version" if key == "api_version" else key: value for key, value in given.items()}
-    return "/v1/" + "/".join(quote(part, safe="") for part in path) + ("?" + urlencode(given) if given else "")
+    asked = "?" + urlencode(given, errors="replace") if given else ""
+    return "/v1/" + "/".join(quote(part, safe="", errors="replace") for part in path) + asked
 
 
 def items_of(answer: Any) -> list[Any]:

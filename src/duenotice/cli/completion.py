@@ -2,6 +2,8 @@
 
 import click
 
+from duenotice.cli.saying import say
+
 
 @click.command(epilog='Example: eval "$(duenotice completion bash)"')
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
@@ -12,4 +14,4 @@ def completion(shell: str) -> None:
     root = click.get_current_context().find_root().command
     kind = get_completion_class(shell)
     assert kind is not None
-    click.echo(kind(root, {}, "duenotice", "_DUENOTICE_COMPLETE").source())
+    say(kind(root, {}, "duenotice", "_DUENOTICE_COMPLETE").source())

@@ -14,6 +14,7 @@ import click
 
 from duenotice.cli.api import DEFAULT_ENDPOINT
 from duenotice.cli.live import is_dumb
+from duenotice.cli.saying import say
 from duenotice.settings import default_data_dir, host_port, resolve
 
 LOG = "demo.log"
@@ -49,7 +50,7 @@ def demo(watch: bool | None, **flags: str | None) -> None:
     configure(resolved.settings.log_format, cast(TextIO, _LateFile(folder / LOG)) if watches else None)
     run(resolved, _greeting(folder, watches), _around(watches))
     with suppress(OSError):  # the terminal may be gone
-        click.echo("\nThe demo has ended. The next one goes on from here.")
+        say("\nThe demo has ended. The next one goes on from here.")
 
 
 class _LateFile:
@@ -98,20 +99,20 @@ def _greeting(folder: Path, watches: bool) -> Callable[[Any], None]:
         metadata, operator = host_port(service.metadata_address), host_port(service.operator_address)
         poll = f"http://{metadata}/metadata/scheduledevents?api-version=2020-07-01"
         clock = service.engine.clock.name
-        click.echo(
-            click.style(f"duenotice serves {len(service.publisher.by_name)} VMs", bold=True) + f", clock {clock}"
-        )
-        click.echo(f"  VMs ask       {poll}")
-        click.echo(f"  the operator  http://{operator}/v1  (token: {folder / 'admin.token'})")
-        click.echo(f"  the console   http://{operator}/  (sign in with that token)")
-        click.echo(f"  the log       {folder / LOG if watches else 'standard error'}")
-        click.secho("\nTry, in another terminal:", bold=True)
-        click.echo(f"  export DUENOTICE_TOKEN_FILE={folder / 'admin.token'}")
+        say(f"duenotice serves {len(service.engine.state.fleet.vms)} VMs", nl=False, bold=True)
+        say(f", clock {clock}")
+        say(f"  VMs ask       {poll}")
+        say(f"  the operator  http://{operator}/v1  (token: {folder / 'admin.token'})")
+        say(f"  the console   http://{operator}/  (sign in with that token)")
+        say(f"  the log       {folder / LOG if watches else 'standard error'}")
+        say("\nTry, in another terminal:", bold=True)
+        say(f"  export DUENOTICE_TOKEN_FILE={folder / 'admin.token'}")
         if f"http://{operator}" != DEFAULT_ENDPOINT:
-            click.echo(f"  export DUENOTICE_ENDPOINT=http://{operator}")
+            say(f"  export DUENOTICE_ENDPOINT=http://{operator}")
         for command, why in TRIES.items():
-            click.echo(click.style(f"  # {why}", dim=True) + f"\n  {command.format(us=_us(), poll=poll)}")
-        click.echo()
+            say(f"  # {why}", dim=True)
+            say(f"  {command.format(us=_us(), poll=poll)}")
+        say()
 
     return greet
 

@@ -14,6 +14,7 @@ from duenotice.cli.live import screen, watch
 from duenotice.cli.maintenance_view import WatchedPlan, newest
 from duenotice.cli.session import Session
 from duenotice.errors import DuenoticeError
+from duenotice.plain_text import one_line
 from duenotice.settings import host_port
 
 LINES = 8
@@ -61,7 +62,7 @@ class DemoView:
             if record["action"] == "maintenance-started":
                 self._follow(record["details"]["maintenance"]["id"])
             if line := self._sentence(record):
-                self._happened.append(f"{record['at'][11:19]}  {line}")
+                self._happened.append(one_line(f"{record['at'][11:19]}  {line}"))
         if self._plan is not None:
             self._plan.take(records)
 
@@ -98,6 +99,7 @@ def sentence(record: Record, event: Any) -> str:
         "event-raised": f"{vms}: told of a {type_}",
         "event-approved": f"{vms}: ready, says {details.get('by')}",
         "event-started": f"{vms}: {type_} has started",
+        "event-narrowed": f"{vms}: {type_} goes on for these alone",
         "event-completed": f"{vms}: {type_} is over",
         "event-cancelled": f"{vms}: {type_} was cancelled",
         "event-failed": f"{vms}: {type_} has failed",

@@ -1,11 +1,10 @@
-"""`duenotice document`: what a VM reads, byte for byte."""
-
-import sys
+"""`duenotice document`: what a VM reads."""
 
 import click
 
 from duenotice.cli.api import target
 from duenotice.cli.params import NAME
+from duenotice.cli.saying import say
 from duenotice.cli.session import Session, talks
 
 
@@ -14,6 +13,6 @@ from duenotice.cli.session import Session, talks
 @click.option("--api-version", default="2020-07-01", metavar="VERSION", help="[default: 2020-07-01]")
 @talks
 def document(session: Session, vm: str, api_version: str) -> None:
-    """Show the document as VM reads it, byte for byte; always JSON."""
+    """Show the document as VM reads it; always JSON, with what would act on a terminal written as \\u001b."""
     body = session.api.raw("GET", target("vms", vm, "document", api_version=api_version))
-    sys.stdout.write(body.decode() + "\n")
+    say(body.decode())

@@ -5,7 +5,7 @@ from typing import Any
 Events = dict[str, Any]
 
 OUTCOMES = {"event-completed": "completed", "event-cancelled": "cancelled", "event-failed": "failed"}
-_CARRIERS = ("event-raised", "event-moved", "event-postponed", "event-started")
+_CARRIERS = ("event-raised", "event-moved", "event-narrowed", "event-postponed", "event-started")
 _PHASES = ("scheduled", "started")
 
 

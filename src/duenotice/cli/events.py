@@ -8,7 +8,8 @@ from duenotice.cli.api import items_of
 from duenotice.cli.following import follow, waits
 from duenotice.cli.groups import Noun
 from duenotice.cli.params import EVENT_TYPE, MOMENT, NAME, SPAN, choice
-from duenotice.cli.session import Session, talks, tell
+from duenotice.cli.saying import tell
+from duenotice.cli.session import Session, talks
 from duenotice.cli.views import AUDIT, EVENTS
 from duenotice.cli.vm import report
 from duenotice.cli.watching import watch_events

@@ -7,7 +7,8 @@ import click
 from duenotice.cli.api import target
 from duenotice.cli.groups import Noun
 from duenotice.cli.params import NAME
-from duenotice.cli.session import Session, talks, tell
+from duenotice.cli.saying import tell
+from duenotice.cli.session import Session, talks
 from duenotice.cli.views import CHANGES, FLEET
 from duenotice.errors import Misconfigured, Refused
 

@@ -11,8 +11,9 @@ from duenotice.cli.event_fold import OUTCOMES, Events, fold
 from duenotice.cli.feed import Record
 from duenotice.cli.live import is_dumb, screen, watch
 from duenotice.cli.params import SPAN
+from duenotice.cli.saying import tell
 from duenotice.cli.service_clock import ServiceClock
-from duenotice.cli.session import Session, tell
+from duenotice.cli.session import Session
 from duenotice.clock import monotonic
 from duenotice.errors import NotFound
 

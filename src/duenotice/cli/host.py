@@ -9,7 +9,8 @@ from duenotice.cli.following import follow, waits
 from duenotice.cli.groups import Noun
 from duenotice.cli.maintenance_view import show_plan
 from duenotice.cli.params import COUNT, NAME, SPAN
-from duenotice.cli.session import YES, Session, make_sure, talks, tell
+from duenotice.cli.saying import tell
+from duenotice.cli.session import YES, Session, make_sure, talks
 from duenotice.cli.views import HOSTS
 from duenotice.cli.vm import report
 

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from duenotice.cli.errors import Failed
-from duenotice.cli.session import tell
+from duenotice.cli.saying import say, tell
+from duenotice.cli.setting_options import option_of
 from duenotice.errors import Misconfigured
+from duenotice.settings import QUIRKS, resolve, rows
 
 if TYPE_CHECKING:
     from duenotice.testkit.judging import Plan
@@ -19,7 +21,11 @@ FORMS = ("table", "json", "junit", "github")
 
 
 def _judges(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that both commands have."""
+    """The options that both commands have; the last of them are those of `serve` by which a service is odd."""
+    for row in reversed(rows()):
+        if row.name in QUIRKS:
+            text, _, _ = row.help.partition("; needs")  # here nothing has to be allowed first
+            command = option_of(row, f"As in serve: {text}.")(command)
     for add in reversed(_OPTIONS):
         command = add(command)
     return command
@@ -44,6 +50,7 @@ _OPTIONS = (
         "--report", metavar="FILE", default="", help="Write the verdict there too; .xml is JUnit, others JSON."
     ),
     click.option("--strict", is_flag=True, help="Let warnings count as errors."),
+    click.option("--allow-untried", is_flag=True, help="Pass also when the tour ended before all rules were tried."),
 )
 
 
@@ -54,15 +61,19 @@ _OPTIONS = (
 @_judges
 @click.option("--network", is_flag=True, help="Let the program reach the world outside (needs slirp4netns).")
 @click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED)
-def run(program: Sequence[str], network: bool, output: str, report: str, strict: bool, **options: Any) -> None:
+def run(program: Sequence[str], network: bool, output: str, report: str, **options: Any) -> None:
     """Run a program where 169.254.169.254 is ours, put it through maintenance, and say how it behaved.
 
     The program is unchanged and needs no privileges: duenotice run -- ./my-agent --its-flags. What listens on this
-    machine's loopback can be reached by it on the same ports. What it prints goes to standard error.
+    machine's loopback can be reached by it on the same ports. What it prints goes to standard error. When it ends or
+    is silent for too long, it is started again for the next trial.
+
+    Exit code 0: every rule that applies was tried, and no error was found. 1: a rule was broken, or the tour ended
+    early, or nothing asked. 2: it cannot be run like this.
     """
     from duenotice.testkit.judging import run as run_it
 
-    _end(run_it(program, _plan(**options), network, tell), output, report, strict)
+    _end(run_it(program, _plan(**options), network, tell), output, report)
 
 
 @click.command(epilog="Example: duenotice check --metadata-listen 127.0.0.1:16925")
@@ -71,44 +82,62 @@ def run(program: Sequence[str], network: bool, output: str, report: str, strict:
     "--metadata-listen", "listen", metavar="HOST:PORT", default="127.0.0.1:16925", help="Where the client asks."
 )
 @click.option("--for", "span", metavar="SPAN", default="5m", help="How long at the most.  [default: 5m]")
-def check(listen: str, span: str, output: str, report: str, strict: bool, **options: Any) -> None:
-    """Wait for a client that you start yourself, put it through maintenance, and say how it behaved."""
+def check(listen: str, span: str, output: str, report: str, **options: Any) -> None:
+    """Wait for a client that you start yourself, put it through maintenance, and say how it behaved.
+
+    Exit codes are those of `duenotice run`.
+    """
     from duenotice.testkit.judging import check as check_it
     from duenotice.wire.duration import parse_duration
 
-    _end(check_it(listen, _plan(**options), parse_duration(span), tell), output, report, strict)
+    _end(check_it(listen, _plan(**options), parse_duration(span), tell), output, report)
 
 
-def _plan(
-    names: Sequence[str], vm: str, patience: str, notice: str, speed: str, peers_ready: str, work_done: str
-) -> "Plan":
+def _plan(names: Sequence[str], patience: str, notice: str, speed: str, **options: Any) -> "Plan":
     from duenotice.clock import parse_speed
     from duenotice.testkit.judging import Plan
     from duenotice.testkit.trials import BY_NAME, chosen
     from duenotice.wire.duration import parse_duration
 
     if speed and parse_speed(speed) is None:
-        raise Misconfigured(f"{speed!r} is no speed.", hint="Use a number such as 60x.")
+        raise Misconfigured(f"{speed!r} is not a speed.", hint="Use a number such as 60x.")
     told = [name for name in names if name not in BY_NAME]
     if told and len(names) > 1:
         raise click.UsageError("Name trials of the tour, or one scenario alone.")
+    quirks = _quirks({name: options.pop(name) for name in QUIRKS})
     return Plan(
-        vm=vm,
         trials=chosen([] if told else names),
         scenario=_scenario(told[0]) if told else None,
-        tempo=_tempo(parse_duration(patience), parse_duration(notice)),
+        tempo=_tempo(parse_duration(patience), parse_duration(notice), quirks),
         speed=parse_speed(speed) if speed else None,
-        peers_ready=_fresh(peers_ready),
-        work_done=_fresh(work_done),
+        peers_ready=_fresh(options.pop("peers_ready")),
+        work_done=_fresh(options.pop("work_done")),
+        quirks=quirks,
+        **options,
     )
 
 
-def _tempo(patience: float, notice: float) -> "Tempo":
+def _quirks(flags: dict[str, Any]) -> dict[str, Any]:
+    """The settings that were given, checked as `serve` checks them."""
+    given = {name: value for name, value in flags.items() if value is not None}
+    settings = resolve(given, {}).settings
+    return {name: getattr(settings, name) for name in given}
+
+
+def _tempo(patience: float, notice: float, quirks: dict[str, Any]) -> "Tempo":
     """Who has little patience is not kept waiting either."""
     from duenotice.testkit.verdicts.evidence import Tempo
 
     usual = Tempo()
-    return Tempo(patience, notice, min(usual.linger, patience / 4), min(usual.late, patience / 3))
+    return Tempo(
+        patience,
+        notice,
+        linger=min(usual.linger, patience / 4),
+        late=quirks.get("first_answer_delay", min(usual.late, patience / 3)),
+        slow=quirks.get("fault_seconds", min(usual.slow, patience / 2)),
+        unaware=min(usual.unaware, patience / 4),
+        most_a_second=quirks.get("throttle", usual.most_a_second),
+    )
 
 
 def _scenario(name: str) -> Any:
@@ -130,7 +159,7 @@ def _fresh(name: str) -> Path | None:
     return Path(name)
 
 
-def _end(verdict: "Verdict", output: str, report: str, strict: bool) -> None:
+def _end(verdict: "Verdict", output: str, report: str) -> None:
     from duenotice.testkit.verdicts.report import REPORTS
 
     if output == "table":
@@ -138,12 +167,22 @@ def _end(verdict: "Verdict", output: str, report: str, strict: bool) -> None:
 
         show(verdict)
     else:
-        click.echo(REPORTS[output](verdict), nl=False)
+        say(REPORTS[output](verdict), nl=False)
     if report:
         _write(Path(report), REPORTS["junit" if report.endswith(".xml") else "json"](verdict))
-    if not verdict.passes(strict):
-        broken = ", ".join(finding.rule.id for finding in verdict.failed)
-        raise Failed(f"The client broke {len(verdict.failed)} of the rules: {broken}.", hint="See MEND for what to do.")
+    if not verdict.passes:
+        raise _failure(verdict)
+
+
+def _failure(verdict: "Verdict") -> Failed:
+    failed = {finding.rule.id: finding for finding in verdict.failed}
+    if "asks" in failed:
+        said = failed["asks"].said[0]
+        return Failed(f"{said[0].upper()}{said[1:]}.", hint=failed["asks"].rule.fix)
+    if list(failed) == ["tour"]:
+        return Failed(f"No rule was broken, but {'; '.join(failed['tour'].said)}.", hint=failed["tour"].rule.fix)
+    count = "1 rule" if len(failed) == 1 else f"{len(failed)} rules"
+    return Failed(f"The client broke {count}: {', '.join(failed)}.", hint="See FIX for what to do.")
 
 
 def _write(file: Path, text: str) -> None:

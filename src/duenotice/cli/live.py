@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, Protocol
 
 from duenotice.cli.errors import TimedOut
 from duenotice.cli.feed import Feed, Record
-from duenotice.cli.session import Session, tell
+from duenotice.cli.saying import tell
+from duenotice.cli.session import Session
 from duenotice.clock import monotonic
 
 REDRAW = 1.0

@@ -10,6 +10,7 @@ import click
 from duenotice import __version__
 from duenotice.cli.errors import Denied, TimedOut
 from duenotice.cli.groups import Noun
+from duenotice.cli.saying import say, tell
 from duenotice.errors import DuenoticeError, Malformed, Misconfigured, NotFound, Refused, Unavailable
 
 EXIT_CODES: dict[type[DuenoticeError], int] = {
@@ -93,7 +94,7 @@ def duenotice() -> None:
 
 def _told(error: click.ClickException) -> tuple[str, str]:
     """What click says, as our own errors say it: what happened, and what to do."""
-    words = error.format_message()
+    words = error.format_message().replace("\n\t", " ")  # click puts choices on lines of their own
     what, _, near = words.partition(" Did you mean ")
     context = error.ctx if isinstance(error, click.UsageError) else None
     hint = f"See '{context.command_path} --help'." if context else "See --help."
@@ -101,9 +102,9 @@ def _told(error: click.ClickException) -> tuple[str, str]:
 
 
 def _say(what: str, hint: str) -> None:
-    click.secho(f"error: {what}", fg="red", err=True)
+    tell(f"error: {what}", fg="red")
     if hint:
-        click.echo(f" hint: {hint}", err=True)
+        tell(f" hint: {hint}")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -117,7 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except click.exceptions.Abort:
         sys.exit(130)
     except click.exceptions.NoArgsIsHelpError as error:
-        error.show()
+        say(error.format_message(), err=True)
         sys.exit(error.exit_code)
     except click.ClickException as error:
         _say(*_told(error))

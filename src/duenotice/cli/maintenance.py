@@ -7,7 +7,8 @@ import click
 from duenotice.cli.groups import Noun
 from duenotice.cli.maintenance_view import follow_plan, newest, show_plan
 from duenotice.cli.params import COUNT, MAINTENANCE_TYPE, NAME, SPAN
-from duenotice.cli.session import Session, talks, tell
+from duenotice.cli.saying import tell
+from duenotice.cli.session import Session, talks
 from duenotice.cli.views import MAINTENANCES, TIMELINE
 
 TURNS = {

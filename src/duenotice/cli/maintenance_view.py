@@ -4,13 +4,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-import click
-
 from duenotice.cli.errors import Failed, TimedOut
 from duenotice.cli.feed import Record
 from duenotice.cli.live import is_dumb, screen, watch
+from duenotice.cli.saying import say, tell
 from duenotice.cli.service_clock import ServiceClock
-from duenotice.cli.session import Session, tell
+from duenotice.cli.session import Session
 from duenotice.cli.views import MAINTENANCES, STEPS
 from duenotice.errors import NotFound, Unavailable
 
@@ -21,7 +20,7 @@ def show_plan(session: Session, plan: Any) -> None:
     """Print a maintenance; a table also has its steps."""
     session.show_one(plan, MAINTENANCES)
     if session.output == "table":
-        click.echo()
+        say()
         session.show(plan["steps"], STEPS)
 
 

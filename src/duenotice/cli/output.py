@@ -1,11 +1,10 @@
 """Data on standard output in the form asked for: a table for people, JSON, JSON lines, YAML or names for programs."""
 
 import json
-import sys
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-import click
+from duenotice.cli.saying import put, say, tell
 
 Now = Callable[[], str]
 
@@ -38,7 +37,7 @@ def _write_table(items: Iterable[Any], view: View, now: Now) -> None:
     if rows:
         tables.write_table(rows, view, now() if tables.has_times(view) else "")
     else:
-        click.echo(view.none, err=True)
+        tell(view.none)
 
 
 def _write_card(item: Any, view: View, now: Now) -> None:
@@ -48,21 +47,21 @@ def _write_card(item: Any, view: View, now: Now) -> None:
 
 
 def _write_json(items: Iterable[Any], _: View, __: Now) -> None:
-    click.echo(_json(list(items), 2))
+    say(_json(list(items), 2))
 
 
 def _write_jsonl(items: Iterable[Any], _: View, __: Now) -> None:
     for item in items:
-        sys.stdout.write(f"{_json(item)}\n")  # as they come: a fleet may be larger than memory is wide
+        put(_json(item))  # as they come: a fleet may be larger than memory is wide
 
 
 def _write_yaml(items: Iterable[Any], _: View, __: Now) -> None:
-    click.echo("\n".join(yaml_lines(list(items))))
+    say("\n".join(yaml_lines(list(items))))
 
 
 def _write_names(items: Iterable[Any], view: View, _: Now) -> None:
     for item in items:
-        sys.stdout.write(f"{item[view.name]}\n")
+        put(str(item[view.name]))
 
 
 WRITERS: dict[str, Callable[[Iterable[Any], View, Now], None]] = {
@@ -76,8 +75,8 @@ WRITERS: dict[str, Callable[[Iterable[Any], View, Now], None]] = {
 
 SINGLE: dict[str, Callable[[Any, View, Now], None]] = {
     "table": _write_card,
-    "json": lambda item, _, __: click.echo(_json(item, 2)),
-    "yaml": lambda item, _, __: click.echo("\n".join(yaml_lines(item))),
+    "json": lambda item, _, __: say(_json(item, 2)),
+    "yaml": lambda item, _, __: say("\n".join(yaml_lines(item))),
 }
 
 

@@ -9,8 +9,9 @@ import click
 
 from duenotice.cli.errors import Failed
 from duenotice.cli.params import SPAN
-from duenotice.cli.session import tell
+from duenotice.cli.saying import say, tell
 from duenotice.errors import Misconfigured, reason
+from duenotice.plain_text import one_line
 
 _NEWEST = "2020-07-01"
 
@@ -103,9 +104,9 @@ def diff(first: str, second: str, versions: Sequence[str], output: str) -> None:
         for difference in differences(version, ask(first, version), ask(second, version))
     ]
     if output == "json":
-        click.echo(json.dumps([difference._asdict() for difference in found], indent=2))
+        say(json.dumps([difference._asdict() for difference in found], indent=2))
     else:
         for one in found:
-            click.echo(f"{one.api_version}  {one.where}: {one.first} | {one.second}")
+            say(one_line(f"{one.api_version}  {one.where}: {one.first} | {one.second}"))
     if found:
         raise Failed(f"{len(found)} differences.", hint="Left is the first endpoint, right the second.")

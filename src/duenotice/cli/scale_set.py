@@ -7,7 +7,8 @@ import click
 from duenotice.cli.following import follow, waits
 from duenotice.cli.groups import Noun
 from duenotice.cli.params import COUNT, NAME
-from duenotice.cli.session import YES, Session, make_sure, talks, tell
+from duenotice.cli.saying import put, tell
+from duenotice.cli.session import YES, Session, make_sure, talks
 from duenotice.cli.views import CHANGES, EVENTS, SCALE_SETS
 
 
@@ -62,7 +63,7 @@ def _report(session: Session, done: dict[str, Any], wait: bool, wait_timeout: st
     """What came of it; `-o name` prints what was made: events, or instances."""
     if session.output == "name":
         for made in [*(event["id"] for event in done["events"]), *done["added"]]:
-            click.echo(made)
+            put(made)
     elif session.output == "table":
         _tell_people(session, done)
     else:

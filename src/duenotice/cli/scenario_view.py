@@ -15,6 +15,7 @@ from rich.text import Text
 from duenotice.cli import tables
 from duenotice.cli.output import Column, View
 from duenotice.cli.session import Session
+from duenotice.plain_text import one_line
 from duenotice.scenarios import progress as p
 from duenotice.scenarios.roles import needs_of
 from duenotice.scenarios.scenario import Scenario
@@ -84,7 +85,7 @@ class _Picture:
         match progress:
             case p.Cast(names=names):
                 who = " · ".join(f"{role} is {name}" for role, name in names.items())
-                self._print(_title(self._scenario), Text(who, "dim"))
+                self._print(_title(self._scenario), Text(one_line(who), "dim"))
             case p.Begun():
                 self._step = progress
                 self._live(self._under_way(progress.at, None))
@@ -141,10 +142,11 @@ def _seconds(verdict: p.Verdict) -> float:
 
 
 def _title(scenario: Scenario) -> Text:
-    return Text.assemble((scenario.name, "bold"), f"  {scenario.title}")
+    return Text.assemble((one_line(scenario.name), "bold"), f"  {one_line(scenario.title)}")
 
 
 def _step(text: str, note: str, seen: str = "") -> Text:
+    text, note, seen = map(one_line, (text, note, seen))
     parts = [Text(text), *[Text(f"({note})", "italic")] * bool(note), *[Text(f"· {seen}", "dim")] * bool(seen)]
     return Text(" ").join(parts)
 

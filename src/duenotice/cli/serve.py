@@ -9,44 +9,11 @@ from typing import Any
 
 import click
 
+from duenotice.cli.setting_options import with_settings
 from duenotice.errors import DuenoticeError
-from duenotice.settings import Resolved, Row, host_port, resolve, rows
-
-_METAVARS = {
-    "fleet": "FILE",
-    "data_dir": "DIR",
-    "clock": "real|60x|manual",
-    "default_vm": "NAME",
-    "impact_command": "COMMAND",
-    "impact_url": "URL",
-    "fault": "NAME",
-}
+from duenotice.settings import Resolved, host_port, resolve, rows
 
 Beside = Callable[[Any], AbstractAsyncContextManager[Any]]
-
-
-def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """One flag per row of the settings; a flag that is not given stays out, so that the next layer speaks."""
-    for row in reversed(rows()):
-        dashed = row.name.replace("_", "-")
-        flag = f"--{dashed}/--no-{dashed}" if row.default is True else f"--{dashed}"
-        text = row.help if row.is_switch or row.default == "" else f"{row.help}  [default: {_plain(row.default)}]"
-        kind = {"is_flag": True, "default": None} if row.is_switch else {"metavar": _metavar(row)}
-        command = click.option(flag, row.name, help=text, **kind)(command)
-    return command
-
-
-def _plain(default: Any) -> str:
-    return f"{default:g}" if isinstance(default, int | float) else str(default)
-
-
-def _metavar(row: Row) -> str:
-    """What to write there: one of its words, or the kind of thing that it is."""
-    if row.choices:
-        return f"[{'|'.join(row.choices)}]"
-    ends = {"_listen": "HOST:PORT", "_file": "FILE"}
-    kind = next((metavar for end, metavar in ends.items() if row.name.endswith(end)), "N")
-    return _METAVARS.get(row.name, "SECONDS" if "seconds" in row.help else kind)
 
 
 @click.command(epilog="Example: duenotice serve --fleet fleet.toml --data-dir /var/lib/duenotice")
@@ -90,7 +57,9 @@ async def _serve(resolved: Resolved, greet: Callable[[Any], None], beside: Besid
     """Run until a signal or until the engine can promise nothing more; then its error is returned."""
     import structlog
 
-    from duenotice.bootstrap.service import Service, spare_the_collector
+    from duenotice.bootstrap.service import Service
+    from duenotice.bootstrap.tuning import Tuning
+    from duenotice.bootstrap.watchdog import watching
 
     log = structlog.get_logger()
     stop = asyncio.Event()
@@ -101,16 +70,19 @@ async def _serve(resolved: Resolved, greet: Callable[[Any], None], beside: Besid
     loop.add_signal_handler(signal.SIGHUP, reread.set)
     service = Service(resolved.settings)
     await service.start()
-    spare_the_collector()
+    tuning = Tuning(service.engine)
+    tuning.start()
     rereading = asyncio.ensure_future(_reread_when_told(service, reread))
     log.info("serving", action="serving", **_addresses(service), settings=_settings(resolved))
     with suppress(OSError):  # nobody reads what we print, but VMs still ask
         greet(service)
     told: asyncio.Future[Any] = asyncio.ensure_future(stop.wait())
-    async with beside(service):
-        await asyncio.wait([told, service.engine.failed], return_when=asyncio.FIRST_COMPLETED)
+    with watching(loop, resolved.settings.watchdog):
+        async with beside(service):
+            await asyncio.wait([told, service.engine.failed], return_when=asyncio.FIRST_COMPLETED)
     told.cancel()
     rereading.cancel()
+    tuning.stop()
     log.info("stopping", action="stopping")
     await service.stop()
     log.info("stopped", action="stopped", position=service.engine.state.position)
@@ -124,11 +96,9 @@ async def _reread_when_told(service: Any, told: asyncio.Event) -> None:
     while True:
         await told.wait()
         told.clear()
-        try:
-            await service.reread_fleet()
-            log.info("fleet reread", action="fleet-reread", vms=len(service.publisher.by_name))
-        except DuenoticeError as error:
-            log.error("fleet refused", action="fleet-refused", error=error.message, hint=error.hint)
+        with suppress(DuenoticeError):  # the file has said why, and the last good fleet is served
+            await service.fleet_file.apply()
+            log.info("fleet reread", action="fleet-reread", vms=len(service.engine.state.fleet.vms))
 
 
 def _addresses(service: Any) -> dict[str, str]:

@@ -11,6 +11,7 @@ from duenotice.cli.api import DEFAULT_ENDPOINT, Api
 from duenotice.cli.credentials import find_token
 from duenotice.cli.errors import Failed
 from duenotice.cli.output import WRITERS, View, write_one
+from duenotice.cli.saying import asked
 from duenotice.errors import DuenoticeError
 
 
@@ -50,14 +51,9 @@ def talks(command: Callable[..., None]) -> Callable[..., None]:
     return with_session
 
 
-def tell(message: str) -> None:
-    """Say something to the person; standard output is for data."""
-    click.echo(message, err=True)
-
-
 def make_sure(question: str, yes: bool) -> None:
     """Ask before something that cannot be taken back; a script is not asked."""
-    if not yes and sys.stdin.isatty() and not click.confirm(question, err=True):
+    if not yes and sys.stdin.isatty() and not asked(question):
         raise Failed("Nothing was done.", hint="Answer y, or use --yes.")
 
 

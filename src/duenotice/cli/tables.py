@@ -6,12 +6,14 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from duenotice.cli.looks import LOOKS
 from duenotice.cli.output import Column, View
+from duenotice.plain_text import each_in_one_line, lines
 
 MANY = 1000
 LONGEST_STATE = 9
@@ -26,9 +28,18 @@ LONGEST_LINE = 10_000
 """In a pipe nothing is wrapped: lines are for programs there."""
 
 
+class PlainConsole(Console):
+    """Colours and cursor moves are ours alone: in what is written, no text from outside has any (S28)."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """Text as it can be seen; what rich itself does to the terminal comes in segments of its own."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=lines(segment.text))
+
+
 def console(stderr: bool = False) -> Console:
-    """Where people look."""
-    return Console(file=sys.stderr if stderr else sys.stdout, highlight=False)
+    """Where people look; a style in brackets is only text there."""
+    return PlainConsole(file=sys.stderr if stderr else sys.stdout, highlight=False, markup=False, emoji=False)
 
 
 def write(what: Any) -> None:
@@ -50,7 +61,7 @@ def write_table(items: list[Any], view: View, now: str) -> None:
         out.print(Fitted(items, view, now))
         return
     titles = [column.title for column in view.columns]
-    rows = ([str(LOOKS[column.look](_value(item, column.key), now)) for column in view.columns] for item in items)
+    rows = ([str(_cell(item, column, now)) for column in view.columns] for item in items)
     out.file.writelines(aligned([titles, *rows]))
 
 
@@ -60,8 +71,7 @@ def write_card(item: Any, view: View, now: str) -> None:
     if out.is_terminal:
         out.print(card(item, view, now))
         return
-    columns = view.columns + view.more
-    rows = [[column.title, str(LOOKS[column.look](_value(item, column.key), now))] for column in columns]
+    rows = [[column.title, str(_cell(item, column, now))] for column in view.columns + view.more]
     out.file.writelines(aligned(rows))
 
 
@@ -105,7 +115,7 @@ class Fitted:
 
     def _wanted(self, column: Column) -> int:
         """How wide it would like to be, if it need not be wider to be read."""
-        cells = (str(LOOKS[column.look](_value(item, column.key), self._now)) for item in self._items)
+        cells = (str(_cell(item, column, self._now)) for item in self._items)
         widest = max(map(cell_len, (column.title, *cells)))
         return min(widest, WRAPPED) if column.look in WRAPS else widest
 
@@ -117,7 +127,7 @@ def table(items: list[Any], view: View, now: str) -> Table:
         width = LONGEST_STATE if column.look == "state" else None  # columns stay where they are as states change
         made.add_column(column.title, no_wrap=column.look not in WRAPS, overflow="fold", min_width=width)
     for item in items:
-        made.add_row(*(LOOKS[column.look](_value(item, column.key), now) for column in view.columns))
+        made.add_row(*(_cell(item, column, now) for column in view.columns))
     return made
 
 
@@ -125,13 +135,12 @@ def card(item: Any, view: View, now: str) -> Table:
     """One thing, a line for each of its columns."""
     made = Table.grid(padding=(0, 2, 0, 0))
     for column in view.columns + view.more:
-        made.add_row(Text(column.title, "bold"), LOOKS[column.look](_value(item, column.key), now))
+        made.add_row(Text(column.title, "bold"), _cell(item, column, now))
     return made
 
 
-def _value(item: Any, key: str) -> Any:
-    if not key:
-        return item
-    for part in key.split("."):
+def _cell(item: Any, column: Column, now: str) -> Text | str:
+    """A value, or the whole, as it looks; it is made plain first, so that its width is what is shown."""
+    for part in column.key.split(".") if column.key else ():
         item = item.get(part) if isinstance(item, dict) else None
-    return item
+    return LOOKS[column.look](each_in_one_line(item), now)

@@ -5,7 +5,8 @@ import click
 from duenotice.cli.api import target
 from duenotice.cli.groups import Noun
 from duenotice.cli.params import NAME
-from duenotice.cli.session import Session, talks, tell
+from duenotice.cli.saying import put, tell
+from duenotice.cli.session import Session, talks
 from duenotice.cli.views import TOKENS
 
 
@@ -33,7 +34,7 @@ def create(session: Session, name: str, role: str) -> None:
     if session.output != "table":
         session.show_one(made, TOKENS)
         return
-    click.echo(made["token"])
+    put(made["token"])
     tell(f"Token {made['id']} may act as {role}. Keep the secret: it is not shown again.")
 
 

@@ -165,4 +165,5 @@ FLEET = View(
         Column("DIGEST", "digest"),
         Column("SITE", "site", "pairs"),
     ),
+    more=(Column("PROBLEM", "problem", "prose"),),
 )

@@ -6,7 +6,8 @@ from duenotice.cli.api import items_of
 from duenotice.cli.following import follow, waits
 from duenotice.cli.groups import Noun
 from duenotice.cli.params import NAME, VM_STATE
-from duenotice.cli.session import YES, Session, make_sure, talks, tell
+from duenotice.cli.saying import say, tell
+from duenotice.cli.session import YES, Session, make_sure, talks
 from duenotice.cli.views import EVENTS, VMS
 
 OPERATIONS = {
@@ -43,7 +44,7 @@ def show_vm(session: Session, name: str) -> None:
     found = session.api.get("vms", name)
     session.show_one(found, VMS)
     if session.output == "table":
-        click.echo()
+        say()
         session.show(found.get("events", []), EVENTS)
 
 

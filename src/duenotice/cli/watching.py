@@ -6,18 +6,18 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
-import click
-
 from duenotice.cli.following import WatchedEvents, check_outcomes, line_of
 from duenotice.cli.live import NOBODY_LOOKS, is_dumb, screen, watch
+from duenotice.cli.saying import say
 from duenotice.cli.session import Session
+from duenotice.plain_text import one_line
 
 
 def watch_events(session: Session, ids: list[str], ends: bool, span: str) -> None:
     """Look until the events are over, or for ever; one of `ids` that did not complete is a failure."""
     is_live = session.output == "table" and sys.stdout.isatty() and not is_dumb(stderr=False)
     line = LINES.get(session.output, json.dumps)
-    watched = WatchedEvents(session, ids, ends, lambda event: None if is_live else click.echo(line(event)))
+    watched = WatchedEvents(session, ids, ends, lambda event: None if is_live else say(one_line(line(event))))
     with screen(stderr=False) if is_live else nullcontext(NOBODY_LOOKS) as on:
         watch(session, watched, on, span, "The events are")
     check_outcomes(watched.outcomes)

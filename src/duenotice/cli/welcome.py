@@ -2,23 +2,25 @@
 
 import sys
 
-import click
-
 from duenotice.bootstrap.service import Service
+from duenotice.cli.saying import say
 from duenotice.domain.fleet import Vm
 from duenotice.operator_api.tokens import FILE
+from duenotice.plain_text import one_line
 from duenotice.settings import host_port
 
 
 def welcome(service: Service) -> None:
     """Addresses and three curl lines, on standard output; nothing when the fleet is empty."""
-    vms = service.publisher.by_name
+    vms = service.engine.state.fleet.vms
     metadata = host_port(service.metadata_address)
     operator = host_port(service.operator_address)
-    click.secho(f"duenotice serves {len(vms)} {'VM' if len(vms) == 1 else 'VMs'}", bold=True)
-    click.echo(f"  VMs ask       http://{metadata}/metadata/scheduledevents?api-version=2020-07-01")
-    click.echo(f"  the operator  http://{operator}/v1  (token: {_token_place(service)})")
-    click.echo(f"  the console   http://{operator}/  (sign in with that token)")
+    say(f"duenotice serves {len(vms)} {'VM' if len(vms) == 1 else 'VMs'}", bold=True)
+    if service.fleet_file.problem:
+        say(one_line(f"  NOT APPLIED   {service.fleet_file.problem}"), fg="red")
+    say(f"  VMs ask       http://{metadata}/metadata/scheduledevents?api-version=2020-07-01")
+    say(f"  the operator  http://{operator}/v1  (token: {_token_place(service)})")
+    say(f"  the console   http://{operator}/  (sign in with that token)")
     if vms:
         _examples(service, _example_vm(service), metadata, operator)
     sys.stdout.flush()
@@ -27,21 +29,19 @@ def welcome(service: Service) -> None:
 def _examples(service: Service, vm: Vm, metadata: str, operator: str) -> None:
     ask = f"'http://{metadata}/metadata/scheduledevents?api-version=2020-07-01'"
     source = "" if vm.address == "127.0.0.1" else f"--interface {vm.address} "
-    click.echo("\nTry, in another terminal:")
-    click.echo(f"  # 1. be {vm.name} and ask: nothing is planned\n  curl {source}-H Metadata:true {ask}")
-    click.echo(f"  # 2. be the operator and restart {vm.name}, then ask again")
-    click.echo(
-        f'  curl -X POST -H "Authorization: Bearer {_token_line(service)}" http://{operator}/v1/vms/{vm.name}/restart'
-    )
-    click.echo(f"  # 3. be {vm.name} and approve, with the EventId you were given")
-    click.echo(f'  curl {source}-H Metadata:true -d \'{{"StartRequests":[{{"EventId":"…"}}]}}\' {ask}')
+    say("\nTry, in another terminal:")
+    say(f"  # 1. be {vm.name} and ask: nothing is planned\n  curl {source}-H Metadata:true {ask}")
+    say(f"  # 2. be the operator and restart {vm.name}, then ask again")
+    say(f'  curl -X POST -H "Authorization: Bearer {_token_line(service)}" http://{operator}/v1/vms/{vm.name}/restart')
+    say(f"  # 3. be {vm.name} and approve, with the EventId you were given")
+    say(f'  curl {source}-H Metadata:true -d \'{{"StartRequests":[{{"EventId":"…"}}]}}\' {ask}')
 
 
 def _example_vm(service: Service) -> Vm:
     """The VM a plain curl on this machine is, or the first one."""
-    vms = service.publisher
-    default = vms.by_name.get(service.settings.default_vm)
-    return default or vms.by_address.get("127.0.0.1") or next(iter(vms.by_name.values()))
+    fleet = service.engine.state.fleet
+    default = fleet.vms.get(service.settings.default_vm)
+    return default or fleet.by_address.get("127.0.0.1") or next(iter(fleet.vms.values()))
 
 
 def _token_place(service: Service) -> str:

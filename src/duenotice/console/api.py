@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
+import msgspec
 from starlette.types import ASGIApp, Message
 
 from duenotice.errors import DuenoticeError, Malformed, NotFound, Refused
@@ -36,6 +37,7 @@ class Api:
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app, self._token = app, token
+        self._home = asyncio.get_running_loop()
 
     async def get(self, *path: str, **query: Any) -> Any:
         """What is there."""
@@ -63,7 +65,7 @@ class Api:
     async def call(self, method: str, path: tuple[str, ...], query: Mapping[str, Any], body: Any = None) -> Any:
         """Any call, JSON in and out."""
         answer = await self._exchange(method, path, query, b"" if body is None else json.dumps(body).encode())
-        return json.loads(answer) if answer else None
+        return msgspec.json.decode(answer) if answer else None
 
     async def ask(self, method: str, target: str, body: Any = None) -> Any:
         """Any call by its target, `/v1/vms?limit=1`, its problems as errors that know no HTTP."""
@@ -102,6 +104,15 @@ class Api:
                 await task
 
     async def _exchange(self, method: str, path: tuple[str, ...], query: Mapping[str, Any], body: bytes) -> bytes:
+        """The API lives on one loop; pages may be put together on another."""
+        exchange = self._exchange_at_home(method, path, query, body)
+        if asyncio.get_running_loop() is self._home:
+            return await exchange
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(exchange, self._home))
+
+    async def _exchange_at_home(
+        self, method: str, path: tuple[str, ...], query: Mapping[str, Any], body: bytes
+    ) -> bytes:
         status, parts = 0, bytearray()
         incoming = iter([{"type": "http.request", "body": body, "more_body": False}])
 

@@ -27,6 +27,8 @@ from duenotice.console.pages import Page, Visit, form_of
 from duenotice.console.plays import Plays
 from duenotice.console.scenario_pages import ScenarioPages
 from duenotice.console.timeline_page import TimelinePage
+from duenotice.console.workroom import Workroom
+from duenotice.plain_text import lines
 
 NAVIGATION = (
     ("/", "Fleet"),
@@ -46,9 +48,11 @@ class Console:
     def __init__(self, operator_api: ASGIApp) -> None:
         self._operator_api = operator_api
         self._plays = Plays()
+        self._workroom = Workroom()
         self._templates = Environment(
             loader=PackageLoader("duenotice.console"),
             autoescape=True,
+            finalize=words.plain,
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
@@ -75,6 +79,7 @@ class Console:
     async def close(self) -> None:
         """Stop what goes on by itself."""
         await self._plays.close()
+        self._workroom.close()
 
     def _behind_the_door(self, ways: dict[str, Page]) -> Callable[[Request], Awaitable[Response]]:
         async def visit(request: Request) -> Response:
@@ -82,12 +87,13 @@ class Console:
                 return self._refusal(403, "This came from another site.", "Use the console's own page.")
             page = ways["GET" if request.method == "HEAD" else request.method]
             try:
-                return await page.handler(await self._visit(request))
+                made = page.handler(await self._visit(request))
+                return await (made if page.at_home or page.method != "GET" else self._workroom.do(made))
             except ApiProblem as problem:
                 if problem.status == 401:
                     return _to_sign_in(request)
                 if problem.status == 503:
-                    return Response(problem.message, 503, {"Retry-After": "5"})
+                    return Response(lines(problem.message), 503, {"Retry-After": "5"})
                 # What is gone from under an open page is told there; it is no fault of the page's.
                 status = 200 if problem.status == 404 and "x-part" in request.headers else problem.status
                 return self._refusal(status, problem.message, problem.hint)
@@ -98,7 +104,7 @@ class Console:
         api = Api(self._operator_api, door.token_of(request))
         # The position comes first: what happens after it is told live, so nothing falls between.
         me, fleet, clock = await api.get("me"), await api.get("fleet"), await api.get("clock")
-        return Visit(request, api, me, clock, fleet["position"], self._render)
+        return Visit(request, api, me, clock, fleet["position"], self._render, fleet["problem"])
 
     async def _sign_in(self, request: Request) -> Response:
         if request.method != "POST":

@@ -10,7 +10,8 @@ FILTERS = ("actor", "action", "event")
 ROWS = 100
 ACTIONS = (
     "event-raised", "event-approved", "event-started", "event-completed", "event-cancelled", "event-failed",
-    "event-postponed", "event-moved", "operation-performed", "maintenance-started", "maintenance-changed",
+    "event-postponed", "event-moved", "event-narrowed", "operation-performed", "maintenance-started",
+    "maintenance-changed",
     "step-begun", "step-ended", "fleet-declared", "vms-put", "vms-removed", "groups-put", "groups-removed",
     "hosts-put", "hosts-removed", "scope-enabled", "scope-disabled", "token-created", "token-revoked",
 )  # fmt: skip

@@ -3,13 +3,14 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Any, NamedTuple
 
 from starlette.responses import Response, StreamingResponse
 
 from duenotice.console.api import Api, ApiProblem, Chunks
 from duenotice.console.board import section_of_scope
+from duenotice.console.hearing import Hearing
 from duenotice.console.pages import Page, Visit
 
 GATHERED_SECONDS = 0.1
@@ -44,37 +45,45 @@ class Change(NamedTuple):
 class Live:
     """Where pages listen."""
 
+    def __init__(self) -> None:
+        self._hearing = Hearing()
+
     def pages(self) -> list[Page]:
         """The rows of the table."""
-        return [Page("GET", "/live", self.live)]
+        return [Page("GET", "/live", self.live, at_home=True)]
 
     async def live(self, visit: Visit) -> Response:
         """Server-sent events from the position the page was made at, or the last one seen."""
-        after = visit.request.headers.get("last-event-id") or visit.query("after", str(visit.position))
-        is_far_behind = after.isdecimal() and int(after) < visit.position - MOST_TOLD
         open_things = AsyncExitStack()
-        chunks = await open_things.enter_async_context(visit.api.feed(str(visit.position) if is_far_behind else after))
-        told = _told(open_things, chunks, visit.api, visit.clock, is_far_behind)
+        chunks = await open_things.enter_async_context(self._hearing.hear(visit.me["id"], visit.api))
+        told = _told(open_things, chunks, visit)
         return StreamingResponse(told, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
 
-async def _told(
-    open_things: AsyncExitStack, chunks: Chunks, api: Api, clock: dict[str, Any], behind: bool
-) -> AsyncIterator[str]:
+async def _told(open_things: AsyncExitStack, chunks: Chunks, visit: Visit) -> AsyncIterator[str]:
+    api, clock = visit.api, visit.clock
     async with open_things:
-        yield f"retry: 1000\nevent: clock\ndata: {json.dumps(clock)}\n\n"
-        if behind:
-            yield _message(None, {"all": True})
-        while True:
-            found = await _gathered(chunks, None if clock["speed"] == 1 else LOOK_SECONDS)
-            if found is None:
-                return
-            try:
+        with suppress(ApiProblem):  # whose token was revoked hears no more
+            yield f"retry: 1000\nevent: clock\ndata: {json.dumps(clock)}\n\n"
+            missed = await _missed(visit)
+            seen = missed[-1]["position"] if missed else visit.position
+            yield _message(seen, {"all": True}) if missed is None else await _telling(api, missed)
+            while (found := await _gathered(chunks, None if clock["speed"] == 1 else LOOK_SECONDS)) is not None:
+                records = [record for chunk in found for record in _records(chunk) if record["position"] > seen]
                 clock = await api.get("clock")
-                told = await _telling(api, found)
-            except ApiProblem:
-                return  # whose token was revoked hears no more
-            yield f"event: clock\ndata: {json.dumps(clock)}\n\n{told}"
+                yield f"event: clock\ndata: {json.dumps(clock)}\n\n{await _telling(api, records)}"
+
+
+async def _missed(visit: Visit) -> list[dict[str, Any]] | None:
+    """What happened since the page was made; the feed is open by now. None when it is too much to tell.
+
+    A page that saw more than there is saw another journal: it looks at everything again by itself.
+    """
+    after = visit.request.headers.get("last-event-id") or visit.query("after", str(visit.position))
+    if not after.isdecimal() or int(after) < visit.position - MOST_TOLD:
+        return None
+    page = await visit.api.get("audit", after=min(int(after), visit.position), limit=MOST_TOLD)
+    return None if page["next"] else list(page["items"])
 
 
 async def _gathered(chunks: Chunks, seconds: float | None) -> list[bytes] | None:
@@ -90,9 +99,8 @@ async def _gathered(chunks: Chunks, seconds: float | None) -> list[bytes] | None
     return None if None in found else [chunk for chunk in found if chunk is not None]
 
 
-async def _telling(api: Api, chunks: list[bytes]) -> str:
+async def _telling(api: Api, records: list[dict[str, Any]]) -> str:
     """One message for all of it."""
-    records = [record for chunk in chunks for record in _records(chunk)]
     if not records:
         return ""
     if len(records) > MOST_TOLD:

@@ -1,6 +1,6 @@
 """What every page of the console is made with: the visit it answers, and the row that says where it is."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import datetime
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, unquote
@@ -27,6 +27,7 @@ class Visit(NamedTuple):
     clock: dict[str, Any]
     position: int
     render: Callable[..., str]
+    fleet_problem: str | None = None
 
     @property
     def now(self) -> datetime:
@@ -67,6 +68,7 @@ class Visit(NamedTuple):
             "said": text if kind == "said" else "",
             "failed": text if kind == "failed" else "",
             "position": self.position,
+            "fleet_problem": self.fleet_problem,
         }
         response = HTMLResponse(self.render(template, **common | values), status)
         if text and not self.is_refresh:
@@ -99,11 +101,12 @@ async def form_of(request: Request) -> dict[str, str]:
 
 
 class Page(NamedTuple):
-    """One method of one path."""
+    """One method of one path. Pages are put together in the workroom, unless they have to stay `at_home`."""
 
     method: str
     path: str
-    handler: Callable[[Visit], Awaitable[Response]]
+    handler: Callable[[Visit], Coroutine[Any, Any, Response]]
+    at_home: bool = False
 
 
 def go(path: str, said: str = "", failed: str = "") -> Response:

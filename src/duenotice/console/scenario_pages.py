@@ -25,8 +25,8 @@ class ScenarioPages:
     def pages(self) -> list[Page]:
         """The rows of the table."""
         return [
-            Page("GET", "/scenarios", self.index),
-            Page("GET", "/scenarios/plays/{id}", self.play),
+            Page("GET", "/scenarios", self.index, at_home=True),
+            Page("GET", "/scenarios/plays/{id}", self.play, at_home=True),
             Page("POST", "/scenarios/plays/{id}/stop", self.stop),
             Page("GET", "/scenarios/{name}", self.scenario),
             Page("POST", "/scenarios/{name}", self.begin),

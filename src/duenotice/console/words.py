@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
+from duenotice.plain_text import lines
 from duenotice.wire.duration import span
 
 _NO_ANCHOR = re.compile(r"[^A-Za-z0-9.:-]")
@@ -32,6 +33,12 @@ def short(identity: str | None) -> str:
 def anchor(text: str) -> str:
     """A name as the id of an element; unlike names stay unlike."""
     return _NO_ANCHOR.sub(lambda found: f"_{ord(found.group()):x}_", text)
+
+
+def plain(value: Any) -> Any:
+    """Whatever stands in a page, seen by everybody as it is: nothing hidden, nothing turned around (S28)."""
+    shown = lines(value) if isinstance(value, str) else value
+    return value if shown == value else type(value)(shown)  # what is marked as HTML stays so
 
 
 def some(names: Sequence[str], most: int = 3) -> str:

@@ -1,58 +1,64 @@
-"""When which event is due, as a heap in steady seconds; stale entries are skipped, then dropped."""
+"""When which event is due, as a heap in steady time; stale entries are skipped, then dropped.
+
+An event that has to wait for another update domain of its scope is not on it: it is put again when it may go on.
+"""
 
 import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from duenotice.domain.event import Event, Phase
+from duenotice.domain.heaps import ascending, up_to
+from duenotice.domain.holds import NOTHING, Hold, Holds, holds_delete, holds_domain
 
-Agenda = list[tuple[float, str]]
+Entry = tuple[int, str]
+Agenda = list[Entry]
+Events = Mapping[str, Event]
 
-_AT_ONCE = -1.0
+_AT_ONCE = -1
 
 _SPARE = 1000
 """Stale entries that are not worth a clean-up."""
 
 
-def due_at(event: Event) -> float | None:
-    """When something is to happen to an event by itself; None when a driver must report first."""
+def due_at(event: Event, hold: Hold, deletes_together: bool = True) -> int | None:
+    """When something is to happen to an event by itself; None when something else has to happen first."""
     if event.phase is Phase.STARTED:
         return event.impact_ends
-    return _AT_ONCE if event.approved_by else event.notice_ends
+    if holds_domain(hold, event):
+        return None
+    if not event.approved_by or (deletes_together and holds_delete(hold, event)):
+        return event.notice_ends  # a delete that waits for others waits no longer than its notice
+    return _AT_ONCE
 
 
-def put(agenda: Agenda, event: Event) -> None:
+def put(agenda: Agenda, event: Event, hold: Hold) -> None:
     """Note when an event is due next."""
-    due = due_at(event)
+    due = due_at(event, hold)
     if due is not None:
         heapq.heappush(agenda, (due, event.id))
 
 
-def trim(agenda: Agenda, events: Mapping[str, Event]) -> None:
+def trim(agenda: Agenda, events: Events, holds: Holds) -> None:
     """Drop entries at the front that no longer hold, and all such when there are many (S24)."""
-    while agenda and not holds(agenda[0], events):
+    while agenda and not _is_true(agenda[0], events, holds):
         heapq.heappop(agenda)
     if len(agenda) > 2 * len(events) + _SPARE:
-        agenda[:] = [entry for entry in agenda if holds(entry, events)]
+        agenda[:] = dict.fromkeys(entry for entry in agenda if _is_true(entry, events, holds))
         heapq.heapify(agenda)
 
 
-def due(agenda: Agenda, events: Mapping[str, Event], steady: float) -> list[Event]:
-    """The events due by now, soonest first."""
-    entries = sorted(set(_up_to(agenda, steady)))  # one that was put again stands there twice
-    return [events[entry[1]] for entry in entries if holds(entry, events)]
+def due(agenda: Agenda, events: Events, holds: Holds, steady: int) -> list[Entry]:
+    """What is due by now, in no order; one that was put twice may stand there twice."""
+    return [entry for entry in up_to(agenda, steady) if _is_true(entry, events, holds)]
 
 
-def _up_to(agenda: Agenda, steady: float) -> Iterator[tuple[float, str]]:
-    # In a heap no entry is sooner than the one above it, so whole branches are left out.
-    waiting = [0]
-    while waiting:
-        index = waiting.pop()
-        if index < len(agenda) and agenda[index][0] <= steady:
-            yield agenda[index]
-            waiting += (2 * index + 1, 2 * index + 2)
+def next_after(agenda: Agenda, events: Events, holds: Holds, steady: int) -> int | None:
+    """The first moment later than this at which something is due."""
+    later = (entry for entry in ascending(agenda) if entry[0] > steady)
+    return next((entry[0] for entry in later if _is_true(entry, events, holds)), None)
 
 
-def holds(entry: tuple[float, str], events: Mapping[str, Event]) -> bool:
+def _is_true(entry: Entry, events: Events, holds: Holds) -> bool:
     """Whether an entry still tells when its event is due."""
     event = events.get(entry[1])
-    return event is not None and due_at(event) == entry[0]
+    return event is not None and due_at(event, holds.get(event.scope, NOTHING)) == entry[0]

@@ -1,18 +1,23 @@
-"""The fold: `apply` is the only thing that changes state, and it cannot fail."""
+"""The fold: `apply` is the only thing that changes state.
+
+What a rule has decided always applies. Where it does not, the rule is wrong: that is told before anything is changed.
+"""
 
 from collections.abc import Callable
 from typing import Any
 
 from msgspec import structs
 
-from duenotice.domain import agenda
+from duenotice.domain import gone, indexes
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Event
 from duenotice.domain.fleet import Vm
-from duenotice.domain.maintenance import OPEN, StepStatus
+from duenotice.domain.maintenance import StepStatus
+from duenotice.domain.progress import Progress
 from duenotice.domain.requests import Answered, keep
 from duenotice.domain.scope import ALONE, group_of, scope_of
 from duenotice.domain.state import Departure, Scope, State
+from duenotice.errors import InvariantBroken
 
 MAINTENANCES_KEPT = 100
 """How many that are over stay in memory; the journal has them all."""
@@ -20,12 +25,14 @@ MAINTENANCES_KEPT = 100
 DEPARTURES_KEPT = 100_000
 """So that a fleet that churns for years stays bounded (S24); older ones merge into one high-water mark."""
 
+_REPORT = "Please report this."
+
 
 def fold(state: State, record: t.Record) -> None:
-    """Apply a record and move to its position."""
+    """Apply a record and move to its position; what is applied may ask when it happens."""
+    state.at = record.at
     apply(state, record.transition)
     state.position = record.position
-    state.at = record.at
 
 
 def apply(state: State, transition: t.Transition) -> None:
@@ -39,11 +46,13 @@ def _fleet_declared(state: State, change: t.FleetDeclared) -> None:
 
 def _hosts_put(state: State, change: t.HostsPut) -> None:
     state.fleet.hosts.update((host.name, host) for host in change.hosts)
+    indexes.hosts_changed(state)
 
 
 def _hosts_removed(state: State, change: t.HostsRemoved) -> None:
     for name in change.names:
         state.fleet.hosts.pop(name, None)
+    indexes.hosts_changed(state)
 
 
 def _groups_put(state: State, change: t.GroupsPut) -> None:
@@ -51,16 +60,18 @@ def _groups_put(state: State, change: t.GroupsPut) -> None:
 
 
 def _groups_removed(state: State, change: t.GroupsRemoved) -> None:
-    for key in change.keys:
+    gone = frozenset(change.keys)
+    for key in gone:
         state.fleet.groups.pop(key, None)
-    for scope in [scope for scope in state.scopes if group_of(scope) in change.keys]:
+    for scope in [scope for scope in state.scopes if group_of(scope) in gone]:
         _drop_if_deserted(state, scope)
 
 
 def _vms_put(state: State, change: t.VmsPut) -> None:
     for vm in change.vms:
         _keep_incarnation_rising(state, vm)
-        state.fleet.vms[vm.name] = vm
+        indexes.vm_changed(state, state.fleet.vms.get(vm.name), vm)
+        state.fleet.put(vm)
 
 
 def _keep_incarnation_rising(state: State, vm: Vm) -> None:
@@ -75,9 +86,8 @@ def _keep_incarnation_rising(state: State, vm: Vm) -> None:
     stays = seen.scope == key and (key in state.scopes or vm.name in state.fleet.vms)
     if seen.incarnation == 0 or stays:
         return
-    scope = _scope(state, key)
-    if scope.incarnation <= seen.incarnation:
-        scope.incarnation = seen.incarnation + 1
+    if _scope(state, key).incarnation <= seen.incarnation:
+        _change_scope(state, key, incarnation=seen.incarnation + 1)
 
 
 def _last_seen(state: State, vm: Vm) -> Departure:
@@ -96,8 +106,9 @@ def _departure(state: State, vm: Vm) -> Departure:
 
 def _vms_removed(state: State, change: t.VmsRemoved) -> None:
     for name in change.names:
-        vm = state.fleet.vms.pop(name, None)
+        vm = state.fleet.remove(name)
         if vm is not None:
+            indexes.vm_changed(state, vm, None)
             _remember(state, _departure(state, vm))
             _drop_if_deserted(state, ALONE + name)
 
@@ -107,7 +118,7 @@ def _remember(state: State, departure: Departure) -> None:
     if departure.incarnation > (0 if known is None else known.incarnation):
         state.departures[departure.vm] = departure
     while len(state.departures) > DEPARTURES_KEPT:
-        oldest = state.departures.pop(next(iter(state.departures)))
+        _, oldest = state.departures.popitem(last=False)
         state.forgotten = max(state.forgotten, oldest.incarnation)
 
 
@@ -122,39 +133,52 @@ def _drop_if_deserted(state: State, key: str) -> None:
 def _inhabited(state: State, key: str) -> bool:
     if key.startswith(ALONE):
         return key.removeprefix(ALONE) in state.fleet.vms
-    return group_of(key) in state.fleet.groups or any(scope_of(vm) == key for vm in state.fleet.vms.values())
+    return group_of(key) in state.fleet.groups or key in state.residents
 
 
 def _event_raised(state: State, change: t.EventRaised) -> None:
-    scope = _scope(state, change.event.scope)
-    scope.events.append(change.event.id)
-    scope.incarnation += 1
-    _put(state, change.event)
+    if change.event.id in state.events:
+        raise InvariantBroken(f"There is already an event {change.event.id}.", hint=_REPORT)
+    _enter(state, change.event)
 
 
 def _event_moved(state: State, change: t.EventMoved) -> None:
     # To the end of both lists, so that a snapshot gives back the same order (S4).
-    del state.events[change.event.id]
-    _leave(state, change.from_scope, change.event.id)
-    _event_raised(state, t.EventRaised(change.event))
+    _leave(state, _known(state, change.event.id, change.from_scope))
+    _enter(state, change.event)
+
+
+def _event_narrowed(state: State, change: t.EventNarrowed) -> None:
+    before = _known(state, change.event.id, change.event.scope)
+    stay = set(change.event.resources)
+    left = [name for name in before.resources if name not in stay]
+    _event_changed(state, change)
+    if change.event.id in state.under_way:
+        plan_id, step = state.under_way[change.event.id]
+        state.plans[plan_id].say(step, f"No longer in its update domain: {', '.join(left)}.")
 
 
 def _event_approved(state: State, change: t.EventApproved) -> None:
-    _put(state, state.events[change.event_id].with_(approved_by=change.by))
+    event = _known(state, change.event_id, change.scope)
+    indexes.event_changed(state, event.with_(approved_by=change.by))
 
 
-def _event_changed(state: State, change: t.EventStarted | t.EventPostponed) -> None:
-    state.scopes[change.event.scope].incarnation += 1
-    _put(state, change.event)
+def _event_changed(state: State, change: t.EventStarted | t.EventPostponed | t.EventNarrowed) -> None:
+    _known(state, change.event.id, change.event.scope)
+    scope = state.scopes[change.event.scope]
+    _change_scope(state, change.event.scope, incarnation=scope.incarnation + 1)
+    indexes.event_changed(state, change.event)
 
 
 def _impact_failed(state: State, change: t.ImpactFailed) -> None:
     # VMs see no difference, so the incarnation stays (S4).
-    _put(state, state.events[change.event_id].with_(failed_attempts=change.attempt))
+    event = _known(state, change.event_id, change.scope)
+    indexes.event_changed(state, event.with_(failed_attempts=change.attempt))
 
 
 def _impact_accepted(state: State, change: t.ImpactAccepted) -> None:
-    _put(state, state.events[change.event_id].with_(accepted=True))
+    event = _known(state, change.event_id, change.scope)
+    indexes.event_changed(state, event.with_(accepted=True))
 
 
 _OUTCOMES = {
@@ -165,11 +189,11 @@ _OUTCOMES = {
 
 
 def _event_gone(state: State, change: t.EventCompleted | t.EventCancelled | t.EventFailed) -> None:
-    event = state.events.pop(change.event_id)
-    if event.maintenance in state.maintenances:
+    event = _known(state, change.event_id, change.scope)
+    if event.id in state.under_way:
         state.outcomes[event.id] = (_OUTCOMES[type(change)], _reason(state, event, change))
-    _leave(state, change.scope, change.event_id)
-    agenda.trim(state.agenda, state.events)
+    gone.keep(state.gone, state.gone_order, gone.GoneEvent(event.id, event.scope, state.at + gone.KEPT))
+    _leave(state, event)
 
 
 def _reason(state: State, event: Event, change: t.EventCompleted | t.EventCancelled | t.EventFailed) -> str:
@@ -180,48 +204,63 @@ def _reason(state: State, event: Event, change: t.EventCompleted | t.EventCancel
     return f"Gone meanwhile: {', '.join(gone)}." if gone else ""
 
 
-def _leave(state: State, key: str, event_id: str) -> None:
-    scope = state.scopes[key]
-    scope.events.remove(event_id)
-    scope.incarnation += 1
-    _drop_if_deserted(state, key)
+def _enter(state: State, event: Event) -> None:
+    scope = _scope(state, event.scope)
+    _change_scope(state, event.scope, events=(*scope.events, event.id), incarnation=scope.incarnation + 1)
+    indexes.event_came(state, event)
 
 
-def _put(state: State, event: Event) -> None:
-    state.events[event.id] = event
-    agenda.put(state.agenda, event)
-    agenda.trim(state.agenda, state.events)
+def _leave(state: State, event: Event) -> None:
+    scope = state.scopes[event.scope]
+    place = scope.events.index(event.id)
+    others = scope.events[:place] + scope.events[place + 1 :]
+    _change_scope(state, event.scope, events=others, incarnation=scope.incarnation + 1)
+    indexes.event_went(state, event)
+    _drop_if_deserted(state, event.scope)
+
+
+def _known(state: State, event_id: str, scope: str) -> Event:
+    """A live event of a scope; that there is none is a fault of ours, told before anything is changed."""
+    event = state.events.get(event_id)
+    if event is None or event.scope != scope:
+        raise InvariantBroken(f"There is no event {event_id} in {scope}.", hint=_REPORT)
+    return event
 
 
 def _maintenance_started(state: State, change: t.MaintenanceStarted) -> None:
-    state.maintenances[change.maintenance.id] = change.maintenance
-    over = [plan.id for plan in state.maintenances.values() if plan.status not in OPEN]
+    if change.maintenance.id in state.plans:
+        raise InvariantBroken(f"There is already a maintenance {change.maintenance.id}.", hint=_REPORT)
+    indexes.plan_came(state, change.maintenance)
+    over = [plan_id for plan_id, progress in state.plans.items() if not progress.is_open]
     for plan_id in over[: max(0, len(over) - MAINTENANCES_KEPT)]:
-        for step in state.maintenances.pop(plan_id).steps:
-            state.outcomes.pop(step.event_id or "", None)
+        indexes.plan_forgotten(state, state.plans.pop(plan_id))
 
 
 def _maintenance_changed(state: State, change: t.MaintenanceChanged) -> None:
-    plan = state.maintenances[change.maintenance_id]
-    if change.status not in OPEN:
-        del state.maintenances[plan.id]  # to the end, so that the first to be over is the first to be forgotten
-    state.maintenances[plan.id] = structs.replace(plan, status=change.status, reason=change.reason)
+    progress = _plan(state, change.maintenance_id)
+    progress.turn(change.status, change.reason)
+    if not progress.is_open:
+        # To the end, so that the first to be over is the first to be forgotten.
+        state.plans[change.maintenance_id] = state.plans.pop(change.maintenance_id)
+        indexes.plan_over(state, progress)
 
 
 def _step_begun(state: State, change: t.StepBegun) -> None:
-    _change_step(state, change, status=StepStatus.UNDER_WAY, event_id=change.event_id, reason=change.reason)
+    _plan(state, change.maintenance_id).begin(change.step, change.event_id, change.reason)
+    state.under_way[change.event_id] = (change.maintenance_id, change.step)
 
 
 def _step_ended(state: State, change: t.StepEnded) -> None:
-    step = state.steps(change.maintenance_id)[change.step]
-    state.outcomes.pop(step.event_id or "", None)
-    reason = " ".join(filter(None, (step.reason, change.reason)))
-    _change_step(state, change, status=change.status, ended=change.ended, reason=reason)
+    progress = _plan(state, change.maintenance_id)
+    progress.end(change.step, change.status, change.ended, change.reason)
+    indexes.step_over(state, progress, progress.steps[change.step])
 
 
-def _change_step(state: State, change: t.StepBegun | t.StepEnded, **fields: object) -> None:
-    steps = state.steps(change.maintenance_id)
-    steps[change.step] = structs.replace(steps[change.step], **fields)
+def _plan(state: State, plan_id: str) -> Progress:
+    progress = state.plans.get(plan_id)
+    if progress is None:
+        raise InvariantBroken(f"There is no maintenance {plan_id}.", hint=_REPORT)
+    return progress
 
 
 def _operation_performed(state: State, change: t.OperationPerformed) -> None:
@@ -229,22 +268,20 @@ def _operation_performed(state: State, change: t.OperationPerformed) -> None:
 
 
 def _scope_enabled(state: State, change: t.ScopeEnabled) -> None:
-    _scope(state, change.scope).enabled = True
+    _change_scope(state, change.scope, enabled=True)
 
 
 def _scope_disabled(state: State, change: t.ScopeDisabled) -> None:
-    _scope(state, change.scope).enabled = False
+    _change_scope(state, change.scope, enabled=False)
 
 
 def _incarnations_lifted(state: State, change: t.IncarnationsLifted) -> None:
     state.floor += change.by
     state.forgotten += change.by
-    for scope in state.scopes.values():
-        scope.incarnation += change.by
-    state.departures = {
-        name: Departure(name, departure.scope, departure.incarnation + change.by)
-        for name, departure in state.departures.items()
-    }
+    for key, scope in state.scopes.items():
+        state.scopes[key] = structs.replace(scope, incarnation=scope.incarnation + change.by)
+    for name, departure in state.departures.items():
+        state.departures[name] = Departure(name, departure.scope, departure.incarnation + change.by)
 
 
 def _scope(state: State, key: str) -> Scope:
@@ -252,6 +289,10 @@ def _scope(state: State, key: str) -> Scope:
     if scope is None:
         scope = state.scopes[key] = Scope(state.floor)
     return scope
+
+
+def _change_scope(state: State, key: str, **fields: object) -> None:
+    state.scopes[key] = structs.replace(_scope(state, key), **fields)
 
 
 def _token_created(state: State, change: t.TokenCreated) -> None:
@@ -281,6 +322,7 @@ _APPLIERS: dict[type, Callable[[State, Any], None]] = {
     t.VmsRemoved: _vms_removed,
     t.EventRaised: _event_raised,
     t.EventMoved: _event_moved,
+    t.EventNarrowed: _event_narrowed,
     t.EventApproved: _event_approved,
     t.EventPostponed: _event_changed,
     t.EventStarted: _event_changed,

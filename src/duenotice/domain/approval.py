@@ -18,7 +18,9 @@ def approve(state: State, command: c.ApproveEvents, now: Instant, policy: Policy
     """All events named or, if one is not the caller's to approve, none (C03); again is no change (C02)."""
     scope = None if command.vm is None else scope_of(find_vm(state, command.vm))
     by = OPERATOR if command.vm is None else f"vm/{command.vm}"
-    events = [_visible(state, event_id, scope) for event_id in dict.fromkeys(command.event_ids)]
+    late = policy.takes_gone_approvals
+    named = [one for one in dict.fromkeys(command.event_ids) if not (late and _had(state, one, scope, now))]
+    events = [_visible(state, event_id, scope) for event_id in named]
     return [
         t.EventApproved(event.id, event.scope, by)
         for event in events
@@ -31,6 +33,12 @@ def cancel(state: State, command: c.CancelEvent, now: Instant, policy: Policy) -
     event = _visible(state, command.event_id, None)
     move(event.phase, Act.CANCEL)
     return [t.EventCancelled(event.id, event.scope, command.reason)]
+
+
+def _had(state: State, event_id: str, scope: str | None, now: Instant) -> bool:
+    """Whether the caller's scope had this event, and not long ago; the operator is told that it is gone."""
+    gone = None if event_id in state.events else state.gone.get(event_id)
+    return gone is not None and gone.scope == scope and now.at < gone.until
 
 
 def _visible(state: State, event_id: str, scope: str | None) -> Event:

@@ -65,10 +65,10 @@ class EvictVm(Command, frozen=True):
 
 
 class DegradeHost(Command, frozen=True):
-    """A host is predicted to fail: its VMs are to move away after `notice` seconds (D03)."""
+    """A host is predicted to fail: its VMs are to move away after `notice` microseconds (D03)."""
 
     host: str
-    notice: float
+    notice: int
     seed: str
 
 
@@ -102,11 +102,15 @@ class CancelEvent(Command, frozen=True):
 class PostponeEvents(Command, frozen=True):
     """These events are still to be shown: where less than the minimum notice is left, `NotBefore` moves later (S2).
 
-    `spare` is the seconds until they are seen.
+    `spare` is the microseconds until they are seen.
     """
 
     event_ids: tuple[str, ...]
-    spare: float
+    spare: int
+
+
+class MakeUpForAbsence(Command, frozen=True):
+    """Nobody could be answered for a while: what waits for its notice says anew when that is over (S25)."""
 
 
 class ReportImpact(Command, frozen=True):
@@ -131,14 +135,14 @@ class AcceptImpact(Command, frozen=True):
 
 
 class StartMaintenance(Command, frozen=True):
-    """Work through VMs, one update domain of a set at a time (G01); `settle` in seconds, `at_once` 0: no limit."""
+    """Work through VMs, one update domain of a set at a time (G01); `settle` in microseconds, `at_once` 0: no limit."""
 
     maintenance_id: str
     type: EventType
     vms: tuple[str, ...]
     cause: Cause = Cause.MAINTENANCE
     description: str | None = None
-    settle: float = 0.0
+    settle: int = 0
     at_once: int = 0
     failures_allowed: int = 0
 

@@ -4,7 +4,18 @@ from collections.abc import Callable
 from typing import Any
 
 from duenotice.clock import Instant
-from duenotice.domain import access, approval, due, enablement, fleet_change, planning, raising, reporting, scaling
+from duenotice.domain import (
+    absence,
+    access,
+    approval,
+    due,
+    enablement,
+    fleet_change,
+    planning,
+    raising,
+    reporting,
+    scaling,
+)
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.policy import Policy
@@ -43,6 +54,7 @@ _RULES: dict[type[c.Command], Rule] = {
     c.ApproveEvents: approval.approve,
     c.CancelEvent: approval.cancel,
     c.PostponeEvents: raising.postpone,
+    c.MakeUpForAbsence: absence.make_up,
     c.ReportImpact: reporting.report,
     c.ReportAttempt: reporting.attempt_failed,
     c.AcceptImpact: reporting.accept,

@@ -1,46 +1,132 @@
 """What the passing of time brings: starts and ends (C05, D02, G01, S1, S11)."""
 
+import heapq
+from collections.abc import Container, Iterable, Iterator
+from typing import NamedTuple
+
 from duenotice.clock import Instant
 from duenotice.domain import agenda
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.ending import complete
-from duenotice.domain.event import BY_USER, PLANNED, Event, EventType, Phase
+from duenotice.domain.event import Event, Phase
+from duenotice.domain.holds import alike, holds_delete, holds_domain
 from duenotice.domain.lifecycle import Act
-from duenotice.domain.maintenance import looks
 from duenotice.domain.planning import go_on
 from duenotice.domain.policy import Policy
 from duenotice.domain.raising import started
 from duenotice.domain.state import State
 
 
-def tick(state: State, command: c.Tick, now: Instant, policy: Policy) -> list[t.Transition]:
-    """What is due, at most one thing for each scope: apply it and ask again, until nothing is.
+class Faulty(Exception):
+    """A rule of ours fails at what is due for an event; its id is the argument."""
 
-    One for each, because a start may hold back its neighbour and an end may let it go; scopes do not meet.
+
+PLANS = "plans"
+"""All plans together, where one has to name what is at fault."""
+
+
+class Happening(NamedTuple):
+    """One thing that is due. `of` is the id of the event that it happens to, or `PLANS`."""
+
+    of: str
+    changes: list[t.Transition]
+
+
+def happenings(
+    state: State, now: Instant, policy: Policy, without: Container[str] = frozenset()
+) -> Iterator[Happening]:
+    """All that is due by now, one thing after another; apply each, and nothing else, before you ask for the next.
+
+    Of the events that may go on it is always the one that was due first, by the state as it is then; plans go on when
+    no event is left. What has to wait is looked at once, and again when what it waits for has changed. What happens to
+    those `without` is left out: a rule has failed there before, and the others must not wait for it.
     """
-    changes: list[t.Transition] = []
-    touched: set[str] = set()
-    for event in agenda.due(state.agenda, state.events, now.steady):
-        meets = {event.scope, *event.resources}
-        if meets.isdisjoint(touched) and (step := _step(state, event, now, policy)):
-            changes += step
-            touched |= meets | {
-                change.scope for change in step if isinstance(change, t.EventCancelled | t.EventCompleted)
-            }
-    return changes or go_on(state, now, policy)
+    queue = _Queue(state, now, policy, without)
+    goes_on = True
+    while goes_on:
+        yield from queue.emptied()
+        goes_on = False
+        for changes in go_on(state, now, policy) if PLANS not in without else ():
+            goes_on = True
+            yield from queue.followed(PLANS, changes)
 
 
-def next_due(state: State, after: float) -> float | None:
-    """When something is next due by itself, in steady seconds; None when nothing is."""
-    entries = state.agenda
-    soonest_first = entries[:1] if entries and entries[0][0] > after else entries
-    moments = [entry[0] for entry in soonest_first if agenda.holds(entry, state.events)]
-    # A delete that waits for others waits no longer than its notice.
-    moments += [e.notice_ends for e in agenda.due(entries, state.events, after) if e.type is EventType.TERMINATE]
-    for plan in state.maintenances.values():
-        moments += looks(plan)
-    return min((moment for moment in moments if moment > after), default=None)
+def tick(state: State, command: c.Tick, now: Instant, policy: Policy) -> list[t.Transition]:
+    """The next thing that is due; `happenings` gives all of them at less cost."""
+    return next((happening.changes for happening in happenings(state, now, policy)), [])
+
+
+def next_due(state: State, after: int) -> int | None:
+    """When something is next due by itself, in steady time; None when nothing is."""
+    moments = [agenda.next_after(state.agenda, state.events, state.holds, after)]
+    moments += [progress.next_look(after) for progress in state.plans.values()]
+    return min((moment for moment in moments if moment is not None), default=None)
+
+
+def held_back(state: State, event: Event, now: Instant, policy: Policy) -> bool:
+    """Whether something else of its scope has to come first.
+
+    An approved delete waits for the other deletes of its scope, as real scale sets do it, until its own time.
+    """
+    hold = state.hold(event.scope)
+    waits = policy.deletes_together and holds_delete(hold, event) and not _notice_is_over(event, now)
+    return waits or holds_domain(hold, event)
+
+
+class _Queue:
+    """The events that are due by now and were not looked at since something has changed for them."""
+
+    def __init__(self, state: State, now: Instant, policy: Policy, without: Container[str]) -> None:
+        self._state, self._now, self._policy, self._without = state, now, policy, without
+        self._entries: list[agenda.Entry] = []
+        for entry in agenda.due(state.agenda, state.events, state.holds, now.steady):
+            heapq.heappush(self._entries, entry)  # one by one, as `heapify` would let no other thread in
+        if not policy.deletes_together:  # the agenda takes it that they wait for each other
+            held = (key for key, hold in state.holds.items() if hold.approved_deletes and hold.unapproved_deletes)
+            self._put(event_id for key in held for event_id in state.scopes[key].events)
+
+    def emptied(self) -> Iterator[Happening]:
+        """What happens to these events, until nothing more does."""
+        while self._entries:
+            due, event_id = heapq.heappop(self._entries)
+            event = self._state.events.get(event_id)
+            if event is not None and event_id not in self._without and self._due_at(event) == due:
+                yield from self._happened(event)
+
+    def _happened(self, event: Event) -> Iterator[Happening]:
+        try:
+            changes = _step(self._state, event, self._now, self._policy)
+        except Exception as error:
+            raise Faulty(event.id) from error
+        if changes:
+            yield from self.followed(event.id, changes)
+
+    def followed(self, of: str, changes: list[t.Transition]) -> Iterator[Happening]:
+        """These changes, and then look again at the events that they let go on."""
+        touched = [(*about, self._state.hold(about[1])) for change in changes if (about := _about(change))]
+        yield Happening(of, changes)
+        for event_id, scope, hold in touched:
+            known = self._state.scopes.get(scope)
+            if known is not None:
+                self._put((event_id,) if alike(hold, self._state.hold(scope)) else known.events)
+
+    def _put(self, event_ids: Iterable[str]) -> None:
+        for event_id in event_ids:
+            event = self._state.events.get(event_id)
+            due = None if event is None else self._due_at(event)
+            if due is not None and due <= self._now.steady:
+                heapq.heappush(self._entries, (due, event_id))
+
+    def _due_at(self, event: Event) -> int | None:
+        return agenda.due_at(event, self._state.hold(event.scope), self._policy.deletes_together)
+
+
+def _about(change: t.Transition) -> tuple[str, str] | None:
+    """The event that a change is about, and its scope."""
+    if isinstance(change, t.EventRaised | t.EventStarted):
+        return change.event.id, change.event.scope
+    return (change.event_id, change.scope) if isinstance(change, t.EventCompleted | t.EventCancelled) else None
 
 
 def _step(state: State, event: Event, now: Instant, policy: Policy) -> list[t.Transition]:
@@ -61,30 +147,3 @@ def _may_start(event: Event, now: Instant) -> bool:
 
 def _notice_is_over(event: Event, now: Instant) -> bool:
     return now.steady >= event.notice_ends and now.at >= event.not_before
-
-
-def held_back(state: State, event: Event, now: Instant, policy: Policy) -> bool:
-    """Whether something else of its scope has to come first."""
-    return _domain_held(state, event) or (policy.deletes_together and _delete_held(state, event, now))
-
-
-def _delete_held(state: State, event: Event, now: Instant) -> bool:
-    """An approved delete waits for the other deletes of its scope, as real scale sets do it, until its own time."""
-    if event.type is not EventType.TERMINATE or _notice_is_over(event, now):
-        return False
-    others = (state.events[event_id] for event_id in state.scopes[event.scope].events)
-    return any(
-        other.type is EventType.TERMINATE and other.phase is Phase.SCHEDULED and not other.approved_by
-        for other in others
-    )
-
-
-def _domain_held(state: State, event: Event) -> bool:
-    """Whether another update domain of its scope is being hit by the platform right now (G01, S11)."""
-    if event.cause not in PLANNED or event.update_domain is None:
-        return False
-    others = (state.events[event_id] for event_id in state.scopes[event.scope].events)
-    return any(
-        other.phase is Phase.STARTED and other.cause not in BY_USER and other.update_domain != event.update_domain
-        for other in others
-    )

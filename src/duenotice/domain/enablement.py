@@ -1,6 +1,6 @@
 """Whether a scope listens (F01-F03)."""
 
-from duenotice.clock import Instant
+from duenotice.clock import MICROS, Instant
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.policy import Policy
@@ -8,7 +8,7 @@ from duenotice.domain.raising import find_vm
 from duenotice.domain.scope import scope_of
 from duenotice.domain.state import State
 
-SILENCE_SECONDS = 24 * 3600
+SILENCE = 24 * 3600 * MICROS
 """No request for this long turns a scope off (F02)."""
 
 

@@ -16,7 +16,7 @@ def complete(state: State, event: Event) -> list[t.Transition]:
     vms = [state.fleet.vms[name] for name in event.resources if name in state.fleet.vms]
     changes: list[t.Transition] = [t.EventCompleted(event.id, event.scope)]
     if event.type in _REMOVING:
-        changes += [change for change in removed(state, vms) if change not in changes]
+        changes += removed(state, vms, but=event.id)
     elif event.type is EventType.REDEPLOY or event.cause in _MOVING:
         # Whoever has left the host that the event is about has no reason to move once more.
         changes += moved_away(state, [vm for vm in vms if event.host in (None, vm.host)])
@@ -29,41 +29,40 @@ def fail(state: State, event: Event, reason: str) -> list[t.Transition]:
     return [t.EventFailed(event.id, event.scope, reason)]
 
 
-def removed(state: State, vms: list[Vm]) -> list[t.Transition]:
-    """The VMs are gone, and with them what was only waiting for them (G04, G05)."""
-    if not vms:
-        return []
+def removed(state: State, vms: list[Vm], but: str = "") -> list[t.Transition]:
+    """The VMs are gone, and with them what was only waiting for them (G04, G05); `but` is an event that has ended."""
     gone = {vm.name: None for vm in vms}
-    waiting = {event.id: event for vm in vms for event in state.events_of(vm) if event.phase is Phase.SCHEDULED}
-    changes: list[t.Transition] = [
+    alone = [
+        event
+        for event in state.events_on(*gone)
+        if event.id != but and not any(name in state.fleet.vms and name not in gone for name in event.resources)
+    ]
+    waiting = [
         t.EventCancelled(event.id, event.scope, f"Gone: {', '.join(event.resources)}.")
-        for event in waiting.values()
-        if not any(name in state.fleet.vms and name not in gone for name in event.resources)
+        for event in alone
+        if event.phase is Phase.SCHEDULED
     ]
-    return [*changes, *map(t.VmsRemoved, chunks(gone)), *without_object(state, set(gone))]
+    running = [change for event in alone if event.phase is Phase.STARTED for change in deserted(state, event)]
+    return [*waiting, *map(t.VmsRemoved, chunks(gone)), *running]
 
 
-def without_object(state: State, gone: set[str]) -> list[t.Transition]:
-    """End what a driver was to end but cannot any more, since all of its VMs are gone; it would hold up others."""
-    return [
-        t.EventCompleted(event.id, event.scope)
-        for event in state.events.values()
-        if event.phase is Phase.STARTED
-        and event.impact_ends is None
-        and not gone.isdisjoint(event.resources)
-        and not any(name in state.fleet.vms and name not in gone for name in event.resources)
-    ]
+def deserted(state: State, event: Event) -> list[t.Transition]:
+    """What becomes of an event when none of its VMs is left: what nobody would ever end holds up others no longer.
+
+    A driver has nobody to report on, a plan would wait for its step; other events wait for their VMs to come back.
+    """
+    if event.phase is Phase.STARTED and event.impact_ends is None:
+        return [t.EventCompleted(event.id, event.scope)]
+    if event.phase is Phase.SCHEDULED and event.id in state.under_way:
+        return [t.EventCancelled(event.id, event.scope, "Its VMs are gone.")]
+    return []
 
 
 def moved_away(state: State, vms: list[Vm]) -> list[t.Transition]:
     """The VMs run on another host now, so a failure predicted for the old one hits them no more (D03)."""
-    changes: list[t.Transition] = []
-    moved = [vm.on(state.fleet.other_host(avoid=vm.host)) for vm in vms if vm.host is not None]
-    if moved:
-        changes.append(t.VmsPut(tuple(moved)))
-    for vm in vms:
-        changes += cancel_predictions(state, vm, f"{vm.name} has moved to another host.")
-    return changes + _needless_migrations(state, vms)
+    moved = tuple(vm.on(state.fleet.other_host(avoid=vm.host)) for vm in vms if vm.host is not None)
+    put = [t.VmsPut(moved)] if moved else []
+    return [*put, *cancel_predictions(state, vms, "{} has moved to another host."), *_needless_migrations(state, vms)]
 
 
 def _needless_migrations(state: State, moved: list[Vm]) -> list[t.Transition]:
@@ -83,10 +82,11 @@ def _stays(state: State, event: Event, gone: set[str]) -> bool:
     return any(vm is not None and vm.host == event.host for vm in vms)
 
 
-def cancel_predictions(state: State, vm: Vm, reason: str) -> list[t.Transition]:
-    """Take back what a degraded host had scheduled for a VM."""
-    return [
-        t.EventCancelled(event.id, event.scope, reason)
-        for event in state.events_of(vm)
-        if event.cause is Cause.DEGRADED_HOST and event.phase is Phase.SCHEDULED
-    ]
+def cancel_predictions(state: State, vms: list[Vm], reason: str) -> list[t.Transition]:
+    """Take back what a degraded host had scheduled for VMs; `{}` in the reason is the name of the VM."""
+    predicted = {event.id: (event, vm) for vm in vms for event in state.events_of(vm) if _is_predicted(event)}
+    return [t.EventCancelled(event.id, event.scope, reason.format(vm.name)) for event, vm in predicted.values()]
+
+
+def _is_predicted(event: Event) -> bool:
+    return event.cause is Cause.DEGRADED_HOST and event.phase is Phase.SCHEDULED

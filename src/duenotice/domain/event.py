@@ -76,8 +76,8 @@ def description_of(event_type: EventType, cause: Cause) -> str:
     return _BY_CAUSE.get(cause, _MAINTENANCE)
 
 
-class Event(Struct, frozen=True, omit_defaults=True):
-    """One scheduled event. `notice_ends` and `impact_ends` are in steady seconds, see `clock.Instant`.
+class Event(Struct, frozen=True, omit_defaults=True, gc=False):
+    """One scheduled event. `notice_ends` and `impact_ends` are in steady microseconds, see `clock.Instant`.
 
     `impact_ends` None on a started event means that a driver brings the impact about: `failed_attempts` counts what it
     tried in vain, `accepted` says that somebody outside has taken it on and will report.
@@ -89,7 +89,7 @@ class Event(Struct, frozen=True, omit_defaults=True):
     scope: str
     resources: tuple[str, ...]
     not_before: datetime
-    notice_ends: float
+    notice_ends: int
     description: str = ""
     duration: int = UNKNOWN_DURATION
     update_domain: int | None = None
@@ -97,7 +97,7 @@ class Event(Struct, frozen=True, omit_defaults=True):
     phase: Phase = Phase.SCHEDULED
     approved_by: str = ""
     started_at: datetime | None = None
-    impact_ends: float | None = None
+    impact_ends: int | None = None
     maintenance: str | None = None
     failed_attempts: int = 0
     accepted: bool = False

@@ -116,16 +116,46 @@ class Declaration(Struct, frozen=True):
 
 
 class Fleet:
-    """The fleet as it stands; changed only by `apply`."""
+    """The fleet as it stands; changed only by `apply`.
 
-    __slots__ = ("digest", "groups", "hosts", "site", "vms")
+    `by_address` has the same VMs as `vms`; `refuges` are the first two healthy hosts by name.
+    """
+
+    __slots__ = ("by_address", "digest", "groups", "hosts", "refuges", "site", "vms")
 
     def __init__(self) -> None:
         self.digest = ""
         self.site = Site()
         self.hosts: dict[str, Host] = {}
+        self.refuges: tuple[str, ...] = ()
         self.groups: dict[str, Group] = {}
         self.vms: dict[str, Vm] = {}
+        self.by_address: dict[str, Vm] = {}
+
+    def copy(self) -> "Fleet":
+        """The same fleet, which goes its own way from here."""
+        copy = Fleet()
+        copy.digest, copy.site = self.digest, self.site
+        copy.hosts, copy.groups, copy.refuges = self.hosts.copy(), self.groups.copy(), self.refuges
+        copy.vms, copy.by_address = self.vms.copy(), self.by_address.copy()
+        return copy
+
+    def put(self, vm: Vm) -> None:
+        """A VM came or changed."""
+        if (old := self.vms.get(vm.name)) is not None:
+            self._free_address(old)
+        self.vms[vm.name] = self.by_address[vm.address] = vm
+
+    def remove(self, name: str) -> Vm | None:
+        """A VM left; None when there was none of that name."""
+        if (old := self.vms.pop(name, None)) is not None:
+            self._free_address(old)
+        return old
+
+    def _free_address(self, vm: Vm) -> None:
+        # It may have passed to another VM in the same breath.
+        if self.by_address[vm.address].name == vm.name:
+            del self.by_address[vm.address]
 
     def on_host(self, host: str) -> list[Vm]:
         """The VMs that run on a host."""
@@ -133,12 +163,11 @@ class Fleet:
 
     def other_host(self, avoid: str | None) -> str | None:
         """A healthy host to move to, by name so that the choice is the same every time; None: elsewhere."""
-        healthy = (h.name for h in self.hosts.values() if h.condition is Condition.HEALTHY and h.name != avoid)
-        return min(healthy, default=None)
+        return next((name for name in self.refuges if name != avoid), None)
 
 
-def chunks(items: Iterable[T]) -> Iterator[tuple[T, ...]]:
-    """What goes into one transition each."""
+def chunks(items: Iterable[T], size: int = 0) -> Iterator[tuple[T, ...]]:
+    """Some at a time; by default what goes into one transition."""
     iterator = iter(items)
-    while chunk := tuple(islice(iterator, CHUNK)):
+    while chunk := tuple(islice(iterator, size or CHUNK)):
         yield chunk

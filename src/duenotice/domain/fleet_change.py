@@ -1,15 +1,17 @@
 """From the fleet as it stands to the fleet as declared, as the smallest set of changes; events are kept."""
 
+from collections import Counter
+
 from msgspec import structs
 
 from duenotice.clock import Instant
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
-from duenotice.domain.ending import without_object
+from duenotice.domain.ending import deserted
 from duenotice.domain.event import Event, Phase
 from duenotice.domain.fleet import Host, Vm, chunks
 from duenotice.domain.policy import Policy
-from duenotice.domain.scope import domain_of
+from duenotice.domain.scope import Domain, domain_of
 from duenotice.domain.state import State
 from duenotice.errors import Refused
 
@@ -36,7 +38,6 @@ def apply_fleet(state: State, command: c.ApplyFleet, now: Instant, policy: Polic
     # Removals first: an address may pass from a VM that goes to one that comes.
     gone = [name for name in fleet.vms if name not in vms]
     changes += [t.VmsRemoved(names) for names in chunks(gone)]
-    changes += without_object(state, set(gone)) if gone else []
     changes += [t.VmsPut(chunk) for chunk in chunks(changed)]
     changes += _events_follow(state, {*gone, *(vm.name for vm in changed)}, vms)
     gone_groups = tuple(key for key in fleet.groups if key not in groups)
@@ -52,22 +53,34 @@ def _events_follow(state: State, names: set[str], vms: dict[str, Vm]) -> list[t.
     """A VM that comes to another scope takes its events along: who is going to be hit must go on being told.
 
     The same goes for one that was away for a while: its events have waited for it where it was; and for one whose
-    company in an event has left the fleet.
+    company in an event has left the fleet. VMs that come apart while they are hit do not stay in one event: those
+    that have left its update domain have left it for good. Each event has one fate, by the fleet as declared.
     """
     events = [event for event in state.events.values() if not names.isdisjoint(event.resources)]
-    return [change for event in events if (change := _follow(event, vms)) is not None]
+    return [change for event in events for change in _fate(state, event, vms)]
 
 
-def _follow(event: Event, vms: dict[str, Vm]) -> t.Transition | None:
-    domains = {domain_of(vms[name]) for name in event.resources if name in vms}
-    if not domains or domains == {(event.scope, event.update_domain)}:
-        return None
-    if len(domains) == 1:
-        scope, update_domain = domains.pop()
-        return t.EventMoved(event.with_(scope=scope, update_domain=update_domain), event.scope)
-    if event.phase is Phase.SCHEDULED:
-        return t.EventCancelled(event.id, event.scope, "Its VMs are no longer in one update domain.")
-    return None
+def _fate(state: State, event: Event, vms: dict[str, Vm]) -> list[t.Transition]:
+    domains = {name: domain_of(vms[name]) for name in event.resources if name in vms}
+    if not domains:
+        return deserted(state, event)
+    if event.phase is Phase.SCHEDULED and len(set(domains.values())) > 1:
+        return [t.EventCancelled(event.id, event.scope, "Its VMs are no longer in one update domain.")]
+    home, changes = _home(event, list(domains.values())), list[t.Transition]()
+    stay = tuple(name for name in event.resources if domains.get(name, home) == home)
+    if stay != event.resources:
+        event = event.with_(resources=stay)
+        changes.append(t.EventNarrowed(event))
+    if home != (event.scope, event.update_domain):
+        scope, update_domain = home
+        changes.append(t.EventMoved(event.with_(scope=scope, update_domain=update_domain), event.scope))
+    return changes
+
+
+def _home(event: Event, domains: list[Domain]) -> Domain:
+    """Where an event stays: where it is if a VM of it is still there, else where most of its VMs have gone (S10)."""
+    here = (event.scope, event.update_domain)
+    return here if here in domains else Counter(domains).most_common(1)[0][0]
 
 
 def _placed(declared: Vm, present: Vm | None, hosts: dict[str, Host]) -> Vm:

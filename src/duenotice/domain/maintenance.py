@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable
 from enum import Enum
-from itertools import groupby
+from itertools import chain
+from operator import attrgetter, itemgetter
 
 from msgspec import Struct
 
 from duenotice.domain.event import Cause, EventType
 from duenotice.domain.fleet import Vm
+from duenotice.domain.order import in_order
 from duenotice.domain.scope import scope_of
 
 
@@ -38,7 +40,7 @@ class StepStatus(Enum):
 OVER = frozenset({StepStatus.DONE, StepStatus.FAILED, StepStatus.SKIPPED})
 
 
-class Step(Struct, frozen=True, omit_defaults=True):
+class Step(Struct, frozen=True, omit_defaults=True, gc=False):
     """VMs of one update domain that are hit together, by one event.
 
     `lane` is the set they stand in: of one lane only one `turn`, that is one update domain, is hit at a time.
@@ -51,19 +53,19 @@ class Step(Struct, frozen=True, omit_defaults=True):
     host: str | None = None
     status: StepStatus = StepStatus.WAITING
     event_id: str | None = None
-    ended: float | None = None
+    ended: int | None = None
     reason: str = ""
 
 
 class Maintenance(Struct, frozen=True, omit_defaults=True):
-    """A plan with its steps; `settle` in seconds, `at_once` steps at a time (0: no limit)."""
+    """A plan with its steps; `settle` in microseconds, `at_once` steps at a time (0: no limit)."""
 
     id: str
     type: EventType
     cause: Cause
     steps: tuple[Step, ...]
     description: str | None = None
-    settle: float = 0.0
+    settle: int = 0
     at_once: int = 0
     failures_allowed: int = 0
     status: Status = Status.RUNNING
@@ -76,63 +78,23 @@ class Maintenance(Struct, frozen=True, omit_defaults=True):
 
 def cut(vms: Iterable[Vm]) -> tuple[Step, ...]:
     """The steps of a plan: VMs of one host in one update domain go together, for the host is what is worked on."""
-    ordered = sorted(vms, key=_together)
-    return tuple(_step(list(vms)) for _, vms in groupby(ordered, key=_together))
+    together: dict[tuple[str, int, str, str], list[str]] = {}
+    alone: list[Vm] = []
+    for vm in vms:
+        if vm.group is None:
+            alone.append(vm)
+        else:
+            together.setdefault((vm.group, vm.update_domain or 0, scope_of(vm), vm.host or ""), []).append(vm.name)
+    groups, singles = in_order(together.items(), key=itemgetter(0)), in_order(alone, key=attrgetter("name"))
+    return tuple(chain(map(_step, groups), map(_step_alone, singles)))
 
 
-def ready(plan: Maintenance, now: float) -> list[int]:
-    """The steps that may begin now: the first turn of each lane that is not over, once the last has settled."""
-    if plan.status is not Status.RUNNING:
-        return []
-    room = plan.at_once - plan.count(StepStatus.UNDER_WAY) if plan.at_once else len(plan.steps)
-    turns = _turns(plan)
-    settling = _settling(plan, turns, now)
-    waiting = [
-        number
-        for number, step in enumerate(plan.steps)
-        if step.status is StepStatus.WAITING and step.turn == turns[step.lane] and step.lane not in settling
-    ]
-    return waiting[: max(0, room)]
+def _step(item: tuple[tuple[str, int, str, str], list[str]]) -> Step:
+    (lane, turn, scope, host), names = item
+    return Step(lane, turn, scope, tuple(names), host or None)
 
 
-def looks(plan: Maintenance) -> list[float]:
-    """When settle times end that a step may be waiting for, in steady seconds."""
-    if plan.status is not Status.RUNNING or not plan.count(StepStatus.WAITING):
-        return []
-    return [step.ended + plan.settle for step in plan.steps if step.ended is not None and _was_hit(step)]
-
-
-def _turns(plan: Maintenance) -> dict[str, int]:
-    """For each lane the turn that is on."""
-    turns: dict[str, int] = {}
-    for step in plan.steps:
-        if step.status not in OVER:
-            turns[step.lane] = min(step.turn, turns.get(step.lane, step.turn))
-    return turns
-
-
-def _settling(plan: Maintenance, turns: dict[str, int], now: float) -> set[str]:
-    """The lanes whose last turn ended only just now."""
-    return {
-        step.lane
-        for step in plan.steps
-        if step.ended is not None
-        and _was_hit(step)
-        and now < step.ended + plan.settle
-        and step.turn < turns.get(step.lane, step.turn)
-    }
-
-
-def _was_hit(step: Step) -> bool:
-    """Whether there is anything to settle after a step: where it was skipped nothing has happened."""
-    return step.status is not StepStatus.SKIPPED
-
-
-def _together(vm: Vm) -> tuple[str, int, str, str]:
-    turn = 0 if vm.update_domain is None else vm.update_domain
-    return vm.group or scope_of(vm), turn, scope_of(vm), vm.host or ""
-
-
-def _step(vms: list[Vm]) -> Step:
-    lane, turn, scope, host = _together(vms[0])
-    return Step(lane, turn, scope, tuple(vm.name for vm in vms), host or None)
+def _step_alone(vm: Vm) -> Step:
+    """A lane of its own, behind those of all groups: `vm/` comes after the names of all kinds."""
+    lane = scope_of(vm)
+    return Step(lane, vm.update_domain or 0, lane, (vm.name,), vm.host or None)

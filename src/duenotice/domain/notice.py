@@ -1,8 +1,8 @@
-"""How long before it is hit a VM must be told (D01, S2)."""
+"""How long before it is hit a VM must be told (D01, S2); in microseconds, unless a name says seconds."""
 
 from datetime import datetime, timedelta
 
-from duenotice.clock import Instant
+from duenotice.clock import MICROS, Instant, seconds
 from duenotice.domain.event import EventType
 from duenotice.domain.fleet import Group
 from duenotice.errors import Refused
@@ -24,16 +24,16 @@ _FARTHEST = timedelta(days=366)
 def minimum_notice(event_type: EventType, group: Group | None) -> int:
     """The notice an event of this type must give; a scale set may ask for more before Terminate (D01)."""
     if event_type is EventType.TERMINATE and group is not None and group.terminate_notice is not None:
-        return group.terminate_notice
-    return MINIMUM_SECONDS[event_type]
+        return group.terminate_notice * MICROS
+    return MINIMUM_SECONDS[event_type] * MICROS
 
 
-def earliest(now: Instant, notice: float) -> datetime:
+def earliest(now: Instant, notice: int) -> datetime:
     """The first moment after the notice that a document can show: rounded up, as it shows whole seconds."""
-    return whole_second(now.at + timedelta(seconds=notice))
+    return whole_second(now.after(notice).at)
 
 
-def checked(asked: datetime, now: Instant, notice: float, allowance: float = 0.0) -> datetime:
+def checked(asked: datetime, now: Instant, notice: int, allowance: int = 0) -> datetime:
     """The moment an operator asked for, refused when it cuts the notice short or is absurdly far.
 
     `allowance` is for the time until others can see it: notice counts from then on (S2).
@@ -41,10 +41,10 @@ def checked(asked: datetime, now: Instant, notice: float, allowance: float = 0.0
     if asked > now.at + _FARTHEST:
         raise Refused("NotBefore is more than a year ahead.", hint="Schedule it nearer to its time.")
     not_before = whole_second(asked)
-    if not_before < now.at + timedelta(seconds=notice + allowance):
+    if not_before < now.after(notice + allowance).at:
         soonest = earliest(now, notice + allowance)
         raise Refused(
-            f"NotBefore {asked:%Y-%m-%dT%H:%M:%SZ} gives less than the minimum notice of {notice:g} seconds.",
+            f"NotBefore {asked:%Y-%m-%dT%H:%M:%SZ} gives less than the minimum notice of {seconds(notice):g} seconds.",
             hint=f"Ask for {soonest:%Y-%m-%dT%H:%M:%SZ} or later, or leave NotBefore out.",
         )
     return not_before

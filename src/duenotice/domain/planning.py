@@ -1,14 +1,18 @@
 """The rules of maintenances: begin, pause, resume, cancel, and which step is next (G01, S11)."""
 
+from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from uuid import UUID, uuid5
 
-from duenotice.clock import Instant
+from duenotice.clock import MICROS, Instant
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Cause, EventType, Phase
 from duenotice.domain.fleet import Vm
-from duenotice.domain.maintenance import OPEN, OVER, Maintenance, Status, Step, StepStatus, cut, ready
+from duenotice.domain.maintenance import Maintenance, Status, Step, StepStatus, cut
+from duenotice.domain.order import in_order
 from duenotice.domain.policy import Policy
+from duenotice.domain.progress import Progress
 from duenotice.domain.raising import check_description, find_vm, planned_event
 from duenotice.domain.scope import scope_of
 from duenotice.domain.state import State
@@ -16,13 +20,16 @@ from duenotice.errors import Conflict, NotFound, Refused
 
 TYPES = frozenset({EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY})
 CAUSES = frozenset({Cause.MAINTENANCE, Cause.LIVE_MIGRATION})
-LONGEST_SETTLE = 7 * 24 * 3600
-
-_UNKNOWN = (StepStatus.SKIPPED, "What became of its event is not known.")
+LONGEST_SETTLE = 7 * 24 * 3600 * MICROS
 
 
 def begin(state: State, command: c.StartMaintenance, now: Instant, policy: Policy) -> list[t.Transition]:
-    """Cut the VMs into steps; their sets are this plan's until it is over."""
+    """From now on the sets of these VMs are this plan's until it is over."""
+    return [t.MaintenanceStarted(planned(state, command))]
+
+
+def planned(state: State, command: c.StartMaintenance) -> Maintenance:
+    """The VMs cut into steps; refused where there is something in the way."""
     if command.type not in TYPES:
         raise Refused("A maintenance is a Freeze, a Reboot or a Redeploy.", hint="Evict or delete VMs one by one.")
     if command.cause not in CAUSES:
@@ -32,9 +39,9 @@ def begin(state: State, command: c.StartMaintenance, now: Instant, policy: Polic
     check_description(command.description or "")
     if not command.vms:
         raise Refused("No VM is chosen.", hint="Choose a set, a scale set, a host or a VM that is in the fleet.")
-    steps = cut(find_vm(state, name) for name in dict.fromkeys(command.vms))
+    steps = cut(find_vm(state, name) for name in _unique(command.vms))
     _refuse_held_sets(state, {step.lane for step in steps})
-    plan = Maintenance(
+    return Maintenance(
         id=_fresh(state, command.maintenance_id),
         type=command.type,
         cause=command.cause,
@@ -44,7 +51,6 @@ def begin(state: State, command: c.StartMaintenance, now: Instant, policy: Polic
         at_once=command.at_once,
         failures_allowed=command.failures_allowed,
     )
-    return [t.MaintenanceStarted(plan)]
 
 
 def pause(state: State, command: c.PauseMaintenance, now: Instant, policy: Policy) -> list[t.Transition]:
@@ -59,31 +65,42 @@ def resume(state: State, command: c.ResumeMaintenance, now: Instant, policy: Pol
 
 def cancel_all(state: State, command: c.CancelMaintenance, now: Instant, policy: Policy) -> list[t.Transition]:
     """Take back what is only scheduled; what has started runs to its end."""
-    plan = find(state, command.maintenance_id)
-    if plan.status not in OPEN:
-        raise Conflict(f"The maintenance is {plan.status.value} already.", hint="Nothing is left to cancel.")
-    return _stop(state, plan, Status.CANCELLED, "")
+    progress = find(state, command.maintenance_id)
+    if not progress.is_open:
+        raise Conflict(f"The maintenance is {progress.plan.status.value} already.", hint="Nothing is left to cancel.")
+    return _stop(state, progress, Status.CANCELLED, "")
 
 
-def go_on(state: State, now: Instant, policy: Policy) -> list[t.Transition]:
-    """What is due of all plans: ends noticed, plans closed, next steps begun; ask again after applying it."""
-    for plan in state.maintenances.values():
-        changes: list[t.Transition] = []
-        if plan.status in OPEN:
-            changes = _ends(state, plan, now) or _conclusion(state, plan) or _begun(state, plan, now, policy)
-        elif state.outcomes:  # of what was under way when it was stopped; else its steps need no look
-            changes = _ends(state, plan, now)
-        if changes:
-            return changes
-    return []
+def go_on(state: State, now: Instant, policy: Policy) -> Iterator[list[t.Transition]]:
+    """What is due of all plans: ends noticed, plans closed, next steps begun.
+
+    Apply each before you ask for the next; and when something came of it, ask anew.
+    """
+    for ended in _ends(state, now):
+        yield [ended]
+    for progress in [progress for progress in state.plans.values() if progress.is_open]:
+        if changes := _conclusion(state, progress):
+            yield changes
+        else:
+            for number in progress.ready(now.steady):
+                yield _begun(state, progress, number, now, policy)
 
 
-def find(state: State, maintenance_id: str) -> Maintenance:
+def find(state: State, maintenance_id: str) -> Progress:
     """A plan by its id."""
-    plan = state.maintenances.get(maintenance_id)
-    if plan is None:
+    progress = state.plans.get(maintenance_id)
+    if progress is None:
         raise NotFound(f"There is no maintenance {maintenance_id}.", hint="List the maintenances for their ids.")
-    return plan
+    return progress
+
+
+def _unique(names: Iterable[str]) -> Iterator[str]:
+    """Each once. A dict would do, but for a million names it lets no other thread in."""
+    seen: set[str] = set()
+    for name in names:
+        if name not in seen:
+            seen.add(name)
+            yield name
 
 
 def _fresh(state: State, maintenance_id: str) -> str:
@@ -92,18 +109,25 @@ def _fresh(state: State, maintenance_id: str) -> str:
     except ValueError:
         raise Refused(f"{maintenance_id!r} is not an id.", hint="Use a new UUID for every maintenance.") from None
     used = (event.maintenance for event in state.events.values())
-    if maintenance_id in state.maintenances or maintenance_id in used:
+    if maintenance_id in state.plans or maintenance_id in used:
         raise Conflict(f"There is already a maintenance {maintenance_id}.", hint="Use a new id.")
     return maintenance_id
 
 
 def _refuse_held_sets(state: State, lanes: set[str]) -> None:
-    for plan in state.maintenances.values():
-        held = lanes & {step.lane for step in plan.steps if plan.status in OPEN or _still_hit(state, step)}
+    holders = {plan_id for lane in lanes for plan_id in state.lanes.get(lane, ())}
+    for plan_id in [plan_id for plan_id in state.plans if plan_id in holders]:
+        held = _held_by(state, state.plans[plan_id], lanes)
         if held:
             raise Conflict(
-                f"{min(held)} is under maintenance {plan.id} already.", hint="Wait until it is over, or cancel it."
+                f"{min(held)} is under maintenance {plan_id} already.", hint="Wait until it is over, or cancel it."
             )
+
+
+def _held_by(state: State, progress: Progress, lanes: set[str]) -> set[str]:
+    if progress.is_open:
+        return {lane for lane in lanes if progress.plan.id in state.lanes.get(lane, ())}
+    return lanes & {step.lane for _, step in progress.being_hit() if _still_hit(state, step)}
 
 
 def _still_hit(state: State, step: Step) -> bool:
@@ -113,68 +137,55 @@ def _still_hit(state: State, step: Step) -> bool:
 
 
 def _turned(state: State, maintenance_id: str, before: Status, after: Status) -> list[t.Transition]:
-    plan = find(state, maintenance_id)
+    plan = find(state, maintenance_id).plan
     if plan.status is not before:
         raise Conflict(f"The maintenance is {plan.status.value}, not {before.value}.", hint="Look at its state first.")
     return [t.MaintenanceChanged(plan.id, after)]
 
 
-def _ends(state: State, plan: Maintenance, now: Instant) -> list[t.Transition]:
-    """Steps whose event is gone are over; an event that would wait for VMs that all vanished is ended."""
-    changes: list[t.Transition] = []
-    for number, step in enumerate(plan.steps):
-        if step.status is StepStatus.UNDER_WAY:
-            changes += _end_of(state, plan, number, step, now)
-    return changes
+def _ends(state: State, now: Instant) -> list[t.StepEnded]:
+    """Steps whose event is gone are over."""
+    known = [(state.under_way.get(event_id), *outcome) for event_id, outcome in state.outcomes.items()]
+    ends = ((step, status, reason) for step, status, reason in known if step is not None)
+    return [
+        t.StepEnded(*step, status, now.steady, reason) for step, status, reason in in_order(ends, key=itemgetter(0))
+    ]
 
 
-def _end_of(state: State, plan: Maintenance, number: int, step: Step, now: Instant) -> list[t.Transition]:
-    event = state.events.get(step.event_id or "")
-    if event is None:
-        status, reason = state.outcomes.get(step.event_id or "", _UNKNOWN)
-        return [t.StepEnded(plan.id, number, status, now.steady, reason)]
-    if plan.status not in OPEN or any(name in state.fleet.vms for name in event.resources):
-        return []
-    return [t.EventCancelled(event.id, event.scope, "Its VMs are gone.")] if event.phase is Phase.SCHEDULED else []
-
-
-def _conclusion(state: State, plan: Maintenance) -> list[t.Transition]:
-    failed = plan.count(StepStatus.FAILED)
-    if failed > plan.failures_allowed:
-        return _stop(state, plan, Status.FAILED, f"{failed} failed, {plan.failures_allowed} allowed.")
-    if plan.count(*OVER) == len(plan.steps):
-        return [t.MaintenanceChanged(plan.id, Status.DONE)]
+def _conclusion(state: State, progress: Progress) -> list[t.Transition]:
+    failed, allowed = progress.failed, progress.plan.failures_allowed
+    if failed > allowed:
+        return _stop(state, progress, Status.FAILED, f"{failed} failed, {allowed} allowed.")
+    if not progress.waiting and not progress.under_way:
+        return [t.MaintenanceChanged(progress.plan.id, Status.DONE)]
     return []
 
 
-def _stop(state: State, plan: Maintenance, status: Status, reason: str) -> list[t.Transition]:
-    scheduled = (state.events.get(step.event_id or "") for step in plan.steps)
+def _stop(state: State, progress: Progress, status: Status, reason: str) -> list[t.Transition]:
+    raised = (state.events.get(step.event_id or "") for _, step in progress.being_hit())
     taken_back = [
         t.EventCancelled(event.id, event.scope, f"The maintenance is {status.value}.")
-        for event in scheduled
+        for event in raised
         if event is not None and event.phase is Phase.SCHEDULED
     ]
-    return [*taken_back, t.MaintenanceChanged(plan.id, status, reason)]
+    return [*taken_back, t.MaintenanceChanged(progress.plan.id, status, reason)]
 
 
-def _begun(state: State, plan: Maintenance, now: Instant, policy: Policy) -> list[t.Transition]:
-    changes: list[t.Transition] = []
-    for number in ready(plan, now.steady):
-        step = plan.steps[number]
-        there = [vm for name in step.resources if (vm := state.fleet.vms.get(name)) and _belongs(vm, step)]
-        vms = [vm for vm in there if not _has_left_host(vm, plan, step)]
-        if not vms:
-            reason = _why_skipped(state, step, there)
-            changes.append(t.StepEnded(plan.id, number, StepStatus.SKIPPED, now.steady, reason))
-            continue
-        event_id = str(uuid5(UUID(plan.id), str(number))).upper()
-        event = planned_event(state, vms, plan, event_id, now, policy)
-        if plan.cause is Cause.LIVE_MIGRATION:
-            event = event.with_(host=step.host)
-        left_out = [name for name in step.resources if name not in event.resources]
-        reason = f"No longer there: {', '.join(left_out)}." if left_out else ""
-        changes += [t.EventRaised(event), t.StepBegun(plan.id, number, event_id, reason)]
-    return changes
+def _begun(state: State, progress: Progress, number: int, now: Instant, policy: Policy) -> list[t.Transition]:
+    plan, step = progress.plan, progress.steps[number]
+    there = [vm for name in step.resources if (vm := state.fleet.vms.get(name)) and _belongs(vm, step)]
+    vms = [vm for vm in there if step.host in (None, vm.host)] if plan.cause is Cause.LIVE_MIGRATION else there
+    if not vms:
+        reason = _why_skipped(state, step, there)
+        return [t.StepEnded(plan.id, number, StepStatus.SKIPPED, now.steady, reason)]
+    event_id = str(uuid5(UUID(plan.id), str(number))).upper()
+    event = planned_event(state, vms, plan, event_id, now, policy)
+    if plan.cause is Cause.LIVE_MIGRATION:  # who has left that host meanwhile was moved already: once is enough
+        event = event.with_(host=step.host)
+    left_out = set(step.resources).difference(event.resources)
+    named = (name for name in step.resources if name in left_out)
+    reason = f"No longer there: {', '.join(named)}." if left_out else ""
+    return [t.EventRaised(event), t.StepBegun(plan.id, number, event_id, reason)]
 
 
 def _why_skipped(state: State, step: Step, there: list[Vm]) -> str:
@@ -183,11 +194,6 @@ def _why_skipped(state: State, step: Step, there: list[Vm]) -> str:
     if any(name in state.fleet.vms for name in step.resources):
         return f"Its VMs have left update domain {step.turn} of {step.lane}."
     return "Its VMs are gone."
-
-
-def _has_left_host(vm: Vm, plan: Maintenance, step: Step) -> bool:
-    """Whether a VM that was to be moved off a host has been moved meanwhile: once is enough."""
-    return plan.cause is Cause.LIVE_MIGRATION and step.host not in (None, vm.host)
 
 
 def _belongs(vm: Vm, step: Step) -> bool:

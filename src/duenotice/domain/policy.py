@@ -2,15 +2,16 @@
 
 from msgspec import Struct
 
+from duenotice.clock import MICROS
 from duenotice.domain.event import Cause, Event, EventType
 
 _REMOVALS = frozenset({EventType.PREEMPT, EventType.TERMINATE})
 
 
 class Policy(Struct, frozen=True):
-    """What an operator may choose; times in seconds."""
+    """What an operator may choose; spans in microseconds."""
 
-    commit_allowance: float = 0.0
+    commit_allowance: int = 0
     """Added to each notice for the time a commit takes, so that NotBefore holds once it is seen (S2)."""
 
     user_operations_limit: int = 0
@@ -25,11 +26,14 @@ class Policy(Struct, frozen=True):
     deletes_together: bool = True
     """An approved delete waits while another delete of its scope is not approved."""
 
-    live_migration_lasts: float = 300.0
-    maintenance_lasts: float = 600.0
-    removal_lasts: float = 30.0
+    takes_gone_approvals: bool = True
+    """An approval of an event that is gone is taken, without effect, and not refused (C03)."""
 
-    def lasts(self, event: Event) -> float | None:
+    live_migration_lasts: int = 300 * MICROS
+    maintenance_lasts: int = 600 * MICROS
+    removal_lasts: int = 30 * MICROS
+
+    def lasts(self, event: Event) -> int | None:
         """How long Started lasts (D05); None when a driver will tell."""
         if not self.simulated_impact:
             return None

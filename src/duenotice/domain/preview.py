@@ -1,23 +1,31 @@
 """The timeline that a maintenance would make, found by letting the rules themselves run ahead on a copy."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from msgspec import Struct, structs
 
-from duenotice.clock import Instant
+from duenotice.clock import Instant, micros_of
 from duenotice.domain import transitions as t
 from duenotice.domain.apply import apply
-from duenotice.domain.commands import Command, StartMaintenance, Tick
-from duenotice.domain.decide import decide
-from duenotice.domain.due import next_due
+from duenotice.domain.commands import StartMaintenance
+from duenotice.domain.due import happenings, next_due
 from duenotice.domain.event import PLANNED, Event, Phase
+from duenotice.domain.fleet import Vm
 from duenotice.domain.maintenance import Maintenance, Status, Step
+from duenotice.domain.planning import planned
 from duenotice.domain.policy import Policy
-from duenotice.domain.scope import scope_of
 from duenotice.domain.state import Scope, State
+from duenotice.errors import Unavailable
 
-_ROUNDING_SECONDS = 2e-6
+MOST_HAPPENINGS = 10_000_000
+"""More than a plan of a million steps needs; so that no preview goes on for ever, whatever is wrong with it."""
+
+_ASK_EVERY = 256
+"""Happenings between two questions whether to give up."""
+
+GiveUp = Callable[[], bool]
+"""Asked now and then; True when nobody waits for the answer any longer."""
 
 
 class PlannedStep(Struct, frozen=True):
@@ -30,60 +38,124 @@ class PlannedStep(Struct, frozen=True):
     ends_at: datetime
 
 
-def preview(state: State, command: StartMaintenance, now: Instant, policy: Policy) -> list[PlannedStep]:
-    """The steps in the order they would begin; refused where the maintenance itself would be."""
-    decide(state, command, now, policy)
-    ahead = _Ahead(_copy(state, command.vms), structs.replace(policy, simulated_impact=True), now)
-    ahead.do(command)
+def never() -> bool:
+    """Take all the time it needs."""
+    return False
+
+
+def preview(
+    state: State,
+    command: StartMaintenance,
+    now: Instant,
+    policy: Policy,
+    give_up: GiveUp = never,
+    limit: int = MOST_HAPPENINGS,
+) -> list[PlannedStep]:
+    """The steps in the order they would begin; refused where the maintenance itself would be.
+
+    `state` is only read, and must not change meanwhile. Unavailable when `give_up` says so or `limit` is reached.
+    """
+    plan = planned(state, command)
+    ahead = _Ahead(policy, now, _Patience(give_up, limit))
+    ahead.copy(state, plan.steps)
+    ahead.take([t.MaintenanceStarted(plan)])
     ahead.go_on()
-    return ahead.planned(command.maintenance_id)
+    return ahead.planned(plan.id)
 
 
-def outlook(state: State, plan: Maintenance, now: Instant, policy: Policy) -> list[PlannedStep]:
+def outlook(
+    state: State,
+    plan: Maintenance,
+    now: Instant,
+    policy: Policy,
+    give_up: GiveUp = never,
+    limit: int = MOST_HAPPENINGS,
+) -> list[PlannedStep]:
     """The steps of a plan that have not begun, in the order they would if nobody did anything about it."""
     if plan.status is not Status.RUNNING:
         return []
-    vms = [name for step in plan.steps for name in step.resources if name in state.fleet.vms]
-    copy = _copy(state, vms, but=plan.id)
-    apply(copy, t.MaintenanceStarted(plan))
-    ahead = _Ahead(copy, structs.replace(policy, simulated_impact=True), now)
+    ahead = _Ahead(policy, now, _Patience(give_up, limit))
+    ahead.copy(state, plan.steps, but=plan.id)
     for event in (state.events[step.event_id] for step in plan.steps if step.event_id in state.events):
-        apply(copy, t.EventRaised(ahead.going_on(event)))
+        apply(ahead.state, t.EventRaised(ahead.going_on(event)))
+    ahead.take([t.MaintenanceStarted(plan)])
     ahead.go_on()
     return ahead.planned(plan.id)
+
+
+class _Patience:
+    """How long anybody waits for the answer."""
+
+    def __init__(self, give_up: GiveUp, limit: int) -> None:
+        self._give_up, self._left = give_up, limit
+
+    def spend(self) -> None:
+        """One more thing is done."""
+        self._left -= 1
+        if self._left < 0 or (self._left % _ASK_EVERY == 0 and self._give_up()):
+            raise Unavailable("The preview takes too long.", hint="Choose fewer VMs, or begin the maintenance without.")
 
 
 class _Ahead:
     """A small world of its own in which time passes at once."""
 
-    def __init__(self, state: State, policy: Policy, now: Instant) -> None:
-        self.state, self.policy, self.now = state, policy, now
+    def __init__(self, policy: Policy, now: Instant, patience: _Patience) -> None:
+        self.state, self.policy, self.now = State(), structs.replace(policy, simulated_impact=True), now
         self.raised: dict[str, tuple[datetime, datetime]] = {}
         self.started: dict[str, datetime] = {}
         self.ended: dict[str, datetime] = {}
+        self._patience = patience
 
-    def do(self, command: Command) -> None:
-        """The command, and all that is due then."""
-        transitions = decide(self.state, command, self.now, self.policy)
-        while transitions:
-            for transition in transitions:
-                self._take(transition)
-            transitions = decide(self.state, Tick(), self.now, self.policy)
+    def copy(self, state: State, steps: Iterable[Step], but: str | None = None) -> None:
+        """The VMs concerned, whether they listen, and what can hold their update domains back; no more has a part."""
+        here, vms = self.state, state.fleet.vms
+        here.fleet.groups, here.fleet.hosts = dict(state.fleet.groups), dict(state.fleet.hosts)
+        here.fleet.refuges, here.residents = state.fleet.refuges, dict(state.residents)
+        for step in steps:
+            self._patience.spend()
+            self._put(vms[name] for name in step.resources if name in vms)
+            if step.scope not in here.scopes:
+                here.scopes[step.scope] = Scope(enabled=state.enabled(step.scope))
+        for event in _in_the_way(state, list(here.scopes), but):
+            self._put(vms[name] for name in event.resources if name in vms)
+            apply(here, t.EventRaised(event.with_(maintenance=None)))
+
+    def _put(self, vms: Iterable[Vm]) -> None:
+        for vm in vms:
+            self.state.fleet.put(vm)
+
+    def take(self, changes: Iterable[t.Transition]) -> None:
+        """Let these happen now."""
+        self._patience.spend()
+        for change in changes:
+            apply(self.state, change)
+            if isinstance(change, t.EventRaised):
+                self.raised[change.event.id] = (self.now.at, change.event.not_before)
+            elif isinstance(change, t.EventStarted):
+                self.started[change.event.id] = self.now.at
+            elif isinstance(change, t.EventCompleted):
+                self.ended[change.event_id] = self.now.at
 
     def go_on(self) -> None:
         """Let time pass until nothing more is to happen."""
         begun = self.now
-        while (due := next_due(self.state, self.now.steady)) is not None:
-            self.now = begun.after(due - begun.steady)
-            self.do(Tick())
+        while True:
+            for happening in happenings(self.state, self.now, self.policy):
+                self.take(happening.changes)
+            self._patience.spend()
+            due = next_due(self.state, self.now.steady)
+            if due is None:
+                return
+            # Exactly then: a moment before, and the same would be due for ever.
+            self.now = Instant(begun.after(due - begun.steady).at, due)
 
     def going_on(self, event: Event) -> Event:
         """An event as it would go on by itself: one that a driver is at is taken to need the usual time from now on."""
         if event.phase is Phase.SCHEDULED:
             # The two faces of its time were read a moment apart; in here both have come when the later one has.
-            lag = (event.not_before - self.now.after(event.notice_ends - self.now.steady).at).total_seconds()
-            return event.with_(notice_ends=event.notice_ends + lag + _ROUNDING_SECONDS) if lag > 0 else event
-        usual = self.now.steady + (self.policy.lasts(event) or 0.0)
+            lag = micros_of(event.not_before - self.now.after(event.notice_ends - self.now.steady).at)
+            return event.with_(notice_ends=event.notice_ends + lag) if lag > 0 else event
+        usual = self.now.steady + (self.policy.lasts(event) or 0)
         return event.with_(impact_ends=usual if event.impact_ends is None else event.impact_ends)
 
     def planned(self, plan_id: str) -> list[PlannedStep]:
@@ -96,30 +168,6 @@ class _Ahead:
     def times(self, event_id: str) -> tuple[datetime, datetime, datetime, datetime]:
         """When the event is raised, may start, starts and ends."""
         return *self.raised[event_id], self.started[event_id], self.ended[event_id]
-
-    def _take(self, transition: t.Transition) -> None:
-        apply(self.state, transition)
-        if isinstance(transition, t.EventRaised):
-            self.raised[transition.event.id] = (self.now.at, transition.event.not_before)
-        elif isinstance(transition, t.EventStarted):
-            self.started[transition.event.id] = self.now.at
-        elif isinstance(transition, t.EventCompleted):
-            self.ended[transition.event_id] = self.now.at
-
-
-def _copy(state: State, vms: Iterable[str], but: str | None = None) -> State:
-    """The VMs concerned, whether they listen, and what can hold their update domains back; nothing else has a part."""
-    copy = State()
-    copy.fleet.groups = dict(state.fleet.groups)
-    copy.fleet.hosts = dict(state.fleet.hosts)
-    for name in vms:
-        vm = state.fleet.vms[name]
-        copy.fleet.vms[name] = vm
-        copy.scopes[scope_of(vm)] = Scope(enabled=state.enabled(scope_of(vm)))
-    for event in _in_the_way(state, copy.scopes, but):
-        copy.fleet.vms |= {name: state.fleet.vms[name] for name in event.resources if name in state.fleet.vms}
-        apply(copy, t.EventRaised(event.with_(maintenance=None)))
-    return copy
 
 
 def _in_the_way(state: State, scopes: Iterable[str], but: str | None) -> list[Event]:

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from uuid import UUID, uuid5
 
-from duenotice.clock import Instant
+from duenotice.clock import MICROS, Instant, micros_of, seconds
 from duenotice.domain import commands as c
 from duenotice.domain import notice
 from duenotice.domain import transitions as t
@@ -23,6 +23,7 @@ from duenotice.domain.event import (
 from duenotice.domain.fleet import Condition, Group, Host, Vm
 from duenotice.domain.lifecycle import Act, move
 from duenotice.domain.maintenance import Maintenance
+from duenotice.domain.order import in_order
 from duenotice.domain.policy import Policy
 from duenotice.domain.scope import domain_of, scope_of
 from duenotice.domain.state import State
@@ -72,9 +73,14 @@ def planned_event(state: State, vms: list[Vm], plan: Maintenance, event_id: str,
 
 def postpone(state: State, command: c.PostponeEvents, now: Instant, policy: Policy) -> list[t.Transition]:
     """Events that wait for their notice get it whole, although they are seen late (S2)."""
-    events = [state.events[event_id] for event_id in command.event_ids if event_id in state.events]
-    waiting = [event for event in events if event.phase is Phase.SCHEDULED and not event.approved_by]
+    waiting = _waiting(state, command.event_ids)
     return [t.EventPostponed(later) for event in waiting if (later := _later(state, event, now, command.spare))]
+
+
+def to_be_seen_by(state: State, event_ids: tuple[str, ...]) -> datetime | None:
+    """The last moment at which all of these events can be shown with their whole notice to come (S2)."""
+    waiting = _waiting(state, event_ids)
+    return min((event.not_before - timedelta(microseconds=_least(state, event)) for event in waiting), default=None)
 
 
 def operate(state: State, command: c.OperateVm, now: Instant, policy: Policy) -> list[t.Transition]:
@@ -112,22 +118,22 @@ def degrade_host(state: State, command: c.DegradeHost, now: Instant, policy: Pol
     """A predicted failure: each VM of the host gets its own move, days ahead (D03)."""
     host = _find_standing_host(state, command.host)
     least = notice.MINIMUM_SECONDS[EventType.REDEPLOY]
-    if not least <= command.notice <= notice.LONGEST_PREDICTION_SECONDS:
+    if not least * MICROS <= command.notice <= notice.LONGEST_PREDICTION_SECONDS * MICROS:
         raise Refused(
-            f"A prediction of {command.notice:g} seconds is out of bounds.",
+            f"A prediction of {seconds(command.notice):g} seconds is out of bounds.",
             hint=f"Use {least} seconds to {notice.LONGEST_PREDICTION_SECONDS} (7 days).",
         )
-    changes: list[t.Transition] = [t.HostsPut((Host(host.name, Condition.DEGRADED),))]
     not_before = notice.earliest(now, command.notice + policy.commit_allowance)
-    for vm in state.fleet.on_host(host.name):
-        predicted = [event for event in state.events_of(vm) if event.cause is Cause.DEGRADED_HOST]
-        if all(event.phase is Phase.SCHEDULED and event.not_before > not_before for event in predicted):
-            # NotBefore never moves earlier (D02): a higher risk is told as another event in place of the first.
-            changes += cancel_predictions(state, vm, "The risk has grown.")
-            event = _event_on(
-                [vm], EventType.REDEPLOY, Cause.DEGRADED_HOST, _fresh(state, derived(command.seed, vm.name)), now
-            )
-            changes.append(t.EventRaised(_at(event.with_(host=host.name), not_before, now)))
+    told = [vm for vm in state.fleet.on_host(host.name) if _is_predicted_later(state, vm, not_before)]
+    # NotBefore never moves earlier (D02): a higher risk is told as another event in place of the first.
+    changes = [
+        t.HostsPut((Host(host.name, Condition.DEGRADED),)),
+        *cancel_predictions(state, told, "The risk has grown."),
+    ]
+    for vm in told:
+        event_id = _fresh(state, derived(command.seed, vm.name))
+        event = _event_on([vm], EventType.REDEPLOY, Cause.DEGRADED_HOST, event_id, now)
+        changes.append(t.EventRaised(_at(event.with_(host=host.name), not_before, now)))
     return changes
 
 
@@ -136,9 +142,8 @@ def fail_host(state: State, command: c.FailHost, now: Instant, policy: Policy) -
     host = _find_standing_host(state, command.host)
     vms = state.fleet.on_host(host.name)
     changes: list[t.Transition] = [t.HostsPut((Host(host.name, Condition.FAILED),))]
-    for vm in vms:
-        changes += cancel_predictions(state, vm, "The host has failed.")
-    for (scope, _), hit in groupby(sorted(vms, key=_by_domain), key=_by_domain):
+    changes += cancel_predictions(state, vms, "The host has failed.")
+    for (scope, _), hit in groupby(in_order(vms, key=_by_domain), key=_by_domain):
         together = list(hit)
         event_id = _fresh(state, derived(command.seed, f"{scope}/{together[0].name}"))
         event = _event_on(together, EventType.REBOOT, Cause.HOST_FAILURE, event_id, now)
@@ -149,10 +154,8 @@ def fail_host(state: State, command: c.FailHost, now: Instant, policy: Policy) -
 def repair_host(state: State, command: c.RepairHost, now: Instant, policy: Policy) -> list[t.Transition]:
     """The host is healthy again; what its degradation had scheduled is taken back."""
     host = _find_host(state, command.host)
-    changes: list[t.Transition] = [t.HostsPut((Host(host.name),))]
-    for vm in state.fleet.on_host(host.name):
-        changes += cancel_predictions(state, vm, "The host is healthy again.")
-    return changes
+    predicted = cancel_predictions(state, state.fleet.on_host(host.name), "The host is healthy again.")
+    return [t.HostsPut((Host(host.name),)), *predicted]
 
 
 def started(event: Event, act: Act, now: Instant, policy: Policy) -> Event:
@@ -177,6 +180,12 @@ def check_description(text: str) -> None:
     """Refuse a description that is too long."""
     if len(text) > LONGEST_DESCRIPTION:
         raise Refused(f"The description has {len(text)} characters.", hint=f"Use {LONGEST_DESCRIPTION} at the most.")
+
+
+def _is_predicted_later(state: State, vm: Vm, not_before: datetime) -> bool:
+    """Whether nothing is predicted for a VM that begins by then."""
+    predicted = [event for event in state.events_of(vm) if event.cause is Cause.DEGRADED_HOST]
+    return all(event.phase is Phase.SCHEDULED and event.not_before > not_before for event in predicted)
 
 
 def _find_host(state: State, name: str) -> Host:
@@ -268,20 +277,28 @@ def _event_on(vms: list[Vm], event_type: EventType, cause: Cause, event_id: str,
 
 
 def _at(event: Event, not_before: datetime, now: Instant) -> Event:
-    waits = (not_before - now.at).total_seconds()
-    return event.with_(not_before=not_before, notice_ends=now.steady + waits)
+    return event.with_(not_before=not_before, notice_ends=now.steady + micros_of(not_before - now.at))
 
 
-def _later(state: State, event: Event, now: Instant, spare: float) -> Event | None:
+def _later(state: State, event: Event, now: Instant, spare: int) -> Event | None:
     """The event with its notice from now on; None when enough is left."""
-    vm = next((state.fleet.vms[name] for name in event.resources if name in state.fleet.vms), None)
-    least = notice.minimum_notice(event.type, None if vm is None else _group(state, vm))
-    if event.not_before >= now.at + timedelta(seconds=least):
+    least = _least(state, event)
+    if event.not_before >= now.after(least).at:
         return None
     return _at(event, notice.earliest(now, least + spare), now)
 
 
-def _as_soon_as_allowed(state: State, event: Event, least: float, now: Instant, policy: Policy) -> Event:
+def _least(state: State, event: Event) -> int:
+    vm = next((state.fleet.vms[name] for name in event.resources if name in state.fleet.vms), None)
+    return notice.minimum_notice(event.type, None if vm is None else _group(state, vm))
+
+
+def _waiting(state: State, event_ids: tuple[str, ...]) -> list[Event]:
+    events = [state.events[event_id] for event_id in event_ids if event_id in state.events]
+    return [event for event in events if event.phase is Phase.SCHEDULED and not event.approved_by]
+
+
+def _as_soon_as_allowed(state: State, event: Event, least: int, now: Instant, policy: Policy) -> Event:
     event = _at(event, notice.earliest(now, least + policy.commit_allowance), now)
     return event if state.enabled(event.scope) else event.with_(approved_by=NOBODY_LISTENS)
 

@@ -1,5 +1,6 @@
 """What operators' requests were answered, by the key they came with: the same one again is not done again (S6)."""
 
+from collections import OrderedDict
 from datetime import datetime, timedelta
 
 from msgspec import Struct
@@ -18,8 +19,8 @@ class Answered(Struct, frozen=True, gc=False):
     until: datetime
 
 
-def keep(requests: dict[str, Answered], answered: Answered) -> None:
+def keep(requests: "OrderedDict[str, Answered]", answered: Answered) -> None:
     """Remember one more, and forget what is too old by then or too much."""
     requests[answered.key] = answered
     while len(requests) > MOST_KEPT or next(iter(requests.values())).until + KEPT <= answered.until:
-        del requests[next(iter(requests))]
+        requests.popitem(last=False)

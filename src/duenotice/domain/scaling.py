@@ -5,12 +5,14 @@ from collections.abc import Iterator
 from functools import partial
 from ipaddress import ip_network
 from itertools import islice
+from operator import itemgetter
 
 from duenotice.clock import Instant
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.event import EventType
 from duenotice.domain.fleet import LARGEST_SCALE_SET, Group, GroupKind, Vm, chunks
+from duenotice.domain.order import in_order
 from duenotice.domain.policy import Policy
 from duenotice.domain.raising import delete, derived
 from duenotice.domain.state import State
@@ -69,9 +71,9 @@ def _last_come(vms: list[Vm], group: Group, count: int) -> list[Vm]:
     ranked = [
         (rank, number, vm.name, vm)
         for members in domains.values()
-        for rank, (number, vm) in enumerate(sorted(members, key=lambda member: member[0]))
+        for rank, (number, vm) in enumerate(in_order(members, key=itemgetter(0)))
     ]
-    return [vm for *_, vm in sorted(ranked, key=lambda entry: entry[:3], reverse=True)[:count]]
+    return [vm for *_, vm in reversed(list(in_order(ranked, key=itemgetter(0, 1, 2))))][:count]
 
 
 def _number(vm: Vm, group: Group) -> int:

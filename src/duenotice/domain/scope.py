@@ -5,6 +5,9 @@ from duenotice.domain.fleet import GroupKind, Vm
 ALONE = "vm/"
 """How the key of a scope begins that is one VM."""
 
+Domain = tuple[str, int | None]
+"""A scope and an update domain in it."""
+
 _CLOUD_SERVICE = f"{GroupKind.CLOUD_SERVICE.value}/"
 
 
@@ -18,7 +21,7 @@ def group_of(scope: str) -> str:
     return "/".join(scope.split("/")[:2])
 
 
-def domain_of(vm: Vm) -> tuple[str, int | None]:
+def domain_of(vm: Vm) -> Domain:
     """The scope and update domain a VM is in; an event stays within one (B06, S10)."""
     return scope_of(vm), vm.update_domain
 

@@ -1,13 +1,15 @@
 """The state as one value at one position of the journal, so that a start need not fold from the beginning."""
 
+from collections import defaultdict, deque
 from datetime import datetime
 
 from msgspec import Struct
 
 from duenotice.clock import Mark
-from duenotice.domain import agenda
+from duenotice.domain import indexes
 from duenotice.domain.event import Event
 from duenotice.domain.fleet import Group, Host, Site, Vm
+from duenotice.domain.gone import GoneEvent
 from duenotice.domain.maintenance import Maintenance, StepStatus
 from duenotice.domain.requests import Answered
 from duenotice.domain.state import Departure, Scope, State
@@ -42,6 +44,7 @@ class Snapshot(Struct, frozen=True):
     outcomes: tuple[tuple[str, StepStatus, str], ...] = ()
     tokens: tuple[Token, ...] = ()
     requests: tuple[Answered, ...] = ()
+    gone: tuple[GoneEvent, ...] = ()
 
 
 def take(state: State) -> Snapshot:
@@ -65,6 +68,7 @@ def take(state: State) -> Snapshot:
         outcomes=tuple((event_id, *outcome) for event_id, outcome in state.outcomes.items()),
         tokens=tuple(state.tokens.values()),
         requests=tuple(state.requests.values()),
+        gone=tuple(state.gone[event_id] for event_id in state.gone_order),
     )
 
 
@@ -76,15 +80,21 @@ def restore(snapshot: Snapshot) -> State:
     state.fleet.hosts = {host.name: host for host in snapshot.hosts}
     state.fleet.groups = {group.key: group for group in snapshot.groups}
     state.fleet.vms = {vm.name: vm for vm in snapshot.vms}
-    state.scopes = {scope.key: Scope(scope.incarnation, scope.enabled) for scope in snapshot.scopes}
-    state.departures = {departure.vm: departure for departure in snapshot.departures}
+    state.fleet.by_address = {vm.address: vm for vm in snapshot.vms}
+    told: defaultdict[str, list[str]] = defaultdict(list)
+    for event in snapshot.events:
+        told[event.scope].append(event.id)
+    state.scopes = {s.key: Scope(s.incarnation, s.enabled, tuple(told.get(s.key, ()))) for s in snapshot.scopes}
+    state.departures.update((departure.vm, departure) for departure in snapshot.departures)
     state.forgotten, state.floor = snapshot.forgotten, snapshot.floor
-    state.maintenances.update((plan.id, plan) for plan in snapshot.maintenances)
     state.outcomes = {event_id: (status, reason) for event_id, status, reason in snapshot.outcomes}
     state.tokens = {token.id: token for token in snapshot.tokens}
-    state.requests = {answered.key: answered for answered in snapshot.requests}
+    state.requests.update((answered.key, answered) for answered in snapshot.requests)
+    state.gone = {event.id: event for event in snapshot.gone}
+    state.gone_order = deque(state.gone)
     for event in snapshot.events:
         state.events[event.id] = event
-        state.scopes[event.scope].events.append(event.id)
-        agenda.put(state.agenda, event)
+    indexes.make_anew(state)
+    for plan in snapshot.maintenances:
+        indexes.plan_came(state, plan)
     return state

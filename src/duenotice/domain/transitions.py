@@ -15,8 +15,59 @@ from duenotice.domain.maintenance import Maintenance, Status, StepStatus
 from duenotice.domain.token import Token
 
 
-class Change(Struct, frozen=True, omit_defaults=True, tag_field="change"):
-    """One recorded change."""
+class Change(Struct, frozen=True, omit_defaults=True, tag_field="change", gc=False):
+    """One recorded change, which can tell what it touches: only that has to be derived anew from the state."""
+
+    @property
+    def touched_scopes(self) -> tuple[str, ...]:
+        """Scopes whose events, or whether they listen, it changes."""
+        return ()
+
+    @property
+    def touched_vms(self) -> tuple[str, ...]:
+        """Names of VMs that it adds, changes or removes."""
+        return ()
+
+    @property
+    def touched_groups(self) -> tuple[str, ...]:
+        """Keys of groups whose scopes may have gone with it."""
+        return ()
+
+    @property
+    def touches_everything(self) -> bool:
+        """Whether no scope is as it was."""
+        return False
+
+
+class _OfEvent(Change, frozen=True):
+    """A change that carries the event as it is now."""
+
+    event: Event
+
+    @property
+    def touched_scopes(self) -> tuple[str, ...]:
+        return (self.event.scope,)
+
+
+class _AboutEvent(Change, frozen=True):
+    """A change that names its event."""
+
+    event_id: str
+    scope: str
+
+    @property
+    def touched_scopes(self) -> tuple[str, ...]:
+        return (self.scope,)
+
+
+class _OfScope(Change, frozen=True):
+    """A change of one scope."""
+
+    scope: str
+
+    @property
+    def touched_scopes(self) -> tuple[str, ...]:
+        return (self.scope,)
 
 
 class FleetDeclared(Change, frozen=True, tag="fleet-declared"):
@@ -49,11 +100,19 @@ class GroupsRemoved(Change, frozen=True, tag="groups-removed"):
 
     keys: tuple[str, ...]
 
+    @property
+    def touched_groups(self) -> tuple[str, ...]:
+        return self.keys
+
 
 class VmsPut(Change, frozen=True, tag="vms-put"):
     """VMs were added, changed or moved to another host."""
 
     vms: tuple[Vm, ...]
+
+    @property
+    def touched_vms(self) -> tuple[str, ...]:
+        return tuple(vm.name for vm in self.vms)
 
 
 class VmsRemoved(Change, frozen=True, tag="vms-removed"):
@@ -61,52 +120,53 @@ class VmsRemoved(Change, frozen=True, tag="vms-removed"):
 
     names: tuple[str, ...]
 
+    @property
+    def touched_vms(self) -> tuple[str, ...]:
+        return self.names
 
-class EventRaised(Change, frozen=True, tag="event-raised"):
+
+class EventRaised(_OfEvent, frozen=True, tag="event-raised"):
     """A new event: Scheduled, or born Started when it has already happened (D04)."""
 
-    event: Event
 
-
-class EventMoved(Change, frozen=True, tag="event-moved"):
+class EventMoved(_OfEvent, frozen=True, tag="event-moved"):
     """The VMs hit have come to another scope, and the event with them; `event` is the event as it is now."""
 
-    event: Event
     from_scope: str
 
+    @property
+    def touched_scopes(self) -> tuple[str, ...]:
+        return (self.event.scope, self.from_scope)
 
-class EventApproved(Change, frozen=True, tag="event-approved"):
+
+class EventNarrowed(_OfEvent, frozen=True, tag="event-narrowed"):
+    """Some of the VMs that a started event hits have left its update domain, and with it the event, for good (S10).
+
+    `event` is the event as it is now.
+    """
+
+
+class EventApproved(_AboutEvent, frozen=True, tag="event-approved"):
     """Somebody let the event go ahead."""
 
-    event_id: str
-    scope: str
     by: str
 
 
-class EventPostponed(Change, frozen=True, tag="event-postponed"):
+class EventPostponed(_OfEvent, frozen=True, tag="event-postponed"):
     """`NotBefore` has moved later; `event` is the event as it is now."""
 
-    event: Event
 
-
-class EventStarted(Change, frozen=True, tag="event-started"):
+class EventStarted(_OfEvent, frozen=True, tag="event-started"):
     """The impact begins; `event` is the event as it is now."""
 
-    event: Event
 
-
-class EventCompleted(Change, frozen=True, tag="event-completed"):
+class EventCompleted(_AboutEvent, frozen=True, tag="event-completed"):
     """The impact is over; the event is gone."""
 
-    event_id: str
-    scope: str
 
-
-class EventCancelled(Change, frozen=True, tag="event-cancelled"):
+class EventCancelled(_AboutEvent, frozen=True, tag="event-cancelled"):
     """The event was taken back; it is gone."""
 
-    event_id: str
-    scope: str
     reason: str = ""
 
 
@@ -117,28 +177,21 @@ class OperationPerformed(Change, frozen=True, tag="operation-performed"):
     operation: str
 
 
-class EventFailed(Change, frozen=True, tag="event-failed"):
+class EventFailed(_AboutEvent, frozen=True, tag="event-failed"):
     """The driver gave up; the event is gone, what it was to do may not have happened."""
 
-    event_id: str
-    scope: str
     reason: str
 
 
-class ImpactFailed(Change, frozen=True, tag="impact-failed"):
+class ImpactFailed(_AboutEvent, frozen=True, tag="impact-failed"):
     """An attempt at the impact failed, and there will be another; what it was to do may have happened in part."""
 
-    event_id: str
-    scope: str
     attempt: int
     reason: str
 
 
-class ImpactAccepted(Change, frozen=True, tag="impact-accepted"):
+class ImpactAccepted(_AboutEvent, frozen=True, tag="impact-accepted"):
     """Somebody outside has taken the impact on and will report."""
-
-    event_id: str
-    scope: str
 
 
 class MaintenanceStarted(Change, frozen=True, tag="maintenance-started"):
@@ -165,25 +218,21 @@ class StepBegun(Change, frozen=True, tag="step-begun"):
 
 
 class StepEnded(Change, frozen=True, tag="step-ended"):
-    """A step is over; `ended` in steady seconds."""
+    """A step is over; `ended` in steady microseconds."""
 
     maintenance_id: str
     step: int
     status: StepStatus
-    ended: float
+    ended: int
     reason: str = ""
 
 
-class ScopeEnabled(Change, frozen=True, tag="scope-enabled"):
+class ScopeEnabled(_OfScope, frozen=True, tag="scope-enabled"):
     """The scope listens."""
 
-    scope: str
 
-
-class ScopeDisabled(Change, frozen=True, tag="scope-disabled"):
+class ScopeDisabled(_OfScope, frozen=True, tag="scope-disabled"):
     """The scope has been silent for too long."""
-
-    scope: str
 
 
 class TokenCreated(Change, frozen=True, tag="token-created"):
@@ -215,6 +264,10 @@ class IncarnationsLifted(Change, frozen=True, tag="incarnations-lifted"):
 
     by: int
 
+    @property
+    def touches_everything(self) -> bool:
+        return True
+
 
 class ClockMarked(Change, frozen=True, tag="clock-marked"):
     """Where the clock stood, for the next process to go on from."""
@@ -232,6 +285,7 @@ Transition = (
     | VmsRemoved
     | EventRaised
     | EventMoved
+    | EventNarrowed
     | EventApproved
     | EventPostponed
     | EventStarted
@@ -255,7 +309,7 @@ Transition = (
 )
 
 
-class Record(Struct, frozen=True):
+class Record(Struct, frozen=True, gc=False):
     """A transition in its place in the journal: when it was decided and who asked."""
 
     position: int

@@ -1,45 +1,70 @@
 """The names of a fleet in order, so that a page of a list costs what it shows and not what the fleet holds."""
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Collection
+import asyncio
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Sequence
+
+from duenotice.domain.order import in_order
+from duenotice.errors import Unavailable
 
 FEW = 100
 """Changes that are put in their place one by one; after more it is quicker to sort again."""
+
+_TRIES = 3
 
 
 class Names:
     """The keys of a mapping in order, brought up to date when they are read."""
 
-    def __init__(self, of: Collection[str] = ()) -> None:
+    def __init__(self, of: Callable[[], Collection[str]]) -> None:
         self._of = of
         self._sorted: list[str] | None = None
         self._changed: set[str] = set()
+        self._sorting: asyncio.Task[list[str]] | None = None
 
-    def touch(self, name: str) -> None:
-        """A name has come or gone."""
-        if self._sorted is not None:
-            self._changed.add(name)
-            if len(self._changed) > FEW:
-                self._sorted = None
-                self._changed.clear()
+    def touch(self, names: Collection[str]) -> None:
+        """Names have come or gone."""
+        if len(names) + len(self._changed) > FEW:
+            self._sorted = self._sorting = None
+            self._changed = set()
+        else:
+            self._changed.update(names)
 
-    def after(self, name: str, count: int) -> list[str]:
-        """The next few behind a name."""
-        names = self._in_order()
-        begin = bisect_right(names, name)
-        return names[begin : begin + count]
+    async def in_order(self) -> Sequence[str]:
+        """All of them, in a list that is never changed again."""
+        for _ in range(_TRIES):
+            if self._sorted is None:
+                await self._sort()
+            if self._sorted is not None:
+                self._place_changed(self._sorted)
+                return self._sorted
+        raise Unavailable("The fleet changes too quickly to be listed.", hint="Try again in a moment.")
 
-    def _in_order(self) -> list[str]:
-        if self._sorted is None:
-            self._sorted = sorted(self._of)
-        while self._changed:
-            self._place(self._sorted, self._changed.pop())
-        return self._sorted
+    async def _sort(self) -> None:
+        """Sort once, however many wait for it; what changes a lot meanwhile makes it worthless."""
+        if self._sorting is None:
+            self._changed = set()
+            self._sorting = asyncio.create_task(asyncio.to_thread(_sorted, list(self._of())))
+        sorting = self._sorting
+        in_order = await asyncio.shield(sorting)
+        if self._sorting is sorting:
+            self._sorted, self._sorting = in_order, None
+
+    def _place_changed(self, names: list[str]) -> None:
+        if self._changed:
+            names = self._sorted = names.copy()  # somebody may be reading the other
+            for name in self._changed:
+                self._place(names, name)
+            self._changed = set()
 
     def _place(self, names: list[str], name: str) -> None:
         at = bisect_left(names, name)
         is_there = names[at : at + 1] == [name]
-        if name in self._of and not is_there:
+        if name in self._of() and not is_there:
             names.insert(at, name)
-        elif name not in self._of and is_there:
+        elif name not in self._of() and is_there:
             del names[at]
+
+
+def _sorted(names: list[str]) -> list[str]:
+    return list(in_order(names, key=str))

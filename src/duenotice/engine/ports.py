@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from duenotice.clock import Alive
 from duenotice.domain.snapshot import Snapshot
 from duenotice.domain.transitions import Record
 
@@ -31,6 +32,16 @@ class Journal(Protocol):
 
     def note_seen(self, position: int) -> None:
         """Remember that readers have seen so much. It may get lost, but is never ahead of the truth (S2).
+
+        Called on the loop, so it waits for no disk.
+        """
+
+    @property
+    def alive(self) -> Alive | None:
+        """The last moment in which VMs could be answered, as noted last."""
+
+    def note_alive(self, alive: Alive) -> None:
+        """Remember that VMs can be answered now (S25). It survives kill -9; a power loss may leave anything.
 
         Called on the loop, so it waits for no disk.
         """

@@ -3,11 +3,13 @@
 import asyncio
 from contextlib import suppress
 
-from duenotice.clock import Instant, ManualClock, SystemClock
-from duenotice.domain.commands import DisableScopes, MarkClock, Tick
+from duenotice.clock import MICROS, Instant, ManualClock, SystemClock, seconds
+from duenotice.domain.commands import DisableScopes, MakeUpForAbsence, MarkClock, Tick
 from duenotice.domain.due import next_due
-from duenotice.domain.enablement import SILENCE_SECONDS
+from duenotice.domain.enablement import SILENCE
+from duenotice.domain.fleet import chunks
 from duenotice.engine.engine import SELF, Engine
+from duenotice.engine.writer import report
 from duenotice.errors import DuenoticeError, Refused
 
 LONGEST_SLEEP = 1.0
@@ -16,17 +18,20 @@ LONGEST_SLEEP = 1.0
 _HELD_SLEEP = 0.25
 """Real seconds between looks at something that is due but may not start yet."""
 
-_SWEEP_SECONDS = 600.0
-"""Clock seconds between looks for silent scopes."""
+_SWEEP_EVERY = 600 * MICROS
+"""Steady time between looks for silent scopes."""
 
-_MARK_SECONDS = 60.0
-"""Real seconds between marks of a scaled clock: what a kill -9 can set it back by, at its speed."""
+_SWEPT_AT_ONCE = 10_000
+"""Scopes looked at in one turn of the loop."""
 
-_REAL_MARK_SECONDS = 600.0
-"""Seconds between marks of the real clock while something is scheduled: what a power loss can make it late by."""
+_MARK_EVERY = 60 * MICROS
+"""Real time between marks of a scaled clock: what a kill -9 can set it back by, at its speed."""
 
-_LONGEST_BACKOFF = 30.0
-"""Real seconds between tries when nothing can be stored."""
+_REAL_MARK_EVERY = 600 * MICROS
+"""Time between marks of the real clock while something is scheduled: what a power loss can make it late by."""
+
+_TRY_AGAIN = 0.5
+"""Real seconds between tries when nothing can be stored: once it can, what is due starts within a second."""
 
 
 class Ticker:
@@ -36,6 +41,7 @@ class Ticker:
         self._engine = engine
         self._swept = engine.clock.now().steady
         self._marked = self._looked = self._swept
+        self._absent = 0
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -49,20 +55,35 @@ class Ticker:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    async def advance(self, seconds: float) -> None:
+    def absent(self, micros: int) -> None:
+        """Nobody could be answered for so long: before anything else happens, documents will say so (S25)."""
+        self._absent += micros
+        self._engine.changed.set()
+
+    async def make_up(self) -> None:
+        """Say anew when notices end, where somebody was away meanwhile."""
+        absent = self._absent
+        told = await self._engine.submit(MakeUpForAbsence(), SELF)
+        self._absent -= absent
+        if told:
+            report("warning", "nobody could be answered for a while", action="notice-made-up-for", events=len(told))
+
+    async def advance(self, micros: int) -> None:
         """Let time pass on a manual clock, stopping at each due moment: everything happens in its time."""
-        clock, end = self._told_clock(), self.end_of(seconds).steady
+        clock, end = self._told_clock(), self.end_of(micros).steady
+        if self._engine.behind:
+            await self._tick()
         while (due := next_due(self._engine.state, after=clock.now().steady)) is not None and due <= end:
             clock.advance(due - clock.now().steady)
-            await self._engine.submit(Tick(), SELF)
+            await self._tick()
         clock.advance(end - clock.now().steady)
         await self._sweep(clock.now())
         await self._engine.submit(MarkClock(clock.mark()), SELF)
 
-    def end_of(self, seconds: float) -> Instant:
+    def end_of(self, micros: int) -> Instant:
         """What time it will be when so much of it has been told to pass."""
         try:
-            return self._told_clock().now().after(seconds)
+            return self._told_clock().now().after(micros)
         except OverflowError:
             raise Refused("That is after the end of time.", hint="Let less time pass.") from None
 
@@ -74,27 +95,25 @@ class Ticker:
 
     async def _run(self) -> None:
         engine = self._engine
-        backoff = 0.0
         while True:
             try:
                 await self._look(engine.clock.now())
-                backoff = 0.0
             except DuenoticeError:
-                # The engine has logged it, and what was due is still due; a full disk is not asked all the time.
-                backoff = min(max(1.0, 2 * backoff), _LONGEST_BACKOFF)
+                # The engine has told the log, and what was due is still due; a full disk is not asked all the time.
+                await asyncio.sleep(_TRY_AGAIN)
+                continue
             engine.changed.clear()
-            if backoff:
-                await asyncio.sleep(backoff)
-            else:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(self._sleep(engine.clock.now())):
-                        await engine.changed.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._sleep(engine.clock.now())):
+                    await engine.changed.wait()
 
     async def _look(self, now: Instant) -> None:
+        if self._absent:
+            await self.make_up()
         if self._is_due(now.steady):
-            await self._engine.submit(Tick(), SELF)
+            await self._tick()
         self._looked = now.steady
-        if now.steady - self._swept >= _SWEEP_SECONDS:
+        if now.steady - self._swept >= _SWEEP_EVERY:
             await self._sweep(now)
         if self._mark_is_due(now):
             self._marked = now.steady
@@ -103,16 +122,25 @@ class Ticker:
     def _mark_is_due(self, now: Instant) -> bool:
         clock = self._engine.clock
         if isinstance(clock, SystemClock):
-            return bool(self._engine.state.agenda) and now.steady - self._marked >= _REAL_MARK_SECONDS
-        return clock.speed > 0 and now.steady - self._marked >= _MARK_SECONDS * clock.speed
+            return bool(self._engine.state.agenda) and now.steady - self._marked >= _REAL_MARK_EVERY
+        return clock.speed > 0 and now.steady - self._marked >= int(_MARK_EVERY * clock.speed)
+
+    async def _tick(self) -> None:
+        """Do all that is due, in as many commits as it takes."""
+        await self._engine.submit(Tick(), SELF)
+        while self._engine.behind:
+            await self._engine.submit(Tick(), SELF)
 
     async def _sweep(self, now: Instant) -> None:
         self._swept = now.steady
-        silent = self._engine.publisher.silent_scopes(now.steady, SILENCE_SECONDS)
+        silent: list[str] = []
+        for some in chunks(list(self._engine.state.scopes), _SWEPT_AT_ONCE):
+            silent += self._engine.publisher.silent_among(some, now.steady, SILENCE)
+            await asyncio.sleep(0)
         if silent:
-            await self._engine.submit(DisableScopes(silent), SELF)
+            await self._engine.submit(DisableScopes(tuple(silent)), SELF)
 
-    def _is_due(self, steady: float) -> bool:
+    def _is_due(self, steady: int) -> bool:
         """Whether something waits for a tick: what was due before and is still there was held back."""
         state = self._engine.state
         if self._engine.behind:
@@ -124,10 +152,12 @@ class Ticker:
 
     def _sleep(self, now: Instant) -> float | None:
         speed = self._engine.clock.speed
+        if self._absent:
+            return 0.0
         if speed == 0.0:
             return None
         agenda = self._engine.state.agenda
         if agenda and agenda[0][0] <= now.steady:
             return _HELD_SLEEP
         due = next_due(self._engine.state, after=now.steady)
-        return LONGEST_SLEEP if due is None else min((due - now.steady) / speed, LONGEST_SLEEP)
+        return LONGEST_SLEEP if due is None else min(seconds(due - now.steady) / speed, LONGEST_SLEEP)

@@ -72,7 +72,7 @@ class Dispatcher:
         self._fill()
 
     def _look_at_all(self) -> None:
-        for event in self._engine.publisher.events():
+        for event in self._engine.state.events.values():
             self._take(event)
             if event.accepted:
                 self._await_report(event.id)

@@ -1,8 +1,9 @@
-"""One process at a time in a data directory (S21), and notes beside the database of how far it has come (S2, S5).
+"""One process at a time in a data directory (S21), and notes beside the database of how far it has come (S2, S5, S25).
 
 SQLite cannot tell a write-ahead log that lost its tail, or is gone, from one that was never longer. So the
 lock file also says how far the journal had come; a journal that ends before that has lost records. And it says how
-far readers have seen it, since what was stored but never seen has given nobody notice.
+far readers have seen it, since what was stored but never seen has given nobody notice; and until when VMs could be
+answered, since time in which nobody could be told is no notice.
 """
 
 import fcntl
@@ -11,13 +12,16 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
+from duenotice.clock import Alive
 from duenotice.errors import Conflict, Misconfigured
 
 _HOLDER = b"process %010d\n"
 _REACHED = b"journal.db has reached position %020d\n"
 _SEEN = b"readers have seen position %020d\n"
+_ALIVE = b"VMs could be answered until %020d on boot %-64.64b\n"
 _REACHED_AT = len(_HOLDER % 0)
 _SEEN_AT = _REACHED_AT + len(_REACHED % 0)
+_ALIVE_AT = _SEEN_AT + len(_SEEN % 0)
 _SIZE = 4096
 
 
@@ -30,7 +34,7 @@ class DirectoryLock:
         try:
             self._take()
             notes = os.pread(self._file, _SIZE, _REACHED_AT)
-            self.reached, self.seen = _reached(notes), _position(rb"seen", notes)
+            self.reached, self.seen, self.alive = _reached(notes), _position(rb"seen", notes), _alive(notes)
             os.pwrite(self._file, _HOLDER % os.getpid(), 0)
         except OSError as error:
             self.release()
@@ -68,6 +72,11 @@ class DirectoryLock:
         """Write down that readers have seen so much; like `note`, at worst too low."""
         with suppress(OSError):
             os.pwrite(self._file, _SEEN % position, _SEEN_AT)
+
+    def note_alive(self, alive: Alive) -> None:
+        """Write down that VMs can be answered now; like `note`, at worst too low while this boot lasts."""
+        with suppress(OSError):
+            os.pwrite(self._file, _ALIVE % (alive.steady, alive.boot_id.encode()), _ALIVE_AT)
 
     def sync(self) -> None:
         """Make the note survive power loss too."""
@@ -116,3 +125,8 @@ def _reached(note: bytes) -> int | None:
 def _position(what: bytes, notes: bytes) -> int | None:
     number = re.search(what + rb" position (\d{20})\n", notes)
     return int(number[1]) if number else None
+
+
+def _alive(notes: bytes) -> Alive | None:
+    found = re.search(rb"until (\d{20}) on boot (\S+) *\n", notes)
+    return Alive(found[2].decode(errors="replace"), int(found[1])) if found else None

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from duenotice.clock import Alive
 from duenotice.domain.snapshot import Snapshot
 from duenotice.domain.transitions import Record
 from duenotice.journal.codec import RECORDS, SNAPSHOTS, Row
@@ -24,10 +25,15 @@ class MemoryJournal:
         self._events: dict[str, list[int]] = {}
         self._snapshot: Row | None = None
         self.seen = 0
+        self.alive: Alive | None = None
 
     def note_seen(self, position: int) -> None:
         """Remember that readers have seen so much."""
         self.seen = position
+
+    def note_alive(self, alive: Alive) -> None:
+        """Remember that VMs can be answered now."""
+        self.alive = alive
 
     def append(self, records: Sequence[Record]) -> None:
         """Store all records or none."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import structlog
 
+from duenotice.clock import Alive
 from duenotice.domain.snapshot import Snapshot
 from duenotice.domain.transitions import IncarnationsLifted, Record
 from duenotice.errors import Damaged, Unavailable
@@ -57,6 +58,15 @@ class SqliteJournal:
     def note_seen(self, position: int) -> None:
         """Remember that readers have seen so much."""
         self._store.note_seen(position)
+
+    @property
+    def alive(self) -> Alive | None:
+        """The last moment in which VMs could be answered, as noted last."""
+        return self._store.alive
+
+    def note_alive(self, alive: Alive) -> None:
+        """Remember that VMs can be answered now."""
+        self._store.note_alive(alive)
 
     def append(self, records: Sequence[Record]) -> None:
         """Store all records or none; when this returns they survive kill -9 and power loss (S5)."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import apsw
 
+from duenotice.clock import Alive
 from duenotice.errors import Damaged
 from duenotice.journal.lock import DirectoryLock
 from duenotice.journal.sqlite_checks import check_contents, check_header, check_identity, newest_position
@@ -26,6 +27,7 @@ class Store:
         self.seen = 0
         with ExitStack() as undo:
             self._lock = DirectoryLock(data_dir)
+            self.alive: Alive | None = self._lock.alive
             undo.callback(self._lock.release)
             self.path = find_or_create(data_dir, existed=self._lock.reached is not None)
             with self.told():
@@ -102,6 +104,12 @@ class Store:
         self.seen = position
         if not self.restored:
             self._lock.note_seen(position)
+
+    def note_alive(self, alive: Alive) -> None:
+        """Remember that VMs can be answered now, see `lock`."""
+        self.alive = alive
+        if not self.restored:
+            self._lock.note_alive(alive)
 
     def move_log(self) -> None:
         """Move the write-ahead log into the database, without stopping the writer; to be called under `told`."""

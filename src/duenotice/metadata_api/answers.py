@@ -28,6 +28,7 @@ from duenotice.wire.instance_json import INSTANCE_VERSIONS, as_json, as_text, de
 from duenotice.wire.start_requests_json import decode_start_requests
 
 _JSON, _TEXT = "application/json; charset=utf-8", "text/plain; charset=utf-8"
+_LEAF_NEEDS_TEXT = error(400, "Bad request. A single value is answered as text only. Add format=text to the query.")
 THROTTLED = error(429, "Throttle Result: Too Many Requests", "Retry-After: 1")
 
 
@@ -46,7 +47,7 @@ class Broken(NamedTuple):
 
 
 Outcome = Answer | Hold
-Later = Coroutine[Any, Any, Outcome]
+Later = Coroutine[Any, Any, Outcome | Broken]
 Delay = Callable[[float], Awaitable[object]]
 
 
@@ -93,20 +94,20 @@ class Answers:
             # What is refused anyway counts too: a VM cannot keep us busy with nonsense (A08).
             return question if lane is None or lane.polls.take(self._pulse.now) else THROTTLED
         if lane is None:
-            return _stranger(address)
+            return self._stranger(address)
         bucket = lane.approvals if isinstance(question, Approve) else lane.polls
         return self._answer(address, lane, question, body) if bucket.take(self._pulse.now) else THROTTLED
 
     def again(self, address: str, poll: Poll) -> Answer:
         """What a held poll gets in the end; who asks is looked up anew, the fleet may have changed meanwhile."""
         lane = self._callers.find(address)
-        return _stranger(address) if lane is None else self._show(lane.page, poll)
+        return self._stranger(address) if lane is None else self._show(self._callers.page_of(lane), poll)
 
     def _answer(
         self, address: str, lane: Lane, question: Poll | Approve | Describe | ListVersions, body: bytes
     ) -> Outcome | Later:
         match question:
-            case Poll() if lane.page.enabled:
+            case Poll() if self._callers.page_of(lane).enabled:
                 return self._poll(lane, question)
             case Poll():
                 return self._first_poll(address, lane, question)
@@ -120,10 +121,11 @@ class Answers:
                 assert_never(question)
 
     def _poll(self, lane: Lane, poll: Poll) -> Outcome:
-        lane.page.last_poll = self._pulse.steady
-        if poll.wait and poll.has(lane.page.document.incarnation):
+        page = self._callers.page_of(lane)
+        page.last_poll = self._pulse.steady
+        if poll.wait and poll.has(page.document.incarnation):
             return Hold(lane, poll)
-        return self._show(lane.page, poll)
+        return self._show(page, poll)
 
     def _show(self, page: Page, poll: Poll) -> Answer:
         if poll.has(page.document.incarnation):
@@ -139,7 +141,7 @@ class Answers:
             return EMPTY_OK
         # Looked up anew: the VM may be in another scope by now, or gone (S16).
         present = self._callers.find(address)
-        return _stranger(address) if present is None else self._poll(present, poll)
+        return self._stranger(address) if present is None else self._poll(present, poll)
 
     async def _enable(self, lane: Lane) -> None:
         """F01: the first request of a scope turns it on, and may be answered late."""
@@ -149,9 +151,9 @@ class Answers:
 
     async def _approve(self, lane: Lane, body: bytes) -> Outcome:
         try:
-            if not lane.page.enabled:
+            if not self._callers.page_of(lane).enabled:
                 await self._enable(lane)
-            lane.page.last_poll = self._pulse.steady
+            self._callers.page_of(lane).last_poll = self._pulse.steady
             command = ApproveEvents(decode_start_requests(body), vm=lane.vm.name)
             await self._submit(command, actor=f"vm/{lane.vm.name}")
         except DuenoticeError as problem:
@@ -159,15 +161,19 @@ class Answers:
         return EMPTY_OK
 
     def _describe(self, lane: Lane, question: Describe) -> Answer:
-        group = self._publisher.groups.get(lane.vm.group or "")
+        fleet = self._publisher.state.fleet
         try:
-            node = find(describe(lane.vm, group, self._publisher.site), question.path)
+            node = find(describe(lane.vm, fleet.groups.get(lane.vm.group or ""), fleet.site), question.path)
         except DuenoticeError as problem:
             return error(404, f"{problem.message} {problem.hint}")
+        if isinstance(node, str) and not question.as_text and not self._options.leaf_json:
+            return _LEAF_NEEDS_TEXT
         return with_body(200, as_text(node), _TEXT) if question.as_text else with_body(200, as_json(node), _JSON)
 
-
-def _stranger(address: str) -> Answer:
-    """A09: an address nobody registered."""
-    hint = "Add it to the fleet, or start the server with a default VM."
-    return error(404, f"Not found. No VM is registered with the address {address}. {hint}")
+    def _stranger(self, address: str) -> Answer:
+        """A09: an address nobody registered; advise no default VM to who has set one that is gone."""
+        default = self._options.default_vm
+        hint = "Add it to the fleet, or start the server with a default VM."
+        if default is not None:
+            hint = f"The default VM {default} is not in the fleet any more. Add the address or this VM to the fleet."
+        return error(404, f"Not found. No VM is registered with the address {address}. {hint}")

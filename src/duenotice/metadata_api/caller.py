@@ -1,6 +1,6 @@
 """Who is asking: the VM behind a source address, looked up for every request, never remembered with it (A09, S16)."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from duenotice.domain.fleet import Vm
 from duenotice.engine.publisher import Page, Publisher
@@ -11,12 +11,17 @@ _MAPPED = "::ffff:"
 
 
 class Lane:
-    """One VM at this door: what it reads and how much it may ask."""
+    """One VM at this door: who it is, whose page it reads, and how much it may ask.
 
-    __slots__ = ("approvals", "page", "polls", "vm")
+    `page` is the one it read last. It holds only while it is `enabled`: the publisher takes that away from every page
+    that a commit has touched or removed, and then the page is looked up anew.
+    """
+
+    __slots__ = ("approvals", "page", "polls", "scope", "vm")
 
     def __init__(self, vm: Vm, page: Page, polls: Bucket, approvals: Bucket) -> None:
         self.vm = vm
+        self.scope = page.scope
         self.page = page
         self.polls = polls
         self.approvals = approvals
@@ -37,9 +42,10 @@ class Callers:
         lane = self.lanes.get(address)
         if lane is not None:
             return lane
-        vm = self._publisher.by_address.get(address)
+        fleet = self._publisher.state.fleet
+        vm = fleet.by_address.get(address)
         if vm is None and self._default is not None:
-            vm = self._publisher.by_name.get(self._default)
+            vm = fleet.vms.get(self._default)
         return None if vm is None else self.lanes.get(vm.address) or self._open(vm)
 
     def _open(self, vm: Vm) -> Lane:
@@ -47,10 +53,15 @@ class Callers:
         lane = self.lanes[vm.address] = Lane(vm, page, Bucket(self._polls), Bucket(self._approvals))
         return lane
 
-    def forget(self, addresses: Iterable[str]) -> None:
+    def page_of(self, lane: Lane) -> Page:
+        """The page that a VM reads now."""
+        lane.page = page = self._publisher.page(lane.scope)
+        return page
+
+    def forget(self, addresses: Collection[str]) -> None:
         """The VMs behind these addresses came, went or changed."""
-        for address in addresses:
-            self.lanes.pop(address, None)
+        for address in self.lanes.keys() & addresses:
+            del self.lanes[address]
 
 
 def plain_address(address: str) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from duenotice.clock import Clock
@@ -55,16 +55,15 @@ class Door:
         self.lanes = self.callers.lanes
         most = min(options.max_connections, files_left())
         self.crowd: Crowd[Connection] = Crowd(most, options.max_connections_per_address)
-        self.waiting = Waiting(self.loop.call_soon)
+        self.waiting = Waiting(publisher, self.loop.call_soon)
         self.tasks: set[asyncio.Task[object]] = set()
         self.answers: Answering = Answers(submit, publisher, self.callers, self.pulse, options, delay)
         publisher.watch_fleet(self.fleet_changed)
 
-    def fleet_changed(self, addresses: Iterable[str]) -> None:
+    def fleet_changed(self, addresses: Collection[str]) -> None:
         """Some VMs came, went or changed."""
-        changed = set(addresses)
-        self.callers.forget(changed)
-        self.waiting.fleet_changed(changed)
+        self.callers.forget(addresses)
+        self.waiting.fleet_changed(addresses)
 
     def leave(self, connection: "Connection") -> None:
         """A connection is gone."""

@@ -7,20 +7,20 @@ about what is, and changes none of it: an event that vanishes goes on, one whose
 import asyncio
 from collections.abc import Callable, Coroutine
 from datetime import timedelta
+from functools import partial
 from typing import NamedTuple
 
 from msgspec import structs
 
+from duenotice.clock import micros
 from duenotice.domain.document import Document
+from duenotice.engine.publisher import Page
 from duenotice.errors import Malformed
 from duenotice.metadata_api.answers import THROTTLED, Answering, Broken, Delay, Later, Outcome
 from duenotice.metadata_api.caller import Lane
 from duenotice.metadata_api.door import Door
 from duenotice.metadata_api.questions import Poll, Question
 from duenotice.metadata_api.responses import EMPTY_OK, Answer, error, json, shown
-
-LATE_SECONDS = 10.0
-"""Real seconds that an answer is late, or takes to arrive bit by bit."""
 
 PIECES = 10
 NEWEST_KNOWN = "2019-01-01"
@@ -36,16 +36,29 @@ class Asked(NamedTuple):
     """A request that is to be answered wrongly; `right` is what it would get."""
 
     lane: Lane
+    page: Page
     question: Question
     right: Callable[[], Outcome | Later | Broken]
+    now: float
     delay: Delay
+    seconds: float
+    """How late an answer is, or how long it takes to arrive bit by bit."""
+
+    def note(self) -> None:
+        """The VM was seen asking; `right` notes that by itself."""
+        self.lane.polls.take(self.now)
 
 
 Wrong = Callable[[Asked], Outcome | Later | Broken]
+Send = Callable[[asyncio.AbstractEventLoop, asyncio.Transport, bytes], None]
 
 
 def _always(answer: Answer | Broken) -> Wrong:
-    return lambda _: answer
+    def wrong(asked: Asked) -> Answer | Broken:
+        asked.note()
+        return answer
+
+    return wrong
 
 
 def _abort(_: asyncio.AbstractEventLoop, transport: asyncio.Transport, __: bytes) -> None:
@@ -57,37 +70,54 @@ def _send_half(_: asyncio.AbstractEventLoop, transport: asyncio.Transport, data:
     transport.close()
 
 
-def _drip(loop: asyncio.AbstractEventLoop, transport: asyncio.Transport, data: bytes) -> None:
-    size = max(1, -(-len(data) // PIECES))
-    if not transport.is_closing():
-        transport.write(data[:size])
-        if rest := data[size:]:
-            loop.call_later(LATE_SECONDS / PIECES, _drip, loop, transport, rest)
-        else:
-            transport.close()
+def _drip(seconds: float) -> Send:
+    """Send an answer bit by bit; the last bit comes when the seconds are over."""
+
+    def send(loop: asyncio.AbstractEventLoop, transport: asyncio.Transport, data: bytes) -> None:
+        size = -(-len(data) // PIECES)
+        pieces = [data[begin : begin + size] for begin in range(0, len(data), size)]
+        _send_next(loop, transport, pieces, seconds / (len(pieces) - 1))
+
+    return send
+
+
+def _send_next(
+    loop: asyncio.AbstractEventLoop, transport: asyncio.Transport, pieces: list[bytes], pause: float
+) -> None:
+    if transport.is_closing():
+        return
+    transport.write(pieces[0])
+    if pieces[1:]:
+        loop.call_later(pause, _send_next, loop, transport, pieces[1:], pause)
+    else:
+        transport.close()
 
 
 def _half(asked: Asked) -> Broken:
+    asked.note()
     if isinstance(asked.question, Poll):
-        return Broken(_document(asked.lane.page.document, asked.question), _send_half)
+        return Broken(_document(asked.page.document, asked.question), _send_half)
     return DROPPED
 
 
 def _slow(asked: Asked) -> Outcome | Later | Broken:
     right = asked.right()
-    return Broken(right, _drip) if isinstance(right, Answer) else right
+    return _slowly(asked, right) if isinstance(right, Coroutine) else _dripping(asked, right)
 
 
-def _late(asked: Asked) -> Later:
-    async def later() -> Outcome:
-        await asked.delay(LATE_SECONDS)
-        right = asked.right()
-        if isinstance(right, Coroutine):
-            return await right
-        assert not isinstance(right, Broken)
-        return right
+async def _slowly(asked: Asked, right: Later) -> Outcome | Broken:
+    """The first poll of a scope is answered when the scope is on, and slowly too (F01)."""
+    return _dripping(asked, await right)
 
-    return later()
+
+def _dripping(asked: Asked, outcome: Outcome | Broken) -> Outcome | Broken:
+    return Broken(outcome, _drip(asked.seconds)) if isinstance(outcome, Answer) else outcome
+
+
+async def _late(asked: Asked) -> Outcome | Broken:
+    await asked.delay(asked.seconds)
+    right = asked.right()
+    return await right if isinstance(right, Coroutine) else right
 
 
 def _newer(answer: Answer) -> Wrong:
@@ -95,7 +125,7 @@ def _newer(answer: Answer) -> Wrong:
 
     def wrong(asked: Asked) -> Outcome | Later | Broken:
         version = asked.question.version.name if isinstance(asked.question, Poll) else ""
-        return answer if version > NEWEST_KNOWN else asked.right()
+        return _always(answer)(asked) if version > NEWEST_KNOWN else asked.right()
 
     return wrong
 
@@ -104,9 +134,10 @@ def _lying(lie: Callable[[Document], Document]) -> Wrong:
     """A document that is not so; whoever has the right one already is told the lie too."""
 
     def wrong(asked: Asked) -> Outcome | Later | Broken:
-        if not isinstance(asked.question, Poll) or not asked.lane.page.enabled:
+        if not isinstance(asked.question, Poll) or not asked.page.enabled:
             return asked.right()
-        return _document(lie(asked.lane.page.document), asked.question)
+        asked.note()
+        return _document(lie(asked.page.document), asked.question)
 
     return wrong
 
@@ -146,7 +177,7 @@ FAULTS: dict[str, Wrong] = {
 
 class _Fault(NamedTuple):
     wrong: Wrong
-    until: float
+    until: int
 
 
 class Faults:
@@ -161,8 +192,11 @@ class Faults:
 
     def put(self, vm: str, answer: str, seconds: float) -> None:
         """Answer all requests of a VM like this for so long; another fault takes the place of the last."""
-        self._by_vm[vm] = _Fault(_fault(answer), self._now() + seconds)
+        self._by_vm[vm] = _Fault(_fault(answer), self._now() + micros(seconds))
         self._step_in()
+        for held in list(self._door.waiting.held.values()):
+            if held.vm == vm:
+                held.wake()  # who waits for news would meet the fault only minutes later
 
     def put_on_all(self, answer: str) -> None:
         """Answer everybody like this who has no fault of its own, for as long as we run."""
@@ -182,11 +216,18 @@ class Faults:
         wrong = None if lane is None else self._wrong_for(lane.vm.name)
         if wrong is None or lane is None:
             return self._right.answer(address, question, body)
-        return wrong(Asked(lane, question, lambda: self._right.answer(address, question, body), self._delay))
+        return self._answer_wrongly(wrong, lane, address, question, body)
 
     def again(self, address: str, poll: Poll) -> Answer:
         """A poll that was held before the fault came is answered rightly."""
         return self._right.again(address, poll)
+
+    def _answer_wrongly(
+        self, wrong: Wrong, lane: Lane, address: str, question: Question, body: bytes
+    ) -> Outcome | Later | Broken:
+        pulse, page = self._door.pulse, self._door.callers.page_of(lane)
+        right = partial(self._right.answer, address, question, body)
+        return wrong(Asked(lane, page, question, right, pulse.now, self._delay, pulse.options.fault_seconds))
 
     def _wrong_for(self, vm: str) -> Wrong | None:
         fault = self._by_vm.get(vm)
@@ -202,11 +243,11 @@ class Faults:
         for vm in [vm for vm, fault in self._by_vm.items() if fault.until <= now]:
             self.lift(vm)
 
-    def _now(self) -> float:
+    def _now(self) -> int:
         return self._door.pulse.clock.now().steady
 
 
 def _fault(answer: str) -> Wrong:
     if answer not in FAULTS:
-        raise Malformed(f"{answer[:40]!r} is no fault.", hint=f"Use one of {', '.join(FAULTS)}.")
+        raise Malformed(f"{answer[:40]!r} is not a fault.", hint=f"Use one of {', '.join(FAULTS)}.")
     return FAULTS[answer]

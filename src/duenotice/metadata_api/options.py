@@ -25,6 +25,12 @@ class MetadataOptions:
     first_answer_empty: bool = False
     """Whether that answer is an empty 200 (F01)."""
 
+    leaf_json: bool = False
+    """Answer one value of the instance document in JSON where the real service wants format=text (A12)."""
+
+    fault_seconds: float = 10.0
+    """How late the fault `late` is, and how long the fault `slow` takes."""
+
     max_connections: int = 20_000
     max_connections_per_address: int = 64
 

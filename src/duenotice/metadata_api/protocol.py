@@ -197,7 +197,7 @@ class Connection(asyncio.Protocol):
         self.door.tasks.add(task)
         task.add_done_callback(lambda done: self._finish_later(ask, done))
 
-    def _finish_later(self, ask: Ask, task: asyncio.Task[Outcome]) -> None:
+    def _finish_later(self, ask: Ask, task: asyncio.Task[Outcome | Broken]) -> None:
         self.door.tasks.discard(task)
         if task.cancelled():
             return
@@ -210,6 +210,8 @@ class Connection(asyncio.Protocol):
             return
         if isinstance(outcome, Hold):
             self.door.waiting.hold(self, ask, outcome.poll, outcome.lane, self.wake)
+        elif isinstance(outcome, Broken):
+            self._send_broken(outcome)
         else:
             self._finish(ask, outcome)
 

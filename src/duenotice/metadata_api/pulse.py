@@ -36,12 +36,12 @@ class LivePulse(Pulse):
     __slots__ = ()
 
     @property
-    def steady(self) -> float:
+    def steady(self) -> int:
         """The engine's time right now."""
         return self.clock.now().steady
 
     @steady.setter
-    def steady(self, value: float) -> None:
+    def steady(self, value: int) -> None:
         """A beat has nothing to keep here."""
 
 

@@ -9,7 +9,7 @@ from duenotice.metadata_api.questions import Approve, Ask, Describe, ListVersion
 from duenotice.metadata_api.requests import Head
 from duenotice.metadata_api.responses import Answer, error, json
 from duenotice.wire.api_versions import API_VERSIONS, BY_NAME, NEWEST_NAMES
-from duenotice.wire.instance_json import INSTANCE_VERSIONS
+from duenotice.wire.instance_json import ANSWERED_VERSIONS, INSTANCE_VERSIONS
 
 _RELAYED = ("x-forwarded-for", "forwarded", "x-real-ip", "via", "origin")
 _FETCH = "sec-fetch-"
@@ -79,7 +79,7 @@ ROUTES = {
         headerless=frozenset(version.name for version in API_VERSIONS if not version.needs_header),
     ),
     "/metadata/instance": Route(
-        {"GET": _describe}, versions=INSTANCE_VERSIONS, newest=INSTANCE_VERSIONS[:-4:-1], has_children=True
+        {"GET": _describe}, versions=ANSWERED_VERSIONS, newest=INSTANCE_VERSIONS[:-4:-1], has_children=True
     ),
     "/metadata/versions": Route({"GET": _list_versions}),
 }

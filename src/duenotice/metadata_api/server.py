@@ -53,7 +53,7 @@ class MetadataServer:
 
     def silent_for(self, address: str) -> float | None:
         """How many seconds ago the VM with this address last asked; None when it has not since the start."""
-        lane, now = self._door.lanes.get(address), self._door.pulse.now
+        lane, now = self._door.callers.lanes.get(address), self._door.pulse.now
         taken = None if lane is None else lane.polls.last_taken(now)
         return None if taken is None else now - taken
 

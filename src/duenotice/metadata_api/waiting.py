@@ -1,8 +1,9 @@
 """Polls whose answer is held back until there is news, and until when; it must not answer them itself."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
+from duenotice.engine.publisher import Publisher
 from duenotice.metadata_api.caller import Lane
 from duenotice.metadata_api.questions import Ask, Poll
 
@@ -17,12 +18,12 @@ Wake = Callable[[], None]
 class Held:
     """One such poll: who asked what, and when its time is up."""
 
-    __slots__ = ("ask", "beat", "lane", "poll", "wake")
+    __slots__ = ("address", "ask", "beat", "poll", "scope", "vm", "wake")
 
     def __init__(self, ask: Ask, poll: Poll, lane: Lane, beat: int, wake: Wake) -> None:
         self.ask = ask
         self.poll = poll
-        self.lane = lane
+        self.vm, self.address, self.scope = lane.vm.name, lane.vm.address, lane.scope
         self.beat = beat
         self.wake = wake
 
@@ -30,9 +31,10 @@ class Held:
 class Waiting:
     """All such polls, by the connection they came on."""
 
-    __slots__ = ("_beats", "_by_beat", "_call_soon", "held")
+    __slots__ = ("_beats", "_by_beat", "_call_soon", "_publisher", "held")
 
-    def __init__(self, call_soon: Callable[[Wake], object]) -> None:
+    def __init__(self, publisher: Publisher, call_soon: Callable[[Wake], object]) -> None:
+        self._publisher = publisher
         self.held: dict[object, Held] = {}
         self._by_beat: dict[int, set[object]] = {}
         self._beats = 0
@@ -43,13 +45,13 @@ class Waiting:
         beat = self._beats + 1 + math.ceil(poll.wait / BEAT_SECONDS)
         self.held[who] = Held(ask, poll, lane, beat, wake)
         self._by_beat.setdefault(beat, set()).add(who)
-        lane.page.watch(who, wake)
+        self._publisher.watch(lane.scope, who, wake)
 
     def let_go(self, who: object) -> Held | None:
         """Wait no more; None when nobody did."""
         held = self.held.pop(who, None)
         if held is not None:
-            held.lane.page.unwatch(who)
+            self._publisher.unwatch(held.scope, who)
             others = self._by_beat.get(held.beat, set())
             others.discard(who)
             if not others:
@@ -61,11 +63,9 @@ class Waiting:
         self._beats += 1
         self._wake_some(iter([self.held[who].wake for who in self._by_beat.get(self._beats, ())]))
 
-    def fleet_changed(self, addresses: Iterable[str]) -> None:
+    def fleet_changed(self, addresses: Collection[str]) -> None:
         """Wake those whose VM changed: they may be in another scope now, or in none (S16)."""
-        changed = set(addresses)
-        wakes = [held.wake for held in self.held.values() if held.lane.vm.address in changed]
-        # Not before the publisher is done: it tells of the fleet first and of the documents then.
+        wakes = [held.wake for held in self.held.values() if held.address in addresses]
         self._call_soon(lambda: self._wake_some(iter(wakes)))
 
     def _wake_some(self, wakes: Iterator[Wake]) -> None:

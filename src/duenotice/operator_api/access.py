@@ -72,7 +72,7 @@ class Access:
 
     @property
     def _tokens(self) -> dict[str, Token]:
-        return self._engine.publisher.tokens
+        return self._engine.state.tokens
 
 
 def _name(token: Token) -> str:

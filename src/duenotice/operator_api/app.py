@@ -1,15 +1,14 @@
 """The operator's REST API as one ASGI application, made from the table of its calls."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
-from duenotice import __version__
 from duenotice.engine.engine import Engine
 from duenotice.engine.ticker import Ticker
 from duenotice.errors import DuenoticeError
@@ -27,13 +26,13 @@ from duenotice.operator_api.idempotency import Answers
 from duenotice.operator_api.maintenances import Maintenances
 from duenotice.operator_api.metrics import Metrics
 from duenotice.operator_api.openapi import openapi_call
+from duenotice.operator_api.probes import Probes
 from duenotice.operator_api.problems import on_error, problem
 from duenotice.operator_api.states import Picture
 from duenotice.operator_api.table import Call, Handler
 from duenotice.operator_api.timeline import Timeline
 from duenotice.operator_api.tokens import Gate
 from duenotice.operator_api.vms import SilentFor, Vms
-from duenotice.wire import operator_shapes as shapes
 
 _HINTS = {413: "Send less at a time."}
 
@@ -47,17 +46,18 @@ class OperatorApi:
         ticker: Ticker,
         silent_for: SilentFor = lambda _: None,
         faults: FaultPort | None = None,
+        fleet_problem: Callable[[], str | None] = lambda: None,
     ) -> None:
         self.feed = Feed(engine)
-        self._gate = Gate(lambda: engine.publisher.tokens.values())
+        self._gate = Gate(lambda: engine.state.tokens.values())
         self.calls: list[Call] = [
-            *_probes(engine),
+            *Probes(engine, fleet_problem).calls(),
             *Vms(engine, silent_for).calls(),
             *Groups(engine).calls(),
             *Picture(engine).calls(),
             *Faults(engine, faults).calls(),
             *Hosts(engine).calls(),
-            *Fleets(engine, self.feed).calls(),
+            *Fleets(engine, self.feed, fleet_problem).calls(),
             *Events(engine).calls(),
             *Timeline(engine).calls(),
             *Maintenances(engine).calls(),
@@ -93,25 +93,6 @@ class OperatorApi:
             return await self._answers.once(request, lambda: call.handler(request))
 
         return dispatch
-
-
-def _probes(engine: Engine) -> Sequence[Call]:
-    async def alive(_: Request) -> Response:
-        return JSONResponse({"status": "ok"})
-
-    async def ready(_: Request) -> Response:
-        if engine.failed.done():
-            return problem(503, "The engine has stopped.", "Look at the service's log.", {"Retry-After": "5"})
-        return JSONResponse({"status": "ok"})
-
-    async def version(_: Request) -> Response:
-        return JSONResponse({"version": __version__})
-
-    return [
-        Call("GET", "/livez", None, alive, "Whether the process lives", answers={200: shapes.Health}),
-        Call("GET", "/readyz", None, ready, "Whether it takes requests", answers={200: shapes.Health}, refusals=(503,)),
-        Call("GET", "/version", None, version, "Which duenotice this is", answers={200: shapes.Version}),
-    ]
 
 
 async def _on_http_error(_: Request, error: Exception) -> Response:

@@ -5,14 +5,14 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from duenotice.domain.token import Role
 from duenotice.domain.transitions import Record
 from duenotice.engine.engine import Engine
 from duenotice.errors import Conflict, Malformed, NotFound
-from duenotice.operator_api.bodies import actor_of
 from duenotice.operator_api.feed import Feed, FeedResponse
+from duenotice.operator_api.looking import written
 from duenotice.operator_api.pages import limit_of, number
 from duenotice.operator_api.parameters import CURSOR, LAST, QUERY
 from duenotice.operator_api.table import Call, Parameter
@@ -43,7 +43,7 @@ class Audit:
         viewer = Role.VIEWER
         query = ("actor", "action", "event", "after", "before", Parameter("cursor", CURSOR), "limit")
         page: dict[str, Any] = {"answers": {200: shapes.Page[shapes.Record]}, "refusals": (503,)}
-        feed: dict[str, Any] = {"answers": {200: "text/event-stream"}, "refusals": (503,)}
+        feed: dict[str, Any] = {"answers": {200: "text/event-stream"}, "refusals": (429, 503)}
         return [
             Call(
                 "GET",
@@ -74,11 +74,11 @@ class Audit:
         last, found = begin, list[Record]()
         async for record in self._records_before(begin) if backwards else self._records(begin):
             if len(found) == limit or abs(record.position - begin) > LOOKED_THROUGH:
-                return _page(found, str(last))
+                return await self._page(found, str(last))
             last = record.position
             if _is_wanted(record, request.query_params):
                 found.append(record)
-        return _page(found, None)
+        return await self._page(found, None)
 
     async def history(self, request: Request) -> Response:
         """All records of one event, also when it is gone."""
@@ -89,7 +89,13 @@ class Audit:
             raise NotFound(f"There is no event {wanted} {self._since()}.", hint="GET /v1/audit lists what happened.")
         if len(ids) > 1:
             raise Conflict(f"Several events begin with {wanted}.", hint="Give more of the id.")
-        return _page(found, None)
+        return await self._page(found, None)
+
+    async def _page(self, records: list[Record], cursor: str | None) -> Response:
+        def write() -> shapes.Page[shapes.Record]:
+            return {"items": [record_to_json(record) for record in records], "next": cursor}
+
+        return await written(self._engine, write)
 
     def _since(self) -> str:
         oldest = self._engine.remembers_from
@@ -101,7 +107,7 @@ class Audit:
         last = request.headers.get("last-event-id", "")
         if last.isascii() and last.isdigit() and len(last) <= 18:
             after = int(last)
-        return FeedResponse(self._feed, after, actor_of(request))
+        return FeedResponse(self._feed, after, request.state.token.id)
 
     async def _records(self, after: int) -> AsyncIterator[Record]:
         while records := await self._engine.history(after, READ_AT_ONCE):
@@ -115,11 +121,6 @@ class Audit:
             for record in reversed(await self._engine.history(begin, before - 1 - begin)):
                 yield record
             before = begin + 1
-
-
-def _page(records: list[Record], cursor: str | None) -> Response:
-    page: shapes.Page[shapes.Record] = {"items": [record_to_json(record) for record in records], "next": cursor}
-    return JSONResponse(page)
 
 
 def _is_wanted(record: Record, query: Mapping[str, str]) -> bool:

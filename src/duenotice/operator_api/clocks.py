@@ -6,7 +6,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from duenotice.clock import Instant, ScaledClock, parse_speed
+from duenotice.clock import Instant, ScaledClock, micros, parse_speed
 from duenotice.domain.commands import MarkClock
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
@@ -71,10 +71,10 @@ class Clocks:
 
     async def advance(self, request: Request) -> Response:
         """Let time pass; that it was asked for is durable before it does, so that it is never done twice (S6)."""
-        seconds = parse_duration((await decoded(request, AdvanceRequest)).by)
-        answer = Answer(self._shown(self._ticker.end_of(seconds)))
+        span = micros(parse_duration((await decoded(request, AdvanceRequest)).by))
+        answer = Answer(self._shown(self._ticker.end_of(span)))
         response = await done(self._engine, request, MarkClock(self._engine.clock.mark()), lambda *_: answer)
-        await self._ticker.advance(seconds)
+        await self._ticker.advance(span)
         return response
 
     async def speed(self, request: Request) -> Response:

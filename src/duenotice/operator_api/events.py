@@ -1,5 +1,7 @@
 """The routes of events: list, look at, schedule, approve, report, cancel."""
 
+from functools import partial
+
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -11,10 +13,12 @@ from duenotice.errors import Malformed
 from duenotice.operator_api.answering import Answer, done, raised
 from duenotice.operator_api.bodies import decoded, new_id
 from duenotice.operator_api.finding import by_id
-from duenotice.operator_api.pages import page
+from duenotice.operator_api.looking import looked
+from duenotice.operator_api.pages import paging_of
 from duenotice.operator_api.table import Call
 from duenotice.wire import operator_json
 from duenotice.wire import operator_shapes as shapes
+from duenotice.wire.start_requests_json import canonical_id
 from duenotice.wire.times import format_iso
 
 _FILTERS = ("vm", "scope", "type", "phase", "limit", "cursor")
@@ -61,7 +65,11 @@ class Events:
 
     async def index(self, request: Request) -> Response:
         """A page of live events, soonest first."""
-        return page(request, filter(_Filter(request), self._events()), _order, operator_json.event_to_json)
+        wanted, paging, now = _Filter(request), paging_of(request), self._engine.clock.now()
+        shown = partial(operator_json.event_to_json, now=now)
+        return await looked(
+            self._engine, lambda state: paging.page(filter(wanted, state.events.values()), _order, shown)
+        )
 
     async def schedule(self, request: Request) -> Response:
         """Raise one event."""
@@ -79,11 +87,11 @@ class Events:
 
     async def show(self, request: Request) -> Response:
         """One event."""
-        return JSONResponse(operator_json.event_to_json(self._find(request)))
+        return JSONResponse(operator_json.event_to_json(await self._find(request), self._engine.clock.now()))
 
     async def approve(self, request: Request) -> Response:
         """Let one start; the answer is the event as it is then."""
-        event = self._find(request)
+        event = await self._find(request)
         return await done(
             self._engine,
             request,
@@ -93,23 +101,23 @@ class Events:
 
     async def report(self, request: Request) -> Response:
         """Whoever brings an impact about says that it is over, or why it failed; the answer is the event as it was."""
-        event = self._find(request)
+        event = await self._find(request)
         asked = await decoded(request, operator_json.ReportRequest)
         shown = Answer(operator_json.event_to_json(event))
         return await done(self._engine, request, c.ReportImpact(event.id, asked.failure), lambda *_: shown)
 
     async def cancel(self, request: Request) -> Response:
         """Take one back; the answer is the event as it was."""
-        event = self._find(request)
+        event = await self._find(request)
         asked = await decoded(request, operator_json.CancelRequest)
         answer = Answer(operator_json.event_to_json(event))
         return await done(self._engine, request, c.CancelEvent(event.id, asked.reason), lambda *_: answer)
 
-    def _events(self) -> list[Event]:
-        return self._engine.publisher.events()
-
-    def _find(self, request: Request) -> Event:
-        return by_id(self._events(), request.path_params["id"], "event")
+    async def _find(self, request: Request) -> Event:
+        text = request.path_params["id"]
+        if (exact := self._engine.state.events.get(canonical_id(text))) is not None:
+            return exact
+        return await self._engine.look(lambda state: by_id(state.events.values(), text, "event"))
 
 
 class _Filter:

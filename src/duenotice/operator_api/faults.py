@@ -6,7 +6,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from duenotice.clock import seconds_since_2020
+from duenotice.clock import micros, seconds_since_2020
 from duenotice.domain.commands import LiftIncarnations
 from duenotice.domain.scope import scope_of
 from duenotice.domain.state import State
@@ -68,23 +68,23 @@ class Faults:
 
     async def put(self, request: Request) -> Response:
         """Until then all metadata requests of the VM get this answer; nothing of it is remembered."""
-        port, vm = self._allowed(), vm_named(self._engine.publisher, request.path_params["name"])
+        port, vm = self._allowed(), vm_named(self._engine.state, request.path_params["name"])
         asked = await decoded(request, FaultRequest)
         seconds = parse_duration(asked.seconds)
         port.put(vm.name, asked.answer, seconds)
-        until = format_iso(self._engine.clock.now().after(seconds).at)
+        until = format_iso(self._engine.clock.now().after(micros(seconds)).at)
         shown: shapes.Fault = {"vm": vm.name, "answer": asked.answer, "until": until}
         return JSONResponse(shown)
 
     async def lift(self, request: Request) -> Response:
         """Also when there is none."""
-        self._allowed().lift(vm_named(self._engine.publisher, request.path_params["name"]).name)
+        self._allowed().lift(vm_named(self._engine.state, request.path_params["name"]).name)
         return Response(status_code=204)
 
     async def jump(self, request: Request) -> Response:
         """Of all scopes, by far, as after a restore (S3); nothing takes it back."""
         self._allowed()
-        vm = vm_named(self._engine.publisher, request.path_params["name"])
+        vm = vm_named(self._engine.state, request.path_params["name"])
 
         def build(state: State, _: Records) -> Answer:
             shown: shapes.Jumped = {"vm": vm.name, "incarnation": state.document(scope_of(vm)).incarnation}

@@ -1,6 +1,7 @@
 """Committed records as server-sent events: first what was missed, then live; the slow and the revoked are let go."""
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 
@@ -8,7 +9,7 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from duenotice.domain.transitions import Record, TokenRevoked
+from duenotice.domain.transitions import MaintenanceStarted, Record, TokenRevoked, VmsPut, VmsRemoved
 from duenotice.engine.engine import Engine
 from duenotice.operator_api.problems import problem
 from duenotice.wire.record_json import QUIET, action_of, record_to_json
@@ -19,15 +20,27 @@ QUEUE = 10_000
 """Records that may wait for one reader; one that falls behind further comes back with Last-Event-ID."""
 
 MOST_READERS = 100
+PLACES_OF_ONE = 10
+"""Places that one token may take: others get theirs, whatever a program of somebody else's does wrong."""
+
 READ_AT_ONCE = 500
+SENT_AT_ONCE = 10
+"""Records sent to one reader in one turn of the loop."""
+
+FRAMES_KEPT, LONGEST_KEPT = 2_000, 4_096
+"""What is kept of records as they are sent: for many readers each is made once."""
+
+LARGE = (MaintenanceStarted, VmsPut, VmsRemoved)
+"""Changes that may tell of the whole fleet."""
+
 _encode = msgspec.json.Encoder().encode
 
 
 class Reader:
     """One who listens; `closed` is set when it is to go."""
 
-    def __init__(self, actor: str) -> None:
-        self.actor = actor
+    def __init__(self, token_id: str) -> None:
+        self.token_id = token_id
         self.waiting: asyncio.Queue[Record] = asyncio.Queue(QUEUE)
         self.closed = asyncio.Event()
 
@@ -48,6 +61,7 @@ class Feed:
         self.readers: set[Reader] = set()
         self._engine = engine
         self._over = False
+        self._frames: OrderedDict[int, bytes] = OrderedDict()
         engine.on_commit.append(self._tell)
 
     def close(self) -> None:
@@ -56,12 +70,16 @@ class Feed:
         for reader in self.readers:
             reader.closed.set()
 
-    def admit(self, reader: Reader) -> bool:
-        """Let somebody in if there is room."""
+    def admit(self, reader: Reader) -> Response | None:
+        """Let somebody in; or the answer that says why not."""
+        later = {"Retry-After": "30"}
         if self._over or len(self.readers) >= MOST_READERS:
-            return False
+            return problem(503, "Too many listen to the feed.", "Try again later.", later)
+        if sum(other.token_id == reader.token_id for other in self.readers) >= PLACES_OF_ONE:
+            title = f"This token listens to the feed {PLACES_OF_ONE} times already."
+            return problem(429, title, "End one of them, or give each program a token of its own.", later)
         self.readers.add(reader)
-        return True
+        return None
 
     async def records(self, reader: Reader, after: int) -> AsyncIterator[Record | None]:
         """What is behind a position, then what comes; None when nothing came for a while."""
@@ -82,12 +100,24 @@ class Feed:
                 after = after if came is None else came.position
                 yield came
 
+    async def frame(self, record: Record) -> bytes:
+        """A record as it is sent, made once for all who listen; what may be large is made off the loop (S26)."""
+        if (known := self._frames.get(record.position)) is not None:
+            return known
+        is_large = isinstance(record.transition, LARGE)
+        made = await self._engine.aside(lambda: _frame(record)) if is_large else _frame(record)
+        if len(made) <= LONGEST_KEPT:
+            self._frames[record.position] = made
+            if len(self._frames) > FRAMES_KEPT:
+                self._frames.popitem(last=False)
+        return made
+
     def _tell(self, records: Sequence[Record]) -> None:
         self.position = records[-1].position
         changes = (record.transition for record in records)
-        revoked = {f"token/{change.name}" for change in changes if isinstance(change, TokenRevoked)}
+        revoked = {change.token_id for change in changes if isinstance(change, TokenRevoked)}
         for reader in self.readers:
-            if reader.actor in revoked:
+            if reader.token_id in revoked:
                 reader.closed.set()
             else:
                 reader.tell(records)
@@ -98,18 +128,17 @@ class FeedResponse(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, feed: Feed, after: int, actor: str) -> None:
+    def __init__(self, feed: Feed, after: int, token_id: str) -> None:
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._feed = feed
         self._after = min(after, feed.position)  # whoever has seen more saw another journal
-        self._reader = Reader(actor)
+        self._reader = Reader(token_id)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the reader goes, is too slow, or we close."""
-        if not self._feed.admit(self._reader):
-            full = problem(503, "Too many listen to the feed.", "Try again later.", {"Retry-After": "30"})
-            await full(scope, receive, send)
+        if (refusal := self._feed.admit(self._reader)) is not None:
+            await refusal(scope, receive, send)
             return
         ways_out = [self._send_all(send), _gone(receive), self._reader.closed.wait()]
         tasks = [asyncio.ensure_future(way) for way in ways_out]
@@ -129,11 +158,15 @@ class FeedResponse(Response):
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         # An id without data: who loses the connection before anything came knows where to go on from.
         await send(_chunk(b"id: %d\nretry: 2000\n\n" % self._after))
+        sent = 0
         async for record in self._feed.records(self._reader, self._after):
             if record is None:
                 await send(_chunk(b": still here\n\n"))
             elif action_of(record) not in QUIET:
-                await send(_chunk(_frame(record)))
+                await send(_chunk(await self._feed.frame(record)))
+            sent += 1
+            if sent % SENT_AT_ONCE == 0:
+                await asyncio.sleep(0)  # neither a full queue nor a quick reader would let VMs in
 
 
 async def _gone(receive: Receive) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
 from duenotice.domain.fleet import Vm
-from duenotice.engine.publisher import Publisher
+from duenotice.domain.state import State
 from duenotice.errors import Conflict, NotFound
 from duenotice.wire.start_requests_json import canonical_id
 
@@ -33,9 +33,9 @@ def by_id(things: Iterable[T], text: str, what: str) -> T:
     return (exact or found)[0]
 
 
-def vm_named(publisher: Publisher, name: str) -> Vm:
+def vm_named(state: State, name: str) -> Vm:
     """A VM of the fleet."""
-    vm = publisher.by_name.get(name)
+    vm = state.fleet.vms.get(name)
     if vm is None:
         raise NotFound(f"There is no VM named {name!r}.", hint="GET /v1/vms lists them.")
     return vm

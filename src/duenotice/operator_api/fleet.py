@@ -1,7 +1,7 @@
 """The routes of the fleet as a whole: what it is, and making it be what a fleet file says."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Container, Iterable
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -14,6 +14,7 @@ from duenotice.engine.engine import Engine
 from duenotice.errors import Malformed
 from duenotice.operator_api.bodies import actor_of, flag
 from duenotice.operator_api.feed import Feed
+from duenotice.operator_api.looking import written
 from duenotice.operator_api.table import Call
 from duenotice.wire import operator_shapes as shapes
 from duenotice.wire.fleet_toml import read_fleet
@@ -24,8 +25,8 @@ _TOML = ("application/toml", "text/plain")
 class Fleets:
     """Translates between fleet files and commands."""
 
-    def __init__(self, engine: Engine, feed: Feed) -> None:
-        self._engine, self._feed = engine, feed
+    def __init__(self, engine: Engine, feed: Feed, problem: Callable[[], str | None]) -> None:
+        self._engine, self._feed, self._problem = engine, feed, problem
 
     def calls(self) -> list[Call]:
         """The rows of the table."""
@@ -37,19 +38,20 @@ class Fleets:
 
     async def show(self, _: Request) -> Response:
         """Counts, the digest of the fleet file, how far the journal is, the site."""
-        publisher, site = self._engine.publisher, self._engine.publisher.site
+        state, site = self._engine.state, self._engine.state.fleet.site
         shown: shapes.Fleet = {
-            "vms": len(publisher.by_name),
-            "groups": len(publisher.groups),
-            "hosts": len(publisher.hosts),
-            "events": len(publisher.events()),
-            "digest": publisher.digest,
+            "vms": len(state.fleet.vms),
+            "groups": len(state.fleet.groups),
+            "hosts": len(state.fleet.hosts),
+            "events": len(state.events),
+            "digest": state.fleet.digest,
             "position": self._feed.position,
             "site": {
                 "location": site.location,
                 "resource_group": site.resource_group,
                 "subscription_id": site.subscription_id,
             },
+            "problem": self._problem(),
         }
         return JSONResponse(shown)
 
@@ -60,15 +62,17 @@ class Fleets:
         except UnicodeDecodeError:
             raise Malformed("The fleet is not UTF-8 text.", hint="Send the fleet file as it is.") from None
         command, dry = c.ApplyFleet(await asyncio.to_thread(read_fleet, text)), flag(request, "dry_run")
-        engine, known = self._engine, set(self._engine.publisher.by_name)
+        engine, before = self._engine, self._engine.publisher.frozen()
         if dry:
-            changes: Iterable[t.Transition] = decide(engine.state, command, engine.clock.now(), engine.policy)
+            changes: Iterable[t.Transition] = await engine.look(
+                lambda state: decide(state, command, engine.clock.now(), engine.policy)
+            )
         else:
             changes = [record.transition for record in await engine.submit(command, actor_of(request))]
-        return JSONResponse(_summary(changes, known, dry))
+        return await written(engine, lambda: _summary(changes, before.fleet.vms, dry))
 
 
-def _summary(changes: Iterable[t.Transition], known: set[str], dry: bool) -> shapes.FleetChange:
+def _summary(changes: Iterable[t.Transition], known: Container[str], dry: bool) -> shapes.FleetChange:
     """Which VMs came, went and changed."""
     added: list[str] = []
     removed: list[str] = []

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
@@ -16,7 +16,8 @@ from duenotice.engine.engine import Engine, Records
 from duenotice.errors import NotFound, Refused
 from duenotice.operator_api.answering import Answer, done, events_in
 from duenotice.operator_api.bodies import decoded, new_id
-from duenotice.operator_api.pages import page
+from duenotice.operator_api.looking import looked
+from duenotice.operator_api.pages import paging_of
 from duenotice.operator_api.table import Call
 from duenotice.wire import operator_json
 from duenotice.wire import operator_shapes as shapes
@@ -40,7 +41,6 @@ class Groups:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._publisher = engine.publisher
 
     def calls(self) -> list[Call]:
         """The rows of the table."""
@@ -58,22 +58,29 @@ class Groups:
 
     async def index(self, request: Request) -> Response:
         """A page of groups by key, with how many VMs each has."""
-        sizes = Counter(vm.group for vm in self._publisher.by_name.values())
-        return page(
-            request,
-            self._publisher.groups.values(),
-            lambda group: group.key,
-            lambda group: operator_json.group_to_json(group, sizes[group.key]),
-        )
+        paging = paging_of(request)
+
+        def look(state: State) -> dict[str, object]:
+            sizes = Counter(vm.group for vm in state.fleet.vms.values())
+            return paging.page(
+                state.fleet.groups.values(),
+                lambda group: group.key,
+                lambda group: operator_json.group_to_json(group, sizes[group.key]),
+            )
+
+        return await looked(self._engine, look)
 
     async def show(self, request: Request) -> Response:
         """One group."""
         key = "{kind}/{name}".format(**request.path_params)
-        group = self._publisher.groups.get(key)
+        group = self._engine.state.fleet.groups.get(key)
         if group is None:
             raise NotFound(f"There is no group {key!r}.", hint="GET /v1/groups lists them.")
-        size = sum(vm.group == key for vm in self._publisher.by_name.values())
-        return JSONResponse(operator_json.group_to_json(group, size))
+
+        def look(state: State) -> shapes.Group:
+            return operator_json.group_to_json(group, sum(vm.group == key for vm in state.fleet.vms.values()))
+
+        return await looked(self._engine, look)
 
     async def scale(self, request: Request) -> Response:
         """Another capacity; the answer tells who comes and who goes."""

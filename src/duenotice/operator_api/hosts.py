@@ -5,19 +5,22 @@ from typing import Annotated
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
+from duenotice.clock import micros
 from duenotice.domain import commands as c
 from duenotice.domain.event import Cause, EventType
 from duenotice.domain.fleet import Host
 from duenotice.domain.notice import LONGEST_PREDICTION_SECONDS
+from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
 from duenotice.errors import Malformed, NotFound, Refused
 from duenotice.operator_api.answering import RAISED, raised
 from duenotice.operator_api.bodies import decoded, new_id
+from duenotice.operator_api.looking import looked
 from duenotice.operator_api.maintenances import begun
-from duenotice.operator_api.pages import page
+from duenotice.operator_api.pages import paging_of
 from duenotice.operator_api.table import Call
 from duenotice.wire import operator_json
 from duenotice.wire import operator_shapes as shapes
@@ -72,31 +75,35 @@ class Hosts:
 
     async def index(self, request: Request) -> Response:
         """A page of hosts by name, with their condition and how many VMs run there."""
-        publisher = self._engine.publisher
-        running = Counter(vm.host for vm in publisher.by_name.values())
-        return page(
-            request,
-            publisher.hosts.values(),
-            lambda host: host.name,
-            lambda host: operator_json.host_to_json(host, running[host.name]),
-        )
+        paging = paging_of(request)
+
+        def look(state: State) -> dict[str, object]:
+            running = Counter(vm.host for vm in state.fleet.vms.values())
+            return paging.page(
+                state.fleet.hosts.values(),
+                lambda host: host.name,
+                lambda host: operator_json.host_to_json(host, running[host.name]),
+            )
+
+        return await looked(self._engine, look)
 
     async def show(self, request: Request) -> Response:
         """One host."""
         host = self._find(request)
-        running = sum(vm.host == host.name for vm in self._engine.publisher.by_name.values())
-        return JSONResponse(operator_json.host_to_json(host, running))
+        return await looked(
+            self._engine, lambda state: operator_json.host_to_json(host, len(state.fleet.on_host(host.name)))
+        )
 
     async def drain(self, request: Request) -> Response:
         """A maintenance of live migrations over all VMs of a host."""
         name, asked = self._find(request).name, await decoded(request, DrainRequest)
-        publisher = self._engine.publisher
+        vms = await self._engine.look(lambda state: operator_json.select((f"host={name}",), state.fleet.vms.values()))
         command = c.StartMaintenance(
             maintenance_id=new_id(),
             type=EventType.FREEZE,
-            vms=operator_json.select((f"host={name}",), publisher.by_name.values()),
+            vms=vms,
             cause=Cause.LIVE_MIGRATION,
-            settle=parse_duration(asked.settle),
+            settle=micros(parse_duration(asked.settle)),
             at_once=asked.at_once,
         )
         return await begun(self._engine, request, command)
@@ -110,7 +117,8 @@ class Hosts:
         if asked.risk is not None and asked.notice is not None:
             raise Refused("Both a risk and a notice are given.", hint="Give one of them.")
         notice = _RISKS[risk] if asked.notice is None else parse_duration(asked.notice)
-        return await raised(self._engine, request, c.DegradeHost(request.path_params["name"], notice, new_id()))
+        command = c.DegradeHost(request.path_params["name"], micros(notice), new_id())
+        return await raised(self._engine, request, command)
 
     async def fail(self, request: Request) -> Response:
         """Its VMs are hit already."""
@@ -121,7 +129,7 @@ class Hosts:
         return await raised(self._engine, request, c.RepairHost(request.path_params["name"]))
 
     def _find(self, request: Request) -> Host:
-        host = self._engine.publisher.hosts.get(name := request.path_params["name"])
+        host = self._engine.state.fleet.hosts.get(name := request.path_params["name"])
         if host is None:
             raise NotFound(f"There is no host named {name!r}.", hint="GET /v1/hosts lists them.")
         return host

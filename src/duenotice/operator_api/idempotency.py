@@ -86,7 +86,9 @@ async def _asked(request: Request) -> Asked:
     if not KEY.fullmatch(text):
         raise Malformed("The Idempotency-Key will not do.", hint="Use 1 to 255 letters, digits and signs.")
     head = f"{request.url.path}?{request.url.query}\n".encode()
-    return Asked(_digest(f"{request.state.actor}\n{text}".encode()), _digest(head + await request.body()))
+    # The token's id, not its name: whoever gets a name that was free again must not get answers of the one before.
+    key = f"{request.state.token.id}\n{text}"
+    return Asked(_digest(key.encode()), _digest(head + await request.body()))
 
 
 def _refuse_another(asked: Asked, fingerprint: str) -> None:

@@ -4,6 +4,7 @@ A fold of the same records that the journal has, bounded: the newest that are ov
 only so far.
 """
 
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
@@ -37,7 +38,7 @@ class Lives:
 
     def __init__(self, events: Iterable[Event] = ()) -> None:
         self._live = {event.id: Life(event) for event in events}
-        self._over: dict[str, Life] = {}
+        self._over: OrderedDict[str, Life] = OrderedDict()
 
     def note(self, records: Sequence[t.Record]) -> None:
         """Take in what was committed."""
@@ -46,7 +47,7 @@ class Lives:
                 case t.EventRaised(event):
                     at_once = record.at if event.approved_by else None
                     self._live[event.id] = Life(event, record.at, at_once, event.approved_by)
-                case t.EventStarted(event) | t.EventPostponed(event) | t.EventMoved(event):
+                case t.EventStarted(event) | t.EventPostponed(event) | t.EventMoved(event) | t.EventNarrowed(event):
                     self._live[event.id] = structs.replace(self._live.get(event.id, Life(event)), event=event)
                 case t.EventApproved(event_id) if event_id in self._live:
                     life = self._live[event_id]
@@ -65,24 +66,30 @@ class Lives:
                 known[event_id] = _joined(before._live[event_id], known[event_id])
         self._over = before._over | self._over
 
-    def between(self, since: datetime, until: datetime) -> Iterator[Life]:
-        """All that had any part of their life in a span of time; those that are over first."""
-        for life in (*self._over.values(), *self._live.values()):
-            begin = life.raised_at or life.event.started_at or life.event.not_before
-            if begin <= until and (life.ended_at is None or life.ended_at >= since):
-                yield life
+    def all(self) -> tuple[Life, ...]:
+        """All of them as they are now; those that are over first."""
+        return (*self._over.values(), *self._live.values())
 
     def find(self, beginning: str) -> list[Life]:
         """Those whose id begins so."""
-        kept = self._live | self._over
-        return [life for event_id, life in kept.items() if event_id.startswith(beginning)]
+        if (exact := self._live.get(beginning) or self._over.get(beginning)) is not None:
+            return [exact]
+        return [life for life in self.all() if life.event.id.startswith(beginning)]
 
     def _end(self, event_id: str, at: datetime, outcome: str, reason: str = "") -> None:
         if (life := self._live.pop(event_id, None)) is None:
             return
         self._over[event_id] = structs.replace(life, ended_at=at, outcome=outcome, reason=reason)
         if len(self._over) > MOST_OVER:
-            del self._over[next(iter(self._over))]
+            self._over.popitem(last=False)
+
+
+def between(lives: Iterable[Life], since: datetime, until: datetime) -> Iterator[Life]:
+    """Those that had any part of their life in a span of time."""
+    for life in lives:
+        begin = life.raised_at or life.event.started_at or life.event.not_before
+        if begin <= until and (life.ended_at is None or life.ended_at >= since):
+            yield life
 
 
 async def lives_before(engine: Engine, position: int) -> Lives:

@@ -1,13 +1,16 @@
 """The routes of maintenances: plan, preview, look at, pause, resume, cancel."""
 
 from collections.abc import Callable
+from functools import partial
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
+from duenotice.clock import Instant, micros, monotonic
 from duenotice.domain import commands as c
 from duenotice.domain.maintenance import Maintenance, Status
-from duenotice.domain.preview import outlook, preview
+from duenotice.domain.policy import Policy
+from duenotice.domain.preview import GiveUp, PlannedStep, outlook, preview
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
@@ -15,11 +18,17 @@ from duenotice.errors import Malformed
 from duenotice.operator_api.answering import Answer, done
 from duenotice.operator_api.bodies import decoded, flag, new_id
 from duenotice.operator_api.finding import by_id
-from duenotice.operator_api.pages import page
+from duenotice.operator_api.looking import looked, written
+from duenotice.operator_api.pages import paging_of
 from duenotice.operator_api.table import Call, Handler
 from duenotice.wire import operator_json
 from duenotice.wire import operator_shapes as shapes
 from duenotice.wire.duration import parse_duration
+
+PATIENCE_SECONDS = 20.0
+"""How long a preview may take; longer than a plan of a million VMs needs."""
+
+Ahead = Callable[[State, Instant, Policy, GiveUp], list[PlannedStep]]
 
 _TURNS: dict[str, Callable[[str], c.Command]] = {
     "pause": c.PauseMaintenance,
@@ -65,28 +74,46 @@ class Maintenances:
         status = request.query_params.get("status")
         if status is not None and status not in (known := [one.value for one in Status]):
             raise Malformed(f"{status[:40]!r} is no status.", hint=f"Use one of {', '.join(known)}.")
-        numbered = enumerate(self._engine.publisher.maintenances.values())
-        plans = (item for item in numbered if status in (None, item[1].status.value))
-        return page(
-            request, plans, lambda item: f"{item[0]:09d}", lambda item: operator_json.maintenance_to_json(item[1])
-        )
+        paging = paging_of(request)
+
+        def look(state: State) -> dict[str, object]:
+            numbered = enumerate(state.maintenances.values())
+            plans = (item for item in numbered if status in (None, item[1].status.value))
+            return paging.page(
+                plans, lambda item: f"{item[0]:09d}", lambda item: operator_json.maintenance_to_json(item[1])
+            )
+
+        return await looked(self._engine, look)
 
     async def begin(self, request: Request) -> Response:
         """Begin one; with `dry_run` only show the timeline it would make."""
-        command = self._command(await decoded(request, operator_json.MaintenanceRequest))
+        asked = await decoded(request, operator_json.MaintenanceRequest)
+        vms = await self._engine.look(lambda state: operator_json.select(asked.on, state.fleet.vms.values()))
+        command = _command(asked, vms)
         if flag(request, "dry_run"):
-            return JSONResponse(self._timeline(command))
+            return await self._ahead(partial(_preview, command))
         return await begun(self._engine, request, command)
 
     async def show(self, request: Request) -> Response:
         """Show one with its steps."""
-        return JSONResponse(operator_json.maintenance_to_json(self._find(request)))
+        plan = self._find(request)
+        return await written(self._engine, lambda: operator_json.maintenance_to_json(plan))
 
     async def outlook(self, request: Request) -> Response:
         """The timeline of the steps that have not begun, if nobody approved anything."""
-        engine, plan = self._engine, self._find(request)
-        planned = outlook(engine.state, plan, engine.clock.now(), engine.policy)
-        return JSONResponse({"timeline": [operator_json.planned_to_json(step) for step in planned]})
+        plan_id = self._find(request).id
+        return await self._ahead(partial(_outlook, plan_id))
+
+    async def _ahead(self, run: Ahead) -> Response:
+        """A timeline, found by letting the rules run ahead on a copy; a 503 when that takes too long."""
+        engine, now = self._engine, self._engine.clock.now()
+
+        def look(state: State) -> dict[str, object]:
+            until = monotonic() + PATIENCE_SECONDS
+            planned = run(state, now, engine.policy, lambda: monotonic() > until)
+            return {"timeline": [operator_json.planned_to_json(step) for step in planned]}
+
+        return await looked(engine, look)
 
     def _turn(self, command: Callable[[str], c.Command]) -> Handler:
         async def turn(request: Request) -> Response:
@@ -95,25 +122,32 @@ class Maintenances:
 
         return turn
 
-    def _command(self, asked: operator_json.MaintenanceRequest) -> c.StartMaintenance:
-        return c.StartMaintenance(
-            maintenance_id=new_id(),
-            type=operator_json.parse_type(asked.type),
-            vms=operator_json.select(asked.on, self._engine.publisher.by_name.values()),
-            cause=operator_json.parse_cause(asked.cause),
-            description=asked.description,
-            settle=parse_duration(asked.settle),
-            at_once=asked.at_once,
-            failures_allowed=asked.failures_allowed,
-        )
-
-    def _timeline(self, command: c.StartMaintenance) -> shapes.Timeline:
-        engine = self._engine
-        planned = preview(engine.state, command, engine.clock.now(), engine.policy)
-        return {"timeline": [operator_json.planned_to_json(step) for step in planned]}
-
     def _find(self, request: Request) -> Maintenance:
-        return by_id(self._engine.publisher.maintenances.values(), request.path_params["id"], "maintenance")
+        plans = [progress.plan for progress in self._engine.state.plans.values()]
+        return self._engine.state.plans[by_id(plans, request.path_params["id"], "maintenance").id].whole()
+
+
+def _preview(
+    command: c.StartMaintenance, state: State, now: Instant, policy: Policy, give_up: GiveUp
+) -> list[PlannedStep]:
+    return preview(state, command, now, policy, give_up)
+
+
+def _outlook(plan_id: str, state: State, now: Instant, policy: Policy, give_up: GiveUp) -> list[PlannedStep]:
+    return outlook(state, state.plans[plan_id].whole(), now, policy, give_up)
+
+
+def _command(asked: operator_json.MaintenanceRequest, vms: tuple[str, ...]) -> c.StartMaintenance:
+    return c.StartMaintenance(
+        maintenance_id=new_id(),
+        type=operator_json.parse_type(asked.type),
+        vms=vms,
+        cause=operator_json.parse_cause(asked.cause),
+        description=asked.description,
+        settle=micros(parse_duration(asked.settle)),
+        at_once=asked.at_once,
+        failures_allowed=asked.failures_allowed,
+    )
 
 
 async def begun(engine: Engine, request: Request, command: c.StartMaintenance) -> Response:
@@ -128,4 +162,4 @@ async def begun(engine: Engine, request: Request, command: c.StartMaintenance) -
 
 
 def _shown(state: State, plan_id: str) -> shapes.Maintenance:
-    return operator_json.maintenance_to_json(state.maintenances[plan_id])
+    return operator_json.maintenance_to_json(state.plans[plan_id].whole())

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
@@ -13,6 +14,7 @@ from duenotice import __version__
 from duenotice.domain.event import EventType, Phase
 from duenotice.domain.fleet import Condition
 from duenotice.domain.maintenance import Status
+from duenotice.domain.state import State
 from duenotice.domain.transitions import Record
 from duenotice.engine.engine import Engine
 from duenotice.operator_api.feed import Feed
@@ -22,6 +24,27 @@ from duenotice.wire.record_json import action_of
 _LIVE = (Phase.SCHEDULED, Phase.STARTED)
 
 
+class _Counted(NamedTuple):
+    """What has to be counted by walking the state."""
+
+    vms: int
+    listening: int
+    events: Counter[tuple[EventType, Phase]]
+    hosts: Counter[Condition]
+    plans: Counter[Status]
+
+    @classmethod
+    def of(cls, state: State) -> "_Counted":
+        """One look at all of it."""
+        return cls(
+            len(state.fleet.vms),
+            sum(scope.enabled for scope in state.scopes.values()),
+            Counter((event.type, event.phase) for event in state.events.values()),
+            Counter(host.condition for host in state.fleet.hosts.values()),
+            Counter(plan.status for plan in state.maintenances.values()),
+        )
+
+
 class Metrics(Collector):
     """Looks at what is published."""
 
@@ -29,6 +52,7 @@ class Metrics(Collector):
         self._engine = engine
         self._feed = feed
         self._records: Counter[str] = Counter()
+        self._counted = _Counted.of(State())
         self._registry = CollectorRegistry()
         self._registry.register(self)
         engine.on_commit.append(self._count)
@@ -39,6 +63,7 @@ class Metrics(Collector):
 
     async def show(self, _: Request) -> Response:
         """All numbers in the text format."""
+        self._counted = await self._engine.look(_Counted.of)
         return Response(generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     def describe(self) -> Iterable[Metric]:
@@ -47,24 +72,22 @@ class Metrics(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Everything as it is now."""
-        publisher, clock = self._engine.publisher, self._engine.clock
+        clock, counted = self._engine.clock, self._counted
         yield InfoMetricFamily("duenotice", "The running duenotice.", {"version": __version__})
-        yield _gauge("duenotice_vms", "VMs of the fleet.", len(publisher.by_name))
-        yield _gauge("duenotice_scopes_listening", "Scopes that ask for their document.", publisher.listening())
+        yield _gauge("duenotice_vms", "VMs of the fleet.", counted.vms)
+        yield _gauge("duenotice_scopes_listening", "Scopes that ask for their document.", counted.listening)
         yield _gauge("duenotice_feed_readers", "Who listens to the feed.", len(self._feed.readers))
         yield _gauge("duenotice_journal_position", "The newest record that is durable.", self._feed.position)
         yield _gauge("duenotice_clock_time_seconds", "The clock's time of day.", clock.now().at.timestamp())
         yield _gauge("duenotice_clock_speed", "Clock seconds per second; 0 when told.", clock.speed)
         yield self._events()
-        conditions = Counter(host.condition for host in publisher.hosts.values())
         hosts = GaugeMetricFamily("duenotice_hosts", "Hosts by condition.", labels=["condition"])
         for condition in Condition:
-            hosts.add_metric([condition.value], conditions[condition])
+            hosts.add_metric([condition.value], counted.hosts[condition])
         yield hosts
-        statuses = Counter(plan.status for plan in publisher.maintenances.values())
         plans = GaugeMetricFamily("duenotice_maintenances", "Maintenances remembered, by status.", labels=["status"])
         for status in Status:
-            plans.add_metric([status.value], statuses[status])
+            plans.add_metric([status.value], counted.plans[status])
         yield plans
         records = CounterMetricFamily("duenotice_records", "Records since the start, by action.", labels=["action"])
         for action, count in sorted(self._records.items()):
@@ -72,11 +95,10 @@ class Metrics(Collector):
         yield records
 
     def _events(self) -> Metric:
-        counts = Counter((event.type, event.phase) for event in self._engine.publisher.events())
         events = GaugeMetricFamily("duenotice_events", "Live events by type and phase.", labels=["type", "phase"])
         for event_type in EventType:
             for phase in _LIVE:
-                events.add_metric([event_type.value, phase.value], counts[event_type, phase])
+                events.add_metric([event_type.value, phase.value], self._counted.events[event_type, phase])
         return events
 
     def _count(self, records: Sequence[Record]) -> None:

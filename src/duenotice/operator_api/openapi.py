@@ -25,6 +25,7 @@ _MEANINGS = {
     409: "It clashes with what is there",
     413: "The body is too large",
     422: "The rules forbid it",
+    429: "Too much by one token; Retry-After says when",
     503: "Not now; Retry-After says when",
 }
 _ABOUT = """Raise, follow and end Scheduled Events for a fleet of VMs.
@@ -86,8 +87,13 @@ def refusals(call: Call) -> list[int]:
 def _kinds(call: Call) -> list[Any]:
     """The types that stand in the description of a call."""
     bodies = [] if call.body is None or isinstance(call.body, tuple) else [call.body]
-    answers = [kind for kind in call.answers.values() if kind is not None and not isinstance(kind, str)]
+    answers = [kind for answer in call.answers.values() for kind in _forms(answer) if not isinstance(kind, str)]
     return [Problem, *bodies, *answers]
+
+
+def _forms(answer: Any) -> tuple[Any, ...]:
+    """The forms that an answer may have: one, several, or none."""
+    return answer if isinstance(answer, tuple) else () if answer is None else (answer,)
 
 
 def _operation(call: Call, schemas: dict[Any, Schema]) -> Schema:
@@ -117,10 +123,8 @@ def _body(body: Any, schemas: dict[Any, Schema]) -> Schema:
 
 def _answer(call: Call, status: int, kind: Any, schemas: dict[Any, Schema]) -> Schema:
     answer: Schema = {"description": HTTPStatus(status).phrase}
-    if isinstance(kind, str):
-        answer["content"] = {kind: {"schema": {"type": "string"}}}
-    elif kind is not None:
-        answer["content"] = {"application/json": {"schema": schemas[kind]}}
+    if forms := _forms(kind):
+        answer["content"] = dict(_content(form, schemas) for form in forms)
     headers = {"Location": "Where it is, if it is one thing"} if status == 201 else {}
     if call.method == "POST":
         headers["Idempotent-Replayed"] = "`true` when the request was done before, under the same key"
@@ -131,10 +135,15 @@ def _answer(call: Call, status: int, kind: Any, schemas: dict[Any, Schema]) -> S
     return answer
 
 
+def _content(form: Any, schemas: dict[Any, Schema]) -> tuple[str, Schema]:
+    is_text = isinstance(form, str)
+    return (form, {"schema": {"type": "string"}}) if is_text else ("application/json", {"schema": schemas[form]})
+
+
 def _problem(status: int, schemas: dict[Any, Schema]) -> Schema:
     content = {"application/problem+json": {"schema": schemas[Problem]}}
     problem: Schema = {"description": _MEANINGS[status], "content": content}
-    if status == 503:
+    if status in (429, 503):
         problem["headers"] = {"Retry-After": {"description": "In seconds", "schema": {"type": "integer"}}}
     if status == 401:
         problem["headers"] = {"WWW-Authenticate": {"description": "Always `Bearer`", "schema": {"type": "string"}}}

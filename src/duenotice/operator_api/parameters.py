@@ -36,6 +36,7 @@ QUERY: dict[str, Schema] = {
     "to": MOMENT,
     "status": {"type": "string", "enum": [status.value for status in Status]},
     "dry_run": {"type": "boolean", "default": False},
+    "verbose": TEXT,
     "type": {"type": "string", "enum": list(TYPE_NAMES.values())},
     "phase": {"type": "string", "enum": [Phase.SCHEDULED.value, Phase.STARTED.value]},
     "api-version": {
@@ -56,6 +57,7 @@ ABOUT = {
     "cursor": "`next` of the page before",
     "after": "Only what came behind this position of the journal",
     "dry_run": "Only tell what would happen",
+    "verbose": "Tell each check in a line; any value will do",
     "group": "A group by key or name: `set/web` or `web`",
     "host": "Those on a host",
     "q": "Those with this in their name, group, host, address or zone",

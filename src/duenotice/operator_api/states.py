@@ -5,14 +5,15 @@ from collections.abc import Iterable
 from itertools import islice
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from duenotice.domain.event import Event, Phase
-from duenotice.domain.fleet import Condition, GroupKind, Vm
+from duenotice.domain.fleet import Condition, Fleet, GroupKind, Vm
+from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
-from duenotice.engine.publisher import Publisher
 from duenotice.errors import Malformed, NotFound
+from duenotice.operator_api.looking import looked
 from duenotice.operator_api.pages import number
 from duenotice.operator_api.table import Call, Parameter
 from duenotice.wire import operator_shapes as shapes
@@ -36,38 +37,28 @@ WANTED: tuple[str | Parameter, ...] = ("group", "host", "q", _STATE)
 class States:
     """One look at all events and hosts: who is not named there is fine."""
 
-    def __init__(self, publisher: Publisher) -> None:
-        self._publisher = publisher
+    def __init__(self, state: State) -> None:
         self._hit: dict[str, str] = {}
-        for event in publisher.events():
-            state = state_of(event)
+        for event in state.events.values():
+            found = state_of(event)
             for name in event.resources:
-                if _RANK[state] < _RANK[self._hit.get(name, "fine")]:
-                    self._hit[name] = state
-        self._ill = {host.name for host in publisher.hosts.values() if host.condition is not Condition.HEALTHY}
+                if _RANK[found] < _RANK[self._hit.get(name, "fine")]:
+                    self._hit[name] = found
+        self._ill = _ill(state)
 
     def of(self, vm: Vm) -> str:
         """The state of one VM."""
         return self._hit.get(vm.name) or ("degraded" if vm.host in self._ill else "fine")
 
-    def check(self, group: str, host: str) -> None:
-        """Refuse a group or a host that is not there: an empty list would look like one without VMs."""
-        groups, hosts = self._publisher.groups, self._publisher.hosts
-        keys = (group, *(f"{kind.value}/{group}" for kind in GroupKind))
-        if group not in ("", ALONE) and not any(key in groups for key in keys):
-            names = (key if "/" in group else key.partition("/")[2] for key in groups)
-            raise _not_there("group", group, names)
-        if host and host not in hosts:
-            raise _not_there("host", host, hosts)
 
-    def whole(self) -> shapes.Counted:
-        """All VMs; only those with something to say are looked at, unless a host is ill."""
-        vms = self._publisher.by_name
-        if self._ill:
-            return counted(map(self.of, vms.values()))
-        busy = Counter(state for name, state in self._hit.items() if name in vms)
-        busy["fine"] = len(vms) - busy.total()
-        return {"vms": len(vms), "counts": {state: busy[state] for state in STATES}}
+def state_of_vm(state: State, vm: Vm) -> str:
+    """The state of one VM, without a look at all the others."""
+    found = [state_of(event) for event in state.events_of(vm)]
+    return min(found, key=_RANK.__getitem__, default="degraded" if vm.host in _ill(state) else "fine")
+
+
+def _ill(state: State) -> set[str]:
+    return {host.name for host in state.fleet.hosts.values() if host.condition is not Condition.HEALTHY}
 
 
 def state_of(event: Event) -> str:
@@ -80,28 +71,37 @@ def state_of(event: Event) -> str:
 class Wanted:
     """Which VMs a query asks for."""
 
-    def __init__(self, request: Request, states: States) -> None:
+    def __init__(self, request: Request) -> None:
         query = request.query_params
         self._group, self._host = query.get("group", ""), query.get("host", "")
-        states.check(self._group, self._host)
         self._text = query.get("q", "").strip().lower()
-        self._states, self._of = frozenset(query["state"].split(",") if query.get("state") else ()), states.of
+        self._states = frozenset(query["state"].split(",") if query.get("state") else ())
         if odd := sorted(self._states.difference(STATES)):
             raise Malformed(f"{odd[0][:40]!r} is no state.", hint=f"Use some of {', '.join(STATES)}.")
 
-    def __call__(self, vm: Vm) -> bool:
+    def check(self, fleet: Fleet) -> None:
+        """Refuse a group or a host that is not there: an empty list would look like one without VMs."""
+        group, host = self._group, self._host
+        keys = (group, *(f"{kind.value}/{group}" for kind in GroupKind))
+        if group not in ("", ALONE) and not any(key in fleet.groups for key in keys):
+            names = (key if "/" in group else key.partition("/")[2] for key in fleet.groups)
+            raise _not_there("group", group, names)
+        if host and host not in fleet.hosts:
+            raise _not_there("host", host, fleet.hosts)
+
+    def __call__(self, vm: Vm, states: States) -> bool:
         """Whether it is one."""
         return (
             (not self._group or _stands_in(vm, self._group))
             and (not self._host or self._host == vm.host)
-            and (not self._states or self._of(vm) in self._states)
+            and (not self._states or states.of(vm) in self._states)
             and (not self._text or _has(vm, self._text))
         )
 
-    @property
-    def is_everything(self) -> bool:
-        """Whether nothing is left out."""
-        return not (self._group or self._host or self._states or self._text)
+    def among(self, vms: Iterable[Vm], states: States) -> Iterable[Vm]:
+        """Those of some VMs."""
+        is_everything = not (self._group or self._host or self._states or self._text)
+        return vms if is_everything else (vm for vm in vms if self(vm, states))
 
 
 def _not_there(what: str, name: str, known: Iterable[str]) -> NotFound:
@@ -126,7 +126,7 @@ class Picture:
     """Translates from states to JSON."""
 
     def __init__(self, engine: Engine) -> None:
-        self._publisher = engine.publisher
+        self._engine = engine
 
     def calls(self) -> list[Call]:
         """The rows of the table."""
@@ -137,47 +137,50 @@ class Picture:
 
     async def index(self, request: Request) -> Response:
         """Counts of all that is asked for, then of each group and its update domains."""
-        limit, states = number(request, "limit", 100, 0, MOST_GROUPS), States(self._publisher)
-        wanted = Wanted(request, states)
-        everything = wanted.is_everything
-        if everything and not limit:
-            shown: shapes.States = {**states.whole(), "groups": [], "left_out": 0}
-            return JSONResponse(shown)
-        groups = _grouped(filter(wanted, self._publisher.by_name.values()), states)
-        groups.sort(key=lambda group: (_urgency(group), group["key"] or ""))
-        total = _added(group["counts"] for group in groups)
-        shown = {
-            "vms": sum(total.values()),
-            "counts": total,
-            "groups": groups[:limit],
-            "left_out": max(0, len(groups) - limit),
-        }
-        return JSONResponse(shown)
+        limit, wanted = number(request, "limit", 100, 0, MOST_GROUPS), Wanted(request)
+
+        def look(state: State) -> shapes.States:
+            wanted.check(state.fleet)
+            states = States(state)
+            groups = _grouped(wanted.among(state.fleet.vms.values(), states), states)
+            groups.sort(key=lambda group: (_urgency(group), group["key"] or ""))
+            total = _added(group["counts"] for group in groups)
+            return {
+                "vms": sum(total.values()),
+                "counts": total,
+                "groups": groups[:limit],
+                "left_out": max(0, len(groups) - limit),
+            }
+
+        return await looked(self._engine, look)
 
 
 Place = tuple[int | None, str | None]
 
 
 def _grouped(vms: Iterable[Vm], states: States) -> list[shapes.GroupStates]:
-    found: dict[str | None, dict[Place, Counter[str]]] = {}
+    found: dict[tuple[str | None, int | None, str | None, str], int] = {}
+    of = states.of
     for vm in vms:
-        place = (vm.update_domain, None if vm.group else vm.zone)
-        found.setdefault(vm.group, {}).setdefault(place, Counter())[states.of(vm)] += 1
-    return [_group(key, columns) for key, columns in found.items()]
+        cell = (vm.group, vm.update_domain, None if vm.group else vm.zone, of(vm))
+        found[cell] = found.get(cell, 0) + 1
+    groups: dict[str | None, dict[Place, Counter[str]]] = {}
+    for (group, domain, zone, state), count in found.items():
+        groups.setdefault(group, {}).setdefault((domain, zone), Counter())[state] = count
+    return [_group(key, columns) for key, columns in groups.items()]
 
 
 def _group(key: str | None, columns: dict[Place, Counter[str]]) -> shapes.GroupStates:
     ordered = sorted(columns.items(), key=lambda item: (item[0][0] or 0, item[0][1] or ""))
     shown: list[shapes.Column] = [
-        {**counted(counts.elements()), "update_domain": domain, "zone": zone} for (domain, zone), counts in ordered
+        {**_counted(counts), "update_domain": domain, "zone": zone} for (domain, zone), counts in ordered
     ]
     counts = _added(column["counts"] for column in shown)
     return {"key": key, "vms": sum(counts.values()), "counts": counts, "columns": shown}
 
 
-def counted(states: Iterable[str]) -> shapes.Counted:
+def _counted(counts: Counter[str]) -> shapes.Counted:
     """How many of each state there are, all states named."""
-    counts = Counter(states)
     return {"vms": counts.total(), "counts": {state: counts[state] for state in STATES}}
 
 

@@ -23,8 +23,8 @@ class Call(NamedTuple):
     """One method of one path; `role` None is anybody, `query` has the parameters it knows.
 
     `body` is the type of its JSON, or the media types of something else. `answers` has for each status of success
-    the type of its JSON, a media type of something else, or None when there is no body. `refusals` are statuses
-    beyond those that follow from the rest, see `openapi.refusals`.
+    the type of its JSON, a media type of something else, several of these, or None when there is no body. `refusals`
+    are statuses beyond those that follow from the rest, see `openapi.refusals`.
     """
 
     method: str

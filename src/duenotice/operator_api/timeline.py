@@ -7,10 +7,12 @@ from datetime import UTC, datetime, timedelta
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from duenotice.clock import Instant
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
 from duenotice.errors import Malformed, NotFound
-from duenotice.operator_api.lives import Life, Lives, lives_before
+from duenotice.operator_api.lives import Life, Lives, between, lives_before
+from duenotice.operator_api.looking import written
 from duenotice.operator_api.table import Call
 from duenotice.wire import operator_shapes as shapes
 from duenotice.wire.operator_json import event_to_json, parse_type
@@ -26,7 +28,7 @@ class Timeline:
 
     def __init__(self, engine: Engine) -> None:
         self._engine, self._clock = engine, engine.clock
-        self._lives, self._began_at = Lives(engine.publisher.events()), engine.state.position
+        self._lives, self._began_at = Lives(engine.state.events.values()), engine.state.position
         self._past: asyncio.Task[None] | None = None
         engine.on_commit.append(self._lives.note)
 
@@ -42,13 +44,17 @@ class Timeline:
     async def index(self, request: Request) -> Response:
         """Events with their moments; by default from an hour ago to a week ahead."""
         await self._looked_back()
-        now = self._clock.now().at
-        since = _moment(request, "from", now - timedelta(hours=1))
-        until = _moment(request, "to", now + timedelta(days=7))
-        found = list(filter(_wanted(request), self._lives.between(since, until)))
-        items = [life_to_json(life) for life in found[-MOST:]]
-        shown: shapes.Lives = {"now": format_iso(now), "items": items, "left_out": len(found) - len(items)}
-        return JSONResponse(shown)
+        now = self._clock.now()
+        since = _moment(request, "from", now.at - timedelta(hours=1))
+        until = _moment(request, "to", now.at + timedelta(days=7))
+        wanted, lives = _wanted(request), self._lives.all()
+
+        def write() -> shapes.Lives:
+            found = list(filter(wanted, between(lives, since, until)))
+            items = [life_to_json(life, now) for life in found[-MOST:]]
+            return {"now": format_iso(now.at), "items": items, "left_out": len(found) - len(items)}
+
+        return await written(self._engine, write)
 
     async def show(self, request: Request) -> Response:
         """One event with its moments."""
@@ -57,7 +63,7 @@ class Timeline:
         found = self._lives.find(canonical_id(text).upper())
         if len(found) != 1:
             raise NotFound(f"{len(found) or 'No'} events begin with {text}.", hint="Give the whole id.")
-        return JSONResponse(life_to_json(found[0]))
+        return JSONResponse(life_to_json(found[0], self._clock.now()))
 
     async def _looked_back(self) -> None:
         """The first who asks reads the past; who comes meanwhile waits for the same look."""
@@ -75,10 +81,10 @@ def _wanted(request: Request) -> Callable[[Life], bool]:
     return lambda life: type_ in (None, life.event.type) and (not vm or vm in life.event.resources)
 
 
-def life_to_json(life: Life) -> shapes.Life:
+def life_to_json(life: Life, now: Instant) -> shapes.Life:
     """An event as everywhere, and its moments."""
     return {
-        **event_to_json(life.event),
+        **event_to_json(life.event, now if life.ended_at is None else None),
         "raised_at": _text(life.raised_at),
         "approved_at": _text(life.approved_at),
         "approved_by": life.approved_by or life.event.approved_by or None,

@@ -9,14 +9,17 @@ from starlette.responses import JSONResponse, Response
 from duenotice.domain import commands as c
 from duenotice.domain.event import EventType
 from duenotice.domain.fleet import Vm
+from duenotice.domain.scope import scope_of
+from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
 from duenotice.errors import Malformed
 from duenotice.operator_api.answering import RAISED, Answer, done, raised
 from duenotice.operator_api.bodies import new_id
 from duenotice.operator_api.finding import vm_named
-from duenotice.operator_api.pages import page_of_names
-from duenotice.operator_api.states import WANTED, States, Wanted
+from duenotice.operator_api.looking import looked
+from duenotice.operator_api.pages import paging_of
+from duenotice.operator_api.states import WANTED, States, Wanted, state_of_vm
 from duenotice.operator_api.table import Call, Handler
 from duenotice.wire import operator_json
 from duenotice.wire import operator_shapes as shapes
@@ -76,23 +79,28 @@ class Vms:
 
     async def index(self, request: Request) -> Response:
         """A page of VMs by name."""
-        states = States(self._publisher)
-        wanted = Wanted(request, states)
+        wanted, paging, names = Wanted(request), paging_of(request), await self._publisher.names.in_order()
 
-        def shown(name: str) -> shapes.Vm | None:
-            vm = self._publisher.by_name.get(name)
-            return self._shown(vm, states.of(vm)) if vm is not None and wanted(vm) else None
+        def look(state: State) -> dict[str, object]:
+            wanted.check(state.fleet)
+            states = States(state)
 
-        return await page_of_names(request, lambda: self._publisher.names, shown)
+            def shown(name: str) -> shapes.Vm | None:
+                vm = state.fleet.vms.get(name)
+                return _shown(state, vm, states.of(vm)) if vm is not None and wanted(vm, states) else None
+
+            return paging.page_of_names(names, shown)
+
+        return await looked(self._engine, look)
 
     async def show(self, request: Request) -> Response:
         """One VM with the events that hit it."""
         vm = self._find(request)
-        events = [event for event in self._publisher.document_of(vm).events if vm.name in event.resources]
+        state, now = self._engine.state, self._engine.clock.now()
         shown: shapes.VmWithEvents = {
-            **self._shown(vm, States(self._publisher).of(vm)),
+            **_shown(state, vm, state_of_vm(state, vm)),
             "last_seen": self._last_seen(vm),
-            "events": [operator_json.event_to_json(event) for event in events],
+            "events": [operator_json.event_to_json(event, now) for event in state.events_of(vm)],
         }
         return JSONResponse(shown)
 
@@ -102,13 +110,13 @@ class Vms:
         name = request.query_params.get("api-version", API_VERSIONS[-1].name)
         if name not in BY_NAME:
             raise Malformed(f"{name[:40]!r} is no api-version.", hint=f"Use one of {', '.join(BY_NAME)}.")
-        body = encode_document(self._publisher.document_of(vm), BY_NAME[name])
+        body = encode_document(self._engine.state.document(scope_of(vm)), BY_NAME[name])
         return Response(body, media_type="application/json; charset=utf-8")
 
     async def listen(self, request: Request) -> Response:
         """Stands in for a poll of the VM: its scope listens from now on, for 24 hours at least (F01, F02)."""
         vm = self._find(request)
-        shown = Answer(operator_json.vm_to_json(vm, True, States(self._publisher).of(vm)))
+        shown = Answer(operator_json.vm_to_json(vm, True, state_of_vm(self._engine.state, vm)))
         response = await done(self._engine, request, c.EnableScope(vm.name), lambda *_: shown)
         self._publisher.page_of(vm).last_poll = self._engine.clock.now().steady
         return response
@@ -129,8 +137,9 @@ class Vms:
         silent, clock = self._silent_for(vm.address), self._engine.clock
         return None if silent is None else format_iso(clock.now().at - timedelta(seconds=silent * clock.speed))
 
-    def _shown(self, vm: Vm, state: str) -> shapes.Vm:
-        return operator_json.vm_to_json(vm, self._publisher.listens(vm), state)
-
     def _find(self, request: Request) -> Vm:
-        return vm_named(self._publisher, request.path_params["name"])
+        return vm_named(self._engine.state, request.path_params["name"])
+
+
+def _shown(state: State, vm: Vm, condition: str) -> shapes.Vm:
+    return operator_json.vm_to_json(vm, state.enabled(scope_of(vm)), condition)

@@ -67,9 +67,9 @@ def main(interface: str, endpoint: str) -> None:
 
 def _serve(interface: str, endpoint: str) -> NoReturn:
     with DhcpResponder(interface, endpoint) as responder:
-        click.echo(f"Answering DHCPDISCOVER on {interface} with {endpoint}; Ctrl-C stops.")
+        click.echo(f"Answering DHCPDISCOVER on {interface} with {endpoint}; Ctrl-C stops.")  # noqa: TID251
         while True:
-            click.echo(f"told {responder.answer_next().mac.hex(':')}")
+            click.echo(f"told {responder.answer_next().mac.hex(':')}")  # noqa: TID251
 
 
 if __name__ == "__main__":

@@ -5,13 +5,14 @@ import socket
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 import uvloop
 
 from duenotice.bootstrap.service import NOWHERE, Service
-from duenotice.clock import Instant, monotonic
+from duenotice.clock import Instant, micros_of, monotonic
 from duenotice.domain.commands import ApplyFleet, Command
 from duenotice.domain.fleet import Declaration
 from duenotice.domain.transitions import Record
@@ -104,9 +105,9 @@ class Emulator:
 
         self._tasks.append(self._loop.create_task(do()))
 
-    def advance(self, seconds: float) -> None:
+    def advance(self, span: timedelta) -> None:
         """Let time pass; all that is due has happened when this returns."""
-        self._wait(self.service.ticker.advance(seconds))
+        self._wait(self.service.ticker.advance(micros_of(span)))
 
     def fault(self, vm: str, answer: str, seconds: float) -> None:
         """Answer a VM wrongly for so long on the service's clock."""
@@ -160,8 +161,8 @@ class Emulator:
         return self.service.engine.clock.now()
 
     def _vm_at(self, address: str) -> str:
-        publisher = self.service.publisher
-        vm = publisher.by_address.get(address) or publisher.by_name.get(self._settings.default_vm)
+        fleet = self.service.engine.state.fleet
+        vm = fleet.by_address.get(address) or fleet.vms.get(self._settings.default_vm)
         return "" if vm is None else vm.name
 
 

@@ -4,7 +4,6 @@ The service's clock stands still unless the guide lets it go on, so that a notic
 client needs to see it, and what is dull takes no time at all.
 """
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -12,24 +11,19 @@ from pathlib import Path
 
 from duenotice.clock import monotonic
 from duenotice.domain import commands as c
-from duenotice.domain.event import EventType, Phase
+from duenotice.domain.event import Cause, EventType, Phase, Source
 from duenotice.operator_api.bodies import new_id
 from duenotice.testkit.emulator import Emulator
-from duenotice.testkit.kit import RaisedEvent, ScheduledEvents
+from duenotice.testkit.kit import FOREVER, RaisedEvent, ScheduledEvents
 from duenotice.testkit.overheard import Exchange
-from duenotice.testkit.verdicts.evidence import Notes, Tempo, Trial, Window, document_of
+from duenotice.testkit.verdicts.evidence import Tempo, Trial, Window, document_of
+from duenotice.testkit.watch import LOOK_SECONDS, Client, TrialEnded, Watch
 
-LOOK_SECONDS = 0.02
 GONE = "gone"
-STARTING_SECONDS = 60.0
-"""Real seconds that a program may take until it first asks."""
+_CAUSES = {Source.PLATFORM: Cause.MAINTENANCE, Source.USER: Cause.USER}
 
 
-class TourEnded(Exception):
-    """There is nobody to lead any more; says why."""
-
-
-class Guide:
+class Guide(Watch):
     """One client, one VM, one service."""
 
     def __init__(
@@ -38,24 +32,49 @@ class Guide:
         vm: str,
         peers: tuple[str, str],
         tempo: Tempo,
-        is_there: Callable[[], bool] = lambda: True,
+        client: Client,
         peers_file: Path | None = None,
     ) -> None:
-        """`peers` are a VM that is hit together with ours, and one that never is; `is_there` is asked all the time."""
+        """`peers` are a VM that is hit together with ours, and one that never is."""
+        super().__init__(emulator.overheard, client, tempo)
         self.kit = ScheduledEvents(emulator)
         self.vm, self.peer, self.neighbour = vm, *peers
-        self.tempo = tempo
-        self.notes = Notes()
+        self.notes.has_peers_file = peers_file is not None
         self.peers_file = peers_file
         self._emulator = emulator
-        self._is_there = is_there
         self._born: dict[str, float] = {}
+        self._sources: dict[str, Source] = {}
+
+    def lead(self, trial: Callable[["Guide"], None]) -> str:
+        """Lead it through a trial; says why that did not go to its end, and then the next one can begin all the same.
+
+        Raises TourEnded when there is nobody to lead.
+        """
+        self.find_again()
+        try:
+            trial(self)
+        except TrialEnded as end:
+            self.is_lost = True
+            self._clear()
+            return str(end)
+        return ""
+
+    def _clear(self) -> None:
+        """Let nothing of a trial be left for the next one."""
+        self._emulator.look(lambda _: setattr(self._emulator.overheard, "on_answer", lambda _: None))
+        for event in self.kit.events:
+            live = self.kit._live(event.id)
+            if live is not None and live.phase is Phase.SCHEDULED:
+                event.cancel()
+            elif live is not None:
+                event.finish()
 
     # What happens
 
-    def reboot(self, *vms: str) -> RaisedEvent:
-        """Schedule a Reboot of some VMs; of ours when none is named."""
-        return self._raise(c.ScheduleEvent(new_id(), EventType.REBOOT, vms or (self.vm,)))
+    def reboot(self, *vms: str, source: Source | None = None) -> RaisedEvent:
+        """Schedule a Reboot of some VMs, or of ours; by the platform and by its user in turn, if nobody says whose."""
+        source = source or self._next_source()
+        return self._raise(c.ScheduleEvent(new_id(), EventType.REBOOT, vms or (self.vm,), cause=_CAUSES[source]))
 
     def fail_host(self, host: str) -> RaisedEvent:
         """A host fails: its VM is hit already (D04)."""
@@ -65,7 +84,7 @@ class Guide:
     def fault(self, answer: str) -> Iterator[None]:
         """Answer our VM wrongly meanwhile."""
         begun = monotonic()
-        self._emulator.fault(self.vm, answer, float("inf"))
+        self._emulator.fault(self.vm, answer, FOREVER)
         try:
             yield
         finally:
@@ -91,15 +110,6 @@ class Guide:
 
     # What the client does
 
-    def first_request(self, seconds: float = STARTING_SECONDS) -> None:
-        """Wait until it asks for the first time."""
-        if not self._until(lambda: bool(self._exchanges()), seconds):
-            raise TourEnded(f"it asked nothing in {seconds:g} s")
-
-    def asked(self, which: Callable[[Exchange], bool], since: int) -> None:
-        """Wait for a request like this that came after the one with a number."""
-        self._expect(lambda: any(which(one) for one in self._exchanges(since)), "it did not ask again")
-
     def answered_with(self, fault: str) -> None:
         """Let it run into a fault."""
         since = self.count
@@ -118,7 +128,7 @@ class Guide:
         """Watch for a while, and for one poll at least."""
         since = self.count
         self.wait(self.tempo.linger)
-        self.asked(lambda one: one.is_poll, since)
+        self.expect(lambda: self.waits or any(one.is_poll for one in self.exchanges(since)), "it did not ask again")
 
     def handled(self, rule: str, *events: RaisedEvent, share: float = 1.0) -> None:
         """Let it see events and handle them in a share of their notice; whether it did is noted for a rule."""
@@ -137,28 +147,26 @@ class Guide:
         for event, moment in zip(events, since, strict=True):
             self.gone(event, moment)
 
-    def wait(self, seconds: float) -> None:
-        """Let real time pass, as long as it is there."""
-        self._until(lambda: False, seconds)
-
-    @property
-    def count(self) -> int:
-        """The number of the last request."""
-        exchanges = self._emulator.overheard.exchanges
-        return exchanges[-1].number if exchanges else 0
-
     @property
     def is_approver(self) -> bool:
-        """Whether it approves events at all; if not, there is no need to wait for it."""
-        handled = [trial for trial in self.notes.trials if trial.rule == "comes-back"]
-        return not handled or any(one.is_approval for one in self._exchanges())
+        """Whether it approves events, and not only long ago; if not, there is no need to wait for it."""
+        trials = self.notes.trials
+        handled = {self._sources[event_id] for trial in trials for event_id in trial.event_ids}
+        lately = {event_id for trial in trials[-2:] for event_id in trial.event_ids}
+        return handled != set(Source) or not lately.isdisjoint(self.approved)
+
+    def _next_source(self) -> Source:
+        """One whose events it approves, since others would tell nothing; each in turn."""
+        known = {self._sources[event_id] for event_id in self.approved if event_id in self._sources}
+        choice = [source for source in Source if source in known] or list(Source)
+        return choice[len(self._sources) % len(choice)]
 
     def _pass_notice(self, events: tuple[RaisedEvent, ...], share: float) -> None:
         seconds = self.tempo.notice if self.is_approver else 2 * LOOK_SECONDS
         ends, begun = monotonic() + seconds, self.kit.now
         whole = (max(event.not_before for event in events) - begun) * share
         while (left := ends - monotonic()) > 0 and not all(self._has_begun(event) for event in events):
-            self._wait_a_little()
+            self.wait_a_little()
             due = min(1.0, 1 - (left - LOOK_SECONDS) / seconds) * whole - (self.kit.now - begun)
             self.kit.advance(max(due, timedelta()))
 
@@ -172,38 +180,18 @@ class Guide:
         self.kit.submit(command)
         event = next(event for event in self.kit.events if event.id not in before)
         self._born[event.id] = since
+        self._sources[event.id] = event._now().source
         return event
-
-    def _exchanges(self, since: int = 0) -> list[Exchange]:
-        return [one for one in list(self._emulator.overheard.exchanges) if one.number > since]
 
     def _read(self, event: RaisedEvent, status: str, since: float) -> float:
         """Go by when it was answered: who waits for news may have asked long before."""
 
         def read() -> list[float]:
-            found = (one.answered for one in self._exchanges() if _status(one, event) == status)
+            found = (one.answered for one in self.exchanges() if _status(one, event) == status)
             return [answered for answered in found if answered is not None and answered >= since]
 
-        self._expect(lambda: bool(read()), f"it did not read that the {event.type} is {status}")
+        self.expect(lambda: bool(read()), f"it did not read that the {event.type} is {status}")
         return read()[0]
-
-    def _expect(self, condition: Callable[[], bool], otherwise: str) -> None:
-        seconds = self.tempo.patience + self.tempo.linger
-        if not self._until(condition, seconds):
-            raise TourEnded(f"{otherwise} within {seconds:g} s")
-
-    def _until(self, condition: Callable[[], bool], seconds: float) -> bool:
-        ends = monotonic() + seconds
-        while not condition():
-            if monotonic() >= ends:
-                return False
-            self._wait_a_little()
-        return True
-
-    def _wait_a_little(self) -> None:
-        if not self._is_there():
-            raise TourEnded("it has ended")
-        time.sleep(LOOK_SECONDS)
 
 
 def _status(exchange: Exchange, event: RaisedEvent) -> str:

@@ -1,4 +1,4 @@
-"""Becomes a program in a network of its own, where 169.254.169.254:80 is ours; run as a child, by `sandbox`.
+"""Runs a program in a network of its own, where 169.254.169.254:80 is ours; run as a child, by `sandbox`.
 
 Needs no privileges: a user namespace of the same user makes the network namespace ours. The listening sockets are made
 in here, where they belong to the new network, and handed out to the parent, who answers them. Standard library only,
@@ -14,10 +14,13 @@ import struct
 import sys
 from pathlib import Path
 
+from duenotice.testkit.keeper import CANNOT_RUN, keep
+
 METADATA_ADDRESS = "169.254.169.254"
 METADATA_PORT = 80
 BACKLOG = 128
-CANNOT_RUN = 127
+JOIN = "join"
+NAMESPACES = ("user", "net")
 
 _CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _SIOCSIFADDR, _SIOCSIFNETMASK = 0x8913, 0x8914, 0x8916, 0x891C
@@ -25,8 +28,14 @@ _IFF_UP = 1
 
 
 def main(arguments: list[str]) -> None:
-    """`FD PORT,PORT… PROGRAM ARGUMENT…`: what comes of it is told over the socket FD; then we are the program."""
+    """`FD PORT,PORT… PROGRAM ARGUMENT…`: what comes of it is told over the socket FD, which then is the leash.
+
+    `FD join FD FD PROGRAM ARGUMENT…`: run the program once more, where it was before.
+    """
     parent = socket.socket(fileno=int(arguments[0]))
+    if arguments[1] == JOIN:
+        _join([int(descriptor) for descriptor in arguments[2:4]])
+        keep(parent, arguments[4:])
     ports = [int(port) for port in arguments[1].split(",") if port]
     try:
         _enter()
@@ -35,20 +44,30 @@ def main(arguments: list[str]) -> None:
         parent.sendall(json.dumps({"error": f"{error.strerror or error}"}).encode())
         sys.exit(CANNOT_RUN)
     told = {"ports": [one.getsockname()[1] for one in listening]}
-    socket.send_fds(parent, [json.dumps(told).encode()], [one.fileno() for one in listening])
+    namespaces = [os.open(f"/proc/self/ns/{name}", os.O_RDONLY) for name in NAMESPACES]
+    socket.send_fds(parent, [json.dumps(told).encode()], [*(one.fileno() for one in listening), *namespaces])
     for one in listening:
         one.close()
     if parent.recv(2) != b"go":
         sys.exit(CANNOT_RUN)
-    parent.close()
-    _become(arguments[2:])
+    keep(parent, arguments[2:])
+
+
+def _join(namespaces: list[int]) -> None:
+    """The user first: it is the one that may join the network."""
+    for namespace in namespaces:
+        _call("setns", namespace, 0)
+        os.close(namespace)
+
+
+def _call(name: str, *arguments: int) -> None:
+    if getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
 def _enter() -> None:
     user, group = os.getuid(), os.getgid()
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET) != 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    _call("unshare", _CLONE_NEWUSER | _CLONE_NEWNET)
     Path("/proc/self/setgroups").write_text("deny")
     # The same user as outside: the program sees no difference, and loses our powers over the network when it begins.
     Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
@@ -83,14 +102,6 @@ def _relays(ports: list[int]) -> list[socket.socket]:
         except OSError:
             continue
     return opened
-
-
-def _become(program: list[str]) -> None:
-    try:
-        os.execvp(program[0], program)
-    except OSError as error:
-        sys.stderr.write(f"error: Cannot run {program[0]}: {error.strerror}.\n hint: Is it executable?\n")
-        sys.exit(CANNOT_RUN)
 
 
 if __name__ == "__main__":

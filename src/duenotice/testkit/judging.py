@@ -1,14 +1,12 @@
 """A client judged: a service of ours, a tour or scenarios, a client that is run here or comes by itself, a verdict."""
 
-import os
-import signal
-import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.resources import as_file
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from duenotice.clock import monotonic
 from duenotice.errors import Misconfigured, Unavailable
@@ -20,16 +18,16 @@ from duenotice.scenarios.scenario import Scenario
 from duenotice.testkit import sandbox
 from duenotice.testkit.asker import Asker
 from duenotice.testkit.emulator import Emulator
-from duenotice.testkit.guide import Guide, TourEnded
+from duenotice.testkit.guide import Guide
 from duenotice.testkit.overheard import Exchange
 from duenotice.testkit.trials import FLEET, TRIALS, Step
 from duenotice.testkit.verdicts.evidence import Evidence, Notes, Tempo
 from duenotice.testkit.verdicts.verdict import Verdict, judge
+from duenotice.testkit.watch import Client, TourEnded, TrialEnded
 from duenotice.wire.fleet_toml import is_name
 
 DEFAULT_VM = "web-0"
 PEER, NEIGHBOUR = "peer-1", "neighbour-2"
-STOPPING_SECONDS = 5.0
 FREE_PORT = "127.0.0.1:0"
 FAST, UNHURRIED = 60.0, 10.0
 """How fast the clock of a scenario goes: slower where there are seconds that a client must not miss."""
@@ -50,13 +48,29 @@ class Plan:
     """Of a scenario's clock."""
     peers_ready: Path | None = None
     work_done: Path | None = None
+    quirks: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of `serve` by which our service is odd."""
+    strict: bool = False
+    allow_untried: bool = False
 
 
-class Client(NamedTuple):
-    """Whoever is judged: where it asks, whether it is still there, and how it ended if it did."""
+class Program:
+    """A program that is judged, and may have to be started again on the way."""
 
-    is_there: Callable[[], bool]
-    exit_code: Callable[[], int | None]
+    def __init__(self, kept: sandbox.Kept, begin_again: Callable[[], sandbox.Kept]) -> None:
+        self.kept = kept
+        self._begin_again = begin_again
+
+    def client(self) -> Client:
+        """As the guide sees it."""
+        return Client(lambda: self._exit_code() is None, self._exit_code, self._start_again)
+
+    def _exit_code(self) -> int | None:
+        return self.kept.process.poll()
+
+    def _start_again(self) -> None:
+        self.kept.stop()
+        self.kept = self._begin_again()
 
 
 def run(program: Sequence[str], plan: Plan, network: bool, tell: Tell) -> Verdict:
@@ -71,19 +85,19 @@ def run(program: Sequence[str], plan: Plan, network: bool, tell: Tell) -> Verdic
             relays = [emulator.run(sandbox.relay(listening)) for listening in box.relays]
             box.begin()
             try:
-                return _judged_process(box.process, emulator, plan, tell)
+                return _judged_program(Program(box.kept, box.begin_again), emulator, plan, tell)
             finally:
                 for relay in relays:
                     emulator.call(relay.close)
     finally:
-        stop(box.process)
         box.end()
 
 
 def run_by_proxy(program: Sequence[str], plan: Plan, tell: Tell) -> Verdict:
     """Judge a program that is told where we are by its environment."""
     with _emulator(plan) as emulator:
-        return _judged_process(sandbox.by_proxy(program, emulator.service.metadata_address), emulator, plan, tell)
+        begin = partial(sandbox.by_proxy, program, emulator.service.metadata_address)
+        return _judged_program(Program(begin(), begin), emulator, plan, tell)
 
 
 def check(listen: str, plan: Plan, seconds: float, tell: Tell) -> Verdict:
@@ -91,33 +105,20 @@ def check(listen: str, plan: Plan, seconds: float, tell: Tell) -> Verdict:
     with _emulator(plan, metadata_listen=listen) as emulator:
         tell(f"Waiting for a client at {emulator.url}, which is in the place of http://169.254.169.254.")
         ends = monotonic() + seconds
-        return _judged(Client(lambda: monotonic() < ends, lambda: None), emulator, plan, tell, seconds)
+        client = Client(lambda: monotonic() < ends, when_gone=f"the {seconds:g} s of --for are over")
+        return _judged(client, emulator, plan, tell, seconds)
 
 
-def stop(process: "subprocess.Popen[bytes]") -> None:
-    """End a program and what it has started: first it is asked to, then it has to."""
-    with suppress(ProcessLookupError):
-        _signal(process, signal.SIGTERM)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(STOPPING_SECONDS)
-        _signal(process, signal.SIGKILL)
-    process.wait()
-
-
-def _signal(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
-    os.killpg(process.pid, number)
-
-
-def _judged_process(process: "subprocess.Popen[bytes]", emulator: Emulator, plan: Plan, tell: Tell) -> Verdict:
+def _judged_program(program: Program, emulator: Emulator, plan: Plan, tell: Tell) -> Verdict:
     try:
-        return _judged(Client(lambda: process.poll() is None, process.poll), emulator, plan, tell)
+        return _judged(program.client(), emulator, plan, tell)
     finally:
-        stop(process)
+        program.kept.stop()
 
 
 def _judged(client: Client, emulator: Emulator, plan: Plan, tell: Tell, patience: float | None = None) -> Verdict:
     vm = _vm(plan)
-    guide = Guide(emulator, vm, (PEER, NEIGHBOUR), plan.tempo, client.is_there, plan.peers_ready)
+    guide = Guide(emulator, vm, (PEER, NEIGHBOUR), plan.tempo, client, plan.peers_ready)
     _watch_work(emulator, plan.work_done, guide.notes)
     begun = monotonic()
     try:
@@ -125,20 +126,13 @@ def _judged(client: Client, emulator: Emulator, plan: Plan, tell: Tell, patience
             guide.first_request(patience)
             begun = monotonic()
         _lead(guide, emulator, plan, tell)
-    except TourEnded as end:
+    except (TourEnded, TrialEnded) as end:
+        guide.notes.ended = str(end)
         tell(f"The tour ends here: {end}.")
-    return judge(
-        Evidence(
-            vm,
-            list(emulator.overheard.exchanges),
-            list(emulator.happened),
-            begun,
-            monotonic(),
-            client.exit_code(),
-            guide.notes,
-            plan.tempo,
-        )
-    )
+    guide.note_ending()
+    exchanges, happened = list(emulator.overheard.exchanges), list(emulator.happened)
+    evidence = Evidence(vm, exchanges, happened, begun, monotonic(), guide.notes, plan.tempo)
+    return judge(evidence, plan.strict, plan.allow_untried)
 
 
 def _lead(guide: Guide, emulator: Emulator, plan: Plan, tell: Tell) -> None:
@@ -146,9 +140,11 @@ def _lead(guide: Guide, emulator: Emulator, plan: Plan, tell: Tell) -> None:
         _play(guide, emulator, plan.scenario, plan, tell)
         return
     trials = [step for step in plan.trials if step.name != "peers" or plan.peers_ready is not None]
+    guide.notes.tries = frozenset[str]().union(*(step.tries for step in trials))
     for number, step in enumerate(trials, start=1):
         tell(f"{number:2}/{len(trials)} {step.name}: {step.about}")
-        step.lead(guide)
+        if left := guide.lead(step.lead):
+            tell(f"      This trial ends early: {left}.")
 
 
 def _play(guide: Guide, emulator: Emulator, scenario: Scenario, plan: Plan, tell: Tell) -> None:
@@ -169,9 +165,10 @@ def _play(guide: Guide, emulator: Emulator, scenario: Scenario, plan: Plan, tell
 def _emulator(plan: Plan, metadata_socket: Any = None, **settings: Any) -> Iterator[Emulator]:
     vm = _vm(plan)
     if not is_name(vm):
-        raise Misconfigured(f"{vm!r} is no name for a VM.", hint="Use letters, digits, dot and dash.")
+        raise Misconfigured(f"{vm!r} is not a name for a VM.", hint="Use letters, digits, dot and dash.")
+    settings |= {"fault_seconds": plan.tempo.slow} | dict(plan.quirks)
     if plan.scenario is None:
-        settings |= {"first_answer_delay": plan.tempo.late}
+        settings = {"first_answer_delay": plan.tempo.late} | settings
         with Emulator(metadata_socket, default_vm=vm, **settings) as emulator:
             emulator.apply(FLEET.format(vm=vm, peer=PEER, neighbour=NEIGHBOUR))
             yield emulator

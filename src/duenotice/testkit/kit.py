@@ -17,12 +17,13 @@ from duenotice.testkit.emulator import OPERATOR, Emulator
 from duenotice.testkit.overheard import Exchange
 from duenotice.wire.api_versions import API_VERSIONS, BY_NAME
 from duenotice.wire.document_json import STATUS_NAMES, TYPE_NAMES, encode_document
+from duenotice.wire.duration import LONGEST_SECONDS
 from duenotice.wire.fleet_toml import read_fleet
 
 ONLY_VM = "vm"
 """The name of the VM that is there when nobody says otherwise; whoever asks is it."""
 
-FOREVER = float("inf")
+FOREVER = LONGEST_SECONDS
 
 
 class Approval(NamedTuple):
@@ -87,7 +88,7 @@ class ScheduledEvents:
 
     def vm(self, name: str = "") -> "VmHandle":
         """A VM by name, or the only one there is."""
-        names = self._emulator.look(lambda service: list(service.publisher.by_name))
+        names = self._emulator.look(lambda service: list(service.engine.state.fleet.vms))
         if not name and len(names) != 1:
             raise Conflict(f"There are {len(names)} VMs.", hint="Say which: vm('web-0').")
         if name and name not in names:
@@ -101,7 +102,7 @@ class ScheduledEvents:
             raise Malformed(f"advance({span!r}) has no unit.", hint=f"Write advance(seconds={span!r}).")
         if span < timedelta():
             raise Malformed(f"Time cannot go back by {-span}.", hint="Give advance(…) a span that is not negative.")
-        self._emulator.advance(span.total_seconds())
+        self._emulator.advance(span)
 
     def fault(self, answer: str, seconds: float = FOREVER, vm: str = "") -> None:
         """Answer wrongly, for so long on the manual clock: `fault("500", seconds=20)`; see FAULTS for what there is."""
@@ -116,12 +117,12 @@ class ScheduledEvents:
         self.submit(c.LiftIncarnations(seconds_since_2020()))
 
     def document(self, vm: str = "", api_version: str = API_VERSIONS[-1].name) -> bytes:
-        """What a VM would read; this is no request and counts as none."""
+        """What a VM would read; this is not a request and does not count as one."""
         name = self.vm(vm).name
 
         return self._emulator.look(
             lambda service: encode_document(
-                service.publisher.document_of(service.publisher.by_name[name]), BY_NAME[api_version]
+                service.publisher.page_of(service.engine.state.fleet.vms[name]).document, BY_NAME[api_version]
             )
         )
 
@@ -137,7 +138,7 @@ class ScheduledEvents:
         return self._emulator.look(lambda service: service.engine.state.events.get(event_id))
 
     def _vm(self, name: str) -> Vm:
-        return self._emulator.look(lambda service: service.publisher.by_name[name])
+        return self._emulator.look(lambda service: service.engine.state.fleet.vms[name])
 
     def _listen(self, name: str) -> None:
         """As if the VM had asked already: nobody is told who does not listen (F03)."""
@@ -172,7 +173,7 @@ class VmHandle:
     @property
     def exists(self) -> bool:
         """Whether it is still there: a VM that was preempted or terminated is not."""
-        return self._kit._emulator.look(lambda service: self.name in service.publisher.by_name)
+        return self._kit._emulator.look(lambda service: self.name in service.engine.state.fleet.vms)
 
     @property
     def event(self) -> "RaisedEvent":
@@ -281,14 +282,15 @@ class RaisedEvent:
     def start(self) -> None:
         """Let time pass until it starts."""
         while (live := self._kit._live(self.id)) is not None and live.phase is Phase.SCHEDULED:
-            # Sums of many little steps may end a hair before the moment.
+            # One that is held back by another has to be waited for.
             self._kit.advance(max(live.not_before - self._kit.now, timedelta(milliseconds=1)))
 
     def finish(self) -> None:
         """Let it start, and let time pass until it is over."""
         self.start()
         while (live := self._kit._live(self.id)) is not None and live.impact_ends is not None:
-            self._kit.advance(seconds=max(live.impact_ends - self._kit._instant.steady, 0.001))
+            left = timedelta(microseconds=live.impact_ends - self._kit._instant.steady)
+            self._kit.advance(max(left, timedelta(milliseconds=1)))
 
     def _now(self) -> Event:
         return self._kit._live(self.id) or self._event

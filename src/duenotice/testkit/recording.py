@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from duenotice.clock import monotonic
 from duenotice.errors import Malformed, Misconfigured
+from duenotice.plain_text import one_line
 
 TIMEOUT_SECONDS = 125.0
 """The first answer of a scope may take two minutes (F01)."""
@@ -46,7 +47,7 @@ def ask(endpoint: str, api_version: str) -> Answered:
     url = urlsplit(endpoint if "//" in endpoint else f"http://{endpoint}")
     if url.scheme != "http" or not url.hostname or url.path.strip("/") or url.query:
         raise Misconfigured(
-            f"{endpoint!r} is no endpoint.", hint="Use http://HOST or http://HOST:PORT, without a path."
+            f"{endpoint!r} is not an endpoint.", hint="Use http://HOST or http://HOST:PORT, without a path."
         )
     connection = http.client.HTTPConnection(url.hostname, url.port or 80, timeout=TIMEOUT_SECONDS)
     with closing(connection):
@@ -75,11 +76,11 @@ def record(
 
 def frame_to_json(frame: Frame) -> str:
     """One line of a recording."""
-    return json.dumps({"after": frame.after, **frame.answered._asdict()}, ensure_ascii=False)
+    return one_line(json.dumps({"after": frame.after, **frame.answered._asdict()}, ensure_ascii=False))
 
 
 def read_recording(file: IO[str], source: str) -> list[Frame]:
-    """A recording, in the order of time; a line that is none is named."""
+    """A recording, in the order of time; a wrong line is named."""
     frames = [
         _frame(json_line, f"{source}:{number}") for number, json_line in enumerate(file, start=1) if json_line.strip()
     ]

@@ -12,85 +12,124 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from duenotice.errors import Misconfigured, Unavailable
+from duenotice.testkit import inside
 
 LARGEST_WORD = 65536
 MOST_SOCKETS = 200
 """The most that one message may carry is a little more."""
 
 STARTING_SECONDS = 10.0
+STOPPING_SECONDS = 5.0
 _LOOPBACK = {"0100007F", "00000000", "00000000000000000000000001000000", "00000000000000000000000000000000"}
 _LISTENING = "0A"
+_INSIDE, _KEEPER = "duenotice.testkit.inside", "duenotice.testkit.keeper"
+
+
+class Kept(NamedTuple):
+    """A program that runs, or is ready to; `process` keeps it, and ends as it does.
+
+    When nobody holds the leash any more, be it that we were killed, the program and all it has started are ended.
+    """
+
+    process: "subprocess.Popen[bytes]"
+    leash: socket.socket
+
+    def stop(self) -> None:
+        """End it and what it has started: first it is asked to, then it has to."""
+        self.process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(STOPPING_SECONDS)
+        self.leash.close()
+        self.process.wait()
 
 
 class Sandboxed(NamedTuple):
     """A program that is ready to begin; `metadata` is the socket to answer, `relays` lead to ports of this machine."""
 
-    process: "subprocess.Popen[bytes]"
+    program: Sequence[str]
+    kept: Kept
     metadata: socket.socket
     relays: list[socket.socket]
-    parent: socket.socket
-    slirp: "subprocess.Popen[bytes] | None" = None
+    namespaces: list[int]
+    """The open files of its user and its network, by which another process can join them."""
+    slirp: Kept | None = None
 
     def begin(self) -> None:
         """Let the program run."""
-        self.parent.sendall(b"go")
-        self.parent.close()
+        self.kept.leash.sendall(b"go")
+
+    def begin_again(self) -> Kept:
+        """Run the program once more, in the same network."""
+        arguments = [inside.JOIN, *map(str, self.namespaces), *self.program]
+        return _kept(_INSIDE, arguments, os.environ, *self.namespaces)
 
     def end(self) -> None:
-        """Take down what was needed for the program, which has ended."""
+        """End the program, and take down what was needed for it."""
+        self.kept.stop()
+        for namespace in self.namespaces:
+            os.close(namespace)
         if self.slirp is not None:
-            self.slirp.kill()
-            self.slirp.wait()
+            self.slirp.stop()
 
 
 def sandboxed(program: Sequence[str], network: bool = False) -> Sandboxed:
     """A program in a network of its own, not begun yet; Unavailable where that cannot be had."""
     _require(program)
-    ours, theirs = socket.socketpair()
     ports = ",".join(str(port) for port in loopback_ports())
-    command = [sys.executable, "-m", "duenotice.testkit.inside", str(theirs.fileno()), ports, *program]
-    # What the program prints is no data of ours; a group of its own lets us end what it has started, too.
-    process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdout=sys.stderr.fileno(), start_new_session=True)
-    theirs.close()
-    ours.settimeout(STARTING_SECONDS)
+    kept = _kept(_INSIDE, [ports, *program], os.environ)
+    kept.leash.settimeout(STARTING_SECONDS)
     try:
-        word, descriptors, *_ = socket.recv_fds(ours, LARGEST_WORD, MOST_SOCKETS)
+        word, descriptors, *_ = socket.recv_fds(kept.leash, LARGEST_WORD, MOST_SOCKETS + len(inside.NAMESPACES))
         told = json.loads(word or b'{"error": "it ended at once"}')
     except (OSError, ValueError) as error:
         told, descriptors = {"error": str(error)}, []
     if "error" in told:
-        process.kill()
-        process.wait()
-        ours.close()
+        kept.stop()
         raise Unavailable(f"This machine allows no network of its own: {told['error']}.", hint="It goes by proxy then.")
-    metadata, *relays = (socket.socket(fileno=descriptor) for descriptor in descriptors)
+    count = len(told["ports"])
+    metadata, *relays = (socket.socket(fileno=descriptor) for descriptor in descriptors[:count])
     try:
-        slirp = _lead_outside(process.pid) if network else None
+        slirp = _lead_outside(kept.process.pid) if network else None
     except BaseException:
-        process.kill()
-        process.wait()
+        kept.stop()
         raise
-    return Sandboxed(process, metadata, relays, ours, slirp)
+    return Sandboxed(program, kept, metadata, relays, descriptors[count:], slirp)
 
 
-def by_proxy(program: Sequence[str], metadata: tuple[str, int]) -> "subprocess.Popen[bytes]":
+def by_proxy(program: Sequence[str], metadata: tuple[str, int]) -> Kept:
     """The second best way: the program is told that we are its proxy, and asks us whatever address it means."""
     _require(program)
     proxy = f"http://{metadata[0]}:{metadata[1]}"
     names = {"http_proxy": proxy, "HTTP_PROXY": proxy, "no_proxy": "", "NO_PROXY": ""}
     names |= {"DUENOTICE_METADATA_ENDPOINT": proxy}  # for clients of ours, which heed no proxy
-    return subprocess.Popen(program, env=os.environ | names, stdout=sys.stderr.fileno(), start_new_session=True)
+    return _kept(_KEEPER, program, os.environ | names)
+
+
+def _kept(
+    module: str, arguments: Sequence[str], environment: Mapping[str, str], *passed: int, output: int | None = None
+) -> Kept:
+    ours, theirs = socket.socketpair()
+    process = subprocess.Popen(
+        [sys.executable, "-m", module, str(theirs.fileno()), *arguments],
+        env=environment,
+        pass_fds=[theirs.fileno(), *passed],
+        stdout=sys.stderr.fileno() if output is None else output,  # what a program prints is no data of ours
+        stderr=output,
+        start_new_session=True,  # Ctrl-C is for us alone
+    )
+    theirs.close()
+    return Kept(process, ours)
 
 
 def _require(program: Sequence[str]) -> None:
     if shutil.which(program[0]) is None:
-        raise Misconfigured(f"There is no program {program[0]}.", hint="Give its path, or mend PATH.")
+        raise Misconfigured(f"There is no program {program[0]}.", hint="Give its path, or fix PATH.")
 
 
 def loopback_ports() -> list[int]:
@@ -127,18 +166,17 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
         writer.write_eof()
 
 
-def _lead_outside(pid: int) -> "subprocess.Popen[bytes]":
+def _lead_outside(pid: int) -> Kept:
     """Let slirp4netns carry packets of the sandbox to the outside, without privileges."""
-    slirp = shutil.which("slirp4netns")
-    if slirp is None:
+    program = shutil.which("slirp4netns")
+    if program is None:
         raise Misconfigured("The outside network needs slirp4netns.", hint="Install it, or leave --network out.")
     ready, theirs = os.pipe()
-    command = [slirp, "--configure", "--disable-host-loopback", f"--ready-fd={theirs}", str(pid), "tap0"]
-    slirp_process = subprocess.Popen(command, pass_fds=[theirs], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    command = [program, "--configure", "--disable-host-loopback", f"--ready-fd={theirs}", str(pid), "tap0"]
+    slirp = _kept(_KEEPER, command, os.environ, theirs, output=subprocess.DEVNULL)
     os.close(theirs)
     with os.fdopen(ready, "rb") as pipe:
         if pipe.read(1) != b"1":
-            slirp_process.kill()
-            slirp_process.wait()
+            slirp.stop()
             raise Misconfigured("slirp4netns could not join the sandbox.", hint="Leave --network out.")
-    return slirp_process
+    return slirp

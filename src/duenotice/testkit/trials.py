@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 from duenotice.clock import monotonic
 from duenotice.domain import commands as c
+from duenotice.domain.event import EventType, Source
 from duenotice.errors import NotFound
-from duenotice.testkit.guide import Guide, TourEnded
-from duenotice.testkit.verdicts.approving import POLL_SECONDS
+from duenotice.testkit.guide import Guide
 from duenotice.testkit.verdicts.evidence import Window
+from duenotice.testkit.watch import TrialEnded
 from duenotice.wire.toml_table import near_miss
 
 FLEET = """
@@ -36,11 +37,12 @@ HOST = "host-1"
 
 
 class Step(NamedTuple):
-    """One trial: its name, what it is about, and what is done."""
+    """One trial: its name, what it is about, what is done, and the rules that it tries."""
 
     name: str
     about: str
     lead: Callable[[Guide], None]
+    tries: frozenset[str]
 
 
 def first_answer(guide: Guide) -> None:
@@ -48,15 +50,15 @@ def first_answer(guide: Guide) -> None:
     guide.first_request()
     begun, since = monotonic(), 0
     guide.notes.windows.append(Window("late", 0.0, begun + guide.tempo.late))
-    guide.asked(lambda one: one.is_poll and one.status == 200, since)
+    guide.asked(lambda one: one.is_poll and one.status in (200, 304), since)
 
 
 def reboot(guide: Guide) -> None:
-    """An event of its own, and another one when it is over."""
-    for _ in range(2):
-        event = guide.reboot()
-        guide.handled("comes-back", event)
-        guide.over(event)
+    """Events of its own: of the platform, of its user, and another one of whom it approves."""
+    for source in Source:
+        _handle_one(guide, "comes-back", source)
+    if guide.is_approver:
+        _handle_one(guide, "comes-back")
 
 
 def neighbour(guide: Guide) -> None:
@@ -98,18 +100,20 @@ def cancelled(guide: Guide) -> None:
     event = guide.reboot()
     guide.cancel_when_shown(event)
     since = guide.shown(event, "Scheduled")
-    guide.wait(POLL_SECONDS)
+    guide.wait(guide.tempo.unaware)
     guide.linger()
     guide.gone(event, since)
 
 
 def started(guide: Guide) -> None:
     """An event that has started before anybody could be told (D04)."""
-    event = guide.fail_host(HOST)
-    guide.shown(event, "Started")
-    guide.linger()
-    guide.over(event)
-    guide.kit.submit(c.RepairHost(HOST))
+    try:
+        event = guide.fail_host(HOST)
+        guide.shown(event, "Started")
+        guide.linger()
+        guide.over(event)
+    finally:
+        guide.kit.submit(c.RepairHost(HOST))
 
 
 def errors(guide: Guide) -> None:
@@ -135,29 +139,35 @@ def late_answer(guide: Guide) -> None:
 def incarnation(guide: Guide) -> None:
     """An event under an incarnation far from the last."""
     guide.kit.jump()
-    event = guide.reboot()
-    guide.handled("incarnation", event)
-    guide.over(event)
+    _handle_one(guide, "incarnation")
 
 
 def neighbour_preempted(guide: Guide) -> None:
     """The end of a spot VM beside it."""
-    event = guide.kit.vm(guide.neighbour).preempt()
-    guide.shown(event, "Scheduled")
-    event.start()
-    guide.shown(event, "Started")
-    guide.linger()
+    if guide.reads_of(EventType.PREEMPT):
+        event = guide.kit.vm(guide.neighbour).preempt()
+        guide.shown(event, "Scheduled")
+        guide.linger()
+        guide.over(event)
 
 
 def preempt(guide: Guide) -> None:
-    """The end of a spot VM."""
+    """The end of a spot VM: whoever has read of it may end."""
+    if not guide.reads_of(EventType.PREEMPT):
+        return
     event = guide.kit.vm(guide.vm).preempt()
     guide.shown(event, "Scheduled")
-    guide.handled("preempt", event)
-    event.start()
-    guide.shown(event, "Started")
-    with suppress(TourEnded):
+    with suppress(TrialEnded):
+        guide.handled("preempt", event)
+        event.start()
+        guide.shown(event, "Started")
         guide.linger()
+
+
+def _handle_one(guide: Guide, rule: str, source: Source | None = None) -> None:
+    event = guide.reboot(source=source)
+    guide.handled(rule, event)
+    guide.over(event)
 
 
 def _under(guide: Guide, rule: str, *faults: str) -> None:
@@ -169,22 +179,31 @@ def _under(guide: Guide, rule: str, *faults: str) -> None:
     guide.over(event)
 
 
+def _step(name: str, about: str, lead: Callable[[Guide], None], tries: str) -> Step:
+    return Step(name, about, lead, frozenset(tries.split()))
+
+
 TRIALS = (
-    Step("first-answer", "the first answer is late", first_answer),
-    Step("reboot", "an event of its own, twice", reboot),
-    Step("incarnation", "an incarnation that jumps", incarnation),
-    Step("neighbour", "an event of another VM of its set", neighbour),
-    Step("leader", "an event that another VM leads", leader),
-    Step("peers", "an event that it leads, for others too", peers),
-    Step("several", "two events at once", several),
-    Step("cancelled", "an event that is cancelled as soon as it is read", cancelled),
-    Step("started", "an event that is Started from the beginning", started),
-    Step("errors", "500, 503, 429, 410, 404 and 400 while an event waits", errors),
-    Step("empty-answer", "an empty 200 while an event waits", empty_answer),
-    Step("cut-answer", "a dropped connection and half an answer while an event waits", cut_answer),
-    Step("late-answer", "an answer that drips while an event waits", late_answer),
-    Step("neighbour-preempted", "30 seconds to the end of another VM of its set", neighbour_preempted),
-    Step("preempt", "30 seconds to the end of the VM", preempt),
+    _step("first-answer", "the first answer is late", first_answer, ""),
+    _step(
+        "reboot",
+        "events of its own: by the platform, by its user, and once more",
+        reboot,
+        "comes-back once started work empty-not-before",
+    ),
+    _step("incarnation", "an incarnation that jumps", incarnation, "incarnation"),
+    _step("neighbour", "an event of another VM of its set", neighbour, "neighbour"),
+    _step("leader", "an event that another VM leads", leader, "leader"),
+    _step("peers", "an event that it leads, for others too", peers, "peers"),
+    _step("several", "two events at once", several, "every-event"),
+    _step("cancelled", "an event that is cancelled as soon as it is read", cancelled, "cancelled"),
+    _step("started", "an event that is Started from the beginning", started, "started empty-not-before"),
+    _step("errors", "500, 503, 429, 410, 404 and 400 while an event waits", errors, "errors"),
+    _step("empty-answer", "an empty 200 while an event waits", empty_answer, "empty-answer"),
+    _step("cut-answer", "a dropped connection and half an answer while an event waits", cut_answer, "cut-answer"),
+    _step("late-answer", "an answer that drips while an event waits", late_answer, "late-answer"),
+    _step("neighbour-preempted", "30 seconds to the end of another VM of its set", neighbour_preempted, "neighbour"),
+    _step("preempt", "30 seconds to the end of the VM", preempt, ""),
 )
 BY_NAME = {step.name: step for step in TRIALS}
 

@@ -9,8 +9,10 @@ from duenotice.domain.fleet import Group, GroupKind, Site, Vm
 from duenotice.errors import NotFound
 from duenotice.wire.api_versions import BY_NAME
 
-_OWN_VERSIONS = (
+INSTANCE_VERSIONS = (
+    "2017-03-01",
     "2017-04-02",
+    "2017-08-01",
     "2017-10-01",
     "2017-12-01",
     "2018-02-01",
@@ -21,6 +23,7 @@ _OWN_VERSIONS = (
     "2019-04-30",
     "2019-06-01",
     "2019-06-04",
+    "2019-08-01",
     "2019-08-15",
     "2019-11-01",
     "2020-06-01",
@@ -32,13 +35,21 @@ _OWN_VERSIONS = (
     "2021-02-01",
     "2021-03-01",
     "2021-05-01",
+    "2021-08-01",
     "2021-10-01",
     "2021-11-01",
     "2021-11-15",
     "2021-12-13",
+    "2023-07-01",
+    "2023-11-15",
+    "2024-03-15",
+    "2024-07-17",
+    "2025-04-07",
 )
-INSTANCE_VERSIONS = tuple(sorted({*_OWN_VERSIONS, *BY_NAME}))
-"""Every api-version an instance document may be asked for in, oldest first; all show the same."""
+"""The api-versions of the instance document, oldest first; all show the same."""
+
+ANSWERED_VERSIONS = tuple(sorted({*INSTANCE_VERSIONS, *BY_NAME}))
+"""Those it may be asked for in: also the ones of the events, for clients that use one version for both."""
 
 _NAMESPACE = UUID("6f0bd3a5-57a4-4b0e-9d43-0f2b8f1f6c11")
 _MAC_PREFIX = "000D3A"

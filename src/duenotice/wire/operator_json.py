@@ -6,6 +6,7 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
+from duenotice.clock import Instant, seconds
 from duenotice.domain.event import Cause, Event, EventType
 from duenotice.domain.fleet import Group, GroupKind, Host, Vm
 from duenotice.domain.maintenance import Maintenance, Step, StepStatus
@@ -22,7 +23,12 @@ T = TypeVar("T")
 
 _TYPES = {name.lower(): event_type for event_type, name in TYPE_NAMES.items()}
 _CAUSES = {cause.value: cause for cause in (Cause.MAINTENANCE, Cause.LIVE_MIGRATION, Cause.USER)}
+_A_MOMENT = timedelta(seconds=2)
+"""What the two faces of time may be apart without anybody being told."""
 _KINDS = ("vm", "host", *(kind.value for kind in GroupKind), "zone", "tag")
+
+MOST_SELECTORS = 10_000
+"""Different ones in one request."""
 
 
 def _said(**schema: object) -> msgspec.Meta:
@@ -85,29 +91,55 @@ class MaintenanceRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     cause: AskedCause = Cause.MAINTENANCE.value
 
 
-def select(on: tuple[str, ...], vms: Iterable[Vm]) -> tuple[str, ...]:
-    """The names of the VMs that selectors such as `set=web` choose; a selector that chooses none is a mistake."""
-    vms = list(vms)
-    chosen = [name for selector in on for name in _chosen(selector, vms)]
-    return tuple(dict.fromkeys(chosen))
+def select(on: Iterable[str], vms: Iterable[Vm]) -> tuple[str, ...]:
+    """The names of the VMs that selectors such as `set=web` choose; a selector that chooses none is a mistake.
+
+    All selectors are answered in one look at each VM: a plan may name thousands, of a fleet of a million.
+    """
+    selectors = dict.fromkeys(on)
+    if len(selectors) > MOST_SELECTORS:
+        hint = f"Use {MOST_SELECTORS} at the most; a set, a host or a tag chooses many VMs at once."
+        raise Malformed(f"{len(selectors)} selectors are too many.", hint=hint)
+    chosen: dict[_Place, list[str]] = {_place(selector): [] for selector in selectors}
+    kinds = {kind for kind, _ in chosen}
+    looks = [look for kind, look in _LOOKS.items() if kind in kinds]
+    for vm in vms:
+        for place in (place for look in looks for place in look(vm)):
+            if place in chosen:
+                chosen[place].append(vm.name)
+    return tuple(dict.fromkeys(name for selector in selectors for name in _found(selector, chosen[_place(selector)])))
 
 
-def _chosen(selector: str, vms: list[Vm]) -> list[str]:
+_Place = tuple[str, object]
+"""What a selector is about, and the value there."""
+
+_NOWHERE: _Place = ("", None)
+
+_LOOKS: dict[str, Callable[[Vm], list[_Place]]] = {
+    "vm": lambda vm: [("vm", vm.name)],
+    "host": lambda vm: [("host", vm.host)],
+    "group": lambda vm: [("group", vm.group)],
+    "zone": lambda vm: [("zone", vm.zone)],
+    "tag": lambda vm: [("tag", tag) for tag in vm.tags],
+}
+
+
+def _place(selector: str) -> _Place:
     kind, _, name = selector.partition("=")
-    key, _, value = name.partition("=")
-    tests: dict[str, Callable[[Vm], bool]] = {
-        "vm": lambda vm: vm.name == name,
-        "host": lambda vm: vm.host == name,
-        **{group.value: lambda vm: vm.group == f"{kind}/{name}" for group in GroupKind},
-        "zone": lambda vm: vm.zone == name,
-        "tag": lambda vm: (key, value) in vm.tags,
-    }
-    if kind not in tests or not name:
-        raise Malformed(f"{selector!r} chooses nothing.", hint=f"Write KIND=NAME, with {', '.join(tests)} as KIND.")
-    found = [vm.name for vm in vms if tests[kind](vm)]
-    if not found:
+    if kind not in _KINDS or not name:
+        return _NOWHERE
+    if kind == "tag":
+        key, _, value = name.partition("=")
+        return "tag", (key, value)
+    return (kind, name) if kind in _LOOKS else ("group", f"{kind}/{name}")
+
+
+def _found(selector: str, names: list[str]) -> list[str]:
+    if _place(selector) is _NOWHERE:
+        raise Malformed(f"{selector!r} chooses nothing.", hint=f"Write KIND=NAME, with {', '.join(_KINDS)} as KIND.")
+    if not names:
         raise NotFound(f"No VM is chosen by {selector!r}.", hint="List the fleet for its names.")
-    return found
+    return names
 
 
 def maintenance_to_json(plan: Maintenance) -> shapes.Maintenance:
@@ -119,7 +151,7 @@ def maintenance_to_json(plan: Maintenance) -> shapes.Maintenance:
         "status": plan.status.value,
         "reason": plan.reason,
         "description": plan.description,
-        "settle": plan.settle,
+        "settle": seconds(plan.settle),
         "at_once": plan.at_once,
         "failures_allowed": plan.failures_allowed,
         "progress": {status.value: plan.count(status) for status in StepStatus},
@@ -224,8 +256,8 @@ def parse_moment(moment: datetime | None) -> datetime | None:
         raise Malformed(f"not_before {moment.isoformat()} is beyond all time.", hint="Write it in UTC.") from None
 
 
-def event_to_json(event: Event) -> shapes.Event:
-    """One event as the operator sees it."""
+def event_to_json(event: Event, now: Instant | None = None) -> shapes.Event:
+    """One event as the operator sees it; `now` where it is live and time may have stood still meanwhile (S25)."""
     return {
         "id": event.id,
         "type": TYPE_NAMES[event.type],
@@ -240,15 +272,17 @@ def event_to_json(event: Event) -> shapes.Event:
         "not_before": format_iso(event.not_before),
         "approved_by": event.approved_by or None,
         "started_at": None if event.started_at is None else format_iso(event.started_at),
-        "ends_at": _ends_at(event),
+        "ends_at": _ends_at(event, now),
     }
 
 
-def _ends_at(event: Event) -> str | None:
+def _ends_at(event: Event, now: Instant | None) -> str | None:
     """When Started will be over, where that is known; an event knows its NotBefore on both faces of time."""
     if event.impact_ends is None:
         return None
-    return format_iso(event.not_before + timedelta(seconds=event.impact_ends - event.notice_ends))
+    ends = event.not_before + timedelta(microseconds=event.impact_ends - event.notice_ends)
+    ends_from_now = ends if now is None else now.after(event.impact_ends - now.steady).at
+    return format_iso(ends if abs(ends_from_now - ends) <= _A_MOMENT else ends_from_now)
 
 
 def _named(text: str, table: dict[str, T], what: str, known: list[str]) -> T:

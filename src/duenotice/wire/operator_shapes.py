@@ -148,6 +148,7 @@ class Fleet(TypedDict):
     digest: str
     position: Annotated[Count, Meta(description="How far the journal has come")]
     site: Site
+    problem: Annotated[str | None, Meta(description="Why the fleet file was not applied, if it was not")]
 
 
 class FleetChange(TypedDict):

@@ -4,6 +4,7 @@ from typing import Any, get_args
 
 import msgspec
 
+from duenotice.clock import seconds
 from duenotice.domain import transitions as t
 from duenotice.wire import operator_json
 from duenotice.wire import operator_shapes as shapes
@@ -24,7 +25,7 @@ def action_of(record: t.Record) -> str:
 def event_id_of(record: t.Record) -> str | None:
     """The event that a record is about, if it is about one."""
     change = record.transition
-    if isinstance(change, t.EventRaised | t.EventMoved | t.EventPostponed | t.EventStarted):
+    if isinstance(change, t.EventRaised | t.EventMoved | t.EventNarrowed | t.EventPostponed | t.EventStarted):
         return change.event.id
     return getattr(change, "event_id", None)
 
@@ -43,7 +44,7 @@ def record_to_json(record: t.Record) -> shapes.Record:
 
 def _details(change: t.Transition) -> dict[str, Any]:
     match change:
-        case t.EventRaised(event) | t.EventPostponed(event) | t.EventStarted(event):
+        case t.EventRaised(event) | t.EventNarrowed(event) | t.EventPostponed(event) | t.EventStarted(event):
             return {"event": operator_json.event_to_json(event)}
         case t.EventMoved(event, from_scope):
             return {"event": operator_json.event_to_json(event), "from_scope": from_scope}
@@ -55,5 +56,14 @@ def _details(change: t.Transition) -> dict[str, Any]:
             return {"status": status, "location": location}
         case t.TokenCreated(token):
             return {"token": operator_json.token_to_json(token)}
+        case t.StepEnded(ended=ended):
+            return {**_plainly(change), "ended": seconds(ended)}
+        case t.ClockMarked(mark):
+            at, _, boot_id, _, *speeds = _plainly(change)["mark"]
+            return {"mark": [at, seconds(mark.steady), boot_id, seconds(mark.boot_micros), *speeds]}
+    return _plainly(change)
+
+
+def _plainly(change: t.Transition) -> dict[str, Any]:
     details: dict[str, Any] = msgspec.to_builtins(change)
     return {key: value for key, value in details.items() if key not in ("change", "event_id")}

@@ -1,4 +1,4 @@
-"""A little client that does everything right, or exactly one thing wrong: `client.py [WRONG]`."""
+"""A little client that does everything right, or exactly one thing wrong, or in a way of its own: `client.py [HOW]`."""
 
 import http.client
 import json
@@ -10,34 +10,40 @@ from typing import Any
 from urllib.parse import urlsplit
 
 ENDPOINT = urlsplit(os.environ.get("DUENOTICE_METADATA_ENDPOINT", "http://169.254.169.254"))
-ME = os.environ.get("TEST_VM", "web-0")
 PEERS_READY, WORK_DONE = os.environ.get("TEST_PEERS_READY"), os.environ.get("TEST_WORK_DONE")
-WRONG = sys.argv[1] if len(sys.argv) > 1 else ""
-VERSION = "2017-08-01" if WRONG == "version" else "2020-07-01"
-INTERVAL = {"pace": 60.0, "crowding": 0.05}.get(WRONG, 0.25)
-TIMEOUT = 0.8
-WHAT_KILLS: Any = {
-    "errors": http.client.HTTPException,
-    "empty-answer": json.JSONDecodeError,
-    "cut-answer": (ConnectionError, http.client.IncompleteRead),
-    "late-answer": TimeoutError,
-}.get(WRONG, ())
+HOW = sys.argv[1] if len(sys.argv) > 1 else ""
+VERSION = {"version": "2017-08-01", "preview": "2017-03-01"}.get(HOW, "2020-07-01")
+ME = ("_" if HOW == "preview" else "") + os.environ.get("TEST_VM", "web-0")
+INTERVAL = {"pace": 60.0, "crowding": 0.05}.get(HOW, 0.12)
+TIMEOUT = 1.0
 
 
 class Refused(http.client.HTTPException):
     """The service answered with an error."""
 
 
-def ask(method, body=None, header=True):
+WHAT_KILLS: Any = {
+    "errors": Refused,
+    "empty-answer": json.JSONDecodeError,
+    "cut-answer": (ConnectionError, http.client.IncompleteRead),
+    "late-answer": TimeoutError,
+}.get(HOW, ())
+
+
+def ask(method, body=None, header=HOW != "preview", version=VERSION):
     """One request; the body of its answer."""
+    global etag
     connection = http.client.HTTPConnection(ENDPOINT.hostname or "", ENDPOINT.port, timeout=TIMEOUT)
     try:
         headers = {"Metadata": "true"} if header else {}
-        connection.request(method, f"/metadata/scheduledevents?api-version={VERSION}", body, headers)
+        if HOW == "conditional":
+            headers["If-None-Match"] = etag
+        connection.request(method, f"/metadata/scheduledevents?api-version={version}", body, headers)
         answer = connection.getresponse()
         text = answer.read()
         if answer.status >= 400:
             raise Refused(answer.status)
+        etag = answer.headers.get("ETag", etag)
         return text
     finally:
         connection.close()
@@ -46,35 +52,36 @@ def ask(method, body=None, header=True):
 def approve(event_id):
     """Let an event start."""
     requests = [{"EventId": event_id}]
-    body = requests if WRONG == "understood" else {"StartRequests": requests}
-    for _ in range(2 if WRONG == "once" else 1):
+    body = requests if HOW == "understood" else {"StartRequests": requests}
+    for _ in range(2 if HOW == "once" else 1):
         try:
-            ask("POST", json.dumps(body), header=WRONG != "header")
+            ask("POST", json.dumps(body), header=HOW not in ("header", "preview"))
         except Refused:
-            refused.add(event_id)
+            continue
 
 
 def is_mine(event):
     """Whether to approve it: it hits this VM, which leads it, and it has not started."""
     names = event["Resources"]
-    hits = ME in names or WRONG == "neighbour"
-    leads = ME not in names or names[0] == ME or WRONG == "leader"
-    scheduled = event["EventStatus"] == "Scheduled" or (WRONG == "started" and event["EventId"] not in approved)
-    return hits and leads and scheduled
+    hits = ME in names or HOW == "neighbour"
+    leads = ME not in names or names[0] == ME or HOW == "leader"
+    scheduled = event["EventStatus"] == "Scheduled" or (HOW == "started" and event["EventId"] not in approved)
+    wanted = HOW != "only-of-its-user" or event["EventSource"] == "User"
+    return hits and leads and scheduled and wanted
 
 
 def is_ready(event):
     """Whether the other VMs of an event are."""
-    if len(event["Resources"]) == 1 or event["Resources"][0] != ME or WRONG == "peers":
+    if len(event["Resources"]) == 1 or event["Resources"][0] != ME or HOW == "peers":
         return True
     return PEERS_READY is not None and event["EventId"] in Path(PEERS_READY).read_text()
 
 
 def work(event):
     """Whatever must be done before."""
-    if WRONG == "empty-not-before":
+    if HOW == "empty-not-before":
         time.strptime(event["NotBefore"], "%a, %d %b %Y %H:%M:%S GMT")
-    if WORK_DONE is not None and WRONG != "work":
+    if WORK_DONE is not None and HOW != "work":
         with Path(WORK_DONE).open("a") as file:
             file.write(event["EventId"] + "\n")
 
@@ -82,32 +89,56 @@ def work(event):
 def look():
     """Poll once, and approve what is to be approved."""
     global last
-    document = json.loads(ask("GET"))
+    text = ask("GET")
+    if HOW == "conditional" and not text:
+        return  # it has this document already
+    document = json.loads(text)
     number, events = document["DocumentIncarnation"], document["Events"]
-    if WRONG == "alive" and number == last and approved:
-        sys.exit("a mistake of its own")
-    if WRONG == "incarnation" and last is not None and number not in (last, last + 1):
+    if HOW == "incarnation" and last is not None and number not in (last, last + 1):
         return
     last = number
-    if WRONG == "neighbour-left" and any(event["EventType"] == "Preempt" for event in events):
+    if HOW == "neighbour-left" and any(event["EventType"] == "Preempt" for event in events):
         sys.exit(0)
-    if WRONG == "empty-not-before":
+    if HOW == "hangs" and any(is_mine(event) for event in events):
+        time.sleep(600)
+    if HOW == "naps" and not approved and any(is_mine(event) for event in events):
+        approved.update(event["EventId"] for event in events)
+        time.sleep(4.5)
+    if HOW == "empty-not-before":
         [work(event) for event in events]
-    for event in events[:1] if WRONG == "every-event" else events:
+    for event in events[:1] if HOW == "every-event" else events:
         if event["EventId"] in approved or not is_mine(event) or not is_ready(event):
             continue
-        if WRONG == "comes-back" and approved:
+        if HOW == "never-approves" or (HOW == "comes-back" and approved):
             continue
         approved.add(event["EventId"])
         work(event)
         approve(event["EventId"])
-    if WRONG == "cancelled":
-        [approve(event_id) for event_id in list(refused)]
+        if HOW == "alive" and len(approved) == 2:
+            sys.exit("a mistake of its own")
+    begun.update(event["EventId"] for event in events if event["EventStatus"] == "Started")
+    if HOW == "three-times":
+        [approve(event["EventId"]) for event in events if event["EventId"] in approved & begun]
+    if HOW == "cancelled":
+        there = {event["EventId"] for event in events}
+        [approve(event_id) for event_id in approved - begun - there]
+
+
+def probe():
+    """Take the newest version there is, and do not run where an unknown one is not 404."""
+    try:
+        ask("GET", version="2024-07-09")
+    except Refused as refused:
+        if refused.args != (404,):
+            sys.exit("this is not Azure")
 
 
 approved: set[str] = set()
-refused: set[str] = set()
+begun: set[str] = set()
 last: int | None = None
+etag = '"0"'
+if HOW == "probes":
+    probe()
 while True:
     try:
         look()

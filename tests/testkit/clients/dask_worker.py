@@ -16,7 +16,7 @@ def plugin() -> Any:
     package = types.ModuleType("dask_cloudprovider.azure")
     package.__path__ = [f"{found.submodule_search_locations[0]}/azure"]
     sys.modules[package.__name__] = package
-    return importlib.import_module("dask_cloudprovider.azure.utils").AzurePreemptibleWorkerPlugin()
+    return importlib.import_module("dask_cloudprovider.azure.utils").AzurePreemptibleWorkerPlugin(poll_interval_s=0.5)
 
 
 async def main() -> None:

@@ -42,7 +42,7 @@ def plans(node: Node) -> list[str]:
 
 def later(node: Node, minutes: int, until: Callable[[], object]) -> None:
     """Let time pass minute by minute, no faster than the VMs can follow."""
-    page = node.service.publisher.page_of(node.service.publisher.by_name["web-0"])
+    page = node.service.publisher.page_of(node.service.publisher.state.fleet.vms["web-0"])
     for _ in range(minutes):
         if until():
             return
@@ -72,7 +72,7 @@ def test_a_spot_vm_is_evicted_now_and_then_and_comes_back(node: Node) -> None:
     """So that it does not die out."""
 
     def vms() -> int:
-        return len(node.service.publisher.by_name)
+        return len(node.service.publisher.state.fleet.vms)
 
     wait_until(lambda: plans(node))
     later(node, 40, lambda: vms() == 59)
@@ -87,7 +87,7 @@ def test_somebody_elses_fleet_is_left_alone(node: Node) -> None:
     )
     for _ in range(120):
         node.advance("1m")
-    assert len(node.service.publisher.by_name) <= 2
+    assert len(node.service.publisher.state.fleet.vms) <= 2
 
 
 def test_one_leader_in_three_lets_the_notice_run_out() -> None:

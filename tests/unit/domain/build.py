@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from duenotice.clock import Instant
+from duenotice.clock import MICROS, Instant
 from duenotice.domain.apply import fold
 from duenotice.domain.commands import (
     ApplyFleet,
@@ -16,9 +16,9 @@ from duenotice.domain.commands import (
     OperateVm,
     ScheduleEvent,
     StartMaintenance,
-    Tick,
 )
 from duenotice.domain.decide import decide
+from duenotice.domain.due import happenings
 from duenotice.domain.event import Cause, Event, EventType
 from duenotice.domain.fleet import Declaration, Group, GroupKind, Host, Vm
 from duenotice.domain.maintenance import Maintenance
@@ -26,9 +26,10 @@ from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 from duenotice.domain.transitions import Record, Transition
 
-NOW = Instant(datetime(2026, 3, 1, 12, 0, tzinfo=UTC), 1000.0)
+NOW = Instant(datetime(2026, 3, 1, 12, 0, tzinfo=UTC), 1000 * MICROS)
 POLICY = Policy()
-MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
+SECOND = MICROS
+MINUTE, HOUR, DAY = 60 * SECOND, 3600 * SECOND, 86400 * SECOND
 SEED = "11111111-2222-4333-8444-555555555555"
 
 HOSTS = (Host("host-1"), Host("host-2"), Host("host-3"))
@@ -81,18 +82,19 @@ def listening(*names: str) -> State:
 
 def do(state: State, command: Command, now: Instant = NOW, policy: Policy = POLICY) -> list[Transition]:
     """Decide a command and fold what comes of it."""
-    transitions = decide(state, command, now, policy)
-    for transition in transitions:
-        fold(state, Record(state.position + 1, now.at, "test", transition))
-    return transitions
+    return take_in(state, decide(state, command, now, policy), now)
 
 
 def tick(state: State, now: Instant = NOW, policy: Policy = POLICY) -> list[Transition]:
     """Do what is due until nothing is, as the engine does."""
-    done: list[Transition] = []
-    while more := do(state, Tick(), now, policy):
-        done += more
-    return done
+    return [change for _, changes in happenings(state, now, policy) for change in take_in(state, changes, now)]
+
+
+def take_in(state: State, changes: list[Transition], now: Instant = NOW) -> list[Transition]:
+    """Fold what was decided."""
+    for change in changes:
+        fold(state, Record(state.position + 1, now.at, "test", change))
+    return changes
 
 
 def id_of(number: int) -> str:
@@ -126,7 +128,7 @@ def evict(state: State, vm: str, now: Instant = NOW, number: int = 1) -> Event:
     return state.events[id_of(number)]
 
 
-def degrade(state: State, host: str, notice: float = 7 * DAY, now: Instant = NOW) -> list[Event]:
+def degrade(state: State, host: str, notice: int = 7 * DAY, now: Instant = NOW) -> list[Event]:
     """A predicted failure and its events."""
     before = set(state.events)
     do(state, DegradeHost(host, notice, SEED), now)

@@ -9,9 +9,9 @@ from duenotice.domain.fleet import Declaration, Vm
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 from duenotice.errors import Refused
-from tests.unit.domain.build import BATCH, EVERYBODY, NOW, VMS, WEB, declaration, do, id_of
+from tests.unit.domain.build import BATCH, EVERYBODY, NOW, SECOND, VMS, WEB, declaration, do, id_of
 
-Step = tuple[c.Command, float]
+Step = tuple[c.Command, int]
 
 NAMES = st.sampled_from([*EVERYBODY, "nobody"])
 HOSTS = st.sampled_from(["host-1", "host-2", "host-3", "host-9"])
@@ -43,7 +43,7 @@ COMMANDS = st.one_of(
     st.builds(c.ScaleSet, SETS, IDS, st.integers(0, 8)),
     st.builds(c.DeleteInstances, SETS, st.lists(NAMES, max_size=2).map(tuple), IDS),
     st.builds(c.EvictVm, IDS, NAMES),
-    st.builds(c.DegradeHost, HOSTS, st.sampled_from([600.0, 86_400.0]), IDS),
+    st.builds(c.DegradeHost, HOSTS, st.sampled_from([600 * SECOND, 86_400 * SECOND]), IDS),
     st.builds(c.FailHost, HOSTS, IDS),
     st.builds(c.RepairHost, HOSTS),
     st.builds(c.ApproveEvents, st.lists(IDS, max_size=2).map(tuple), st.none() | NAMES),
@@ -57,7 +57,7 @@ COMMANDS = st.one_of(
         st.sampled_from([EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY, EventType.PREEMPT]),
         st.lists(NAMES, max_size=6).map(tuple) | st.sampled_from([EVERYBODY, WEBS, BATCHES]),
         cause=CAUSES,
-        settle=st.sampled_from([0.0, 60.0]),
+        settle=st.sampled_from([0, 60 * SECOND]),
         at_once=st.integers(0, 2),
         failures_allowed=st.integers(0, 1),
     ),
@@ -70,7 +70,7 @@ COMMANDS = st.one_of(
     st.just(c.MarkClock(Mark(NOW.at, NOW.steady))),
     st.just(c.Tick()),
 )
-STEPS = st.lists(st.tuples(COMMANDS, st.sampled_from([0.0, 1.0, 30.0, 600.0, 900.0, 86_400.0])), max_size=40)
+STEPS = st.lists(st.tuples(COMMANDS, st.sampled_from([0, 1, 30, 600, 900, 86_400])), max_size=40)
 POLICIES = st.sampled_from(
     [Policy(), Policy(simulated_impact=False, impact_attempts=3), Policy(user_operations_limit=1)]
 )
@@ -79,7 +79,7 @@ POLICIES = st.sampled_from(
 def run(state: State, steps: list[Step], policy: Policy, now: Instant = NOW) -> Instant:
     """Fold what comes of the commands, refusals being no change."""
     for command, seconds in steps:
-        now = now.after(seconds)
+        now = now.after(seconds * SECOND)
         try:
             do(state, command, now, policy)
         except Refused:

@@ -6,11 +6,14 @@ import pytest
 
 from duenotice.clock import Mark
 from duenotice.domain import apply as apply_module
+from duenotice.domain import transitions as t
 from duenotice.domain.apply import apply, fold
 from duenotice.domain.commands import ApplyFleet, CancelEvent, EnableScope, LiftIncarnations, MarkClock, OperateVm
 from duenotice.domain.event import EventType
 from duenotice.domain.fleet import Declaration, Vm
+from duenotice.domain.maintenance import Status, StepStatus
 from duenotice.domain.scope import scope_of
+from duenotice.domain.snapshot import take
 from duenotice.domain.state import State
 from duenotice.domain.transitions import (
     GroupsRemoved,
@@ -19,22 +22,27 @@ from duenotice.domain.transitions import (
     Record,
     ScopeDisabled,
     ScopeEnabled,
+    Transition,
     VmsRemoved,
 )
+from duenotice.errors import InvariantBroken
 from tests.unit.domain.build import (
     NOW,
+    SECOND,
     VMS,
     WEB,
     declaration,
     do,
     id_of,
     listening,
+    maintain,
     operate,
     schedule,
     started,
     state_of,
     tick,
 )
+from tests.unit.domain.test_indexes import kept
 
 X = Vm("x", "10.0.0.1")
 X_IN_WEB = Vm("x", "10.0.0.1", WEB.key, update_domain=0)
@@ -74,7 +82,7 @@ def test_each_change_of_the_events_adds_one_to_the_incarnation() -> None:
     seen.append(incarnation(state, "alone"))
     started(state, event)
     seen.append(incarnation(state, "alone"))
-    tick(state, NOW.after(600))
+    tick(state, NOW.after(600 * SECOND))
     seen.append(incarnation(state, "alone"))
     assert seen == [0, 1, 2, 3]
 
@@ -95,8 +103,8 @@ def test_events_of_a_scope_stand_in_the_order_they_were_raised() -> None:
 
 def test_a_clock_mark_is_kept_for_the_next_process() -> None:
     state = State()
-    do(state, MarkClock(Mark(NOW.at, 5.0, "boot", 77.0)))
-    assert state.mark == Mark(NOW.at, 5.0, "boot", 77.0)
+    do(state, MarkClock(Mark(NOW.at, 5, "boot", 77)))
+    assert state.mark == Mark(NOW.at, 5, "boot", 77)
 
 
 @pytest.mark.parametrize("change", [VmsRemoved(("nobody",)), HostsRemoved(("none",)), GroupsRemoved(("set/none",))])
@@ -166,7 +174,7 @@ class TestMoving:
         change_times(state, "alone", 2)
         started(state, operate(state, "alone", EventType.REDEPLOY))
         before = incarnation(state, "alone")
-        tick(state, NOW.after(600))
+        tick(state, NOW.after(600 * SECOND))
         assert state.fleet.vms["alone"].host == "host-2"
         assert incarnation(state, "alone") == before + 1  # the event is gone, nothing more
 
@@ -343,7 +351,7 @@ class TestGroupsThatLeave:
         running = started(state, schedule(state, "web-0"))
         self._leave(state, Z)
         assert state.document(WEB.key).events == (running,)
-        tick(state, NOW.after(600))
+        tick(state, NOW.after(600 * SECOND))
         assert WEB.key not in state.scopes
 
     def test_a_scope_that_vms_stand_in_stays_whatever_the_groups_say(self) -> None:
@@ -359,3 +367,55 @@ class TestGroupsThatLeave:
         do(state, LiftIncarnations(1000))
         refleet(state, Y_IN_WEB, Z)
         assert incarnation(state, "y") == before + 1000
+
+
+class TestWhatDoesNotApply:
+    """A change that does not fit the state is a fault of ours: it is told, and nothing is changed by it."""
+
+    def changes(self, state: State) -> dict[str, Transition]:
+        """Each kind of change that needs something to be there, about something that is not."""
+        event = schedule(state, "alone")
+        stranger = event.with_(id=id_of(99))
+        elsewhere = event.with_(scope="vm/zonal")
+        return {
+            "raised twice": t.EventRaised(event),
+            "moved, unknown": t.EventMoved(stranger, event.scope),
+            "moved from elsewhere": t.EventMoved(event, "vm/zonal"),
+            "approved, unknown": t.EventApproved(id_of(99), event.scope, "x"),
+            "approved elsewhere": t.EventApproved(event.id, "vm/zonal", "x"),
+            "narrowed, unknown": t.EventNarrowed(stranger),
+            "narrowed elsewhere": t.EventNarrowed(elsewhere),
+            "postponed, unknown": t.EventPostponed(stranger),
+            "started, unknown": t.EventStarted(stranger),
+            "started elsewhere": t.EventStarted(elsewhere),
+            "completed, unknown": t.EventCompleted(id_of(99), event.scope),
+            "completed elsewhere": t.EventCompleted(event.id, "vm/zonal"),
+            "cancelled, unknown": t.EventCancelled(id_of(99), event.scope),
+            "failed, unknown": t.EventFailed(id_of(99), event.scope, "why"),
+            "attempt of an unknown": t.ImpactFailed(id_of(99), event.scope, 1, "why"),
+            "accepted, unknown": t.ImpactAccepted(id_of(99), event.scope),
+            "plan begun twice": t.MaintenanceStarted(maintain(state, "zonal", number=21)),
+            "unknown plan changed": t.MaintenanceChanged(id_of(99), Status.PAUSED),
+            "step of an unknown plan begun": t.StepBegun(id_of(99), 0, id_of(98)),
+            "step of an unknown plan ended": t.StepEnded(id_of(99), 0, StepStatus.DONE, 0),
+            "step begun twice": t.StepBegun(id_of(21), 0, id_of(98)),
+            "step that is not there ended": t.StepEnded(id_of(21), 9, StepStatus.DONE, 0),
+        }
+
+    def test_each_kind_is_told_and_changes_nothing(self) -> None:
+        state = listening()
+        for name, change in self.changes(state).items():
+            before = take(state), kept(state)
+            with pytest.raises(InvariantBroken) as fault:
+                apply(state, change)
+            assert fault.value.hint, name
+            assert (take(state), kept(state)) == before, name
+
+    def test_an_event_that_moved_cannot_move_from_there_again(self) -> None:
+        """What a fleet file once stopped the service with."""
+        state = listening()
+        event = schedule(state, "alone")
+        moved = t.EventMoved(event.with_(scope="vm/zonal"), event.scope)
+        apply(state, moved)
+        with pytest.raises(InvariantBroken, match="no event"):
+            apply(state, moved)

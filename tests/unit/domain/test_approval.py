@@ -1,13 +1,18 @@
 """Who may let an event go ahead, and taking one back (C02-C05, S16, S17, S19)."""
 
+from datetime import timedelta
+
 import pytest
 
+from duenotice.clock import Instant
 from duenotice.domain.commands import ApproveEvents, CancelEvent
-from duenotice.domain.event import Phase
+from duenotice.domain.event import Event, Phase
+from duenotice.domain.policy import Policy
 from duenotice.domain.snapshot import take
+from duenotice.domain.state import State
 from duenotice.domain.transitions import EventApproved, EventCancelled, EventStarted
 from duenotice.errors import Conflict, NotFound
-from tests.unit.domain.build import NOW, approve, do, id_of, listening, schedule, started, tick
+from tests.unit.domain.build import NOW, SECOND, approve, do, id_of, listening, schedule, started, tick
 
 
 @pytest.mark.parametrize("vm", ["web-0", "web-1", "web-3"])
@@ -111,12 +116,69 @@ def test_a_vm_that_is_not_in_the_fleet_may_not_approve() -> None:
         approve(state, event, vm="nobody")
 
 
-def test_a_gone_event_is_unknown() -> None:
-    state = listening()
-    event = schedule(state, "alone")
+def cancelled(state: State, vm: str) -> Event:
+    """An event that was taken back."""
+    event = schedule(state, vm)
     do(state, CancelEvent(event.id))
+    return event
+
+
+def test_an_approval_of_an_event_that_is_gone_is_taken_and_changes_nothing() -> None:
+    """C03: whoever approves it is only late."""
+    state = listening()
+    gone = cancelled(state, "alone")
+    before = take(state)
+    assert approve(state, gone, vm="alone") == []
+    assert take(state) == before
+
+
+def test_an_event_beside_one_that_is_gone_is_approved() -> None:
+    state = listening()
+    gone, waiting = cancelled(state, "alone"), schedule(state, "alone", number=2)
+    assert approve(state, gone, waiting, vm="alone") == [EventApproved(waiting.id, "vm/alone", "vm/alone")]
+
+
+def test_a_setting_refuses_approvals_of_what_is_gone() -> None:
+    """C03: like those of an unknown id."""
+    state = listening()
+    gone = cancelled(state, "alone")
     with pytest.raises(NotFound):
-        approve(state, event, vm="alone")
+        do(state, ApproveEvents((gone.id,), "alone"), policy=Policy(takes_gone_approvals=False))
+
+
+def test_an_event_that_another_scope_had_is_unknown_here() -> None:
+    """S16: the very same error as for an id that never was."""
+    state = listening()
+    gone = cancelled(state, "alone")
+    with pytest.raises(NotFound) as foreign:
+        approve(state, gone, vm="zonal")
+    with pytest.raises(NotFound) as unknown:
+        approve(listening(), gone, vm="zonal")
+    assert (foreign.value.message, foreign.value.hint) == (unknown.value.message, unknown.value.hint)
+
+
+def test_the_operator_is_told_that_an_event_is_gone() -> None:
+    state = listening()
+    gone = cancelled(state, "alone")
+    with pytest.raises(NotFound):
+        approve(state, gone)
+
+
+def test_a_gone_event_is_unknown_after_a_day() -> None:
+    """C03: 24 hours after it went, and not a moment before."""
+    state = listening()
+    gone = cancelled(state, "alone")
+    day = timedelta(hours=24)
+    do(state, ApproveEvents((gone.id,), "alone"), Instant(NOW.at + day - timedelta(seconds=1), NOW.steady))
+    with pytest.raises(NotFound):
+        do(state, ApproveEvents((gone.id,), "alone"), Instant(NOW.at + day, NOW.steady))
+
+
+def test_an_event_that_is_there_counts_before_one_of_the_same_id_that_is_gone() -> None:
+    state = listening()
+    cancelled(state, "alone")
+    again = schedule(state, "alone")
+    assert approve(state, again, vm="alone") == [EventApproved(again.id, "vm/alone", "vm/alone")]
 
 
 def test_cancelling_takes_a_scheduled_event_back_with_its_reason() -> None:
@@ -132,7 +194,7 @@ def test_cancelling_what_was_approved_but_has_not_started_wins() -> None:
     event = schedule(state, "alone")
     approve(state, event, vm="alone")
     do(state, CancelEvent(event.id))
-    assert tick(state, NOW.after(3600)) == []
+    assert tick(state, NOW.after(3600 * SECOND)) == []
 
 
 def test_cancelling_what_has_started_is_refused_and_changes_nothing() -> None:

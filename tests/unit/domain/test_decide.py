@@ -13,6 +13,7 @@ from duenotice.errors import DuenoticeError, NotFound
 from tests.unit.domain.build import (
     NOW,
     POLICY,
+    SECOND,
     SEED,
     declaration,
     degrade,
@@ -32,12 +33,13 @@ EVERY_COMMAND: list[c.Command] = [
     c.ScaleSet("batch", SEED, by=2),
     c.DeleteInstances("batch", ("batch_0",), SEED),
     c.EvictVm(id_of(9), "spot"),
-    c.DegradeHost("host-2", 3600.0, SEED),
+    c.DegradeHost("host-2", 3600 * SECOND, SEED),
     c.FailHost("host-1", SEED),
     c.RepairHost("host-1"),
     c.ApproveEvents((id_of(1),), "alone"),
     c.CancelEvent(id_of(1)),
-    c.PostponeEvents((id_of(1),), 1.0),
+    c.PostponeEvents((id_of(1),), SECOND),
+    c.MakeUpForAbsence(),
     c.ReportImpact(id_of(2)),
     c.ReportAttempt(id_of(2), 1, "exit 1"),
     c.AcceptImpact(id_of(2)),
@@ -66,7 +68,7 @@ def test_deciding_changes_nothing_however_often(command: c.Command) -> None:
     do(state, c.PauseMaintenance(id_of(4)))
     do(state, c.CreateToken(id_of(5), "bob", Role.VIEWER, "1" * 64))
     before = take(state)
-    first, second = (decide(state, command, NOW.after(900), POLICY) for _ in range(2))
+    first, second = (decide(state, command, NOW.after(900 * SECOND), POLICY) for _ in range(2))
     assert take(state) == before
     assert first == second
 

@@ -4,9 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from duenotice.clock import Instant
-from duenotice.domain.commands import CancelEvent, Tick
-from duenotice.domain.due import held_back, next_due
+from duenotice.clock import Instant, micros, micros_of
+from duenotice.domain import due
+from duenotice.domain.commands import CancelEvent, StartMaintenance, Tick
+from duenotice.domain.due import PLANS, Faulty, happenings, held_back, next_due
 from duenotice.domain.event import Cause, Event, EventType, Phase
 from duenotice.domain.policy import Policy
 from duenotice.domain.snapshot import restore, take
@@ -15,6 +16,7 @@ from duenotice.domain.transitions import EventCompleted, EventStarted
 from tests.unit.domain.build import (
     NOW,
     POLICY,
+    SECOND,
     approve,
     degrade,
     do,
@@ -40,28 +42,28 @@ class TestStarting:
         return state.events[event.id].phase
 
     def test_not_a_moment_early(self) -> None:
-        assert self.phase_at(NOW.after(899.999)) is Phase.SCHEDULED
+        assert self.phase_at(NOW.after(micros(899.999))) is Phase.SCHEDULED
 
     def test_at_its_time(self) -> None:
-        assert self.phase_at(NOW.after(900)) is Phase.STARTED
+        assert self.phase_at(NOW.after(900 * SECOND)) is Phase.STARTED
 
-    @pytest.mark.parametrize("passed", [0.0, 60.0, 899.0])
-    def test_a_wall_clock_that_jumped_forward_starts_nothing_early(self, passed: float) -> None:
-        assert self.phase_at(Instant(NOW.at + timedelta(days=1), NOW.steady + passed)) is Phase.SCHEDULED
+    @pytest.mark.parametrize("passed", [0, 60, 899])
+    def test_a_wall_clock_that_jumped_forward_starts_nothing_early(self, passed: int) -> None:
+        assert self.phase_at(Instant(NOW.at + timedelta(days=1), NOW.steady + passed * SECOND)) is Phase.SCHEDULED
 
     @pytest.mark.parametrize("back", [timedelta(days=1), timedelta(seconds=1)])
     def test_a_wall_clock_that_was_set_back_only_delays(self, back: timedelta) -> None:
-        at_its_time = NOW.after(900)
+        at_its_time = NOW.after(900 * SECOND)
         assert self.phase_at(Instant(at_its_time.at - back, at_its_time.steady)) is Phase.SCHEDULED
-        assert self.phase_at(Instant(at_its_time.at, at_its_time.steady + back.total_seconds())) is Phase.STARTED
+        assert self.phase_at(Instant(at_its_time.at, at_its_time.steady + micros_of(back))) is Phase.STARTED
 
     def test_a_started_event_knows_when_it_began_and_when_it_will_be_over(self) -> None:
         state = listening()
         schedule(state, "alone")
-        (change,) = tick(state, NOW.after(901))
+        (change,) = tick(state, NOW.after(901 * SECOND))
         assert isinstance(change, EventStarted)
-        assert change.event.started_at == NOW.after(901).at
-        assert change.event.impact_ends == NOW.steady + 901 + 600
+        assert change.event.started_at == NOW.after(901 * SECOND).at
+        assert change.event.impact_ends == NOW.steady + 901 * SECOND + 600 * SECOND
 
     def test_an_approved_event_starts_whatever_the_wall_clock_says(self) -> None:
         state = listening()
@@ -72,44 +74,57 @@ class TestStarting:
 
 
 class TestEnding:
-    """A started event is over when its impact is, measured in steady seconds."""
+    """A started event is over when its impact is, measured in steady time."""
 
     def test_not_before(self) -> None:
         state = listening()
         started(state, schedule(state, "alone"))
-        assert tick(state, NOW.after(599)) == []
+        assert tick(state, NOW.after(599 * SECOND)) == []
 
     def test_when_it_is_over_the_event_is_gone(self) -> None:
         state = listening()
         event = started(state, schedule(state, "alone"))
-        assert tick(state, NOW.after(600)) == [EventCompleted(event.id, "vm/alone")]
+        assert tick(state, NOW.after(600 * SECOND)) == [EventCompleted(event.id, "vm/alone")]
         assert state.document("vm/alone").events == ()
 
     def test_a_jump_of_the_wall_clock_does_not_end_it(self) -> None:
         state = listening()
         started(state, schedule(state, "alone"))
-        assert tick(state, Instant(NOW.at + timedelta(days=9), NOW.steady + 1)) == []
+        assert tick(state, Instant(NOW.at + timedelta(days=9), NOW.steady + SECOND)) == []
 
     def test_a_late_look_starts_first_and_ends_a_whole_impact_later(self) -> None:
         """Nobody looked for a day: the event is hit now, not in the past."""
         state = listening()
         schedule(state, "alone")
-        tick(state, NOW.after(86_400))
-        assert state.events[id_of(1)].impact_ends == NOW.steady + 86_400 + 600
+        tick(state, NOW.after(86_400 * SECOND))
+        assert state.events[id_of(1)].impact_ends == NOW.steady + 86_400 * SECOND + 600 * SECOND
 
 
-class TestOneStepPerScope:
-    """A tick does one thing for each scope; asking again does the next."""
+class TestOneAfterAnother:
+    """What is due happens one thing after another, each decided by what the one before has left."""
 
-    def test_two_events_of_one_scope_take_two_ticks(self) -> None:
-        state = listening()
-        approve(state, schedule(state, "alone", number=1), schedule(state, "alone", number=2))
-        assert [len(do(state, Tick())) for _ in range(3)] == [1, 1, 0]
-
-    def test_events_of_different_scopes_go_together(self) -> None:
+    def test_a_tick_is_the_next_thing(self) -> None:
         state = listening()
         approve(state, schedule(state, "alone", number=1), schedule(state, "zonal", number=2))
-        assert len(do(state, Tick())) == 2
+        assert [len(do(state, Tick())) for _ in range(3)] == [1, 1, 0]
+
+    def test_what_was_due_first_comes_first(self) -> None:
+        state = listening()
+        for number, vm in ((2, "alone"), (3, "zonal"), (1, "adrift")):
+            schedule(state, vm, number=number, now=NOW.after(number * SECOND))
+        changes = tick(state, NOW.after(1000 * SECOND))
+        begun = [change.event.id for change in changes if isinstance(change, EventStarted)]
+        assert begun == [id_of(1), id_of(2), id_of(3)]
+
+    def test_an_end_lets_go_what_was_due_before_others_that_became_due_with_it(self) -> None:
+        """web-1 was approved first and is held back by web-0; web-2, of the domain that was hit, comes behind it."""
+        state = listening()
+        first = started(state, schedule(state, "web-0", number=1))
+        approve(state, schedule(state, "web-1", number=2))
+        schedule(state, "web-2", number=9, now=NOW.after(-300 * SECOND))
+        tick(state, NOW.after(600 * SECOND))
+        assert first.id not in state.events
+        assert [state.events[id_of(number)].phase for number in (2, 9)] == [Phase.STARTED, Phase.SCHEDULED]
 
     def test_what_may_not_start_does_not_hold_up_its_scope(self) -> None:
         state = listening()
@@ -121,6 +136,30 @@ class TestOneStepPerScope:
             Phase.SCHEDULED,
             Phase.STARTED,
         ]
+
+
+class TestWithout:
+    """What a rule of ours has failed at is left alone, and the others go on."""
+
+    def test_an_event_can_be_left_out(self) -> None:
+        state = listening()
+        approve(state, schedule(state, "alone", number=1), schedule(state, "zonal", number=2))
+        assert next(happenings(state, NOW, POLICY, {id_of(1)})).of == id_of(2)
+        assert list(happenings(state, NOW, POLICY, {id_of(1), id_of(2)})) == []
+
+    def test_plans_can_be_left_out(self) -> None:
+        state = listening()
+        do(state, StartMaintenance(id_of(9), EventType.REBOOT, ("web-0",)))
+        assert next(happenings(state, NOW, POLICY)).of == PLANS
+        assert list(happenings(state, NOW, POLICY, {PLANS})) == []
+
+    def test_a_fault_names_the_event_that_it_is_about(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(due, "started", None)
+        state = listening()
+        approve(state, schedule(state, "alone", number=1))
+        with pytest.raises(Faulty) as fault:
+            next(happenings(state, NOW, POLICY))
+        assert (fault.value.args, type(fault.value.__cause__)) == ((id_of(1),), TypeError)
 
 
 class TestOneUpdateDomainAtATime:
@@ -135,18 +174,18 @@ class TestOneUpdateDomainAtATime:
         approve(state, first, second)
         tick(state)
         assert self.phases(state) == {first.id: Phase.STARTED, second.id: Phase.SCHEDULED}
-        tick(state, NOW.after(599))
+        tick(state, NOW.after(599 * SECOND))
         assert self.phases(state)[second.id] is Phase.SCHEDULED
-        tick(state, NOW.after(600))
+        tick(state, NOW.after(600 * SECOND))
         assert self.phases(state) == {second.id: Phase.STARTED}
 
     def test_so_is_one_whose_notice_has_run_out(self) -> None:
         state = listening()
         schedule(state, "web-0", number=1)
         schedule(state, "web-1", number=2)
-        tick(state, NOW.after(900))
+        tick(state, NOW.after(900 * SECOND))
         assert list(self.phases(state).values()) == [Phase.STARTED, Phase.SCHEDULED]
-        tick(state, NOW.after(1500))
+        tick(state, NOW.after(1500 * SECOND))
         assert list(self.phases(state).values()) == [Phase.STARTED]
 
     def test_cancelling_does_not_release_what_a_started_event_holds(self) -> None:
@@ -177,7 +216,7 @@ class TestOneUpdateDomainAtATime:
     def test_moves_away_from_a_degraded_host_go_one_update_domain_at_a_time(self) -> None:
         state = listening()
         degrade(state, "host-1")
-        tick(state, NOW.after(7 * 86_400))
+        tick(state, NOW.after((7 * 86_400) * SECOND))
         begun = [event for event in state.document("set/web").events if event.phase is Phase.STARTED]
         assert {event.update_domain for event in begun} == {0}
 
@@ -196,7 +235,7 @@ class TestOneUpdateDomainAtATime:
         started(state, schedule(state, "web-0", number=1))
         (failure,) = fail(state, "host-2")
         assert (failure.resources, failure.phase) == (("web-1",), Phase.STARTED)
-        tick(state, NOW.after(599))
+        tick(state, NOW.after(599 * SECOND))
         assert held_back(state, schedule(state, "web-2", number=2), NOW, POLICY)
 
     def test_an_eviction_waits_for_nobody_but_holds_planned_work(self) -> None:
@@ -216,11 +255,11 @@ class TestOneUpdateDomainAtATime:
 class TestDeletesTogether:
     """An approved delete waits for the other deletes of its scope, but not beyond its own notice."""
 
-    def two(self, later: float = 60.0) -> tuple[State, Event, Event]:
+    def two(self, later: int = 60) -> tuple[State, Event, Event]:
         """Two deletes of one placement group; the first is approved."""
         state = listening()
         first = operate(state, "batch_0", EventType.TERMINATE, number=1)
-        second = operate(state, "batch_1", EventType.TERMINATE, NOW.after(later), number=2)
+        second = operate(state, "batch_1", EventType.TERMINATE, NOW.after(later * SECOND), number=2)
         approve(state, first)
         return state, first, second
 
@@ -229,48 +268,48 @@ class TestDeletesTogether:
 
     def test_approved_alone_it_waits(self) -> None:
         state, _, _ = self.two()
-        assert tick(state, NOW.after(61)) == []
+        assert tick(state, NOW.after(61 * SECOND)) == []
 
     def test_when_all_are_approved_they_start_together(self) -> None:
         state, first, second = self.two()
         approve(state, second)
-        tick(state, NOW.after(61))
+        tick(state, NOW.after(61 * SECOND))
         assert self.begun(state) == {first.id, second.id}
 
     def test_at_its_own_time_it_waits_no_longer(self) -> None:
         state, first, _ = self.two()
-        tick(state, NOW.after(419.9))
+        tick(state, NOW.after(micros(419.9)))
         assert self.begun(state) == set()
-        tick(state, NOW.after(420))
+        tick(state, NOW.after(420 * SECOND))
         assert self.begun(state) == {first.id}
 
     def test_when_the_other_starts_at_its_own_time_it_goes_along(self) -> None:
-        state, first, second = self.two(later=60.0)
-        third = operate(state, "batch_1", EventType.REBOOT, NOW.after(60), number=3)
+        state, first, second = self.two(later=60)
+        third = operate(state, "batch_1", EventType.REBOOT, NOW.after(60 * SECOND), number=3)
         do(state, CancelEvent(first.id))
-        first = operate(state, "batch_0", EventType.TERMINATE, NOW.after(300), number=4)
+        first = operate(state, "batch_0", EventType.TERMINATE, NOW.after(300 * SECOND), number=4)
         approve(state, first)
-        tick(state, NOW.after(479))
+        tick(state, NOW.after(479 * SECOND))
         assert self.begun(state) == set()
-        tick(state, NOW.after(480))
+        tick(state, NOW.after(480 * SECOND))
         assert self.begun(state) == {first.id, second.id}
         assert state.events[third.id].phase is Phase.SCHEDULED
 
     def test_when_the_other_is_cancelled_it_waits_no_longer(self) -> None:
         state, first, second = self.two()
         do(state, CancelEvent(second.id))
-        tick(state, NOW.after(61))
+        tick(state, NOW.after(61 * SECOND))
         assert self.begun(state) == {first.id}
 
     def test_a_stream_of_new_deletes_does_not_hold_it_for_ever(self) -> None:
-        state, first, second = self.two(later=400.0)
-        tick(state, NOW.after(420))
+        state, first, second = self.two(later=400)
+        tick(state, NOW.after(420 * SECOND))
         assert self.begun(state) == {first.id}
         assert state.events[second.id].phase is Phase.SCHEDULED
 
     def test_with_the_setting_off_nobody_waits(self) -> None:
         state, first, _ = self.two()
-        tick(state, NOW.after(61), Policy(deletes_together=False))
+        tick(state, NOW.after(61 * SECOND), Policy(deletes_together=False))
         assert self.begun(state) == {first.id}
 
     def test_deletes_of_another_placement_group_do_not_matter(self) -> None:
@@ -291,8 +330,8 @@ class TestDeletesTogether:
 
     def test_it_is_known_when_it_will_start_also_after_a_restart(self) -> None:
         state, _, _ = self.two()
-        after = NOW.steady + 61
-        assert next_due(state, after) == next_due(restore(take(state)), after) == NOW.steady + 420
+        after = NOW.steady + 61 * SECOND
+        assert next_due(state, after) == next_due(restore(take(state)), after) == NOW.steady + 420 * SECOND
 
 
 class TestNextDue:
@@ -304,7 +343,10 @@ class TestNextDue:
     def test_what_was_cancelled_is_not_due(self) -> None:
         """Not even while something before it is still held back."""
         state = listening()
-        first, second = schedule(state, "alone", number=1), schedule(state, "zonal", number=2, now=NOW.after(60))
+        first, second = (
+            schedule(state, "alone", number=1),
+            schedule(state, "zonal", number=2, now=NOW.after(60 * SECOND)),
+        )
         do(state, CancelEvent(second.id))
         assert next_due(state, first.notice_ends) is None
 
@@ -312,21 +354,21 @@ class TestNextDue:
         state = listening()
         schedule(state, "alone", number=1)
         started(state, schedule(state, "zonal", number=2))
-        assert next_due(state, NOW.steady) == NOW.steady + 600
+        assert next_due(state, NOW.steady) == NOW.steady + 600 * SECOND
 
     def test_what_is_due_already_and_held_back_hides_nothing_that_comes_later(self) -> None:
         state = listening()
         started(state, schedule(state, "web-0", number=1))
         approve(state, schedule(state, "web-1", number=2))
         tick(state)
-        assert next_due(state, NOW.steady) == NOW.steady + 600
+        assert next_due(state, NOW.steady) == NOW.steady + 600 * SECOND
 
     def test_at_the_end_of_a_settle_time(self) -> None:
         state = listening()
-        maintain(state, "web-0", "web-1", settle=60.0)
+        maintain(state, "web-0", "web-1", settle=60 * SECOND)
         started(state, next(iter(state.events.values())))
-        tick(state, NOW.after(600))
-        assert next_due(state, NOW.steady + 600) == NOW.steady + 600 + 60
+        tick(state, NOW.after(600 * SECOND))
+        assert next_due(state, NOW.steady + 600 * SECOND) == NOW.steady + 600 * SECOND + 60 * SECOND
 
     def test_never_for_an_impact_that_only_a_driver_can_end(self) -> None:
         state = listening()

@@ -8,6 +8,7 @@ from duenotice.domain.transitions import EventCancelled, EventCompleted, EventFa
 from duenotice.errors import Conflict
 from tests.unit.domain.build import (
     NOW,
+    SECOND,
     VMS,
     declaration,
     degrade,
@@ -22,7 +23,7 @@ from tests.unit.domain.build import (
     tick,
 )
 
-OVER = NOW.after(600)
+OVER = NOW.after(600 * SECOND)
 
 
 def test_a_reboot_and_a_freeze_leave_the_vm_where_it_is() -> None:
@@ -43,7 +44,7 @@ def test_a_redeploy_moves_the_vm_to_another_host() -> None:
 def test_a_live_migration_moves_the_vm_to_another_host() -> None:
     state = listening()
     started(state, schedule(state, "alone", type=EventType.FREEZE, cause=Cause.LIVE_MIGRATION))
-    tick(state, NOW.after(300))
+    tick(state, NOW.after(300 * SECOND))
     assert state.fleet.vms["alone"].host == "host-2"
 
 
@@ -81,14 +82,14 @@ def test_the_predicted_move_itself_ends_like_any_other() -> None:
 def test_preempt_removes_the_vm() -> None:
     state = listening()
     event = started(state, evict(state, "spot"))
-    assert tick(state, NOW.after(30)) == [EventCompleted(event.id, "vm/spot"), VmsRemoved(("spot",))]
+    assert tick(state, NOW.after(30 * SECOND)) == [EventCompleted(event.id, "vm/spot"), VmsRemoved(("spot",))]
     assert "spot" not in state.fleet.vms
 
 
 def test_terminate_removes_the_vm() -> None:
     state = listening()
     started(state, operate(state, "batch_0", EventType.TERMINATE))
-    tick(state, NOW.after(30))
+    tick(state, NOW.after(30 * SECOND))
     assert "batch_0" not in state.fleet.vms
 
 
@@ -96,14 +97,14 @@ def test_what_only_waited_for_a_removed_vm_is_cancelled() -> None:
     state = listening()
     waiting = schedule(state, "batch_0", number=2)
     started(state, operate(state, "batch_0", EventType.TERMINATE))
-    assert EventCancelled(waiting.id, waiting.scope, "Gone: batch_0.") in tick(state, NOW.after(30))
+    assert EventCancelled(waiting.id, waiting.scope, "Gone: batch_0.") in tick(state, NOW.after(30 * SECOND))
 
 
 def test_what_waits_for_other_vms_too_is_kept() -> None:
     state = listening()
     waiting = schedule(state, "batch_0", "batch_1", number=2)
     started(state, operate(state, "batch_0", EventType.TERMINATE))
-    tick(state, NOW.after(30))
+    tick(state, NOW.after(30 * SECOND))
     assert list(state.events) == [waiting.id]
 
 
@@ -114,10 +115,10 @@ def test_what_waits_for_several_vms_is_cancelled_when_the_last_of_them_goes() ->
         schedule(state, "batch_0", "batch_1", number=2)
     started(together, schedule(together, "batch_1", "batch_0", type=EventType.TERMINATE))
     started(one_by_one, operate(one_by_one, "batch_0", EventType.TERMINATE))
-    tick(one_by_one, NOW.after(30))
+    tick(one_by_one, NOW.after(30 * SECOND))
     started(one_by_one, operate(one_by_one, "batch_1", EventType.TERMINATE, number=3))
     for state in (together, one_by_one):
-        tick(state, NOW.after(60))
+        tick(state, NOW.after(60 * SECOND))
         assert not state.events
 
 
@@ -134,7 +135,7 @@ def test_an_eviction_of_a_vm_that_left_the_fleet_meanwhile_just_ends() -> None:
     state = listening()
     event = started(state, evict(state, "spot"))
     do(state, ApplyFleet(declaration(*(vm for vm in VMS if vm.name != "spot"), digest="without spot")))
-    assert tick(state, NOW.after(30)) == [EventCompleted(event.id, "vm/spot")]
+    assert tick(state, NOW.after(30 * SECOND)) == [EventCompleted(event.id, "vm/spot")]
 
 
 def test_a_vm_that_has_left_a_failed_host_already_is_not_moved_once_more() -> None:
@@ -142,11 +143,11 @@ def test_a_vm_that_has_left_a_failed_host_already_is_not_moved_once_more() -> No
     state = listening()
     move = next(event for event in degrade(state, "host-1") if event.resources == ("alone",))
     started(state, move)
-    fail(state, "host-1", NOW.after(100))
-    tick(state, NOW.after(600))
+    fail(state, "host-1", NOW.after(100 * SECOND))
+    tick(state, NOW.after(600 * SECOND))
     assert state.fleet.vms["alone"].host == "host-2"
-    do(state, RepairHost("host-1"), NOW.after(650))
-    tick(state, NOW.after(700))
+    do(state, RepairHost("host-1"), NOW.after(650 * SECOND))
+    tick(state, NOW.after(700 * SECOND))
     assert state.fleet.vms["alone"].host == "host-2"
     assert state.fleet.vms["zonal"].host == "host-2"  # still on the host when its failure was over
     assert not state.events

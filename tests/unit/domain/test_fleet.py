@@ -1,13 +1,16 @@
 """Hosts and the VMs on them."""
 
+from duenotice.domain.apply import apply
 from duenotice.domain.fleet import Condition, Fleet, Group, GroupKind, Host, Vm
+from duenotice.domain.state import State
+from duenotice.domain.transitions import HostsPut
 from tests.unit.domain.build import state_of
 
 
 def fleet_with(*hosts: Host) -> Fleet:
-    fleet = Fleet()
-    fleet.hosts = {host.name: host for host in hosts}
-    return fleet
+    state = State()
+    apply(state, HostsPut(hosts))
+    return state.fleet
 
 
 def test_a_group_is_named_among_all_kinds_by_its_key() -> None:

@@ -11,9 +11,13 @@ from duenotice.domain.commands import ApplyFleet, OperateVm
 from duenotice.domain.decide import decide
 from duenotice.domain.event import EventType, Phase
 from duenotice.domain.fleet import Condition, Declaration, Group, GroupKind, Host, Site, Vm
+from duenotice.domain.maintenance import StepStatus
+from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 from duenotice.domain.transitions import (
     EventCompleted,
+    EventMoved,
+    EventNarrowed,
     FleetDeclared,
     GroupsPut,
     GroupsRemoved,
@@ -27,6 +31,7 @@ from tests.unit.domain.build import (
     HOSTS,
     NOW,
     POLICY,
+    SECOND,
     VMS,
     WEB,
     approve,
@@ -36,6 +41,7 @@ from tests.unit.domain.build import (
     fail,
     id_of,
     listening,
+    maintain,
     schedule,
     started,
     state_of,
@@ -138,7 +144,7 @@ class TestWhereVmsRun:
         state = State()
         do(state, ApplyFleet(declaration(*only, hosts=(HOSTS[0],))))
         fail(state, "host-1")
-        tick(state, NOW.after(600))
+        tick(state, NOW.after(600 * SECOND))
         assert state.fleet.vms["alone"].host is None
         do(state, ApplyFleet(declaration(*only, digest="2", hosts=(HOSTS[0],))))
         assert state.fleet.vms["alone"].host is None
@@ -178,7 +184,7 @@ class TestEventsFollow:
         state = listening()
         event = started(state, schedule(state, "alone"))
         do(state, ApplyFleet(declaration(self.ALONE_IN_WEB, *WITHOUT_ALONE, digest="2")))
-        assert tick(state, NOW.after(600)) == [EventCompleted(event.id, "set/web")]
+        assert tick(state, NOW.after(600 * SECOND)) == [EventCompleted(event.id, "set/web")]
 
     def test_all_vms_of_an_event_together(self) -> None:
         state = listening()
@@ -196,20 +202,25 @@ class TestEventsFollow:
         assert not state.events
 
     def test_to_whoever_is_left_of_its_vms(self) -> None:
-        """A started event that was torn apart goes with the one VM that stays in the fleet."""
+        """web-0 is away, and web-2 comes to another update domain meanwhile."""
         state = listening()
         event = started(state, schedule(state, "web-0", "web-2"))
-        torn = [structs.replace(vm, update_domain=1) if vm.name == "web-0" else vm for vm in VMS]
-        do(state, ApplyFleet(declaration(*torn, digest="2")))
-        do(state, ApplyFleet(declaration(*(vm for vm in torn if vm.name != "web-2"), digest="3")))
-        assert state.events[event.id].update_domain == 1
+        left = [vm for vm in VMS if vm.name != "web-0"]
+        moved = [structs.replace(vm, update_domain=1) if vm.name == "web-2" else vm for vm in left]
+        do(state, ApplyFleet(declaration(*moved, digest="2")))
+        assert state.events[event.id] == event.with_(update_domain=1)
 
-    def test_unless_it_has_started(self) -> None:
-        state = listening()
-        event = started(state, schedule(state, "web-0", "web-2"))
-        torn = [structs.replace(vm, update_domain=1) if vm.name == "web-0" else vm for vm in VMS]
-        do(state, ApplyFleet(declaration(*torn, digest="2")))
-        assert list(state.events.values()) == [event]
+    def test_with_a_driver_and_one_vm_after_the_other_it_has_one_fate(self) -> None:
+        """First one leaves, then the other in one breath with the first coming back elsewhere: it moves, no more."""
+        state, driven = listening(), Policy(simulated_impact=False)
+        event = schedule(state, "web-0", "web-2")
+        approve(state, event)
+        tick(state, NOW, driven)
+        rest = [vm for vm in VMS if vm.name not in ("web-0", "web-2")]
+        do(state, ApplyFleet(declaration(*rest, VMS[4], digest="2")))
+        done = do(state, ApplyFleet(declaration(*rest, Vm("web-2", "10.0.1.2"), digest="3")))
+        assert [type(change) for change in done if "Event" in type(change).__name__] == [EventMoved]
+        assert [each.id for each in state.document("vm/web-2").events] == [event.id]
 
     def test_a_vm_that_was_away_finds_its_event_where_it_returns_to(self) -> None:
         state = listening()
@@ -225,6 +236,83 @@ class TestEventsFollow:
         do(state, ApplyFleet(declaration(bigger, *WITHOUT_ALONE, digest="2")))
         assert state.document("vm/alone").events == (event,)
         assert state.document("vm/alone").incarnation == 1
+
+
+class TestComingApart:
+    """VMs that are hit and come apart do not stay in one event (S10): those that have left it have left for good."""
+
+    SET = (*(Vm(f"x{n}", f"10.0.7.{n}", WEB.key, update_domain=0) for n in range(4)), Vm("y", "10.0.7.9"))
+
+    def fleet(self, **domains: int | None) -> ApplyFleet:
+        """These VMs are in other update domains of the set; None: stand alone; the others are where they were."""
+        vms = [self.place(vm, domains[vm.name]) if vm.name in domains else vm for vm in self.SET]
+        return ApplyFleet(declaration(*vms, digest=repr(domains)))
+
+    def place(self, vm: Vm, domain: int | None) -> Vm:
+        return Vm(vm.name, vm.address) if domain is None else structs.replace(vm, update_domain=domain)
+
+    def hit(self, *names: str) -> State:
+        state = state_of(*self.SET)
+        started(state, schedule(state, *names))
+        return state
+
+    def test_who_is_where_it_was_stays_in_it_however_few(self) -> None:
+        state = self.hit("x0", "x1", "x2")
+        before = state.events[id_of(1)]
+        done = do(state, self.fleet(x0=1, x2=None))
+        assert EventNarrowed(before.with_(resources=("x1",))) in done
+        assert state.document(WEB.key).events == (before.with_(resources=("x1",)),)
+        assert state.document("vm/x2").events == ()
+
+    def test_where_nobody_is_it_goes_with_most_of_them(self) -> None:
+        state = self.hit("x0", "x1", "x2")
+        before = state.events[id_of(1)]
+        do(state, self.fleet(x0=None, x1=1, x2=1))
+        assert state.events[id_of(1)] == before.with_(resources=("x1", "x2"), update_domain=1)
+        assert state.document("vm/x0").events == ()
+
+    def test_of_as_many_with_the_first_of_them(self) -> None:
+        state = self.hit("x0", "x1")
+        do(state, self.fleet(x0=None, x1=1))
+        assert [event.resources for event in state.document("vm/x0").events] == [("x0",)]
+        assert state.document(WEB.key).events == ()
+
+    def test_who_comes_back_is_not_hit_again(self) -> None:
+        state = self.hit("x0", "x1")
+        do(state, self.fleet(x0=None))
+        do(state, self.fleet())
+        assert [event.resources for event in state.document(WEB.key).events] == [("x1",)]
+        tick(state, NOW.after(600 * SECOND))
+        assert not state.events
+
+    def test_who_is_away_is_still_in_it(self) -> None:
+        state = self.hit("x0", "x1", "x2")
+        away = [vm for vm in self.SET if vm.name != "x2"]
+        do(state, ApplyFleet(declaration(*away, digest="away")))
+        moved = [self.place(vm, 1) if vm.name == "x0" else vm for vm in away]
+        do(state, ApplyFleet(declaration(*moved, digest="apart")))
+        assert state.events[id_of(1)].resources == ("x1", "x2")
+
+    def test_the_document_has_changed_and_says_so(self) -> None:
+        state = self.hit("x0", "x1")
+        before = state.document(WEB.key).incarnation
+        do(state, self.fleet(x0=1))
+        assert state.document(WEB.key).incarnation == before + 1
+
+    def test_whoever_left_is_not_deleted_with_the_rest(self) -> None:
+        state = state_of(*self.SET)
+        started(state, schedule(state, "x0", "x1", type=EventType.TERMINATE))
+        do(state, self.fleet(x0=1))
+        tick(state, NOW.after(30 * SECOND))
+        assert [name for name in ("x0", "x1") if name in state.fleet.vms] == ["x0"]
+
+    def test_the_step_of_a_plan_tells_who_has_left(self) -> None:
+        state = state_of(*self.SET)
+        maintain(state, "x0", "x1")
+        do(state, self.fleet(x0=1))
+        tick(state, NOW.after(600 * SECOND))
+        (step,) = state.maintenances[id_of(1)].steps
+        assert (step.status, step.reason) == (StepStatus.DONE, "No longer in its update domain: x0.")
 
 
 def test_an_address_may_pass_from_a_vm_that_goes_to_one_that_comes() -> None:

@@ -10,7 +10,7 @@ from duenotice.domain.event import Phase
 from duenotice.domain.lifecycle import MOVES, Act, move
 from duenotice.domain.snapshot import take
 from duenotice.errors import Conflict, NotFound
-from tests.unit.domain.build import NOW, do, id_of, listening, schedule, started, tick
+from tests.unit.domain.build import NOW, SECOND, do, id_of, listening, schedule, started, tick
 
 EVERY_PAIR = list(itertools.product([None, *Phase], Act))
 LEGAL = {
@@ -69,5 +69,5 @@ def _bring_to(phase, state) -> Instant:
     if phase in (Phase.STARTED, Phase.COMPLETED):
         started(state, event)
     if phase is Phase.COMPLETED:
-        tick(state, NOW.after(600))
+        tick(state, NOW.after(600 * SECOND))
     return NOW

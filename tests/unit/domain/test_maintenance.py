@@ -1,12 +1,17 @@
-"""How a plan is cut, and which of its steps may begin (G01)."""
+"""How a plan is cut into steps (G01)."""
 
+from itertools import groupby
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from duenotice.domain import order
 from duenotice.domain.event import Cause, EventType
 from duenotice.domain.fleet import Vm
-from duenotice.domain.maintenance import Maintenance, Status, Step, StepStatus, cut, looks, ready
+from duenotice.domain.maintenance import Maintenance, Step, StepStatus, cut
+from duenotice.domain.scope import scope_of
 from tests.unit.domain.build import BATCH, SEED, SHOP, VMS, WEB
 
 OVER = (StepStatus.DONE, StepStatus.FAILED, StepStatus.SKIPPED)
@@ -24,7 +29,7 @@ def plan(*steps: Step, **fields: Any) -> Maintenance:
 def step(
     turn: int,
     status: StepStatus = StepStatus.WAITING,
-    ended: float | None = None,
+    ended: int | None = None,
     lane: str = "set/web",
     host: str = "",
 ) -> Step:
@@ -60,7 +65,7 @@ class TestCutting:
         )
 
     def test_vms_on_no_known_host_share_a_step(self) -> None:
-        shop = [Vm(f"Front_IN_{n}", f"10.0.2.{n}", SHOP.key, update_domain=1) for n in range(3)]
+        shop = [Vm(f"Front_IN_{n}", f"10.2.{n}", SHOP.key, update_domain=1) for n in range(3)]
         (only,) = cut(shop)
         assert (only.host, only.resources) == (None, ("Front_IN_0", "Front_IN_1", "Front_IN_2"))
 
@@ -70,67 +75,23 @@ class TestCutting:
     def test_of_nothing_nothing_is_cut(self) -> None:
         assert cut([]) == ()
 
-
-class TestReady:
-    """One turn of a lane at a time; the next once the last is over and has settled."""
-
-    def test_all_steps_of_the_first_turn_may_begin(self) -> None:
-        assert ready(plan(step(0, host="a"), step(0, host="b"), step(1)), 0.0) == [0, 1]
-
-    def test_every_lane_has_its_own_turn(self) -> None:
-        assert ready(plan(step(0), step(1), step(3, lane="set/b"), step(4, lane="set/b")), 0.0) == [0, 2]
-
-    def test_the_next_turn_waits_for_the_last_step_of_the_one_before(self) -> None:
-        assert ready(plan(step(0, StepStatus.DONE, 1.0), step(0, StepStatus.UNDER_WAY), step(1)), 9.0) == []
-
-    @pytest.mark.parametrize("status", OVER)
-    def test_over_is_over_however_it_went(self, status: StepStatus) -> None:
-        assert ready(plan(step(0, status, 1.0), step(1)), 1.0) == [1]
-
-    def test_the_next_turn_waits_out_the_settle_time_of_the_last_to_end(self) -> None:
-        settling = plan(step(0, StepStatus.DONE, 10.0), step(0, StepStatus.DONE, 12.0), step(1), settle=5.0)
-        assert [ready(settling, now) for now in (15.0, 16.9, 17.0)] == [[], [], [2]]
-
-    def test_steps_of_the_same_turn_need_not_settle(self) -> None:
-        assert ready(plan(step(0, StepStatus.DONE, 10.0), step(0), settle=5.0), 10.0) == [1]
-
-    def test_the_settle_time_of_another_lane_does_not_matter(self) -> None:
-        assert ready(plan(step(0, StepStatus.DONE, 10.0), step(1), step(0, lane="set/b"), settle=5.0), 10.0) == [2]
-
-    def test_after_a_turn_that_was_only_skipped_nothing_has_to_settle(self) -> None:
-        skipped = plan(step(0, StepStatus.SKIPPED, 10.0), step(1), settle=5.0)
-        assert (ready(skipped, 10.0), looks(skipped)) == ([1], [])
-
-    @pytest.mark.parametrize(("at_once", "begun"), [(0, [1, 2, 3]), (1, []), (2, [1]), (3, [1, 2]), (9, [1, 2, 3])])
-    def test_no_more_than_at_once_are_under_way(self, at_once: int, begun: list[int]) -> None:
-        lanes = [step(0, lane=f"vm/{n}") for n in range(3)]
-        assert ready(plan(step(0, StepStatus.UNDER_WAY, lane="vm/x"), *lanes, at_once=at_once), 0.0) == begun
-
-    def test_more_under_way_than_at_once_leaves_no_room_and_no_fault(self) -> None:
-        busy = [step(0, StepStatus.UNDER_WAY, lane=f"vm/{n}") for n in range(3)]
-        assert ready(plan(*busy, step(0), at_once=1), 0.0) == []
-
-    @pytest.mark.parametrize("status", list(Status)[1:])
-    def test_only_a_running_plan_begins_anything(self, status: Status) -> None:
-        assert ready(plan(step(0), status=status), 0.0) == []
-
-    def test_a_plan_of_thousands_of_steps_is_looked_through_once(self) -> None:
-        """Not once for each step: 20,000 steps would take minutes."""
-        assert len(ready(plan(*(step(n % 5, lane=f"set/{n // 5}") for n in range(20_000))), 0.0)) == 4_000
+    @given(st.permutations(VMS), st.integers(1, 5))
+    def test_sorted_in_pieces_it_is_what_one_sort_would_give(self, vms: list[Vm], piece: int) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(order, "PIECE", piece)
+            assert cut(vms) == sorted_at_once(vms)
 
 
-class TestLooks:
-    """When to look again by itself."""
+def sorted_at_once(vms: list[Vm]) -> tuple[Step, ...]:
+    """What a plan is cut into, said in one go."""
 
-    def test_at_the_end_of_each_settle_time(self) -> None:
-        ended = plan(step(0, StepStatus.DONE, 10.0), step(0, StepStatus.DONE, 12.0), step(1), settle=5.0)
-        assert looks(ended) == [15.0, 17.0]
+    def together(vm: Vm) -> tuple[str, int, str, str]:
+        return vm.group or scope_of(vm), vm.update_domain or 0, scope_of(vm), vm.host or ""
 
-    def test_never_when_nothing_waits(self) -> None:
-        assert looks(plan(step(0, StepStatus.DONE, 10.0), step(1, StepStatus.UNDER_WAY), settle=5.0)) == []
-
-    def test_never_for_a_paused_plan(self) -> None:
-        assert looks(plan(step(0, StepStatus.DONE, 10.0), step(1), settle=5.0, status=Status.PAUSED)) == []
+    cuts = [(key, list(some)) for key, some in groupby(sorted(vms, key=together), key=together)]
+    return tuple(
+        Step(lane, turn, scope, tuple(vm.name for vm in some), host or None) for (lane, turn, scope, host), some in cuts
+    )
 
 
 def test_steps_are_counted_by_how_they_are() -> None:

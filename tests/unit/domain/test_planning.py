@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from duenotice.clock import Instant
+from duenotice.clock import Instant, micros
 from duenotice.domain import apply as apply_module
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
@@ -24,6 +24,7 @@ from tests.unit.domain.build import (
     MINUTE,
     NOW,
     POLICY,
+    SECOND,
     VMS,
     WEB,
     approve,
@@ -94,13 +95,20 @@ class TestBeginning:
     def test_a_plan_is_what_was_asked_for_cut_into_steps(self) -> None:
         state = listening()
         asked = c.StartMaintenance(
-            id_of(1), EventType.FREEZE, WEBS, Cause.LIVE_MIGRATION, "Moving.", 60.0, at_once=2, failures_allowed=1
+            id_of(1),
+            EventType.FREEZE,
+            WEBS,
+            Cause.LIVE_MIGRATION,
+            "Moving.",
+            60 * SECOND,
+            at_once=2,
+            failures_allowed=1,
         )
         (change,) = do(state, asked)
         assert isinstance(change, t.MaintenanceStarted)
         assert change.maintenance == plan_of(state)
         assert structs.replace(plan_of(state), steps=()) == Maintenance(
-            id_of(1), EventType.FREEZE, Cause.LIVE_MIGRATION, (), "Moving.", 60.0, 2, 1, Status.RUNNING
+            id_of(1), EventType.FREEZE, Cause.LIVE_MIGRATION, (), "Moving.", MINUTE, 2, 1, Status.RUNNING
         )
         assert [step.resources for step in plan_of(state).steps] == [("web-0", "web-2"), ("web-3",), ("web-1",)]
 
@@ -115,9 +123,8 @@ class TestBeginning:
             ({"type": EventType.PREEMPT}, "Freeze, a Reboot or a Redeploy"),
             ({"type": EventType.TERMINATE}, "Freeze, a Reboot or a Redeploy"),
             *(({"cause": cause}, "host maintenance or live migration") for cause in list(Cause)[2:]),
-            ({"settle": -1.0}, "negative"),
-            ({"settle": float("nan")}, "negative"),
-            ({"settle": 7 * 86_400 + 1.0}, "at most 7 days"),
+            ({"settle": -1}, "negative"),
+            ({"settle": 7 * 86_400 * SECOND + 1}, "at most 7 days"),
             ({"at_once": -1}, "negative"),
             ({"failures_allowed": -1}, "negative"),
             ({"description": "x" * 1001}, "1001 characters"),
@@ -187,32 +194,34 @@ class TestGoingOn:
         state = listening()
         maintain(state, *WEBS)
         assert under_way(state) == [("web-0", "web-2")]
-        tick(state, NOW.after(900))
+        tick(state, NOW.after(900 * SECOND))
         assert steps_of(state) == [UNDER_WAY, WAITING, WAITING]
-        tick(state, NOW.after(1499))
+        tick(state, NOW.after(1499 * SECOND))
         assert under_way(state) == [("web-0", "web-2")]
-        tick(state, NOW.after(1500))
+        tick(state, NOW.after(1500 * SECOND))
         assert under_way(state) == [("web-3",), ("web-1",)]
         assert steps_of(state) == [STEP_DONE, UNDER_WAY, UNDER_WAY]
 
     def test_the_next_is_told_only_when_the_settle_time_has_passed(self) -> None:
         state = listening()
         maintain(state, *WEBS, settle=5 * MINUTE)
-        tick(state, NOW.after(900))
-        tick(state, NOW.after(1500))
-        assert (under_way(state), next_due(state, NOW.after(1500).steady)) == ([], NOW.steady + 1800)
-        tick(state, NOW.after(1799.9))
+        tick(state, NOW.after(900 * SECOND))
+        tick(state, NOW.after(1500 * SECOND))
+        assert (under_way(state), next_due(state, NOW.after(1500 * SECOND).steady)) == ([], NOW.steady + 1800 * SECOND)
+        tick(state, NOW.after(micros(1799.9)))
         assert under_way(state) == []
-        tick(state, NOW.after(1800))
+        tick(state, NOW.after(1800 * SECOND))
         assert under_way(state) == [("web-3",), ("web-1",)]
 
     def test_every_event_has_the_whole_notice_of_its_type(self) -> None:
         state = listening()
         maintain(state, *WEBS, type=EventType.REDEPLOY)
-        tick(state, NOW.after(600))
-        now = NOW.after(1200)
+        tick(state, NOW.after(600 * SECOND))
+        now = NOW.after(1200 * SECOND)
         tick(state, now)
-        assert [event.not_before - now.at for event in state.events.values()] == 2 * [now.after(600).at - now.at]
+        assert [event.not_before - now.at for event in state.events.values()] == 2 * [
+            now.after(600 * SECOND).at - now.at
+        ]
 
     def test_an_event_says_what_the_plan_says(self) -> None:
         state = listening()
@@ -232,10 +241,10 @@ class TestGoingOn:
         assert under_way(state) == [("batch_0", "batch_1"), ("batch_100",)]
         approve(state, event_on(state, "batch_100"))
         tick(state)
-        tick(state, NOW.after(700))
+        tick(state, NOW.after(700 * SECOND))
         assert steps_of(state) == [UNDER_WAY, STEP_DONE, WAITING]  # batch_101 waits for the other placement group
-        tick(state, NOW.after(900))
-        tick(state, NOW.after(1500))
+        tick(state, NOW.after(900 * SECOND))
+        tick(state, NOW.after(1500 * SECOND))
         assert under_way(state) == [("batch_101",)]
 
     def test_standalone_vms_wait_for_nobody(self) -> None:
@@ -248,14 +257,14 @@ class TestGoingOn:
         maintain(state, "alone", "zonal", "adrift", at_once=2)
         assert under_way(state) == [("adrift",), ("alone",)]
         started(state, event_on(state, "alone"))
-        tick(state, NOW.after(600))
+        tick(state, NOW.after(600 * SECOND))
         assert under_way(state) == [("adrift",), ("zonal",)]
 
     def test_an_approval_makes_it_go_faster(self) -> None:
         state = listening()
         maintain(state, *WEBS)
         started(state, event_on(state, "web-0"))
-        tick(state, NOW.after(600))
+        tick(state, NOW.after(600 * SECOND))
         assert steps_of(state) == [STEP_DONE, UNDER_WAY, UNDER_WAY]
 
     def test_when_nobody_listens_it_does_not_wait_out_the_notice(self) -> None:
@@ -265,7 +274,7 @@ class TestGoingOn:
 
     def test_when_every_step_is_over_it_is_done(self) -> None:
         state = listening()
-        maintain(state, *EVERYBODY, settle=60.0)
+        maintain(state, *EVERYBODY, settle=60 * SECOND)
         let_pass(state, NOW)
         assert (plan_of(state).status, set(steps_of(state))) == (DONE, {STEP_DONE})
         assert not state.events
@@ -274,21 +283,21 @@ class TestGoingOn:
     def test_a_failure_of_the_host_holds_it_back_but_not_for_ever(self) -> None:
         state = listening()
         maintain(state, "web-0", "web-2")
-        fail(state, "host-2", NOW.after(890))
-        tick(state, NOW.after(900))
+        fail(state, "host-2", NOW.after(890 * SECOND))
+        tick(state, NOW.after(900 * SECOND))
         assert event_on(state, "web-0").phase is Phase.SCHEDULED
-        let_pass(state, NOW.after(900))
+        let_pass(state, NOW.after(900 * SECOND))
         assert plan_of(state).status is DONE
 
     def test_a_restart_in_the_middle_makes_no_difference(self) -> None:
         state = listening()
-        maintain(state, *WEBS, "alone", settle=60.0, at_once=1, failures_allowed=3)
-        tick(state, NOW.after(900))
-        do(state, c.ReportImpact(event_on(state, "web-0").id, "broken"), NOW.after(1000))
+        maintain(state, *WEBS, "alone", settle=60 * SECOND, at_once=1, failures_allowed=3)
+        tick(state, NOW.after(900 * SECOND))
+        do(state, c.ReportImpact(event_on(state, "web-0").id, "broken"), NOW.after(1000 * SECOND))
         restored = restore(take(state))
         assert (restored.maintenances, restored.outcomes) == (state.maintenances, state.outcomes)
         assert len(state.outcomes) == 1
-        assert let_pass(state, NOW.after(1000)) == let_pass(restored, NOW.after(1000))
+        assert let_pass(state, NOW.after(1000 * SECOND)) == let_pass(restored, NOW.after(1000 * SECOND))
         assert take(restored) == take(state)
 
 
@@ -354,7 +363,7 @@ class TestCancelling:
 
     def test_the_end_of_what_had_started_is_still_written_down_and_leaves_nothing_behind(self) -> None:
         state = self.cancelled_with_one_started()
-        tick(state, NOW.after(600))
+        tick(state, NOW.after(600 * SECOND))
         assert (plan_of(state).status, steps_of(state)) == (CANCELLED, [STEP_DONE, SKIPPED])
         assert (state.outcomes, state.events) == ({}, {})
 
@@ -364,8 +373,25 @@ class TestCancelling:
         with pytest.raises(Conflict, match="under maintenance"):
             maintain(state, "alone", number=2)
         maintain(state, "zonal", number=2)
-        tick(state, NOW.after(600))
-        maintain(state, "alone", number=3, now=NOW.after(600))
+        tick(state, NOW.after(600 * SECOND))
+        maintain(state, "alone", number=3, now=NOW.after(600 * SECOND))
+
+    def test_the_set_is_free_only_when_the_last_of_its_steps_has_ended(self) -> None:
+        state = state_of()
+        maintain(state, "web-1", "web-3", policy=DRIVEN)
+        do(state, c.CancelMaintenance(id_of(1)))
+        for vm in ("web-1", "web-3"):
+            with pytest.raises(Conflict, match="under maintenance"):
+                maintain(state, "web-0", number=2, policy=DRIVEN)
+            do(state, c.ReportImpact(event_on(state, vm).id), policy=DRIVEN)
+            tick(state, NOW, DRIVEN)
+        maintain(state, "web-0", number=2, policy=DRIVEN)
+
+    def test_a_restart_does_not_set_it_free(self) -> None:
+        state = restore(take(self.cancelled_with_one_started()))
+        with pytest.raises(Conflict, match="under maintenance"):
+            maintain(state, "alone", number=2)
+        maintain(state, "zonal", number=2)
 
     def test_a_vm_that_vanished_holds_nothing_of_a_cancelled_plan(self) -> None:
         state = state_of()
@@ -543,21 +569,21 @@ class TestVanishing:
         state = state_of()
         maintain(state, *WEBS)
         without(state, "web-0", "web-2")
-        tick(state, NOW.after(599))
+        tick(state, NOW.after(599 * SECOND))
         assert under_way(state) == [("web-0", "web-2")]
-        tick(state, NOW.after(600))
+        tick(state, NOW.after(600 * SECOND))
         assert steps_of(state)[0] is STEP_DONE
 
     def test_one_that_is_deleted_while_its_event_is_scheduled_takes_the_event_along(self) -> None:
         state = listening()
         maintain(state, "batch_0")
         started(state, operate(state, "batch_0", EventType.TERMINATE))
-        tick(state, NOW.after(30))
+        tick(state, NOW.after(30 * SECOND))
         assert (plan_of(state).status, reasons_of(state)) == (DONE, ["Gone: batch_0."])
 
     def test_all_at_once_and_the_plan_is_over(self) -> None:
         state = listening()
-        maintain(state, *WEBS, settle=60.0)
+        maintain(state, *WEBS, settle=60 * SECOND)
         without(state, *WEBS)
         let_pass(state, NOW)
         assert (plan_of(state).status, set(steps_of(state))) == (DONE, {SKIPPED})
@@ -620,9 +646,9 @@ class TestDraining:
         self.drain(state)
         do(state, c.OperateVm(id_of(2), "zonal", EventType.REDEPLOY))
         started(state, event_on(state, "zonal"))
-        tick(state, NOW.after(600))
+        tick(state, NOW.after(600 * SECOND))
         host = state.fleet.vms["zonal"].host
-        let_pass(state, NOW.after(600))
+        let_pass(state, NOW.after(600 * SECOND))
         skipped = [(step.resources, step.reason) for step in plan_of(state).steps if step.status is SKIPPED]
         assert skipped == [(("zonal",), "Its VMs have left host-1.")]
         assert state.fleet.vms["zonal"].host == host != "host-1"
@@ -640,7 +666,7 @@ class TestDraining:
         maintain(state, "alone", type=EventType.FREEZE, cause=Cause.LIVE_MIGRATION)
         operate(state, "alone", EventType.REDEPLOY, number=2)
         started(state, state.events[id_of(2)])
-        tick(state, NOW.after(600))
+        tick(state, NOW.after(600 * SECOND))
         assert (steps_of(state), reasons_of(state)) == ([SKIPPED], ["Its VMs have left host-1."])
 
     def test_but_not_as_long_as_another_of_its_vms_is_still_there(self) -> None:
@@ -648,10 +674,10 @@ class TestDraining:
         maintain(state, "web-0", "web-2", type=EventType.FREEZE, cause=Cause.LIVE_MIGRATION)
         operate(state, "web-0", EventType.REDEPLOY, number=2)
         started(state, state.events[id_of(2)])
-        tick(state, NOW.after(600))
+        tick(state, NOW.after(600 * SECOND))
         assert under_way(state) == [("web-0", "web-2")]
         host = state.fleet.vms["web-0"].host
-        let_pass(state, NOW.after(600))
+        let_pass(state, NOW.after(600 * SECOND))
         assert state.fleet.vms["web-0"].host == host
         assert state.fleet.vms["web-2"].host != "host-1"
 
@@ -671,7 +697,7 @@ class TestHeldByWhatIsGone:
         do(state, c.FailHost("host-2", id_of(77)), NOW, DRIVEN)
         without(state, "web-1", policy=DRIVEN)
         maintain(state, "web-0", policy=DRIVEN)
-        tick(state, NOW.after(900), DRIVEN)
+        tick(state, NOW.after(900 * SECOND), DRIVEN)
         assert event_on(state, "web-0").phase is Phase.STARTED
 
     def test_one_whose_vm_was_deleted(self) -> None:
@@ -694,7 +720,7 @@ class TestHeldByWhatIsGone:
         state = listening()
         event = schedule(state, "web-1", number=2)
         without(state, "web-1", policy=DRIVEN)
-        tick(state, NOW.after(900), DRIVEN)
+        tick(state, NOW.after(900 * SECOND), DRIVEN)
         assert event.id not in state.events
 
     def test_an_eviction_that_takes_its_vm_away_ends_once(self) -> None:

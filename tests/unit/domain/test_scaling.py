@@ -12,7 +12,7 @@ from duenotice.domain.snapshot import take
 from duenotice.domain.state import State
 from duenotice.domain.transitions import EventRaised, VmsPut, VmsRemoved
 from duenotice.errors import Conflict, DuenoticeError, NotFound, Refused
-from tests.unit.domain.build import NOW, SEED, approve, do, evict, operate, started, tick
+from tests.unit.domain.build import NOW, SECOND, SEED, approve, do, evict, operate, started, tick
 
 JOBS = Group(GroupKind.SCALE_SET, "jobs", 3, 2, terminate_notice=420, addresses="10.1.0.0/28", zone="1")
 QUIET = Group(GroupKind.SCALE_SET, "quiet", addresses="10.2.0.0/29")
@@ -122,8 +122,8 @@ class TestScaleIn:
         }
         assert {(event.not_before - NOW.at).total_seconds() for event in events} == {420}
         assert len(names(state)) == 5
-        tick(state, NOW.after(420))
-        tick(state, NOW.after(450))
+        tick(state, NOW.after(420 * SECOND))
+        tick(state, NOW.after(450 * SECOND))
         assert names(state) == ["jobs_0", "jobs_1", "jobs_2"]
 
     def test_the_highest_numbers_go_first(self) -> None:

@@ -16,6 +16,7 @@ from duenotice.domain.state import State
 from duenotice.domain.transitions import EventStarted
 from tests.unit.domain.build import (
     NOW,
+    SECOND,
     do,
     listening,
     schedule,
@@ -28,7 +29,8 @@ from tests.unit.domain.stories import POLICIES, STEPS, Step, run
 def view(state: State, now: Instant) -> tuple[object, ...]:
     """All that anybody could ask of a state."""
     documents = {key: (state.document(key), scope.enabled) for key, scope in state.scopes.items()}
-    agendas = [agenda.due(state.agenda, state.events, now.steady + later) for later in (0.0, 900.0, 1e9)]
+    moments = [now.steady + later for later in (0, 900 * SECOND, 10**9 * SECOND)]
+    agendas = [set(agenda.due(state.agenda, state.events, state.holds, moment)) for moment in moments]
     fleet = state.fleet
     places = (fleet.digest, fleet.site, fleet.hosts, fleet.groups, fleet.vms)
     marks = (state.position, state.at, state.mark, state.departures, state.forgotten)
@@ -61,8 +63,9 @@ def test_the_first_entry_of_the_agenda_always_holds(steps: list[Step], policy: P
     """The ticker sleeps until the first entry: it must be a true one, and none may be sooner."""
     state = state_of()
     run(state, steps, policy)
-    moments = [moment for event in state.events.values() if (moment := agenda.due_at(event)) is not None]
-    assert (state.agenda[0][0] if state.agenda else None) == min(moments, default=None)
+    moments = [agenda.due_at(event, state.hold(event.scope)) for event in state.events.values()]
+    soonest = min((moment for moment in moments if moment is not None), default=None)
+    assert (state.agenda[0][0] if state.agenda else None) == soonest
 
 
 @given(STEPS, POLICIES)
@@ -128,7 +131,7 @@ def test_every_maintenance_comes_to_its_end_once_drivers_report_and_nobody_pause
                 do(state, c.ReportImpact(event.id), now, policy)
         tick(state, now, policy)
         due = next_due(state, now.steady)
-        now = now.after(0.0 if due is None else due - now.steady)
+        now = now.after(0 if due is None else due - now.steady)
     assert [plan.status for plan in state.maintenances.values() if plan.status in OPEN] == []
     assert (state.outcomes, [plan.id for plan in state.maintenances.values() if turns_under_way(plan)]) == ({}, [])
 
@@ -148,6 +151,6 @@ def test_a_snapshot_does_not_follow_the_state() -> None:
     state = listening()
     taken = take(state)
     schedule(state, "alone")
-    tick(state, NOW.after(900))
+    tick(state, NOW.after(900 * SECOND))
     assert taken.events == ()
     assert restore(taken).document("vm/alone").incarnation == 0

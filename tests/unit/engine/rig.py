@@ -94,13 +94,22 @@ class SettableClock:
     def mark(self) -> Mark:
         return Mark(*self._now)
 
-    def pass_by(self, seconds: float) -> None:
-        """Time passes for everybody."""
-        self._now = self._now.after(seconds)
+    def hold(self) -> None:
+        """Time passes only when told anyhow."""
 
-    def set_wall(self, by: float) -> None:
+    def run(self) -> None:
+        """It still needs to be told."""
+
+    def beat(self) -> int:
+        return 0
+
+    def pass_by(self, micros: int) -> None:
+        """Time passes for everybody."""
+        self._now = self._now.after(micros)
+
+    def set_wall(self, by: int) -> None:
         """Somebody sets the wall clock, forward or back."""
-        self._now = Instant(self._now.at + timedelta(seconds=by), self._now.steady)
+        self._now = Instant(self._now.at + timedelta(microseconds=by), self._now.steady)
 
 
 def engine_on(journal: Journal, clock: Clock | None = None, policy: Policy | None = None) -> Engine:
@@ -152,7 +161,7 @@ def cancellation(number: int = 1) -> CancelEvent:
 
 def shown(engine: Engine, vm: str) -> list[tuple[str, str]]:
     """Id and phase of the events a VM is shown."""
-    page = engine.publisher.page_of(engine.publisher.by_name[vm])
+    page = engine.publisher.page_of(engine.publisher.state.fleet.vms[vm])
     return [(event.id, event.phase.value) for event in page.document.events]
 
 

@@ -1,9 +1,7 @@
 """What readers may see: pages, addresses, watchers, silence (F02, S16, S24)."""
 
-import contextlib
 from collections.abc import Callable, Iterable
-
-from hypothesis import given
+from functools import partial
 
 from duenotice.clock import Instant
 from duenotice.domain.apply import fold
@@ -14,6 +12,7 @@ from duenotice.domain.commands import (
     Command,
     DisableScopes,
     EnableScope,
+    LiftIncarnations,
     OperateVm,
     Tick,
 )
@@ -22,15 +21,13 @@ from duenotice.domain.document import EMPTY
 from duenotice.domain.event import EventType, Phase
 from duenotice.domain.fleet import Declaration, Site, Vm
 from duenotice.domain.policy import Policy
+from duenotice.domain.scope import scope_of
 from duenotice.domain.state import State
+from duenotice.domain.touched import touched
 from duenotice.domain.transitions import Record
 from duenotice.engine.publisher import Page, Publisher
-from duenotice.errors import Refused
-from tests.unit.domain.build import NOW, POLICY, VMS, WEB, approve, declaration, id_of, schedule, state_of
-from tests.unit.domain.stories import POLICIES, STEPS, Step
+from tests.unit.domain.build import DAY, NOW, POLICY, SECOND, VMS, WEB, approve, declaration, id_of, schedule, state_of
 from tests.unit.engine.rig import reboot
-
-DAY = 86_400.0
 
 
 class World:
@@ -40,9 +37,9 @@ class World:
         self.state = state_of(*vms)
         self.turns: list[Callable[[], None]] = []
         self.publisher = Publisher(self.turns.append)
-        self.publisher.open(self.state, NOW.steady)
+        self.publisher.open(self.state.copy(), NOW.steady)
 
-    def do(self, command: Command, now: float = NOW.steady) -> None:
+    def do(self, command: Command, now: int = NOW.steady) -> None:
         """Decide, fold and publish, as after a commit."""
         self.publish(self.decide(command), now)
 
@@ -53,17 +50,28 @@ class World:
             fold(self.state, records[-1])
         return records
 
-    def publish(self, records: list[Record], now: float = NOW.steady) -> None:
-        self.publisher.publish(self.state, records, now)
+    def publish(self, records: list[Record], now: int = NOW.steady) -> None:
+        state = self.state.copy()
+        self.publisher.publish(state, touched(self.publisher.state, state, records), now)
 
     def page(self, vm: str) -> Page:
-        return self.publisher.page_of(self.publisher.by_name[vm])
+        return self.publisher.page_of(self.vms[vm])
+
+    @property
+    def vms(self) -> dict[str, Vm]:
+        return self.publisher.state.fleet.vms
+
+    def watch(self, vm: str, callback: Callable[[], None], key: object = "me") -> None:
+        self.publisher.watch(scope_of(self.vms[vm]), key, callback)
+
+    def silent(self, now: int) -> list[str]:
+        return self.publisher.silent_among(self.publisher.state.scopes, now, DAY)
 
     def refleet(self, *vms: Vm) -> None:
         self.do(ApplyFleet(declaration(*vms, digest=str(self.state.position))))
 
     def addresses(self) -> dict[str, str]:
-        return {address: vm.name for address, vm in self.publisher.by_address.items()}
+        return {address: vm.name for address, vm in self.publisher.state.fleet.by_address.items()}
 
 
 class TestPages:
@@ -84,10 +92,10 @@ class TestPages:
         world = World()
         records = world.decide(reboot("alone"))
         assert world.page("alone").document is EMPTY
-        assert world.publisher.events() == []
+        assert world.publisher.state.events == {}
         world.publish(records)
         assert [event.id for event in world.page("alone").document.events] == [id_of(1)]
-        assert [event.id for event in world.publisher.events()] == [id_of(1)]
+        assert list(world.publisher.state.events) == [id_of(1)]
 
     def test_a_change_drops_what_was_rendered_and_only_in_its_scope(self) -> None:
         world = World()
@@ -117,15 +125,14 @@ class TestPages:
         schedule(state, "alone")
         publisher = Publisher(lambda turn: None)
         publisher.open(state, NOW.steady)
-        assert publisher.page_of(publisher.by_name["alone"]).document == state.document("vm/alone")
+        assert publisher.page_of(state.fleet.vms["alone"]).document == state.document("vm/alone")
 
     def test_a_page_knows_whether_its_scope_listens(self) -> None:
         world = World()
-        page = world.page("web-0")
-        seen = [page.enabled]
+        seen = [world.page("web-0").enabled]
         for command in (EnableScope("web-1"), DisableScopes(("set/web",))):
             world.do(command)
-            seen.append(page.enabled)
+            seen.append(world.page("web-0").enabled)
         assert seen == [False, True, False]
 
 
@@ -133,9 +140,9 @@ class TestFleet:
     """Who is behind an address."""
 
     def test_vms_are_found_by_name_and_address(self) -> None:
-        publisher = World().publisher
-        assert publisher.by_address["10.0.0.1"] is publisher.by_name["alone"]
-        assert len(publisher.by_address) == len(publisher.by_name) == len(VMS)
+        fleet = World().publisher.state.fleet
+        assert fleet.by_address["10.0.0.1"] is fleet.vms["alone"]
+        assert len(fleet.by_address) == len(fleet.vms) == len(VMS)
 
     def test_swapped_addresses_are_swapped(self) -> None:
         world = World(Vm("a", "10.0.0.1"), Vm("b", "10.0.0.2"))
@@ -152,7 +159,7 @@ class TestFleet:
         world = World(Vm("old", "10.0.0.1"))
         world.refleet(Vm("new", "10.0.0.1"))
         assert world.addresses() == {"10.0.0.1": "new"}
-        assert list(world.publisher.by_name) == ["new"]
+        assert list(world.vms) == ["new"]
 
     def test_an_address_that_was_given_up_is_nobodys(self) -> None:
         world = World(Vm("a", "10.0.0.1"))
@@ -175,20 +182,20 @@ class TestFleet:
 
     def test_groups_and_site_follow(self) -> None:
         world = World()
-        assert world.publisher.groups["set/web"] == WEB
+        assert world.publisher.state.fleet.groups["set/web"] == WEB
         declared = declaration(digest="2")
         world.do(ApplyFleet(type(declared)("2", Site("westeurope"), declared.hosts, declared.groups, declared.vms)))
-        assert world.publisher.site.location == "westeurope"
+        assert world.publisher.state.fleet.site.location == "westeurope"
 
     def test_a_vm_that_moves_to_another_scope_reads_the_page_of_that_one(self) -> None:
         world = World()
         world.do(reboot("alone"))
         seen = world.page("alone").document.incarnation
         moved = [Vm("alone", "10.0.0.1", WEB.key, update_domain=0) if vm.name == "alone" else vm for vm in VMS]
-        page = world.page("web-0")
+        world.page("web-0")
         world.refleet(*moved)
-        assert world.page("alone") is page
-        assert page.document.incarnation > seen  # S3
+        assert world.page("alone") is world.page("web-0")
+        assert world.page("alone").document.incarnation > seen  # S3
 
     def test_of_a_group_that_is_gone_nothing_stays_behind(self) -> None:
         """S24: neither its pages nor that it listened; who waits for its document is told."""
@@ -196,11 +203,10 @@ class TestFleet:
         world.do(EnableScope("web-0"))
         world.do(reboot("web-0"))
         world.do(CancelEvent(id_of(1)))
-        world.page("web-0").watch("me", lambda: woken.append("me"))
+        world.watch("web-0", lambda: woken.append("me"))
         world.do(ApplyFleet(Declaration("without", vms=VMS[:1])))
         assert woken == ["me"]
-        assert set(world.publisher._pages) | set(world.publisher._documents) <= {"vm/alone"}
-        assert world.publisher.listening() == 0
+        assert world.publisher.pages == {}
 
     def test_of_a_standalone_vm_that_is_gone_nothing_stays_behind(self) -> None:
         """S24, and when it returns it has to ask again before it counts as listening (F01)."""
@@ -210,7 +216,7 @@ class TestFleet:
         world.do(CancelEvent(id_of(1)))
         old = world.page("alone")
         world.do(OperateVm(id_of(2), "alone", EventType.TERMINATE))
-        assert world.publisher.silent_scopes(NOW.steady + 9 * DAY, DAY) == ()
+        assert world.silent(NOW.steady + 9 * DAY) == []
         world.refleet(*VMS)
         assert world.page("alone") is not old
         assert not world.page("alone").enabled
@@ -230,7 +236,7 @@ class TestWatchers:
 
     def test_a_watcher_is_called_once_at_the_next_change(self) -> None:
         world, calls = World(), []
-        world.page("alone").watch("me", lambda: calls.append(world.page("alone").document.incarnation))
+        world.watch("alone", lambda: calls.append(world.page("alone").document.incarnation))
         world.do(reboot("alone"))
         assert calls == [1]  # and by then the page shows the change
         world.do(CancelEvent(id_of(1)))
@@ -238,21 +244,21 @@ class TestWatchers:
 
     def test_a_change_elsewhere_wakes_nobody(self) -> None:
         world, calls = World(), []
-        world.page("alone").watch("me", lambda: calls.append(1))
+        world.watch("alone", lambda: calls.append(1))
         world.do(reboot("zonal"))
         assert calls == []
 
     def test_several_changes_of_one_commit_wake_once(self) -> None:
         world, calls = World(), []
-        world.page("alone").watch("me", lambda: calls.append(1))
+        world.watch("alone", lambda: calls.append(1))
         world.publish([*world.decide(reboot("alone", 1)), *world.decide(reboot("alone", 2))])
         assert calls == [1]
 
     def test_one_who_no_longer_watches_is_not_called(self) -> None:
         world, calls = World(), []
-        world.page("alone").watch("me", lambda: calls.append(1))
-        world.page("alone").unwatch("me")
-        world.page("alone").unwatch("me")
+        world.watch("alone", lambda: calls.append(1))
+        world.publisher.unwatch("vm/alone", "me")
+        world.publisher.unwatch("vm/alone", "me")
         world.do(reboot("alone"))
         assert calls == []
 
@@ -261,9 +267,9 @@ class TestWatchers:
 
         def again() -> None:
             calls.append(1)
-            world.page("alone").watch("me", again)
+            world.watch("alone", again)
 
-        world.page("alone").watch("me", again)
+        world.watch("alone", again)
         world.do(reboot("alone"))
         world.do(CancelEvent(id_of(1)))
         assert calls == [1, 1]
@@ -273,7 +279,7 @@ class TestWatchers:
         world = World()
         calls: list[int] = []
         for number in range(600):
-            world.page("alone").watch(number, lambda number=number: calls.append(number))  # type: ignore[misc]
+            world.watch("alone", partial(calls.append, number), number)
         world.do(reboot("alone"))
         lengths = [len(calls)]
         while world.turns:
@@ -284,7 +290,7 @@ class TestWatchers:
 
     def test_a_vm_that_is_gone_wakes_who_waits_for_it(self) -> None:
         world, calls = World(), []
-        world.page("alone").watch("me", lambda: calls.append(1))
+        world.watch("alone", lambda: calls.append(1))
         world.do(OperateVm(id_of(1), "alone", EventType.TERMINATE))
         assert calls == [1]
 
@@ -296,15 +302,15 @@ class TestSilence:
         world = World()
         world.do(EnableScope("alone"))
         world.do(EnableScope("web-0"))
-        world.page("alone").last_poll = NOW.steady + 100
-        world.page("web-0").last_poll = NOW.steady + 200
-        assert world.publisher.silent_scopes(NOW.steady + 99 + DAY, DAY) == ()
-        assert world.publisher.silent_scopes(NOW.steady + 100 + DAY, DAY) == ("vm/alone",)
+        world.page("alone").last_poll = NOW.steady + 100 * SECOND
+        world.page("web-0").last_poll = NOW.steady + 200 * SECOND
+        assert world.silent(NOW.steady + 99 * SECOND + DAY) == []
+        assert world.silent(NOW.steady + 100 * SECOND + DAY) == ["vm/alone"]
 
     def test_a_scope_that_is_off_is_not_silent(self) -> None:
         world = World()
         world.page("alone")
-        assert world.publisher.silent_scopes(NOW.steady + 9 * DAY, DAY) == ()
+        assert world.silent(NOW.steady + 9 * DAY) == []
 
     def test_a_restart_counts_as_a_request(self) -> None:
         """Nobody could ask while we were away."""
@@ -312,75 +318,48 @@ class TestSilence:
         world.do(EnableScope("alone"))
         again = Publisher(lambda turn: None)
         again.open(world.state, NOW.steady + 5 * DAY)
-        assert again.silent_scopes(NOW.steady + 5.5 * DAY, DAY) == ()
-        assert again.silent_scopes(NOW.steady + 6 * DAY, DAY) == ("vm/alone",)
+        assert again.silent_among(["vm/alone"], NOW.steady + 5 * DAY + DAY // 2, DAY) == []
+        assert again.silent_among(["vm/alone"], NOW.steady + 6 * DAY, DAY) == ["vm/alone"]
 
     def test_turning_a_scope_on_counts_as_a_request(self) -> None:
         world = World()
         world.page("alone")
         world.do(EnableScope("alone"), now=NOW.steady + DAY)
-        assert world.publisher.silent_scopes(NOW.steady + 1.5 * DAY, DAY) == ()
+        assert world.silent(NOW.steady + DAY + DAY // 2) == []
 
 
-class TestRepublishing:
-    """A state that was folded anew replaces whatever was shown."""
+class TestEverything:
+    """A change that touches every scope, such as incarnations that go ahead after a restore (S3)."""
 
-    def test_pages_that_differ_are_brought_up_to_date_and_their_watchers_woken(self) -> None:
-        world, calls = World(), []
-        world.page("alone").watch("me", lambda: calls.append("alone"))
-        world.page("zonal").watch("me", lambda: calls.append("zonal"))
-        world.decide(reboot("alone"))
-        world.decide(EnableScope("zonal"))
-        world.publisher.republish(world.state, NOW.steady)
-        assert calls == ["alone"]
-        assert [event.id for event in world.page("alone").document.events] == [id_of(1)]
-        assert world.page("zonal").enabled
-
-    def test_who_watches_the_fleet_is_told_of_every_address_old_and_new(self) -> None:
-        world = World(Vm("a", "10.0.0.1"))
-        told: list[Iterable[str]] = []
-        world.publisher.watch_fleet(told.append)
-        world.publisher.republish(state_of(Vm("b", "10.0.0.2")), NOW.steady)
-        assert told == [{"10.0.0.1", "10.0.0.2"}]
-        assert world.addresses() == {"10.0.0.2": "b"}
-
-    def test_pages_of_vms_that_are_gone_go(self) -> None:
+    def test_every_page_is_brought_up_to_date_and_every_watcher_woken(self) -> None:
         world = World()
-        world.do(EnableScope("alone"))
+        calls: list[str] = []
+        for name in ("alone", "zonal"):
+            world.do(EnableScope(name))
+            world.watch(name, partial(calls.append, name))
+        world.do(LiftIncarnations(1000))
+        assert sorted(calls) == ["alone", "zonal"]
+        assert world.page("alone").document.incarnation == world.page("zonal").document.incarnation == 1000
+        assert world.page("alone").enabled
+
+
+class TestFrozen:
+    """Long looks are at a copy."""
+
+    def test_a_frozen_state_stays_as_it_was_and_is_shared_while_nothing_changes(self) -> None:
+        world = World()
+        frozen = world.publisher.frozen()
+        assert world.publisher.frozen() is frozen
         world.do(reboot("alone"))
-        world.do(CancelEvent(id_of(1)))
-        page = world.page("alone")
-        world.decide(OperateVm(id_of(2), "alone", EventType.TERMINATE))
-        world.publisher.republish(world.state, NOW.steady)
-        assert page.document is EMPTY
-        assert not world.publisher.page_of(Vm("alone", "10.0.0.1")).enabled
+        assert frozen.events == {}
+        assert list(world.publisher.frozen().events) == [id_of(1)]
 
 
 def test_an_empty_state_shows_nothing() -> None:
     publisher = Publisher(lambda turn: None)
-    publisher.open(State(), 0.0)
-    assert (publisher.events(), publisher.by_address, publisher.silent_scopes(1e9, DAY)) == ([], {}, ())
-
-
-@given(STEPS, POLICIES)
-def test_after_any_story_everybody_is_shown_just_what_a_restart_would_show(steps: list[Step], policy: Policy) -> None:
-    """Pages that were open all along, addresses and names: nothing is missed, nothing stays behind."""
-    world, now = World(), NOW
-    for vm in VMS:
-        world.page(vm.name)
-    for command, seconds in steps:
-        now = now.after(seconds)
-        for asked in (command, Tick(), Tick()):
-            with contextlib.suppress(Refused):
-                world.publish(world.decide(asked, now, policy))
-    again = Publisher(lambda turn: None)
-    again.open(world.state, NOW.steady)
-    assert (world.publisher.by_name, world.publisher.by_address) == (again.by_name, again.by_address)
-    assert sorted(world.publisher.events(), key=lambda event: event.id) == sorted(again.events(), key=lambda e: e.id)
-    for vm in again.by_name.values():
-        page, expected = world.publisher.page_of(vm), again.page_of(vm)
-        assert (page.document, page.enabled) == (expected.document, expected.enabled)
-    assert set(world.publisher.silent_scopes(1e12, DAY)) == set(again.silent_scopes(1e12, DAY))
+    publisher.open(State(), 0)
+    assert publisher.page_of(Vm("a", "10.0.0.1")).document is EMPTY
+    assert publisher.silent_among(["vm/a"], 10**15, DAY) == []
 
 
 def test_an_approval_that_starts_its_event_in_the_same_breath_is_shown_and_wakes() -> None:
@@ -389,7 +368,7 @@ def test_an_approval_that_starts_its_event_in_the_same_breath_is_shown_and_wakes
     world.do(EnableScope("alone"))
     world.do(reboot("alone"))
     woken: list[str] = []
-    world.page("alone").watch("me", lambda: woken.append("me"))
+    world.watch("alone", lambda: woken.append("me"))
     world.publish([*world.decide(ApproveEvents((id_of(1),))), *world.decide(Tick())])
     assert woken == ["me"]
     assert world.page("alone").document.events[0].phase is Phase.STARTED

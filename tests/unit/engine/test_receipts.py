@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
-from duenotice.clock import Instant, ManualClock
+from duenotice.clock import Instant, ManualClock, micros_of
 from duenotice.domain.requests import KEPT
 from duenotice.domain.state import State
 from duenotice.domain.transitions import EventRaised, RequestAnswered
 from duenotice.engine.engine import Engine, Receipt, Records
 from duenotice.errors import Conflict, Refused, Unavailable
 from duenotice.journal.memory import MemoryJournal
-from tests.unit.domain.build import id_of
+from tests.unit.domain.build import SECOND, id_of
 from tests.unit.engine.rig import BEGIN, FailingJournal, GatedJournal, approval, in_loop, listen, reboot, running
 
 
@@ -81,9 +81,9 @@ async def test_after_a_day_the_key_is_free() -> None:
     async with running(clock=clock) as engine:
         await listen(engine, "alone")
         await submit(engine, 1)
-        clock.advance(KEPT.total_seconds() - 1)
+        clock.advance(micros_of(KEPT) - SECOND)
         assert await engine.answered("k") is not None
-        clock.advance(1)
+        clock.advance(SECOND)
         assert await engine.answered("k") is None
         await submit(engine, 2)
 
@@ -126,15 +126,13 @@ async def test_who_asks_while_it_is_being_stored_is_answered_by_what_is_stored()
 
 @in_loop
 async def test_an_answer_that_was_lost_with_its_commit_is_never_given() -> None:
-    """Decided, but the append fails while somebody asks for the answer."""
     journal = FailingJournal()
     async with running(journal) as engine:
         await listen(engine, "alone")
-        await submit(engine)
-        known = engine.state.requests["k"]
-        engine.state.requests["k"] = type(known)("k", "f", engine.state.position + 1, known.until)
-        with pytest.raises(Unavailable, match="only just been decided"):
-            await engine.answered("k")
+        journal.failures.append(Unavailable("The disk went away."))
+        with pytest.raises(Unavailable, match="could not be stored"):
+            await submit(engine)
+        assert await engine.answered("k") is None
 
 
 @in_loop

@@ -1,21 +1,34 @@
 """Time passes: everything happens in its moment, nothing early, whatever the wall clock does (S1, F02)."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
+from structlog.testing import capture_logs
 
 from duenotice.clock import ManualClock, Mark, ScaledClock, SystemClock
-from duenotice.domain.commands import Tick
-from duenotice.domain.event import Phase
-from duenotice.domain.transitions import ClockMarked, EventCompleted, EventStarted, Record, ScopeDisabled
+from duenotice.domain.commands import StartMaintenance, Tick
+from duenotice.domain.event import EventType, Phase
+from duenotice.domain.maintenance import Status, StepStatus
+from duenotice.domain.transitions import (
+    ClockMarked,
+    EventCompleted,
+    EventPostponed,
+    EventStarted,
+    FleetDeclared,
+    Record,
+    ScopeDisabled,
+)
+from duenotice.engine import writer
 from duenotice.engine.engine import SELF, Engine
 from duenotice.engine.ticker import Ticker
 from duenotice.errors import Refused, Unavailable
 from duenotice.journal.memory import MemoryJournal
-from tests.unit.domain.build import DAY, HOUR, MINUTE, NOW, id_of
+from tests.unit.domain.build import DAY, EVERYBODY, HOUR, MINUTE, NOW, SECOND, id_of
 from tests.unit.engine.rig import (
     FailingJournal,
+    GatedJournal,
     SettableClock,
     approval,
     ask,
@@ -67,17 +80,17 @@ class TestAdvance:
             await listen(engine, "alone")
             await ask(engine, reboot("alone"))
             ticker = Ticker(engine)
-            await ticker.advance(15 * MINUTE - 0.001)
+            await ticker.advance(15 * MINUTE - 1)
             assert shown(engine, "alone") == [(id_of(1), "scheduled")]
-            await ticker.advance(0.001)
+            await ticker.advance(1)
             assert shown(engine, "alone") == [(id_of(1), "started")]
-            await ticker.advance(10 * MINUTE - 0.001)
+            await ticker.advance(10 * MINUTE - 1)
             assert shown(engine, "alone") == [(id_of(1), "started")]
 
     @in_loop
     async def test_in_one_stride_or_in_many_the_same_happens_at_the_same_moments(self) -> None:
         told = []
-        for strides in ([2 * HOUR], [0.1] * 100 + [1.0] * 990 + [6200.0]):
+        for strides in ([2 * HOUR], [SECOND // 10] * 100 + [SECOND] * 990 + [6200 * SECOND]):
             async with running() as engine:
                 await listen(engine, "alone", "web-0")
                 await ask(engine, reboot("web-0", 1))
@@ -120,9 +133,9 @@ class TestAdvance:
         async with running() as engine:
             await listen(engine, "alone", "zonal")
             ticker = Ticker(engine)
-            await ticker.advance(DAY - 1)
-            engine.publisher.page_of(engine.publisher.by_name["zonal"]).last_poll = engine.clock.now().steady
-            await ticker.advance(1)
+            await ticker.advance(DAY - SECOND)
+            engine.publisher.page_of(engine.publisher.state.fleet.vms["zonal"]).last_poll = engine.clock.now().steady
+            await ticker.advance(SECOND)
             assert (engine.state.enabled("vm/alone"), engine.state.enabled("vm/zonal")) == (False, True)
 
     @in_loop
@@ -134,9 +147,9 @@ class TestAdvance:
             await ask(engine, reboot("alone"))
             await Ticker(engine).advance(10 * MINUTE)
             mark = engine.state.mark
-        assert mark == Mark(*NOW.after(600))
+        assert mark == Mark(*NOW.after(600 * SECOND))
         async with running(journal, ManualClock(mark)) as again:
-            assert again.clock.now() == NOW.after(600)
+            assert again.clock.now() == NOW.after(600 * SECOND)
             await Ticker(again).advance(5 * MINUTE)
             assert shown(again, "alone") == [(id_of(1), "started")]
 
@@ -145,7 +158,7 @@ class TestAdvance:
         for clock, name in ((SystemClock(), "real"), (ScaledClock(60.0), "60x")):
             async with running(clock=clock) as engine:
                 with pytest.raises(Refused, match=f"The clock is {name}") as refusal:
-                    await Ticker(engine).advance(1)
+                    await Ticker(engine).advance(SECOND)
                 assert refusal.value.hint == "Use --clock manual."
 
 
@@ -206,7 +219,72 @@ class TestWallClock:
             await ask(engine, reboot("alone"))
             event = engine.state.events[id_of(1)]
             assert event.not_before == NOW.at + timedelta(days=1, minutes=15)
-            assert event.notice_ends == NOW.steady + 900
+            assert event.notice_ends == NOW.steady + 900 * SECOND
+
+
+class TestAbsence:
+    """Time in which nobody could be answered is made up for before anything else happens (S25)."""
+
+    @in_loop
+    async def test_what_waits_says_when_its_notice_ends_now_before_anything_starts(self) -> None:
+        clock = SettableClock()
+        async with running(clock=clock) as engine:
+            await listen(engine, "alone", "zonal")
+            await two_events(engine, clock)
+            clock.set_wall(by=HOUR)
+            heard, ticker = heard_by(engine), Ticker(engine)
+            ticker.absent(HOUR)
+            with capture_logs() as logged:
+                ticker.start()
+                await once(lambda: logged)
+            await ticker.stop()
+            postponed, started = (record.transition for record in heard)
+            assert isinstance(postponed, EventPostponed)
+            assert isinstance(started, EventStarted)
+            assert (postponed.event.id, started.event.id) == (id_of(2), id_of(1))
+            assert postponed.event.not_before == NOW.at + timedelta(hours=1, minutes=20)
+            assert [(line["action"], line["events"]) for line in logged] == [("notice-made-up-for", 1)]
+
+    @in_loop
+    async def test_it_is_made_up_for_once_the_disk_is_well_again(self) -> None:
+        clock, journal = SettableClock(), FailingJournal()
+        async with running(journal, clock) as engine:
+            await listen(engine, "alone")
+            await ask(engine, reboot("alone"))
+            clock.set_wall(by=HOUR)
+            journal.failures = [Unavailable("The disk is full.")] * 2
+            ticker = Ticker(engine)
+            ticker.absent(HOUR)
+            ticker.start()
+            await once(lambda: engine.state.events[id_of(1)].not_before == NOW.at + timedelta(hours=1, minutes=15))
+            await ticker.stop()
+
+    @in_loop
+    async def test_an_absence_that_comes_while_it_looks_is_not_forgotten(self) -> None:
+        """This clock never wakes it by itself."""
+        clock, journal = SettableClock(), GatedJournal()
+        clock.speed = 0.0
+        async with running(journal, clock) as engine:
+            await listen(engine, "alone", "zonal")
+            await two_events(engine, clock)
+            journal.reached.clear()
+            journal.gate.clear()
+            ticker = Ticker(engine)
+            ticker.start()
+            await once(journal.reached.is_set)
+            clock.set_wall(by=HOUR)
+            ticker.absent(HOUR)
+            journal.gate.set()
+            await once(lambda: engine.state.events[id_of(2)].not_before == NOW.at + timedelta(hours=1, minutes=20))
+            await ticker.stop()
+
+
+async def two_events(engine: Engine, clock: SettableClock) -> None:
+    """The notice of the first is over; the second has five minutes left."""
+    await ask(engine, reboot("zonal", 1))
+    clock.pass_by(5 * MINUTE)
+    await ask(engine, reboot("alone", 2))
+    clock.pass_by(10 * MINUTE)
 
 
 class TestWaiting:
@@ -278,6 +356,20 @@ class TestWaiting:
             await ticker.stop()
 
     @in_loop
+    async def test_after_a_disk_that_was_full_for_a_while_it_is_as_quick_as_before(self) -> None:
+        """It does not wait longer from one try to the next: five tries fit into the time that this test has."""
+        clock, journal = SettableClock(), FailingJournal()
+        async with running(journal, clock) as engine:
+            await listen(engine, "alone")
+            await ask(engine, reboot("alone"))
+            clock.pass_by(15 * MINUTE)
+            journal.failures = [Unavailable("The disk is full.")] * 5
+            ticker = Ticker(engine)
+            ticker.start()
+            await once(lambda: engine.state.events[id_of(1)].phase is Phase.STARTED and not journal.failures)
+            await ticker.stop()
+
+    @in_loop
     async def test_it_can_be_stopped_before_it_was_started_and_twice(self) -> None:
         async with running() as engine:
             ticker = Ticker(engine)
@@ -287,3 +379,43 @@ class TestWaiting:
             await ticker.stop()
             await ticker.stop()
             assert await ask(engine, Tick()) == ()
+
+
+class TestMuchAtOnce:
+    """More is due than one commit should hold."""
+
+    @in_loop
+    async def test_it_is_done_in_several_commits_and_nothing_is_left(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(writer, "MOST_AT_ONCE", 3)
+        journal = CountingJournal()
+        async with running(journal) as engine:
+            await listen(engine, *EVERYBODY)
+            await ask(engine, StartMaintenance(id_of(9), EventType.REBOOT, EVERYBODY))
+            ticker = Ticker(engine)
+            await ticker.advance(HOUR)
+            assert [plan.status for plan in engine.state.maintenances.values()] == [Status.DONE]
+            assert max(journal.sizes) <= 5  # what has begun is done: an end moves its VMs as well
+            assert not engine.behind
+
+    @in_loop
+    async def test_a_command_waits_for_one_commit_and_not_for_all_that_is_due(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(writer, "MOST_AT_ONCE", 1)
+        async with running() as engine:
+            await ask(engine, StartMaintenance(id_of(9), EventType.REBOOT, EVERYBODY))
+            waiting = sum(step.status is StepStatus.WAITING for step in engine.state.maintenances[id_of(9)].steps)
+            assert (waiting > 0, engine.behind) == (True, True)
+
+
+class CountingJournal(MemoryJournal):
+    """Knows how many records each commit had, once the fleet is there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+
+    def append(self, records: Sequence[Record]) -> None:
+        if not any(isinstance(record.transition, FleetDeclared) for record in records):
+            self.sizes.append(len(records))
+        super().append(records)

@@ -73,14 +73,14 @@ def test_old_formats_are_lifted_step_by_step() -> None:
 
 def test_lifting_keeps_every_type() -> None:
     """A lifted row has the same times, enums and tuples as one that needed no lifting."""
-    same = Codec(Record, [dict])
-    assert same.unpack(row(OLD_RECORD)) == RECORDS.unpack(row(OLD_RECORD))
+    new = OLD_RECORD.replace(b"900.0", b"900000000")
+    assert RECORDS.unpack(row(OLD_RECORD)) == RECORDS.unpack(row(new, format=RECORDS.format))
 
 
 def test_a_newer_format_is_refused_with_what_to_do() -> None:
     """A row that only a newer duenotice understands names both versions and says to upgrade."""
-    newer = Codec(Record, [dict, dict]).pack(record(7))
-    with pytest.raises(Misconfigured, match=r"record 7 .* newer duenotice \(format 3, this one knows 2\)") as caught:
+    newer = Codec(Record, [dict, dict, dict]).pack(record(7))
+    with pytest.raises(Misconfigured, match=r"record 7 .* newer duenotice \(format 4, this one knows 3\)") as caught:
         RECORDS.unpack(newer)
     assert not isinstance(caught.value, Damaged)
     assert "Upgrade duenotice" in caught.value.hint
@@ -115,7 +115,14 @@ def test_every_changed_byte_is_damage() -> None:
 
 @pytest.mark.parametrize(
     "payload",
-    [b"", b"{", b"[]", b"\xff\xfe", b'{"position":7}', OLD_RECORD.replace(b"event-raised", b"event-unheard-of")],
+    [
+        *(b"", b"{", b"[]", b"\xff\xfe", b'{"position":7}', b'{"transition":7}', b'{"transition":{}}'),
+        OLD_RECORD.replace(b"event-raised", b"event-unheard-of"),
+        OLD_RECORD.replace(b"900.0", b'"soon"'),
+        OLD_RECORD.replace(b"900.0", b"[]"),
+        OLD_RECORD.replace(b"900.0", b"1e999"),
+        OLD_RECORD.replace(b'"event":{', b'"event":[],"other":{'),
+    ],
 )
 def test_what_cannot_be_decoded_is_damage(payload: bytes) -> None:
     """Bytes that are no record are damage even if their checksum is right, also when they need lifting first."""

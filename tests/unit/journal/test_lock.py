@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from duenotice.clock import Alive
 from duenotice.errors import Conflict, Misconfigured
 from duenotice.journal.lock import DirectoryLock
 
@@ -72,6 +73,32 @@ def test_how_far_readers_have_seen_it_is_another_note(tmp_path: Path) -> None:
     lock = DirectoryLock(tmp_path)
     assert (lock.reached, lock.seen) == (12, 9)
     lock.release()
+
+
+def test_until_when_vms_could_be_answered_is_a_third_note(tmp_path: Path) -> None:
+    """A person can read it too, and the other notes stay as they are."""
+    lock = DirectoryLock(tmp_path)
+    assert lock.alive is None
+    lock.note(12)
+    lock.note_seen(9)
+    lock.note_alive(Alive("boot-1", 1_000_000))
+    lock.note_alive(Alive("boot-1", 2_000_000))
+    lock.release()
+    text = (tmp_path / "journal.lock").read_text()
+    assert "VMs could be answered until 00000000000002000000 on boot boot-1 " in text
+    again = DirectoryLock(tmp_path)
+    assert (again.reached, again.seen, again.alive) == (12, 9, Alive("boot-1", 2_000_000))
+    again.release()
+
+
+@pytest.mark.parametrize("boot_id", ["", " "])
+def test_where_the_kernel_names_no_boot_the_note_is_none(tmp_path: Path, boot_id: str) -> None:
+    lock = DirectoryLock(tmp_path)
+    lock.note_alive(Alive(boot_id, 1_000_000))
+    lock.release()
+    again = DirectoryLock(tmp_path)
+    assert again.alive is None
+    again.release()
 
 
 def test_a_note_that_cannot_be_read_still_says_there_was_a_journal(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from duenotice.clock import Alive
 from duenotice.domain.transitions import IncarnationsLifted, Record
 from duenotice.journal.sqlite import SqliteJournal
 from tests.unit.journal.examples import NOON, record, records, snapshot
@@ -37,7 +38,7 @@ def test_a_journal_that_was_never_elsewhere_is_not_restored(tmp_path: Path) -> N
     assert not is_restored(tmp_path)
 
 
-@pytest.mark.parametrize("get_to", ["opened", "marked", "snapshot"])
+@pytest.mark.parametrize("get_to", ["opened", "marked", "snapshot", "answering"])
 def test_a_process_that_ends_before_the_lift_leaves_it_restored(restored: Path, get_to: str) -> None:
     """However far it got otherwise."""
     journal = SqliteJournal(restored)
@@ -46,6 +47,8 @@ def test_a_process_that_ends_before_the_lift_leaves_it_restored(restored: Path, 
         journal.append([record(4)])
     if get_to == "snapshot":
         journal.save_snapshot(snapshot(4))
+    if get_to == "answering":
+        journal.note_alive(Alive("boot", 7))
     journal.close()
     assert is_restored(restored)
 

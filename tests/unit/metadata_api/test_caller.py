@@ -12,9 +12,10 @@ from duenotice.metadata_api.options import MetadataOptions
 @pytest.fixture
 def publisher() -> Publisher:
     state = State()
-    state.fleet.vms = {"a": Vm("a", "10.0.0.1"), "b": Vm("b", "10.0.0.2")}
+    for vm in (Vm("a", "10.0.0.1"), Vm("b", "10.0.0.2")):
+        state.fleet.put(vm)
     publisher = Publisher(lambda callback: callback())
-    publisher.open(state, 0.0)
+    publisher.open(state, 0)
     return publisher
 
 
@@ -22,7 +23,7 @@ def test_a_vm_is_known_by_its_address(publisher: Publisher) -> None:
     callers = Callers(publisher, MetadataOptions())
     lane = callers.find("10.0.0.2")
     assert lane is not None
-    assert (lane.vm.name, lane.page) == ("b", publisher.page_of(lane.vm))
+    assert (lane.vm.name, lane.scope) == ("b", "vm/b")
     assert callers.find("10.0.0.2") is lane
 
 
@@ -50,7 +51,8 @@ def test_a_default_vm_that_is_not_in_the_fleet_is_nobody(publisher: Publisher) -
 def test_an_address_that_passed_to_another_vm_is_looked_up_anew(publisher: Publisher) -> None:
     callers = Callers(publisher, MetadataOptions())
     callers.find("10.0.0.1")
-    publisher.by_address["10.0.0.1"] = publisher.by_name["b"]
+    fleet = publisher.state.fleet
+    fleet.by_address["10.0.0.1"] = fleet.vms["b"]
     callers.forget(["10.0.0.1", "10.7.7.7"])
     lane = callers.find("10.0.0.1")
     assert lane is not None

@@ -4,21 +4,28 @@ import http.client
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
+from duenotice.clock import micros
 from duenotice.errors import Malformed
-from duenotice.metadata_api import faults
 from duenotice.metadata_api.answers import Answers
+from duenotice.metadata_api.options import MetadataOptions
+from duenotice.settings import ServeSettings
 from duenotice.wire.times import parse_time
-from tests.protocol.world import SOLO, WEB_0, World, running
+from tests.protocol.world import GENEROUS, SOLO, WEB_0, WEB_1, World, running
+
+BRIEFLY = 0.4
+"""Real seconds that faults take here which are about time."""
 
 
 @pytest.fixture
 def world() -> Iterator[World]:
     """A server whose clock is manual."""
-    with running() as made:
+    with running(replace(GENEROUS, fault_seconds=BRIEFLY)) as made:
         yield made
 
 
@@ -64,25 +71,53 @@ def test_half_an_answer_promises_more_than_comes(world: World) -> None:
     assert error.value.expected
 
 
-def test_a_slow_answer_comes_bit_by_bit_and_whole(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every byte of the right answer, each a while after the last."""
-    right = ask(world, SOLO)
-    monkeypatch.setattr(faults, "LATE_SECONDS", 0.2)
-    world.call(lambda: world.server.faults.put("solo", "slow", 20))
+def timed(world: World, source: str, method: str = "GET") -> tuple[tuple[int, bytes], float]:
+    """What a VM gets, and how long that takes as a share of the time that a fault is to take."""
     begun = time.monotonic()
-    assert ask(world, SOLO) == right
-    assert time.monotonic() - begun >= 0.15
+    answer = ask(world, source, method)
+    return answer, (time.monotonic() - begun) / BRIEFLY
 
 
-def test_a_late_answer_is_right_when_it_comes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_answer_comes_bit_by_bit_and_whole_in_its_time(world: World) -> None:
+    """Every byte of the right answer; the last one when the time of the fault is over, and not long after."""
+    right = ask(world, SOLO)
+    world.call(lambda: world.server.faults.put("solo", "slow", 20))
+    answer, share = timed(world, SOLO)
+    assert answer == right
+    assert 0.95 <= share < 2.5
+
+
+def test_a_slow_answer_takes_ten_seconds_unless_a_setting_says_otherwise() -> None:
+    """As the documents say."""
+    assert MetadataOptions().fault_seconds == ServeSettings().fault_seconds == 10.0
+
+
+def test_the_first_poll_of_a_scope_is_slow_too(world: World) -> None:
+    """F01: it turns the scope on, and is answered bit by bit all the same."""
+    world.call(lambda: world.server.faults.put("solo", "slow", 20))
+    answer, share = timed(world, SOLO)
+    assert answer == (200, b'{"DocumentIncarnation":0,"Events":[]}')
+    assert 0.95 <= share < 2.5
+
+
+def test_a_late_answer_is_right_when_it_comes(world: World) -> None:
     """Polls and approvals alike."""
     right = ask(world, SOLO)
-    monkeypatch.setattr(faults, "LATE_SECONDS", 0.1)
     world.call(lambda: world.server.faults.put("solo", "late", 20))
-    begun = time.monotonic()
-    assert ask(world, SOLO) == right
-    assert time.monotonic() - begun >= 0.1
+    answer, share = timed(world, SOLO)
+    assert answer == right
+    assert share >= 0.95
     assert ask(world, SOLO, "POST")[0] == 400
+
+
+@pytest.mark.parametrize("answer", ["500", "drop", "vanish", "newer-404"])
+def test_every_vm_is_seen_asking_while_one_has_a_fault(world: World, answer: str) -> None:
+    """Also the one that is answered wrongly; who asks nothing is not seen."""
+    world.call(lambda: world.server.faults.put("solo", answer, 20))
+    ask(world, SOLO)
+    ask(world, WEB_0)
+    silent = [world.call(partial(world.server.silent_for, at)) for at in (SOLO, WEB_0, WEB_1)]
+    assert [seconds is None for seconds in silent] == [False, False, True]
 
 
 @pytest.mark.parametrize("status", [400, 404])
@@ -128,9 +163,9 @@ def test_a_fault_of_all_is_everybodys_until_they_have_their_own(world: World) ->
 def test_a_fault_ends_by_itself_on_the_service_s_clock(world: World) -> None:
     """Not a moment before, and then nothing of it is left at the door."""
     world.call(lambda: world.server.faults.put("solo", "500", 20))
-    world.call(lambda: world.clock.advance(19.5))
+    world.call(lambda: world.clock.advance(micros(19.5)))
     assert ask(world, SOLO)[0] == 500
-    world.call(lambda: world.clock.advance(0.5))
+    world.call(lambda: world.clock.advance(micros(0.5)))
     assert ask(world, SOLO)[0] == 200
     assert is_untouched(world)
 
@@ -138,7 +173,7 @@ def test_a_fault_ends_by_itself_on_the_service_s_clock(world: World) -> None:
 def test_a_fault_ends_although_its_vm_never_asks_again(world: World) -> None:
     """Its VM may be gone; the others notice that it is over."""
     world.call(lambda: world.server.faults.put("solo", "500", 20))
-    world.call(lambda: world.clock.advance(20))
+    world.call(lambda: world.clock.advance(micros(20)))
     assert ask(world, WEB_0)[0] == 200
     assert is_untouched(world)
 
@@ -157,7 +192,7 @@ def test_a_fault_can_be_lifted_and_one_can_take_the_place_of_another(world: Worl
 
 def test_what_is_no_fault_is_refused_and_changes_nothing(world: World) -> None:
     """The door stays as it was."""
-    with pytest.raises(Malformed, match="'418' is no fault"):
+    with pytest.raises(Malformed, match="'418' is not a fault"):
         world.call(lambda: world.server.faults.put("solo", "418", 20))
     assert is_untouched(world)
 

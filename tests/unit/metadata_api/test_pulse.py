@@ -1,6 +1,6 @@
 """What passes for the present."""
 
-from duenotice.clock import ManualClock, ScaledClock, SystemClock
+from duenotice.clock import MICROS, ManualClock, ScaledClock, SystemClock
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.pulse import LivePulse, pulse_of
 
@@ -26,6 +26,6 @@ def test_the_real_clock_is_read_only_at_a_beat() -> None:
 def test_a_clock_at_another_pace_is_read_each_time() -> None:
     clock = ManualClock()
     pulse = pulse_of(clock, OPTIONS)
-    clock.advance(86_400)
-    assert pulse.steady == 86_400
+    clock.advance(86_400 * MICROS)
+    assert pulse.steady == 86_400 * MICROS
     assert isinstance(pulse_of(ScaledClock(60), OPTIONS), LivePulse)

@@ -79,14 +79,15 @@ def test_no_two_answers_are_alike() -> None:
 
 
 def test_a_document_is_rendered_once_until_it_changes() -> None:
-    page, version = Page("vm/a", Document(7), True, 0.0), API_VERSIONS[-1]
+    page, version = Page("vm/a", 0), API_VERSIONS[-1]
+    page.show(Document(7), True)
     tail = document_tail(page, version)
     assert tail == (
         b"\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: 37"
         b'\r\nETag: "7"\r\n\r\n{"DocumentIncarnation":7,"Events":[]}'
     )
     assert document_tail(page, version) is tail
-    page.show(Document(8))
+    page.show(Document(8), True)
     assert b'ETag: "8"' in document_tail(page, version)
 
 

@@ -4,16 +4,15 @@ from collections.abc import Callable
 
 import pytest
 
-from duenotice.domain.document import Document
 from duenotice.domain.fleet import Vm
-from duenotice.engine.publisher import Page
+from duenotice.engine.publisher import Page, Publisher
 from duenotice.metadata_api.caller import Lane
 from duenotice.metadata_api.limits import Bucket, Pace
 from duenotice.metadata_api.questions import Ask, Poll
 from duenotice.metadata_api.waiting import Waiting
 from duenotice.wire.api_versions import API_VERSIONS
 
-LANE = Lane(Vm("a", "10.0.0.1"), Page("vm/a", Document(1), True, 0.0), Bucket(Pace(0)), Bucket(Pace(0)))
+LANE = Lane(Vm("a", "10.0.0.1"), Page("vm/a", 0), Bucket(Pace(0)), Bucket(Pace(0)))
 
 
 @pytest.fixture
@@ -22,8 +21,13 @@ def later() -> list[Callable[[], None]]:
 
 
 @pytest.fixture
-def waiting(later: list[Callable[[], None]]) -> Waiting:
-    return Waiting(later.append)
+def publisher(later: list[Callable[[], None]]) -> Publisher:
+    return Publisher(later.append)
+
+
+@pytest.fixture
+def waiting(publisher: Publisher, later: list[Callable[[], None]]) -> Waiting:
+    return Waiting(publisher, later.append)
 
 
 def hold(waiting: Waiting, who: str, seconds: float, woken: list[str]) -> None:
@@ -47,13 +51,13 @@ def test_a_wait_ends_not_before_its_time_and_at_most_a_beat_after(waiting: Waiti
     assert seen == [[], [], [], ["short"], ["short"], ["short", "long"], ["short", "long"]]
 
 
-def test_nothing_is_kept_of_a_wait_that_is_over(waiting: Waiting) -> None:
+def test_nothing_is_kept_of_a_wait_that_is_over(waiting: Waiting, publisher: Publisher) -> None:
     hold(waiting, "a", 60, [])
     hold(waiting, "b", 60, [])
-    assert len(LANE.page.watchers) == 2
+    assert len(publisher.page("vm/a").watchers) == 2
     waiting.let_go("a")
     waiting.let_go("b")
-    assert (waiting.held, waiting._by_beat, LANE.page.watchers) == ({}, {}, {})
+    assert (waiting.held, waiting._by_beat, publisher.page("vm/a").watchers) == ({}, {}, {})
 
 
 def test_who_does_not_wait_cannot_be_let_go(waiting: Waiting) -> None:

@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 
 import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
+from duenotice.domain.token import Role, Token
 from duenotice.errors import Refused
 from duenotice.operator_api.idempotency import Answers
 
@@ -37,7 +39,7 @@ def asked(key: str, method: str = "POST") -> Request:
     headers = [(b"idempotency-key", key.encode()), (b"host", b"here")]
     scope = {"type": "http", "method": method, "path": "/v1/x", "query_string": b"", "headers": headers}
     request = Request(scope, receive)
-    request.state.actor = "token/admin"
+    request.state.token = Token("T-1", "admin", Role.ADMIN, "", datetime(2026, 1, 1, tzinfo=UTC))
     return request
 
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Event, EventType, Phase
 from duenotice.operator_api import lives as module
-from duenotice.operator_api.lives import Life, Lives
-from tests.unit.domain.build import NOW, id_of, schedule, state_of
+from duenotice.operator_api.lives import Life, Lives, between
+from tests.unit.domain.build import NOW, SECOND, id_of, schedule, state_of
 
 
 def event_of(number: int = 1) -> Event:
@@ -17,7 +17,7 @@ def event_of(number: int = 1) -> Event:
 
 
 EVENT = event_of()
-STARTED = EVENT.with_(phase=Phase.STARTED, started_at=NOW.after(60).at)
+STARTED = EVENT.with_(phase=Phase.STARTED, started_at=NOW.after(60 * SECOND).at)
 
 
 def records(*changes: t.Transition, actor: str = "token/ann") -> list[t.Record]:
@@ -82,9 +82,9 @@ def test_a_look_back_at_any_moment_gives_the_same_as_having_been_there(cut: int)
 def test_only_what_had_a_part_in_a_span_is_found() -> None:
     lives = folded(RAISED, CANCELLED)
     minute = timedelta(minutes=1)
-    assert list(lives.between(NOW.at + 2 * minute, NOW.at + 9 * minute)) == []
-    assert list(lives.between(NOW.at - 9 * minute, NOW.at - minute)) == []
-    assert list(lives.between(NOW.at + minute, NOW.at + 9 * minute)) == [only(lives)]
+    assert list(between(lives.all(), NOW.at + 2 * minute, NOW.at + 9 * minute)) == []
+    assert list(between(lives.all(), NOW.at - 9 * minute, NOW.at - minute)) == []
+    assert list(between(lives.all(), NOW.at + minute, NOW.at + 9 * minute)) == [only(lives)]
 
 
 def test_the_oldest_that_are_over_are_forgotten(monkeypatch) -> None:

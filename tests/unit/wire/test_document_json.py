@@ -24,7 +24,7 @@ NEWEST = API_VERSIONS[-1]
 def event(number: int, event_type: EventType, cause: Cause, *resources: str, **more: object) -> Event:
     """An event in a scope of its own words."""
     words = description_of(event_type, cause)
-    return Event(f"ID-{number}", event_type, cause, "set/web", resources, MOMENT, 0.0, words).with_(**more)
+    return Event(f"ID-{number}", event_type, cause, "set/web", resources, MOMENT, 0, words).with_(**more)
 
 
 DOCUMENT = Document(

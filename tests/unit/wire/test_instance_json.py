@@ -8,7 +8,7 @@ import pytest
 
 from duenotice.domain.fleet import Group, GroupKind, Site, Vm
 from duenotice.errors import NotFound
-from duenotice.wire.instance_json import INSTANCE_VERSIONS, as_json, as_text, describe, find, vm_id
+from duenotice.wire.instance_json import ANSWERED_VERSIONS, INSTANCE_VERSIONS, as_json, as_text, describe, find, vm_id
 
 SITE = Site("westeurope", "shop", "11111111-2222-3333-4444-555555555555")
 SOLO = Vm("db-0", "10.1.2.3", zone="2", size="Standard_E4s_v5", os="Windows", tags=(("env", "test"), ("a", "b:c")))
@@ -114,6 +114,10 @@ def test_a_part_that_is_not_there_is_not_found(path: tuple[str, ...]) -> None:
 
 
 def test_the_versions_that_real_clients_ask_for_are_known() -> None:
-    asked_for = {"2017-04-02", "2019-08-01", "2020-07-01", "2021-02-01", "2021-12-13"}
-    assert asked_for <= set(INSTANCE_VERSIONS)
-    assert list(INSTANCE_VERSIONS) == sorted(set(INSTANCE_VERSIONS))
+    asked_for = {"2017-04-02", "2019-08-01", "2020-07-01", "2021-02-01", "2021-08-01", "2021-12-13", "2025-04-07"}
+    assert asked_for <= set(ANSWERED_VERSIONS)
+
+
+@pytest.mark.parametrize("versions", [INSTANCE_VERSIONS, ANSWERED_VERSIONS])
+def test_versions_are_in_order_and_each_is_there_once(versions: tuple[str, ...]) -> None:
+    assert list(versions) == sorted(set(versions))

@@ -1,10 +1,14 @@
 """What the operator's side reads and writes."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from duenotice.clock import MICROS, Instant
 from duenotice.domain.event import Cause, Event, EventType, Phase
 from duenotice.domain.fleet import Vm
 from duenotice.errors import Malformed, NotFound
@@ -18,7 +22,7 @@ from duenotice.wire.operator_json import (
 )
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
-EVENT = Event("ID-1", EventType.REBOOT, Cause.USER, "set/web", ("web-0",), NOON, 0.0, "Words", update_domain=3)
+EVENT = Event("ID-1", EventType.REBOOT, Cause.USER, "set/web", ("web-0",), NOON, 0, "Words", update_domain=3)
 
 
 def test_a_scheduled_event_is_shown_whole() -> None:
@@ -48,9 +52,26 @@ def test_a_started_event_says_who_approved_and_since_when_and_keeps_its_not_befo
 
 
 def test_a_started_event_says_when_it_will_be_over_if_that_is_known() -> None:
-    begun = EVENT.with_(phase=Phase.STARTED, started_at=NOON, notice_ends=1000.0)
-    assert event_to_json(begun.with_(impact_ends=1600.0))["ends_at"] == "2026-03-01T12:10:00Z"
+    begun = EVENT.with_(phase=Phase.STARTED, started_at=NOON, notice_ends=1000 * MICROS)
+    assert event_to_json(begun.with_(impact_ends=1600 * MICROS))["ends_at"] == "2026-03-01T12:10:00Z"
     assert event_to_json(begun)["ends_at"] is None
+
+
+@pytest.mark.parametrize(
+    ("at", "ends_at"),
+    [
+        (NOON + timedelta(seconds=1, microseconds=999_999), "12:10:00"),
+        (NOON - timedelta(seconds=2), "12:10:00"),
+        (NOON + timedelta(seconds=2, microseconds=1), "12:10:02"),
+        (NOON + timedelta(hours=1), "13:10:00"),
+        (NOON - timedelta(hours=1), "11:10:00"),
+    ],
+    ids=["a moment", "a moment back", "more than that", "away for an hour", "set back"],
+)
+def test_what_is_left_counts_from_now_when_the_two_faces_of_time_have_come_apart(at: datetime, ends_at: str) -> None:
+    """By a hair they always are, and that must not show."""
+    begun = EVENT.with_(phase=Phase.STARTED, started_at=NOON, notice_ends=1000 * MICROS, impact_ends=1600 * MICROS)
+    assert event_to_json(begun, Instant(at, 1000 * MICROS))["ends_at"] == f"2026-03-01T{ends_at}Z"
 
 
 @pytest.mark.parametrize("event_type", EventType)
@@ -135,3 +156,57 @@ def test_a_selector_of_an_unknown_kind_is_told_the_known_ones(on: str) -> None:
     with pytest.raises(Malformed) as refused:
         select((on,), FLEET)
     assert "vm, host, set, service, scale-set, zone, tag" in refused.value.hint
+
+
+def chosen_one_by_one(on: tuple[str, ...]) -> tuple[str, ...] | str:
+    """What selectors choose, each looked for by itself; or the word for what is wrong with the first wrong one."""
+    names: list[str] = []
+    for selector in on:
+        kind, _, name = selector.partition("=")
+        if kind not in ("vm", "host", "set", "service", "scale-set", "zone", "tag") or not name:
+            return f"{selector!r} chooses nothing."
+        key, _, value = name.partition("=")
+        places = {"vm": lambda vm: vm.name, "host": lambda vm: vm.host, "zone": lambda vm: vm.zone}
+        if kind == "tag":
+            found = [vm.name for vm in FLEET if (key, value) in vm.tags]
+        elif kind in places:
+            found = [vm.name for vm in FLEET if places[kind](vm) == name]
+        else:
+            found = [vm.name for vm in FLEET if vm.group == f"{kind}/{name}"]
+        if not found:
+            return f"No VM is chosen by {selector!r}."
+        names += found
+    return tuple(dict.fromkeys(names))
+
+
+SELECTORS = st.sampled_from(
+    ["vm=db-0", "vm=web_0", "host=h1", "set=web", "scale-set=web", "zone=1", "zone=2", "tag=role=db", "tag=note=a=b"]
+) | st.sampled_from(["", "=", "vm=", "rack=1", "group=set/web", "vm=None", "host=None", "zone=9", "tag=role", "web"])
+
+
+@given(st.lists(SELECTORS, max_size=6))
+def test_all_selectors_at_once_choose_what_each_by_itself_would(on: list[str]) -> None:
+    try:
+        chosen: object = select(tuple(on), FLEET)
+    except (Malformed, NotFound) as wrong:
+        chosen = wrong.message
+    assert chosen == chosen_one_by_one(tuple(on))
+
+
+def test_each_vm_is_looked_at_once_however_many_selectors_there_are() -> None:
+    looked: list[str] = []
+
+    def fleet() -> Iterator[Vm]:
+        for vm in FLEET:
+            looked.append(vm.name)
+            yield vm
+
+    assert select(("zone=1",) * 4000 + ("vm=db-0", "host=h1"), fleet()) == ("db-0", "web-0", "db-1")
+    assert len(looked) == len(FLEET)
+
+
+def test_more_selectors_than_anybody_means_are_refused_before_anybody_is_looked_for() -> None:
+    assert select(["zone=1"] * 100_000, FLEET) == ("db-0", "web-0")
+    with pytest.raises(Malformed, match="10001 selectors are too many") as refused:
+        select((f"vm={number}" for number in range(10_001)), FLEET)
+    assert "10000 at the most" in refused.value.hint

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from duenotice.agent.handlers.base import HandlerFailed, Occasion
 from duenotice.clock import wall
+from duenotice.plain_text import one_line
 from duenotice.wire.seen_document import event_to_json
 
 JOURNAL = "/run/systemd/journal/socket"
@@ -68,7 +69,7 @@ def json_line(phase: str, message: str, occasion: Occasion) -> bytes:
 
 
 def journal_entry(phase: str, message: str, occasion: Occasion) -> bytes:
-    """The journal's native form; every value carries its length, so none can forge a field."""
+    """The journal's native form; every value carries its length, so none can forge a field; people see them (S28)."""
     event = occasion.event
     fields = {
         "MESSAGE": message,
@@ -82,7 +83,7 @@ def journal_entry(phase: str, message: str, occasion: Occasion) -> bytes:
         "DUENOTICE_EVENT_PHASE": phase,
         "DUENOTICE_VM": occasion.vm,
     }
-    return b"".join(_field(name, value[:LONGEST_VALUE]) for name, value in fields.items())
+    return b"".join(_field(name, one_line(value[:LONGEST_VALUE])[:LONGEST_VALUE]) for name, value in fields.items())
 
 
 def _field(name: str, value: str) -> bytes:

@@ -45,8 +45,13 @@ function pretty(button) {
   const shown = button.closest("[data-json]").querySelector("pre"), exact = shown.dataset.exact;
   const on = button.getAttribute("aria-pressed") !== "true";
   button.setAttribute("aria-pressed", on);
-  shown.textContent = on ? JSON.stringify(JSON.parse(exact), null, 2) : exact;
+  shown.textContent = on ? visible(JSON.stringify(JSON.parse(exact), null, 2)) : exact;
 }
+
+/** Parsing undoes the escapes that the page came with: nothing may be hidden or turned around here either. */
+const HIDDEN = /(?![\n\ufe00-\ufe0f])[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
+const visible = (text) => text.replace(HIDDEN, (found) => found.split("").map((unit) =>
+  `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`).join(""));
 
 // On a narrow screen the menu scrolls: where one is must be in sight.
 const here = document.querySelector(".top nav [aria-current]"), menu = here?.parentElement;

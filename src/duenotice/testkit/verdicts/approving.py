@@ -4,16 +4,14 @@ from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 
+from duenotice.domain.event import Source
 from duenotice.testkit.overheard import Exchange
-from duenotice.testkit.verdicts.evidence import Evidence, Life, Trial
+from duenotice.testkit.verdicts.evidence import Evidence, Life, Trial, needs_header
 from duenotice.testkit.verdicts.said import Said, said
-from duenotice.testkit.verdicts.stopping import after, left_for
+from duenotice.testkit.verdicts.stopping import after, is_always_slow, left_for
 
 CROSSING_SECONDS = 0.25
 """An approval that was under way when the document said otherwise is nobody's fault."""
-
-POLL_SECONDS = 2.0
-"""Nor is one that comes before a client which polls once a second could know."""
 
 
 def neighbour(evidence: Evidence) -> Said:
@@ -21,9 +19,8 @@ def neighbour(evidence: Evidence) -> Said:
     others = _told(evidence, lambda life: evidence.vm not in life.resources)
     wrong = (life for life in others if life.id in evidence.approved)
     words = [f"it approved {life.id}, which hits {_names(life.resources)}" for life in wrong]
-    if event_id := left_for(evidence):
-        return [*words, f"it ended when it read of {event_id}, which does not hit it"]
-    return said(others, words)
+    left = [f"it ended when it read of {event_id}, which does not hit it" for event_id in left_for(evidence)]
+    return said([*others, *left], [*words, *left])
 
 
 def leader(evidence: Evidence) -> Said:
@@ -56,17 +53,21 @@ def work(evidence: Evidence) -> Said:
 
 
 def once(evidence: Evidence) -> Said:
-    """C02: of approvals that were taken, while the event was only scheduled as far as the client knew."""
+    """C02: of approvals that were taken; a retry after an error is right, and what is gone is another rule's matter."""
     counts = {
-        event_id: len([one for one in approvals if one.status == 200 and not _read_started(evidence, one, event_id)])
-        for event_id, approvals in evidence.approved.items()
+        event_id: len([one for one in taken if not _is_over(evidence, event_id, one)])
+        for event_id, taken in evidence.taken.items()
     }
     return said(counts, (f"it approved {event_id} {count} times" for event_id, count in counts.items() if count > 1))
 
 
 def understood(evidence: Evidence) -> Said:
     """C01, C03; a missing header, a fault, or an event that is gone is another rule's matter."""
-    asked = [one for one in evidence.approvals if not evidence.fault_at(one.monotonic) and "metadata" in one.headers]
+    asked = [
+        one
+        for one in evidence.approvals
+        if evidence.is_right(one) and ("metadata" in one.headers or not needs_header(one))
+    ]
     refused = [one for one in asked if 400 <= one.status < 500 and one.status != 429 and not _is_gone(evidence, one)]
     return said(asked, (f"approval #{one.number} was refused with {one.status}" for one in refused))
 
@@ -95,9 +96,19 @@ def cancelled(evidence: Evidence) -> Said:
 
 def every_event(evidence: Evidence) -> Said:
     """H01: each outstanding event, not only the first."""
-    tried = [trial for trial in evidence.notes.trials if trial.rule == "every-event" and _begun(evidence, trial)]
+    trials = [trial for trial in evidence.notes.trials if trial.rule == "every-event"]
+    tried = [trial for trial in trials if _begun(evidence, trial) or _missed(evidence, trial)]
     left = [event_id for trial in tried for event_id in trial.event_ids if not _in_time(evidence, trial, event_id)]
-    return said(tried, (f"it approved another event, but not {event_id} beside it" for event_id in left))
+    return said(tried, (f"it did not approve {event_id}, one of two events at once" for event_id in left))
+
+
+def comes_back(evidence: Evidence) -> Said:
+    """H05: it asks when an event of its own is over, and handles the next one as it did the first."""
+    handled = _handles("comes-back", evidence)
+    mine = [life for life in evidence.lives.values() if evidence.vm in life.resources and life.id in evidence.seen]
+    away = [] if is_always_slow(evidence) else [life for life in mine if _stays_away(evidence, life)]
+    words = [f"it did not ask when {life.id} was over" for life in away]
+    return None if handled is None and not words else [*(handled or []), *words]
 
 
 def handles(rule: str) -> Callable[[Evidence], Said]:
@@ -114,25 +125,44 @@ def _handles(rule: str, evidence: Evidence) -> Said:
     return [*(asks or []), *(f"it read of {event_id}, and did not approve it as it did others" for event_id in missed)]
 
 
+def _stays_away(evidence: Evidence, life: Life) -> bool:
+    """Whether it was there for an event, was silent when that was over, and did not end meanwhile."""
+    if life.ended is None:
+        return False
+    last, _ = evidence.seen[life.id][-1]
+    run = evidence.run_of(last)
+    later = [ask for ask in evidence.asks if ask.number > last.number and evidence.run_of(ask) == run]
+    if any(ask.monotonic >= life.ended for ask in later):
+        return False
+    return evidence.silence_after((later or [last])[-1]) >= evidence.tempo.patience
+
+
 def _about(evidence: Evidence, trial: Trial) -> str:
     """The rule that a trial is about; a client may meet a gap of incarnations before we make one."""
     shown = [one for one in evidence.shown if one.poll.monotonic < trial.until]
-    numbers = [one.document.incarnation for one in shown]
-    gap = any(after not in (before, before + 1) for before, after in pairwise(numbers))
+    steps = [(one.document.incarnation, two.document.incarnation) for one, two in pairwise(shown) if one.run == two.run]
+    gap = any(after not in (before, before + 1) for before, after in steps)
     return "incarnation" if gap and trial.rule == "comes-back" else trial.rule
 
 
 def _missed(evidence: Evidence, trial: Trial) -> list[str]:
-    """Events of a trial that it did not approve although it had approved those of the trial before."""
-    trials = evidence.notes.trials
-    before = trials[: trials.index(trial)]
+    """Events of a trial that it did not approve although it had approved those of the trial before.
+
+    Some approve only what their user asked for: what they never approve tells nothing.
+    """
+    alike = [one for one in evidence.notes.trials if _sources(evidence, one) <= evidence.approved_sources]
+    before = alike[: alike.index(trial)] if trial in alike else []
     if not before or not _is_shown(evidence, trial) or not _is_handled(evidence, before[-1]):
         return []
     return [event_id for event_id in trial.event_ids if not _in_time(evidence, trial, event_id)]
 
 
+def _sources(evidence: Evidence, trial: Trial) -> set[Source]:
+    return {evidence.lives[event_id].source for event_id in trial.event_ids}
+
+
 def _is_handled(evidence: Evidence, trial: Trial) -> bool:
-    return all(event_id in evidence.approved for event_id in trial.event_ids)
+    return all(event_id in evidence.taken for event_id in trial.event_ids)
 
 
 def _is_shown(evidence: Evidence, trial: Trial) -> bool:
@@ -143,11 +173,11 @@ def _is_shown(evidence: Evidence, trial: Trial) -> bool:
 
 
 def _begun(evidence: Evidence, trial: Trial) -> bool:
-    return _is_shown(evidence, trial) and any(event_id in evidence.approved for event_id in trial.event_ids)
+    return _is_shown(evidence, trial) and any(event_id in evidence.taken for event_id in trial.event_ids)
 
 
 def _in_time(evidence: Evidence, trial: Trial, event_id: str) -> bool:
-    return any(one.monotonic <= trial.until for one in evidence.approved.get(event_id, []))
+    return any(one.monotonic <= trial.until for one in evidence.taken.get(event_id, []))
 
 
 def _told(evidence: Evidence, which: Callable[[Life], bool]) -> list[Life]:
@@ -161,9 +191,14 @@ def _read_started(evidence: Evidence, approval: Exchange, event_id: str) -> bool
 
 
 def _is_gone(evidence: Evidence, approval: Exchange) -> bool:
-    approved = (evidence.lives.get(event_id) for event_id, ones in evidence.approved.items() if approval in ones)
-    answered = approval.answered or approval.monotonic
-    return any(life is not None and life.ended is not None and life.ended <= answered for life in approved)
+    approved = (event_id for event_id, ones in evidence.approved.items() if approval in ones)
+    return any(_is_over(evidence, event_id, approval) for event_id in approved)
+
+
+def _is_over(evidence: Evidence, event_id: str, approval: Exchange) -> bool:
+    """Whether an event was gone when its approval was answered."""
+    life = evidence.lives.get(event_id)
+    return life is not None and life.ended is not None and life.ended <= (approval.answered or approval.monotonic)
 
 
 def _is_too_late(evidence: Evidence, life: Life, approval: Exchange) -> bool:
@@ -171,7 +206,7 @@ def _is_too_late(evidence: Evidence, life: Life, approval: Exchange) -> bool:
         return False
     answers = (shown.poll.answered for shown in evidence.shown if shown.poll.monotonic >= life.ended)
     has_read = any(answered is not None and approval.monotonic - answered > CROSSING_SECONDS for answered in answers)
-    return has_read or approval.monotonic - life.ended > POLL_SECONDS
+    return has_read or approval.monotonic - life.ended > evidence.tempo.unaware
 
 
 def _names(names: tuple[str, ...]) -> str:

@@ -1,52 +1,53 @@
 """Judges of how a client asks: its header, its pace, its api-version. Pure."""
 
-from duenotice.testkit.verdicts.evidence import Evidence
+from duenotice.testkit.verdicts.evidence import Evidence, needs_header
 from duenotice.testkit.verdicts.said import Said, said
-from duenotice.testkit.verdicts.stopping import is_always_slow
 from duenotice.wire.api_versions import BY_NAME
 
-MOST_A_SECOND = 5
-"""Requests that the real service allows a VM (A08)."""
-
+METADATA_ADDRESS = "169.254.169.254"
 BURST_SECONDS = 2
 
 OLDEST_FIT = "2017-11-01"
 """Older api-versions never show Preempt (B10)."""
 
 
+def asks(evidence: Evidence) -> Said:
+    """H01: who never asks is never told."""
+    if evidence.polls:
+        return []
+    others = "; it asked for other things only" if evidence.exchanges else ""
+    return [f"nothing asked {METADATA_ADDRESS} for /metadata/scheduledevents{others}"]
+
+
 def header(evidence: Evidence) -> Said:
-    """A03: also where the preview let it be."""
-    asked = [exchange for exchange in evidence.exchanges if exchange.method]
+    """A03: the preview needs none."""
+    asked = [exchange for exchange in evidence.exchanges if exchange.method and needs_header(exchange)]
     without = [one for one in asked if one.headers.get("metadata", "").lower() != "true"]
     return said(asked, (f"{one.method} #{one.number} had no header" for one in without))
 
 
 def pace(evidence: Evidence) -> Said:
     """D06: in real seconds, whatever the clock."""
-    if not evidence.polls:
-        silent = evidence.ended - evidence.begun >= evidence.tempo.patience
-        return ["it never asked for the document"] if silent else None
-    if is_always_slow(evidence):
-        gap = max(evidence.silence_after(poll) for poll in evidence.polls)
-        return [f"{gap:.0f} s passed between two polls"]
+    gaps = {poll.number: evidence.silence_after(poll) for poll in evidence.polls}
+    longest = max(gaps, key=lambda number: gaps[number], default=0)
+    if gaps and gaps[longest] >= evidence.tempo.patience:
+        return [f"it was silent for {gaps[longest]:.0f} s after #{longest}"]
     return [] if len(evidence.polls) > 1 else None
 
 
 def crowding(evidence: Evidence) -> Said:
     """A08: a burst is let through, as the real service does."""
     times = [poll.monotonic for poll in evidence.polls]
-    most = MOST_A_SECOND * BURST_SECONDS
+    most = round(evidence.tempo.most_a_second * BURST_SECONDS)
     crowded = any(after - before < BURST_SECONDS for before, after in zip(times, times[most:], strict=False))
-    return said(times[1:], [f"more than {MOST_A_SECOND} polls a second"] if crowded else [])
+    return said(times[1:], [f"more than {evidence.tempo.most_a_second:g} polls a second"] if crowded else [])
 
 
 def version(evidence: Evidence) -> Said:
-    """A04, B10: what it tries while it is answered wrongly does not count."""
-    asked_rightly = (
-        one for one in (*evidence.polls, *evidence.approvals) if evidence.fault_at(one.monotonic) in ("", "late")
-    )
-    asked = sorted({one.api_version for one in asked_rightly})
-    return said(asked, (wrong for one in asked if (wrong := _wrong_version(one))))
+    """A04, B10: what it tries while it is answered wrongly does not count, nor what it tries before one that works."""
+    asked = sorted({one.api_version for one in (*evidence.polls, *evidence.approvals) if evidence.is_right(one)})
+    known = [one for one in asked if one in BY_NAME]
+    return said(asked, (wrong for one in known or asked if (wrong := _wrong_version(one))))
 
 
 def _wrong_version(name: str) -> str:

@@ -7,9 +7,11 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from duenotice.domain import transitions as t
+from duenotice.domain.event import Source
 from duenotice.errors import Malformed
 from duenotice.testkit.emulator import Happened
 from duenotice.testkit.overheard import Exchange
+from duenotice.wire.api_versions import BY_NAME
 from duenotice.wire.seen_document import SeenDocument, SeenEvent, read_document
 from duenotice.wire.start_requests_json import decode_start_requests
 
@@ -31,6 +33,15 @@ class Tempo(NamedTuple):
     late: float = 5.0
     """How late the first answer is (F01)."""
 
+    slow: float = 10.0
+    """How long an answer takes that comes bit by bit."""
+
+    unaware: float = 2.0
+    """How long a client that polls once a second may not know of a change."""
+
+    most_a_second: float = 5.0
+    """Requests that the service allows a VM (A08)."""
+
 
 class Trial(NamedTuple):
     """One thing a client was put through: events of its own that it was to handle until a moment in real time."""
@@ -48,14 +59,30 @@ class Window(NamedTuple):
     ended: float
 
 
+class Ending(NamedTuple):
+    """A program ended by itself, before it was told to."""
+
+    at: float
+    code: int
+
+
 @dataclass
 class Notes:
     """What whoever leads a client through trials has written down."""
 
     trials: list[Trial] = field(default_factory=list)
     windows: list[Window] = field(default_factory=list)
+    tries: frozenset[str] = frozenset()
+    """The rules that the chosen trials are about."""
+    ended: str = ""
+    """Why the tour ended before its last trial; empty when it did not."""
+    endings: list[Ending] = field(default_factory=list)
+    stops: list[float] = field(default_factory=list)
+    """When we stopped a program that was silent, to start it again."""
+    has_peers_file: bool = False
+    """Whether the client can be told that other VMs are ready."""
     ready: dict[str, float] = field(default_factory=dict)
-    """When the other VMs of an event were ready; empty when nobody could be told."""
+    """When the other VMs of an event were ready."""
     work: dict[int, str] | None = None
     """What the file of finished work said when an approval came, by its number; None without such a file."""
 
@@ -65,6 +92,7 @@ class Life(NamedTuple):
 
     id: str
     resources: tuple[str, ...]
+    source: Source
     raised: float
     started: float | None = None
     ended: float | None = None
@@ -76,6 +104,8 @@ class Shown(NamedTuple):
 
     poll: Exchange
     document: SeenDocument
+    run: int
+    """Which start of the program read it."""
 
 
 @dataclass
@@ -87,8 +117,6 @@ class Evidence:
     happened: Sequence[Happened]
     begun: float
     ended: float
-    exit_code: int | None = None
-    """Of a program that ended before it was told to."""
     notes: Notes = field(default_factory=Notes)
     tempo: Tempo = field(default_factory=Tempo)
 
@@ -109,12 +137,23 @@ class Evidence:
 
     @cached_property
     def approved(self) -> dict[str, list[Exchange]]:
-        """The approvals of each event."""
+        """The approvals of each event; who names an event twice in one request has approved it once."""
         found: dict[str, list[Exchange]] = {}
         for approval in self.approvals:
-            for event_id in approved_ids(approval):
+            for event_id in dict.fromkeys(approved_ids(approval)):
                 found.setdefault(event_id, []).append(approval)
         return found
+
+    @cached_property
+    def taken(self) -> dict[str, list[Exchange]]:
+        """The approvals of each event that were not refused."""
+        taken = {event_id: [one for one in ones if one.status == 200] for event_id, ones in self.approved.items()}
+        return {event_id: ones for event_id, ones in taken.items() if ones}
+
+    @cached_property
+    def approved_sources(self) -> set[Source]:
+        """Whose events it approves: the platform's, its user's, or both."""
+        return {self.lives[event_id].source for event_id in self.taken if event_id in self.lives}
 
     @cached_property
     def lives(self) -> dict[str, Life]:
@@ -125,13 +164,13 @@ class Evidence:
     def shown(self) -> list[Shown]:
         """Every document that the client was given, oldest first."""
         read = ((poll, document_of(poll)) for poll in self.polls)
-        return [Shown(poll, document) for poll, document in read if document is not None]
+        return [Shown(poll, document, self.run_of(poll)) for poll, document in read if document is not None]
 
     @cached_property
     def seen(self) -> dict[str, list[tuple[Exchange, SeenEvent]]]:
         """How each event was shown to the client, oldest first."""
         found: dict[str, list[tuple[Exchange, SeenEvent]]] = {}
-        for poll, document in self.shown:
+        for poll, document, _ in self.shown:
             for event in document.events:
                 found.setdefault(event.event_id, []).append((poll, event))
         return found
@@ -144,21 +183,52 @@ class Evidence:
         """The fault that there was then."""
         return next((window.fault for window in self.notes.windows if window.begun <= moment < window.ended), "")
 
+    def is_right(self, exchange: Exchange) -> bool:
+        """Whether it was answered as it should be, if perhaps late."""
+        return self.fault_at(exchange.monotonic) in ("", "late")
+
     def next_ask(self, exchange: Exchange) -> Exchange | None:
         """The question that came after."""
         index = bisect(self.asks, exchange.number, key=lambda ask: ask.number)
         return self.asks[index] if index < len(self.asks) else None
 
     def document_before(self, exchange: Exchange) -> SeenDocument | None:
-        """The last document that the client had been given."""
+        """The last document that the client had been given since it was started."""
         index = bisect_left(self.shown, exchange.number, key=lambda shown: shown.poll.number)
-        return self.shown[index - 1].document if index else None
+        before = self.shown[index - 1] if index else None
+        return before.document if before is not None and before.run == self.run_of(exchange) else None
+
+    @cached_property
+    def _cuts(self) -> list[float]:
+        """When the program ended or was stopped; after each it may have been started again."""
+        return sorted([*(ending.at for ending in self.notes.endings), *self.notes.stops])
+
+    def run_of(self, exchange: Exchange) -> int:
+        """Which start of the program an exchange belongs to."""
+        return bisect_left(self._cuts, exchange.monotonic)
+
+    def last_of(self, run: int) -> Exchange | None:
+        """The last exchange of a start of the program."""
+        return next((one for one in reversed(self.exchanges) if self.run_of(one) == run), None)
+
+    def ending_of(self, run: int) -> Ending | None:
+        """How a start of the program ended, if it did so by itself."""
+        return next((ending for ending in self.notes.endings if bisect_left(self._cuts, ending.at) == run), None)
 
     def silence_after(self, exchange: Exchange) -> float:
-        """Real seconds from the end of an exchange until the next question, or until we stopped to watch."""
+        """Real seconds from the end of an exchange until the next question, or until nobody could ask any more."""
+        if exchange.answered is None and "wait" in exchange.query:
+            return 0.0  # it waits for us
         later = self.next_ask(exchange)
-        end = self.ended if later is None else later.monotonic
+        cuts = self._cuts[self.run_of(exchange) :]
+        end = min([self.ended, *cuts[:1], *([] if later is None else [later.monotonic])])
         return max(0.0, end - max(exchange.monotonic, exchange.answered or 0.0))
+
+
+def needs_header(exchange: Exchange) -> bool:
+    """Whether a request is refused without the Metadata header (A03)."""
+    version = BY_NAME.get(exchange.api_version)
+    return version is None or version.needs_header or not (exchange.is_poll or exchange.is_approval)
 
 
 def approved_ids(approval: Exchange) -> list[str]:
@@ -187,7 +257,8 @@ def _lives(happened: Iterable[Happened]) -> dict[str, Life]:
     for at, record in happened:
         match record.transition:
             case t.EventRaised(event):
-                lives[event.id] = Life(event.id, event.resources, at, None if event.started_at is None else at)
+                started = None if event.started_at is None else at
+                lives[event.id] = Life(event.id, event.resources, event.source, at, started)
             case t.EventStarted(event) if event.id in lives:
                 lives[event.id] = lives[event.id]._replace(started=at)
             case t.EventCompleted(event_id) | t.EventFailed(event_id) if event_id in lives:

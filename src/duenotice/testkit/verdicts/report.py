@@ -5,15 +5,16 @@ from collections.abc import Callable
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
+from duenotice.plain_text import lines
 from duenotice.testkit.verdicts.verdict import FAILED, NOT_TRIED, Finding, Verdict
 
 SUITE = "duenotice"
 
 
 def to_json(verdict: Verdict) -> dict[str, Any]:
-    """The verdict as an object; `outcome` of a rule is passed, failed or not tried."""
+    """The verdict as an object; `outcome` of a rule is passed, failed or not tried, and `why` it was not tried."""
     return {
-        "passes": verdict.passes(),
+        "passes": verdict.passes,
         "errors": sum(finding.rule.severity == "error" for finding in verdict.failed),
         "warnings": sum(finding.rule.severity == "warning" for finding in verdict.failed),
         "seen": verdict.seen,
@@ -29,13 +30,14 @@ def finding_to_json(finding: Finding) -> dict[str, Any]:
         "outcome": finding.outcome,
         "sentence": finding.rule.sentence,
         "said": list(finding.said),
-        "mend": finding.rule.mend if finding.outcome == FAILED else "",
+        "why": finding.why,
+        "fix": finding.rule.fix if finding.outcome == FAILED else "",
     }
 
 
 def json_text(verdict: Verdict) -> str:
     """JSON."""
-    return json.dumps(to_json(verdict), indent=2, ensure_ascii=False) + "\n"
+    return lines(json.dumps(to_json(verdict), indent=2, ensure_ascii=False)) + "\n"
 
 
 def junit(verdict: Verdict) -> str:
@@ -55,16 +57,16 @@ def _case(suite: Element, finding: Finding) -> None:
     case = SubElement(suite, "testcase", {"classname": SUITE, "name": f"{rule.id}: {rule.sentence}"})
     if finding.outcome == FAILED:
         failure = SubElement(case, "failure", {"type": rule.severity, "message": "; ".join(finding.said)})
-        failure.text = rule.mend
+        failure.text = rule.fix
     elif finding.outcome == NOT_TRIED:
-        SubElement(case, "skipped", {"message": NOT_TRIED})
+        SubElement(case, "skipped", {"message": finding.why or NOT_TRIED})
 
 
 def github(verdict: Verdict) -> str:
     """An annotation per finding, and a notice when there is none."""
     lines = [
         f"::{finding.rule.severity} title={_escaped(f'duenotice {finding.rule.id}', ':,')}::"
-        + _escaped(f"{finding.rule.sentence} But {'; '.join(finding.said)}. {finding.rule.mend}")
+        + _escaped(f"{finding.rule.sentence} But {'; '.join(finding.said)}. {finding.rule.fix}")
         for finding in verdict.failed
     ]
     return "\n".join(lines or ["::notice title=duenotice::No rule was broken."]) + "\n"

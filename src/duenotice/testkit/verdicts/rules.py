@@ -1,4 +1,4 @@
-"""The rules that a client is judged by: each with an id, a severity, a sentence and how to mend it."""
+"""The rules that a client is judged by: each with an id, a severity, a sentence and how to fix it."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -17,11 +17,18 @@ class Rule(NamedTuple):
     id: str
     severity: str
     sentence: str
-    mend: str
+    fix: str
     judge: Callable[[Evidence], Said]
 
 
 RULES = (
+    Rule(
+        "asks",
+        ERROR,
+        "Asks for its document.",
+        "Check that this is the right program, that it runs, and that it asks 169.254.169.254.",
+        asking.asks,
+    ),
     Rule(
         "header",
         ERROR,
@@ -33,7 +40,7 @@ RULES = (
         "pace",
         ERROR,
         "Asks more often than every 30 seconds.",
-        "Poll once a second: a spot VM has 30 seconds from the first sight of an event to its end.",
+        "Poll once a second, also while you get ready: a spot VM has 30 seconds from the first sight of an event.",
         asking.pace,
     ),
     Rule(
@@ -160,7 +167,7 @@ RULES = (
         ERROR,
         "Comes back after an event of its own is over or cancelled, ready for the next.",
         "Keep polling: return to service, and forget nothing but the event.",
-        handles("comes-back"),
+        approving.comes_back,
     ),
     Rule(
         "alive",
@@ -168,6 +175,13 @@ RULES = (
         "Does not end by itself.",
         "Catch what can go wrong: an agent that has died protects nobody.",
         stopping.alive,
+    ),
+    Rule(
+        "tour",
+        ERROR,
+        "Is there for the whole tour, so that every rule that applies is tried.",
+        "Fix the other rules first. Or accept what was not tried with --allow-untried.",
+        stopping.whole_tour,
     ),
 )
 BY_ID = {rule.id: rule for rule in RULES}

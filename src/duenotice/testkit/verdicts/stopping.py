@@ -4,12 +4,12 @@ from collections.abc import Callable
 from functools import partial
 
 from duenotice.testkit.overheard import Exchange
-from duenotice.testkit.verdicts.evidence import Evidence, document_of
+from duenotice.testkit.verdicts.evidence import Ending, Evidence, Shown, document_of
 from duenotice.testkit.verdicts.said import Said, said
 from duenotice.wire.seen_document import SeenDocument
 
 LATE_SECONDS = 2.0
-"""Real seconds after which an answer counts as late, whatever the reason."""
+"""Real seconds after which an answer counts as late at the latest, whatever the reason."""
 
 CUT = ("drop", "half")
 _WHAT = {
@@ -31,28 +31,21 @@ def after(rule: str) -> Callable[[Evidence], Said]:
 
 def alive(evidence: Evidence) -> Said:
     """A client that dies protects nobody; one that had its VM taken away, or rebooted, may end."""
-    if not evidence.exchanges:
-        return None
-    last = evidence.exchanges[-1]
-    if evidence.exit_code is None or _was_to_end(evidence) or left_for(evidence):
-        return []
-    if last.method == "GET" and oddness(evidence, last):
-        return []
-    return [f"it ended by itself with code {evidence.exit_code}, after {last.method} #{last.number}"]
+    return said(evidence.exchanges, (word for run in _runs(evidence) if (word := _death(evidence, run))))
 
 
-def left_for(evidence: Evidence) -> str:
-    """The neighbour's event because of which it ended, as one does on purpose: code 0, and nothing of its own ahead."""
-    if evidence.exit_code != 0 or not evidence.shown or evidence.shown[-1].poll is not evidence.exchanges[-1]:
-        return ""
-    events = evidence.shown[-1].document.events
-    return "" if any(event.hits(evidence.vm) for event in events) else next((event.event_id for event in events), "")
+def whole_tour(evidence: Evidence) -> Said:
+    """A tour that ended early proves nothing about the rest of it."""
+    return [f"the tour ended early: {evidence.notes.ended}"] if evidence.notes.ended else []
+
+
+def left_for(evidence: Evidence) -> list[str]:
+    """The neighbours' events because of which it ended, as one does on purpose: code 0, nothing of its own ahead."""
+    return [event_id for run in _runs(evidence) if (event_id := _left_for(evidence, run))]
 
 
 def is_always_slow(evidence: Evidence) -> bool:
     """Whether it is silent for too long whatever it was given: then that is its pace, and nothing odd is to blame."""
-    if evidence.exit_code is not None and len(evidence.polls) == 1:
-        return False
     return all(evidence.silence_after(poll) >= evidence.tempo.patience for poll in evidence.polls)
 
 
@@ -65,9 +58,24 @@ def oddness(evidence: Evidence, poll: Exchange) -> str:
     fault = evidence.fault_at(poll.monotonic)
     if poll.answered is None and fault in CUT:
         return "cut-answer"
-    if not _waits(poll) and (poll.answered is None or poll.answered - poll.monotonic > LATE_SECONDS):
+    in_time = min(LATE_SECONDS, evidence.tempo.slow / 2)
+    if not _waits(poll) and (poll.answered is None or poll.answered - poll.monotonic > in_time):
         return "late-answer"
     return _odd_document(evidence, poll)
+
+
+def _runs(evidence: Evidence) -> range:
+    """The starts of the program that ended by themselves, or were stopped."""
+    return range(len(evidence.notes.endings) + len(evidence.notes.stops))
+
+
+def _death(evidence: Evidence, run: int) -> str:
+    """What there is to say about how a start of the program ended."""
+    ending, last = evidence.ending_of(run), evidence.last_of(run)
+    if ending is None or _may_end(evidence, run):
+        return ""
+    where = "before it asked" if last is None else f"after {last.method} #{last.number}"
+    return f"it ended by itself with code {ending.code}, {where}"
 
 
 def _after(rule: str, evidence: Evidence) -> Said:
@@ -77,8 +85,9 @@ def _after(rule: str, evidence: Evidence) -> Said:
 
 
 def _is_silent_after(evidence: Evidence, poll: Exchange) -> bool:
-    if evidence.next_ask(poll) is None and evidence.exit_code is not None:
-        return poll is evidence.exchanges[-1] and not _was_to_end(evidence) and not left_for(evidence)
+    run = evidence.run_of(poll)
+    if poll is evidence.last_of(run) and evidence.ending_of(run) is not None:
+        return not _may_end(evidence, run)
     return evidence.silence_after(poll) >= evidence.tempo.patience
 
 
@@ -100,12 +109,33 @@ def _started(document: SeenDocument) -> set[str]:
     return {event.event_id for event in document.events if event.started}
 
 
-def _was_to_end(evidence: Evidence) -> bool:
+def _may_end(evidence: Evidence, run: int) -> bool:
+    return _was_to_end(evidence, run) or bool(_left_for(evidence, run))
+
+
+def _was_to_end(evidence: Evidence, run: int) -> bool:
     """Whether it ended well, and its VM was about to be taken away or rebooted: then nobody can ask more of it."""
-    if evidence.exit_code != 0 or not evidence.shown:
+    last = _last_shown(evidence, run)
+    if last is None or not _ended_well(evidence.ending_of(run)):
         return False
-    events = [event for event in evidence.shown[-1].document.events if event.hits(evidence.vm)]
+    events = [event for event in last.document.events if event.hits(evidence.vm)]
     return any(event.type in ("Preempt", "Terminate") or event.started for event in events)
+
+
+def _left_for(evidence: Evidence, run: int) -> str:
+    last = _last_shown(evidence, run)
+    if last is None or not _ended_well(evidence.ending_of(run)) or last.poll is not evidence.last_of(run):
+        return ""
+    events = last.document.events
+    return "" if any(event.hits(evidence.vm) for event in events) else next((event.event_id for event in events), "")
+
+
+def _last_shown(evidence: Evidence, run: int) -> Shown | None:
+    return next((shown for shown in reversed(evidence.shown) if shown.run == run), None)
+
+
+def _ended_well(ending: Ending | None) -> bool:
+    return ending is not None and ending.code == 0
 
 
 def _waits(poll: Exchange) -> bool:

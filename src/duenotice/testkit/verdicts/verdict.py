@@ -4,18 +4,22 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
+from duenotice.plain_text import one_line
 from duenotice.testkit.verdicts.evidence import Evidence
-from duenotice.testkit.verdicts.rules import ERROR, RULES, Rule
+from duenotice.testkit.verdicts.rules import BY_ID, ERROR, RULES, Rule
+from duenotice.testkit.verdicts.untried import why_untried
 
 PASSED, FAILED, NOT_TRIED = "passed", "failed", "not tried"
+TOUR = "tour"
 
 
 class Finding(NamedTuple):
-    """What a rule found; `said` is what speaks against the client."""
+    """What a rule found; `said` is what speaks against the client, `why` tells why a rule was not tried."""
 
     rule: Rule
     outcome: str
     said: tuple[str, ...] = ()
+    why: str = ""
 
 
 class Verdict(NamedTuple):
@@ -23,39 +27,61 @@ class Verdict(NamedTuple):
 
     findings: tuple[Finding, ...]
     seen: dict[str, object]
+    strict: bool = False
+    """Whether warnings count."""
 
     @property
     def failed(self) -> list[Finding]:
         """What speaks against the client."""
         return [finding for finding in self.findings if finding.outcome == FAILED]
 
-    def passes(self, strict: bool = False) -> bool:
-        """Whether CI may go on: warnings count only when that is asked for."""
-        return not any(strict or finding.rule.severity == ERROR for finding in self.failed)
+    @property
+    def passes(self) -> bool:
+        """Whether CI may go on: every rule that applies was tried, and no error was found."""
+        return not any(self.strict or finding.rule.severity == ERROR for finding in self.failed)
 
 
-def judge(evidence: Evidence) -> Verdict:
+def judge(evidence: Evidence, strict: bool = False, allow_untried: bool = False) -> Verdict:
     """Hold a client against every rule."""
-    return Verdict(tuple(_finding(rule, evidence) for rule in RULES), _seen(evidence))
+    findings = {rule.id: _finding(rule, evidence) for rule in RULES}
+    findings[TOUR] = _tour(findings, allow_untried)
+    return Verdict(tuple(findings.values()), _seen(evidence), strict)
 
 
 def _finding(rule: Rule, evidence: Evidence) -> Finding:
     said = rule.judge(evidence)
     if said is None:
-        return Finding(rule, NOT_TRIED)
-    return Finding(rule, FAILED, tuple(said)) if said else Finding(rule, PASSED)
+        return Finding(rule, NOT_TRIED, why=why_untried(rule.id, evidence))
+    # A client may have put anything into these words: what it asked for is in them.
+    return Finding(rule, FAILED, tuple(map(one_line, said))) if said else Finding(rule, PASSED)
+
+
+def _tour(findings: dict[str, Finding], allow_untried: bool) -> Finding:
+    """What applies to the client and was not tried speaks against it too, unless that is allowed.
+
+    Where it broke a rule, that may be the reason, and is enough.
+    """
+    broken = [one for one in findings.values() if one.outcome == FAILED and one.rule.severity == ERROR]
+    left = [one.rule.id for one in findings.values() if one.outcome == NOT_TRIED and not one.why and not broken]
+    words = [*findings[TOUR].said, *([f"not tried: {', '.join(left)}"] if left else [])]
+    if allow_untried and words:
+        return Finding(BY_ID[TOUR], NOT_TRIED, why="; ".join(words))
+    return Finding(BY_ID[TOUR], FAILED, tuple(words)) if words else Finding(BY_ID[TOUR], PASSED)
 
 
 def _seen(evidence: Evidence) -> dict[str, object]:
     times = [poll.monotonic for poll in evidence.polls]
     gaps = [after - before for before, after in pairwise(times)]
+    taken = [approval for approval in evidence.approvals if approval.status == 200]
+    endings = evidence.notes.endings
     return {
         "vm": evidence.vm,
         "seconds": round(evidence.ended - evidence.begun, 1),
         "polls": len(evidence.polls),
         "seconds_between_polls": round(median(gaps), 2) if gaps else None,
-        "approvals": len(evidence.approvals),
+        "approvals": len(taken),
+        "approvals_not_taken": len(evidence.approvals) - len(taken),
         "events": len(evidence.seen),
         "api_versions": sorted({one.api_version for one in (*evidence.polls, *evidence.approvals)}),
-        "exit_code": evidence.exit_code,
+        "exit_code": endings[-1].code if endings else None,
     }

@@ -1,0 +1,74 @@
+"""The clock of a node: where it goes on at a start, and that its time counts only while VMs can be answered (S25)."""
+
+import asyncio
+from collections.abc import Callable
+
+from duenotice.clock import Alive, Clock, Mark, SystemClock, boot_id, clock_from_name, micros_of, seconds
+from duenotice.domain.state import State
+from duenotice.engine.ports import Journal
+from duenotice.engine.writer import report
+from duenotice.errors import Misconfigured
+
+EVERY = 0.25
+"""Real seconds between beats: what a kill -9 or a standstill can make an event late by, beyond its own length."""
+
+
+def clock_of(name: str, state: State, journal: Journal) -> Clock:
+    """The clock that was asked for, from where time stood; held until the doors open."""
+    clock = clock_from_name(name, _last_mark(state), journal.alive)
+    if clock is None:
+        raise Misconfigured(f"clock = {name!r} is no clock.", hint="Use real, a speed such as 60x, or manual.")
+    clock.hold()
+    return clock
+
+
+def _last_mark(state: State) -> Mark | None:
+    """Where time stood when we were last running: the last mark, or the last record if that is later."""
+    mark = state.mark
+    if mark is None or mark.boot_micros or state.at <= mark.at:  # a real one: the time of day may be wrong
+        return mark
+    return mark._replace(at=state.at, steady=mark.steady + micros_of(state.at - mark.at))
+
+
+class Heartbeat:
+    """Says a few times a second, from when the doors open until they close, that VMs can be answered.
+
+    It runs on the loop that answers them. So the clock knows when that stood still, because the process was stopped or
+    the machine slept: such a time is no notice, and `on_absence` is told how long it was. And a process that is killed
+    leaves behind how far its notice got; other clocks than the real one go on from their marks alone.
+    """
+
+    def __init__(self, journal: Journal, clock: Clock, on_absence: Callable[[int], None]) -> None:
+        self._journal, self._clock, self._on_absence = journal, clock, on_absence
+        self._boot_id = boot_id()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> "asyncio.Task[None]":
+        """The doors are open: from now on time is notice. Without this task it soon would not be."""
+        self._clock.run()
+        self._clock.beat()
+        self._task = asyncio.create_task(self._run(), name="heartbeat")
+        return self._task
+
+    def stop(self) -> None:
+        """The doors close: from now on it is not."""
+        self._clock.hold()
+        if self._task is not None:
+            self._task.cancel()
+            self._note()
+
+    async def _run(self) -> None:
+        while True:
+            self._beat()
+            await asyncio.sleep(EVERY)
+
+    def _beat(self) -> None:
+        lost = self._clock.beat()
+        if lost:
+            report("warning", "the service stood still", action="stood-still", seconds=round(seconds(lost), 1))
+            self._on_absence(lost)
+        self._note()
+
+    def _note(self) -> None:
+        if isinstance(self._clock, SystemClock):
+            self._journal.note_alive(Alive(self._boot_id, self._clock.now().steady))

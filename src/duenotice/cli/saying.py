@@ -1,0 +1,28 @@
+"""Everything that the command line says passes here, except tables: nothing in it can act on the terminal (S28)."""
+
+import sys
+from typing import Any
+
+import click
+
+from duenotice.plain_text import lines, one_line
+
+
+def say(text: str = "", *, err: bool = False, nl: bool = True, **style: Any) -> None:
+    """Print a text of one or many lines; a style is ours, so it comes beside the text."""
+    click.secho(lines(text), err=err, nl=nl, **style)  # noqa: TID251
+
+
+def tell(message: str, **style: Any) -> None:
+    """Say something to the person in one line; standard output is for data."""
+    say(one_line(message), err=True, **style)
+
+
+def put(line: str) -> None:
+    """One line of many: it waits for others before it is written."""
+    sys.stdout.write(f"{one_line(line)}\n")
+
+
+def asked(question: str) -> bool:
+    """Whether the person says yes."""
+    return click.confirm(one_line(question), err=True)

@@ -1,0 +1,35 @@
+"""A thread with a loop of its own, where pages are put together: a large one must not keep VMs waiting (S26)."""
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Workroom:
+    """Opened by the first work, closed for good by `close`."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    async def do(self, work: Coroutine[Any, Any, T]) -> T:
+        """What comes of some work, done in there."""
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._open()))
+
+    def close(self) -> None:
+        """End the thread; work that is under way is left."""
+        if self._loop is not None and self._thread is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+            self._loop = self._thread = None
+
+    def _open(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._loop.run_forever, name="console", daemon=True)
+            self._thread.start()
+        return self._loop

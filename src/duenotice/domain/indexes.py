@@ -1,0 +1,144 @@
+"""What the state keeps twice so that nothing has to be searched for: brought in step with a change, or made anew."""
+
+import heapq
+from collections.abc import Iterable
+
+from duenotice.domain import agenda, holds
+from duenotice.domain.event import Event
+from duenotice.domain.fleet import Condition, Vm
+from duenotice.domain.maintenance import Maintenance, Step, StepStatus
+from duenotice.domain.progress import Progress
+from duenotice.domain.scope import scope_of
+from duenotice.domain.state import State
+
+UNKNOWN = (StepStatus.SKIPPED, "What became of its event is not known.")
+
+
+def event_came(state: State, event: Event) -> None:
+    """A new event is in its scope."""
+    state.events[event.id] = event
+    _put_on(state, event)
+    _recount(state, event.scope, None, event)
+
+
+def event_changed(state: State, event: Event) -> None:
+    """An event is as it is now, in the scope where it was."""
+    before, state.events[event.id] = state.events[event.id], event
+    if before.resources != event.resources:
+        _take_off(state, event.id, set(before.resources).difference(event.resources))
+    _recount(state, event.scope, before, event)
+
+
+def event_went(state: State, event: Event) -> None:
+    """An event has left its scope."""
+    del state.events[event.id]
+    _take_off(state, event.id, event.resources)
+    _recount(state, event.scope, event, None)
+
+
+def _put_on(state: State, event: Event) -> None:
+    only = (event.id,)
+    for name in event.resources:
+        known = state.on.get(name)
+        state.on[name] = only if known is None else (*known, event.id)
+
+
+def _take_off(state: State, event_id: str, names: Iterable[str]) -> None:
+    only = (event_id,)
+    for name in names:
+        if state.on[name] == only:
+            del state.on[name]
+        else:
+            state.on[name] = tuple(known for known in state.on[name] if known != event_id)
+
+
+def _recount(state: State, scope: str, before: Event | None, after: Event | None) -> None:
+    """Count an event, and put on the agenda who may go on by that, or has to wait longer."""
+    alike = holds.count(state.holds, scope, before, after)
+    for event in [after] if alike else [state.events[event_id] for event_id in state.scopes[scope].events]:
+        if event is not None:
+            agenda.put(state.agenda, event, state.hold(scope))
+    agenda.trim(state.agenda, state.events, state.holds)
+
+
+def hosts_changed(state: State) -> None:
+    """Hosts came, went or are in another condition."""
+    healthy = (host.name for host in state.fleet.hosts.values() if host.condition is Condition.HEALTHY)
+    state.fleet.refuges = tuple(heapq.nsmallest(2, healthy))
+
+
+def vm_changed(state: State, before: Vm | None, after: Vm | None) -> None:
+    """A VM has changed, come or gone: so many stand in the scope of a group."""
+    old, new = _group_scope(before), _group_scope(after)
+    if old == new:
+        return
+    if old is not None:
+        state.residents[old] -= 1
+        if not state.residents[old]:
+            del state.residents[old]
+    if new is not None:
+        state.residents[new] = state.residents.get(new, 0) + 1
+
+
+def _group_scope(vm: Vm | None) -> str | None:
+    return None if vm is None or vm.group is None else scope_of(vm)
+
+
+def plan_came(state: State, plan: Maintenance) -> None:
+    """A plan with its steps; those under way have their events, or it is known what became of them."""
+    progress = state.plans[plan.id] = Progress(plan)
+    mine = (plan.id,)
+    for lane in progress.lanes():
+        if not progress.is_open and not progress.still_hits(lane):
+            continue
+        known = state.lanes.get(lane)
+        state.lanes[lane] = mine if known is None else (*known, plan.id)
+    for number, step in progress.being_hit():
+        event_id = step.event_id or ""
+        state.under_way[event_id] = (plan.id, number)
+        if event_id not in state.events:
+            state.outcomes.setdefault(event_id, UNKNOWN)
+
+
+def plan_over(state: State, progress: Progress) -> None:
+    """A plan that begins no step any more holds only the lanes that it is still hitting."""
+    _let_go(state, progress.plan.id, (lane for lane in progress.lanes() if not progress.still_hits(lane)))
+
+
+def step_over(state: State, progress: Progress, step: Step) -> None:
+    """A step needs its event no more; was it the last of a plan that is over, its lane is free."""
+    state.under_way.pop(step.event_id or "", None)
+    state.outcomes.pop(step.event_id or "", None)
+    if not progress.is_open and not progress.still_hits(step.lane):
+        _let_go(state, progress.plan.id, (step.lane,))
+
+
+def plan_forgotten(state: State, progress: Progress) -> None:
+    """Nothing is left of a plan but events that it has raised."""
+    for _, step in progress.being_hit():
+        state.under_way.pop(step.event_id or "", None)
+        state.outcomes.pop(step.event_id or "", None)
+        _let_go(state, progress.plan.id, (step.lane,))
+
+
+def _let_go(state: State, plan_id: str, lanes: Iterable[str]) -> None:
+    for lane in lanes:
+        left = tuple(known for known in state.lanes.get(lane, ()) if known != plan_id)
+        if left:
+            state.lanes[lane] = left
+        else:
+            state.lanes.pop(lane, None)
+
+
+def make_anew(state: State) -> None:
+    """All that is kept of hosts, VMs and events beside themselves."""
+    hosts_changed(state)
+    state.residents, state.on, state.holds = {}, {}, {}
+    for vm in state.fleet.vms.values():
+        vm_changed(state, None, vm)
+    for event in state.events.values():
+        _put_on(state, event)
+        holds.count(state.holds, event.scope, None, event)
+    due = ((agenda.due_at(event, state.hold(event.scope)), event.id) for event in state.events.values())
+    state.agenda = [(moment, event_id) for moment, event_id in due if moment is not None]
+    heapq.heapify(state.agenda)

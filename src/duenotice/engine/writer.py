@@ -1,0 +1,297 @@
+"""Decides and stores: a batch of commands becomes records that are durable, or nothing at all. Knows no loop.
+
+It works on a state of its own, ahead of the one that readers see. Once a batch is durable and shown, the two change
+places, and the one that readers had catches up by the same `fold`. So readers never wait for a fold, and never meet
+half a batch; a failed commit or a rule that broke costs a copy of what readers see, and nothing is left of it (S6).
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import NamedTuple
+
+import structlog
+
+from duenotice.clock import Clock, Instant, micros_of
+from duenotice.domain.apply import fold
+from duenotice.domain.commands import Command, PostponeEvents, Tick
+from duenotice.domain.decide import decide
+from duenotice.domain.due import PLANS, Faulty, happenings
+from duenotice.domain.policy import Policy
+from duenotice.domain.raising import to_be_seen_by
+from duenotice.domain.snapshot import take
+from duenotice.domain.state import State
+from duenotice.domain.touched import Touched, touched
+from duenotice.domain.transitions import EventRaised, Record, RequestAnswered, Transition
+from duenotice.engine.ports import Journal
+from duenotice.errors import Conflict, Damaged, DuenoticeError, InvariantBroken, Malformed, Refused, Unavailable
+
+Records = tuple[Record, ...]
+
+SELF = "duenotice"
+"""The actor of what time brings about."""
+
+MOST_AT_ONCE = 10_000
+"""Records of a batch from which on what else is due has to wait for the next: others have commands, too."""
+
+log = structlog.get_logger()
+
+
+class Receipt(NamedTuple):
+    """What is to be remembered of a command, in one commit with what comes of it; `key` is "" when it has none.
+
+    `write` is called when the command and all that is due are applied, and sees that state. It may answer None.
+    It is called in the engine's thread.
+    """
+
+    key: str
+    write: Callable[[State, Records, Instant], RequestAnswered | None]
+
+
+class Ask(NamedTuple):
+    """A command, who asks, and what is to be remembered of it."""
+
+    command: Command
+    actor: str
+    receipt: Receipt | None = None
+
+
+class News(NamedTuple):
+    """What is durable and may be shown, no later than `until`: then notice would be cut short (S2)."""
+
+    state: State
+    records: Records
+    touched: Touched
+    until: datetime | None
+
+    def is_late(self, now: Instant) -> bool:
+        """Whether it has come to lie for too long."""
+        return self.until is not None and now.at > self.until
+
+
+class Outcome(NamedTuple):
+    """What came of a batch, ask by ask.
+
+    `failure` is why nothing of it was stored, `lost` why nothing can be stored any more.
+    """
+
+    answers: Sequence[Records | DuenoticeError]
+    news: News | None
+    failure: DuenoticeError | None = None
+    lost: DuenoticeError | None = None
+
+
+class Writer:
+    """One thread at a time may use it; `shown` belongs to readers and is only read here."""
+
+    def __init__(self, journal: Journal, clock: Clock, policy: Policy, state: State) -> None:
+        self.policy = policy
+        self._journal = journal
+        self._clock = clock
+        self._shown = state
+        self._ahead = state.copy()
+        self._lag: Records = ()
+        self._unseen = list(journal.read(after=journal.seen))
+        self._faulty: set[str] = set()
+        self.unfinished = False
+        """Whether more is due than one commit should hold; the next tick goes on."""
+
+    @property
+    def behind(self) -> bool:
+        """Whether something is stored that could not be shown yet; a tick tries again."""
+        return bool(self._unseen)
+
+    @property
+    def lags(self) -> int:
+        """How many records there are to catch up with."""
+        return len(self._lag)
+
+    def serve(self, asks: Sequence[Ask]) -> Outcome:
+        """Decide, apply and store a batch, with all that is due."""
+        self.catch_up()
+        self.unfinished = False
+        now = self._clock.now()
+        records: list[Record] = []
+        self._take(self._postponed(now), SELF, now, records)
+        answers = [self._attempt(ask, now, records) for ask in asks]
+        self._do_what_is_due(now, records)
+        try:
+            self._append(records)
+        except DuenoticeError as error:
+            return self._recovered(error, len(asks))
+        return self.ready(answers)
+
+    def ready(self, answers: Sequence[Records | DuenoticeError], spare: int = 0) -> Outcome:
+        """What may be shown now, after giving back the notice that a slow commit has cost (S2).
+
+        `spare` is the time until it is seen.
+        """
+        now = self._clock.now()
+        try:
+            while late := self._postponed(now, spare):
+                records: list[Record] = []
+                self._take(late, SELF, now, records)
+                self._append(records)
+                before, now = now, self._clock.now()
+                # More room each time, so that it ends. Steady time may stand still, before the doors are open.
+                spare = max(spare, 2 * (now.steady - before.steady), 2 * micros_of(now.at - before.at))
+        except DuenoticeError as error:
+            return self._recovered(error, len(answers))
+        return Outcome(answers, self._news())
+
+    def showed(self, news: News) -> None:
+        """Readers have it now: what they had before is ours, and a few records behind."""
+        self._ahead, self._shown = self._shown, news.state
+        self._lag = tuple(record for record in news.records if record.position > self._ahead.position)
+        self._unseen = []
+
+    def catch_up(self) -> None:
+        """Bring our own state to where readers are."""
+        lag, self._lag = self._lag, ()
+        for record in lag:
+            fold(self._ahead, record)
+
+    def save_snapshot(self) -> int:
+        """Store a snapshot of all that is durable, and tell its position."""
+        self.catch_up()
+        self._journal.save_snapshot(take(self._ahead))
+        return self._ahead.position
+
+    def _attempt(self, ask: Ask, now: Instant, records: list[Record]) -> Records | DuenoticeError:
+        """Decide and apply one command; a refusal is its answer and has no effect (S6)."""
+        begin = len(records)
+        if ask.receipt is not None and knows(self._ahead, ask.receipt.key, now):
+            return Conflict("This request was done already.", hint="Send it again with its key for the answer.")
+        try:
+            self._take(self._decided(ask.command, now), ask.actor, now, records)
+        except (Refused, Malformed) as refusal:
+            return refusal
+        except Exception as error:
+            return self._undone(error, ask.command, now, records, begin)
+        outcome = tuple(records[begin:])
+        if ask.receipt is not None:
+            self._do_what_is_due(now, records)
+            self._take_receipt(ask.receipt, outcome, ask.actor, now, records)
+        return outcome
+
+    def _decided(self, command: Command, now: Instant) -> list[Transition]:
+        # What a tick asks for is done with every batch, and there with more care.
+        return [] if isinstance(command, Tick) else decide(self._ahead, command, now, self.policy)
+
+    def _take_receipt(
+        self, receipt: Receipt, outcome: Records, actor: str, now: Instant, records: list[Record]
+    ) -> None:
+        try:
+            written = receipt.write(self._ahead, outcome, now)
+        except Exception as error:
+            # A fault of ours, but only the answer is lost: what was asked for is done.
+            report("error", "no answer could be made", action="answer-failed", exc_info=error)
+            return
+        if written is not None:
+            self._take([written], actor, now, records)
+
+    def _do_what_is_due(self, now: Instant, records: list[Record]) -> None:
+        """All of it, but what a rule of ours fails at: that is left alone from then on, and the others go on."""
+        while self._happened(now, records):
+            pass
+
+    def _happened(self, now: Instant, records: list[Record]) -> bool:
+        """Let happen what is due; whether something was at fault, and there may be more to do without it."""
+        begin, culprit = len(records), PLANS
+        try:
+            for culprit, changes in happenings(self._ahead, now, self.policy, self._faulty):
+                begin = len(records)
+                if begin >= MOST_AT_ONCE:
+                    self.unfinished = True
+                    break
+                self._take(changes, SELF, now, records)
+                culprit = PLANS
+        except Exception as error:
+            culprit = error.args[0] if isinstance(error, Faulty) else culprit
+            if culprit in self._faulty:
+                raise
+            self._faulty.add(culprit)
+            self._undone(error.__cause__ or error, f"what is due for {culprit}", now, records, begin)
+            return True
+        return False
+
+    def _take(self, transitions: Iterable[Transition], actor: str, now: Instant, records: list[Record]) -> None:
+        for transition in transitions:
+            record = Record(self._ahead.position + 1, now.at, actor, transition)
+            fold(self._ahead, record)
+            records.append(record)
+
+    def _undone(
+        self, error: BaseException, command: object, now: Instant, records: list[Record], begin: int
+    ) -> InvariantBroken:
+        """A rule of ours broke: that command alone is refused, and memory is as if it had not come."""
+        half_done = [repr(record.transition)[:500] for record in records[begin:]]
+        del records[begin:]
+        self._rebuild(records)
+        report(
+            "error",
+            "a rule failed",
+            action="invariant-broken",
+            command=repr(command)[:2000],
+            position=self._ahead.position,
+            steady=now.steady,
+            half_done=half_done[-3:],
+            exc_info=error,
+        )
+        return InvariantBroken(
+            f"A rule failed: {error!r}. Nothing was changed.", hint="Please report this with the log; others go on."
+        )
+
+    def _rebuild(self, records: Iterable[Record]) -> None:
+        self._ahead = self._shown.copy()
+        for record in (*self._unseen, *records):
+            if record.position > self._ahead.position:
+                fold(self._ahead, record)
+
+    def _postponed(self, now: Instant, spare: int = 0) -> list[Transition]:
+        """What nobody has seen yet gets its notice from now on, if too little is left of it (S2)."""
+        command = PostponeEvents(_raised(self._unseen), max(spare, self.policy.commit_allowance))
+        return decide(self._ahead, command, now, self.policy)
+
+    def _append(self, records: list[Record]) -> None:
+        if records:
+            self._journal.append(records)
+            self._unseen += records
+
+    def _news(self) -> News | None:
+        if not self._unseen:
+            return None
+        records = tuple(self._unseen)
+        until = to_be_seen_by(self._ahead, _raised(records))
+        return News(self._ahead, records, touched(self._shown, self._ahead, records), until)
+
+    def _recovered(self, error: DuenoticeError, asked: int) -> Outcome:
+        """Go on from what readers see and what the journal really holds; without that nothing may be promised."""
+        retry_after = error.retry_after if isinstance(error, Unavailable) else 1.0
+        answer = Unavailable(
+            f"The change could not be stored: {error.message}", hint=error.hint, retry_after=retry_after
+        )
+        try:
+            # A commit that seemed to fail may be in the journal after all.
+            self._unseen = list(self._journal.read(after=self._shown.position))
+            self._rebuild(())
+        except (Damaged, InvariantBroken, Unavailable) as worse:
+            return Outcome([answer] * asked, None, error, worse)
+        late = self._postponed(self._clock.now())  # a tick has to store that first
+        return Outcome([answer] * asked, None if late else self._news(), error)
+
+
+def _raised(records: Iterable[Record]) -> tuple[str, ...]:
+    return tuple(r.transition.event.id for r in records if isinstance(r.transition, EventRaised))
+
+
+def knows(state: State, key: str, now: Instant) -> bool:
+    """Whether a request with this key was answered, not too long ago."""
+    known = state.requests.get(key)
+    return known is not None and known.until > now.at
+
+
+def report(level: str, message: str, **details: object) -> None:
+    """Log; when even that fails, a full disk say, the engine goes on all the same."""
+    with suppress(Exception):
+        getattr(log, level)(message, **details)

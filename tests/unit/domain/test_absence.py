@@ -1,0 +1,80 @@
+"""Time in which nobody could be answered is no notice, and documents say so (S25)."""
+
+from datetime import timedelta
+
+import pytest
+
+from duenotice.clock import Instant
+from duenotice.domain.commands import MakeUpForAbsence
+from duenotice.domain.event import EventType
+from duenotice.domain.transitions import EventPostponed
+from tests.unit.domain.build import HOUR, NOW, SECOND, approve, do, evict, id_of, listening, schedule, started, tick
+
+
+def after_absence(away: int, steady: int = 0) -> Instant:
+    """So long after the beginning, of which only so much was notice."""
+    return Instant(NOW.after(away).at, NOW.steady + steady)
+
+
+def test_what_waited_all_the_while_has_its_whole_notice_ahead() -> None:
+    state, later = listening(), after_absence(HOUR)
+    event = evict(state, "spot")
+    assert event.not_before == NOW.after(30 * SECOND).at
+    (change,) = do(state, MakeUpForAbsence(), later)
+    assert isinstance(change, EventPostponed)
+    assert change.event == event.with_(not_before=later.after(30 * SECOND).at, notice_ends=NOW.steady + 30 * SECOND)
+
+
+def test_what_had_waited_a_while_has_the_rest_ahead() -> None:
+    state, later = listening(), after_absence(HOUR, 600 * SECOND)
+    event = schedule(state, "alone", type=EventType.REBOOT)
+    do(state, MakeUpForAbsence(), later)
+    assert state.events[event.id].not_before == later.after(300 * SECOND).at
+
+
+def test_it_is_told_in_whole_seconds_and_never_less_than_the_rest() -> None:
+    state, later = listening(), after_absence(HOUR + 1, 600 * SECOND)
+    event = schedule(state, "alone")
+    do(state, MakeUpForAbsence(), later)
+    told = state.events[event.id]
+    assert told.not_before == later.after(301 * SECOND - 1).at
+    assert told.not_before.microsecond == 0
+    assert told.notice_ends == event.notice_ends + SECOND - 1
+
+
+def test_it_starts_when_that_is_over_and_no_sooner() -> None:
+    state, later = listening(), after_absence(HOUR)
+    event = evict(state, "spot")
+    do(state, MakeUpForAbsence(), later)
+    assert tick(state, later.after(30 * SECOND - 1)) == []
+    tick(state, later.after(30 * SECOND))
+    assert state.events[event.id].started_at == later.after(30 * SECOND).at
+
+
+@pytest.mark.parametrize("away", [0, SECOND, 2 * SECOND])
+def test_a_moment_is_not_worth_telling(away: int) -> None:
+    state = listening()
+    evict(state, "spot")
+    assert do(state, MakeUpForAbsence(), after_absence(away)) == []
+
+
+def test_more_than_a_moment_is() -> None:
+    state = listening()
+    evict(state, "spot")
+    assert len(do(state, MakeUpForAbsence(), after_absence(2 * SECOND + 1))) == 1
+
+
+def test_a_wall_that_was_set_back_moves_nothing_earlier() -> None:
+    """NotBefore never does (D02)."""
+    state = listening()
+    evict(state, "spot")
+    assert do(state, MakeUpForAbsence(), Instant(NOW.at - timedelta(days=1), NOW.steady)) == []
+
+
+def test_what_was_approved_has_started_or_was_told_in_full_is_left_alone() -> None:
+    state, later = listening(), after_absence(HOUR, 900 * SECOND)
+    started(state, schedule(state, "web-0", number=1))
+    approve(state, schedule(state, "web-1", number=2))  # held back by the other update domain
+    told = schedule(state, "alone", number=3)
+    assert (state.events[id_of(2)].approved_by, told.notice_ends) == ("operator", later.steady)
+    assert do(state, MakeUpForAbsence(), later) == []

@@ -1,0 +1,66 @@
+"""Events that are gone are remembered for a day, and not more than so many of them (C03, S24)."""
+
+from datetime import timedelta
+
+import pytest
+
+from duenotice.clock import micros
+from duenotice.domain import gone
+from duenotice.domain.commands import CancelEvent
+from duenotice.domain.gone import KEPT, GoneEvent
+from duenotice.domain.snapshot import restore, take
+from duenotice.domain.state import State
+from tests.unit.domain.build import NOW, do, id_of, listening, schedule, started, tick
+
+
+def goes(state: State, number: int, hours: float = 0.0) -> None:
+    """An event is taken back so many hours after the beginning."""
+    now = NOW.after(micros(hours * 3600))
+    event = schedule(state, "alone", now=now, number=number)
+    do(state, CancelEvent(event.id), now)
+
+
+def test_it_is_known_which_scope_had_it_and_for_how_long() -> None:
+    state = listening()
+    goes(state, 1)
+    assert state.gone == {id_of(1): GoneEvent(id_of(1), "vm/alone", NOW.at + KEPT)}
+
+
+def test_an_event_that_is_over_is_gone_too() -> None:
+    state = listening()
+    event = started(state, schedule(state, "web-0"))
+    assert not state.gone
+    tick(state, NOW.after(micros(3600)))
+    assert state.gone[event.id].until == NOW.at + timedelta(hours=1) + KEPT
+
+
+def test_a_snapshot_knows_it_too() -> None:
+    state = listening()
+    for number in (3, 1, 2):
+        goes(state, number)
+    restored = restore(take(state))
+    assert (restored.gone, restored.gone_order) == (state.gone, state.gone_order)
+    assert list(restored.gone) == [id_of(3), id_of(1), id_of(2)]
+
+
+def test_what_is_older_than_a_day_is_forgotten_when_the_next_goes() -> None:
+    state = listening()
+    for number, hours in ((1, 0), (2, 1), (3, 24), (4, 24.5)):
+        goes(state, number, hours)
+    assert list(state.gone) == list(state.gone_order) == [id_of(2), id_of(3), id_of(4)]
+
+
+def test_an_id_that_goes_twice_is_remembered_once() -> None:
+    state = listening()
+    for hours in (0, 1):
+        goes(state, 1, hours)
+    assert list(state.gone_order) == [id_of(1)]
+    assert state.gone[id_of(1)].until == NOW.at + timedelta(hours=1) + KEPT
+
+
+def test_of_too_many_the_first_to_go_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gone, "MOST_KEPT", 3)
+    state = listening()
+    for number in range(1, 6):
+        goes(state, number)
+    assert list(state.gone) == [id_of(3), id_of(4), id_of(5)]

@@ -1,0 +1,79 @@
+"""A trouble that lasts is told at once, once a minute, and when it is over."""
+
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from duenotice.engine.complaints import EVERY, Complaints
+from duenotice.errors import Unavailable
+from tests.unit.engine.rig import FailingJournal, approval, ask, in_loop, listen, reboot, running
+
+FULL = Unavailable("The disk is full.", hint="Make room.")
+
+
+class Log:
+    """What was told, and what time it is."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.told: list[tuple[str, str, int]] = []
+        self.complaints = Complaints(self.report, lambda: self.now)
+
+    def report(self, level: str, _message: str, **details: Any) -> None:
+        self.told.append((level, details["action"], details["times"]))
+
+
+def test_the_first_failure_is_told_at_once_with_what_to_do() -> None:
+    told: list[dict[str, Any]] = []
+    Complaints(lambda level, message, **details: told.append({"level": level, **details})).failed(FULL)
+    wanted = {"level": "error", "action": "commit-failed", "error": "The disk is full.", "hint": "Make room."}
+    assert told == [wanted | {"times": 1}]
+
+
+def test_the_next_ones_are_told_once_a_minute_with_how_many_they_are() -> None:
+    log = Log()
+    for _ in range(241):  # two minutes, twice a second
+        log.complaints.failed(FULL)
+        log.now += 0.5
+    assert log.told == [("error", "commit-failed", times) for times in (1, 121, 241)]
+    assert EVERY == 60.0
+
+
+def test_that_it_works_again_is_told_once() -> None:
+    log = Log()
+    log.complaints.failed(FULL)
+    log.complaints.failed(FULL)
+    log.complaints.worked()
+    log.complaints.worked()
+    assert log.told == [("error", "commit-failed", 1), ("info", "commits-work-again", 2)]
+
+
+def test_what_never_failed_is_not_told() -> None:
+    log = Log()
+    log.complaints.worked()
+    assert log.told == []
+
+
+def test_the_next_trouble_is_told_at_once_again() -> None:
+    log = Log()
+    for _ in range(2):
+        log.complaints.failed(FULL)
+        log.complaints.worked()
+    assert [action for _, action, _ in log.told] == ["commit-failed", "commits-work-again"] * 2
+
+
+@in_loop
+async def test_an_engine_whose_disk_is_full_for_a_while_says_so_twice() -> None:
+    journal = FailingJournal()
+    with capture_logs() as lines:
+        async with running(journal) as engine:
+            await listen(engine, "alone")
+            journal.failures = [FULL] * 20
+            for _ in range(20):
+                with pytest.raises(Unavailable, match="disk is full"):
+                    await ask(engine, reboot("alone"))
+            await ask(engine, reboot("alone"))
+            await ask(engine, approval(None))
+    told = [(line["action"], line["times"]) for line in lines if "commit" in line["action"]]
+    assert told == [("commit-failed", 1), ("commits-work-again", 20)]

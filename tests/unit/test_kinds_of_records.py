@@ -1,0 +1,56 @@
+"""Whoever lists the kinds of records knows all of them: one that is new is forgotten nowhere."""
+
+from typing import get_args
+
+import pytest
+
+from duenotice.bootstrap.logs import _line
+from duenotice.cli.event_fold import _CARRIERS
+from duenotice.console.audit_page import ACTIONS
+from duenotice.domain import transitions as t
+from duenotice.domain.apply import _APPLIERS
+from duenotice.domain.event import Phase
+from duenotice.operator_api.lives import Lives
+from duenotice.wire.record_json import QUIET, record_to_json
+from tests.unit.domain.build import NOW, listening, schedule
+
+KINDS: tuple[type[t.Change], ...] = get_args(t.Transition)
+CARRIERS = [kind for kind in KINDS if "event" in kind.__struct_fields__]
+"""Those that say how an event is now."""
+
+BEFORE = schedule(listening(), "web-0", "web-2")
+AFTER = BEFORE.with_(resources=("web-2",), phase=Phase.STARTED)
+
+
+def tag(kind: type[t.Change]) -> str:
+    return str(kind.__struct_config__.tag)
+
+
+def carrying(kind: type[t.Change]) -> t.Record:
+    """A record of this kind, after which the event is another."""
+    fields = {"event": AFTER, "from_scope": "vm/x"}
+    change = kind(**{name: fields[name] for name in kind.__struct_fields__})
+    return t.Record(1, NOW.at, "token/ann", change)  # type: ignore[arg-type]
+
+
+def test_every_kind_can_be_applied() -> None:
+    assert set(_APPLIERS) == set(KINDS)
+
+
+def test_the_audit_page_offers_every_kind_that_it_shows() -> None:
+    unasked = {"impact-failed", "impact-accepted", "incarnations-lifted"}
+    assert set(ACTIONS) == {tag(kind) for kind in KINDS} - QUIET - unasked
+
+
+def test_who_follows_the_feed_takes_in_all_that_say_how_an_event_is() -> None:
+    assert set(_CARRIERS) == {tag(kind) for kind in CARRIERS}
+
+
+@pytest.mark.parametrize("kind", CARRIERS)
+def test_a_record_that_says_how_an_event_is_tells_so_everywhere(kind: type[t.Change]) -> None:
+    record, lives = carrying(kind), Lives([BEFORE])
+    lives.note([record])
+    told = record_to_json(record)
+    assert [life.event for life in lives.find(BEFORE.id)] == [AFTER]
+    assert (told["event_id"], told["details"]["event"]["resources"]) == (AFTER.id, ["web-2"])
+    assert (_line(record)["event_id"], _line(record)["vms"]) == (AFTER.id, ("web-2",))
