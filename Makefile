@@ -1,32 +1,47 @@
 PYTHON ?= python3
 BIN := .venv/bin
-INSTALLED := .venv/.installed
+RUNS := .venv/.runs
+DEVELOPS := .venv/.develops
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint bench stalls lock clean
+.PHONY: help install develop run test lint bench stalls lock clean
 
 help: ## list what make can do
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-install: $(INSTALLED) ## make .venv with duenotice and everything it needs
+install: $(RUNS) ## make .venv with duenotice and what it needs to run
+
+develop: $(DEVELOPS) ## the same, and the tools of lint, test and bench
 
 # Debian keeps venv in a package of its own, hence the second try.
-$(INSTALLED): requirements.lock pyproject.toml
+$(RUNS): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "$(PYTHON) is not Python 3.11 or newer, which duenotice needs. Name one: make PYTHON=python3.12 …" >&2; exit 1; }
 	$(PYTHON) -m venv .venv || { tools/debian-programs python3-venv && $(PYTHON) -m venv --clear .venv; }
-	$(BIN)/pip install -qq --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
-	touch $@
+	@$(call pip,--require-hashes -r requirements.lock)
+	@$(call pip,--no-deps --no-build-isolation -e .)
+	@touch $@
 
-run: install ## start a demo: a fleet in which something is going on
-	$(BIN)/duenotice demo --data-dir .run/demo
+$(DEVELOPS): $(RUNS) requirements-dev.lock
+	@$(call pip,--require-hashes -r requirements-dev.lock)
+	@touch $@
 
-lint: install ## style, types and import contracts
+# One line when a package cannot be had; pip's own words are many, and say it last.
+define pip
+echo "pip install $(1)"; $(BIN)/pip install -qq --no-compile --disable-pip-version-check $(1) >.venv/pip.log 2>&1 || { \
+	echo "pip cannot get the packages: is there a network, or a mirror in pip's settings? Details: .venv/pip.log" >&2; exit 1; }
+endef
+
+run: install ## start a demo: a fleet in which something is going on (ARGS='--clock 1x' for its flags)
+	$(BIN)/duenotice demo --data-dir .run/demo $(ARGS)
+
+lint: develop ## style, types and import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-test: lint ## lint, then every test
+test: lint ## lint, then every test (installs Debian packages, when it is root on Debian)
 	tools/debian-programs chromium curl dbus etcd-server golang-go haproxy iproute2 jq libmono-system-net-http4.0-cil \
 		libmono-system-runtime-serialization4.0-cil mono-mcs mono-runtime nodejs openssl patroni postgresql-15 python3-etcd \
 		python3-psycopg2 resource-agents slirp4netns systemd util-linux
@@ -36,18 +51,20 @@ test: lint ## lint, then every test
 	$(BIN)/pytest -m serial
 	$(BIN)/pytest tests/unit/domain --cov=duenotice.domain --cov-branch --cov-fail-under=100
 
-bench: install ## measure, side by side with nginx
+bench: develop ## measure, side by side with nginx (installs Debian packages, when it is root on Debian)
 	tools/debian-programs nginx-light wrk
 	$(BIN)/python -m benchmarks
 
-stalls: install ## a fleet of a million: what may happen to it, and the slowest poll of another VM meanwhile
+stalls: develop ## a fleet of a million: what may happen to it, and the slowest poll of another VM meanwhile
 	$(BIN)/python -m tests.promises.stalls --vms 1000000
 
-lock: ## renew requirements.lock from pyproject.toml (LOCK=--upgrade for the newest versions)
+lock: ## renew both requirements locks from pyproject.toml (LOCK=--upgrade for the newest versions)
 	$(PYTHON) -m venv .run/uv
 	.run/uv/bin/pip install -qq --disable-pip-version-check uv
-	.run/uv/bin/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --all-extras $(LOCK) \
-		pyproject.toml -o requirements.lock
+	$(call compile,--all-extras) -o requirements-dev.lock
+	$(call compile,--extra build -c requirements-dev.lock) -o requirements.lock
+
+compile = .run/uv/bin/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url $(1) $(LOCK) pyproject.toml
 
 clean: ## remove everything that make made
 	rm -rf .venv .run .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage

@@ -7,6 +7,7 @@ client.py HOOK      the hook is called with: prepare|others-ready|restore EVENT-
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -16,18 +17,25 @@ from urllib.parse import urlsplit
 
 BASE = urlsplit(os.environ.get("DUENOTICE_METADATA_ENDPOINT", "http://169.254.169.254"))
 EVENTS = "/metadata/scheduledevents?api-version=2020-07-01"
+SECONDS = 3
 # What was begun must survive the reboot it is about.
 STATE = Path(os.environ.get("DUENOTICE_STATE_DIR", "/var/lib/duenotice-client"))
 
 
+def too_late(*_):
+    raise TimeoutError(f"no whole answer in {SECONDS} s")
+
+
 def ask(method, target, body=None):
     """The body of a 200; http.client knows no proxy and follows no redirect. The header goes with POST too."""
-    connection = HTTPConnection(BASE.hostname, BASE.port, timeout=3)
+    connection = HTTPConnection(BASE.hostname, BASE.port, timeout=SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, SECONDS)  # the timeout of a connection starts again with every byte
     try:
         connection.request(method, target, body, {"Metadata": "true"})
         answer = connection.getresponse()
         content = answer.read()
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         connection.close()
     if answer.status != 200:
         raise ValueError(f"HTTP {answer.status}")
@@ -72,6 +80,7 @@ def attempt(work, *arguments):
     return None
 
 
+signal.signal(signal.SIGALRM, too_late)
 STATE.mkdir(parents=True, exist_ok=True)
 NAME = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
 while not (ME := (attempt(ask, "GET", NAME) or b"").decode()):

@@ -19,6 +19,8 @@ class DuenoticeError(Exception):
         self.message = message or (type(self).__doc__ or "").strip()
         self.hint = hint
         super().__init__(self.message)
+        if hint:
+            self.add_note(f"hint: {hint}")  # where a traceback is shown, as in pytest, so is the hint
 
 
 class Refused(DuenoticeError):
@@ -55,3 +57,8 @@ class Damaged(Misconfigured):
 
 class InvariantBroken(DuenoticeError):
     """A promise of ours does not hold; stopping is the only safe thing."""
+
+
+def reason(error: Exception) -> str:
+    """Why something failed, in the words of the system: without its number, or a path that was named already."""
+    return getattr(error, "strerror", None) or str(error)

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from duenotice.testkit.kit import ScheduledEvents
+    from duenotice.testing import ScheduledEvents
 
 
 @pytest.fixture
 def scheduled_events() -> Iterator[ScheduledEvents]:
     """A Scheduled Events service of this test's own: ask `scheduled_events.url` in place of http://169.254.169.254.
 
-    There is one VM, `vm()`, and whoever asks is it; `fleet(…)` makes another fleet. Time passes only by `advance(…)`.
+    Its type is `duenotice.testing.ScheduledEvents`. There is one VM, `vm()`, and whoever asks is it; `fleet(…)` makes
+    another fleet. Time passes only by `advance(…)`.
     """
     # Only a test that wants it pays for the import.
     from duenotice.testkit.emulator import Emulator

@@ -1,17 +1,19 @@
 """Every setting of the service as one row, and where its value came from: flag, environment, file or default."""
 
 import difflib
+import errno
 import os
 import re
+import sys
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 import msgspec
 from msgspec import Meta, Struct
 
-from duenotice.errors import Misconfigured
+from duenotice.errors import Misconfigured, reason
 
 ENVIRONMENT_PREFIX = "DUENOTICE_"
 
@@ -49,7 +51,7 @@ class ServeSettings(Struct, frozen=True):
     removal_lasts: Annotated[float, Meta(description="seconds a removal of a VM is Started", gt=0, le=1e9)] = 30.0
     impact: Annotated[
         Literal["simulated", "command", "webhook"],
-        Meta(description="who brings impacts about: simulated, command, webhook"),
+        Meta(description="who brings impacts about"),
     ] = "simulated"
     impact_command: Annotated[
         str | tuple[str, ...], Meta(description="program and arguments that bring one impact about; no shell")
@@ -68,7 +70,7 @@ class ServeSettings(Struct, frozen=True):
         3600.0
     )
     impact_lost: Annotated[
-        Literal["fail", "retry"], Meta(description="what to do when nobody knows how a command ended: fail or retry")
+        Literal["fail", "retry"], Meta(description="what to do when nobody knows how a command ended")
     ] = "fail"
     watchdog: Annotated[
         float, Meta(description="seconds it may stand still before it ends itself; 0: no limit", ge=0, le=1e9)
@@ -80,7 +82,7 @@ class ServeSettings(Struct, frozen=True):
     )
     log_format: Annotated[
         Literal["auto", "console", "json", "none"],
-        Meta(description="json, console, none, or auto: console on a terminal"),
+        Meta(description="how to log; auto is console on a terminal, json elsewhere"),
     ] = "auto"
 
 
@@ -105,6 +107,7 @@ class Row(NamedTuple):
     default: Any
     help: str
     is_switch: bool
+    choices: tuple[str, ...] = ()
 
 
 class Resolved(NamedTuple):
@@ -116,10 +119,13 @@ class Resolved(NamedTuple):
 
 def rows() -> list[Row]:
     """All settings in order."""
-    return [
-        Row(field.name, field.default, field.type.__metadata__[0].description, isinstance(field.default, bool))
-        for field in msgspec.structs.fields(ServeSettings)
-    ]
+    return [_row(field) for field in msgspec.structs.fields(ServeSettings)]
+
+
+def _row(field: msgspec.structs.FieldInfo) -> Row:
+    kind, meta = field.type.__origin__, field.type.__metadata__[0]
+    choices = tuple(map(str, get_args(kind))) if get_origin(kind) is Literal else ()
+    return Row(field.name, field.default, meta.description, isinstance(field.default, bool), choices)
 
 
 def resolve(flags: Mapping[str, Any], environment: Mapping[str, str], file: str = "") -> Resolved:
@@ -160,13 +166,29 @@ def host_port(address: tuple[str, int]) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def listen_hint(address: tuple[str, int], error: OSError) -> str:
+    """What to do when a port cannot be had."""
+    host, port = address
+    if error.errno == errno.EADDRINUSE:
+        return "Is another duenotice running there? Stop it, or choose another HOST:PORT."
+    if error.errno == errno.EADDRNOTAVAIL:
+        add = f"ip -6 addr add {host}/128 dev lo" if ":" in host else f"ip addr add {host}/32 dev lo"
+        return f"This machine does not have that address. Give it one with '{add}', as root."
+    if error.errno == errno.EACCES and port < 1024:
+        allow = f"setcap cap_net_bind_service=+ep {Path(sys.executable).resolve()}"
+        return f"Ports below 1024 need the capability CAP_NET_BIND_SERVICE: be root, or once, as root, '{allow}'."
+    return "Name an address of this machine and a port, like 127.0.0.1:16925."
+
+
 def _from_file(file: str) -> dict[str, Any]:
     if not file:
         return {}
     try:
         values = tomllib.loads(Path(file).read_text())
     except (OSError, ValueError, RecursionError) as error:
-        raise Misconfigured(f"Cannot read the settings file {file}: {error}.", hint="Mend or leave it out.") from None
+        raise Misconfigured(
+            f"Cannot read the settings file {file}: {reason(error)}.", hint="Fix it, or leave --config out."
+        ) from None
     for key in values:
         _check_known(key, f"{file} has an unknown key {key!r}.")
     return values

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 
@@ -282,6 +283,14 @@ def test_H01_session_of_the_docs_is_told_and_approves(node: Node, tmp_path: Path
             time.sleep(0.05)
         session.kill()
     assert node.event("me")["EventId"] == event_id
+
+
+def test_H07_a_client_knows_what_time_it_is_at_the_service(connect: Connect, node: Node):
+    """So that it can be told when the clocks do not agree; before the first answer nobody knows."""
+    client = vm(connect, node, "web-0")
+    before, _, after = client.service_time, client.document(), client.service_time
+    assert before is None and after is not None
+    assert abs((datetime.now(UTC) - after).total_seconds()) < 60
 
 
 def test_H06_errors_of_the_docs_are_those_of_the_client():

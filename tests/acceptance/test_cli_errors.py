@@ -1,6 +1,9 @@
 """When a command cannot do what it should: the exit code, one line of what happened and one of what to do."""
 
+import os
 import socket
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -44,7 +47,7 @@ BAD = {
     "events schedule db-0 --type Reboot --not-before 2020-01-01T00:00:00Z": (4, "NotBefore 2020-01-01T00:00:00Z gives"),
     "events schedule web-0 web-1 --type Reboot": (4, ""),
     "maintenance start --on set=web --type Freeze": (4, ""),
-    "fleet apply {broken}": (2, "{broken}: vms[1] \"a\" has an unknown key 'adress'."),
+    "fleet apply {broken}": (2, "{broken}, line 4: vms[1] \"a\" has an unknown key 'adress'."),
     "fleet apply /nowhere/fleet.toml": (2, "Cannot read /nowhere/fleet.toml: No such file or directory."),
 }
 
@@ -70,6 +73,30 @@ def test_bad_input_is_refused_and_changes_nothing(node: Node, tmp_path: Path, li
 def test_bad_usage_is_2(shared: Node, line: str) -> None:
     """An unknown flag, value or verb."""
     assert duenotice(shared, *line.split()).code == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "what", "hint"),
+    [
+        ("vm restart", "Missing argument 'VM'.", "See 'duenotice vm restart --help'."),
+        ("vm list --grup x", "No such option '--grup'.", "Did you mean '--group'?"),
+        ("vm lst", "There is no command 'lst'.", "Did you mean 'list'?"),
+        ("evnt list", "There is no command 'evnt'.", "Did you mean 'events'?"),
+        ("banana", "There is no command 'banana'.", "See 'duenotice --help'."),
+        (
+            "events list --type Rebot",
+            "Invalid value for '--type': 'Rebot' is not one of Freeze, Reboot, Redeploy, Preempt, Terminate.",
+            "Did you mean 'Reboot'?",
+        ),
+        ("audit --last x", "Invalid value for '--last': 'x' is not a valid integer range.", "See 'duenotice audit"),
+        ("serve --throttle", "Option '--throttle' requires an argument.", "See --help."),
+    ],
+)
+def test_errors_have_one_style_whoever_finds_them(line: str, what: str, hint: str) -> None:
+    """One line of what happened, one of what to do, on standard error."""
+    done = duenotice(None, *line.split())
+    assert (done.code, done.out, told(done.err)[0]) == (2, "", what)
+    assert told(done.err)[1].startswith(hint)
 
 
 def test_done_is_0_and_interrupted_is_130(shared: Node) -> None:
@@ -158,3 +185,103 @@ def test_flags_have_environment_twins(shared: Node) -> None:
     assert duenotice(shared, "clock", "show", DUENOTICE_OUTPUT="json").json()["clock"] == "manual"
     done = duenotice(shared, "events", "list", DUENOTICE_EVENTS_LIST_VM="web-0", DUENOTICE_OUTPUT="json")
     assert done.json() == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "vm restart web-0 --wait --wait-timeout foo",
+        "vm evict render-0 --yes --wait-timeout 5x",
+        "host fail host-1 --yes --wait-timeout -1s",
+        "host degrade host-1 --notice soon",
+        "maintenance start --on set=web --type Reboot --settle foo",
+        "maintenance start --on set=web --type Reboot --wait --wait-timeout foo",
+        "scale-set scale workers --by 1 --wait-timeout foo",
+        "events schedule web-0 --type Freeze --wait-timeout foo",
+        "record --output {file} --every foo",
+    ],
+)
+def test_values_are_checked_before_anything_is_done(node: Node, tmp_path: Path, line: str) -> None:
+    """Not a record in the journal, not an event, not a file."""
+    node.enable("web-0", "render-0")
+    before = node.service.engine.state.position
+    file = tmp_path / "recording"
+    done = duenotice(node, *line.format(file=file).split())
+    assert (done.code, done.out, file.exists()) == (2, "", False)
+    assert "is not a span of time" in done.err
+    assert node.service.engine.state.position == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("events", "show", ""),
+        ("events", "cancel", "", ""),
+        ("events", "watch", ""),
+        ("events", "history", " "),
+        ("events", "list", "--vm", ""),
+        ("events", "schedule", "web-0", "", "--type", "Freeze"),
+        ("vm", "show", ""),
+        ("vm", "restart", ""),
+        ("vm", "list", "--group", ""),
+        ("maintenance", "show", ""),
+        ("maintenance", "cancel", ""),
+        ("host", "fail", "", "--yes"),
+        ("token", "revoke", ""),
+        ("document", ""),
+        ("audit", "--action", ""),
+        ("scale-set", "delete-instances", "workers", "", "--yes"),
+    ],
+    ids=" ".join,
+)
+def test_an_empty_name_or_id_is_2(shared: Node, words: tuple[str, ...]) -> None:
+    """It is a variable that was never set; it must not mean all of them, or the newest."""
+    done = duenotice(shared, *words)
+    assert (done.code, done.out) == (2, "")
+    assert "is empty" in done.err
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "hint"),
+    [
+        ("vm list --group set/wbe", 3, "Did you mean 'set/web'?"),
+        ("vm list --host host-01", 3, "Did you mean 'host-1'?"),
+        ("audit --action event-raise", 2, "Did you mean 'event-raised'?"),
+    ],
+)
+def test_a_filter_that_names_nothing_is_told_with_the_nearest_name(shared: Node, line: str, code: int, hint: str):
+    """An empty list would look like an answer."""
+    done = duenotice(shared, *line.split())
+    assert (done.code, done.out, told(done.err)[1]) == (code, "", hint)
+
+
+@pytest.mark.parametrize("line", ["vm list", "vm list -o jsonl", "vm list -o yaml", "audit -o json", "vm list --help"])
+def test_a_reader_that_has_seen_enough_is_no_failure(shared: Node, line: str) -> None:
+    """`duenotice vm list | head -1` in a script with pipefail."""
+    environment = {**os.environ, "DUENOTICE_ENDPOINT": endpoint(shared), "DUENOTICE_TOKEN": shared.token}
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing) as pipe:
+        command = [sys.executable, "-m", "duenotice", *line.split()]
+        done = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, env=environment, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize(("end", "code"), [("failed", 1), ("cancelled", 1), ("completed", 0)])
+def test_watching_an_event_ends_as_the_event_did(node: Node, end: str, code: int) -> None:
+    """With 1 when it did not complete, as --wait does; also when that was over before we looked."""
+    node.enable("web-0")
+    event_id = node.schedule("Reboot", "web-0")
+    acts = {
+        "failed": (f"/v1/events/{event_id}/report", {"failure": "no disk"}),
+        "completed": (f"/v1/events/{event_id}/report", {}),
+        "cancelled": (f"/v1/events/{event_id}/cancel", None),
+    }
+    if end != "cancelled":
+        node.operate(f"/v1/events/{event_id}/approve")
+    timer = threading.Timer(2.0, node.operate, acts[end])
+    timer.start()
+    done = duenotice(node, "events", "watch", event_id)
+    timer.join()
+    assert done.code == code, done
+    assert (f"Not all events completed: {event_id} {end}." in done.err) is bool(code)

@@ -139,6 +139,41 @@ def test_vms_are_listed_and_shown(node: Node) -> None:
     assert duenotice(node, "vm", "show", "web-0").rows[0] == ["VM", "web-0"]
 
 
+def test_vms_are_listed_with_their_state_and_found_by_it(node: Node) -> None:
+    """And by a part of their name or place."""
+    node.schedule("Reboot", "web-0")
+    head, *rows = duenotice(node, "vm", "list", "--group", "web").rows
+    assert (head[:2], rows[0][:2], rows[1][:2]) == (["VM", "STATE"], ["web-0", "scheduled"], ["web-1", "fine"])
+    states = ("--state", "started", "--state", "Scheduled")
+    assert duenotice(node, "vm", "list", *states, "-o", "name").out == "web-0\n"
+    assert duenotice(node, "vm", "list", "-q", "HOST-3", "-o", "name").out.split() == ["render-0", "web-2"]
+
+
+def test_the_newest_of_the_audit_are_shown_oldest_first(node: Node) -> None:
+    """`--last` with the other filters; not with those that begin elsewhere."""
+    ids = [node.schedule("Freeze", "web-0") for _ in range(3)]
+    everything = duenotice(node, "audit", "-o", "name").out.split()
+    assert duenotice(node, "audit", "--last", "2", "-o", "name").out.split() == everything[-2:]
+    raised = duenotice(node, "audit", "--last", "2", "--action", "event-raised", "-o", "json").json()
+    assert [record["event_id"] for record in raised] == ids[1:]
+    assert duenotice(node, "audit", "--last", "2", "--after", "1").code == 2
+
+
+def test_a_token_is_revoked_by_its_name_or_its_id(node: Node) -> None:
+    """Its name is what people know."""
+    for how in ("name", "id"):
+        made = duenotice(node, "token", "create", "ci", "-o", "json").json()
+        assert duenotice(node, "token", "revoke", made[how]).err == f"Revoked {made[how]}.\n"
+        assert duenotice(node, "events", "list", DUENOTICE_TOKEN=made["token"]).code == 5
+    assert duenotice(node, "token", "revoke", "ci").code == 3
+
+
+@pytest.mark.parametrize("noun", ["vms", "hosts", "event", "maintenances", "scale-sets", "tokens"])
+def test_one_and_many_are_both_understood(node: Node, noun: str) -> None:
+    """Nobody remembers which noun has an s."""
+    assert duenotice(node, noun, "list").code == 0
+
+
 def test_the_audit_says_who_did_what(node: Node) -> None:
     """By action, and for one event all that became of it, also when it is gone."""
     event_id = duenotice(node, "vm", "restart", "web-0", "-o", "name").out.strip()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.conftest import DEMO
-from tests.support.cli import duenotice
+from tests.support.cli import duenotice, endpoint
 from tests.support.node import Node
 from tests.support.terminal import Terminal
 
@@ -126,3 +126,31 @@ def test_a_live_view_outlives_a_restart_of_the_service(tmp_path: Path) -> None:
         terminal.wait_for("started")
         terminal.interrupt()
         assert terminal.end() == 130
+
+
+def test_a_terminal_that_cannot_draw_gets_lines(node: Node) -> None:
+    """TERM=dumb, as in an editor: a line for each change, where others see a picture."""
+    given = {"DUENOTICE_ENDPOINT": endpoint(node), "DUENOTICE_TOKEN": node.token, "TERM": "dumb"}
+    plan = node.operate("/v1/maintenances", PLAN)
+    event_id = node.event("web-0")["EventId"]
+    with Terminal("events", "watch", event_id, **given) as events, Terminal("maintenance", "show", **given) as shown:
+        shown.end()
+        events.wait_for(f"{event_id}  Reboot     scheduled")
+        with Terminal("maintenance", "show", "--watch", **given) as steps:
+            steps.wait_for("under-way  set/web  UD 0  web-0")
+            node.advance("30m")
+            events.wait_for(f"{event_id}  Reboot     completed")
+            steps.wait_for("done       set/web  UD 0  web-0")
+            assert events.end() == 0
+            node.operate(f"/v1/maintenances/{plan['id']}/cancel")
+            assert steps.end() == 1
+
+
+def test_who_waits_on_such_a_terminal_is_told_too(node: Node, soon: Callable[..., None]) -> None:
+    """On standard error, as all progress."""
+    given = {"DUENOTICE_ENDPOINT": endpoint(node), "DUENOTICE_TOKEN": node.token, "TERM": "dumb"}
+    with Terminal("vm", "restart", "web-0", "--wait", **given) as terminal:
+        terminal.wait_for("Reboot     scheduled")
+        node.advance("1h")
+        assert terminal.end() == 0
+        assert "Reboot     completed" in terminal.shown

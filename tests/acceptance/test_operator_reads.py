@@ -50,6 +50,23 @@ def test_vms_are_chosen_by_group_and_host(node: Node) -> None:
     assert hosts == {"host-1"}
 
 
+@pytest.mark.parametrize(
+    ("query", "status", "title", "hint"),
+    [
+        ("vms?group=wbe", 404, "There is no group 'wbe'.", "Did you mean 'web'?"),
+        ("vms?group=set/wbe", 404, "There is no group 'set/wbe'.", "Did you mean 'set/web'?"),
+        ("vms?group=SET/WEB", 404, "There is no group 'SET/WEB'.", "Did you mean 'set/web'?"),
+        ("states?host=host1", 404, "There is no host 'host1'.", "Did you mean 'host-1'?"),
+        ("vms?host=zzz", 404, "There is no host 'zzz'.", "There are host-1, host-2, host-3."),
+        ("audit?action=event-rised", 400, "'event-rised' is not an action.", "Did you mean 'event-raised'?"),
+    ],
+)
+def test_a_name_that_is_not_there_is_no_empty_list(node: Node, query: str, status: int, title: str, hint: str) -> None:
+    """A slip is told, with the nearest name there is."""
+    answer = node.operator("GET", f"/v1/{query}")
+    assert (answer.status, answer.json()["title"], answer.json()["hint"]) == (status, title, hint)
+
+
 def test_a_vm_is_shown_with_its_scope_its_events_and_whether_it_listens(node: Node) -> None:
     """Looking at it is no poll of its own (F01)."""
     assert get(node, "/v1/vms/web-0")["listens"] is False

@@ -9,13 +9,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from duenotice.wire.times import format_rfc1123
 from tests.agent.machine import Machine, metadata_endpoint
 from tests.support.cli import Done, duenotice
+from tests.support.evil import EvilServer, json_answer
 from tests.support.node import Node
+from tests.support.terminal import Terminal
 
 FLEET = '[[vms]]\nname = "vm-0"\naddress = "127.0.43.1"\n'
 STATUS = '[status]\nlisten = "127.0.43.1:{port}"\n[handlers.ready]\nkind = "readiness"\nsettle = "10ms"\n'
@@ -145,11 +149,14 @@ def test_sighup_refuses_to_lose_a_handler_that_has_something_to_put_back(node: N
 
 
 def test_a_dry_run_says_what_it_would_do_and_does_nothing(node: Node, tmp_path: Path):
-    """No hook, no ledger, no approval."""
+    """The whole plan, from the first handler to the last step of the way back; no hook, no ledger, no approval."""
     with machine(node, tmp_path) as agent:
         node.schedule("Reboot", "vm-0")
         agent.start("never:0", "--dry-run")
-        agent.until(lambda: '"would"' in agent.log and '"step": "prepare"' in agent.log)
+        agent.until(lambda: '"step": "recover"' in agent.log)
+        lines = [json.loads(line) for line in agent.log.splitlines()]
+        assert [line["step"] for line in lines if line["action"] == "would"] == ["prepare", "approve", "recover"]
+        assert "Nothing is done and nothing is approved" in agent.log
         assert agent.trace == [] and agent.records == [] and node.statuses("vm-0") == ["Scheduled"]
 
 
@@ -202,6 +209,14 @@ def test_a_drill_that_no_rule_is_about_is_pointed_out(node: Node, tmp_path: Path
         assert done.code == 0 and "No rule" in done.err
 
 
+def test_a_drill_of_a_type_that_does_not_exist_is_refused_at_once(tmp_path: Path):
+    """Before anybody looks whether an agent runs."""
+    done = duenotice(None, "agent", "drill", "--type", "Foo", "--state-dir", str(tmp_path))
+    assert done.code == 2 and "'Foo' is not one of" in done.err
+    done = duenotice(None, "agent", "drill", "--lasts", "soon", "--state-dir", str(tmp_path))
+    assert done.code == 2 and "'--lasts': 'soon' is not a span of time." in done.err
+
+
 def test_a_drill_needs_an_agent(tmp_path: Path):
     """Nobody would play it."""
     done = duenotice(None, "agent", "drill", "--state-dir", str(tmp_path))
@@ -220,7 +235,11 @@ def test_status_shows_what_is_coming_and_what_was_done(node: Node, tmp_path: Pat
         table = agent_command(agent, "status")
         assert "drain:prepared" in table.out and "in 14m" in table.out and table.err == ""
         agent.kill()
-        assert "No agent is running" in agent_command(agent, "status").err
+        alone = agent_command(agent, "status")
+        assert (alone.code, "drain:prepared" in alone.out) == (3, True)
+        assert (
+            alone.err == f"error: No agent is running on {agent.state}.\n hint: Start it with 'duenotice agent run'.\n"
+        )
 
 
 def test_two_agents_do_not_share_a_ledger(node: Node, tmp_path: Path):
@@ -237,13 +256,13 @@ def test_check_says_what_would_happen_and_what_is_wrong(node: Node, tmp_path: Pa
     """A hook that others may write to is found before an event comes."""
     agent = machine(node, tmp_path)
     good = agent_command(agent, "check")
-    assert good.code == 0 and "drain (20 s) → approve if leader" in good.out and "none of" not in good.err
+    assert good.code == 0 and "drain (20 s) → approve if leader" in good.out and "never matches" not in good.err
     file = agent.folder / "agent.toml"
     text = file.read_text()
-    file.write_text(text.replace("[[rules]]", '[[rules]]\ntypes = ["Rebot"]\nsources = ["User", "Azure"]'))
+    file.write_text(text.replace("[[rules]]", '[[rules]]\ntypes = ["reboot"]\nsources = ["User", "Azure"]'))
     slips = agent_command(agent, "check")
-    assert slips.code == 0 and "rules[1].types: 'Rebot' is none of Freeze, Reboot" in slips.err
-    assert "rules[1].sources: 'Azure' is none of Platform, User" in slips.err
+    assert slips.code == 2 and "rules[1].types: 'reboot' never matches. Did you mean 'Reboot'?" in slips.err
+    assert "rules[1].sources: 'Azure' never matches. Known sources: Platform, User." in slips.err
     file.write_text(text)
     with agent:
         agent.start()
@@ -255,6 +274,45 @@ def test_check_says_what_would_happen_and_what_is_wrong(node: Node, tmp_path: Pa
     (agent.folder / "drain").chmod(0o757)
     bad = agent_command(agent, "check")
     assert bad.code == 2 and "can be written by others" in bad.err
+
+
+def test_check_asks_the_service_who_we_are_and_what_time_it_is(node: Node, tmp_path: Path):
+    """A name that no event has, or a clock that is off, is found before it matters; nobody's polls begin by it."""
+    agent = machine(node, tmp_path)
+    good = agent_command(agent, "check", "--online")
+    assert good.code == 0 and "The metadata service calls this VM 'vm-0'; our clocks differ by" in good.err
+    file = agent.folder / "agent.toml"
+    text = file.read_text()
+    file.write_text(text.replace('name = ""', 'name = "web-0"'))
+    unknown = agent_command(agent, "check", "--online")
+    assert unknown.code == 2 and "but the service calls this VM 'vm-0'" in unknown.err
+    file.write_text(text.replace(metadata_endpoint(node), "http://127.0.0.1:9"))
+    assert agent_command(agent, "check").code == 0
+    assert agent_command(agent, "check", "--online").code == 6
+
+
+def test_check_finds_a_clock_that_is_off(node: Node, tmp_path: Path):
+    """The notice left is reckoned on this machine's clock."""
+    agent = machine(node, tmp_path)
+    file = agent.folder / "agent.toml"
+    date = f"Date: {format_rfc1123(datetime.now(UTC) + timedelta(hours=2))}"
+    with EvilServer(json_answer({"compute": {"name": "vm-0"}}, date)) as server:
+        file.write_text(file.read_text().replace(metadata_endpoint(node), server.endpoint))
+        done = agent_command(agent, "check", "--online")
+        assert done.code == 2 and "behind the service, so the notice left would be wrong" in done.err
+        assert ["scheduledevents" in target for target in server.targets] == [False]
+
+
+def test_on_a_terminal_the_log_is_for_people(node: Node, tmp_path: Path):
+    """As that of the service; elsewhere it is JSON lines, and --log-format says otherwise."""
+    agent = machine(node, tmp_path)
+    node.schedule("Reboot", "vm-0")
+    files = ("--config", str(agent.folder / "agent.toml"), "--state-dir", str(agent.state))
+    with Terminal("agent", "run", "--dry-run", *files) as terminal:
+        terminal.wait_for("step=recover handler=drain")
+        assert '"action"' not in terminal.shown
+    with Terminal("agent", "run", "--dry-run", *files, "--log-format", "json") as terminal:
+        terminal.wait_for('"step": "recover"')
 
 
 def test_the_port_shows_readiness_status_and_metrics(node: Node, tmp_path: Path):

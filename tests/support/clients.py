@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, Future
+from datetime import datetime
 from typing import Any, TypeVar, cast
 
 import pytest
@@ -33,6 +34,10 @@ class Client:
 
     def instance_name(self) -> str:
         return str(self._do(self._client.instance_name()))
+
+    @property
+    def service_time(self) -> datetime | None:
+        return cast("datetime | None", self._client.service_time)
 
     def watch(self, on_error: OnError | None = None) -> Iterator[SeenDocument]:
         return iter(self._client.watch(on_error))

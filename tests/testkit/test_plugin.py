@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from duenotice.testing import RaisedEvent, ScheduledEvents, VmHandle
+
 pytest_plugins = ["pytester"]
 INSTALLED = [plugin.value for plugin in entry_points(group="pytest11")]
 PLUGIN = () if "duenotice.pytest_plugin" in INSTALLED else ("-p", "duenotice.pytest_plugin")
@@ -173,6 +175,47 @@ def test_faults_end_on_the_manual_clock(suite: pytest.Pytester) -> None:
         """
     )
     passes(suite, count=2)
+
+
+def test_time_does_not_go_back(suite: pytest.Pytester) -> None:
+    """Nor does it pass by a bare number; nothing has happened then."""
+    suite.makepyfile(
+        """
+        import datetime
+        import pytest
+        from duenotice.errors import DuenoticeError
+
+        @pytest.mark.parametrize("back", [{"minutes": -1}, {"hours": 1, "seconds": -3601}])
+        def test_it(scheduled_events, back):
+            before = scheduled_events.now
+            with pytest.raises(DuenoticeError, match="Time cannot go back"):
+                scheduled_events.advance(**back)
+            with pytest.raises(DuenoticeError, match="Time cannot go back"):
+                scheduled_events.advance(datetime.timedelta(microseconds=-1))
+            with pytest.raises(DuenoticeError, match=r"advance\\(5\\) has no unit"):
+                scheduled_events.advance(5)
+            scheduled_events.advance()
+            assert scheduled_events.now == before
+        """
+    )
+    passes(suite, count=2)
+
+
+def test_a_failure_says_what_to_do(suite: pytest.Pytester) -> None:
+    """The hint stands in the report, beneath the error."""
+    suite.makepyfile("def test_it(scheduled_events):\n    scheduled_events.fleet('a', 'b').vm()\n")
+    result = suite.runpytest_subprocess(*PLUGIN, "--tb=short")
+    result.stdout.fnmatch_lines(["*There are 2 VMs.", "*hint: Say which: vm('web-0')."])
+
+
+def restarted(vm: VmHandle) -> RaisedEvent:
+    return vm.restart()
+
+
+def test_the_fixture_has_a_type_that_is_public(scheduled_events: ScheduledEvents) -> None:
+    """An editor completes its words, and mypy, which reads this test too, checks them."""
+    assert isinstance(scheduled_events, ScheduledEvents)
+    assert restarted(scheduled_events.vm()).type == "Reboot"
 
 
 def test_an_async_client_is_tested_as_well(suite: pytest.Pytester) -> None:

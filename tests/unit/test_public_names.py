@@ -7,6 +7,7 @@ import pytest
 
 import duenotice
 import duenotice.client
+import duenotice.testing
 
 
 def test_the_public_names_are_these() -> None:
@@ -19,9 +20,10 @@ def test_the_public_names_are_these() -> None:
         "SeenEvent",
         "__version__",
     ]
+    assert duenotice.testing.__all__ == ["Approval", "Exchange", "RaisedEvent", "ScheduledEvents", "VmHandle"]
 
 
-@pytest.mark.parametrize("package", [duenotice, duenotice.client])
+@pytest.mark.parametrize("package", [duenotice, duenotice.client, duenotice.testing])
 def test_each_public_name_is_there(package: object) -> None:
     for name in package.__all__:  # type: ignore[attr-defined]
         assert getattr(package, name) is not None

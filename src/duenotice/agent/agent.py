@@ -10,6 +10,7 @@ from typing import Any
 from duenotice.agent import drill as drills
 from duenotice.agent.cases import Record, unfinished
 from duenotice.agent.config import Config
+from duenotice.agent.foresight import foresee
 from duenotice.agent.logs import complain, log
 from duenotice.agent.peers import Asking
 from duenotice.agent.plan import (
@@ -54,7 +55,7 @@ class Agent:
         self.document: SeenDocument | None = None
         self.heard_at: datetime | None = None
         self._news: dict[str, News] = {}
-        self._told: set[Any] = set()
+        self._told: set[tuple[Any, ...]] = set()
         self._awake = asyncio.Event()
         self._stopping = False
         self.tasks = Tasks(self.wake)
@@ -73,6 +74,7 @@ class Agent:
     def use(self, config: Config) -> None:
         """Go on with another configuration; its endpoint and ports count from the next start."""
         self.config = config
+        self._told.clear()
         self.worker.handlers, self.worker.specs = config.handlers, config.specs
         if lost := self.unfinished - config.handlers.keys():
             log("handlers-missing", "error", handlers=sorted(lost), hint="What they prepared cannot be put back.")
@@ -114,12 +116,15 @@ class Agent:
         except DuenoticeError as error:  # the ledger cannot be written: begin nothing that we could not remember
             complain("ledger-failed", error)
             return
+        if self._dry_run:
+            self._foretell()
+            return
         steps = plan(self.recorder.cases, self.view())
         self.tasks.cancel(self._is_withdrawn)
         keys = {_key(step) for step in steps}
         self.tasks.forget(keys.__contains__)
         for step in steps:
-            (self._would if self._dry_run else self._start)(step)
+            self._start(step)
 
     def _look(self) -> None:
         if self.document is not None:
@@ -150,10 +155,16 @@ class Agent:
             case Wait():
                 pass  # the tick looks again
 
-    def _would(self, step: Step) -> None:
-        if (key := _key(step)) not in self._told:
-            self._told.add(key)
-            log("would", step=type(step).__name__.lower(), **step._asdict())
+    def _foretell(self) -> None:
+        """Say once all that would be done about each event; again if it becomes another one, or turns back."""
+        view = self.view()
+        self._told = {key for key in self._told if key[0] in self.recorder.cases}
+        for event_id, case in self.recorder.cases.items():
+            key = (event_id, case.first_seen, case.content, case.returning)
+            if key not in self._told and (view.heard or case.drill or case.returning):
+                self._told.add(key)
+                for foreseen in foresee(case, view):
+                    log("would", step=foreseen.step, event_id=event_id, **foreseen.details)
 
     async def _ask(self, step: AskPeers) -> None:
         assert self.config.peers is not None

@@ -1,20 +1,24 @@
 """`agent check`: what is wrong with a configuration on this machine, and what it would do for each type of event."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Any
 
 from duenotice.agent.cases import Cases, unfinished
 from duenotice.agent.config import Config
 from duenotice.agent.handlers.loading import problems
 from duenotice.agent.rules import Rule
+from duenotice.wire.toml_table import near_miss
 
 TYPES = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
 SOURCES = ("Platform", "User")
 
 
 def findings(config: Config, cases: Cases) -> list[str]:
-    """What would fail when an event comes or goes: hooks that others may change, ways back that are lost."""
-    found = [f"handlers.{name}: {problem}" for name, each in config.handlers.items() for problem in problems(each)]
+    """What would fail when an event comes or goes: rules that never match, hooks that others may change, ways back
+    that are lost."""
+    found = never_matches(config)
+    found += [f"handlers.{name}: {problem}" for name, each in config.handlers.items() for problem in problems(each)]
     lost = sorted(unfinished(cases) - config.handlers.keys())
     return found + [f"handlers.{name}: missing, but it has something to put back" for name in lost]
 
@@ -25,15 +29,42 @@ def idle(config: Config) -> list[str]:
     return [f"handlers.{name}: no rule calls for it" for name in config.handlers if name not in used]
 
 
-def unknown(config: Config) -> list[str]:
-    """Types and sources that we have never heard of: the service may be newer than we are, but it may be a slip."""
+def never_matches(config: Config) -> list[str]:
+    """Rules that no event of today's service falls under: a word that it never says, or another rule before them."""
     return [
-        f"rules[{number}].{key}: {word!r} is none of {', '.join(known)}"
+        f"rules[{number}]{problem}"
         for number, rule in enumerate(config.rules, start=1)
-        for key, words, known in (("types", rule.types, TYPES), ("sources", rule.sources, SOURCES))
-        for word in words
-        if word not in known
+        for problem in (*_unknown_words(rule), *_empty_span(rule), *_hidden(rule, config.rules[: number - 1]))
     ]
+
+
+def _unknown_words(rule: Rule) -> Iterator[str]:
+    for key, words, known in (("types", rule.types, TYPES), ("sources", rule.sources, SOURCES)):
+        for word in words:
+            if word not in known:
+                yield f".{key}: {word!r} never matches. {near_miss(word, known, key)}"
+
+
+def _empty_span(rule: Rule) -> Iterator[str]:
+    """Durations are whole seconds."""
+    if rule.shorter_than is not None and rule.longer_than is not None and rule.shorter_than <= rule.longer_than + 1:
+        yield f": no event is shorter than {rule.shorter_than:g} s and longer than {rule.longer_than:g} s"
+
+
+def _hidden(rule: Rule, before: Sequence[Rule]) -> Iterator[str]:
+    """The first rule that matches wins, so one that leaves nothing over hides those after it."""
+    taken = {pair for other in before if _looks_at_no_more(other) for pair in _pairs(other)}
+    if taken and taken.issuperset(_pairs(rule)):
+        yield ": never matches, because the rules before it take every such event. Put it before them"
+
+
+def _looks_at_no_more(rule: Rule) -> bool:
+    return not rule.resources and rule.shorter_than is None and rule.longer_than is None
+
+
+def _pairs(rule: Rule) -> Iterator[tuple[str, str]]:
+    """The types and sources that it is about."""
+    return product(rule.types or TYPES, rule.sources or SOURCES)
 
 
 def outlook(config: Config) -> list[dict[str, Any]]:

@@ -15,12 +15,12 @@ from duenotice.agent.handlers.base import Handler
 from duenotice.agent.handlers.loading import load
 from duenotice.agent.plan import Approval
 from duenotice.agent.rules import HandlerSpec, Rule
-from duenotice.agent.toml_lines import Path as Keys
-from duenotice.agent.toml_lines import line_of
 from duenotice.client.endpoint import chosen_endpoint
-from duenotice.errors import DuenoticeError, Misconfigured
+from duenotice.errors import DuenoticeError, Misconfigured, reason
 from duenotice.settings import parse_listen
 from duenotice.wire.duration import parse_duration
+from duenotice.wire.toml_lines import Path as Keys
+from duenotice.wire.toml_lines import line_of
 
 _UNKNOWN_KEY = re.compile(r"Object contains unknown field `(.*)`")
 _PATH_PART = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[\.\.\.\]")
@@ -49,7 +49,9 @@ def load_config(file: Path) -> Config:
     try:
         text = file.read_text()
     except (OSError, ValueError) as error:
-        raise Misconfigured(f"Cannot read {file}: {error}.", hint="Name the agent's file with --config.") from None
+        raise Misconfigured(
+            f"Cannot read {file}: {reason(error)}.", hint="Name the agent's file with --config."
+        ) from None
     return read_config(text, str(file))
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from duenotice.errors import Malformed, Misconfigured, Unavailable
-from duenotice.settings import host_port
+from duenotice.settings import host_port, listen_hint
 
 LARGEST_HEAD = 8 * 1024
 LARGEST_ANSWER = 64 * 1024
@@ -57,7 +57,7 @@ async def serve(address: tuple[str, int], respond: Respond) -> asyncio.Server:
         return await asyncio.start_server(answer, *address, limit=LARGEST_HEAD)
     except OSError as error:
         problem = f"Cannot listen on {host_port(address)}: {os.strerror(error.errno or 0)}."
-        raise Misconfigured(problem, hint="Stop who is there, or name another address.") from None
+        raise Misconfigured(problem, hint=listen_hint(address, error)) from None
 
 
 async def _exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, respond: Respond) -> None:

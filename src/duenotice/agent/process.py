@@ -6,6 +6,7 @@ from pathlib import Path
 
 from duenotice import __version__
 from duenotice.agent.agent import Agent
+from duenotice.agent.check import never_matches
 from duenotice.agent.config import Config, load_config
 from duenotice.agent.ledger import Ledger, read_cases
 from duenotice.agent.logs import complain, log
@@ -20,11 +21,14 @@ DEFAULT_STATE_DIR = Path("/var/lib/duenotice")
 async def run(file: Path, state_dir: Path, dry_run: bool = False) -> None:
     """Run until told to stop."""
     config = load_config(file)
+    _warn(config)
     ledger = Pretended(read_cases(state_dir)) if dry_run else Ledger(state_dir)
     source = config.metadata.source_address or None
     try:
         async with AsyncMetadataClient(config.metadata.endpoint or None, source_address=source) as client:
             agent = Agent(config, Recorder(ledger), client, state_dir, dry_run)
+            if dry_run:
+                log("dry-run", note="Nothing is done and nothing is approved: 'would' is what a real run would do.")
             await _live(agent, file)
     finally:
         if isinstance(ledger, Ledger):
@@ -60,6 +64,13 @@ def reread(agent: Agent, file: Path) -> None:
         return
     agent.use(config)
     log("config-reread", handlers=sorted(config.handlers))
+    _warn(config)
+
+
+def _warn(config: Config) -> None:
+    """Rules that never match are no reason not to run: a newer service may have more types than we know."""
+    for problem in never_matches(config):
+        log("rule-idle", "warning", problem=problem)
 
 
 def _check_nothing_is_lost(agent: Agent, config: Config) -> None:

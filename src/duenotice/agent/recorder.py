@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from duenotice.agent.cases import Cases, Record, apply
+from duenotice.agent.cases import Cases, Record, apply, forget_old
 from duenotice.agent.ledger import Ledger
 from duenotice.agent.logs import log
 from duenotice.agent.status import Counters
@@ -19,6 +19,7 @@ class Pretended:
     def append(self, *records: Record) -> None:
         for record in records:
             apply(self.cases, record)
+        forget_old(self.cases)
 
 
 class Recorder:

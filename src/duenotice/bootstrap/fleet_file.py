@@ -8,7 +8,7 @@ import structlog
 from duenotice.domain.commands import ApplyFleet
 from duenotice.domain.fleet import Declaration
 from duenotice.engine.engine import SELF, Engine
-from duenotice.errors import DuenoticeError, InvariantBroken, Misconfigured
+from duenotice.errors import DuenoticeError, InvariantBroken, Misconfigured, reason
 from duenotice.wire.fleet_toml import digest_of, read_fleet
 
 KEPT = "The last good fleet is served. Fix the file and send SIGHUP."
@@ -74,4 +74,4 @@ def _text(path: str) -> str:
     try:
         return Path(path).read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise Misconfigured(f"Cannot read the fleet file {path}: {error}.", hint="Check the path.") from None
+        raise Misconfigured(f"Cannot read the fleet file {path}: {reason(error)}.", hint="Check the path.") from None

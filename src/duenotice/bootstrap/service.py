@@ -3,8 +3,8 @@
 import asyncio
 import difflib
 import gc
-import os
 import socket
+from contextlib import ExitStack
 from pathlib import Path
 
 import structlog
@@ -43,6 +43,7 @@ IN_MEMORY = ":memory:"
 NOWHERE = "none"
 """In place of the operator's HOST:PORT: whoever embeds a node talks to its engine."""
 DRAIN_SECONDS = 5.0
+BACKLOG = 1024
 
 log = structlog.get_logger()
 
@@ -55,6 +56,7 @@ class Service:
     ) -> None:
         self.settings = settings
         self._tap, self._metadata_socket = tap, metadata_socket
+        self._operator_socket: socket.socket | None = None
         self.data_dir = _data_dir(settings)
         self.token = ""
         self.metadata_address = ("", 0)
@@ -64,8 +66,17 @@ class Service:
         self._operator_listen = _operator_listen(settings)
 
     async def start(self) -> None:
-        """Load, apply the fleet, open the doors; a failure on the way leaves nothing open."""
+        """Take the ports, load, apply the fleet, open the doors; a failure on the way leaves nothing open."""
         check_first(self.settings.fleet, self.data_dir)
+        with ExitStack() as ports:  # before anything is written: a port that is taken must leave no trace
+            if self._metadata_socket is None:
+                self._metadata_socket = ports.enter_context(_bound(self._metadata_listen, dual=True))
+            if self._operator_listen is not None:
+                self._operator_socket = ports.enter_context(_bound(self._operator_listen))
+            await self._set_up()
+            ports.pop_all()
+
+    async def _set_up(self) -> None:
         journal = _open_journal(self.data_dir)
         try:
             state = _load(journal)
@@ -124,16 +135,15 @@ class Service:
         options, submit = _options(self.settings), self.engine.submit
         self._metadata = MetadataServer(submit, self.publisher, self.engine.clock, options, tap=self._tap)
         self._put_fault(self.settings.fault)
-        operator_socket = None if self._operator_listen is None else _listening(*self._operator_listen)
+        assert self._metadata_socket is not None
         try:
-            self.metadata_address = await self._start_metadata()
+            self.metadata_address = await self._metadata.start_on(self._metadata_socket)
         except OSError as error:
-            if operator_socket is not None:
-                operator_socket.close()
             raise _cannot_listen(self._metadata_listen, error) from None
-        if operator_socket is not None:
-            self.operator_address = operator_socket.getsockname()[:2]
-            self._open_operator_door(operator_socket)
+        if self._operator_socket is not None:
+            self._operator_socket.listen(BACKLOG)  # now, and not when uvicorn comes to it: we say that we serve
+            self.operator_address = self._operator_socket.getsockname()[:2]
+            self._open_operator_door(self._operator_socket)
 
     @property
     def faults(self) -> Faults:
@@ -145,11 +155,6 @@ class Service:
             raise Misconfigured(f"fault = {name!r} needs allow_faults.", hint="Add --allow-faults to test clients.")
         if name:
             self._metadata.faults.put_on_all(name)
-
-    async def _start_metadata(self) -> tuple[str, int]:
-        if self._metadata_socket is not None:
-            return await self._metadata.start_on(self._metadata_socket)
-        return await self._metadata.start(*self._metadata_listen)
 
     def _begin_impacts(self) -> None:
         if self._dispatcher is not None:
@@ -251,16 +256,21 @@ def _options(settings: s.ServeSettings) -> MetadataOptions:
     )
 
 
-def _listening(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+def _bound(address: tuple[str, int], dual: bool = False) -> socket.socket:
+    """A port that is ours from now on; until somebody listens on it, connections are refused. `dual` lets :: be all."""
+    host, port = address
+    made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
-        return socket.create_server((host, port), family=family, backlog=1024)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if made.family == socket.AF_INET6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not (dual and host == "::"))
+        made.bind((host, port))
     except OSError as error:
-        raise _cannot_listen((host, port), error) from None
+        made.close()
+        raise _cannot_listen(address, error) from None
+    return made
 
 
 def _cannot_listen(address: tuple[str, int], error: OSError) -> Unavailable:
-    return Unavailable(
-        f"Cannot listen on {address[0]}:{address[1]}: {os.strerror(error.errno) if error.errno else error}.",
-        hint="Is another duenotice running there? Choose another HOST:PORT.",
-    )
+    problem = f"Cannot listen on {s.host_port(address)}: {error.strerror or error}."
+    return Unavailable(problem, hint=s.listen_hint(address, error))

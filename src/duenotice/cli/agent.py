@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from duenotice.cli.groups import Noun
 from duenotice.cli.output import WRITERS, Column, View
+from duenotice.cli.params import EVENT_TYPE, SPAN
 from duenotice.cli.saying import say, tell
 
 if TYPE_CHECKING:
+    from duenotice.agent.config import Config
     from duenotice.agent.drill import Drill
 
 DEFAULT_CONFIG = "/etc/duenotice/agent.toml"
@@ -27,7 +30,7 @@ CASES = View(
         Column("TYPE", "type"),
         Column("STATE", "state", "state"),
         Column("NOT BEFORE", "left", "when"),
-        Column("SEEN", "first_seen", "when"),
+        Column("SEEN", "first_seen", "when", spare=True),
         Column("VMS", "resources", "list"),
         Column("DONE", "done", "list"),
     ),
@@ -67,7 +70,7 @@ _output = click.option(
 )
 
 
-@click.group()
+@click.group(cls=Noun)
 def agent() -> None:
     """Use the notice: prepare, approve, and put everything back."""
 
@@ -76,25 +79,34 @@ def agent() -> None:
 @_with_config
 @_with_state_dir
 @click.option("--dry-run", is_flag=True, help="say what would be done, do and approve nothing")
-def run(config: str, state_dir: str, dry_run: bool) -> None:
+@click.option(
+    "--log-format",
+    type=click.Choice(["auto", "console", "json"]),
+    default="auto",
+    envvar="DUENOTICE_LOG_FORMAT",
+    help="json, console, or auto: console on a terminal  [default: auto]",
+)
+def run(config: str, state_dir: str, dry_run: bool, log_format: str) -> None:
     """Follow this VM's events until told to stop.
 
     SIGTERM stops it cleanly: the next start goes on where this one ended. SIGHUP reads the file again.
     """
     import asyncio
 
-    from duenotice.agent import process
+    from duenotice.agent import logs, process
 
+    logs.configure(log_format)
     asyncio.run(process.run(Path(config), Path(state_dir), dry_run))
 
 
-@agent.command(epilog="Example: duenotice agent check --config agent.toml")
+@agent.command(epilog="Example: duenotice agent check --config agent.toml --online")
 @_with_config
 @_with_state_dir
+@click.option("--online", is_flag=True, help="also ask the metadata service who we are and what time it is")
 @_output
-def check(config: str, state_dir: str, output: str) -> None:
+def check(config: str, state_dir: str, online: bool, output: str) -> None:
     """Check the file and the hooks it names; show what would be done for each type of event."""
-    from duenotice.agent.check import findings, idle, outlook, unknown
+    from duenotice.agent.check import findings, idle, outlook
     from duenotice.agent.config import load_config
     from duenotice.agent.ledger import read_cases
     from duenotice.errors import Misconfigured
@@ -102,11 +114,25 @@ def check(config: str, state_dir: str, output: str) -> None:
     read = load_config(Path(config))
     WRITERS[output](outlook(read), OUTLOOK, _now)
     found = findings(read, read_cases(Path(state_dir)) if _may_read(state_dir) else {})
-    for each in (*found, *unknown(read), *idle(read)):
+    found += _ask_service(read) if online else []
+    for each in (*found, *idle(read)):
         tell(f"{config}: {each}")
     if found:
-        raise Misconfigured(f"{config} will not work on this machine.", hint="Mend what is listed above.")
+        raise Misconfigured(f"{config} does not work on this machine.", hint="Fix what is listed above.")
     tell(f"{config} is good.")
+
+
+def _ask_service(config: "Config") -> list[str]:
+    from duenotice.agent import online
+    from duenotice.client.errors import MetadataError
+    from duenotice.errors import Unavailable
+
+    try:
+        answer = online.ask(config)
+    except MetadataError as error:
+        raise Unavailable(error.message, hint=error.hint) from None
+    tell(online.summary(answer))
+    return online.findings(config, answer)
 
 
 @agent.command(epilog="Example: duenotice agent status -o json")
@@ -116,32 +142,34 @@ def check(config: str, state_dir: str, output: str) -> None:
 def status(config: str, state_dir: str, output: str) -> None:
     """Show what is coming, what was done, and how long is left.
 
-    From the ledger; who may not read that is told by the agent's own port, if the file opens one.
+    From the ledger; who may not read that is told by the agent's own port, if the file opens one. Ends with 3 when no
+    agent is running.
     """
-    from duenotice.agent.ledger import is_taken
+    from duenotice.errors import NotFound
 
-    rows = _cases(Path(config), Path(state_dir))
+    rows, is_running = _cases(Path(config), Path(state_dir))
     if output == "table":
         rows = [{**row, "left": row["not_before"] if row["coming"] else "", "done": _done(row)} for row in rows]
     WRITERS[output](rows, CASES, _now)
-    if _may_read(state_dir) and not is_taken(Path(state_dir)):
-        tell(f"No agent is running on {state_dir}.")
+    if not is_running:
+        raise NotFound(f"No agent is running on {state_dir}.", hint="Start it with 'duenotice agent run'.")
 
 
-def _cases(config: Path, state_dir: Path) -> list[dict[str, Any]]:
+def _cases(config: Path, state_dir: Path) -> tuple[list[dict[str, Any]], bool]:
+    """What the ledger says, or the agent's port; and whether an agent runs."""
     from duenotice.agent.config import load_config
-    from duenotice.agent.ledger import read_cases
+    from duenotice.agent.ledger import is_taken, read_cases
     from duenotice.agent.status import cases_json
     from duenotice.clock import wall
     from duenotice.errors import Damaged, Misconfigured
 
     try:
-        return cases_json(read_cases(state_dir), wall())
+        return cases_json(read_cases(state_dir), wall()), is_taken(state_dir)
     except Misconfigured as error:
         listen = load_config(config).status_listen if config.exists() else None
         if listen is None or isinstance(error, Damaged):
             raise
-        return _ask_port(listen)
+        return _ask_port(listen), True
 
 
 def _ask_port(listen: tuple[str, int]) -> list[dict[str, Any]]:
@@ -163,16 +191,21 @@ def _done(row: dict[str, Any]) -> list[str]:
 @agent.command(epilog="Example: duenotice agent drill --type Freeze --notice 30s")
 @_with_config
 @_with_state_dir
-@click.option("--type", "event_type", default="Reboot", show_default=True, metavar="TYPE", help="the type of event")
-@click.option("--notice", default="1m", show_default=True, metavar="SPAN", help="how much notice it gives")
+@click.option("--type", "event_type", type=EVENT_TYPE, default="Reboot", show_default=True, help="the type of event")
+@click.option("--notice", type=SPAN, default="1m", show_default=True, help="how much notice it gives")
 @click.option(
-    "--not-before", type=click.DateTime(["%Y-%m-%dT%H:%M:%S%z"]), help="or until when, as 2026-11-15T12:00:00Z"
+    "--not-before",
+    type=click.DateTime(["%Y-%m-%dT%H:%M:%S%z"]),
+    metavar="TIME",
+    help="or until when, as 2026-11-15T12:00:00Z",
 )
-@click.option("--lasts", default="5s", show_default=True, metavar="SPAN", help="how long it is Started")
+@click.option("--lasts", type=SPAN, default="5s", show_default=True, help="how long it is Started")
 @click.option(
     "--source", type=click.Choice(["Platform", "User"]), default="User", show_default=True, help="whose it is"
 )
-@click.option("--duration", type=int, default=-1, help="its DurationInSeconds, which rules may look at")
+@click.option(
+    "--duration", type=int, metavar="SECONDS", default=-1, help="its DurationInSeconds, which rules may look at"
+)
 @click.option("--no-wait", is_flag=True, help="do not follow it to its end")
 def drill(**asked: Any) -> None:
     """Rehearse on this machine: handlers prepare and recover for real, nothing is approved.

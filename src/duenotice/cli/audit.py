@@ -5,16 +5,27 @@ from typing import Any
 
 import click
 
+from duenotice.cli.params import FROM_ONE, NAME
 from duenotice.cli.session import Session, talks
 from duenotice.cli.views import AUDIT
 
+FUTURE = 2**53
+"""A position that no journal reaches; what came before it is everything, the newest first."""
 
-@click.command(epilog="Example: duenotice audit --actor token/admin --first 10")
-@click.option("--actor", default=None, help="Only of this actor, as in token/admin.")
-@click.option("--action", default=None, help="Only this, as in event-raised.")
+
+@click.command(epilog="Example: duenotice audit --actor token/admin --last 10")
+@click.option("--actor", type=NAME, default=None, help="Only of this actor, as in token/admin.")
+@click.option("--action", type=NAME, default=None, help="Only this, as in event-raised.")
 @click.option("--after", type=int, default=None, metavar="POSITION", help="Only what came after.")
-@click.option("--first", type=click.IntRange(min=1), default=None, metavar="N", help="No more than so many.")
+@click.option("--first", type=FROM_ONE, default=None, help="Only so many, the oldest.")
+@click.option("--last", type=FROM_ONE, default=None, help="Only so many, the newest.")
 @talks
-def audit(session: Session, first: int | None, **filters: Any) -> None:
+def audit(session: Session, first: int | None, last: int | None, **filters: Any) -> None:
     """Show all changes, oldest first."""
-    session.show(islice(session.api.pages("audit", **filters), first), AUDIT)
+    if last is None:
+        session.show(islice(session.api.pages("audit", **filters), first), AUDIT)
+        return
+    if first is not None or filters["after"] is not None:
+        raise click.UsageError("Give --last, or --first and --after.")
+    newest = session.api.pages("audit", **filters | {"before": FUTURE})
+    session.show(reversed(list(islice(newest, last))), AUDIT)

@@ -2,11 +2,12 @@
 
 import click
 
+from duenotice.cli.groups import Noun
 from duenotice.cli.session import Session, talks
 from duenotice.cli.views import CLOCK
 
 
-@click.group()
+@click.group(cls=Noun)
 def clock() -> None:
     """Show the service's clock, let time pass."""
 

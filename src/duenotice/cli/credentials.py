@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from duenotice.cli.errors import Denied
+from duenotice.errors import reason
 
 
 def find_token() -> str:
@@ -14,7 +15,9 @@ def find_token() -> str:
         try:
             return Path(file).read_text().strip()
         except (OSError, ValueError) as error:
-            raise Denied(f"Cannot read the token file {file}: {error}.", hint="Mend DUENOTICE_TOKEN_FILE.") from None
+            raise Denied(
+                f"Cannot read the token file {file}: {reason(error)}.", hint="Set DUENOTICE_TOKEN_FILE."
+            ) from None
     return _own_token()
 
 

@@ -6,15 +6,18 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO, cast
 
 import click
 
 from duenotice.cli.api import DEFAULT_ENDPOINT
+from duenotice.cli.live import is_dumb
 from duenotice.cli.saying import say
 from duenotice.settings import default_data_dir, host_port, resolve
 
+LOG = "demo.log"
 FLEET = Path(__file__).with_name("demo-fleet.toml")
 
 TRIES = {
@@ -40,19 +43,34 @@ def demo(watch: bool | None, **flags: str | None) -> None:
     from duenotice.bootstrap.logs import configure
     from duenotice.cli.serve import run
 
-    watches = sys.stdout.isatty() if watch is None else watch
+    watches = sys.stdout.isatty() and not is_dumb(stderr=False) if watch is None else watch
     given = {name: value for name, value in flags.items() if value is not None}
     folder = Path(given.setdefault("data_dir", str(default_data_dir().with_name("duenotice-demo"))))
     resolved = resolve({"fleet": str(FLEET), **given}, os.environ)
-    configure(resolved.settings.log_format, _log(folder).open("a") if watches else None)
+    configure(resolved.settings.log_format, cast(TextIO, _LateFile(folder / LOG)) if watches else None)
     run(resolved, _greeting(folder, watches), _around(watches))
     with suppress(OSError):  # the terminal may be gone
         say("\nThe demo has ended. The next one goes on from here.")
 
 
-def _log(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / "demo.log"
+class _LateFile:
+    """A file that is made when there is something to write: a demo that cannot start leaves none behind."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @cached_property
+    def _file(self) -> TextIO:
+        return self._path.open("a")
+
+    def write(self, text: str) -> int:
+        return self._file.write(text)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def isatty(self) -> bool:
+        return False
 
 
 def _around(watches: bool) -> Callable[[Any], Any]:
@@ -86,7 +104,7 @@ def _greeting(folder: Path, watches: bool) -> Callable[[Any], None]:
         say(f"  VMs ask       {poll}")
         say(f"  the operator  http://{operator}/v1  (token: {folder / 'admin.token'})")
         say(f"  the console   http://{operator}/  (sign in with that token)")
-        say(f"  the log       {_log(folder) if watches else 'standard error'}")
+        say(f"  the log       {folder / LOG if watches else 'standard error'}")
         say("\nTry, in another terminal:", bold=True)
         say(f"  export DUENOTICE_TOKEN_FILE={folder / 'admin.token'}")
         if f"http://{operator}" != DEFAULT_ENDPOINT:

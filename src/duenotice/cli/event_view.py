@@ -24,7 +24,7 @@ def picture(events: list[Any], told_at: dict[str, str], now: str, clock: str) ->
     rows = [row(event, told_at, now) for event in soonest]
     many = {0: "no events", 1: "1 event"}.get(len(events), f"{len(events)} events")
     head = Text.assemble((headline(now, clock), "bold"), (f"  {many}", "dim"))
-    return Group(head, "", tables.table(rows, WATCHED_EVENTS, now), *left_out(events)) if rows else head
+    return Group(head, "", tables.Fitted(rows, WATCHED_EVENTS, now), *left_out(events)) if rows else head
 
 
 def left_out(things: list[Any]) -> list[Text]:

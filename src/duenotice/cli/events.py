@@ -1,47 +1,36 @@
 """`duenotice events`: what VMs are told."""
 
-from datetime import datetime
 from typing import Any
 
 import click
 
 from duenotice.cli.api import items_of
 from duenotice.cli.following import follow, waits
+from duenotice.cli.groups import Noun
+from duenotice.cli.params import EVENT_TYPE, MOMENT, NAME, SPAN, choice
 from duenotice.cli.saying import tell
 from duenotice.cli.session import Session, talks
 from duenotice.cli.views import AUDIT, EVENTS
 from duenotice.cli.vm import report
 from duenotice.cli.watching import watch_events
 
-FILTERS = {"vm": "NAME", "scope": "SCOPE", "type": "TYPE", "phase": "scheduled|started"}
+FILTERS: dict[str, click.ParamType[str]] = {
+    "vm": NAME,
+    "scope": NAME,
+    "type": EVENT_TYPE,
+    "phase": choice("scheduled", "started"),
+}
 
 
-class _Moment(click.ParamType[str]):
-    """A time of day as RFC 3339 writes it; which it is, the service reads."""
-
-    name = "time"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Refuse what is none here, where the flag can be named."""
-        try:
-            datetime.fromisoformat(value)
-        except ValueError:
-            self.fail(f"{value!r} is not a time; write it like 2026-01-01T12:00:00Z.", param, ctx)
-        return value
-
-
-MOMENT = _Moment()
-TYPES = click.Choice(["Freeze", "Reboot", "Redeploy", "Preempt", "Terminate"], case_sensitive=False)
-
-
-@click.group()
+@click.group(cls=Noun)
 def events() -> None:
     """List, schedule, cancel, approve and watch events."""
 
 
 def _filtered(command: Any) -> Any:
-    for name, metavar in reversed(FILTERS.items()):
-        command = click.option(f"--{name}", metavar=metavar, default=None, help=f"Only of this {name}.")(command)
+    for name, kind in reversed(FILTERS.items()):
+        text = f"Only those of this {name.replace('vm', 'VM')}."
+        command = click.option(f"--{name}", type=kind, default=None, help=text)(command)
     return command
 
 
@@ -54,7 +43,7 @@ def list_events(session: Session, **filters: str | None) -> None:
 
 
 @events.command("show", epilog="Example: duenotice events show 5C2F53")
-@click.argument("event_id", metavar="EVENT")
+@click.argument("event_id", type=NAME, metavar="EVENT")
 @talks
 def show_event(session: Session, event_id: str) -> None:
     """Show an event; the beginning of its id will do."""
@@ -62,9 +51,9 @@ def show_event(session: Session, event_id: str) -> None:
 
 
 @events.command("schedule", epilog="Example: duenotice events schedule web-0 --type Freeze --wait")
-@click.argument("vms", nargs=-1, required=True, metavar="VM…")
-@click.option("--type", "type_", type=TYPES, required=True, help="What will happen.")
-@click.option("--not-before", type=MOMENT, metavar="TIME", default=None, help="RFC 3339, as in 2026-01-01T12:00:00Z.")
+@click.argument("vms", type=NAME, nargs=-1, required=True, metavar="VM…")
+@click.option("--type", "type_", type=EVENT_TYPE, required=True, help="What will happen.")
+@click.option("--not-before", type=MOMENT, default=None, help="RFC 3339, as in 2026-01-01T12:00:00Z.")
 @click.option("--description", metavar="TEXT", default=None, help="What the VMs are told of it.")
 @click.option("--duration", type=int, metavar="SECONDS", default=None, help="How long they will stand still.")
 @click.option(
@@ -86,7 +75,7 @@ def schedule(session: Session, vms: tuple[str, ...], type_: str, wait: bool, wai
 
 def _act(name: str, text: str, done: str) -> None:
     @events.command(name, help=text, epilog=f"Example: duenotice events {name} 5C2F53")
-    @click.argument("event_ids", nargs=-1, required=True, metavar="EVENT…")
+    @click.argument("event_ids", type=NAME, nargs=-1, required=True, metavar="EVENT…")
     @talks
     def act(session: Session, event_ids: tuple[str, ...]) -> None:
         full = [session.api.full_id("events", event_id) for event_id in event_ids]
@@ -100,7 +89,7 @@ _act("approve", "Let events start now, as their VMs could.", "Approved")
 
 
 @events.command("report", epilog="Example: duenotice events report 5C2F53 --failure 'no such VM'")
-@click.argument("event_id", metavar="EVENT")
+@click.argument("event_id", type=NAME, metavar="EVENT")
 @click.option("--failure", metavar="TEXT", default="", help="Why it failed; without this it is done.")
 @talks
 def report_impact(session: Session, event_id: str, failure: str) -> None:
@@ -112,7 +101,7 @@ def report_impact(session: Session, event_id: str, failure: str) -> None:
 
 
 @events.command("history", epilog="Example: duenotice events history 5C2F53 -o json")
-@click.argument("event_id", metavar="EVENT")
+@click.argument("event_id", type=NAME, metavar="EVENT")
 @talks
 def history(session: Session, event_id: str) -> None:
     """Show all that happened to an event, also when it is over."""
@@ -120,9 +109,9 @@ def history(session: Session, event_id: str) -> None:
 
 
 @events.command("watch", epilog="Example: duenotice events watch --until-none")
-@click.argument("event_ids", nargs=-1, metavar="[EVENT…]")
+@click.argument("event_ids", type=NAME, nargs=-1, metavar="[EVENT…]")
 @click.option("--until-none", is_flag=True, help="End when no event is left.")
-@click.option("--wait-timeout", metavar="SPAN", default="365d", help="End after this long.")
+@click.option("--wait-timeout", type=SPAN, default="365d", help="End after this long.")
 @talks
 def watch(session: Session, event_ids: tuple[str, ...], until_none: bool, wait_timeout: str) -> None:
     """See events come and go; with ids, until these are over.

@@ -5,6 +5,8 @@ from pathlib import Path
 import click
 
 from duenotice.cli.api import target
+from duenotice.cli.groups import Noun
+from duenotice.cli.params import NAME
 from duenotice.cli.saying import tell
 from duenotice.cli.session import Session, talks
 from duenotice.cli.views import CHANGES, FLEET
@@ -14,7 +16,7 @@ CALLED = "fleet file"
 CHANGED = ("added", "removed", "changed")
 
 
-@click.group()
+@click.group(cls=Noun)
 def fleet() -> None:
     """Apply a fleet file, show what there is."""
 
@@ -27,7 +29,7 @@ def show(session: Session) -> None:
 
 
 @fleet.command("apply", epilog="Example: duenotice fleet apply fleet.toml --dry-run")
-@click.argument("file", metavar="FILE")
+@click.argument("file", type=NAME, metavar="FILE")
 @click.option("--dry-run", is_flag=True, help="Only show what would change.")
 @talks
 def apply(session: Session, file: str, dry_run: bool) -> None:
@@ -39,7 +41,7 @@ def apply(session: Session, file: str, dry_run: bool) -> None:
     try:
         found = session.api.call("PUT", target("fleet", dry_run="true" if dry_run else None), body)
     except Refused as error:
-        if not error.message.startswith(f"{CALLED}: "):
+        if not error.message.startswith(CALLED):
             raise
         # A mistake in the file, which the service has no name for.
         raise Misconfigured(file + error.message.removeprefix(CALLED), hint=error.hint) from None

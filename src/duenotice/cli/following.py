@@ -9,7 +9,8 @@ import click
 from duenotice.cli.errors import Failed
 from duenotice.cli.event_fold import OUTCOMES, Events, fold
 from duenotice.cli.feed import Record
-from duenotice.cli.live import screen, watch
+from duenotice.cli.live import is_dumb, screen, watch
+from duenotice.cli.params import SPAN
 from duenotice.cli.saying import tell
 from duenotice.cli.service_clock import ServiceClock
 from duenotice.cli.session import Session
@@ -23,7 +24,11 @@ LINGER = 4.0
 def waits(command: Callable[..., None]) -> Callable[..., None]:
     """The options of a command that can follow what it made."""
     command = click.option(
-        "--wait-timeout", metavar="SPAN", default="1h", help="How long --wait waits, in real time.  [default: 1h]"
+        "--wait-timeout",
+        type=SPAN,
+        metavar="SPAN",
+        default="1h",
+        help="How long --wait waits, in real time.  [default: 1h]",
     )(command)
     return click.option("--wait", is_flag=True, help="Follow the events to their end.")(command)
 
@@ -95,11 +100,25 @@ def _outcome(session: Session, event_id: str) -> str:
 
 def follow(session: Session, events: list[Any], span: str) -> None:
     """Wait until all are over; one that did not complete is a failure."""
-    watched = WatchedEvents(session, [event["id"] for event in events], True, lambda event: None)
+    lines = (lambda event: tell(line_of(event))) if is_dumb() else (lambda event: None)
+    watched = WatchedEvents(session, [event["id"] for event in events], True, lines)
     with screen() as on:
         watch(session, watched, on, span, "The events are")
-    missed = [f"{event_id} {end}" for event_id, end in watched.outcomes.items() if end in ("cancelled", "failed")]
-    if missed:
-        raise Failed(f"Not all events completed: {', '.join(missed)}.", hint="See 'duenotice audit'.")
+    check_outcomes(watched.outcomes)
     if session.output == "table":
         tell(f"Completed {len(watched.outcomes)}.")
+
+
+def line_of(event: Any) -> str:
+    """An event for who reads lines; one that has started no longer says when it may."""
+    when = event["not_before"] if event["phase"] == "scheduled" else None
+    what = f"{event['id']}  {event['type']:<9}  {event['phase']:<9}"
+    return f"{what}  {when or '-':<20}  {' '.join(event['resources'])}"
+
+
+def check_outcomes(outcomes: dict[str, str]) -> None:
+    """Of the events that were asked for, one that did not complete is a failure."""
+    missed = [f"{event_id} {end}" for event_id, end in outcomes.items() if end in ("cancelled", "failed")]
+    if missed:
+        hint = "'duenotice events history ID' says why."
+        raise Failed(f"Not all events completed: {', '.join(missed)}.", hint=hint)

@@ -6,7 +6,9 @@ import click
 
 from duenotice.cli.api import items_of
 from duenotice.cli.following import follow, waits
+from duenotice.cli.groups import Noun
 from duenotice.cli.maintenance_view import show_plan
+from duenotice.cli.params import COUNT, NAME, SPAN
 from duenotice.cli.saying import tell
 from duenotice.cli.session import YES, Session, make_sure, talks
 from duenotice.cli.views import HOSTS
@@ -15,7 +17,7 @@ from duenotice.cli.vm import report
 RISKS = ["low", "high"]
 
 
-@click.group()
+@click.group(cls=Noun)
 def host() -> None:
     """List, drain, degrade, fail and repair hosts."""
 
@@ -28,9 +30,9 @@ def list_hosts(session: Session) -> None:
 
 
 @host.command("degrade", epilog="Example: duenotice host degrade host-1 --risk high")
-@click.argument("name", metavar="HOST")
+@click.argument("name", type=NAME, metavar="HOST")
 @click.option("--risk", type=click.Choice(RISKS), default="low", help="low is 7 days ahead, high 1 day.")
-@click.option("--notice", metavar="SPAN", default=None, help="How far ahead, instead of --risk; 7 days at most.")
+@click.option("--notice", type=SPAN, default=None, help="How far ahead, instead of --risk; 7 days at most.")
 @waits
 @talks
 def degrade(session: Session, name: str, risk: str, notice: str | None, wait: bool, wait_timeout: str) -> None:
@@ -43,7 +45,7 @@ def degrade(session: Session, name: str, risk: str, notice: str | None, wait: bo
 
 
 @host.command("fail", epilog="Example: duenotice host fail host-1 --yes --wait")
-@click.argument("name", metavar="HOST")
+@click.argument("name", type=NAME, metavar="HOST")
 @waits
 @YES
 @talks
@@ -57,7 +59,7 @@ def fail(session: Session, name: str, yes: bool, wait: bool, wait_timeout: str) 
 
 
 @host.command("repair", epilog="Example: duenotice host repair host-1")
-@click.argument("name", metavar="HOST")
+@click.argument("name", type=NAME, metavar="HOST")
 @talks
 def repair(session: Session, name: str) -> None:
     """Put a host right again; what was only predicted is taken back."""
@@ -68,9 +70,9 @@ def repair(session: Session, name: str) -> None:
 
 
 @host.command("drain", epilog="Example: duenotice host drain host-1 --at-once 2")
-@click.argument("name", metavar="HOST")
-@click.option("--settle", default="0s", metavar="SPAN", help="How long to wait after each update domain.")
-@click.option("--at-once", type=click.IntRange(min=0), default=0, help="At most so many steps at a time; 0: no limit.")
+@click.argument("name", type=NAME, metavar="HOST")
+@click.option("--settle", type=SPAN, default="0s", help="How long to wait after each update domain.")
+@click.option("--at-once", type=COUNT, default=0, help="At most so many steps at a time; 0: no limit.")
 @talks
 def drain(session: Session, name: str, **body: Any) -> None:
     """Move all VMs of a host elsewhere by live migration."""

@@ -1,6 +1,8 @@
 """Views that stay: what the feed brings is taken in at once, and the countdown is drawn anew every second."""
 
 import contextlib
+import os
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
@@ -11,6 +13,7 @@ from duenotice.cli.session import Session
 from duenotice.clock import monotonic
 
 REDRAW = 1.0
+DUMB = ("dumb", "unknown")
 
 
 class Screen(NamedTuple):
@@ -57,13 +60,18 @@ def watch(session: Session, watched: Watched, on: Screen, span: str, what: str) 
         on.draw(watched.picture)
 
 
+def is_dumb(stderr: bool = True) -> bool:
+    """Whether a person looks through a terminal on which nothing can be drawn anew: it gets lines."""
+    return (sys.stderr if stderr else sys.stdout).isatty() and os.environ.get("TERM", "").lower() in DUMB
+
+
 @contextlib.contextmanager
 def screen(stderr: bool = True) -> Iterator[Screen]:
     """Where a person looks, if anybody does; what is drawn on standard error is gone at the end."""
     from duenotice.cli import tables
 
     console = tables.console(stderr)
-    if not console.is_terminal:
+    if not console.is_terminal or is_dumb(stderr):
         yield NOBODY_LOOKS
         return
     from rich.live import Live

@@ -112,6 +112,11 @@ def _progress(value: Any, _: str) -> str:
     return f"{sum(value.get(key, 0) for key in ('done', 'failed', 'skipped'))}/{sum(value.values())}"
 
 
+def _not_before(event: Any, now: str) -> str:
+    """Once it has started it no longer says when it may."""
+    return relative(event["not_before"] or "", now) if event["phase"] == "scheduled" else "–"
+
+
 LOOKS: dict[str, Callable[[Any, str], Text | str]] = {
     "text": lambda value, _: Text(_plain(value)),
     "prose": lambda value, _: Text(_plain(value)),
@@ -119,6 +124,7 @@ LOOKS: dict[str, Callable[[Any, str], Text | str]] = {
     "name": lambda value, _: Text(_plain(value), "bold"),
     "state": state,
     "when": lambda value, now: relative(value or "", now),
+    "not-before": _not_before,
     "span": lambda value, _: "–" if value in (None, -1) else span(float(value)),
     "list": lambda value, now: Text(_many(value, now)),
     "pairs": lambda value, now: Text(_pairs(value, now)),

@@ -1,7 +1,6 @@
 """The `duenotice` command: errors become one line of what happened and one of what to do, never a traceback."""
 
 import importlib
-import io
 import sys
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,6 +9,7 @@ import click
 
 from duenotice import __version__
 from duenotice.cli.errors import Denied, TimedOut
+from duenotice.cli.groups import Noun
 from duenotice.cli.saying import say, tell
 from duenotice.errors import DuenoticeError, Malformed, Misconfigured, NotFound, Refused, Unavailable
 
@@ -56,7 +56,7 @@ COMMANDS = {
 }
 
 
-class LazyGroup(click.Group):
+class LazyGroup(Noun):
     """A group that imports a command when it is called, so that `--help` stays quick."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -69,6 +69,13 @@ class LazyGroup(click.Group):
         found = getattr(importlib.import_module(f"duenotice.cli.{module}"), name)
         assert isinstance(found, click.Command)
         return found
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Also write what is still kept back, so that a pipe that broke is known here."""
+        result = super().invoke(ctx)
+        if sys.stdout is not None:  # a script may have closed it
+            sys.stdout.flush()
+        return result
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -85,24 +92,37 @@ def duenotice() -> None:
     """You are told before you are hit: Scheduled Events for a whole fleet of VMs."""
 
 
-def _show(error: click.ClickException) -> None:
-    """What click says of bad usage; it names what was typed, which may come from anywhere."""
-    said = io.StringIO()
-    error.show(said)
-    say(said.getvalue(), err=True, nl=False)
+def _told(error: click.ClickException) -> tuple[str, str]:
+    """What click says, as our own errors say it: what happened, and what to do."""
+    words = error.format_message().replace("\n\t", " ")  # click puts choices on lines of their own
+    what, _, near = words.partition(" Did you mean ")
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    hint = f"See '{context.command_path} --help'." if context else "See --help."
+    return what.rstrip(".") + ".", f"Did you mean {near}" if near else hint
+
+
+def _say(what: str, hint: str) -> None:
+    tell(f"error: {what}", fg="red")
+    if hint:
+        tell(f" hint: {hint}")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
+    out = sys.stdout
     try:
         duenotice(arguments, prog_name="duenotice", standalone_mode=False)
+    except SystemExit as end:
+        # Whoever reads us has seen enough, as `head` has: click then puts another stdout in place and ends with 1.
+        sys.exit(end.code if sys.stdout is out else 0)
     except click.exceptions.Abort:
         sys.exit(130)
+    except click.exceptions.NoArgsIsHelpError as error:
+        say(error.format_message(), err=True)
+        sys.exit(error.exit_code)
     except click.ClickException as error:
-        _show(error)
+        _say(*_told(error))
         sys.exit(error.exit_code)
     except DuenoticeError as error:
-        tell(f"error: {error.message}", fg="red")
-        if error.hint:
-            tell(f" hint: {error.hint}")
+        _say(error.message, error.hint)
         sys.exit(next(EXIT_CODES[kind] for kind in type(error).__mro__ if kind in EXIT_CODES))

@@ -4,7 +4,9 @@ from typing import Any
 
 import click
 
+from duenotice.cli.groups import Noun
 from duenotice.cli.maintenance_view import follow_plan, newest, show_plan
+from duenotice.cli.params import COUNT, MAINTENANCE_TYPE, NAME, SPAN
 from duenotice.cli.saying import tell
 from duenotice.cli.session import Session, talks
 from duenotice.cli.views import MAINTENANCES, TIMELINE
@@ -15,13 +17,11 @@ TURNS = {
     "cancel": "Begin no further step, and take back what has not started.",
 }
 WATCH_TIMEOUT = click.option(
-    "--wait-timeout", metavar="SPAN", default="365d", help="How long to watch or wait, in real time."
+    "--wait-timeout", type=SPAN, default="365d", help="How long to watch or wait, in real time."
 )
 
-TYPES = click.Choice(["Freeze", "Reboot", "Redeploy"], case_sensitive=False)
 
-
-@click.group()
+@click.group(cls=Noun)
 def maintenance() -> None:
     """Plan maintenances and follow them."""
 
@@ -38,15 +38,16 @@ def list_plans(session: Session) -> None:
 )
 @click.option(
     "--on",
+    type=NAME,
     multiple=True,
     required=True,
     metavar="KIND=NAME",
     help="set=web, scale-set=batch, service=shop, host=h1, vm=db-0, zone=1 or tag=KEY=VALUE; give it again for more.",
 )
-@click.option("--type", required=True, type=TYPES, help="What will happen to the VMs.")
-@click.option("--settle", default="0s", metavar="SPAN", help="How long to wait after each update domain.")
-@click.option("--at-once", type=click.IntRange(min=0), default=0, help="At most so many steps at a time; 0: no limit.")
-@click.option("--failures-allowed", type=click.IntRange(min=0), default=0, help="Stop when more steps fail.")
+@click.option("--type", required=True, type=MAINTENANCE_TYPE, help="What will happen to the VMs.")
+@click.option("--settle", type=SPAN, default="0s", help="How long to wait after each update domain.")
+@click.option("--at-once", type=COUNT, default=0, help="At most so many steps at a time; 0: no limit.")
+@click.option("--failures-allowed", type=COUNT, default=0, help="Stop when more steps fail.")
 @click.option("--description", default=None, metavar="TEXT", help="What the VMs are told of it.")
 @click.option(
     "--cause",
@@ -70,11 +71,11 @@ def start(session: Session, dry_run: bool, wait: bool, wait_timeout: str, **body
 
 
 @maintenance.command("show", epilog="Example: duenotice maintenance show --watch")
-@click.argument("maintenance_id", metavar="[MAINTENANCE]", default="")
+@click.argument("maintenance_id", type=NAME, metavar="[MAINTENANCE]", required=False)
 @click.option("--watch", is_flag=True, help="Stay until it is over; on a terminal with a live view.")
 @WATCH_TIMEOUT
 @talks
-def show(session: Session, maintenance_id: str, watch: bool, wait_timeout: str) -> None:
+def show(session: Session, maintenance_id: str | None, watch: bool, wait_timeout: str) -> None:
     """Show a maintenance with its steps, the newest unless named; the beginning of its id will do."""
     full = session.api.full_id("maintenances", maintenance_id) if maintenance_id else newest(session)
     if watch:
@@ -85,7 +86,7 @@ def show(session: Session, maintenance_id: str, watch: bool, wait_timeout: str) 
 
 def _turn(name: str, text: str) -> None:
     @maintenance.command(name, help=text, epilog=f"Example: duenotice maintenance {name} A3BCB4")
-    @click.argument("maintenance_id", metavar="MAINTENANCE")
+    @click.argument("maintenance_id", type=NAME, metavar="MAINTENANCE")
     @talks
     def turn(session: Session, maintenance_id: str) -> None:
         plan = session.api.post("maintenances", maintenance_id, name)

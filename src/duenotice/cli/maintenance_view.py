@@ -1,11 +1,12 @@
 """How one maintenance looks: a line, its steps, and, while it is watched, bars and a countdown."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from duenotice.cli.errors import Failed, TimedOut
 from duenotice.cli.feed import Record
-from duenotice.cli.live import screen, watch
+from duenotice.cli.live import is_dumb, screen, watch
 from duenotice.cli.saying import say, tell
 from duenotice.cli.service_clock import ServiceClock
 from duenotice.cli.session import Session
@@ -34,8 +35,9 @@ def newest(session: Session) -> str:
 class WatchedPlan:
     """One maintenance until it is over; read again when the feed says that it, or an event of it, has changed."""
 
-    def __init__(self, session: Session, plan_id: str) -> None:
+    def __init__(self, session: Session, plan_id: str, tell: Callable[[str], None] = lambda line: None) -> None:
         self.plan: Any = None
+        self._tell, self._states = tell, dict[str, str]()
         self._session, self._id, self._stale = session, plan_id, False
         self._events: dict[str, Any] = {}
         self._told_at: dict[str, str] = {}
@@ -52,6 +54,7 @@ class WatchedPlan:
         ours = {step["event_id"] for step in self.plan["steps"] if step["status"] == "under-way"}
         events = self._session.api.pages("events") if ours else ()
         self._events = {event["id"]: event for event in events if event["id"] in ours}
+        self._tell_steps()
 
     def take(self, records: list[Record]) -> None:
         """Look again if any of it is about this plan."""
@@ -71,13 +74,21 @@ class WatchedPlan:
 
         return picture(self.plan, self._events, self._told_at, self._clock.now(), self._clock.name)
 
+    def _tell_steps(self) -> None:
+        """A line for each step that is not as it was."""
+        for step in self.plan["steps"]:
+            vms = " ".join(step["resources"])
+            if self._states.get(vms, "waiting") != step["status"]:
+                self._tell(f"{step['status']:<9}  {step['lane']}  UD {step['turn']}  {vms}")
+            self._states[vms] = step["status"]
+
     def _concerns(self, record: Record) -> bool:
         return record["event_id"] in self._events or record["details"].get("maintenance_id") == self.plan["id"]
 
 
 def follow_plan(session: Session, plan_id: str, span: str, also_show: bool = False) -> None:
     """Look until it is over; one that failed or was cancelled is a failure."""
-    watched = WatchedPlan(session, plan_id)
+    watched = WatchedPlan(session, plan_id, tell) if is_dumb() else WatchedPlan(session, plan_id)
     with screen() as on:
         watch(session, watched, on, span, "The maintenance is")
     if also_show:

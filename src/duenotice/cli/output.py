@@ -10,11 +10,15 @@ Now = Callable[[], str]
 
 
 class Column(NamedTuple):
-    """A column of a table: what stands above it, where its value is, and how it looks (see tables.LOOKS)."""
+    """A column of a table: what stands above it, where its value is, and how it looks (see tables.LOOKS).
+
+    A key of "" is the whole thing. A spare column is left out where a terminal is too narrow for all.
+    """
 
     title: str
     key: str
     look: str = "text"
+    spare: bool = False
 
 
 class View(NamedTuple):

@@ -20,7 +20,7 @@ def picture(plan: Any, events: dict[str, Any], told_at: dict[str, str], now: str
     steps = plan["steps"]
     shown = steps if len(steps) <= MOST else sorted(steps, key=lambda step: FIRST.index(step["status"]))[:MOST]
     rows = [_row(step, events.get(step["event_id"]), told_at, now) for step in shown]
-    return Group(_head(plan, now, clock), "", tables.table(rows, _view(plan), now), *left_out(steps))
+    return Group(_head(plan, now, clock), "", tables.Fitted(rows, _view(plan), now), *left_out(steps))
 
 
 def _head(plan: Any, now: str, clock: str) -> Text:

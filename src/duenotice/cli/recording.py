@@ -1,5 +1,6 @@
 """`duenotice record`, `replay` and `diff`: keep what an endpoint answers, serve it again, compare two."""
 
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -7,8 +8,9 @@ from pathlib import Path
 import click
 
 from duenotice.cli.errors import Failed
+from duenotice.cli.params import SPAN
 from duenotice.cli.saying import say, tell
-from duenotice.errors import Misconfigured
+from duenotice.errors import Misconfigured, reason
 from duenotice.plain_text import one_line
 
 _NEWEST = "2020-07-01"
@@ -18,8 +20,8 @@ _NEWEST = "2020-07-01"
 @click.option("--endpoint", metavar="URL", default="http://169.254.169.254", show_default=True, help="Whom to ask.")
 @click.option("--output", metavar="FILE", default="-", help="Where to write; - is standard output.  [default: -]")
 @click.option("--api-version", metavar="VERSION", default=_NEWEST, show_default=True, help="What to ask for.")
-@click.option("--every", metavar="SPAN", default="1s", show_default=True, help="How often.")
-@click.option("--for", "span", metavar="SPAN", default="36500d", help="How long.  [default: until told to stop]")
+@click.option("--every", type=SPAN, default="1s", show_default=True, help="How often.")
+@click.option("--for", "span", type=SPAN, default="36500d", help="How long.  [default: until told to stop]")
 def record(endpoint: str, output: str, api_version: str, every: str, span: str) -> None:
     """Write down each document of an endpoint that differs from the last, as JSON lines."""
     from duenotice.testkit.recording import frame_to_json
@@ -53,7 +55,7 @@ def replay(file: str, speed: str, listen: str) -> None:
     import asyncio
 
     from duenotice.clock import parse_speed
-    from duenotice.settings import host_port, parse_listen
+    from duenotice.settings import host_port, listen_hint, parse_listen
     from duenotice.testkit.recording import read_recording
     from duenotice.testkit.replaying import Replay
 
@@ -64,16 +66,15 @@ def replay(file: str, speed: str, listen: str) -> None:
         with Path(file).open() as lines:
             frames = read_recording(lines, file)
     except (OSError, UnicodeDecodeError) as error:
-        raise Misconfigured(f"Cannot read {file}: {error}.", hint="Name a recording.") from None
+        raise Misconfigured(f"Cannot read {file}: {reason(error)}.", hint="Name a recording.") from None
     address = parse_listen("metadata_listen", listen)
 
     async def serve() -> None:
         try:
             bound = await Replay(frames, times).start(*address)
         except OSError as error:
-            raise Misconfigured(
-                f"Cannot listen on {listen}: {error.strerror}.", hint="Choose another address."
-            ) from None
+            problem = f"Cannot listen on {listen}: {os.strerror(error.errno or 0)}."
+            raise Misconfigured(problem, hint=listen_hint(address, error)) from None
         tell(f"{len(frames)} answers over {frames[-1].after:g} s at {speed}: http://{host_port(bound)}")
         await asyncio.Event().wait()
 

@@ -5,12 +5,14 @@ from typing import Any
 import click
 
 from duenotice.cli.following import follow, waits
+from duenotice.cli.groups import Noun
+from duenotice.cli.params import COUNT, NAME
 from duenotice.cli.saying import put, tell
 from duenotice.cli.session import YES, Session, make_sure, talks
 from duenotice.cli.views import CHANGES, EVENTS, SCALE_SETS
 
 
-@click.group()
+@click.group(cls=Noun)
 def scale_set() -> None:
     """List scale sets, scale them, delete instances."""
 
@@ -24,8 +26,8 @@ def list_sets(session: Session) -> None:
 
 
 @scale_set.command("scale", epilog="Example: duenotice scale-set scale workers --by -2 --wait")
-@click.argument("name", metavar="SCALE-SET")
-@click.option("--capacity", type=click.IntRange(min=0), default=None, help="How many instances there shall be.")
+@click.argument("name", type=NAME, metavar="SCALE-SET")
+@click.option("--capacity", type=COUNT, default=None, help="How many instances there shall be.")
 @click.option("--by", type=int, metavar="+N|-N", default=None, help="How many more, or less, there shall be.")
 @waits
 @YES
@@ -43,8 +45,8 @@ def scale(
 
 
 @scale_set.command("delete-instances", epilog="Example: duenotice scale-set delete-instances workers workers_3")
-@click.argument("name", metavar="SCALE-SET")
-@click.argument("instances", metavar="INSTANCE...", nargs=-1, required=True)
+@click.argument("name", type=NAME, metavar="SCALE-SET")
+@click.argument("instances", type=NAME, metavar="INSTANCE…", nargs=-1, required=True)
 @waits
 @YES
 @talks

@@ -10,16 +10,17 @@ import click
 
 from duenotice.cli.api import Api
 from duenotice.cli.errors import Failed
+from duenotice.cli.groups import Noun
 from duenotice.cli.own_world import own_world
 from duenotice.cli.session import OUTPUT, Session, talks
-from duenotice.errors import Malformed, Misconfigured, Refused
+from duenotice.errors import Malformed, Misconfigured, Refused, reason
 
 if TYPE_CHECKING:
     from duenotice.scenarios.progress import Verdict
     from duenotice.scenarios.scenario import Scenario
 
 
-@click.group()
+@click.group(cls=Noun)
 def scenario() -> None:
     """List, show and play scenarios."""
 
@@ -94,7 +95,7 @@ def find(name: str) -> "Scenario":
     try:
         return read_scenario(Path(name).read_text(), name)
     except (OSError, ValueError) as error:
-        raise Misconfigured(f"Cannot read {name}: {error}.", hint="Name a scenario file (TOML).") from None
+        raise Misconfigured(f"Cannot read {name}: {reason(error)}.", hint="Name a scenario file (TOML).") from None
 
 
 def _told(told: Sequence[str], scenarios: Sequence["Scenario"]) -> dict[str, str]:

@@ -13,13 +13,8 @@ _METAVARS = {
     "clock": "real|60x|manual",
     "default_vm": "NAME",
     "fault": "NAME",
-    "gone_approval": "200|400",
-    "log_format": "VALUE",
-    "impact": "VALUE",
     "impact_command": "COMMAND",
     "impact_url": "URL",
-    "impact_lost": "VALUE",
-    "watchdog": "SECONDS",
 }
 
 
@@ -35,7 +30,7 @@ def option_of(row: Row, text: str) -> Callable[[Callable[..., None]], Callable[.
     """The flag of a row of the settings."""
     dashed = row.name.replace("_", "-")
     flag = f"--{dashed}/--no-{dashed}" if row.default is True else f"--{dashed}"
-    kind = {"is_flag": True, "default": None} if row.is_switch else {"metavar": _metavar(row.name)}
+    kind = {"is_flag": True, "default": None} if row.is_switch else {"metavar": _metavar(row)}
     return click.option(flag, row.name, help=text, **kind)
 
 
@@ -43,5 +38,10 @@ def _plain(default: Any) -> str:
     return f"{default:g}" if isinstance(default, int | float) else str(default)
 
 
-def _metavar(name: str) -> str:
-    return _METAVARS.get(name, "HOST:PORT" if name.endswith("_listen") else "FILE" if name.endswith("_file") else "N")
+def _metavar(row: Row) -> str:
+    """What to write there: one of its words, or the kind of thing that it is."""
+    if row.choices:
+        return f"[{'|'.join(row.choices)}]"
+    ends = {"_listen": "HOST:PORT", "_file": "FILE"}
+    kind = next((metavar for end, metavar in ends.items() if row.name.endswith(end)), "N")
+    return _METAVARS.get(row.name, "SECONDS" if "seconds" in row.help else kind)

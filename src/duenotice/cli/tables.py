@@ -5,7 +5,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
@@ -16,6 +17,9 @@ from duenotice.plain_text import each_in_one_line, lines
 
 MANY = 1000
 LONGEST_STATE = 9
+GAP = 2
+WRAPPED = 24
+"""Cells that a column which gives way should have, before others are left out for it."""
 WRAPS = ("list", "pairs", "gist", "prose")
 """Looks of columns that give way when a terminal is narrow."""
 
@@ -54,7 +58,7 @@ def write_table(items: list[Any], view: View, now: str) -> None:
     """Print things; in a pipe, or when there are very many, as plain lines that are as long as they need to be."""
     out = console()
     if out.is_terminal and len(items) <= MANY:
-        out.print(table(items, view, now))
+        out.print(Fitted(items, view, now))
         return
     titles = [column.title for column in view.columns]
     rows = ([str(_cell(item, column, now)) for column in view.columns] for item in items)
@@ -92,12 +96,33 @@ def counted(items: Iterable[Any]) -> Iterator[Any]:
 
 def has_times(view: View) -> bool:
     """Whether a table of this view needs to know what time it is."""
-    return any(column.look == "when" for column in view.columns + view.more)
+    return any(column.look in ("when", "not-before") for column in view.columns + view.more)
+
+
+class Fitted:
+    """A table of things that leaves out spare columns, the last first, where a terminal is too narrow for them."""
+
+    def __init__(self, items: list[Any], view: View, now: str) -> None:
+        self._items, self._view, self._now = items, view, now
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
+        columns = list(self._view.columns)
+        widths = {column: self._wanted(column) + GAP for column in columns}
+        for column in reversed(self._view.columns):
+            if column.spare and sum(widths[each] for each in columns) - GAP > options.max_width:
+                columns.remove(column)
+        yield table(self._items, self._view._replace(columns=tuple(columns)), self._now)
+
+    def _wanted(self, column: Column) -> int:
+        """How wide it would like to be, if it need not be wider to be read."""
+        cells = (str(_cell(item, column, self._now)) for item in self._items)
+        widest = max(map(cell_len, (column.title, *cells)))
+        return min(widest, WRAPPED) if column.look in WRAPS else widest
 
 
 def table(items: list[Any], view: View, now: str) -> Table:
     """A table of things."""
-    made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, GAP, 0, 0))
     for column in view.columns:
         width = LONGEST_STATE if column.look == "state" else None  # columns stay where they are as states change
         made.add_column(column.title, no_wrap=column.look not in WRAPS, overflow="fold", min_width=width)
@@ -115,7 +140,7 @@ def card(item: Any, view: View, now: str) -> Table:
 
 
 def _cell(item: Any, column: Column, now: str) -> Text | str:
-    """A value as it looks; it is made plain first, so that its width is what is shown."""
-    for part in column.key.split("."):
+    """A value, or the whole, as it looks; it is made plain first, so that its width is what is shown."""
+    for part in column.key.split(".") if column.key else ():
         item = item.get(part) if isinstance(item, dict) else None
     return LOOKS[column.look](each_in_one_line(item), now)

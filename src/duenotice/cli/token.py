@@ -3,12 +3,14 @@
 import click
 
 from duenotice.cli.api import target
+from duenotice.cli.groups import Noun
+from duenotice.cli.params import NAME
 from duenotice.cli.saying import put, tell
 from duenotice.cli.session import Session, talks
 from duenotice.cli.views import TOKENS
 
 
-@click.group()
+@click.group(cls=Noun)
 def token() -> None:
     """Create, list and revoke tokens."""
 
@@ -21,7 +23,7 @@ def list_tokens(session: Session) -> None:
 
 
 @token.command("create", epilog="Example: duenotice token create ci --role operator")
-@click.argument("name")
+@click.argument("name", type=NAME)
 @click.option("--role", type=click.Choice(["viewer", "operator", "admin"]), default="viewer", help="[default: viewer]")
 @talks
 def create(session: Session, name: str, role: str) -> None:
@@ -36,10 +38,11 @@ def create(session: Session, name: str, role: str) -> None:
     tell(f"Token {made['id']} may act as {role}. Keep the secret: it is not shown again.")
 
 
-@token.command("revoke", epilog="Example: duenotice token revoke A3BCB4")
-@click.argument("token_id", metavar="ID")
+@token.command("revoke", epilog="Example: duenotice token revoke ci")
+@click.argument("token", type=NAME, metavar="NAME|ID")
 @talks
-def revoke(session: Session, token_id: str) -> None:
-    """Let a token no longer in."""
-    session.api.call("DELETE", target("tokens", token_id))
-    tell(f"Revoked {token_id}.")
+def revoke(session: Session, token: str) -> None:
+    """Let nobody in with a token any more; by its name, or the beginning of its id."""
+    named = [found["id"] for found in session.api.pages("tokens") if found["name"] == token]
+    session.api.call("DELETE", target("tokens", named[0] if named else token))
+    tell(f"Revoked {token}.")

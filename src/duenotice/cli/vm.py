@@ -4,6 +4,8 @@ import click
 
 from duenotice.cli.api import items_of
 from duenotice.cli.following import follow, waits
+from duenotice.cli.groups import Noun
+from duenotice.cli.params import NAME, VM_STATE
 from duenotice.cli.saying import say, tell
 from duenotice.cli.session import YES, Session, make_sure, talks
 from duenotice.cli.views import EVENTS, VMS
@@ -18,22 +20,24 @@ LISTENS_NOT = "Nobody listens on {}, so it happens without notice."
 NOBODY_IS_TOLD = {"delete": "{} is gone without notice: nobody listens on it, or its set asks for none."}
 
 
-@click.group()
+@click.group(cls=Noun)
 def vm() -> None:
     """List, restart, redeploy, evict and delete VMs."""
 
 
-@vm.command("list", epilog="Example: duenotice vm list --group set/web")
-@click.option("--group", metavar="KIND/NAME", default=None, help="Only those of a set, as in set/web.")
-@click.option("--host", metavar="NAME", default=None, help="Only those on a host.")
+@vm.command("list", epilog="Example: duenotice vm list --group set/web --state scheduled")
+@click.option("--group", type=NAME, metavar="KIND/NAME", default=None, help="Only those of a set, as in set/web.")
+@click.option("--host", type=NAME, default=None, help="Only those on a host.")
+@click.option("--state", type=VM_STATE, multiple=True, help="Only those in this state; give it again for more.")
+@click.option("-q", "--query", "q", type=NAME, metavar="TEXT", help="Only those with this in their name or place.")
 @talks
-def list_vms(session: Session, group: str | None, host: str | None) -> None:
+def list_vms(session: Session, state: tuple[str, ...], **filters: str | None) -> None:
     """List VMs."""
-    session.show(session.api.pages("vms", group=group, host=host), VMS)
+    session.show(session.api.pages("vms", state=",".join(state), **filters), VMS)
 
 
 @vm.command("show", epilog="Example: duenotice vm show web-0")
-@click.argument("name")
+@click.argument("name", type=NAME, metavar="VM")
 @talks
 def show_vm(session: Session, name: str) -> None:
     """Show a VM and its events."""
@@ -45,7 +49,7 @@ def show_vm(session: Session, name: str) -> None:
 
 
 def _operation(name: str, text: str, question: str) -> click.Command:
-    @click.argument("vm_name", metavar="VM")
+    @click.argument("vm_name", type=NAME, metavar="VM")
     @waits
     @YES
     @talks

@@ -3,29 +3,24 @@
 import json
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
-from duenotice.cli.following import WatchedEvents
-from duenotice.cli.live import NOBODY_LOOKS, screen, watch
+from duenotice.cli.following import WatchedEvents, check_outcomes, line_of
+from duenotice.cli.live import NOBODY_LOOKS, is_dumb, screen, watch
 from duenotice.cli.saying import say
 from duenotice.cli.session import Session
 from duenotice.plain_text import one_line
 
 
 def watch_events(session: Session, ids: list[str], ends: bool, span: str) -> None:
-    """Look until the events are over, or for ever."""
-    if session.output == "table" and sys.stdout.isatty():
-        with screen(stderr=False) as on:
-            watch(session, WatchedEvents(session, ids, ends, lambda event: None), on, span, "The events are")
-        return
+    """Look until the events are over, or for ever; one of `ids` that did not complete is a failure."""
+    is_live = session.output == "table" and sys.stdout.isatty() and not is_dumb(stderr=False)
     line = LINES.get(session.output, json.dumps)
-    watched = WatchedEvents(session, ids, ends, lambda event: say(one_line(line(event))))
-    watch(session, watched, NOBODY_LOOKS, span, "The events are")
+    watched = WatchedEvents(session, ids, ends, lambda event: None if is_live else say(one_line(line(event))))
+    with screen(stderr=False) if is_live else nullcontext(NOBODY_LOOKS) as on:
+        watch(session, watched, on, span, "The events are")
+    check_outcomes(watched.outcomes)
 
 
-def _line(event: Any) -> str:
-    what = f"{event['id']}  {event['type']:<9}  {event['phase']:<9}"
-    return f"{what}  {event['not_before'] or '-':<20}  {' '.join(event['resources'])}"
-
-
-LINES: dict[str, Callable[[Any], str]] = {"table": _line, "name": lambda event: str(event["id"])}
+LINES: dict[str, Callable[[Any], str]] = {"table": line_of, "name": lambda event: str(event["id"])}

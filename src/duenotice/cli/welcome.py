@@ -15,7 +15,7 @@ def welcome(service: Service) -> None:
     vms = service.engine.state.fleet.vms
     metadata = host_port(service.metadata_address)
     operator = host_port(service.operator_address)
-    say(f"duenotice serves {len(vms)} VMs", bold=True)
+    say(f"duenotice serves {len(vms)} {'VM' if len(vms) == 1 else 'VMs'}", bold=True)
     if service.fleet_file.problem:
         say(one_line(f"  NOT APPLIED   {service.fleet_file.problem}"), fg="red")
     say(f"  VMs ask       http://{metadata}/metadata/scheduledevents?api-version=2020-07-01")

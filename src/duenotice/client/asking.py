@@ -48,6 +48,8 @@ class Asker:
     instances: Choice = field(default_factory=lambda: Choice(INSTANCE_VERSIONS))
     now: Callable[[], float] = monotonic
     dice: Callable[[], float] = random.random
+    date: str = ""
+    """The Date of the last answer."""
 
     def document(self, failed: MetadataError | None = None) -> Talk[SeenDocument]:
         """The document as it is now; `failed` is a try that was made before."""
@@ -102,6 +104,7 @@ class Asker:
             if again.status in _ANSWERED:
                 search.version, response = choice.current, again
         choice.worked(search.version)
+        self.date = response.headers.get("date", "")
         return search.version, response
 
     def _persistently(self, attempt: Callable[[float], Talk[T]], failed: MetadataError | None = None) -> Talk[T]:

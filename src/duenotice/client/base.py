@@ -1,13 +1,16 @@
 """What the two clients share besides the talks: their making, and the connections kept open between calls."""
 
+from contextlib import suppress
+from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 
 from duenotice.client.asking import BUDGET_SECONDS, TIMEOUT_SECONDS, Asker, Patience
 from duenotice.client.endpoint import Address, chosen_endpoint
 from duenotice.client.versions import Choice, chosen_versions
 from duenotice.clock import monotonic
-from duenotice.errors import Refused
+from duenotice.errors import Malformed, Refused
 from duenotice.wire.seen_document import SeenEvent
+from duenotice.wire.times import parse_time
 
 PIECE = 65536
 """How much is taken from a socket at once."""
@@ -50,6 +53,13 @@ class ClientBase(Generic[L]):
         self._known: tuple[Address, Asker] | None = None
         self._idle: list[L] = []
         self._closed = False
+
+    @property
+    def service_time(self) -> datetime | None:
+        """What time it was at the service when it last answered, in whole seconds; None before it has."""
+        with suppress(Malformed):
+            return parse_time(self._known[1].date) if self._known and self._known[1].date else None
+        return None
 
     def _found(self, address: Address) -> tuple[Address, Asker]:
         self._known = address, Asker(address.header, self._patience, Choice(self._versions))

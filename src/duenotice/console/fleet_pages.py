@@ -135,7 +135,12 @@ async def board_of(visit: Visit, limit: int, **asked: str) -> board.Board:
 async def _section(
     visit: Visit, key: str, events: Mapping[str, list[board.Json]], one_by_one: bool
 ) -> list[board.Section]:
-    states = await visit.api.get("states", group=key, limit=1)
+    try:
+        states = await visit.api.get("states", group=key, limit=1)
+    except ApiProblem as problem:
+        if problem.status != 404:
+            raise
+        return []  # a group that went while somebody looked
     aggregated = not one_by_one or states["vms"] > board.MOST_CELLS
     vms = await visit.api.all("vms", most=MOST_BUSY, group=key, state=",".join(board.BUSY) if aggregated else "")
     return board.Board(states, vms, events, (), one_by_one).sections()

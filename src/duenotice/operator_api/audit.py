@@ -17,8 +17,9 @@ from duenotice.operator_api.pages import limit_of, number
 from duenotice.operator_api.parameters import CURSOR, LAST, QUERY
 from duenotice.operator_api.table import Call, Parameter
 from duenotice.wire import operator_shapes as shapes
-from duenotice.wire.record_json import QUIET, action_of, event_id_of, record_to_json
+from duenotice.wire.record_json import ACTIONS, QUIET, action_of, event_id_of, record_to_json
 from duenotice.wire.start_requests_json import canonical_id
+from duenotice.wire.toml_table import near_miss
 
 READ_AT_ONCE = 1000
 """Records per look into the journal: commits wait no longer than that takes."""
@@ -61,6 +62,8 @@ class Audit:
         """A page of records; one with a rare actor or action may come back short with a `next`."""
         if not _EVENT.fullmatch(event := request.query_params.get("event", "")):
             raise Malformed(f"{event[:40]!r} is no beginning of an id.", hint="Use digits, letters A to F and dashes.")
+        if (action := request.query_params.get("action", "")) not in ("", *ACTIONS):
+            raise Malformed(f"{action[:40]!r} is not an action.", hint=near_miss(action[:40], ACTIONS, "actions"))
         backwards = bool(request.query_params.get("before"))
         limit, after, before = limit_of(request), *(number(request, key, 0, 0, LAST) for key in ("after", "before"))
         begin = before if backwards else after

@@ -11,6 +11,7 @@ from duenotice.operator_api.table import Parameter
 from duenotice.wire.api_versions import API_VERSIONS
 from duenotice.wire.document_json import TYPE_NAMES
 from duenotice.wire.fleet_toml import NAME
+from duenotice.wire.record_json import ACTIONS
 
 Schema = dict[str, Any]
 
@@ -29,6 +30,7 @@ QUERY: dict[str, Schema] = {
     "limit": {"type": "integer", "minimum": 1, "maximum": MOST, "default": DEFAULT_LIMIT},
     "after": POSITION,
     "before": POSITION,
+    "action": {"type": "string", "enum": ["", *ACTIONS]},
     "event": {"type": "string", "pattern": "^[0-9A-Fa-f-]{0,36}$"},
     "from": MOMENT,
     "to": MOMENT,

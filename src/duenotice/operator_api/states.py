@@ -2,26 +2,31 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from itertools import islice
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from duenotice.domain.event import Event, Phase
-from duenotice.domain.fleet import Condition, Vm
+from duenotice.domain.fleet import Condition, Fleet, GroupKind, Vm
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
-from duenotice.errors import Malformed
+from duenotice.errors import Malformed, NotFound
 from duenotice.operator_api.looking import looked
 from duenotice.operator_api.pages import number
 from duenotice.operator_api.table import Call, Parameter
 from duenotice.wire import operator_shapes as shapes
 from duenotice.wire.operator_shapes import STATES
+from duenotice.wire.toml_table import nearest
 
 ALONE = "alone"
 """What stands for no group in a question."""
 
 MOST_GROUPS = 1000
+MOST_COMPARED = 1000
+"""Names that a hint is looked for among: comparing takes some microseconds for each."""
+FEW = 10
 _RANK = {state: rank for rank, state in enumerate(STATES)}
 _ONE_OF = "|".join(STATES)
 _STATE = Parameter("state", {"type": "string", "pattern": f"^(({_ONE_OF})(,({_ONE_OF}))*)?$"})
@@ -74,6 +79,16 @@ class Wanted:
         if odd := sorted(self._states.difference(STATES)):
             raise Malformed(f"{odd[0][:40]!r} is no state.", hint=f"Use some of {', '.join(STATES)}.")
 
+    def check(self, fleet: Fleet) -> None:
+        """Refuse a group or a host that is not there: an empty list would look like one without VMs."""
+        group, host = self._group, self._host
+        keys = (group, *(f"{kind.value}/{group}" for kind in GroupKind))
+        if group not in ("", ALONE) and not any(key in fleet.groups for key in keys):
+            names = (key if "/" in group else key.partition("/")[2] for key in fleet.groups)
+            raise _not_there("group", group, names)
+        if host and host not in fleet.hosts:
+            raise _not_there("host", host, fleet.hosts)
+
     def __call__(self, vm: Vm, states: States) -> bool:
         """Whether it is one."""
         return (
@@ -87,6 +102,13 @@ class Wanted:
         """Those of some VMs."""
         is_everything = not (self._group or self._host or self._states or self._text)
         return vms if is_everything else (vm for vm in vms if self(vm, states))
+
+
+def _not_there(what: str, name: str, known: Iterable[str]) -> NotFound:
+    compared = list(islice(known, MOST_COMPARED))
+    near = nearest(name[:80], compared)
+    hint = f"Did you mean {near!r}?" if near else f"There are {', '.join(compared[:FEW]) or 'none'}."
+    return NotFound(f"There is no {what} {name[:80]!r}.", hint=hint)
 
 
 def _stands_in(vm: Vm, group: str) -> bool:
@@ -109,13 +131,16 @@ class Picture:
     def calls(self) -> list[Call]:
         """The rows of the table."""
         query, answers = (*WANTED, _GROUPS), {200: shapes.States}
-        return [Call("GET", "/v1/states", Role.VIEWER, self.index, "The fleet in numbers", None, query, answers)]
+        return [
+            Call("GET", "/v1/states", Role.VIEWER, self.index, "The fleet in numbers", None, query, answers, (404,))
+        ]
 
     async def index(self, request: Request) -> Response:
         """Counts of all that is asked for, then of each group and its update domains."""
         limit, wanted = number(request, "limit", 100, 0, MOST_GROUPS), Wanted(request)
 
         def look(state: State) -> shapes.States:
+            wanted.check(state.fleet)
             states = States(state)
             groups = _grouped(wanted.among(state.fleet.vms.values(), states), states)
             groups.sort(key=lambda group: (_urgency(group), group["key"] or ""))

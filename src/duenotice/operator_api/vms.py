@@ -47,7 +47,7 @@ class Vms:
         viewer, operator = Role.VIEWER, Role.OPERATOR
         all_, read = {200: shapes.Page[shapes.Vm]}, {200: shapes.Document}
         return [
-            Call("GET", "/v1/vms", viewer, self.index, "List VMs", query=(*WANTED, *_PAGING), answers=all_),
+            Call("GET", "/v1/vms", viewer, self.index, "List VMs", None, (*WANTED, *_PAGING), all_, (404,)),
             Call("GET", _ONE, viewer, self.show, "Show a VM", answers={200: shapes.VmWithEvents}),
             Call(
                 "GET", f"{_ONE}/document", viewer, self.document, "The document of a VM", None, ("api-version",), read
@@ -82,6 +82,7 @@ class Vms:
         wanted, paging, names = Wanted(request), paging_of(request), await self._publisher.names.in_order()
 
         def look(state: State) -> dict[str, object]:
+            wanted.check(state.fleet)
             states = States(state)
 
             def shown(name: str) -> shapes.Vm | None:

@@ -11,7 +11,7 @@ from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Cause, Event, EventType, Phase
 from duenotice.domain.fleet import Declaration, Fleet, Group, GroupKind, Vm
-from duenotice.errors import Conflict, NotFound
+from duenotice.errors import Conflict, Malformed, NotFound
 from duenotice.operator_api.bodies import new_id
 from duenotice.testkit.emulator import OPERATOR, Emulator
 from duenotice.testkit.overheard import Exchange
@@ -97,7 +97,12 @@ class ScheduledEvents:
 
     def advance(self, by: timedelta | None = None, /, **spans: float) -> None:
         """Let time pass: `advance(minutes=15)`. All that is due has happened when this returns."""
-        self._emulator.advance(by or timedelta(**spans))
+        span = timedelta(**spans) if by is None else by
+        if not isinstance(span, timedelta):
+            raise Malformed(f"advance({span!r}) has no unit.", hint=f"Write advance(seconds={span!r}).")
+        if span < timedelta():
+            raise Malformed(f"Time cannot go back by {-span}.", hint="Give advance(…) a span that is not negative.")
+        self._emulator.advance(span)
 
     def fault(self, answer: str, seconds: float = FOREVER, vm: str = "") -> None:
         """Answer wrongly, for so long on the manual clock: `fault("500", seconds=20)`; see FAULTS for what there is."""

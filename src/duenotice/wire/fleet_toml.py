@@ -1,6 +1,5 @@
 """A fleet file: TOML to a fleet declaration, with every mistake named by its place."""
 
-import difflib
 import hashlib
 import re
 import tomllib
@@ -14,7 +13,8 @@ from duenotice.domain.fleet import LARGEST_SCALE_SET, Declaration, Group, GroupK
 from duenotice.domain.notice import LONGEST_TERMINATE_SECONDS, MINIMUM_SECONDS
 from duenotice.errors import Malformed, Misconfigured
 from duenotice.wire.duration import parse_duration
-from duenotice.wire.toml_table import Table
+from duenotice.wire.toml_lines import LONGEST, Path, line_of
+from duenotice.wire.toml_table import Table, nearest
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}")
 _SHORTEST_TERMINATE_SECONDS = MINIMUM_SECONDS[EventType.TERMINATE]
@@ -25,8 +25,8 @@ def read_fleet(text: str, source: str = "fleet file") -> Declaration:
     try:
         top = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # also for what TOML allows and tomllib cannot read
-        raise Misconfigured(f"{source}: not TOML: {error}.", hint="Mend the line and try again.") from None
-    return _Reader(source).read(top, digest_of(text))
+        raise Misconfigured(f"{source}: not TOML: {error}.", hint="Fix the line and try again.") from None
+    return _Reader(_placed(text), source).read(top, digest_of(text))
 
 
 def is_name(text: str) -> bool:
@@ -53,19 +53,38 @@ class _Table(Table):
         return name
 
 
+def _placed(text: str) -> type[_Table]:
+    """Tables of this text, which can say on which line a mistake is."""
+
+    class Placed(_Table):
+        def where(self, key: str) -> str:
+            """The line of the key, or of the table; in a very large file nobody looks for it."""
+            if len(text) > LONGEST:
+                return self.source
+            return f"{self.source}, line {line_of(text, _path(self.place) + ((key,) if key else ()))}"
+
+    return Placed
+
+
+def _path(place: str) -> Path:
+    """`availability_sets[1] "web".vms[4]` as keys; places count from 1, and names are left out."""
+    parts = re.findall(r"([A-Za-z_]+)\]?|\[(\d+)\]", re.sub(r' "[^"]*"', "", place))
+    return tuple(word or int(number) - 1 for word, number in parts)
+
+
 class _Reader:
     """Collects the parts of a fleet and sees to it that no name or address is used twice."""
 
-    def __init__(self, source: str) -> None:
-        self._source = source
+    def __init__(self, table: type[_Table], source: str) -> None:
+        self._table, self._source = table, source
         self._hosts: dict[str, Host] = {}
         self._groups: dict[str, Group] = {}
         self._vms: list[Vm] = []
         self._places: dict[tuple[str, str], str] = {}
 
     def read(self, values: dict[str, Any], digest: str) -> Declaration:
-        top = _Table(self._source, "", values)
-        site = self._site(_Table(self._source, "[site]", top.take("site", dict, {})))
+        top = self._table(self._source, "", values)
+        site = self._site(self._table(self._source, "[site]", top.take("site", dict, {})))
         for table in top.tables("hosts"):
             self._host(table)
         for table in top.tables("vms"):
@@ -148,7 +167,8 @@ class _Reader:
         try:
             network = ip_network(text)
         except ValueError as error:
-            raise table.wrong(f"addresses: {error}", 'Write a network such as "127.0.16.0/20".') from None
+            hint = 'Write a network such as "127.0.16.0/20".'
+            raise table.wrong(f"addresses: {error}", hint, "addresses") from None
         addresses = list(islice(map(str, network.hosts()), capacity))
         if len(addresses) < capacity:
             raise table.wrong(
@@ -161,10 +181,9 @@ class _Reader:
         usual = Vm(name, "")
         host = table.take("host", str, None)
         if host is not None and host not in self._hosts:
-            near = difflib.get_close_matches(host, list(self._hosts), 1)
-            raise table.wrong(
-                f"runs on the host {host!r}, which is not declared", _near(near, "Add it under [[hosts]].")
-            )
+            near = nearest(host, self._hosts)
+            hint = f"Did you mean {near!r}?" if near else "Add it under [[hosts]]."
+            raise table.wrong(f"runs on the host {host!r}, which is not declared", hint, "host")
         vm = Vm(
             name=name,
             address=self._address(table),
@@ -182,7 +201,8 @@ class _Reader:
         try:
             return str(ip_address(text))
         except ValueError:
-            raise table.wrong(f"address {text!r} is not an IP address", 'Write one such as "127.0.1.10".') from None
+            hint = 'Write one such as "127.0.1.10".'
+            raise table.wrong(f"address {text!r} is not an IP address", hint, "address") from None
 
     def _tags(self, table: _Table) -> tuple[tuple[str, str], ...]:
         tags = table.take("tags", dict, {})
@@ -204,10 +224,6 @@ class _Reader:
         first = self._places.setdefault((what, value), table.place)
         if first is not table.place:
             raise Misconfigured(
-                f"{self._source}: the {what} {value} is used twice: by {first} and by {table.place}.",
+                f"{table.where('')}: the {what} {value} is used twice: by {first} and by {table.place}.",
                 hint="Give each its own.",
             )
-
-
-def _near(near: list[str], otherwise: str) -> str:
-    return f"Did you mean {near[0]!r}?" if near else otherwise

@@ -1,6 +1,6 @@
 """A record of the journal as the operator reads it: who did what when."""
 
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -9,6 +9,9 @@ from duenotice.domain import transitions as t
 from duenotice.wire import operator_json
 from duenotice.wire import operator_shapes as shapes
 from duenotice.wire.times import format_iso
+
+ACTIONS = tuple(str(kind.__struct_config__.tag) for kind in get_args(t.Transition))
+"""All that can be in the journal."""
 
 QUIET = frozenset({"clock-marked", "request-answered"})
 """Actions that are bookkeeping of ours and tell nobody anything; shown only when asked for."""

@@ -45,10 +45,16 @@ class Table:
         self._known.append(key)
         value: T = self._values.pop(key, default)
         if value is _UNSET:
-            raise self.wrong(f"has no {key!r}", f"Add {key} = …")
+            raise self._missing(key)
         if value is not default and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
             raise self.wrong(f"{key} must be {_KINDS[kind]}", f"Found {value!r}.", key)
         return value
+
+    def _missing(self, key: str) -> Misconfigured:
+        """What is missing may be there under a name that is almost right."""
+        if near := nearest(key, self._values):
+            return self.wrong(f"has an unknown key {near!r}", f"Did you mean {key!r}?", near)
+        return self.wrong(f"has no {key!r}", f"Add {key} = …")
 
     def within(self, key: str, low: int, high: int, default: Any = _UNSET) -> int:
         """A whole number in bounds."""
@@ -66,11 +72,18 @@ class Table:
     def done(self) -> None:
         """Refuse keys nobody took, with the nearest one that exists."""
         for key in self._values:
-            raise self.wrong(f"has an unknown key {key!r}", near_miss(key, self._known, "keys"), key)
+            what = f"has an unknown key {key!r}" if self.place else f"unknown key {key!r}"
+            raise self.wrong(what, near_miss(key, self._known, "keys"), key)
 
 
 def near_miss(word: str, known: Iterable[str], what: str) -> str:
     """A hint at the nearest of what is known, or at all of it."""
     known = list(known)
-    near = difflib.get_close_matches(word, known, 1)
-    return f"Did you mean {near[0]!r}?" if near else f"Known {what}: {', '.join(known)}."
+    near = nearest(word, known)
+    return f"Did you mean {near!r}?" if near else f"Known {what}: {', '.join(known)}."
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The known word that was probably meant, whatever its upper and lower case; empty when none is near."""
+    spelled = {each.lower(): each for each in known}
+    return next((spelled[near] for near in difflib.get_close_matches(word.lower(), spelled, 1)), "")

@@ -1,6 +1,7 @@
 """What the agent says: one JSON line an action, and no flood."""
 
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -38,3 +39,26 @@ def test_every_record_is_a_line_but_notes_are_not(capsys: pytest.CaptureFixture[
     assert [line["action"] for line in shown] == ["seen", "preparing", "failed"]
     assert shown[0]["event_id"] == ID and shown[0]["status"] == "Scheduled" and shown[2]["level"] == "error"
     assert "hunter2" not in str(shown)
+
+
+LINE = {"timestamp": "2026-11-15T14:03:20.123+00:00", "level": "info", "action": "preparing", "event_id": ID}
+
+
+def test_a_person_is_shown_the_time_the_action_the_event_and_the_rest():
+    """Texts with spaces are quoted, lists are not."""
+    line = LINE | {"handler": "drain", "resources": ("a", "b"), "reason": "no such file"}
+    told = 'handler=drain resources=a,b reason="no such file"'
+    assert logs.for_people(line) == f"14:03:20  preparing     805C2F53 {told}"
+
+
+@pytest.mark.parametrize("form", [logs.for_people, logs.as_json])
+def test_no_text_from_outside_drives_a_terminal(form: Callable[[dict[str, str]], str]):
+    """S28: escapes, bells, line ends, C1 controls, and marks that turn the direction of reading."""
+    written = form(LINE | {"reason": "\x1b[2J\x07\r\n\x85\x9b1m\u202e\U000e0001\ud800"})
+    assert written.isprintable()
+
+
+def test_what_is_escaped_is_still_json():
+    """The line can be read back."""
+    odd = "\x1b\x7f\x85\u202e\U000e0001"
+    assert json.loads(logs.as_json({"reason": odd})) == {"reason": odd}

@@ -8,6 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from duenotice.cli.groups import first_sentence
 from duenotice.cli.main import COMMANDS, EXIT_CODES, duenotice
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "cli.md").read_text()
@@ -77,3 +78,44 @@ def test_the_first_help_has_a_line_for_every_noun() -> None:
     """The table in `main` and the commands agree."""
     shown = CliRunner().invoke(duenotice, ["--help"]).output
     assert all(place.help in " ".join(shown.split()) for place in COMMANDS.values())
+
+
+def groups(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Every noun with verbs below it."""
+    if isinstance(command, click.Group):
+        yield path
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from groups(found, (*path, name))
+
+
+@pytest.mark.parametrize("path", list(groups(duenotice)), ids=" ".join)
+def test_the_help_of_a_noun_has_whole_sentences(path: tuple[str, ...]) -> None:
+    """Over two lines where one is too short, but never cut."""
+    shown = CliRunner().invoke(duenotice, [*path, "--help"], terminal_width=80).output
+    listed = " ".join(shown.partition("Commands:")[2].split())
+    verbs = [(leaf[-1], command) for leaf, command in LEAVES if leaf[:-1] == path]
+    assert "..." not in listed
+    if path:
+        assert [name for name, verb in verbs if f"{name} {first_sentence(verb.help or '')}" not in listed] == []
+
+
+@EACH
+def test_a_flag_shows_what_it_takes(path: tuple[str, ...], command: click.Command) -> None:
+    """Each word of a choice as it is written, and no name of a type."""
+    shown = " ".join(CliRunner().invoke(duenotice, [*path, "--help"], terminal_width=200).output.split())
+    for option in command.params:
+        if isinstance(option, click.Option) and isinstance(option.type, click.Choice):
+            assert f"[{'|'.join(option.type.choices)}]" in shown
+    assert not [word for word in ("VALUE", "INTEGER", "RANGE", "FLOAT") if word in shown.replace("KEY=VALUE", "")]
+
+
+def test_settings_that_take_some_words_show_them() -> None:
+    """As every other choice."""
+    shown = CliRunner().invoke(duenotice, ["serve", "--help"]).output
+    assert "--impact [simulated|command|webhook]" in shown
+    assert "--log-format [auto|console|json|none]" in shown
+    assert "--impact-lost [fail|retry]" in shown
+    assert "--first-answer-delay SECONDS" in shown

@@ -68,7 +68,7 @@ def test_a_broken_fleet_file_is_one_line_of_what_and_one_of_what_to_do(tmp_path:
     done = run("serve", "--fleet", str(fleet), "--data-dir", str(tmp_path / "data"))
     assert done.returncode == 2
     assert lines_of_error(done) == [
-        f"error: {fleet}: vms[1] \"a\" has an unknown key 'adress'.",
+        f"error: {fleet}, line 3: vms[1] \"a\" has an unknown key 'adress'.",
         " hint: Did you mean 'address'?",
     ]
     assert not (tmp_path / "data").exists()  # nothing was begun

@@ -8,8 +8,9 @@ from rich.console import Console
 
 from duenotice.cli import looks, tables
 from duenotice.cli.api import items_of, target
+from duenotice.cli.following import line_of
 from duenotice.cli.output import WRITERS, Column, View, yaml_lines
-from duenotice.cli.views import AUDIT, VMS
+from duenotice.cli.views import AUDIT, EVENTS, VMS, WATCHED_EVENTS
 
 NOW = "2026-01-01T12:00:00Z"
 
@@ -118,3 +119,51 @@ def test_a_bar_is_as_full_as_the_notice_is_over() -> None:
     half = looks.bar(0.5, "red")
     assert len(half) == looks.BAR
     assert [(span.start, span.end, span.style) for span in half.spans][-1] == (8, 16, "bright_black")
+
+
+EVENT = {
+    "id": "805C2F53-88EE-4045-95F8-788FD1634F66",
+    "type": "Reboot",
+    "phase": "scheduled",
+    "not_before": "2026-01-01T12:14:30Z",
+    "duration": -1,
+    "resources": ["web-0", "web-5"],
+    "cause": "live-migration",
+}
+
+
+def drawn(view: View, width: int, *items: dict[str, object]) -> list[list[str]]:
+    """The words of each line of a table on a terminal of that width."""
+    out = Console(width=width, file=io.StringIO())
+    with out.capture() as captured:
+        out.print(tables.Fitted(list(items), view, NOW))
+    return [line.split() for line in captured.get().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("width", "titles"),
+    [
+        (100, "EVENT TYPE STATE NOT BEFORE LASTS VMS CAUSE"),
+        (70, "EVENT TYPE STATE NOT BEFORE LASTS VMS"),
+        (58, "EVENT TYPE STATE NOT BEFORE VMS"),
+    ],
+)
+def test_a_narrow_terminal_loses_what_can_be_spared(width: int, titles: str) -> None:
+    """The VMs that are hit are the last to go."""
+    head, row = drawn(EVENTS, width, EVENT)
+    assert (" ".join(head), "web-5" in row) == (titles, True)
+
+
+def test_what_is_watched_fits_80_columns_with_its_vms() -> None:
+    """With bar and countdown; the cause gives way."""
+    head, row = drawn(WATCHED_EVENTS, 80, EVENT | {"bar": looks.bar(0.5, ""), "countdown": "starts in 14m 30s "})
+    assert head == ["EVENT", "TYPE", "STATE", "VMS"]
+    assert row[-2:] == ["web-0", "web-5"]
+
+
+def test_an_event_that_has_started_shows_no_not_before() -> None:
+    """What it said before no longer counts."""
+    shown = {phase: drawn(EVENTS, 100, EVENT | {"phase": phase})[1] for phase in ("scheduled", "started")}
+    assert (shown["scheduled"][3:6], shown["started"][3]) == (["in", "14m", "30s"], "–")
+    assert line_of(EVENT | {"phase": "started"}).split()[3] == "-"
+    assert line_of(EVENT).split()[3] == EVENT["not_before"]

@@ -109,7 +109,7 @@ def test_a_broken_step_is_refused_with_its_line_and_key(text: str, what: str, hi
         ('name = "x"', "my.toml:1: has no 'title'.", "Add title"),
         (HEAD, "my.toml:1: has no 'cast'.", "Add cast"),
         (HEAD + CAST, "my.toml:1: has no steps.", "Add [[steps]]."),
-        (HEAD + "tarp = 'x'\n" + CAST + "[[steps]]\nwait = '1m'", "my.toml:4: has an unknown key 'tarp'.", "'trap'"),
+        (HEAD + "tarp = 'x'\n" + CAST + "[[steps]]\nwait = '1m'", "my.toml:4: unknown key 'tarp'.", "'trap'"),
         (HEAD + "[cast]\nh = { is = 'host' }\n[[steps]]\nwait='1m'", "my.toml:4: cast has no VM.", "add a role"),
         (HEAD + "[cast]\nvm = 'db-0'\n", "my.toml:5: cast.vm must be a table.", "table of keys"),
         (HEAD + "[cast]\nvm = { is = 'wm' }\n", "my.toml:5: cast.vm is = 'wm' is no kind of role.", "Known kinds"),

@@ -1,5 +1,6 @@
 """A fleet file: what it declares, and every mistake named by its place."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from duenotice.domain.fleet import Declaration, Group, GroupKind, Host, Site, Vm
 from duenotice.domain.scope import scope_of
 from duenotice.errors import Misconfigured
 from duenotice.wire.fleet_toml import read_fleet
+from duenotice.wire.toml_lines import LONGEST
 
 DEMO = Path(__file__).parents[3] / "examples" / "demo-fleet.toml"
 
@@ -149,12 +151,12 @@ HOST = '[[hosts]]\nname = "host-1"\n'
     ("text", "what", "hint"),
     [
         # not TOML
-        ("[[vms]", "not TOML: ", "Mend the line"),
-        ("a = " + "[" * 5000, "not TOML: ", "Mend the line"),
-        ("a = " + "1" * 5000, "not TOML: ", "Mend the line"),
+        ("[[vms]", "not TOML: ", "Fix the line"),
+        ("a = " + "[" * 5000, "not TOML: ", "Fix the line"),
+        ("a = " + "1" * 5000, "not TOML: ", "Fix the line"),
         # unknown keys, at every depth
-        ("[[vm]]\n", "fleet.toml: has an unknown key 'vm'.", "Did you mean 'vms'?"),
-        ("banana = 1", "has an unknown key 'banana'.", "Known keys: site, hosts, vms, availability_sets"),
+        ("[[vm]]\n", "fleet.toml, line 1: unknown key 'vm'.", "Did you mean 'vms'?"),
+        ("banana = 1", "unknown key 'banana'.", "Known keys: site, hosts, vms, availability_sets"),
         ('[site]\nlocatoin = "x"', "[site] has an unknown key 'locatoin'.", "Did you mean 'location'?"),
         (HOST + "size = 1", 'hosts[1] "host-1" has an unknown key', "Known keys: name."),
         (VM + 'adress = "10.0.0.1"', "vms[1] \"a\" has an unknown key 'adress'.", "Did you mean 'address'?"),
@@ -171,7 +173,7 @@ HOST = '[[hosts]]\nname = "host-1"\n'
         ('[[vms]]\nname = "a"', "vms[1] \"a\" has no 'address'.", "Add address = …"),
         ('[[scale_sets]]\nname = "s"\naddresses = "10.0.0.0/24"', "scale_sets[1] \"s\" has no 'capacity'.", "Add "),
         # wrong types
-        ("vms = 1", "fleet.toml: vms must be a list.", "Found 1."),
+        ("vms = 1", "fleet.toml, line 1: vms must be a list.", "Found 1."),
         ("vms = [1]", "vms[1] must be a table.", "Write it as a table of keys."),
         ("[vms]\n", "vms must be a list.", "Found {}."),
         ("site = 1", "site must be a table.", "Found 1."),
@@ -226,9 +228,35 @@ HOST = '[[hosts]]\nname = "host-1"\n'
 def test_every_mistake_is_named_by_its_place_with_what_to_do(text: str, what: str, hint: str) -> None:
     with pytest.raises(Misconfigured) as mistake:
         read_fleet(text, "fleet.toml")
-    assert mistake.value.message.startswith("fleet.toml: ")
+    assert re.match(r"fleet\.toml(, line \d+)?: ", mistake.value.message)
     assert what in mistake.value.message
     assert hint in mistake.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "hint"),
+    [
+        ("# first\n\n[[vm]]\n", 3, "Did you mean 'vms'?"),
+        (VM + '[[vms]]\nname = "b"\nAdress = "10.0.0.2"', 6, "Did you mean 'address'?"),
+        (HOST + VM + "# here\nhots = 'host-1'", 7, "Did you mean 'host'?"),
+        (SET + 'vms = [\n  { name = "a", address = "10.0.0.1" },\n  { nmae = "b" },\n]', 5, "Did you mean 'name'?"),
+        (SET + 'vms = [\n  { name = "a", address = "10.0.0.1" },\n  { name = "b" },\n]', 5, "Add address = …"),
+        (SET + 'vms = [\n  # two\n  { name = "a", address = "10.0.0.1", tgas = {} },\n]', 5, "Did you mean 'tags'?"),
+        (SCALE_SET + SCALE_SET.replace('"s"', '"t"'), 5, "Give each its own."),
+    ],
+)
+def test_a_mistake_is_found_on_its_line(text: str, line: int, hint: str) -> None:
+    """Also inside a list of tables; the nearest key is hinted at."""
+    with pytest.raises(Misconfigured) as mistake:
+        read_fleet(text, "fleet.toml")
+    assert mistake.value.message.startswith(f"fleet.toml, line {line}: "), mistake.value.message
+    assert mistake.value.hint == hint
+
+
+def test_in_a_very_large_file_no_line_is_looked_for() -> None:
+    """The place is enough, and is there at once."""
+    with pytest.raises(Misconfigured, match=r"^fleet\.toml: vms\[1\] \"a\" has an unknown key 'x'"):
+        read_fleet(VM + "x = 1\n" + "#" * LONGEST, "fleet.toml")
 
 
 @pytest.mark.parametrize(

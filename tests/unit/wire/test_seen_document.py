@@ -139,7 +139,7 @@ def test_only_started_is_started() -> None:
     ids=lambda wrong: wrong[-60:].decode("latin-1"),
 )
 def test_anything_that_is_no_document_is_an_error_and_never_no_events(wrong: bytes) -> None:
-    with pytest.raises(Malformed, match=r"^This is not a Scheduled Events document: .*[^.]\.$") as error:
+    with pytest.raises(Malformed, match=r"(?m)^This is not a Scheduled Events document: .*[^.]\.$") as error:
         read_document(wrong)
     assert error.value.hint
 

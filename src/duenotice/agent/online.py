@@ -1,0 +1,59 @@
+"""`agent check --online`: who the metadata service says we are, and whether its clock agrees with ours.
+
+It asks for the instance only: a poll would turn Scheduled Events on for the whole set (F01).
+"""
+
+from datetime import datetime
+from typing import NamedTuple
+
+from duenotice.agent.config import Config
+from duenotice.agent.plan import RESERVE
+from duenotice.client import MetadataClient
+from duenotice.clock import wall
+from duenotice.wire.duration import span
+
+
+class Online(NamedTuple):
+    """What the service said; `ahead` is by how many seconds its clock is ahead of ours, if it told the time."""
+
+    name: str
+    ahead: float | None
+
+
+def ask(config: Config) -> Online:
+    """One question, as the agent would ask it; a `MetadataError` when it is not answered."""
+    source = config.metadata.source_address or None
+    with MetadataClient(config.metadata.endpoint or None, source_address=source) as client:
+        name = client.instance_name()
+        return Online(name, _ahead(client.service_time, wall()))
+
+
+def _ahead(theirs: datetime | None, ours: datetime) -> float | None:
+    """Whole seconds are all that we are told, so one second is no difference."""
+    if theirs is None:
+        return None
+    seconds = (theirs - ours).total_seconds()
+    return 0.0 if -1.0 <= seconds <= 0.0 else seconds
+
+
+def findings(config: Config, online: Online) -> list[str]:
+    """What would keep the agent from doing its work in time."""
+    found = []
+    if config.metadata.name not in ("", online.name):
+        found.append(
+            f"metadata.name: it is {config.metadata.name!r} here, but the service calls this VM {online.name!r}, "
+            "so no event would be taken for ours"
+        )
+    if online.ahead is not None and abs(online.ahead) > RESERVE:
+        how = "behind" if online.ahead > 0 else "ahead of"
+        found.append(
+            f"clock: this machine is {span(online.ahead)} {how} the service, so the notice left would be wrong. "
+            "Keep it in step with NTP"
+        )
+    return found
+
+
+def summary(online: Online) -> str:
+    """What was learned, in one line."""
+    clock = "it does not tell the time" if online.ahead is None else f"our clocks differ by {abs(online.ahead):.0f} s"
+    return f"The metadata service calls this VM {online.name!r}; {clock}."

@@ -1,0 +1,92 @@
+"""Kinds of values on the command line: each is checked where the flag can be named, before anything is done."""
+
+from datetime import datetime
+
+import click
+
+from duenotice.wire.toml_table import nearest
+
+
+class _Choice(click.Choice[str]):
+    """A choice in any case that is shown as it is written."""
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
+        """Each of them."""
+        return f"[{'|'.join(self.choices)}]"
+
+    def get_invalid_choice_message(self, value: object, ctx: click.Context | None) -> str:
+        """With the one that was probably meant."""
+        near = nearest(str(value), self.choices)
+        hint = f" Did you mean {near!r}?" if near else ""
+        return f"{value!r} is not one of {', '.join(self.choices)}.{hint}"
+
+
+def choice(*words: str) -> click.Choice[str]:
+    """One of some words, in any case."""
+    return _Choice(words, case_sensitive=False)
+
+
+class _Count(click.IntRange):
+    """How many of something."""
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
+        """As short as can be."""
+        return "N"
+
+
+COUNT, FROM_ONE = _Count(min=0), _Count(min=1)
+EVENT_TYPE = choice("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
+MAINTENANCE_TYPE = choice("Freeze", "Reboot", "Redeploy")
+VM_STATE = choice("started", "approved", "scheduled", "degraded", "fine")
+
+
+class _Span(click.ParamType[str]):
+    """A span of time as people write it; it stays a text, because messages show it and the service reads it."""
+
+    name = "span"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Refuse what is none."""
+        from duenotice.errors import Malformed
+        from duenotice.wire.duration import parse_duration
+
+        try:
+            parse_duration(value)
+        except Malformed as error:
+            self.fail(f"{error.message} {error.hint}", param, ctx)
+        return value
+
+
+SPAN = _Span()
+
+
+class _Name(click.ParamType[str]):
+    """A name or an id; an empty one is mostly a variable of a script that was never set."""
+
+    name = "name"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Refuse what names nothing: it would mean all, or something else."""
+        if not value.strip():
+            self.fail("it is empty.", param, ctx)
+        return value
+
+
+NAME = _Name()
+
+
+class _Moment(click.ParamType[str]):
+    """A time of day as RFC 3339 writes it; which it is, the service reads."""
+
+    name = "time"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Refuse what is none here, where the flag can be named."""
+        try:
+            datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a time; write it like 2026-01-01T12:00:00Z.", param, ctx)
+        return value
+
+
+MOMENT = _Moment()

@@ -1,0 +1,39 @@
+"""Rules of a configuration that no event falls under."""
+
+import pytest
+
+from duenotice.agent.check import findings, never_matches
+from duenotice.agent.config import read_config
+
+ALWAYS = "[[rules]]\nhandlers = []\n"
+
+
+def never(rules: str) -> list[str]:
+    return never_matches(read_config(rules))
+
+
+@pytest.mark.parametrize(
+    ("rules", "found"),
+    [
+        (ALWAYS + 'types = ["Reboot"]', ""),
+        (ALWAYS + 'types = ["reboot"]', "rules[1].types: 'reboot' never matches. Did you mean 'Reboot'?"),
+        (ALWAYS + 'types = ["REBOOT"]', "rules[1].types: 'REBOOT' never matches. Did you mean 'Reboot'?"),
+        (ALWAYS + 'sources = ["user"]', "rules[1].sources: 'user' never matches. Did you mean 'User'?"),
+        (ALWAYS + 'sources = ["Azure"]', "rules[1].sources: 'Azure' never matches. Known sources: Platform, User."),
+        (ALWAYS + 'shorter_than = "9s"\nlonger_than = "9s"', "rules[1]: no event is shorter than 9 s and longer"),
+        (ALWAYS + 'shorter_than = "9s"\nlonger_than = "1s"', ""),
+        (ALWAYS + ALWAYS, "rules[2]: never matches, because the rules before it take every such event."),
+        (ALWAYS + 'types = ["Freeze"]\n' + ALWAYS, ""),
+        (ALWAYS + 'resources = ["a"]\n' + ALWAYS, ""),
+        (ALWAYS + 'sources = ["User"]\n' + ALWAYS + 'types = ["Freeze"]\nsources = ["User"]', "rules[2]: never"),
+    ],
+)
+def test_what_can_never_match_is_found(rules: str, found: str) -> None:
+    """By its number, with the word that was probably meant."""
+    problems = never(rules)
+    assert [problem.startswith(found) for problem in problems] == ([True] if found else [])
+
+
+def test_check_refuses_what_never_matches() -> None:
+    """It is a finding like any other."""
+    assert findings(read_config(ALWAYS + 'types = ["reboot"]'), {}) == never(ALWAYS + 'types = ["reboot"]')

@@ -1,0 +1,104 @@
+"""What make says to somebody who has just cloned this, and whose machine lacks something."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+OLD = "#!/bin/sh\nexit 1\n"
+CUT_OFF = """#!/bin/sh
+[ "$1" = -m ] || exit 0
+mkdir -p .venv/bin
+printf '#!/bin/sh\\necho "WARNING: Retrying" >&2; echo "ERROR: No matching distribution" >&2; exit 1\\n' >.venv/bin/pip
+chmod +x .venv/bin/pip
+"""
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """As much of a clone as make looks at."""
+    for name in ("Makefile", "pyproject.toml", *(file.name for file in ROOT.glob("requirements*.lock"))):
+        shutil.copy(ROOT / name, tmp_path)
+    return tmp_path
+
+
+def make(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run make there."""
+    return subprocess.run(
+        ["make", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={"PATH": "/usr/bin:/bin"},
+    )
+
+
+def fake_python(folder: Path, text: str) -> str:
+    file = folder / "python"
+    file.write_text(text)
+    file.chmod(0o755)
+    return f"PYTHON={file}"
+
+
+@pytest.mark.parametrize("target", ["run", "test"])
+def test_a_python_that_is_too_old_is_told_in_one_line(clone: Path, target: str) -> None:
+    """With what to do; make itself adds that it stopped."""
+    done = make(clone, target, fake_python(clone, OLD))
+    ours = [line for line in done.stderr.splitlines() if not line.startswith("make")]
+    assert ours == [
+        f"{clone}/python is not Python 3.11 or newer, which duenotice needs. Name one: make PYTHON=python3.12 …"
+    ]
+    assert not (clone / ".venv").exists()
+
+
+def test_packages_that_cannot_be_had_are_told_in_one_line(clone: Path) -> None:
+    """Pip's own words are kept where they can be read."""
+    done = make(clone, "run", fake_python(clone, CUT_OFF))
+    ours = [line for line in done.stderr.splitlines() if not line.startswith("make")]
+    assert done.returncode != 0
+    assert ours == [
+        "pip cannot get the packages: is there a network, or a mirror in pip's settings? Details: .venv/pip.log"
+    ]
+    assert "No matching distribution" in (clone / ".venv" / "pip.log").read_text()
+
+
+def test_the_demo_can_be_given_flags(clone: Path) -> None:
+    """`make run ARGS=…`."""
+    done = make(clone, "-n", "run", "ARGS=--clock 1x --no-watch")
+    assert done.stdout.splitlines()[-1].endswith("duenotice demo --data-dir .run/demo --clock 1x --no-watch")
+
+
+@pytest.mark.parametrize(
+    ("target", "locks"),
+    [
+        ("install", {"requirements.lock"}),
+        ("run", {"requirements.lock"}),
+        ("lint", {"requirements.lock", "requirements-dev.lock"}),
+        ("test", {"requirements.lock", "requirements-dev.lock"}),
+        ("bench", {"requirements.lock", "requirements-dev.lock"}),
+    ],
+)
+def test_only_work_on_it_installs_the_tools_for_that(clone: Path, target: str, locks: set[str]) -> None:
+    """Who only wants to see it run does not wait for mypy and a browser."""
+    assert set(re.findall(r"requirements[a-z-]*\.lock", make(clone, "-n", target).stdout)) == locks
+
+
+def test_help_says_what_installs_debian_packages(clone: Path) -> None:
+    """Nobody likes to find that out afterwards."""
+    lines = make(clone, "help").stdout.splitlines()
+    told = {line.split()[1] for line in lines if "installs Debian packages" in line}
+    recipes = (clone / "Makefile").read_text().split("\n\n")
+    assert told == {recipe.partition(":")[0] for recipe in recipes if "\n\ttools/debian-programs" in recipe}
+
+
+def test_lock_makes_both_with_hashes_and_without_an_address(clone: Path) -> None:
+    """The one for running takes its versions from the other."""
+    compiled = [line for line in make(clone, "-n", "lock").stdout.splitlines() if "compile" in line]
+    assert [line.split(" -o ")[1] for line in compiled] == ["requirements-dev.lock", "requirements.lock"]
+    assert all("--generate-hashes" in line and "--no-emit-index-url" in line for line in compiled)
+    assert "-c requirements-dev.lock" in compiled[1]
