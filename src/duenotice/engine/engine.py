@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec import structs
 
@@ -130,8 +130,11 @@ class Engine:
 
     async def look(self, work: Callable[[State], T]) -> T:
         """What a long look at the durable state finds; it runs off the loop, on a copy that nobody changes (S26)."""
-        state = self.publisher.frozen()
-        return await self.aside(lambda: work(state))
+        frozen = [self.publisher.frozen()]
+        try:
+            return await self.aside(lambda: work(frozen[0]))
+        finally:
+            self.free(frozen)
 
     async def aside(self, work: Callable[[], T]) -> T:
         """What comes of work that may take long, off the loop; it may only use what never changes."""
@@ -142,6 +145,11 @@ class Engine:
             return await _run_in(self._looking, work)
         finally:
             self._looks -= 1
+
+    def free(self, things: list[Any]) -> None:
+        """Let go of things off the loop: a million objects that nobody else has take a while to be given back."""
+        if self._looking is not None:
+            self._looking.submit(things.clear)
 
     @property
     def remembers_from(self) -> int:
@@ -217,6 +225,7 @@ class Engine:
                 self._is_serving = True
                 await self._serve(batch)
                 self._is_serving = False
+                self.free(batch)
             if self._broken is None:
                 await self._look_after_journal()
 

@@ -9,12 +9,13 @@ from starlette.responses import JSONResponse, Response
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.decide import decide
+from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
 from duenotice.errors import Malformed
 from duenotice.operator_api.bodies import actor_of, flag
 from duenotice.operator_api.feed import Feed
-from duenotice.operator_api.looking import written
+from duenotice.operator_api.looking import looked, written
 from duenotice.operator_api.table import Call
 from duenotice.wire import operator_shapes as shapes
 from duenotice.wire.fleet_toml import read_fleet
@@ -61,15 +62,30 @@ class Fleets:
             text = (await request.body()).decode()
         except UnicodeDecodeError:
             raise Malformed("The fleet is not UTF-8 text.", hint="Send the fleet file as it is.") from None
-        command, dry = c.ApplyFleet(await asyncio.to_thread(read_fleet, text)), flag(request, "dry_run")
-        engine, before = self._engine, self._engine.publisher.frozen()
-        if dry:
-            changes: Iterable[t.Transition] = await engine.look(
-                lambda state: decide(state, command, engine.clock.now(), engine.policy)
-            )
-        else:
-            changes = [record.transition for record in await engine.submit(command, actor_of(request))]
-        return await written(engine, lambda: _summary(changes, before.fleet.vms, dry))
+        asked, dry = [c.ApplyFleet(await asyncio.to_thread(read_fleet, text))], flag(request, "dry_run")
+        try:
+            return await (self._changes(asked) if dry else self._changed(asked, actor_of(request)))
+        finally:
+            self._engine.free(asked)
+
+    async def _changes(self, asked: list[c.ApplyFleet]) -> Response:
+        """What would change."""
+        now, policy = self._engine.clock.now(), self._engine.policy
+
+        def look(state: State) -> shapes.FleetChange:
+            return _summary(decide(state, asked[0], now, policy), state.fleet.vms, dry=True)
+
+        return await looked(self._engine, look)
+
+    async def _changed(self, asked: list[c.ApplyFleet], actor: str) -> Response:
+        """What has changed."""
+        before = [self._engine.publisher.frozen()]
+        try:
+            records = await self._engine.submit(asked[0], actor)
+            changes = (record.transition for record in records)
+            return await written(self._engine, lambda: _summary(changes, before[0].fleet.vms, dry=False))
+        finally:
+            self._engine.free(before)
 
 
 def _summary(changes: Iterable[t.Transition], known: Container[str], dry: bool) -> shapes.FleetChange:
