@@ -149,7 +149,7 @@ def _compare_waiters(node: Node, fresh: Publisher) -> None:
     """Who is still held has seen the newest; nobody else is waited for, and no page of a scope that is gone stays."""
     watched: dict[str, set[object]] = {}
     for who, held in node.door.waiting.held.items():
-        vm = fresh.state.fleet.by_address[held.address]
+        vm = fresh.state.fleet.vms[held.vm]
         assert scope_of(vm) == held.scope
         assert held.poll.has(fresh.page_of(vm).document.incarnation)
         watched.setdefault(held.scope, set()).add(who)

@@ -1,15 +1,25 @@
 """`wait` holds the answer until the document changes; clients that do not ask for it never notice."""
 
+import asyncio
 import socket
 import struct
 import time
+from dataclasses import replace
+from uuid import uuid4
 
 import pytest
 
-from duenotice.domain.commands import ApplyFleet
+from duenotice.domain.apply import fold
+from duenotice.domain.commands import ApplyFleet, ScheduleEvent
+from duenotice.domain.decide import decide
+from duenotice.domain.event import EventType
 from duenotice.domain.fleet import Declaration, Vm
+from duenotice.domain.policy import Policy
+from duenotice.domain.touched import touched
+from duenotice.domain.transitions import Record
+from duenotice.engine.writer import Ask
 from tests.protocol.raw import NOTHING, PATH, POLL, Client, Reply, ask, request
-from tests.protocol.world import FLEET, SOLO, STRANGER, WEB_0, World, running
+from tests.protocol.world import FLEET, GENEROUS, SOLO, STRANGER, WEB_0, World, running
 
 
 def wait_for_news(known: str, wait: str) -> bytes:
@@ -171,3 +181,60 @@ def test_a_fault_ends_the_wait_of_its_vm_and_of_no_other(world: World) -> None:
         assert client.reply().status == 304
         assert client.ask(wait_for_news('"0"', "300s")).status == 500
         assert other.is_silent(0.1)
+
+
+def test_news_between_the_decision_to_hold_a_first_poll_and_the_hold_is_not_lost() -> None:
+    """The answer to a first poll takes some turns of the loop; an event may be shown in the last of them."""
+    with running(replace(GENEROUS, first_answer_delay=1.0)) as world, Client(world) as client:
+        gate = world.call(asyncio.Event)
+
+        async def until_told(_: float) -> object:
+            return await gate.wait()
+
+        world.call(lambda: setattr(world.server._door.answers, "_delay", until_told))
+        client.send(wait_for_news('"0"', "30s"))
+        while not world.call(lambda: world.engine.state.enabled("vm/solo")):
+            pass
+
+        def news_in_between() -> None:
+            gate.set()
+            world.loop.call_soon(lambda: show_an_event(world))
+
+        world.call(news_in_between)
+        assert client.reply().headers["etag"] == '"1"'
+
+
+def show_an_event(world: World) -> None:
+    """At once, as the engine does it when a commit is there."""
+    publisher = world.engine.publisher
+    state = publisher.state.copy()
+    command = ScheduleEvent(str(uuid4()).upper(), EventType.REBOOT, ("solo",))
+    changes = decide(state, command, world.clock.now(), Policy())
+    records = [Record(state.position + 1, world.clock.now().at, "test", change) for change in changes]
+    for record in records:
+        fold(state, record)
+    publisher.publish(state, touched(publisher.state, state, records), world.clock.now().steady)
+
+
+def test_who_was_taken_for_the_default_vm_is_told_when_it_becomes_a_vm() -> None:
+    with running(replace(GENEROUS, default_vm="solo")) as world, Client(world, STRANGER) as client:
+        assert client.ask().status == 200
+        client.send(wait_for_news('"0"', "30s"))
+        assert client.is_silent(0.1)
+        world.submit(ApplyFleet(Declaration("two", groups=FLEET.groups, vms=(*FLEET.vms, Vm("new", STRANGER)))))
+        assert client.reply().status == 304
+
+
+def test_a_first_poll_of_a_vm_that_is_removed_meanwhile_is_a_strangers() -> None:
+    """404, as for everybody whom nobody has registered (A09)."""
+    with running() as world, Client(world) as client:
+        held = world.call(lambda: world.engine._writer.serve)
+
+        def remove_first(asks: object) -> object:
+            world.engine._writer.serve = held  # type: ignore[method-assign]
+            gone = Ask(ApplyFleet(Declaration("gone", groups=FLEET.groups, vms=FLEET.vms[1:])), "test")
+            outcome = held([gone, *asks])  # type: ignore[misc]
+            return outcome._replace(answers=outcome.answers[1:])
+
+        world.call(lambda: setattr(world.engine._writer, "serve", remove_first))
+        assert client.ask().status == 404

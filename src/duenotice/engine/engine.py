@@ -40,7 +40,10 @@ _TOLD_AT_ONCE = 200
 """Records that listeners hear of in one turn of the loop."""
 
 MOST_LOOKS = 64
-"""Long looks under way and waiting; more would only pile up."""
+"""Looks under way and waiting; more would only pile up."""
+
+MOST_FORESIGHTS = 8
+"""Previews under way and waiting."""
 
 _LONG_LAG = 1000
 """Records that are caught up with at once and not only when the next command comes."""
@@ -87,7 +90,8 @@ class Engine:
         self._writing = Worker("writer") if threads else None
         self._reading = Worker("history") if threads else None
         self._looking = Worker("look", threads=2) if threads else None
-        self._looks = 0
+        self._foreseeing = Worker("foresight") if threads else None
+        self._looks = self._foresights = 0
         self._snapshot_at = state.position
         self._task: asyncio.Task[None] | None = None
         self._broken: DuenoticeError | None = None
@@ -122,6 +126,10 @@ class Engine:
         """The records behind a position, oldest first, as the journal has them."""
         return await _run_in(self._reading, lambda: list(self._journal.read(after, limit)))
 
+    async def history_as(self, after: int, limit: int, convert: Callable[[Record], T]) -> list[T]:
+        """The same records, each made into something smaller before the next is read: a large one is not kept."""
+        return await _run_in(self._reading, lambda: [convert(each) for each in self._journal.read(after, limit)])
+
     async def history_of(self, prefix: str, limit: int) -> list[Record]:
         """The first records about events whose id begins so, also of those that are gone."""
         while await _run_in(self._reading, self._journal.index):
@@ -129,17 +137,29 @@ class Engine:
         return await _run_in(self._reading, lambda: self._journal.find(prefix, limit))
 
     async def look(self, work: Callable[[State], T]) -> T:
-        """What a long look at the durable state finds; it runs off the loop, on a copy that nobody changes (S26)."""
+        """What a look at the whole durable state finds; it runs off the loop, on a copy that nobody changes (S26)."""
+        if self._looks >= MOST_LOOKS:
+            raise Unavailable("Too many large questions are asked at once.", hint="Try again in a moment.")
         frozen = [self.publisher.frozen()]
         try:
             return await self.aside(lambda: work(frozen[0]))
         finally:
             self.free(frozen)
 
+    async def foresee(self, work: Callable[[State], T]) -> T:
+        """The same for what may take seconds: one at a time, so that other looks do not wait for it."""
+        if self._foresights >= MOST_FORESIGHTS:
+            raise Unavailable("Too many previews are asked for at once.", hint="Try again in a moment.")
+        frozen = [self.publisher.frozen()]
+        self._foresights += 1
+        try:
+            return await _run_in(self._foreseeing, lambda: work(frozen[0]))
+        finally:
+            self._foresights -= 1
+            self.free(frozen)
+
     async def aside(self, work: Callable[[], T]) -> T:
-        """What comes of work that may take long, off the loop; it may only use what never changes."""
-        if self._looks >= MOST_LOOKS:
-            raise Unavailable("Too many long questions are asked at once.", hint="Try again in a moment.")
+        """What comes of work off the loop; it may only use what never changes. Never refused: it may be an answer."""
         self._looks += 1
         try:
             return await _run_in(self._looking, work)
@@ -181,7 +201,7 @@ class Engine:
     @property
     def is_busy(self) -> bool:
         """Whether something is under way that may have made very many things."""
-        return self._is_serving or self._looks > 0
+        return self._is_serving or self._looks + self._foresights > 0
 
     @property
     def behind(self) -> bool:
@@ -209,7 +229,7 @@ class Engine:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        for thread in (self._looking, self._reading):
+        for thread in (self._foreseeing, self._looking, self._reading):
             if thread is not None:
                 thread.shutdown(cancel_futures=True)
         await self._off_loop(self._journal.close)

@@ -64,6 +64,9 @@ class Answering(Protocol):
     def answer(self, address: str, question: Question, body: bytes) -> Outcome | Later | Broken:
         """What an address gets for its question."""
 
+    def still(self, address: str, poll: Poll) -> Answer | Hold:
+        """What a poll gets that was to be held a moment ago."""
+
     def again(self, address: str, poll: Poll) -> Answer:
         """What a held poll gets in the end."""
 
@@ -97,6 +100,11 @@ class Answers:
             return self._stranger(address)
         bucket = lane.approvals if isinstance(question, Approve) else lane.polls
         return self._answer(address, lane, question, body) if bucket.take(self._pulse.now) else THROTTLED
+
+    def still(self, address: str, poll: Poll) -> Answer | Hold:
+        """What a poll gets that was to be held a moment ago: there may be news by now, or another VM behind it."""
+        lane = self._callers.find(address)
+        return self._stranger(address) if lane is None else self._poll(lane, poll)
 
     def again(self, address: str, poll: Poll) -> Answer:
         """What a held poll gets in the end; who asks is looked up anew, the fleet may have changed meanwhile."""
@@ -136,7 +144,7 @@ class Answers:
         try:
             await self._enable(lane)
         except DuenoticeError as problem:
-            return blamed(problem)
+            return self._stranger(address) if self._callers.find(address) is None else blamed(problem)
         if self._options.first_answer_empty:
             return EMPTY_OK
         # Looked up anew: the VM may be in another scope by now, or gone (S16).

@@ -16,7 +16,7 @@ from duenotice.clock import micros
 from duenotice.domain.document import Document
 from duenotice.engine.publisher import Page
 from duenotice.errors import Malformed
-from duenotice.metadata_api.answers import THROTTLED, Answering, Broken, Delay, Later, Outcome
+from duenotice.metadata_api.answers import THROTTLED, Answering, Broken, Delay, Hold, Later, Outcome
 from duenotice.metadata_api.caller import Lane
 from duenotice.metadata_api.door import Door
 from duenotice.metadata_api.questions import Poll, Question
@@ -217,6 +217,10 @@ class Faults:
         if wrong is None or lane is None:
             return self._right.answer(address, question, body)
         return self._answer_wrongly(wrong, lane, address, question, body)
+
+    def still(self, address: str, poll: Poll) -> Answer | Hold:
+        """The same as without a fault: it was answered rightly so far."""
+        return self._right.still(address, poll)
 
     def again(self, address: str, poll: Poll) -> Answer:
         """A poll that was held before the fault came is answered rightly."""

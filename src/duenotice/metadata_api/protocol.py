@@ -165,7 +165,7 @@ class Connection(asyncio.Protocol):
         elif not self._is_overfull():
             self._resume_reading()
         if isinstance(outcome, Hold):
-            self.door.waiting.hold(self, ask, outcome.poll, outcome.lane, self.wake)
+            self.door.waiting.hold(self, ask, outcome.poll, outcome.lane, self.wake, self.address)
         else:
             self._answer_later(ask, outcome)
 
@@ -205,11 +205,14 @@ class Connection(asyncio.Protocol):
         if problem is not None:
             context = {"message": "A request failed.", "exception": problem}
             self.door.loop.call_exception_handler(context)
-        outcome = self._held_only_if_useful(task.result() if problem is None else _BROKEN)
+        outcome = task.result() if problem is None else _BROKEN
+        if isinstance(outcome, Hold):
+            # Some turns of the loop have passed since that was said.
+            outcome = self._held_only_if_useful(self.door.answers.still(self.address, outcome.poll))
         if self.closing:
             return
         if isinstance(outcome, Hold):
-            self.door.waiting.hold(self, ask, outcome.poll, outcome.lane, self.wake)
+            self.door.waiting.hold(self, ask, outcome.poll, outcome.lane, self.wake, self.address)
         elif isinstance(outcome, Broken):
             self._send_broken(outcome)
         else:

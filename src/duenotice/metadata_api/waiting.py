@@ -18,12 +18,14 @@ Wake = Callable[[], None]
 class Held:
     """One such poll: who asked what, and when its time is up."""
 
-    __slots__ = ("address", "ask", "beat", "poll", "scope", "vm", "wake")
+    __slots__ = ("addresses", "ask", "beat", "poll", "scope", "vm", "wake")
 
-    def __init__(self, ask: Ask, poll: Poll, lane: Lane, beat: int, wake: Wake) -> None:
+    def __init__(self, ask: Ask, poll: Poll, lane: Lane, beat: int, wake: Wake, caller: str) -> None:
         self.ask = ask
         self.poll = poll
-        self.vm, self.address, self.scope = lane.vm.name, lane.vm.address, lane.scope
+        self.vm, self.scope = lane.vm.name, lane.scope
+        # Who is taken for the default VM may become a VM of its own.
+        self.addresses = {lane.vm.address, caller}
         self.beat = beat
         self.wake = wake
 
@@ -40,10 +42,10 @@ class Waiting:
         self._beats = 0
         self._call_soon = call_soon
 
-    def hold(self, who: object, ask: Ask, poll: Poll, lane: Lane, wake: Wake) -> None:
+    def hold(self, who: object, ask: Ask, poll: Poll, lane: Lane, wake: Wake, caller: str = "") -> None:
         """Wake when the document changes or the time is up; never before, and at most a beat after."""
         beat = self._beats + 1 + math.ceil(poll.wait / BEAT_SECONDS)
-        self.held[who] = Held(ask, poll, lane, beat, wake)
+        self.held[who] = Held(ask, poll, lane, beat, wake, caller)
         self._by_beat.setdefault(beat, set()).add(who)
         self._publisher.watch(lane.scope, who, wake)
 
@@ -65,7 +67,7 @@ class Waiting:
 
     def fleet_changed(self, addresses: Collection[str]) -> None:
         """Wake those whose VM changed: they may be in another scope now, or in none (S16)."""
-        wakes = [held.wake for held in self.held.values() if held.address in addresses]
+        wakes = [held.wake for held in self.held.values() if not held.addresses.isdisjoint(addresses)]
         self._call_soon(lambda: self._wake_some(iter(wakes)))
 
     def _wake_some(self, wakes: Iterator[Wake]) -> None:

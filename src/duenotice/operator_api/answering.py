@@ -42,7 +42,7 @@ async def done(engine: Engine, request: Request, command: c.Command, build: Buil
     def write(state: State, records: Records, now: Instant) -> RequestAnswered | None:
         answer = build(state, records)
         body = msgspec.json.encode(answer.body).decode()
-        made.append(RequestAnswered(*asked, now.at + KEPT, answer.status, body, answer.location))
+        made.append(RequestAnswered(asked.key, asked.fingerprint, now.at + KEPT, answer.status, body, answer.location))
         return made[0] if asked.key else None
 
     await engine.submit(command, actor_of(request), Receipt(asked.key, write))

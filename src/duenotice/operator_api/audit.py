@@ -1,9 +1,12 @@
 """The routes of what has happened: the audit trail, the history of one event, and the live feed."""
 
+import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
 from typing import Any
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -12,7 +15,6 @@ from duenotice.domain.transitions import Record
 from duenotice.engine.engine import Engine
 from duenotice.errors import Conflict, Malformed, NotFound
 from duenotice.operator_api.feed import Feed, FeedResponse
-from duenotice.operator_api.looking import written
 from duenotice.operator_api.pages import limit_of, number
 from duenotice.operator_api.parameters import CURSOR, LAST, QUERY
 from duenotice.operator_api.table import Call, Parameter
@@ -21,8 +23,19 @@ from duenotice.wire.record_json import ACTIONS, QUIET, action_of, event_id_of, r
 from duenotice.wire.start_requests_json import canonical_id
 from duenotice.wire.toml_table import near_miss
 
-READ_AT_ONCE = 1000
-"""Records per look into the journal: commits wait no longer than that takes."""
+READ_AT_ONCE = 500
+"""Records per look into the journal."""
+
+LARGEST = 4 * 1024 * 1024
+"""Bytes after which a page is full; the next page goes on from there."""
+
+MOST_AT_ONCE = 4
+"""Pages that are made at the same time."""
+
+Entry = tuple[int, bytes | None]
+"""A record's position, and the record in JSON if it is wanted."""
+
+_encode = msgspec.json.Encoder().encode
 
 LOOKED_THROUGH = 20_000
 """Records that one page of the audit trail may look through; the next page goes on from there."""
@@ -37,6 +50,7 @@ class Audit:
     def __init__(self, engine: Engine, feed: Feed) -> None:
         self._engine = engine
         self._feed = feed
+        self._turns = asyncio.Semaphore(MOST_AT_ONCE)
 
     def calls(self) -> list[Call]:
         """The rows of the table."""
@@ -71,14 +85,20 @@ class Audit:
             begin = number(request, "cursor", begin, 0, LAST)
         if backwards:
             begin = min(begin, self._feed.position + 1)
-        last, found = begin, list[Record]()
-        async for record in self._records_before(begin) if backwards else self._records(begin):
-            if len(found) == limit or abs(record.position - begin) > LOOKED_THROUGH:
-                return await self._page(found, str(last))
-            last = record.position
-            if _is_wanted(record, request.query_params):
-                found.append(record)
-        return await self._page(found, None)
+        async with self._turns:  # each may hold some megabytes
+            return await self._found(partial(_entry, request.query_params), begin, backwards, limit)
+
+    async def _found(self, convert: Callable[[Record], Entry], begin: int, backwards: bool, limit: int) -> Response:
+        """The first records that are wanted, in bytes as soon as they are read: a whole fleet may be in one of them."""
+        last, found, size = begin, list[bytes](), 0
+        async for position, text in (self._before if backwards else self._after)(begin, convert):
+            if len(found) == limit or size > LARGEST or abs(position - begin) > LOOKED_THROUGH:
+                return _page(found, str(last))
+            last = position
+            if text is not None:
+                found.append(text)
+                size += len(text)
+        return _page(found, None)
 
     async def history(self, request: Request) -> Response:
         """All records of one event, also when it is gone."""
@@ -89,13 +109,7 @@ class Audit:
             raise NotFound(f"There is no event {wanted} {self._since()}.", hint="GET /v1/audit lists what happened.")
         if len(ids) > 1:
             raise Conflict(f"Several events begin with {wanted}.", hint="Give more of the id.")
-        return await self._page(found, None)
-
-    async def _page(self, records: list[Record], cursor: str | None) -> Response:
-        def write() -> shapes.Page[shapes.Record]:
-            return {"items": [record_to_json(record) for record in records], "next": cursor}
-
-        return await written(self._engine, write)
+        return _page([_encode(record_to_json(record)) for record in found], None)
 
     def _since(self) -> str:
         oldest = self._engine.remembers_from
@@ -109,18 +123,27 @@ class Audit:
             after = int(last)
         return FeedResponse(self._feed, after, request.state.token.id)
 
-    async def _records(self, after: int) -> AsyncIterator[Record]:
-        while records := await self._engine.history(after, READ_AT_ONCE):
-            for record in records:
-                yield record
-            after = records[-1].position
+    async def _after(self, after: int, convert: Callable[[Record], Entry]) -> AsyncIterator[Entry]:
+        while entries := await self._engine.history_as(after, READ_AT_ONCE, convert):
+            for entry in entries:
+                yield entry
+            after = entries[-1][0]
 
-    async def _records_before(self, before: int) -> AsyncIterator[Record]:
+    async def _before(self, before: int, convert: Callable[[Record], Entry]) -> AsyncIterator[Entry]:
         while before > 1:
             begin = max(0, before - 1 - READ_AT_ONCE)
-            for record in reversed(await self._engine.history(begin, before - 1 - begin)):
-                yield record
+            for entry in reversed(await self._engine.history_as(begin, before - 1 - begin, convert)):
+                yield entry
             before = begin + 1
+
+
+def _entry(query: Mapping[str, str], record: Record) -> Entry:
+    return record.position, _encode(record_to_json(record)) if _is_wanted(record, query) else None
+
+
+def _page(items: list[bytes], cursor: str | None) -> Response:
+    body = b'{"items":[%b],"next":%b}' % (b",".join(items), _encode(cursor))
+    return Response(body, media_type="application/json")
 
 
 def _is_wanted(record: Record, query: Mapping[str, str]) -> bool:

@@ -7,11 +7,13 @@ import asyncio
 import hashlib
 import re
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from duenotice.domain.requests import KEPT
 from duenotice.domain.transitions import RequestAnswered
 from duenotice.errors import Malformed, Refused
 
@@ -24,6 +26,9 @@ class Asked(NamedTuple):
 
     key: str = ""
     fingerprint: str = ""
+    old_key: str = ""
+    """What the key was while it was bound to the name of a token, and from when on that name was this token's."""
+    since: datetime = datetime.max.replace(tzinfo=UTC)
 
 
 class _UnderWay(NamedTuple):
@@ -66,11 +71,16 @@ class Answers:
         return response
 
     async def _kept(self, asked: Asked) -> Response | None:
-        known = await self._answered(asked.key)
+        known = await self._answered(asked.key) or await self._answered_before(asked)
         if known is None:
             return None
         _refuse_another(asked, known.fingerprint)
         return _again(response_of(known))
+
+    async def _answered_before(self, asked: Asked) -> RequestAnswered | None:
+        """What an older duenotice has answered to this token; answers to another of its name are not for it."""
+        known = await self._answered(asked.old_key)
+        return known if known is not None and known.until - KEPT >= asked.since else None
 
 
 def response_of(answered: RequestAnswered) -> Response:
@@ -87,8 +97,9 @@ async def _asked(request: Request) -> Asked:
         raise Malformed("The Idempotency-Key will not do.", hint="Use 1 to 255 letters, digits and signs.")
     head = f"{request.url.path}?{request.url.query}\n".encode()
     # The token's id, not its name: whoever gets a name that was free again must not get answers of the one before.
-    key = f"{request.state.token.id}\n{text}"
-    return Asked(_digest(key.encode()), _digest(head + await request.body()))
+    token, fingerprint = request.state.token, _digest(head + await request.body())
+    key, old_key = (_digest(f"{bound_to}\n{text}".encode()) for bound_to in (token.id, request.state.actor))
+    return Asked(key, fingerprint, old_key, token.created_at)
 
 
 def _refuse_another(asked: Asked, fingerprint: str) -> None:

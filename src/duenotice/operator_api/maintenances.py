@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from functools import partial
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
 from duenotice.clock import Instant, micros, monotonic
 from duenotice.domain import commands as c
-from duenotice.domain.maintenance import Maintenance, Status
+from duenotice.domain.maintenance import Status
 from duenotice.domain.policy import Policy
 from duenotice.domain.preview import GiveUp, PlannedStep, outlook, preview
 from duenotice.domain.state import State
@@ -18,7 +19,7 @@ from duenotice.errors import Malformed
 from duenotice.operator_api.answering import Answer, done
 from duenotice.operator_api.bodies import decoded, flag, new_id
 from duenotice.operator_api.finding import by_id
-from duenotice.operator_api.looking import looked, written
+from duenotice.operator_api.looking import looked
 from duenotice.operator_api.pages import paging_of
 from duenotice.operator_api.table import Call, Handler
 from duenotice.wire import operator_json
@@ -96,35 +97,36 @@ class Maintenances:
 
     async def show(self, request: Request) -> Response:
         """Show one with its steps."""
-        plan = self._find(request)
-        return await written(self._engine, lambda: operator_json.maintenance_to_json(plan))
+        plan_id = self._find(request)
+        return await looked(self._engine, lambda state: _shown(state, plan_id))
 
     async def outlook(self, request: Request) -> Response:
         """The timeline of the steps that have not begun, if nobody approved anything."""
-        plan_id = self._find(request).id
+        plan_id = self._find(request)
         return await self._ahead(partial(_outlook, plan_id))
 
     async def _ahead(self, run: Ahead) -> Response:
         """A timeline, found by letting the rules run ahead on a copy; a 503 when that takes too long."""
         engine, now = self._engine, self._engine.clock.now()
 
-        def look(state: State) -> dict[str, object]:
-            until = monotonic() + PATIENCE_SECONDS
-            planned = run(state, now, engine.policy, lambda: monotonic() > until)
-            return {"timeline": [operator_json.planned_to_json(step) for step in planned]}
+        until = monotonic() + PATIENCE_SECONDS  # from when it was asked for: who waited in vain has gone by then
 
-        return await looked(engine, look)
+        def look(state: State) -> bytes:
+            planned = run(state, now, engine.policy, lambda: monotonic() > until)
+            return msgspec.json.encode({"timeline": [operator_json.planned_to_json(step) for step in planned]})
+
+        return Response(await engine.foresee(look), media_type="application/json")
 
     def _turn(self, command: Callable[[str], c.Command]) -> Handler:
         async def turn(request: Request) -> Response:
-            plan = self._find(request)
-            return await done(self._engine, request, command(plan.id), lambda state, _: Answer(_shown(state, plan.id)))
+            plan_id = self._find(request)
+            return await done(self._engine, request, command(plan_id), lambda state, _: Answer(_shown(state, plan_id)))
 
         return turn
 
-    def _find(self, request: Request) -> Maintenance:
+    def _find(self, request: Request) -> str:
         plans = [progress.plan for progress in self._engine.state.plans.values()]
-        return self._engine.state.plans[by_id(plans, request.path_params["id"], "maintenance").id].whole()
+        return by_id(plans, request.path_params["id"], "maintenance").id
 
 
 def _preview(

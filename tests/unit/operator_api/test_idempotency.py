@@ -1,14 +1,17 @@
 """Answers by Idempotency-Key, for what is hard to provoke over HTTP: crowds, and requests that are given up."""
 
 import asyncio
+import hashlib
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
+from duenotice.domain.requests import KEPT
 from duenotice.domain.token import Role, Token
+from duenotice.domain.transitions import RequestAnswered
 from duenotice.errors import Refused
 from duenotice.operator_api.idempotency import Answers
 
@@ -39,6 +42,7 @@ def asked(key: str, method: str = "POST") -> Request:
     headers = [(b"idempotency-key", key.encode()), (b"host", b"here")]
     scope = {"type": "http", "method": method, "path": "/v1/x", "query_string": b"", "headers": headers}
     request = Request(scope, receive)
+    request.state.actor = "token/admin"
     request.state.token = Token("T-1", "admin", Role.ADMIN, "", datetime(2026, 1, 1, tzinfo=UTC))
     return request
 
@@ -97,5 +101,24 @@ def test_only_a_post_has_a_key() -> None:
         for _ in range(2):
             await answers.once(asked("k", "PUT"), work)
         assert work.times == 2
+
+    run(story)
+
+
+@pytest.mark.parametrize(("hours", "times"), [(1, 0), (-1, 1)])
+def test_an_answer_of_an_older_duenotice_is_given_again_to_the_same_token_only(hours: int, times: int) -> None:
+    """It was bound to the name; an answer from before this token was made was for another one of that name."""
+    old_key = hashlib.sha256(b"token/admin\nk").hexdigest()
+    fingerprint = hashlib.sha256(b"/v1/x?\n{}").hexdigest()
+    given = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=hours)
+    kept = RequestAnswered(old_key, fingerprint, given + KEPT, 201, "{}")
+
+    async def answered(key: str) -> RequestAnswered | None:
+        return kept if key == old_key else None
+
+    async def story() -> None:
+        answers, work = Answers(answered), Work()
+        assert (await answers.once(asked("k"), work)).status_code == 201
+        assert work.times == times
 
     run(story)
