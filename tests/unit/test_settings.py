@@ -109,8 +109,8 @@ class TestMistakes:
             ("throtle = 1", "has an unknown key 'throtle'", "Did you mean 'throttle'?"),
             ("fleets = 1", "has an unknown key 'fleets'", "Did you mean 'fleet'?"),
             ("banana = 1", "has an unknown key 'banana'", "Known keys: fleet, data_dir"),
-            ("throttle = ", "Cannot read the settings file", "Mend or leave it out."),
-            ("x = " + "[" * 5000, "Cannot read the settings file", "Mend or leave it out."),
+            ("throttle = ", "Cannot read the settings file", "Fix it, or leave it out."),
+            ("x = " + "[" * 5000, "Cannot read the settings file", "Fix it, or leave it out."),
             ('throttle = "fast"', "throttle = 'fast'", "--help"),
             ("throttle = [1]", "throttle = [1]", "--help"),
             ("fleet = 1", "fleet = 1", "--help"),
@@ -163,7 +163,7 @@ class TestMistakes:
         ):
             with pytest.raises(Misconfigured) as mistake:
                 resolve(flags, environment)
-            assert mistake.value.message.startswith(f"{name} = {value!r} (from {origin}) will not do: {problem}")
+            assert mistake.value.message.startswith(f"{name} = {value!r} (from {origin}) is not valid: {problem}")
 
 
 class TestListen:
