@@ -162,7 +162,7 @@ def test_a_fleet_without_somebody_for_a_role_is_told_what_is_missing(node: Node)
 def test_faults_are_played_only_where_they_are_allowed(node: Node) -> None:
     """A service for real use refuses them."""
     done = play("http-errors", node=node)
-    assert (done.code, "This service answers no VM wrongly." in done.err) == (4, True)
+    assert (done.code, "This service does not allow faults." in done.err) == (4, True)
     with Node(DEMO, allow_faults=True) as other:
         assert play("http-errors", node=other).code == 0
 

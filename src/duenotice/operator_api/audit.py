@@ -21,10 +21,10 @@ from duenotice.wire.record_json import QUIET, action_of, event_id_of, record_to_
 from duenotice.wire.start_requests_json import canonical_id
 
 READ_AT_ONCE = 1000
-"""Records per look into the journal: commits wait no longer than that takes."""
+"""Records read from the journal at a time: a commit waits no longer than that takes."""
 
 LOOKED_THROUGH = 20_000
-"""Records that one page of the audit trail may look through; the next page goes on from there."""
+"""Records that one page of the audit trail may search; the next page goes on from there."""
 
 
 _EVENT = re.compile(str(QUERY["event"]["pattern"]))
@@ -58,9 +58,11 @@ class Audit:
         ]
 
     async def audit(self, request: Request) -> Response:
-        """A page of records; one with a rare actor or action may come back short with a `next`."""
+        """A page of records; with a rare actor or action a page may be short and still have a `next`."""
         if not _EVENT.fullmatch(event := request.query_params.get("event", "")):
-            raise Malformed(f"{event[:40]!r} is no beginning of an id.", hint="Use digits, letters A to F and dashes.")
+            raise Malformed(
+                f"{event[:40]!r} cannot be the beginning of an id.", hint="Use digits, letters A to F and dashes."
+            )
         backwards = bool(request.query_params.get("before"))
         limit, after, before = limit_of(request), *(number(request, key, 0, 0, LAST) for key in ("after", "before"))
         begin = before if backwards else after
