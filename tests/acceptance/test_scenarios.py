@@ -92,9 +92,9 @@ def test_a_wrong_expectation_fails_with_what_was_seen(tmp_path: Path) -> None:
     ("old", "new", "what", "hint"),
     [
         ('within = "15m"', 'witin = "15m"', "steps[8] has an unknown key 'witin'.", "'within'"),
-        ('restart = "peer"', 'restrat = "peer"', "steps[5] has no verb; 'restrat' is none.", "'restart'"),
+        ('restart = "peer"', 'restrat = "peer"', "steps[5] has no verb; 'restrat' is not one.", "'restart'"),
         ('within = "15m"', 'within = "soon"', "steps[8] within: 'soon' is not a span of time.", "Write 30s"),
-        ('is = "vm"', 'is = "host"', "steps[1] listen: 'vm' will not do.", "Known roles: peer."),
+        ('is = "vm"', 'is = "host"', "steps[1] listen: 'vm' is not valid.", "Known roles: peer."),
     ],
 )
 def test_a_broken_file_is_refused_before_anything_is_played(
@@ -156,7 +156,7 @@ def test_a_fleet_without_somebody_for_a_role_is_told_what_is_missing(node: Node)
     assert (
         "Nobody here can play 'set': it needs an availability set with an update domain of at least 2 VMs." in done.err
     )
-    assert "play it in a world of its own with --clock manual" in done.err
+    assert "play it on its own service with --clock manual" in done.err
 
 
 def test_faults_are_played_only_where_they_are_allowed(node: Node) -> None:
