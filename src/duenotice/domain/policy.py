@@ -21,7 +21,7 @@ class Policy(Struct, frozen=True):
     """Whether Started ends by itself after the times below, or when a driver reports it."""
 
     impact_attempts: int = 1
-    """How often a driver may try before its event has failed."""
+    """How many attempts a driver has before its event has failed."""
 
     deletes_together: bool = True
     """An approved delete waits while another delete of its scope is not approved."""
@@ -34,7 +34,7 @@ class Policy(Struct, frozen=True):
     removal_lasts: int = 30 * MICROS
 
     def lasts(self, event: Event) -> int | None:
-        """How long Started lasts (D05); None when a driver will tell."""
+        """How long Started lasts (D05); None when a driver reports the end."""
         if not self.simulated_impact:
             return None
         if event.cause is Cause.LIVE_MIGRATION:

@@ -21,7 +21,7 @@ def report(state: State, command: c.ReportImpact, now: Instant, policy: Policy) 
 
 
 def attempt_failed(state: State, command: c.ReportAttempt, now: Instant, policy: Policy) -> list[t.Transition]:
-    """Try again, or give up after the last; one that is told twice counts once."""
+    """Try again, or give up after the last; a failure that is reported twice counts once."""
     event = _reported(state, command.event_id, command.failure)
     if command.attempt <= event.failed_attempts:
         return []
