@@ -15,7 +15,7 @@ class Policy(Struct, frozen=True):
     """Added to each notice for the time a commit takes, so that NotBefore holds once it is seen (S2)."""
 
     user_operations_limit: int = 0
-    """How many user operations may be scheduled at once (G03); 0 is no limit."""
+    """How many user operations may be scheduled at once (G03); 0 means no limit."""
 
     simulated_impact: bool = True
     """Whether Started ends by itself after the times below, or when a driver reports it."""

@@ -15,7 +15,7 @@ LONGEST_FAILURE = 4000
 
 
 def report(state: State, command: c.ReportImpact, now: Instant, policy: Policy) -> list[t.Transition]:
-    """The impact is over, or whoever brought it about gave up."""
+    """The impact is over, or its driver gave up."""
     event = _reported(state, command.event_id, command.failure)
     return fail(state, event, command.failure) if command.failure else complete(state, event)
 

@@ -16,7 +16,7 @@ from duenotice.domain.token import Token
 
 
 class Change(Struct, frozen=True, omit_defaults=True, tag_field="change", gc=False):
-    """One recorded change, which can tell what it touches: only that has to be derived anew from the state."""
+    """One recorded change, which can tell what it touches: only that has to be derived again from the state."""
 
     @property
     def touched_scopes(self) -> tuple[str, ...]:

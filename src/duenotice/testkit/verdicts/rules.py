@@ -89,7 +89,7 @@ RULES = (
         "once",
         WARNING,
         "Approves an event once.",
-        "Remember which events you have approved: approving again is harmless, but shows that the client forgot.",
+        "Remember which events you have approved: a second approval does no harm, but shows that the client forgot.",
         approving.once,
     ),
     Rule(
