@@ -4,8 +4,8 @@ An instant has two faces. `at` is the time of day, what people and documents rea
 somebody sets the clock. `steady` only grows, at the clock's own pace, over the whole life of the journal;
 notice is measured in it, so a jumping wall clock starts nothing early (S1).
 
-Steady time and every span of it are whole microseconds, as exact as a `datetime`: what is decided by them is
-never a matter of rounding. People, files and JSON say seconds; `micros` and `seconds` are the way there and back.
+Steady time and every span of it are whole microseconds, as exact as a `datetime`: rounding never decides anything.
+People, files and JSON say seconds; `micros` and `seconds` convert between the two.
 """
 
 import time
@@ -19,7 +19,7 @@ MICROS = 1_000_000
 """Microseconds in a second."""
 
 LONGEST_PAUSE = 2 * MICROS
-"""Real time from one beat to the next that still is notice: longer than any healthy pause, short beside any notice."""
+"""The longest pause between two beats that counts as notice: longer than healthy pauses, shorter than any notice."""
 
 _MICROSECOND = timedelta(microseconds=1)
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -68,7 +68,7 @@ class Mark(NamedTuple):
 class Alive(NamedTuple):
     """The last moment in which VMs could be answered, as a process noted it while it was there to answer them.
 
-    It is never ahead of the truth as long as the machine has not been booted again; then it may be anything.
+    It is never too late, as long as the machine was not booted again. After another boot it may be anything.
     """
 
     boot_id: str
@@ -93,13 +93,16 @@ class Clock(Protocol):
         """The present instant with what a restart needs to go on from it."""
 
     def hold(self) -> None:
-        """Let steady time stand still: nobody can be answered, so it is no notice (S25)."""
+        """Let steady time stand still: nobody can be answered, so this time is not notice (S25)."""
 
     def run(self) -> None:
         """Let steady time go on from where it is held."""
 
     def beat(self) -> int:
-        """Say that VMs are answered now; tells how many real microseconds did not count because nobody was (S25)."""
+        """Say that VMs are answered now.
+
+        Returns the real microseconds that did not count, as nobody was answered (S25).
+        """
 
 
 def boot_id() -> str:
@@ -134,9 +137,9 @@ def seconds_since_2020() -> int:
 class _RunningClock:
     """Time that passes by itself, as far as it counts: what the real and a scaled clock have in common.
 
-    Between the first beat and `hold` it follows the beats: a pause between two of them that is too long does not count,
-    and time that is too long after the last one does not yet. So whoever reads the clock first after a standstill
-    finds it where it was. Any thread may read it, and it never goes back.
+    Between the first beat and `hold` it follows the beats: if the pause between two beats is too long, it does not
+    count; and time that is too long after the last beat does not count yet. So the first reader after a standstill
+    finds the clock where it was. Any thread may read it, and it never goes back.
     """
 
     speed = 1.0
@@ -200,9 +203,10 @@ class SystemClock(_RunningClock):
 
 
 def _steady_at_start(last: Mark | None, alive: Alive | None) -> int:
-    """Where the last process stood when it could last answer: nobody was told anything since, so it is no notice (S25).
+    """Where the last process was when it could last answer.
 
-    On another boot only the last mark is sure, and nobody knows how long we were away: the wall clock may be wrong.
+    Nobody was told anything since, so that time is not notice (S25). On another boot only the last mark is sure, and
+    nobody knows how long we were away: the wall clock may be wrong.
     """
     steady = 0 if last is None else last.steady
     if alive is None or not alive.boot_id or alive.boot_id != boot_id():
@@ -227,7 +231,7 @@ class ScaledClock(_RunningClock):
         return f"{self.speed:g}x"
 
     def set_speed(self, speed: float) -> None:
-        """Go on from now at another pace."""
+        """Go on from now at another speed."""
         with self._lock:
             self._before, self._counted, self.speed = self._passed(), 0, speed
 
@@ -285,7 +289,7 @@ def clock_from_name(name: str, last: Mark | None = None, alive: Alive | None = N
 
 
 def parse_speed(text: str) -> float | None:
-    """`60x` as a number; None when it is none, or beyond all use."""
+    """`60x` as a number; None when it is not a speed, or is too large."""
     try:
         speed = float(text.removesuffix("x"))
     except ValueError:

@@ -1,14 +1,14 @@
-"""What can go wrong, split by who is to blame; no HTTP here: each door maps these classes to its own answers.
+"""What can go wrong, by who has to act. No HTTP here: each door maps these classes to its own answers.
 
 DuenoticeError
 ├── Refused            the rules forbid it
 │   ├── NotFound       the thing named does not exist
 │   └── Conflict       it clashes with what is already there
 ├── Malformed          the bytes are wrong
-├── Unavailable        the world failed us; `retry_after` says when to come back
+├── Unavailable        a disk or another service failed; `retry_after` says when to try again
 ├── Misconfigured      a setting or a file is wrong; names key and file
 │   └── Damaged        stored data cannot be trusted
-└── InvariantBroken    we are wrong: stop
+└── InvariantBroken    a bug of ours: stop
 """
 
 

@@ -1,6 +1,6 @@
-"""Texts from outside, made safe to show: what would act on a terminal, hide or reorder is written as `\\u001b` (S28).
+"""Makes texts from outside safe to show: what controls a terminal, hides or reorders is written as `\\u001b` (S28).
 
-The escapes are those of JSON. So a JSON text that passes here is still one, and means the same to whoever parses it.
+The escapes are those of JSON. So JSON stays JSON, with the same meaning.
 Pure; every terminal, log and page gets its texts through here.
 """
 
@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 _INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u3164\uffa0\U000e0100-\U000e01ef]")
-"""What Unicode calls a letter or a mark, and yet draws nothing; but emoji need the selectors of U+FE0x."""
+"""Characters that Unicode calls letters or marks, but that draw nothing. Emoji need the selectors of U+FE0x."""
 
 _IN_ONE_LINE = re.compile("[^ -~]")
 _IN_LINES = re.compile("[^ -~\n\t]")

@@ -23,17 +23,19 @@ class ServeSettings(Struct, frozen=True):
 
     fleet: Annotated[str, Meta(description="fleet file to apply when it has changed")] = ""
     data_dir: Annotated[
-        str, Meta(description="where the journal is kept (~/.local/state/duenotice); :memory: keeps nothing")
+        str, Meta(description="directory for the journal (~/.local/state/duenotice); :memory: keeps nothing on disk")
     ] = ""
     metadata_listen: Annotated[str, Meta(description="HOST:PORT that VMs ask")] = "127.0.0.1:16925"
     operator_listen: Annotated[str, Meta(description="HOST:PORT for the operator, or none")] = "127.0.0.1:16926"
     clock: Annotated[str, Meta(description="real, a speed such as 60x, or manual")] = "real"
-    default_vm: Annotated[str, Meta(description="the VM that callers from unknown addresses are")] = ""
+    default_vm: Annotated[str, Meta(description="callers from unknown addresses count as this VM")] = ""
     throttle: Annotated[float, Meta(description="requests a second per VM", gt=0, le=1e9)] = 5.0
     approvals_throttle: Annotated[float, Meta(description="approvals a second per VM", gt=0, le=1e9)] = 5.0
     max_connections: Annotated[int, Meta(description="open connections in all", ge=1)] = 50_000
     connections_per_address: Annotated[int, Meta(description="open connections of one VM", ge=1)] = 64
-    first_answer_delay: Annotated[float, Meta(description="seconds a scope's first answer is late", ge=0, le=120)] = 0.0
+    first_answer_delay: Annotated[
+        float, Meta(description="seconds by which a scope's first answer is late", ge=0, le=120)
+    ] = 0.0
     first_answer_empty: Annotated[bool, Meta(description="answer a scope's first request with an empty 200")] = False
     newer_versions_404: Annotated[bool, Meta(description="answer unknown newer api-versions with 404, not 400")] = False
     leaf_json: Annotated[
@@ -46,37 +48,43 @@ class ServeSettings(Struct, frozen=True):
     deletes_together: Annotated[
         bool, Meta(description="an approved delete waits for the other deletes of its scope")
     ] = True
-    live_migration_lasts: Annotated[float, Meta(description="seconds live migration is Started", gt=0, le=1e9)] = 300.0
-    maintenance_lasts: Annotated[float, Meta(description="seconds other maintenance is Started", gt=0, le=1e9)] = 600.0
-    removal_lasts: Annotated[float, Meta(description="seconds a removal of a VM is Started", gt=0, le=1e9)] = 30.0
+    live_migration_lasts: Annotated[
+        float, Meta(description="seconds that a live migration stays Started", gt=0, le=1e9)
+    ] = 300.0
+    maintenance_lasts: Annotated[
+        float, Meta(description="seconds that other maintenance stays Started", gt=0, le=1e9)
+    ] = 600.0
+    removal_lasts: Annotated[
+        float, Meta(description="seconds that the removal of a VM stays Started", gt=0, le=1e9)
+    ] = 30.0
     impact: Annotated[
         Literal["simulated", "command", "webhook"],
-        Meta(description="who brings impacts about"),
+        Meta(description="who carries impacts out"),
     ] = "simulated"
     impact_command: Annotated[
-        str | tuple[str, ...], Meta(description="program and arguments that bring one impact about; no shell")
+        str | tuple[str, ...], Meta(description="program and arguments that carry out one impact; no shell")
     ] = ""
     impact_url: Annotated[str, Meta(description="URL that each started event is POSTed to")] = ""
     impact_bearer_file: Annotated[str, Meta(description="file with the bearer token for that URL")] = ""
     impact_signing_key_file: Annotated[str, Meta(description="file with the key that signs what is POSTed")] = ""
-    impact_ca_file: Annotated[str, Meta(description="PEM file that vouches for that URL, for the system's own")] = ""
+    impact_ca_file: Annotated[str, Meta(description="PEM file with the CA of that URL, instead of the system's")] = ""
     impact_timeout: Annotated[float, Meta(description="real seconds one attempt may take", gt=0, le=1e9)] = 600.0
     impact_attempts: Annotated[int, Meta(description="attempts before an event has failed", ge=1, le=1000)] = 3
     impact_retry_after: Annotated[
         float, Meta(description="real seconds before the second attempt; then twice as long", gt=0, le=1e9)
     ] = 10.0
-    impact_at_once: Annotated[int, Meta(description="impacts under way at once", ge=1, le=1000)] = 16
-    impact_report_within: Annotated[float, Meta(description="real seconds to report in after a 202", gt=0, le=1e9)] = (
-        3600.0
-    )
+    impact_at_once: Annotated[int, Meta(description="impacts that run at once", ge=1, le=1000)] = 16
+    impact_report_within: Annotated[
+        float, Meta(description="real seconds to wait for a report after a 202", gt=0, le=1e9)
+    ] = 3600.0
     impact_lost: Annotated[
         Literal["fail", "retry"], Meta(description="what to do when nobody knows how a command ended")
     ] = "fail"
     watchdog: Annotated[
-        float, Meta(description="seconds it may stand still before it ends itself; 0: no limit", ge=0, le=1e9)
+        float, Meta(description="seconds without progress before the process ends itself; 0: no limit", ge=0, le=1e9)
     ] = 10.0
-    allow_faults: Annotated[bool, Meta(description="let an admin have VMs answered wrongly, to test clients")] = False
-    fault: Annotated[str, Meta(description="answer every VM wrongly like this; needs --allow-faults")] = ""
+    allow_faults: Annotated[bool, Meta(description="let an admin set faults (wrong answers), to test clients")] = False
+    fault: Annotated[str, Meta(description="give every VM this wrong answer; needs --allow-faults")] = ""
     fault_seconds: Annotated[float, Meta(description="seconds that the faults late and slow take", gt=0, le=3600)] = (
         10.0
     )
@@ -97,7 +105,7 @@ QUIRKS = (
     "fault",
     "fault_seconds",
 )
-"""The settings by which the service is odd to VMs: whoever tests a client wants them too."""
+"""The settings that make the service behave oddly. Whoever tests a client wants them too."""
 
 
 class Row(NamedTuple):
@@ -195,7 +203,7 @@ def _from_file(file: str) -> dict[str, Any]:
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The twins of our rows; a variable that is almost one of them is a slip, others belong to other commands."""
+    """The variables of our rows. One that is almost such a name is a mistake; all others belong to other commands."""
     names = {ENVIRONMENT_PREFIX + row.name.upper(): row.name for row in rows()}
     for key in environment:
         near = difflib.get_close_matches(key, names, 1, cutoff=0.9)
@@ -217,5 +225,5 @@ def _misfit(error: msgspec.ValidationError, values: dict[str, Any], origins: dic
     name = path.strip("`$.")
     origin, value = origins.get(name, ""), values.get(name)
     return Misconfigured(
-        f"{name} = {value!r} (from {origin}) will not do: {message}.", hint="See --help for what fits."
+        f"{name} = {value!r} (from {origin}) is not valid: {message}.", hint="See --help for the valid values."
     )

@@ -54,7 +54,7 @@ def test_one_token_takes_ten_places_and_others_get_theirs(node: Node, connection
     refused = listens(connections, node, greedy)
     assert (refused.status, refused.headers["retry-after"]) == (429, "30")
     said = json.loads(refused.read())
-    assert said["title"] == f"This token listens to the feed {PLACES_OF_ONE} times already."
+    assert said["title"] == f"This token already listens to the feed {PLACES_OF_ONE} times."
     assert said["hint"]
     assert listens(connections, node, other).status == 200
     done = duenotice(node, "events", "watch", DUENOTICE_TOKEN=greedy)

@@ -28,9 +28,10 @@ def test_a_change_that_was_made_is_never_answered_with_a_refusal(node: Node, mon
 
 
 def test_too_many_previews_at_once_are_refused_with_what_to_do(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A 503 that says so; other questions are answered meanwhile."""
     monkeypatch.setattr(engine, "MOST_FORESIGHTS", 0)
     assert node.refusal("/v1/maintenances?dry_run=true", PLAN) == (503, "Too many previews are asked for at once.")
-    assert node.operate("/v1/states", method="GET")["vms"] > 0  # other questions are answered
+    assert node.operate("/v1/states", method="GET")["vms"] > 0
 
 
 def test_a_preview_that_waited_too_long_is_not_begun(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,6 +44,7 @@ def test_a_preview_that_waited_too_long_is_not_begun(node: Node, monkeypatch: py
 def test_a_page_of_the_audit_trail_has_a_largest_size_and_goes_on_behind_it(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """All pages together are the whole trail."""
     node.enable("me")
     for _ in range(5):
         node.operate(f"/v1/events/{node.schedule('Reboot', 'me')}/cancel")

@@ -92,9 +92,9 @@ def test_a_wrong_expectation_fails_with_what_was_seen(tmp_path: Path) -> None:
     ("old", "new", "what", "hint"),
     [
         ('within = "15m"', 'witin = "15m"', "steps[8] has an unknown key 'witin'.", "'within'"),
-        ('restart = "peer"', 'restrat = "peer"', "steps[5] has no verb; 'restrat' is none.", "'restart'"),
+        ('restart = "peer"', 'restrat = "peer"', "steps[5] has no verb; 'restrat' is not one.", "'restart'"),
         ('within = "15m"', 'within = "soon"', "steps[8] within: 'soon' is not a span of time.", "Write 30s"),
-        ('is = "vm"', 'is = "host"', "steps[1] listen: 'vm' will not do.", "Known roles: peer."),
+        ('is = "vm"', 'is = "host"', "steps[1] listen: 'vm' is not valid.", "Known roles: peer."),
     ],
 )
 def test_a_broken_file_is_refused_before_anything_is_played(
@@ -115,7 +115,7 @@ def test_a_broken_file_is_refused_before_anything_is_played(
         (("user-rebot", "--clock", "manual"), 3, "There is no scenario 'user-rebot'."),
         (("user-reboot", "--clock", "manual", "--cast", "vm=web-0"), 4, "'web-0' cannot play 'vm'"),
         (("user-reboot", "--clock", "manual", "--cast", "peer=db-0"), 2, "--cast peer=db-0 names no role"),
-        (("user-reboot", "--clock", "sundial"), 2, "clock = 'sundial' is no clock."),
+        (("user-reboot", "--clock", "sundial"), 2, "clock = 'sundial' is not a clock."),
         (("/nowhere/mine.toml",), 2, "Cannot read /nowhere/mine.toml"),
         ((), 2, "Name a scenario, or play --all"),
     ],
@@ -156,13 +156,13 @@ def test_a_fleet_without_somebody_for_a_role_is_told_what_is_missing(node: Node)
     assert (
         "Nobody here can play 'set': it needs an availability set with an update domain of at least 2 VMs." in done.err
     )
-    assert "play it in a world of its own with --clock manual" in done.err
+    assert "play it on its own service with --clock manual" in done.err
 
 
 def test_faults_are_played_only_where_they_are_allowed(node: Node) -> None:
     """A service for real use refuses them."""
     done = play("http-errors", node=node)
-    assert (done.code, "This service answers no VM wrongly." in done.err) == (4, True)
+    assert (done.code, "This service does not allow faults." in done.err) == (4, True)
     with Node(DEMO, allow_faults=True) as other:
         assert play("http-errors", node=other).code == 0
 

@@ -53,7 +53,7 @@ def test_a_vm_is_answered_wrongly_where_that_is_allowed() -> None:
 def test_a_service_not_started_for_it_answers_nobody_wrongly(node: Node) -> None:
     """The default."""
     body = {"answer": "500", "for": "20s"}
-    assert node.refusal("/v1/vms/db-0/fault", body, "PUT") == (422, "This service answers no VM wrongly.")
+    assert node.refusal("/v1/vms/db-0/fault", body, "PUT") == (422, "This service does not allow faults.")
     assert node.refusal("/v1/vms/db-0/fault", method="DELETE")[0] == 422
     assert node.get("db-0").status == 200
 

@@ -24,7 +24,7 @@ def test_it_tells_whether_anybody_listens_and_when_it_was_last_seen(node: Node, 
     expect(page.get_by_text("hit without notice")).to_be_visible()
     expect(page.get_by_text("not since the service started")).to_be_visible()
     node.enable("db-1")
-    expect(page.get_by_text("listens: VMs of it ask for events")).to_be_visible()
+    expect(page.get_by_text("listens: its VMs ask for events")).to_be_visible()
     expect(page.locator("dd").first).to_contain_text("ago")
 
 

@@ -26,7 +26,7 @@ def in_set(*members: str) -> str:
 
 
 def on_their_own(*names: str) -> str:
-    """A fleet of VMs that stand alone."""
+    """A fleet of VMs without a group."""
     addresses = WEB | ALONE
     return "".join(f'[[vms]]\nname = "{name}"\naddress = "{addresses[name]}"\n' for name in names)
 

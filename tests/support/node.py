@@ -196,7 +196,7 @@ class Outside:
         return datetime.fromisoformat(self.operate("/v1/clock", method="GET")["now"])
 
     def apply(self, fleet: str) -> None:
-        """Make the fleet be this one."""
+        """Apply this fleet."""
         self.operate("/v1/fleet", fleet.encode(), "PUT")
 
     def advance(self, by: str) -> None:

@@ -135,7 +135,7 @@ def test_the_header_counts_where_it_is_needed(version: str, path: str, said: lis
     [
         (["2020-07-01"], []),
         (["2024-07-09", "2020-07-01"], []),
-        (["2024-07-09"], ["it asks for api-version 2024-07-09, which there is not"]),
+        (["2024-07-09"], ["it asks for api-version 2024-07-09, which does not exist"]),
         (["2024-07-09", "2017-08-01"], ["it asks for api-version 2017-08-01"]),
         ([""], ["it asks without an api-version"]),
     ],

@@ -87,7 +87,7 @@ def test_no_report_has_a_control_character_of_the_client_in_it(form: Callable[[V
     found = judge(Evidence("me", [asked], [], 0.0, 1.0))
     text = form(found)
     assert RAW.findall(text) == []
-    assert "u202e, which there is not" in text
+    assert "u202e, which does not exist" in text
     assert form is not junit or fromstring(text).tag == "testsuite"
 
 

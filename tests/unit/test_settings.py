@@ -163,7 +163,7 @@ class TestMistakes:
         ):
             with pytest.raises(Misconfigured) as mistake:
                 resolve(flags, environment)
-            assert mistake.value.message.startswith(f"{name} = {value!r} (from {origin}) will not do: {problem}")
+            assert mistake.value.message.startswith(f"{name} = {value!r} (from {origin}) is not valid: {problem}")
 
 
 class TestListen:

@@ -1,7 +1,7 @@
 """What goes on in the demo: VMs that poll and approve, one maintenance after the other, a spot eviction now and then.
 
 It plays the operator and the platform through the engine, as `demo`, and the VMs over real HTTP. It can run for hours:
-who was evicted comes back, and whatever a person does in between is only one more thing to cope with.
+an evicted VM comes back, and it goes on whatever a person does in between.
 """
 
 import asyncio
@@ -33,13 +33,13 @@ BETWEEN_EVICTIONS = 1500.0
 COMES_BACK_AFTER = 600.0
 SETTLE = 120.0
 LOOK = 0.1
-"""Real seconds between looks at a clock whose pace may be changed at any time."""
+"""Real seconds between two looks at the clock, because its speed may change at any time."""
 
 log = structlog.get_logger()
 
 
 class Round(NamedTuple):
-    """A maintenance that comes round again and again."""
+    """A maintenance that is repeated again and again."""
 
     on: str
     type: EventType
@@ -90,7 +90,7 @@ class Demo:
                 await self._until(lambda: not self._is_busy())
                 await self._pass(BETWEEN_MAINTENANCES)
             await self._try(partial(self._round, each))
-            await self._pass(SETTLE)  # a breath, should it have been refused
+            await self._pass(SETTLE)  # a pause, in case it was refused
 
     def _is_busy(self) -> bool:
         return any(plan.status is Status.RUNNING for plan in self._engine.state.maintenances.values())
@@ -113,7 +113,7 @@ class Demo:
         try:
             await self._engine.submit(command(), ACTOR)
         except DuenoticeError as error:
-            log.info("the demo had to give way", action="demo-refused", error=error.message)
+            log.info("the demo was refused a step", action="demo-refused", error=error.message)
 
     async def _pass(self, seconds: float) -> None:
         """Wait for time to pass on the service's clock."""

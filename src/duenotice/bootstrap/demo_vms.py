@@ -1,4 +1,4 @@
-"""Pretend VMs for the demo: each polls from its own address over real HTTP, and some approve what they lead."""
+"""Simulated VMs for the demo: each polls from its own address over real HTTP, and some approve what they lead."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -43,7 +43,10 @@ class PretendVm:
             return ()
 
     def _leads(self, event: SeenEvent) -> bool:
-        """The first VM hit speaks for all (H03); of three leaders one would rather use all of its notice."""
+        """The first VM hit approves for all (H03).
+
+        One leader in three does not approve, and so uses all of its notice.
+        """
         return event.resources[:1] == (self._vm.name,) and patience_of(event.event_id) is not None
 
     async def _approve(self, event_id: str) -> None:

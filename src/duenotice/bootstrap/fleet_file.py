@@ -1,4 +1,4 @@
-"""The fleet file of a node: applied when it has changed; one that cannot be leaves the last good fleet serving."""
+"""The fleet file of a node. It is applied when it has changed; if it cannot be applied, the last good fleet stays."""
 
 import asyncio
 from pathlib import Path
@@ -38,7 +38,7 @@ class FleetFile:
                 raise
 
     async def apply(self) -> None:
-        """Apply it unless it is the one applied last; what cannot be applied is told, and changes nothing."""
+        """Apply it unless it is the one applied last; a file that cannot be applied is reported and changes nothing."""
         try:
             declared = await asyncio.to_thread(self._declared)
             if declared is not None:
@@ -50,13 +50,13 @@ class FleetFile:
 
     def _refuse(self, error: DuenoticeError) -> None:
         if not self._engine.state.fleet.digest:
-            return  # there is nothing to go on with: it is the caller's to tell
+            return  # there is no fleet to go on with: the caller reports it
         self.problem = f"{error.message} {error.hint} {KEPT}"
         hint, vms = f"{error.hint} {KEPT}", len(self._engine.state.fleet.vms)
         log.error("fleet refused", action="fleet-refused", error=error.message, hint=hint, vms=vms)
 
     def _declared(self) -> Declaration | None:
-        """What it says, if that is news; one that was applied need not even be parsed."""
+        """What it says, if that is new. A file that was applied before is not parsed."""
         if not self._path:
             return None
         text = _text(self._path)

@@ -1,4 +1,4 @@
-"""The driver that the settings ask for; settings that do not fit each other are refused before anything is begun."""
+"""The driver that the settings ask for; settings that contradict each other are refused before anything begins."""
 
 import shlex
 import shutil
@@ -28,7 +28,7 @@ _NEEDS = {"command": "impact_command", "webhook": "impact_url"}
 
 
 def check(settings: ServeSettings, data_dir: Path | None) -> None:
-    """Refuse settings that do not fit each other, or name what is not there."""
+    """Refuse settings that contradict each other, or that name something that does not exist."""
     for name, impact in _BELONGS_TO.items():
         if getattr(settings, name) and settings.impact != impact:
             raise Misconfigured(f"{name} is set, but impact is {settings.impact}.", hint=f"Set impact to {impact}.")
@@ -62,13 +62,13 @@ def waits_for_report(event: Event) -> bool:
 
 
 def command_of(settings: ServeSettings) -> list[str]:
-    """Program and arguments: a list as it is, a text cut as a shell would cut it, but by no shell."""
+    """Program and arguments: a list as it is; a text is split as a shell would do it, but without a shell."""
     if not isinstance(settings.impact_command, str):
         return list(settings.impact_command)
     try:
         return shlex.split(settings.impact_command)
     except ValueError as error:
-        raise Misconfigured(f"impact_command cannot be cut into words: {error}.", hint="Mend its quotes.") from None
+        raise Misconfigured(f"impact_command cannot be split into words: {error}.", hint="Fix its quotes.") from None
 
 
 def _driver(settings: ServeSettings, data_dir: Path | None) -> Driver | None:
@@ -86,12 +86,13 @@ def _driver(settings: ServeSettings, data_dir: Path | None) -> Driver | None:
 def _check_command(command: list[str], data_dir: Path | None) -> None:
     if data_dir is None:
         raise Misconfigured(
-            "impact is command, but nothing is kept in :memory:.", hint="Give a data_dir: it remembers what has run."
+            "impact is command, but :memory: keeps nothing on disk.",
+            hint="Give a data_dir: it keeps notes of what has run.",
         )
     if not command or shutil.which(command[0]) is None:
         program = command[0] if command else ""
         raise Misconfigured(
-            f"impact_command: {program!r} is no program.", hint="Give its path, and make it executable."
+            f"impact_command: {program!r} is not a program.", hint="Give its path, and make it executable."
         )
     if any("\0" in word for word in command):
         raise Misconfigured("impact_command has a NUL character in it.", hint="Take it out.")
@@ -104,7 +105,7 @@ def _check_url(url: str) -> None:
     except ValueError:
         good = False
     if not good or not url.isascii() or not url.isprintable() or " " in url:
-        raise Misconfigured(f"impact_url {url!r} is no URL.", hint="Write it like https://host/path.")
+        raise Misconfigured(f"impact_url {url!r} is not a URL.", hint="Write it like https://host/path.")
     if parts.username is not None or parts.fragment:
         raise Misconfigured(
             "impact_url has a password or a fragment in it.", hint="Use impact_bearer_file for a secret."

@@ -47,18 +47,18 @@ def configure(log_format: str, stream: TextIO | None = None) -> None:
 
 
 def _drop(*_: object) -> NoReturn:
-    """Nobody wants to hear of it."""
+    """Ignore it."""
     raise structlog.DropEvent
 
 
 def _plain(_: object, __: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """Only colours of ours reach a terminal (S28); a stack trace has lines, everything else is in one."""
+    """Only our own colours reach a terminal (S28). A stack trace has many lines, everything else has one."""
     trace = {"exception": lines(str(line["exception"]))} if "exception" in line else {}
     return {**each_in_one_line(dict(line)), **trace}
 
 
 class ToOurLog(logging.Handler):
-    """What libraries have to say, as lines like all others."""
+    """Messages of libraries, as lines like all others."""
 
     def emit(self, record: logging.LogRecord) -> None:
         log = structlog.get_logger()
@@ -66,9 +66,9 @@ class ToOurLog(logging.Handler):
 
 
 class _Writer:
-    """A stream behind a thread: a pipe that nobody reads, or a full disk, keeps no VM waiting.
+    """A stream behind a thread: a pipe that nobody reads, or a full disk, does not delay VMs.
 
-    Lines that find no room are dropped and counted; the journal is what must be written.
+    Lines that do not fit are dropped and counted. Only the journal must always be written.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -106,7 +106,7 @@ _WRITERS: list[_Writer] = []
 
 
 def drain() -> None:
-    """Give the last lines a chance, for whoever ends without a goodbye."""
+    """Give the last lines a chance, for a process that ends at once."""
     for writer in _WRITERS:
         writer.drain(LAST_SECONDS)
 

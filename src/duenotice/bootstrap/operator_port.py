@@ -1,4 +1,4 @@
-"""uvicorn as we need it: no signal handlers of its own, and nobody can hold connections open for nothing."""
+"""uvicorn as we need it: without its own signal handlers, and no client can keep idle connections open."""
 
 import asyncio
 import contextlib
@@ -13,14 +13,14 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from duenotice.bootstrap.logs import ToOurLog
 
 MOST_CONNECTIONS = 200
-"""The descriptors of this process are for VMs."""
+"""File descriptors of this process are for VMs."""
 
 PATIENCE_SECONDS = 10.0
 """How long a head, a body or an idle connection may take; uvicorn itself would wait for ever (S24)."""
 
 
 class OperatorServer(uvicorn.Server):
-    """This process has one place that decides when to stop, and it is not this one."""
+    """Another part of this process decides when to stop."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -28,7 +28,7 @@ class OperatorServer(uvicorn.Server):
 
 
 class PatientOnlySoLong(H11Protocol):
-    """A connection that is closed when the same thing is unfinished at two looks."""
+    """A connection that is closed when two checks find the same thing unfinished."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast(asyncio.Transport, transport))
@@ -55,7 +55,7 @@ class Front:
         self._api, self._console, self._api_paths = api, console, api_paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on to whom it is for."""
+        """Pass the request on to the API or to the console."""
         path = scope.get("path", "")
         is_for_programs = path in self._api_paths or path == "/v1" or path.startswith("/v1/")
         await (self._api if is_for_programs else self._console)(scope, receive, send)

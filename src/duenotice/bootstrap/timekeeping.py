@@ -10,14 +10,14 @@ from duenotice.engine.writer import report
 from duenotice.errors import Misconfigured
 
 EVERY = 0.25
-"""Real seconds between beats: what a kill -9 or a standstill can make an event late by, beyond its own length."""
+"""Real seconds between beats. A kill -9 or a standstill makes an event late by its own length, plus at most this."""
 
 
 def clock_of(name: str, state: State, journal: Journal) -> Clock:
     """The clock that was asked for, from where time stood; held until the doors open."""
     clock = clock_from_name(name, _last_mark(state), journal.alive)
     if clock is None:
-        raise Misconfigured(f"clock = {name!r} is no clock.", hint="Use real, a speed such as 60x, or manual.")
+        raise Misconfigured(f"clock = {name!r} is not a clock.", hint="Use real, a speed such as 60x, or manual.")
     clock.hold()
     return clock
 
@@ -34,8 +34,8 @@ class Heartbeat:
     """Says a few times a second, from when the doors open until they close, that VMs can be answered.
 
     It runs on the loop that answers them. So the clock knows when that stood still, because the process was stopped or
-    the machine slept: such a time is no notice, and `on_absence` is told how long it was. And a process that is killed
-    leaves behind how far its notice got; other clocks than the real one go on from their marks alone.
+    the machine slept: such a time is not notice, and `on_absence` is told how long it was. A process that is killed
+    leaves a note of how far its notice got. Only the real clock needs that; other clocks go on from their marks.
     """
 
     def __init__(self, journal: Journal, clock: Clock, on_absence: Callable[[int], None]) -> None:
@@ -44,14 +44,14 @@ class Heartbeat:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> "asyncio.Task[None]":
-        """The doors are open: from now on time is notice. Without this task it soon would not be."""
+        """The doors are open: from now on time counts as notice, as long as this task runs."""
         self._clock.run()
         self._clock.beat()
         self._task = asyncio.create_task(self._run(), name="heartbeat")
         return self._task
 
     def stop(self) -> None:
-        """The doors close: from now on it is not."""
+        """The doors close: from now on time does not count."""
         self._clock.hold()
         if self._task is not None:
             self._task.cancel()

@@ -1,4 +1,4 @@
-"""How a process that only serves treats the interpreter: a collector that comes when nobody waits, and short turns."""
+"""Interpreter settings for a process that only serves: garbage collection when nobody waits, and short thread turns."""
 
 import asyncio
 import gc
@@ -7,10 +7,10 @@ import sys
 from duenotice.engine.engine import Engine
 
 _SWITCH_SECONDS = 0.001
-"""How long a thread that works for long keeps the loop waiting."""
+"""How long a busy thread may keep the loop waiting."""
 
 _YOUNG, _MIDDLE = 10_000, 5
-"""Objects made between two looks at the youngest, and such looks before the next older have theirs: milliseconds."""
+"""Thresholds of the garbage collector: a collection of young objects takes milliseconds."""
 
 _NEVER = 1_000_000_000
 _EVERY_SECONDS = 60.0
@@ -19,7 +19,8 @@ _MOST_PUT_OFF = 30
 
 class Tuning:
     """The collector walks everything while all threads stand still: with millions of objects in an answer under way
-    that takes seconds. So it comes by itself only for the young, and for the old when no long look is under way (S26).
+    that takes seconds. So it runs by itself only for young objects, and for old ones when no long query is running
+    (S26).
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -36,7 +37,7 @@ class Tuning:
         self._again()
 
     def stop(self) -> None:
-        """Leave the old to themselves."""
+        """Do not collect the old ones."""
         if self._timer is not None:
             self._timer.cancel()
 

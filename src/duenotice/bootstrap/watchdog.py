@@ -1,8 +1,8 @@
-"""Ends the process when its loop stands still (S26): nobody is answered then, and only another start can help.
+"""Ends the process when its loop stands still (S26): nobody is answered then, and only a restart can help.
 
 A thread asks the loop for a sign of life and counts its own short ticks while none comes. Time in which the thread
-itself does not run is not counted, so a process that is stopped and continued, or a machine that sleeps, is no reason.
-Only for processes that serve and do nothing else; never for a node within somebody else's program.
+itself does not run is not counted, so a process that was stopped and continued, or a machine that slept, is not ended.
+Only for processes that do nothing but serve; never for a node inside another program.
 """
 
 import asyncio
@@ -24,9 +24,9 @@ EXIT_CODE = 70
 LONGEST_TICK = 0.25
 TICKS = 20
 LAST_SECONDS = 2.0
-"""How long last words may take: nobody may be reading them."""
+"""How long the last message may take: perhaps nobody reads it."""
 
-HINT = "The stack on standard error says where it stood still; please report it. It is to be started again."
+HINT = "The stack on standard error says where it stood still; please report it. Start the service again."
 
 
 @contextmanager
@@ -74,7 +74,7 @@ class Watchdog(threading.Thread):
 
 
 def end(seconds: float) -> None:
-    """Say where every thread is, and end; whoever does not read that cannot keep us."""
+    """Write where every thread is, and end, even if nobody reads what is written."""
     try:
         last_words = threading.Thread(target=_say, args=(seconds, _stacks()), daemon=True)
         last_words.start()
@@ -84,7 +84,7 @@ def end(seconds: float) -> None:
 
 
 def _stacks() -> str:
-    """By way of a file: a pipe that is full would hold us here, together with the whole interpreter."""
+    """Through a file: a full pipe would stop us here, and the whole interpreter too."""
     with os.fdopen(os.memfd_create("stacks"), "w+b") if sys.platform == "linux" else tempfile.TemporaryFile() as file:
         faulthandler.dump_traceback(file, all_threads=True)
         file.seek(0)

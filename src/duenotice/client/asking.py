@@ -31,7 +31,7 @@ _ANSWERED = (200, 304)
 class Patience:
     """`timeout` is for one try, to its last byte; `budget` for all tries of a call, and 0 means one try.
 
-    Notice may be as short as 30 s (D06, H06): by default a call has failed for good when 20 of them are left.
+    Notice may be as short as 30 s (D06, H06): by default a call gives up while 20 of them are still left.
     """
 
     timeout: float = TIMEOUT_SECONDS
@@ -56,7 +56,7 @@ class Asker:
         return self._persistently(self.read_once, failed)
 
     def approve(self, event_ids: Iterable[str]) -> Talk[None]:
-        """Let these events start; an unclear failure is tried again, because approving twice is approving (S17)."""
+        """Let these events start. An unclear failure is tried again, because approving twice does no harm (S17)."""
         body = encode_start_requests(event_ids)
 
         def attempt(deadline: float) -> Talk[None]:
@@ -84,7 +84,7 @@ class Asker:
         return document_in(response, version)
 
     def poll_once(self, deadline: float, wait: str = "", tag: str = "") -> Talk[tuple[str, Response]]:
-        """One try at the document, held by the service if it can; the version it is in, and the bare answer."""
+        """One try at the document, held by the service if it can. Returns its version and the raw answer."""
         return self._negotiated(
             self.events, lambda version: get_request(self.host, EVENTS_PATH, version, wait, tag), deadline
         )
@@ -99,7 +99,7 @@ class Asker:
             if not search.next(response):
                 return choice.current, first if response.status in (400, 404) else response
             response = yield from exchange(request(search.version), deadline)
-        if search.blind:  # was it the version, or has something passed meanwhile?
+        if search.blind:  # was it the version, or a problem that has passed?
             again = yield from exchange(request(choice.current), deadline)
             if again.status in _ANSWERED:
                 search.version, response = choice.current, again
@@ -126,6 +126,9 @@ class Asker:
             deadline = min(end, self.now() + self.patience.timeout)
 
     def pause_after(self, error: MetadataError, failures: int) -> float:
-        """Doubling, jittered so that a fleet does not come back all at once, and never less than was asked for."""
+        """The pause doubles, with jitter so that a fleet does not come back all at once.
+
+        It is never shorter than asked for.
+        """
         backoff: float = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures, 10))
         return max(backoff * (0.5 + self.dice() / 2), error.retry_after or 0.0, error.least_pause)

@@ -16,7 +16,7 @@ PIECE = 65536
 """How much is taken from a socket at once."""
 
 MOST_IDLE = 2
-"""Connections kept open between calls: one for who watches, one for who approves meanwhile."""
+"""Connections kept open between calls: one for a watch, one for an approval at the same time."""
 
 
 class Closable(Protocol):
@@ -41,7 +41,7 @@ class ClientBase(Generic[L]):
         api_version: str | None = None,
         source_address: str | None = None,
     ) -> None:
-        """By default at the address of the documents, in the newest api-version that both sides know.
+        """By default it asks 169.254.169.254, in the newest api-version that both sides know.
 
         `timeout` seconds are for one try, `budget` for all tries of a call (0: one); `source_address` is where to ask
         from on a machine with several.
@@ -89,7 +89,7 @@ def left(deadline: float) -> float:
 
 
 def ids_of(events: tuple[SeenEvent | str, ...]) -> list[str]:
-    """What to approve; nothing at all is a mistake of the caller's."""
+    """What to approve. An empty list is a mistake of the caller."""
     if not events:
         raise Refused("There is nothing to approve.", hint="Give at least one event or EventId.")
     return [event if isinstance(event, str) else event.event_id for event in events]

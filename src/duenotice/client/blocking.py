@@ -1,4 +1,4 @@
-"""The client for programs without an event loop: carries the talks over plain sockets and decides nothing."""
+"""The client for programs without an event loop: runs the talks over plain sockets and decides nothing."""
 
 import socket
 import time
@@ -24,7 +24,7 @@ class MetadataClient(ClientBase["_Line"]):
     ...         mine = [event for event in document.events if event.hits(me)]
 
     Every verb raises a `MetadataError` when it fails; see `duenotice.client.errors`. May be used by several threads
-    at once: each call has a connection to itself. Do not carry it over a fork.
+    at once: each call has a connection to itself. Do not use it across a fork.
     """
 
     def document(self) -> SeenDocument:
@@ -43,7 +43,7 @@ class MetadataClient(ClientBase["_Line"]):
                 yield step.document
 
     def approve(self, *events: SeenEvent | str) -> None:
-        """Let these events start now, for all the VMs they hit (C04); again is no matter."""
+        """Let these events start now, for all the VMs they hit (C04). Approving again does no harm."""
         self._carry(self._asker().approve(ids_of(events)))
 
     def instance(self) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class MetadataClient(ClientBase["_Line"]):
         return name_in(self.instance())
 
     def close(self) -> None:
-        """End all idle connections; the client is of no use afterwards."""
+        """End all idle connections. The client cannot be used afterwards."""
         self._end_all()
 
     def __enter__(self) -> "MetadataClient":
@@ -139,7 +139,7 @@ class _Line:
         return False
 
     def _is_quiet(self) -> bool:
-        """Whether the connection is there and nothing has come on it: neither its end nor bytes nobody asked for."""
+        """Whether the connection is open and quiet: it has not ended, and no unexpected bytes have come."""
         if self._socket is None:
             return False
         self._socket.settimeout(0)

@@ -23,15 +23,15 @@ INSTANCE_PATH = "/metadata/instance"
 
 _LONGEST_REASON = 300
 _ERRORS: dict[int, tuple[type[MetadataError], str]] = {
-    304: (BadAnswer, "Nobody asked whether it is modified. Ask again."),
+    304: (BadAnswer, "The answer is 304 although nothing was sent to compare with. Ask again."),
     404: (Rejected, "Is this VM known to the service, and is this its metadata address?"),
     408: (TimedOut, "Ask again."),
     410: (Gone, "It comes back within 70 seconds."),
-    429: (Throttled, "Ask less often: once a second is plenty."),
+    429: (Throttled, "Ask less often: once a second is enough."),
 }
 _BY_HUNDRED: dict[int, tuple[type[MetadataError], str]] = {
     3: (Redirected, "Is there a proxy or a captive portal on this address? Redirects are never followed."),
-    4: (Rejected, "The request itself is wrong; asking again will not help."),
+    4: (Rejected, "The request itself is wrong; asking again does not help."),
     5: (ServerFailed, "Ask again in a moment."),
 }
 
@@ -72,7 +72,7 @@ def check_status(response: Response) -> None:
 
 
 def document_in(response: Response, version: str) -> SeenDocument:
-    """The document of an answer (H06: an empty 200 is an error like any other that is no document)."""
+    """The document of an answer (H06: an empty 200 is an error, like any other answer that is not a document)."""
     check_status(response)
     _check_is_json(response)
     try:
@@ -108,15 +108,25 @@ def _check_is_json(response: Response) -> None:
     name, _, charset = parameters.strip().partition("=")
     encoding = response.headers.get("content-encoding", "identity")
     if media.strip().lower() != "application/json":
-        raise BadAnswer(f"The answer is {media.strip()[:80]!r}, not JSON.", hint="Who answers here?", status=200)
+        raise BadAnswer(
+            f"The answer is {media.strip()[:80]!r}, not JSON.",
+            hint="Which program answers at this address?",
+            status=200,
+        )
     if name.strip().lower() == "charset" and charset.strip('" ').lower() not in ("utf-8", "utf8"):
-        raise BadAnswer(f"The answer is in {charset[:80]!r}, not UTF-8.", hint="Who answers here?", status=200)
+        raise BadAnswer(
+            f"The answer is in {charset[:80]!r}, not UTF-8.", hint="Which program answers at this address?", status=200
+        )
     if encoding.lower() != "identity":
-        raise BadAnswer(f"The answer is packed with {encoding[:80]!r}.", hint="Who answers here?", status=200)
+        raise BadAnswer(
+            f"The answer is compressed with {encoding[:80]!r}.",
+            hint="Which program answers at this address?",
+            status=200,
+        )
 
 
 def _reason(response: Response) -> str:
-    """The service's own words, on one line and not too many; the status alone where there are none."""
+    """The service's own message, on one line and cut short; the status alone if there is no message."""
     try:
         top = load_json(response.body)
     except ValueError:
@@ -127,6 +137,6 @@ def _reason(response: Response) -> str:
 
 
 def _retry_after(response: Response) -> float | None:
-    """Only in seconds; a date would lean on two clocks being right."""
+    """Only in seconds: a date would need two clocks to be right."""
     text = response.headers.get("retry-after", "")
     return float(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None

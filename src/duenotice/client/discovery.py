@@ -1,4 +1,4 @@
-"""Finding the metadata service by DHCP, for VMs outside a virtual network (A13); asks, and never takes a lease."""
+"""Finding the metadata service by DHCP, for VMs outside a virtual network (A13); it asks, and never takes a lease."""
 
 import contextlib
 import fcntl
@@ -27,8 +27,8 @@ def discover_endpoint(interface: str | None = None, timeout: float = 10.0) -> st
     """Ask by DHCP where the metadata service is; `http://A.B.C.D`.
 
     Asks on one interface, by default that of the default route, again every second until `timeout`. Replies that are
-    broken, for somebody else, or without option 245 are passed over. Needs root, or CAP_NET_BIND_SERVICE and
-    CAP_NET_RAW. Raises Misconfigured for an interface that cannot be asked on, Unavailable if no answer came.
+    broken, for another machine, or without option 245 are ignored. Needs root, or CAP_NET_BIND_SERVICE and CAP_NET_RAW.
+    Raises Misconfigured for an interface that cannot be asked on, Unavailable if no answer came.
     """
     name = interface or _default_interface()
     with broadcast_socket(name, dhcp.CLIENT_PORT) as opened:
@@ -70,7 +70,7 @@ def _ask(opened: socket.socket, asked: dhcp.Discover, interface: str, timeout: f
 
 
 def _listen(opened: socket.socket, asked: dhcp.Discover, until: float, complaints: list[str]) -> IPv4Address | None:
-    """The first good reply before the moment `until`; what was wrong with a bad one goes to the complaints."""
+    """The first good reply before `until`; what is wrong with bad ones is added to the complaints."""
     while (left := until - monotonic()) > 0:
         opened.settimeout(left)
         with contextlib.suppress(TimeoutError):
@@ -86,7 +86,7 @@ def _no_answer(interface: str, timeout: float, complaints: list[str]) -> Unavail
     if complaints:
         return Unavailable(
             f"No DHCP reply on {interface} within {timeout:g} s told where the metadata service is.",
-            hint=f"The last reply will not do: {complaints[-1]} Give the address instead, usually 169.254.169.254.",
+            hint=f"The last reply is not valid: {complaints[-1]} Give the address instead, usually 169.254.169.254.",
         )
     return Unavailable(
         f"Nobody answered the DHCPDISCOVER on {interface} within {timeout:g} s.",
@@ -109,9 +109,11 @@ def _hardware_address(opened: socket.socket, interface: str) -> bytes:
 
 
 def _default_interface() -> str:
-    """The interface of the default route: asking on all of them would let a container or a guest answer."""
+    """The interface of the default route: on other interfaces a container or a guest could answer."""
     rows = [line.split() for line in _ROUTES.read_text().splitlines()[1:]]
     for name, destination, *_, mask in (row[:8] for row in rows):
         if destination == mask == "00000000":
             return name
-    raise Misconfigured("There is no default route to tell which interface to ask on.", hint="Name the interface.")
+    raise Misconfigured(
+        "There is no default route, so it is not known which interface to ask on.", hint="Name the interface."
+    )

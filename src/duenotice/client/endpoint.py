@@ -9,7 +9,7 @@ from duenotice.client.errors import Unreachable
 from duenotice.errors import Misconfigured, Unavailable
 
 VARIABLE = "DUENOTICE_METADATA_ENDPOINT"
-"""All of the environment that is looked at on the way to the service; no proxy is."""
+"""The only environment variable that is used to find the service. Proxy variables are ignored."""
 
 DEFAULT = "http://169.254.169.254"
 DISCOVER = "discover"
@@ -53,7 +53,7 @@ def locate(endpoint: str, timeout: float) -> Address:
 
 
 def parse_endpoint(text: str) -> Address:
-    """`http://HOST[:PORT]` and no more: the metadata service has no TLS, no users and one place for its paths."""
+    """Only `http://HOST[:PORT]`: the metadata service has no TLS, no users and fixed paths."""
     try:
         parts = urlsplit(text)
         host, port = parts.hostname or "", 80 if parts.port is None else parts.port

@@ -68,6 +68,6 @@ class BadAnswer(MetadataError):
 
 
 class Redirected(BadAnswer):
-    """The answer leads elsewhere."""
+    """The answer is a redirect."""
 
     transient = False

@@ -1,7 +1,7 @@
-"""One request and its answer as a talk: a generator that says what to do on the connection, and does none of it.
+"""One request and its answer as a talk: a generator that says what to do on the connection, and does no I/O itself.
 
-Both clients carry the same talks, so they behave alike. A carrier does what each `Step` says and sends the result
-back in, or throws the OSError it met.
+Both clients run the same talks, so they behave alike. A client does what each `Step` says and sends the result back in,
+or throws the OSError that it met.
 """
 
 import os
@@ -16,7 +16,7 @@ from duenotice.wire.seen_document import SeenDocument
 
 @dataclass(frozen=True, slots=True)
 class Connect:
-    """Have a connection; whether it is an old one that was kept open, which is asked for with `reuse`."""
+    """Get a connection. With `reuse` an old one that was kept open may be used; the result says whether it was."""
 
     deadline: float
     reuse: bool = True
@@ -32,7 +32,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Receive:
-    """Some bytes; none when the other side has ended the connection."""
+    """Read some bytes; empty when the other side has ended the connection."""
 
     deadline: float
 
@@ -69,8 +69,8 @@ class _Silent(Exception):
 def exchange(request: bytes, deadline: float) -> Talk[Response]:
     """The answer to a request; every failure is a MetadataError and leaves no connection behind.
 
-    A connection that was kept open may have ended unnoticed; then it is tried once more on a new one. That is
-    safe for every request of ours: approvals are idempotent too (S17).
+    A connection that was kept open may have been closed by the other side; then the request is tried once more on a new
+    one. That is safe for every request of ours: approvals are idempotent too (S17).
     """
     try:
         response = yield from _on_any_connection(request, deadline)
@@ -122,7 +122,7 @@ def _next_piece(deadline: float) -> Talk[bytes]:
     try:
         piece: bytes = yield Receive(deadline)
     except ConnectionError:
-        # Not as good as an end: an answer without a length would pass for whole.
+        # Not the same as an end: otherwise an answer without a length would seem complete.
         raise bad("the connection broke") from None
     return piece
 
@@ -133,7 +133,7 @@ def _explained(error: Exception) -> MetadataError:
     if isinstance(error, _Silent):
         return Unreachable("The metadata service ended the connection before it answered.", hint="Ask again.")
     number = getattr(error, "errno", None) or 0
-    reason = os.strerror(number) if number > 0 else str(error)  # asyncio has words of its own
+    reason = os.strerror(number) if number > 0 else str(error)  # asyncio words its errors differently
     return Unreachable(
         f"The metadata service cannot be reached: {reason}.",
         hint="Is this a VM? Say where the service is with endpoint= or DUENOTICE_METADATA_ENDPOINT.",

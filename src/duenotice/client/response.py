@@ -1,6 +1,6 @@
 """Reads an HTTP/1.1 answer from pieces of bytes, strictly and within bounds. Pure: it is fed, and never waits.
 
-Answers come from a port that anybody on a broken network may hold, so what is odd is refused rather than guessed at.
+On a broken network any program may answer on this port, so everything unusual is refused and nothing is guessed.
 """
 
 import re
@@ -15,7 +15,7 @@ LARGEST_BODY = 1024 * 1024
 
 T = TypeVar("T")
 Reading = Generator[None, bytes, T]
-"""Wants pieces of bytes; an empty one is the end of the connection."""
+"""Is fed pieces of bytes; an empty piece means the end of the connection."""
 
 _STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-5][0-9][0-9])(?: [^\r\n]*)?")
 _FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\r\n\x00]*?)[ \t]*")
@@ -95,7 +95,7 @@ class _Stream:
 
 
 def _final_head(stream: _Stream) -> Reading[tuple[int, int, dict[str, str]]]:
-    """The head that counts; those with 1xx before it are passed over, all of them within one bound."""
+    """The head that counts; heads with 1xx before it are skipped, and one size limit holds for all of them."""
     left = LARGEST_HEAD
     while True:
         raw = yield from stream.until(b"\r\n\r\n", left, "its head")
@@ -137,7 +137,7 @@ def _body(stream: _Stream, headers: dict[str, str]) -> Reading[bytes]:
         _check_size(len(stream.data))
         return (yield from stream.to_the_end())
     if not (length.isascii() and length.isdecimal()) or len(length) > 18:
-        raise bad("its Content-Length is no number")
+        raise bad("its Content-Length is not a number")
     _check_size(int(length))
     return (yield from stream.exactly(int(length)))
 
@@ -147,7 +147,7 @@ def _chunks(stream: _Stream) -> Reading[bytes]:
     while True:
         line = yield from stream.until(b"\r\n", _LONGEST_CHUNK_LINE, "the size of a chunk")
         if not (match := _CHUNK_SIZE.fullmatch(line)):
-            raise bad("the size of a chunk is no number")
+            raise bad("the size of a chunk is not a number")
         if (size := int(match[1], 16)) == 0:
             yield from _trailers(stream)
             return bytes(body)

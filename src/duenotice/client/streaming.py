@@ -1,4 +1,4 @@
-"""The client for asyncio: carries the same talks as the blocking one over streams and decides nothing."""
+"""The client for asyncio: runs the same talks as the blocking client, over streams, and decides nothing."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -39,7 +39,7 @@ class AsyncMetadataClient(ClientBase["_Line"]):
                 yield step.document
 
     async def approve(self, *events: SeenEvent | str) -> None:
-        """Let these events start now, for all the VMs they hit (C04); again is no matter."""
+        """Let these events start now, for all the VMs they hit (C04). Approving again does no harm."""
         await self._carry((await self._asker()).approve(ids_of(events)))
 
     async def instance(self) -> dict[str, Any]:
@@ -51,7 +51,7 @@ class AsyncMetadataClient(ClientBase["_Line"]):
         return name_in(await self.instance())
 
     async def close(self) -> None:
-        """End all idle connections; the client is of no use afterwards."""
+        """End all idle connections. The client cannot be used afterwards."""
         self._end_all()
         await asyncio.sleep(0)  # the transports end with the next turn of the loop
 
@@ -139,7 +139,7 @@ class _Line:
         return False
 
     async def _is_quiet(self) -> bool:
-        """Whether the connection is there and nothing has come on it: neither its end nor bytes nobody asked for."""
+        """Whether the connection is open and quiet: it has not ended, and no unexpected bytes have come."""
         if self._streams is None:
             return False
         try:

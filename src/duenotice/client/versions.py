@@ -20,7 +20,7 @@ EVENT_VERSIONS = (
 
 INSTANCE_VERSIONS = ("2021-02-01", "2019-08-01", "2017-08-01")
 PREVIEW = "2017-03-01"
-"""Its names carry an underscore more (B10)."""
+"""Its names have an extra underscore (B10)."""
 
 _DATE = re.compile(r"\b20[0-9]{2}-[0-9]{2}-[0-9]{2}\b")
 
@@ -39,9 +39,9 @@ class Choice:
     known: tuple[str, ...]
     current: str = ""
     settled: bool = False
-    """Whether one has worked, or all were tried in vain: then a refusal that names no version is about something else.
+    """Whether one has worked, or all were refused: then a refusal that names no version is about something else.
 
-    A VM that fell to the preview because of a passing 404 would never hear of a Preempt.
+    A VM that falls back to the preview because of a passing 404 would never hear of a Preempt.
     """
 
     def __post_init__(self) -> None:
@@ -54,12 +54,12 @@ class Choice:
 
 @dataclass(slots=True)
 class Search:
-    """One request's way down the versions."""
+    """The versions that one request tries, from the newest to the oldest."""
 
     choice: Choice
     version: str = ""
     blind: bool = False
-    """Whether a version was tried that nobody had offered."""
+    """Whether a version was tried that the service had not offered."""
     tried: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -87,7 +87,7 @@ def _may_be_about_the_version(refusal: Response, named: set[str]) -> bool:
 
 
 def versions_named(refusal: Response) -> set[str]:
-    """The api-versions that a refusal offers, under `newest-versions` or in its words."""
+    """The api-versions that a refusal offers, under `newest-versions` or in its message."""
     if refusal.status not in (400, 404):
         return set()
     try:

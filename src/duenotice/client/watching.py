@@ -1,9 +1,9 @@
-"""The watch as a talk: shows each document that differs from the one before, and never hammers.
+"""The watch as a talk: shows each document that differs from the one before, and never asks too often.
 
 A service of ours holds a poll until there is news (`&wait=`, with `If-None-Match`); others ignore the unknown
-parameter and answer at once. Nothing in an answer tells the two apart but time: only a 304 that came when the wait
-was over proves that it was held. Until that is proven, and again whenever it is not so, the watch polls once a second
-(D06), plainly and by content, because an entity tag is only as good as the service's incarnations.
+parameter and answer at once. Only time tells the two apart: a 304 that comes when the wait is over proves that the poll
+was held. Until that is proven, and whenever it is no longer true, the watch polls once a second (D06). It then compares
+whole documents, because an entity tag is only as good as the service's incarnations.
 """
 
 import re
@@ -18,18 +18,21 @@ from duenotice.client.response import Response
 from duenotice.wire.seen_document import SeenDocument
 
 WAIT_SECONDS = 10
-"""Not longer: a service that died silently is noticed after this, and of 30 s of notice enough must be left (H06)."""
+"""Not longer: a service that died silently is noticed after this, and enough of 30 s of notice must be left (H06)."""
 
 POLL_SECONDS = 1.0
 HELD_POLL_SECONDS = 0.25
-"""Between the beginnings of two polls, also when the documents change all the time; the service allows 5 a second."""
+"""The time between the starts of two polls, even when the document changes all the time.
+
+The service allows 5 a second.
+"""
 
 PROBE_SECONDS = 60.0
-"""How long to poll plainly after a wait that was not held; then it is tried again."""
+"""How long to poll without waiting after a wait that was not held; then waiting is tried again."""
 
 LONGEST_PAUSE = 10.0
 _EARLY = 0.5
-_TAG = re.compile(r'(?:W/)?"[!#-~]{1,100}"')  # what is worth sending back
+_TAG = re.compile(r'(?:W/)?"[!#-~]{1,100}"')  # a tag that may be sent back
 
 OnError = Callable[[MetadataError], None]
 
@@ -47,7 +50,7 @@ class Watch:
     probe_at: float = 0.0
 
     def run(self) -> Talk[None]:
-        """Never ends by itself; without `on_error` it raises what `document()` would."""
+        """Never ends by itself. Without `on_error` it raises the same errors as `document()`."""
         while True:
             try:
                 document = yield from self._next_document()
@@ -72,7 +75,7 @@ class Watch:
             return (yield from self._read(self.asked_at + self.asker.patience.timeout))
         except MetadataError as error:
             failed = error
-        # It may be another service next time, and first of all a document is wanted.
+        # Next time another service may answer, so start again with a plain poll.
         self.waits, self.tag = False, ""
         document = yield from self.asker.document(failed)
         self.asked_at = self.asker.now()

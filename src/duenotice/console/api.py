@@ -20,7 +20,7 @@ Chunks = asyncio.Queue[bytes | None]
 
 
 class ApiProblem(DuenoticeError):
-    """The operator's API refused; its own words."""
+    """The operator's API refused; with its own message."""
 
     def __init__(self, message: str = "", *, hint: str = "", status: int = 500) -> None:
         super().__init__(message, hint=hint)
@@ -28,7 +28,7 @@ class ApiProblem(DuenoticeError):
 
     @property
     def kind(self) -> type[DuenoticeError]:
-        """The error that this is to whoever knows no HTTP."""
+        """The same error without HTTP."""
         return {400: Malformed, 404: NotFound}.get(self.status, Refused)
 
 
@@ -40,7 +40,7 @@ class Api:
         self._home = asyncio.get_running_loop()
 
     async def get(self, *path: str, **query: Any) -> Any:
-        """What is there."""
+        """The answer to a GET."""
         return await self.call("GET", path, query)
 
     async def post(self, *path: str, body: Any = None, **query: Any) -> Any:
@@ -55,7 +55,7 @@ class Api:
             page = await self.get(*path, **query, limit=min(PAGE, most), cursor=cursor)
             items += page["items"]
             cursor = page["next"]
-            await asyncio.sleep(0)  # VMs are asking too
+            await asyncio.sleep(0)  # let polls of VMs go ahead
         return items[:most]
 
     async def text(self, *path: str, **query: Any) -> str:
@@ -68,7 +68,7 @@ class Api:
         return msgspec.json.decode(answer) if answer else None
 
     async def ask(self, method: str, target: str, body: Any = None) -> Any:
-        """Any call by its target, `/v1/vms?limit=1`, its problems as errors that know no HTTP."""
+        """Any call by its target, `/v1/vms?limit=1`, with its problems as errors without HTTP."""
         path, _, query = target.removeprefix("/v1/").partition("?")
         try:
             return await self.call(method, tuple(map(unquote, path.split("/"))), dict(parse_qsl(query)), body)
@@ -96,7 +96,7 @@ class Api:
         task = asyncio.ensure_future(run())
         try:
             if (status := await opened) >= 300:
-                raise ApiProblem("The live feed is not open.", hint="It is tried again.", status=status)
+                raise ApiProblem("The live feed is not open.", hint="The page tries again.", status=status)
             yield chunks
         finally:
             task.cancel()
@@ -104,7 +104,7 @@ class Api:
                 await task
 
     async def _exchange(self, method: str, path: tuple[str, ...], query: Mapping[str, Any], body: bytes) -> bytes:
-        """The API lives on one loop; pages may be put together on another."""
+        """The API runs on one loop; pages may be made on another."""
         exchange = self._exchange_at_home(method, path, query, body)
         if asyncio.get_running_loop() is self._home:
             return await exchange

@@ -77,7 +77,7 @@ class Console:
         return door.SafeHeaders(Starlette(routes=routes, exception_handlers={HTTPException: self._on_http_error}))
 
     async def close(self) -> None:
-        """Stop what goes on by itself."""
+        """Stop scenarios that are being played."""
         await self._plays.close()
         self._workroom.close()
 
@@ -94,7 +94,7 @@ class Console:
                     return _to_sign_in(request)
                 if problem.status == 503:
                     return Response(lines(problem.message), 503, {"Retry-After": "5"})
-                # What is gone from under an open page is told there; it is no fault of the page's.
+                # Something that an open page shows is gone: the page says so. It is not an error of the page.
                 status = 200 if problem.status == 404 and "x-part" in request.headers else problem.status
                 return self._refusal(status, problem.message, problem.hint)
 
@@ -102,7 +102,7 @@ class Console:
 
     async def _visit(self, request: Request) -> Visit:
         api = Api(self._operator_api, door.token_of(request))
-        # The position comes first: what happens after it is told live, so nothing falls between.
+        # The position is read first: what happens after it is told live, so nothing is missed.
         me, fleet, clock = await api.get("me"), await api.get("fleet"), await api.get("clock")
         return Visit(request, api, me, clock, fleet["position"], self._render, fleet["problem"])
 
@@ -133,7 +133,9 @@ class Console:
 
     async def _on_http_error(self, _: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        response = self._refusal(error.status_code, f"{error.detail}.", "The pages there are stand at the top of each.")
+        response = self._refusal(
+            error.status_code, f"{error.detail}.", "The navigation: the pages listed at the top of each page."
+        )
         response.headers.update(error.headers or {})
         return response
 

@@ -18,7 +18,7 @@ ACTIONS = (
 
 
 class AuditPage:
-    """Where the past is looked up."""
+    """The page of the audit trail."""
 
     def pages(self) -> list[Page]:
         """The rows of the table."""

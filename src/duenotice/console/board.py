@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from duenotice.console.words import natural
 
 STATES = ("started", "approved", "scheduled", "degraded", "fine", "gone")
-"""What can be said of a VM, most urgent first."""
+"""The states of a VM, most urgent first."""
 
 BUSY = STATES[:4]
 WORDS = {
@@ -18,13 +18,13 @@ WORDS = {
     "gone": "no longer there",
 }
 MOST_CELLS = 150
-"""VMs of one section that are drawn one by one; beyond that only those with something to say are."""
+"""VMs of one section that are drawn one by one; in larger sections only VMs that are not fine are drawn."""
 
 MOST_ONE_BY_ONE = 1500
 """VMs of a fleet up to which sections may draw all of theirs."""
 
 UNFOLDED = 12
-"""So many sections are open even when nothing is going on in them."""
+"""So many sections are open even when all their VMs are fine."""
 
 KINDS = {"set": "availability set", "scale-set": "scale set", "service": "cloud service", "alone": "no group"}
 ALONE = "alone"
@@ -42,7 +42,7 @@ class Cell(NamedTuple):
 
 
 class Column(NamedTuple):
-    """One update domain, or one zone of VMs that stand alone; `more` have something to say and are not drawn."""
+    """One update domain, or one zone of VMs without a group; `more` are not fine and not drawn."""
 
     label: str
     cells: list[Cell]
@@ -83,7 +83,7 @@ def event_state(event: Json) -> str:
 
 
 def cell_of(vm: Json, events: Sequence[Json] = ()) -> Cell:
-    """One VM, with what is to happen to it in words."""
+    """One VM, with what will happen to it in words."""
     types = ", ".join(sorted({str(event["type"]) for event in events}))
     says = f"{vm['name']}: {types + ', ' if types else ''}{WORDS[vm['state']]}"
     return Cell(str(vm["name"]), str(vm["state"]), says)
@@ -95,7 +95,7 @@ def gone(name: str) -> Cell:
 
 
 def section_of_scope(scope: str) -> str:
-    """`scale-set/batch/0` lies in `scale-set/batch`; a VM that stands alone among those that do."""
+    """`scale-set/batch/0` lies in `scale-set/batch`; a VM without a group is in the section of such VMs."""
     kind, _, rest = scope.partition("/")
     return ALONE if kind == "vm" else f"{kind}/{rest.partition('/')[0]}"
 

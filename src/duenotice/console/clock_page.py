@@ -1,4 +1,4 @@
-"""What can be done to a clock that is not real: let time pass, set its pace."""
+"""What can be done to a clock that is not real: let time pass, set its speed."""
 
 from starlette.responses import Response
 
@@ -10,7 +10,7 @@ ACTS = {"advance": ("by", "{} have passed."), "speed": ("speed", "The clock runs
 
 
 class ClockPage:
-    """Where time is made to pass."""
+    """The clock's forms."""
 
     def pages(self) -> list[Page]:
         """The rows of the table."""
@@ -20,7 +20,7 @@ class ClockPage:
         """Advance a manual clock or set the speed of a scaled one, and go back to where the form was."""
         act, form = visit.name("act"), await form_of(visit.request)
         if act not in ACTS:
-            raise ApiProblem(f"Nothing is called {act}.", hint="Use the clock of a page.", status=404)
+            raise ApiProblem(f"There is no action {act}.", hint="Use the clock of a page.", status=404)
         value, (key, said) = form.get("value", "").strip(), ACTS[act]
         back = safe(form.get("back", "/"))
         return await visit.done(back, lambda: visit.api.post("clock", act, body={key: value}), said.format(value))

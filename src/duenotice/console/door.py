@@ -1,4 +1,4 @@
-"""Who comes in: a token once, then a cookie that no other site can use; and headers that keep everything else out."""
+"""Signing in: a token once, then a cookie that no other site can use; and headers that keep other sites out."""
 
 import re
 from urllib.parse import urlsplit
@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COOKIE = "duenotice_token"
 SIGNED_IN_SECONDS = 12 * 3600
-"""A shift; who stays longer signs in again."""
+"""The length of a shift; after that people sign in again."""
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -40,7 +40,7 @@ def sign_out(response: Response, request: Request) -> None:
 
 
 def is_cross_site(request: Request) -> bool:
-    """Whether a form of another site sent this; a browser that tells nothing at all is no browser."""
+    """Whether a form of another site sent this; a client that sends neither header is not a browser."""
     if (fetch_site := request.headers.get("sec-fetch-site")) is not None:
         return fetch_site not in ("same-origin", "none")
     origin = request.headers.get("origin")
@@ -48,17 +48,17 @@ def is_cross_site(request: Request) -> bool:
 
 
 def safe(path: str) -> str:
-    """A path of ours; anything that a browser could take to lead elsewhere is the front page."""
+    """A path of the console. If a browser could read it as another site, it is the front page."""
     return path if _OURS.fullmatch(path) else "/"
 
 
 def _cookie(request: Request) -> str:
-    """Browsers share cookies between the ports of a host; two services there have a name each."""
+    """Browsers share cookies between the ports of a host; so two services on one host use two names."""
     return f"{COOKIE}_{request.url.port or request.url.scheme}"
 
 
 class SafeHeaders:
-    """Adds the headers above to every answer of the console; nothing is kept, files are asked for again."""
+    """Adds the headers above to every answer of the console; nothing is cached."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""The pages of events: those there are, one from its first day to its last, and what can be done about it."""
+"""The pages of events: the list, the life of one event, and its actions."""
 
 import json
 from typing import Any
@@ -19,7 +19,7 @@ ENDPOINT = "http://169.254.169.254/metadata/scheduledevents?api-version="
 
 
 class EventPages:
-    """Where events are seen."""
+    """The pages of events."""
 
     def pages(self) -> list[Page]:
         """The rows of the table."""
@@ -30,7 +30,7 @@ class EventPages:
         ]
 
     async def index(self, visit: Visit) -> Response:
-        """All that live, those that have started first, then the soonest; and the last that are over."""
+        """All live events, started ones first, then the soonest; and the last that are over."""
         events = await visit.api.all("events", most=MOST_LIVE)
         past = {"from": iso(visit.now, -PAST_SECONDS), "to": visit.clock["now"]}
         lives = (await visit.api.get("timeline", **past))["items"]
@@ -58,7 +58,7 @@ class EventPages:
         """Approve or cancel it."""
         event_id, act = visit.name("id"), visit.name("act")
         if act not in DONE:
-            raise ApiProblem(f"Nothing is called {act}.", hint="Use the buttons of the event's page.", status=404)
+            raise ApiProblem(f"There is no action {act}.", hint="Use the buttons of the event's page.", status=404)
         return await visit.done(f"/events/{event_id}", lambda: visit.api.post("events", event_id, act), DONE[act])
 
 

@@ -13,14 +13,14 @@ from duenotice.console.timeline_page import iso
 from duenotice.console.words import natural
 
 MOST_BUSY = 2000
-"""VMs with something to say that one page draws; counts tell of the others."""
+"""How many VMs that are not fine one page draws; the others are only counted."""
 
 MOST_SECTIONS = 200
 MOST_OF_GROUP = 5000
 MOST_PARTS = 100
 LOST = ("Terminate", "Preempt")
 LOST_FOR_SECONDS = 3600
-"""How long a VM that was taken away is still drawn."""
+"""How long a removed VM is still drawn."""
 
 DONE = {
     "restart": "{} is asked to restart.",
@@ -32,7 +32,7 @@ VERSIONS = ("2020-07-01", "2019-08-01", "2019-04-01", "2019-01-01", "2017-11-01"
 
 
 class FleetPages:
-    """Where VMs are seen."""
+    """The pages of VMs and groups."""
 
     def pages(self) -> list[Page]:
         """The rows of the table."""
@@ -45,7 +45,7 @@ class FleetPages:
         ]
 
     async def fleet(self, visit: Visit) -> Response:
-        """Everything at a glance, or what a search finds."""
+        """The whole fleet, or what a search finds."""
         asked = {key: visit.query(key).strip() for key in ("q", "state")}
         drawn = await board_of(visit, limit=MOST_SECTIONS, **asked)
         whole = drawn.states["counts"] if not any(asked.values()) else await _counts(visit)
@@ -98,10 +98,12 @@ class FleetPages:
         """Restart, redeploy, evict or delete it."""
         name, operation = visit.name("name"), visit.name("operation")
         if operation not in DONE:
-            raise ApiProblem(f"Nothing is called {operation}.", hint="Use the buttons of the VM's page.", status=404)
+            raise ApiProblem(f"There is no action {operation}.", hint="Use the buttons of the VM's page.", status=404)
         said = DONE[operation].format(name)
         answer = await visit.done(f"/vms/{name}", lambda: visit.api.post("vms", name, operation), said)
-        return answer if await _is_there(visit, name) else go("/", said=said)  # where nobody listens it goes at once
+        return (
+            answer if await _is_there(visit, name) else go("/", said=said)
+        )  # if nobody listens, the VM is gone at once
 
     async def parts(self, visit: Visit) -> Response:
         """The pieces of the board that have changed: `?vm=web-0&section=set/web`; always the counts and what comes."""
@@ -122,7 +124,7 @@ class FleetPages:
 
 
 async def board_of(visit: Visit, limit: int, **asked: str) -> board.Board:
-    """The board of some VMs; of many only those with something to say."""
+    """The board of some VMs; if there are many, only of those that are not fine."""
     states = await visit.api.get("states", limit=limit, **asked)
     events = board.by_vm(await visit.api.all("events", most=MOST_OF_GROUP))
     one_by_one = states["vms"] <= board.MOST_ONE_BY_ONE
@@ -160,7 +162,7 @@ async def _counts(visit: Visit) -> dict[str, int]:
 
 
 async def _lost(visit: Visit) -> list[board.Json]:
-    """What was taken away lately and did not come back."""
+    """VMs that were removed a short time ago and did not come back."""
     since = iso(visit.now, -LOST_FOR_SECONDS)
     asked = [visit.api.get("timeline", **{"from": since, "to": visit.clock["now"], "type": type_}) for type_ in LOST]
     lives = [life for found in await asyncio.gather(*asked) for life in found["items"]]
@@ -190,11 +192,11 @@ def version_of(visit: Visit) -> str:
 
 
 def coming(events: Mapping[str, Iterable[Any]], most: int = 8) -> list[dict[str, Any]]:
-    """What is on and comes next, soonest first, each event once."""
+    """What happens now and next, soonest first, each event once."""
     every = {event["id"]: event for hitting in events.values() for event in hitting}
     return sorted(every.values(), key=urgency)[:most]
 
 
 def urgency(event: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What to sort events by: who is hit now comes first, then the soonest, then by name."""
+    """The sort key of events: those that hit now come first, then the soonest, then by name."""
     return event["phase"] != "started", event["not_before"], natural(event["resources"][0])

@@ -16,7 +16,7 @@ SPANS = {
 }
 DEFAULT_SPAN = "1h"
 PAST_SHARE = 0.25
-"""Where now stands when nobody asks for another time: most of the picture is what comes."""
+"""Where "now" is drawn by default: most of the picture shows what comes."""
 
 MOST_ROWS = 12
 """Rows of one lane; what does not fit is counted."""
@@ -30,13 +30,13 @@ _MOST_TICKS = 9
 
 Json = Mapping[str, Any]
 Part = tuple[float, float]
-"""Where something begins and how wide it is, in percent of the width."""
+"""Where a bar begins and how wide it is, in percent of the picture."""
 
 
 class Bar(NamedTuple):
-    """One event, or one step to come; numbers are in percent of the width, None when not in sight.
+    """One event, or one step to come; numbers are in percent of the width, None when outside the picture.
 
-    `grows` tells which part has no end yet: what is told but late, or what has started.
+    `grows` says which part has no end yet: a notice that is late, or an impact.
     """
 
     id: str
@@ -60,7 +60,7 @@ class Lane(NamedTuple):
 
 
 class Window(NamedTuple):
-    """The span of time in sight."""
+    """The span of time that is shown."""
 
     begin: datetime
     end: datetime
@@ -70,12 +70,12 @@ class Window(NamedTuple):
         return round(100 * ((moment - self.begin) / (self.end - self.begin)), 3)
 
     def part(self, begin: datetime, end: datetime) -> Part | None:
-        """Where a span begins and how wide it is, cut to what is in sight; None when none of it is."""
+        """Where a span begins and how wide it is, cut to the span that is shown; None when all of it is outside."""
         left, right = max(0.0, self.at(begin)), min(100.0, self.at(end))
         return None if right < 0 or left >= 100 else (left, max(0.15, round(right - left, 3)))
 
     def mark(self, moment: datetime | None) -> float | None:
-        """Where a moment is, if it is in sight."""
+        """Where a moment is, if it is shown."""
         return at if moment is not None and 0 <= (at := self.at(moment)) <= 100 else None
 
 
@@ -87,7 +87,7 @@ def window(now: datetime, span: str, at: datetime | None = None) -> Window:
 
 
 def around(lives: Iterable[Json], now: datetime) -> Window:
-    """The span that has all of these in it, and now, with a little room at the ends."""
+    """The span that includes all of these and now, with some space at both ends."""
     keys = ("raised_at", "not_before", "started_at", "ended_at")
     moments = [now, *(moment for life in lives for key in keys if (moment := _moment(life[key])) is not None)]
     begin, end = min(moments), max(moments)
@@ -96,7 +96,7 @@ def around(lives: Iterable[Json], now: datetime) -> Window:
 
 
 def ticks(seen: Window) -> list[tuple[float, str]]:
-    """Round moments to write below the picture."""
+    """Round times to write below the picture."""
     minutes = (seen.end - seen.begin).total_seconds() / 60
     step = next(
         (step for step in _STEPS if minutes / step <= _MOST_TICKS), 1440 * (1 + int(minutes / 1440 / _MOST_TICKS))
@@ -143,12 +143,12 @@ def bar_of(life: Json, seen: Window, now: datetime) -> Bar:
 
 
 def _is_off(life: Json) -> bool:
-    """Whether it ended before it began: its NotBefore would stand in the picture with nothing beside it."""
+    """Whether it ended before it started: its NotBefore would be drawn with nothing beside it."""
     return bool(life["ended_at"]) and not life["started_at"]
 
 
 def planned(step: Json, plan: Json) -> dict[str, Any]:
-    """A step to come as if it had a life already."""
+    """A step to come, drawn as if it were an event."""
     number = f"{plan['id']}-{step['lane']}-{step['turn']}-{step['host'] or ''}-{step['resources'][0]}"
     return {
         "id": number,
@@ -169,7 +169,7 @@ def planned(step: Json, plan: Json) -> dict[str, Any]:
 
 
 def says(life: Json) -> str:
-    """All about an event in one sentence, for whoever points at it or cannot see it."""
+    """Everything about an event in one sentence, for tooltips and screen readers."""
     is_planned = life["outcome"] == PLANNED
     moments = [
         ("to be told" if is_planned else "told", life["raised_at"]),
@@ -188,7 +188,7 @@ def _short(moment: str) -> str:
 
 
 def _lane(key: str, bars: list[tuple[float, float, Bar]]) -> Lane:
-    """As few rows as will do: each bar goes into the first that is free by then."""
+    """As few rows as possible: each bar goes into the first row that is free by then."""
     rows: list[list[Bar]] = []
     ends: list[float] = []
     left_out = 0

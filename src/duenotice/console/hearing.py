@@ -1,4 +1,4 @@
-"""One feed for all open pages of a token: however many tabs people have, together they take one place of the feed."""
+"""One feed for all open pages of a token: all open tabs together use one connection of the feed."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager, suppress
 from duenotice.console.api import FEED_QUEUE, Api, ApiProblem, Chunks
 
 MOST_PAGES = 50
-"""Pages of one token that are told at once; each is a connection, and the port has 200."""
+"""Live pages of one token; each is a connection, and the port has 200."""
 
 
 class Line:
-    """A feed that is open, and the pages that hear it."""
+    """An open feed, and the pages that get it."""
 
     def __init__(self, api: Api) -> None:
         self.pages: set[Chunks] = set()
@@ -20,7 +20,7 @@ class Line:
         self._task = asyncio.create_task(self._pass_on(api), name="console-feed")
 
     async def close(self) -> None:
-        """Let the place go."""
+        """Close the feed."""
         self.is_over = True
         self._task.cancel()
         with suppress(asyncio.CancelledError):
@@ -44,12 +44,12 @@ class Line:
     def _refuse(self, problem: ApiProblem) -> None:
         if not self.is_open.done():
             self.is_open.set_exception(problem)
-            self.is_open.exception()  # nobody may be left who wants to know
+            self.is_open.exception()  # perhaps no page is left
 
     def _tell(self, page: Chunks, chunk: bytes) -> None:
         try:
             page.put_nowait(chunk)
-        except asyncio.QueueFull:  # it comes back, and catches up from where it was
+        except asyncio.QueueFull:  # the page comes back and continues where it was
             self._end(page)
 
     def _end(self, page: Chunks) -> None:
@@ -60,14 +60,14 @@ class Line:
 
 
 class Hearing:
-    """The lines that are open, by the id of the token."""
+    """The open feeds, by the id of the token."""
 
     def __init__(self) -> None:
         self._lines: dict[str, Line] = {}
 
     @asynccontextmanager
     async def hear(self, token_id: str, api: Api) -> AsyncIterator[Chunks]:
-        """What happens from now on, for one page; raises when there is no place for it."""
+        """Records from now on, for one page; raises when too many pages are live."""
         line = self._lines.get(token_id)
         if line is None or line.is_over:
             line = self._lines[token_id] = Line(api)

@@ -1,4 +1,4 @@
-"""The pages of hosts: how each is, who runs there, and what can be done about it."""
+"""The pages of hosts: their condition, their VMs, and their actions."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ ACTS: dict[str, tuple[str, dict[str, Any] | None, str]] = {
 
 
 class HostPages:
-    """Where hosts are seen."""
+    """The pages of hosts."""
 
     def pages(self) -> list[Page]:
         """The rows of the table."""
@@ -32,7 +32,7 @@ class HostPages:
         ]
 
     async def index(self, visit: Visit) -> Response:
-        """All hosts, those that are ill first."""
+        """All hosts; those that are not healthy come first."""
         wanted = visit.query("q").strip().lower()
         hosts = [host for host in await visit.api.all("hosts") if wanted in host["name"].lower()]
         hosts.sort(key=lambda host: (host["condition"] == "healthy", natural(host["name"])))
@@ -64,7 +64,7 @@ class HostPages:
         if act == "drain":
             return await _drain(visit, name)
         if act not in ACTS:
-            raise ApiProblem(f"Nothing is called {act}.", hint="Use the buttons of the host's page.", status=404)
+            raise ApiProblem(f"There is no action {act}.", hint="Use the buttons of the host's page.", status=404)
         verb, body, said = ACTS[act]
         return await visit.done(
             f"/hosts/{name}", lambda: visit.api.post("hosts", name, verb, body=body), said.format(name)

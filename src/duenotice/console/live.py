@@ -1,4 +1,4 @@
-"""What has changed, told to open pages: names of VMs, sections, events and plans, never the things themselves."""
+"""Tells open pages what has changed: only names of VMs, sections, events and plans, never their content."""
 
 import asyncio
 import json
@@ -14,19 +14,19 @@ from duenotice.console.hearing import Hearing
 from duenotice.console.pages import Page, Visit
 
 GATHERED_SECONDS = 0.1
-"""What happens within this time is told together: a fleet that moves must not keep browsers busy."""
+"""Changes within this time are sent together, so that a busy fleet does not keep browsers busy."""
 
 LOOK_SECONDS = 1.0
 """How often a clock that is not real is looked at; somebody may have set it."""
 
 MOST_TOLD = 200
-"""Names in one message; who hears of more looks at everything again."""
+"""Names in one message; if there are more, a page loads everything again."""
 
 FLEET_ACTIONS = ("fleet-declared", "groups-put", "groups-removed", "vms-put", "hosts-removed")
 
 
 class Change(NamedTuple):
-    """What records change on pages: words that pages listen for, VMs and sections of the board."""
+    """What records change on pages: topics that pages listen for, VMs and sections of the board."""
 
     topics: frozenset[str] = frozenset()
     vms: frozenset[str] = frozenset()
@@ -36,14 +36,14 @@ class Change(NamedTuple):
         return Change(self.topics | other.topics, self.vms | other.vms, self.sections | other.sections)
 
     def to_json(self) -> dict[str, Any]:
-        """As the browser reads it; `all` when it would be too much to tell."""
+        """As the browser reads it; `all` when there are too many names."""
         if len(self.vms) + len(self.topics) > MOST_TOLD:
             return {"all": True}
         return {"topics": sorted(self.topics), "vms": sorted(self.vms), "sections": sorted(self.sections)}
 
 
 class Live:
-    """Where pages listen."""
+    """The live feed of pages."""
 
     def __init__(self) -> None:
         self._hearing = Hearing()
@@ -63,7 +63,7 @@ class Live:
 async def _told(open_things: AsyncExitStack, chunks: Chunks, visit: Visit) -> AsyncIterator[str]:
     api, clock = visit.api, visit.clock
     async with open_things:
-        with suppress(ApiProblem):  # whose token was revoked hears no more
+        with suppress(ApiProblem):  # a revoked token ends the feed
             yield f"retry: 1000\nevent: clock\ndata: {json.dumps(clock)}\n\n"
             missed = await _missed(visit)
             seen = missed[-1]["position"] if missed else visit.position
@@ -75,9 +75,9 @@ async def _told(open_things: AsyncExitStack, chunks: Chunks, visit: Visit) -> As
 
 
 async def _missed(visit: Visit) -> list[dict[str, Any]] | None:
-    """What happened since the page was made; the feed is open by now. None when it is too much to tell.
+    """What happened since the page was made; the feed is open by now. None when it is too much.
 
-    A page that saw more than there is saw another journal: it looks at everything again by itself.
+    A page that saw a later position saw another journal: it loads everything again by itself.
     """
     after = visit.request.headers.get("last-event-id") or visit.query("after", str(visit.position))
     if not after.isdecimal() or int(after) < visit.position - MOST_TOLD:
@@ -87,7 +87,7 @@ async def _missed(visit: Visit) -> list[dict[str, Any]] | None:
 
 
 async def _gathered(chunks: Chunks, seconds: float | None) -> list[bytes] | None:
-    """What came together; nothing when nothing came for so long, None when the feed is over."""
+    """Records that came together; empty when none came for so long, None when the feed is over."""
     try:
         async with asyncio.timeout(seconds):
             found = [await chunks.get()]
@@ -100,7 +100,7 @@ async def _gathered(chunks: Chunks, seconds: float | None) -> list[bytes] | None
 
 
 async def _telling(api: Api, records: list[dict[str, Any]]) -> str:
-    """One message for all of it."""
+    """One message for all of them."""
     if not records:
         return ""
     if len(records) > MOST_TOLD:

@@ -10,7 +10,11 @@ from duenotice.console.api import ApiProblem
 from duenotice.console.pages import Page, Visit, form_of, go
 from duenotice.console.timeline_page import steps_to_come
 
-TURNS = {"pause": "Paused: what is told goes on, nothing new begins.", "resume": "Resumed.", "cancel": "Cancelled."}
+TURNS = {
+    "pause": "Paused: events that were announced go on, no new step begins.",
+    "resume": "Resumed.",
+    "cancel": "Cancelled.",
+}
 TYPES = ("Reboot", "Freeze", "Redeploy")
 CAUSES = (("maintenance", "host maintenance"), ("live-migration", "live migration"))
 DEFAULTS = {
@@ -22,7 +26,7 @@ MOST_STEPS = 200
 
 
 class MaintenancePages:
-    """Where plans are made and seen."""
+    """The pages of maintenances."""
 
     def pages(self) -> list[Page]:
         """The rows of the table."""
@@ -41,7 +45,7 @@ class MaintenancePages:
         return visit.page("maintenances.html", "Maintenance", "maintenances", plans=plans[::-1][:MOST_STEPS])
 
     async def form(self, visit: Visit) -> Response:
-        """What to fill in; the preview follows what is typed."""
+        """The form; the preview follows what is typed."""
         if not visit.may("operator"):
             raise ApiProblem("Your token may not plan a maintenance.", hint="Ask for an operator's token.", status=403)
         return await _form(visit, DEFAULTS | {"on": visit.query("on")})
@@ -60,7 +64,7 @@ class MaintenancePages:
         return visit.parts("maintenance_preview.html", **_picture(visit, timeline, given["type"]))
 
     async def begin(self, visit: Visit) -> Response:
-        """Begin it, and show it; what is refused stays in the form."""
+        """Begin it and show it; if it is refused, the form stays filled in."""
         given = DEFAULTS | await form_of(visit.request)
         try:
             plan = await visit.api.post("maintenances", body=_asked(given))
@@ -71,7 +75,7 @@ class MaintenancePages:
         return go(f"/maintenances/{plan['id']}", said="The maintenance has begun.")
 
     async def plan(self, visit: Visit) -> Response:
-        """One plan with its progress, what it did and what it has in store."""
+        """One maintenance: its progress, its past and its coming steps."""
         plan = await visit.api.get("maintenances", visit.name("id"))
         begun = [await _life(visit, step) for step in plan["steps"][:MOST_STEPS] if step["event_id"]]
         lives = [life for life in begun if life] + await steps_to_come(visit, plan)
@@ -96,7 +100,7 @@ class MaintenancePages:
         plan_id, turn = visit.name("id"), visit.name("turn")
         if turn not in TURNS:
             raise ApiProblem(
-                f"Nothing is called {turn}.", hint="Use the buttons of the maintenance's page.", status=404
+                f"There is no action {turn}.", hint="Use the buttons of the maintenance's page.", status=404
             )
         return await visit.done(
             f"/maintenances/{plan_id}", lambda: visit.api.post("maintenances", plan_id, turn), TURNS[turn]
@@ -118,7 +122,7 @@ def _asked(given: dict[str, str]) -> dict[str, Any]:
         if (text := asked.get(key, "0")).isdecimal() and len(text) < 10:
             asked[key] = int(text)
         else:
-            raise ApiProblem(f"{text[:20]!r} is no number.", hint="Use whole numbers.", status=400)
+            raise ApiProblem(f"{text[:20]!r} is not a number.", hint="Use whole numbers.", status=400)
     return asked
 
 
@@ -126,7 +130,7 @@ async def _life(visit: Visit, step: dict[str, Any]) -> dict[str, Any] | None:
     try:
         return dict(await visit.api.get("timeline", step["event_id"]))
     except ApiProblem:
-        return None  # so long ago that nothing is known but its outcome
+        return None  # so long ago that only its outcome is known
 
 
 _NOTHING: dict[str, Any] = {"lanes": [], "ticks": [], "timeline": [], "problem": "", "here": None, "silent": 0}
@@ -152,7 +156,7 @@ def _picture(visit: Visit, timeline: list[dict[str, Any]], type_: str) -> dict[s
 
 
 def _is_silent(step: dict[str, Any]) -> bool:
-    """Whether it would start as soon as it is told, give or take the rounding of its time."""
+    """Whether it would start at once without notice, apart from rounding."""
     told, starts = (datetime.fromisoformat(step[key]) for key in ("scheduled_at", "starts_at"))
     return (starts - told).total_seconds() <= 1
 

@@ -13,13 +13,16 @@ from duenotice.console.api import Api, ApiProblem
 ROLES = ("viewer", "operator", "admin")
 LONGEST_FORM = 64 * 1024
 SAID = "duenotice_said"
-"""The cookie with a word on what was done: an address could put words into our mouth."""
+"""The cookie with a message about what was done.
+
+It is not in the address, where another site could put its own message.
+"""
 
 SAID_SECONDS = 20
 
 
 class Visit(NamedTuple):
-    """One request of somebody who has come in."""
+    """One request of a visitor who has signed in."""
 
     request: Request
     api: Api
@@ -36,7 +39,7 @@ class Visit(NamedTuple):
 
     @property
     def is_refresh(self) -> bool:
-        """Whether a page that is open already asks for what has changed."""
+        """Whether an open page asks for its changed parts."""
         return "x-part" in self.request.headers
 
     def may(self, role: str) -> bool:
@@ -52,7 +55,7 @@ class Visit(NamedTuple):
         return str(self.request.path_params[key])
 
     def page(self, template: str, title: str, live: str = "", status: int = 200, **values: Any) -> Response:
-        """A whole page; `live` names the changes that make it be asked for again."""
+        """A whole page; `live` names the changes after which the page is loaded again."""
         kind, _, text = unquote(self.request.cookies.get(SAID, "")).partition(" ")
         url = self.request.url
         common = {
@@ -80,7 +83,7 @@ class Visit(NamedTuple):
         return HTMLResponse(self.render(template, now=self.now, may=self.may, clock=self.clock, **values))
 
     async def done(self, path: str, act: Callable[[], Awaitable[Any]], said: str) -> Response:
-        """Do what a form asks for and go to a page that says how it went; who may not is told so at once."""
+        """Do what a form asks for and go to a page that shows the result. Without the role it is refused at once."""
         try:
             await act()
         except ApiProblem as problem:
@@ -91,7 +94,7 @@ class Visit(NamedTuple):
 
 
 async def form_of(request: Request) -> dict[str, str]:
-    """The fields of a form; one that is too long to be meant is empty."""
+    """The fields of a form; a form that is too long counts as empty."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
@@ -110,7 +113,7 @@ class Page(NamedTuple):
 
 
 def go(path: str, said: str = "", failed: str = "") -> Response:
-    """To another page, with a word on what was done."""
+    """Redirect to another page, with a message about what was done."""
     response = RedirectResponse(path, 303)
     if text := f"failed {failed}" if failed else f"said {said}" if said else "":
         response.set_cookie(SAID, quote(text[:1000]), SAID_SECONDS, httponly=True, samesite="strict")

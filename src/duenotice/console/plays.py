@@ -1,4 +1,4 @@
-"""Scenarios being played: one at a time, beside the service's loop, as whoever began it; remembered while we run."""
+"""Scenarios being played: one at a time, in a thread, with the token of who began it; kept while the service runs."""
 
 import asyncio
 import threading
@@ -21,7 +21,7 @@ class Stopped(Exception):
 
 
 class Line(NamedTuple):
-    """One step as far as it has come; `state` is waiting, running, passed or failed."""
+    """One step and its progress; `state` is waiting, running, passed or failed."""
 
     text: str
     note: str
@@ -41,7 +41,7 @@ class Outcome(NamedTuple):
 
 
 class Play:
-    """One play: what was told of it so far. Written by its own thread, read by pages."""
+    """One play and its progress so far. Written by its own thread, read by pages."""
 
     def __init__(self, number: int, scenario: Scenario, by: str) -> None:
         self.id, self.scenario, self.by = str(number), scenario, by
@@ -52,11 +52,11 @@ class Play:
 
     @property
     def outcome(self) -> str:
-        """How it is or ended."""
+        """Its state or outcome."""
         return "running" if self.verdict is None else self.verdict.outcome
 
     def note(self, progress: p.Progress) -> None:
-        """Take in what the player reports."""
+        """Add what the player reports."""
         match progress:
             case p.Cast(names=names):
                 self.cast = names
@@ -96,7 +96,7 @@ class Plays:
         return self._plays[play_id]
 
     def begin(self, scenario: Scenario, told: Mapping[str, str], api: Api, by: str) -> Play:
-        """Begin one; only one is played at a time, for they would see each other's events."""
+        """Begin one. Only one is played at a time, because two would see each other's events."""
         if running := next((one for one in self._plays.values() if one.verdict is None), None):
             raise Conflict(f"{running.scenario.name} is being played.", hint="Wait for its end, or stop it.")
         self._count += 1
@@ -135,5 +135,5 @@ def _run(play_: Play, told: Mapping[str, str], api: Api, loop: asyncio.AbstractE
     except DuenoticeError as error:
         play_.end(p.REFUSED, error.message, error.hint)
     except Exception as error:  # a page must not show it as running for ever
-        play_.end(p.FAILED, f"It broke: {error!r}.", "Please report this.")
+        play_.end(p.FAILED, f"The play failed with an internal error: {error!r}.", "Please report this.")
         raise

@@ -1,4 +1,4 @@
-"""The pages of scenarios: what there is to rehearse, playing it where the clock is not real, and how it went."""
+"""The pages of scenarios: the list, playing one where the clock is not real, and the result."""
 
 from functools import cache
 
@@ -13,11 +13,11 @@ from duenotice.scenarios.roles import needs_of
 from duenotice.scenarios.scenario import Scenario
 
 LOOK_MILLISECONDS = 400
-"""How often a page looks how far a play has come: it is not in the journal, so nobody is told."""
+"""How often a page looks how far a play has come: it is not in the journal, so there is no live feed for it."""
 
 
 class ScenarioPages:
-    """Where rehearsals are begun and watched."""
+    """The pages of scenarios."""
 
     def __init__(self, plays: Plays) -> None:
         self._plays = plays
@@ -43,7 +43,7 @@ class ScenarioPages:
         )
 
     async def scenario(self, visit: Visit) -> Response:
-        """One: what it tells, who plays, and its steps."""
+        """One scenario: what it is about, its cast and its steps."""
         found = _named(visit.name("name"))
         return visit.page(
             "scenario.html",
@@ -54,7 +54,7 @@ class ScenarioPages:
         )
 
     async def begin(self, visit: Visit) -> Response:
-        """Play it, with whoever the form names."""
+        """Play it with the cast of the form."""
         found, form = _named(visit.name("name")), await form_of(visit.request)
         if visit.clock["speed"] == 1:
             raise ApiProblem(
@@ -70,13 +70,13 @@ class ScenarioPages:
         return go(f"/scenarios/plays/{begun.id}")
 
     async def play(self, visit: Visit) -> Response:
-        """How far it has come."""
+        """The progress of a play."""
         play = self._find(visit)
         every = "" if play.verdict else str(LOOK_MILLISECONDS)
         return visit.page("play.html", play.scenario.title, play=play, may_play=may_play(visit), every=every)
 
     async def stop(self, visit: Visit) -> Response:
-        """Let it end here."""
+        """Stop it."""
         if not may_play(visit):
             raise ApiProblem("Your token may not stop plays.", hint="Ask for an operator's token.", status=403)
         play = self._find(visit)

@@ -1,4 +1,4 @@
-"""The page of the timeline: past, running and coming events, and what plans have in store, by set or by host."""
+"""The page of the timeline: past, running and coming events, and coming steps of maintenances, by set or by host."""
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
@@ -18,7 +18,7 @@ ONE_BY_ONE = 200
 
 
 class TimelinePage:
-    """Where time is seen."""
+    """The page of the timeline."""
 
     def pages(self) -> list[Page]:
         """The rows of the table."""
@@ -54,7 +54,7 @@ class TimelinePage:
 
 
 async def _planned(visit: Visit, seen: gantt.Window) -> list[dict[str, Any]]:
-    """The steps to come of all plans that run, as far as they are in sight."""
+    """The coming steps of all running maintenances, as far as they are shown."""
     if seen.end < visit.now:
         return []
     plans = (await visit.api.all("maintenances", status="running"))[-MOST_PLANS:]
@@ -96,7 +96,7 @@ async def _hosts(visit: Visit, names: list[str]) -> dict[str, str]:
 
 
 def iso(moment: datetime, seconds: float = 0) -> str:
-    """A moment, or one so much later, as addresses and the API have it."""
+    """A moment, or one that much later, as text for addresses and the API."""
     return (moment + timedelta(seconds=seconds)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

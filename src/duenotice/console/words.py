@@ -1,4 +1,4 @@
-"""How values read on a page: spans and moments as people say them, short ids, anchors. Pure."""
+"""How values are written on a page: spans and moments for people, short ids, anchors. Pure."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -26,17 +26,17 @@ def clock_time(moment: str | None) -> str:
 
 
 def short(identity: str | None) -> str:
-    """As much of an id as tells it from others."""
+    """The beginning of an id, enough to tell it from others."""
     return (identity or "–")[:8]
 
 
 def anchor(text: str) -> str:
-    """A name as the id of an element; unlike names stay unlike."""
+    """A name as the id of an element; different names get different ids."""
     return _NO_ANCHOR.sub(lambda found: f"_{ord(found.group()):x}_", text)
 
 
 def plain(value: Any) -> Any:
-    """Whatever stands in a page, seen by everybody as it is: nothing hidden, nothing turned around (S28)."""
+    """Makes every text in a page visible as it is: nothing is hidden or reordered (S28)."""
     shown = lines(value) if isinstance(value, str) else value
     return value if shown == value else type(value)(shown)  # what is marked as HTML stays so
 

@@ -16,11 +16,11 @@ class Workroom:
         self._thread: threading.Thread | None = None
 
     async def do(self, work: Coroutine[Any, Any, T]) -> T:
-        """What comes of some work, done in there."""
+        """The result of some work, done in that thread."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._open()))
 
     def close(self) -> None:
-        """End the thread; work that is under way is left."""
+        """End the thread; unfinished work is dropped."""
         if self._loop is not None and self._thread is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()

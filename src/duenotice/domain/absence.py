@@ -1,4 +1,4 @@
-"""What follows from a time in which nobody could be answered: it was no notice, and documents must say so (S25)."""
+"""What follows from a time in which nobody could be answered: it was not notice, and documents must say so (S25)."""
 
 from datetime import datetime, timedelta
 
@@ -11,7 +11,7 @@ from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 
 _NOT_WORTH_TELLING = timedelta(seconds=2)
-"""A restart takes a moment, and every change of a document wakes its readers."""
+"""A shorter absence changes nothing: a restart takes a moment, and every changed document wakes its readers."""
 
 
 def make_up(state: State, command: c.MakeUpForAbsence, now: Instant, policy: Policy) -> list[t.Transition]:

@@ -1,4 +1,4 @@
-"""Giving tokens out and taking them back; an admin is always left."""
+"""Creating and revoking tokens; one admin token always stays."""
 
 import re
 
@@ -17,10 +17,10 @@ NAME = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,62}$"
 
 
 def create(state: State, command: c.CreateToken, now: Instant, policy: Policy) -> list[t.Transition]:
-    """A new token under a name of its own; with `replace` the one of that name goes."""
+    """A new token with a new name; with `replace` it replaces the token of that name."""
     if not re.fullmatch(NAME, command.name):
         raise Refused(
-            f"{command.name[:70]!r} is no name for a token.",
+            f"{command.name[:70]!r} is not a valid name for a token.",
             hint="Use 1 to 63 letters, digits and . _ @ -, with a letter or digit first.",
         )
     same = [token for token in state.tokens.values() if token.name == command.name]
@@ -33,7 +33,7 @@ def create(state: State, command: c.CreateToken, now: Instant, policy: Policy) -
 
 
 def revoke(state: State, command: c.RevokeToken, now: Instant, policy: Policy) -> list[t.Transition]:
-    """A token that lets nobody in from now on."""
+    """Revoke a token."""
     token = state.tokens.get(command.token_id)
     if token is None:
         raise NotFound(f"There is no token {command.token_id}.", hint="GET /v1/tokens lists them.")

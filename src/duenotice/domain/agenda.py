@@ -21,7 +21,7 @@ _SPARE = 1000
 
 
 def due_at(event: Event, hold: Hold, deletes_together: bool = True) -> int | None:
-    """When something is to happen to an event by itself; None when something else has to happen first."""
+    """When something happens to an event by itself; None when something else has to happen first."""
     if event.phase is Phase.STARTED:
         return event.impact_ends
     if holds_domain(hold, event):
@@ -39,7 +39,7 @@ def put(agenda: Agenda, event: Event, hold: Hold) -> None:
 
 
 def trim(agenda: Agenda, events: Events, holds: Holds) -> None:
-    """Drop entries at the front that no longer hold, and all such when there are many (S24)."""
+    """Drop stale entries at the front, and all stale ones when there are many (S24)."""
     while agenda and not _is_true(agenda[0], events, holds):
         heapq.heappop(agenda)
     if len(agenda) > 2 * len(events) + _SPARE:
@@ -59,6 +59,6 @@ def next_after(agenda: Agenda, events: Events, holds: Holds, steady: int) -> int
 
 
 def _is_true(entry: Entry, events: Events, holds: Holds) -> bool:
-    """Whether an entry still tells when its event is due."""
+    """Whether an entry is still true."""
     event = events.get(entry[1])
     return event is not None and due_at(event, holds.get(event.scope, NOTHING)) == entry[0]

@@ -1,6 +1,7 @@
 """The fold: `apply` is the only thing that changes state.
 
-What a rule has decided always applies. Where it does not, the rule is wrong: that is told before anything is changed.
+What a rule has decided always applies. If it does not, the rule is wrong, and an error is raised before anything is
+changed.
 """
 
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from duenotice.domain.state import Departure, Scope, State
 from duenotice.errors import InvariantBroken
 
 MAINTENANCES_KEPT = 100
-"""How many that are over stay in memory; the journal has them all."""
+"""How many finished maintenances stay in memory; the journal has them all."""
 
 DEPARTURES_KEPT = 100_000
 """So that a fleet that churns for years stays bounded (S24); older ones merge into one high-water mark."""
@@ -75,13 +76,13 @@ def _vms_put(state: State, change: t.VmsPut) -> None:
 
 
 def _keep_incarnation_rising(state: State, vm: Vm) -> None:
-    """A VM that comes to a scope must not meet an incarnation it may have seen with other content (S3).
+    """A VM that comes to a scope must not see an incarnation that it may have seen with other content (S3).
 
     The scope it comes to skips ahead, the one exception to "+1 each time": see docs/decisions/0004.
     """
     key = scope_of(vm)
     if key not in state.scopes and (gone := state.departures.pop(key, None)):
-        state.scopes[key] = Scope(gone.incarnation)  # a group that was away goes on where it was
+        state.scopes[key] = Scope(gone.incarnation)  # a group that comes back goes on where it was
     seen = _last_seen(state, vm)
     stays = seen.scope == key and (key in state.scopes or vm.name in state.fleet.vms)
     if seen.incarnation == 0 or stays:
@@ -197,7 +198,7 @@ def _event_gone(state: State, change: t.EventCompleted | t.EventCancelled | t.Ev
 
 
 def _reason(state: State, event: Event, change: t.EventCompleted | t.EventCancelled | t.EventFailed) -> str:
-    """What the step is to say of its end: no VM is left out in silence."""
+    """The reason that the step shows at its end: it names every VM that was left out."""
     if not isinstance(change, t.EventCompleted):
         return change.reason or "Its event was cancelled."
     gone = [name for name in event.resources if name not in state.fleet.vms]
@@ -220,7 +221,10 @@ def _leave(state: State, event: Event) -> None:
 
 
 def _known(state: State, event_id: str, scope: str) -> Event:
-    """A live event of a scope; that there is none is a fault of ours, told before anything is changed."""
+    """A live event of a scope.
+
+    If there is none, that is a bug of ours; the error is raised before anything is changed.
+    """
     event = state.events.get(event_id)
     if event is None or event.scope != scope:
         raise InvariantBroken(f"There is no event {event_id} in {scope}.", hint=_REPORT)
@@ -264,7 +268,7 @@ def _plan(state: State, plan_id: str) -> Progress:
 
 
 def _operation_performed(state: State, change: t.OperationPerformed) -> None:
-    """Only history wants to know."""
+    """Changes nothing; it is only for the history."""
 
 
 def _scope_enabled(state: State, change: t.ScopeEnabled) -> None:

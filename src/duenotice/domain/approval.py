@@ -1,4 +1,4 @@
-"""Who may let an event go ahead, and taking one back (C02-C05, S16, S17, S19)."""
+"""Who may approve an event, and cancelling one (C02-C05, S16, S17, S19)."""
 
 from duenotice.clock import Instant
 from duenotice.domain import commands as c
@@ -15,7 +15,10 @@ OPERATOR = "operator"
 
 
 def approve(state: State, command: c.ApproveEvents, now: Instant, policy: Policy) -> list[t.Transition]:
-    """All events named or, if one is not the caller's to approve, none (C03); again is no change (C02)."""
+    """Approve all named events, or none if the caller may not approve one of them (C03).
+
+    Approving again changes nothing (C02).
+    """
     scope = None if command.vm is None else scope_of(find_vm(state, command.vm))
     by = OPERATOR if command.vm is None else f"vm/{command.vm}"
     late = policy.takes_gone_approvals
@@ -29,14 +32,14 @@ def approve(state: State, command: c.ApproveEvents, now: Instant, policy: Policy
 
 
 def cancel(state: State, command: c.CancelEvent, now: Instant, policy: Policy) -> list[t.Transition]:
-    """Take a scheduled event back; what has started runs to its end."""
+    """Cancel a scheduled event; what has started runs to its end."""
     event = _visible(state, command.event_id, None)
     move(event.phase, Act.CANCEL)
     return [t.EventCancelled(event.id, event.scope, command.reason)]
 
 
 def _had(state: State, event_id: str, scope: str | None, now: Instant) -> bool:
-    """Whether the caller's scope had this event, and not long ago; the operator is told that it is gone."""
+    """Whether the caller's scope had this event a short time ago. The operator gets an error that it is gone."""
     gone = None if event_id in state.events else state.gone.get(event_id)
     return gone is not None and gone.scope == scope and now.at < gone.until
 

@@ -1,4 +1,4 @@
-"""What can be asked of the service. A command carries every id it needs: `decide` invents nothing."""
+"""What can be asked of the service. A command has every id that it needs: `decide` makes none."""
 
 from datetime import datetime
 
@@ -11,11 +11,11 @@ from duenotice.domain.token import Role
 
 
 class Command(Struct, frozen=True):
-    """An ask; the journal remembers only what came of it."""
+    """A request; the journal stores only its results."""
 
 
 class ApplyFleet(Command, frozen=True):
-    """Make the fleet be what a fleet file declares."""
+    """Apply a fleet file."""
 
     declaration: Declaration
 
@@ -58,7 +58,7 @@ class DeleteInstances(Command, frozen=True):
 
 
 class EvictVm(Command, frozen=True):
-    """The platform takes a spot VM back (G04)."""
+    """The platform evicts a spot VM (G04)."""
 
     event_id: str
     vm: str
@@ -93,7 +93,7 @@ class ApproveEvents(Command, frozen=True):
 
 
 class CancelEvent(Command, frozen=True):
-    """Take a scheduled event back."""
+    """Cancel a scheduled event."""
 
     event_id: str
     reason: str = ""
@@ -110,7 +110,7 @@ class PostponeEvents(Command, frozen=True):
 
 
 class MakeUpForAbsence(Command, frozen=True):
-    """Nobody could be answered for a while: what waits for its notice says anew when that is over (S25)."""
+    """Nobody could be answered for a while: events that wait for their notice get a new NotBefore (S25)."""
 
 
 class ReportImpact(Command, frozen=True):
@@ -129,7 +129,7 @@ class ReportAttempt(Command, frozen=True):
 
 
 class AcceptImpact(Command, frozen=True):
-    """Whoever brings the impact about has taken it on, and will report when it is over."""
+    """Somebody outside has taken the impact on, and will report when it is over."""
 
     event_id: str
 
@@ -160,7 +160,7 @@ class ResumeMaintenance(Command, frozen=True):
 
 
 class CancelMaintenance(Command, frozen=True):
-    """Begin no further step and take back what is only scheduled; what has started runs to its end."""
+    """Begin no further step and cancel what is only scheduled; what has started runs to its end."""
 
     maintenance_id: str
 
@@ -178,7 +178,7 @@ class DisableScopes(Command, frozen=True):
 
 
 class CreateToken(Command, frozen=True):
-    """Let somebody in; `replace` takes the place of the token with the same name."""
+    """Create a token; with `replace` it replaces the token with the same name."""
 
     token_id: str
     name: str
@@ -188,7 +188,7 @@ class CreateToken(Command, frozen=True):
 
 
 class RevokeToken(Command, frozen=True):
-    """Let somebody in no more."""
+    """Revoke a token."""
 
     token_id: str
 
@@ -203,10 +203,10 @@ class LiftIncarnations(Command, frozen=True):
 
 
 class MarkClock(Command, frozen=True):
-    """Write down where the clock stands."""
+    """Store where the clock is."""
 
     mark: Mark
 
 
 class Tick(Command, frozen=True):
-    """Do what is due: start what is ripe or approved, end what is over."""
+    """Do what is due: start what is approved or has had its notice, end what is over."""

@@ -1,4 +1,4 @@
-"""From a command to what comes of it. `decide` refuses or answers, and changes nothing."""
+"""From a command to its transitions. `decide` refuses or answers, and changes nothing."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,13 +22,13 @@ from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 
 FAR_AHEAD = 1_000_000
-"""How far numbers go that are beyond `to` already, because the wall clock was wrong at this restore or the last."""
+"""How far numbers go ahead that are already above `to`: the wall clock was wrong at this restore or the last."""
 
 Rule = Callable[[State, Any, Instant, Policy], list[t.Transition]]
 
 
 def decide(state: State, command: c.Command, now: Instant, policy: Policy) -> list[t.Transition]:
-    """What is to happen; empty when nothing is, and an exception from `errors` when it may not."""
+    """The transitions of a command; empty when nothing changes, and an exception from `errors` when it is refused."""
     return _RULES[type(command)](state, command, now, policy)
 
 

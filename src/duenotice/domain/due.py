@@ -1,4 +1,4 @@
-"""What the passing of time brings: starts and ends (C05, D02, G01, S1, S11)."""
+"""What happens because time passes: starts and ends (C05, D02, G01, S1, S11)."""
 
 import heapq
 from collections.abc import Container, Iterable, Iterator
@@ -19,11 +19,11 @@ from duenotice.domain.state import State
 
 
 class Faulty(Exception):
-    """A rule of ours fails at what is due for an event; its id is the argument."""
+    """A rule failed at what is due for an event; its id is the argument."""
 
 
 PLANS = "plans"
-"""All plans together, where one has to name what is at fault."""
+"""Stands for all plans, where the failed part has to be named."""
 
 
 class Happening(NamedTuple):
@@ -39,8 +39,8 @@ def happenings(
     """All that is due by now, one thing after another; apply each, and nothing else, before you ask for the next.
 
     Of the events that may go on it is always the one that was due first, by the state as it is then; plans go on when
-    no event is left. What has to wait is looked at once, and again when what it waits for has changed. What happens to
-    those `without` is left out: a rule has failed there before, and the others must not wait for it.
+    no event is left. What has to wait is looked at once, and again when what it waits for has changed. Those in
+    `without` are left out: a rule has failed there before, and the others must not wait for it.
     """
     queue = _Queue(state, now, policy, without)
     goes_on = True
@@ -81,8 +81,8 @@ class _Queue:
         self._state, self._now, self._policy, self._without = state, now, policy, without
         self._entries: list[agenda.Entry] = []
         for entry in agenda.due(state.agenda, state.events, state.holds, now.steady):
-            heapq.heappush(self._entries, entry)  # one by one, as `heapify` would let no other thread in
-        if not policy.deletes_together:  # the agenda takes it that they wait for each other
+            heapq.heappush(self._entries, entry)  # one by one: `heapify` would stop all other threads
+        if not policy.deletes_together:  # the agenda expects that they wait for each other
             held = (key for key, hold in state.holds.items() if hold.approved_deletes and hold.unapproved_deletes)
             self._put(event_id for key in held for event_id in state.scopes[key].events)
 
@@ -103,7 +103,7 @@ class _Queue:
             yield from self.followed(event.id, changes)
 
     def followed(self, of: str, changes: list[t.Transition]) -> Iterator[Happening]:
-        """These changes, and then look again at the events that they let go on."""
+        """Yield these changes, and then look again at the events that may now go on."""
         touched = [(*about, self._state.hold(about[1])) for change in changes if (about := _about(change))]
         yield Happening(of, changes)
         for event_id, scope, hold in touched:
@@ -135,13 +135,13 @@ def _step(state: State, event: Event, now: Instant, policy: Policy) -> list[t.Tr
     if _may_start(event, now) and not held_back(state, event, now, policy):
         begun = started(event, Act.START, now, policy)
         if begun.impact_ends is None and not any(name in state.fleet.vms for name in event.resources):
-            begun = begun.with_(impact_ends=now.steady)  # nobody is hit, and no driver will report it
+            begun = begun.with_(impact_ends=now.steady)  # no VM is hit, so no driver will report it
         return [t.EventStarted(begun)]
     return []
 
 
 def _may_start(event: Event, now: Instant) -> bool:
-    """Approved, or its notice has truly elapsed *and* the time of day has come: early never (S1)."""
+    """Approved, or its notice has elapsed *and* the time of day has come: never early (S1)."""
     return bool(event.approved_by) or _notice_is_over(event, now)
 
 

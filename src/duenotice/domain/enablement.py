@@ -19,5 +19,5 @@ def enable(state: State, command: c.EnableScope, now: Instant, policy: Policy) -
 
 
 def disable(state: State, command: c.DisableScopes, now: Instant, policy: Policy) -> list[t.Transition]:
-    """Silent scopes are turned off (F02)."""
+    """Scopes that have been silent no longer listen (F02)."""
     return [t.ScopeDisabled(scope) for scope in command.scopes if state.enabled(scope)]

@@ -1,4 +1,4 @@
-"""What an event leaves behind when its impact is over: VMs moved, VMs gone, predictions without object."""
+"""What an event leaves behind when its impact is over: VMs moved, VMs removed, predictions that no longer apply."""
 
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Cause, Event, EventType, Phase
@@ -18,7 +18,7 @@ def complete(state: State, event: Event) -> list[t.Transition]:
     if event.type in _REMOVING:
         changes += removed(state, vms, but=event.id)
     elif event.type is EventType.REDEPLOY or event.cause in _MOVING:
-        # Whoever has left the host that the event is about has no reason to move once more.
+        # VMs that have already left the host of the event do not move again.
         changes += moved_away(state, [vm for vm in vms if event.host in (None, vm.host)])
     return changes
 
@@ -47,9 +47,9 @@ def removed(state: State, vms: list[Vm], but: str = "") -> list[t.Transition]:
 
 
 def deserted(state: State, event: Event) -> list[t.Transition]:
-    """What becomes of an event when none of its VMs is left: what nobody would ever end holds up others no longer.
+    """What happens to an event when none of its VMs is left: an event that nobody would end must not hold up others.
 
-    A driver has nobody to report on, a plan would wait for its step; other events wait for their VMs to come back.
+    A driver has nothing to report, and a plan would wait for its step; other events wait for their VMs to come back.
     """
     if event.phase is Phase.STARTED and event.impact_ends is None:
         return [t.EventCompleted(event.id, event.scope)]
@@ -66,7 +66,7 @@ def moved_away(state: State, vms: list[Vm]) -> list[t.Transition]:
 
 
 def _needless_migrations(state: State, moved: list[Vm]) -> list[t.Transition]:
-    """Take back what was to move VMs off a host that all of them have left by themselves."""
+    """Cancel events that were to move VMs off a host which all of them have already left."""
     gone = {vm.name for vm in moved}
     waiting = {event.id: event for vm in moved for event in state.events_of(vm) if event.phase is Phase.SCHEDULED}
     return [
@@ -83,7 +83,7 @@ def _stays(state: State, event: Event, gone: set[str]) -> bool:
 
 
 def cancel_predictions(state: State, vms: list[Vm], reason: str) -> list[t.Transition]:
-    """Take back what a degraded host had scheduled for VMs; `{}` in the reason is the name of the VM."""
+    """Cancel what a degraded host had scheduled for VMs; `{}` in the reason is the name of the VM."""
     predicted = {event.id: (event, vm) for vm in vms for event in state.events_of(vm) if _is_predicted(event)}
     return [t.EventCancelled(event.id, event.scope, reason.format(vm.name)) for event, vm in predicted.values()]
 

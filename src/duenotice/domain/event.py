@@ -17,7 +17,7 @@ class EventType(Enum):
 
 
 class Phase(Enum):
-    """Our truth about an event; what the wire shows of it is `EventStatus`."""
+    """The phase of an event as we know it; documents show it as `EventStatus`."""
 
     SCHEDULED = "scheduled"
     STARTED = "started"
@@ -45,15 +45,15 @@ class Source(Enum):
 
 
 BY_USER = frozenset({Cause.USER, Cause.DELETION})
-"""Causes that a person set off (G02, G05); every other one is the platform's."""
+"""Causes that come from a person (G02, G05); all others come from the platform."""
 
 PLANNED = frozenset({Cause.MAINTENANCE, Cause.LIVE_MIGRATION, Cause.DEGRADED_HOST})
-"""Causes that go one update domain at a time (G01, S11); a failure asks nobody."""
+"""Causes that go one update domain at a time (G01, S11); a failure does not wait."""
 
 UNKNOWN_DURATION = -1
 
 IMPACT_SECONDS = {EventType.FREEZE: 9}
-"""How long a VM is expected to feel it (D05, B09); unknown for every other type."""
+"""How long the impact on a VM is expected to last (D05, B09); unknown for every other type."""
 
 _LIVE_MIGRATION = "Virtual machine is being paused because of a memory-preserving Live Migration operation."
 _BY_CAUSE = {
@@ -79,8 +79,8 @@ def description_of(event_type: EventType, cause: Cause) -> str:
 class Event(Struct, frozen=True, omit_defaults=True, gc=False):
     """One scheduled event. `notice_ends` and `impact_ends` are in steady microseconds, see `clock.Instant`.
 
-    `impact_ends` None on a started event means that a driver brings the impact about: `failed_attempts` counts what it
-    tried in vain, `accepted` says that somebody outside has taken it on and will report.
+    `impact_ends` None on a started event means that a driver carries out the impact: `failed_attempts` counts its
+    failed tries, `accepted` says that somebody outside has taken it on and will report.
     """
 
     id: str
@@ -104,7 +104,7 @@ class Event(Struct, frozen=True, omit_defaults=True, gc=False):
 
     @property
     def awaits_driver(self) -> bool:
-        """Whether its impact is still to be brought about by a driver of ours."""
+        """Whether a driver still has to carry out its impact."""
         return self.phase is Phase.STARTED and self.impact_ends is None and not self.accepted
 
     @property

@@ -1,4 +1,4 @@
-"""Who can be told: VMs, the groups they stand in, the hosts they run on."""
+"""Who can be told: VMs, the groups they are in, the hosts they run on."""
 
 from collections.abc import Iterable, Iterator
 from enum import Enum
@@ -19,7 +19,7 @@ CHUNK = 1000
 
 
 class GroupKind(Enum):
-    """What kind of group VMs stand in; the value is the first part of its key."""
+    """What kind of group VMs are in; the value is the first part of its key."""
 
     AVAILABILITY_SET = "set"
     CLOUD_SERVICE = "service"
@@ -27,7 +27,7 @@ class GroupKind(Enum):
 
 
 class Condition(Enum):
-    """How a host is."""
+    """The condition of a host."""
 
     HEALTHY = "healthy"
     DEGRADED = "degraded"
@@ -133,7 +133,7 @@ class Fleet:
         self.by_address: dict[str, Vm] = {}
 
     def copy(self) -> "Fleet":
-        """The same fleet, which goes its own way from here."""
+        """A copy of the fleet."""
         copy = Fleet()
         copy.digest, copy.site = self.digest, self.site
         copy.hosts, copy.groups, copy.refuges = self.hosts.copy(), self.groups.copy(), self.refuges
@@ -153,7 +153,7 @@ class Fleet:
         return old
 
     def _free_address(self, vm: Vm) -> None:
-        # It may have passed to another VM in the same breath.
+        # The same change may have given it to another VM.
         if self.by_address[vm.address].name == vm.name:
             del self.by_address[vm.address]
 

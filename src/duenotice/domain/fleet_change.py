@@ -20,7 +20,7 @@ def apply_fleet(state: State, command: c.ApplyFleet, now: Instant, policy: Polic
     """Everything that must change; nothing when the fleet already is as declared."""
     declared, fleet = command.declaration, state.fleet
     if fleet.vms and not declared.vms:
-        # More likely a file that was cut short than a wish: it would take every VM away at once.
+        # More likely a file that was cut short than intended: it would remove every VM at once.
         raise Refused(
             f"The declared fleet is empty and would remove all {len(fleet.vms)} VMs.",
             hint="Declare at least one VM; to take VMs away, delete them.",
@@ -50,11 +50,11 @@ def apply_fleet(state: State, command: c.ApplyFleet, now: Instant, policy: Polic
 
 
 def _events_follow(state: State, names: set[str], vms: dict[str, Vm]) -> list[t.Transition]:
-    """A VM that comes to another scope takes its events along: who is going to be hit must go on being told.
+    """A VM that comes to another scope takes its events along: a VM that will be hit must still be told.
 
-    The same goes for one that was away for a while: its events have waited for it where it was; and for one whose
-    company in an event has left the fleet. VMs that come apart while they are hit do not stay in one event: those
-    that have left its update domain have left it for good. Each event has one fate, by the fleet as declared.
+    The same holds for a VM that was away for a while: its events have waited in its old scope. It also holds when the
+    other VMs of its event have left the fleet. If VMs are separated while they are hit, those that have left the update
+    domain of the event leave the event for good. What happens to each event depends only on the fleet as declared.
     """
     events = [event for event in state.events.values() if not names.isdisjoint(event.resources)]
     return [change for event in events for change in _fate(state, event, vms)]

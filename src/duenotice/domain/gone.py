@@ -1,4 +1,4 @@
-"""Events that are over or were cancelled, remembered for a day: who approves one of them is only late (C03)."""
+"""Events that are over or were cancelled, remembered for a day: an approval of one of them is only late (C03)."""
 
 from collections import deque
 from datetime import datetime, timedelta

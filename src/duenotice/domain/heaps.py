@@ -1,4 +1,4 @@
-"""Looking into a heap without changing it: no entry is less than the one above it, so branches are left out."""
+"""Looking into a heap without changing it: no entry is smaller than the one above it, so branches can be skipped."""
 
 import heapq
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ E = TypeVar("E", bound=tuple[Any, ...])
 
 
 def ascending(heap: Sequence[T]) -> Iterator[T]:
-    """The entries, least first; as cheap as many as are asked for."""
+    """The entries, smallest first; the cost depends on how many are asked for."""
     edge = [(heap[0], 0)] if heap else []
     while edge:
         entry, index = heapq.heappop(edge)

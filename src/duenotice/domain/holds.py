@@ -1,4 +1,4 @@
-"""What makes events of a scope wait, counted as they change, so that nobody has to look at all of them (G01, S11)."""
+"""What makes events of a scope wait, counted as events change, so that it need not be searched (G01, S11)."""
 
 from msgspec import Struct, structs
 
@@ -6,7 +6,7 @@ from duenotice.domain.event import BY_USER, PLANNED, Event, EventType, Phase
 
 
 class Hold(Struct, frozen=True, gc=False):
-    """Of one scope: by how many events the platform is hitting each update domain, and its deletes to come."""
+    """For one scope: how many events of the platform hit each update domain now, and the deletes to come."""
 
     hits: tuple[tuple[int | None, int], ...] = ()
     unapproved_deletes: int = 0
@@ -16,7 +16,7 @@ class Hold(Struct, frozen=True, gc=False):
 NOTHING = Hold()
 
 Holds = dict[str, Hold]
-"""By scope; a scope in which nobody has to wait has none."""
+"""By scope; a scope in which nothing has to wait has no entry."""
 
 
 def holds_domain(hold: Hold, event: Event) -> bool:

@@ -1,4 +1,4 @@
-"""What the state keeps twice so that nothing has to be searched for: brought in step with a change, or made anew."""
+"""What the state keeps twice so that nothing has to be searched for: updated with each change, or made again."""
 
 import heapq
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from duenotice.domain.progress import Progress
 from duenotice.domain.scope import scope_of
 from duenotice.domain.state import State
 
-UNKNOWN = (StepStatus.SKIPPED, "What became of its event is not known.")
+UNKNOWN = (StepStatus.SKIPPED, "What happened to its event is not known.")
 
 
 def event_came(state: State, event: Event) -> None:
@@ -53,7 +53,7 @@ def _take_off(state: State, event_id: str, names: Iterable[str]) -> None:
 
 
 def _recount(state: State, scope: str, before: Event | None, after: Event | None) -> None:
-    """Count an event, and put on the agenda who may go on by that, or has to wait longer."""
+    """Count an event, and put events on the agenda that may now go on or have to wait longer."""
     alike = holds.count(state.holds, scope, before, after)
     for event in [after] if alike else [state.events[event_id] for event_id in state.scopes[scope].events]:
         if event is not None:
@@ -68,7 +68,7 @@ def hosts_changed(state: State) -> None:
 
 
 def vm_changed(state: State, before: Vm | None, after: Vm | None) -> None:
-    """A VM has changed, come or gone: so many stand in the scope of a group."""
+    """A VM was changed, added or removed: count the VMs of its group's scope."""
     old, new = _group_scope(before), _group_scope(after)
     if old == new:
         return
@@ -114,7 +114,7 @@ def step_over(state: State, progress: Progress, step: Step) -> None:
 
 
 def plan_forgotten(state: State, progress: Progress) -> None:
-    """Nothing is left of a plan but events that it has raised."""
+    """Of a plan only the events that it has raised are left."""
     for _, step in progress.being_hit():
         state.under_way.pop(step.event_id or "", None)
         state.outcomes.pop(step.event_id or "", None)
@@ -131,7 +131,7 @@ def _let_go(state: State, plan_id: str, lanes: Iterable[str]) -> None:
 
 
 def make_anew(state: State) -> None:
-    """All that is kept of hosts, VMs and events beside themselves."""
+    """All that is kept about hosts, VMs and events besides themselves."""
     hosts_changed(state)
     state.residents, state.on, state.holds = {}, {}, {}
     for vm in state.fleet.vms.values():

@@ -14,7 +14,7 @@ from duenotice.domain.scope import scope_of
 
 
 class Status(Enum):
-    """How a maintenance is."""
+    """The status of a maintenance."""
 
     RUNNING = "running"
     PAUSED = "paused"
@@ -28,7 +28,7 @@ OPEN = frozenset({Status.RUNNING, Status.PAUSED})
 
 
 class StepStatus(Enum):
-    """How a step is."""
+    """The status of a step."""
 
     WAITING = "waiting"
     UNDER_WAY = "under-way"

@@ -1,4 +1,4 @@
-"""How long before it is hit a VM must be told (D01, S2); in microseconds, unless a name says seconds."""
+"""How long before an impact a VM must be told (D01, S2); in microseconds, unless a name says seconds."""
 
 from datetime import datetime, timedelta
 
@@ -34,7 +34,7 @@ def earliest(now: Instant, notice: int) -> datetime:
 
 
 def checked(asked: datetime, now: Instant, notice: int, allowance: int = 0) -> datetime:
-    """The moment an operator asked for, refused when it cuts the notice short or is absurdly far.
+    """The moment an operator asked for, refused when the notice would be too short or the time is too far ahead.
 
     `allowance` is for the time until others can see it: notice counts from then on (S2).
     """

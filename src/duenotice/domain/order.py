@@ -1,4 +1,4 @@
-"""Sorting so many things that other threads must get their turn meanwhile: one call of `sorted` lets nobody in."""
+"""Sorting very many things so that other threads can run in between: one call of `sorted` stops them all."""
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator

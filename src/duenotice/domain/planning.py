@@ -24,18 +24,21 @@ LONGEST_SETTLE = 7 * 24 * 3600 * MICROS
 
 
 def begin(state: State, command: c.StartMaintenance, now: Instant, policy: Policy) -> list[t.Transition]:
-    """From now on the sets of these VMs are this plan's until it is over."""
+    """From now on the sets of these VMs belong to this plan until it is over."""
     return [t.MaintenanceStarted(planned(state, command))]
 
 
 def planned(state: State, command: c.StartMaintenance) -> Maintenance:
-    """The VMs cut into steps; refused where there is something in the way."""
+    """The VMs cut into steps; refused if another plan is in the way."""
     if command.type not in TYPES:
         raise Refused("A maintenance is a Freeze, a Reboot or a Redeploy.", hint="Evict or delete VMs one by one.")
     if command.cause not in CAUSES:
         raise Refused("A maintenance is host maintenance or live migration.", hint="Leave the cause out.")
     if not 0 <= command.settle <= LONGEST_SETTLE or command.at_once < 0 or command.failures_allowed < 0:
-        raise Refused("settle, at_once and failures cannot be negative, settle at most 7 days.", hint="Mend them.")
+        raise Refused(
+            "settle, at_once and failures_allowed cannot be negative; settle is at most 7 days.",
+            hint="Fix these values.",
+        )
     check_description(command.description or "")
     if not command.vms:
         raise Refused("No VM is chosen.", hint="Choose a set, a scale set, a host or a VM that is in the fleet.")
@@ -64,7 +67,7 @@ def resume(state: State, command: c.ResumeMaintenance, now: Instant, policy: Pol
 
 
 def cancel_all(state: State, command: c.CancelMaintenance, now: Instant, policy: Policy) -> list[t.Transition]:
-    """Take back what is only scheduled; what has started runs to its end."""
+    """Cancel what is only scheduled; what has started runs to its end."""
     progress = find(state, command.maintenance_id)
     if not progress.is_open:
         raise Conflict(f"The maintenance is {progress.plan.status.value} already.", hint="Nothing is left to cancel.")
@@ -72,9 +75,9 @@ def cancel_all(state: State, command: c.CancelMaintenance, now: Instant, policy:
 
 
 def go_on(state: State, now: Instant, policy: Policy) -> Iterator[list[t.Transition]]:
-    """What is due of all plans: ends noticed, plans closed, next steps begun.
+    """What is due of all plans: steps that have ended, plans that are over, steps that begin.
 
-    Apply each before you ask for the next; and when something came of it, ask anew.
+    Apply each before you ask for the next; when something has changed, ask again.
     """
     for ended in _ends(state, now):
         yield [ended]
@@ -95,7 +98,7 @@ def find(state: State, maintenance_id: str) -> Progress:
 
 
 def _unique(names: Iterable[str]) -> Iterator[str]:
-    """Each once. A dict would do, but for a million names it lets no other thread in."""
+    """Each once. A dict would be enough, but for a million names it stops all other threads."""
     seen: set[str] = set()
     for name in names:
         if name not in seen:
@@ -180,7 +183,7 @@ def _begun(state: State, progress: Progress, number: int, now: Instant, policy: 
         return [t.StepEnded(plan.id, number, StepStatus.SKIPPED, now.steady, reason)]
     event_id = str(uuid5(UUID(plan.id), str(number))).upper()
     event = planned_event(state, vms, plan, event_id, now, policy)
-    if plan.cause is Cause.LIVE_MIGRATION:  # who has left that host meanwhile was moved already: once is enough
+    if plan.cause is Cause.LIVE_MIGRATION:  # a VM that has left that host was already moved: once is enough
         event = event.with_(host=step.host)
     left_out = set(step.resources).difference(event.resources)
     named = (name for name in step.resources if name in left_out)

@@ -15,13 +15,13 @@ class Policy(Struct, frozen=True):
     """Added to each notice for the time a commit takes, so that NotBefore holds once it is seen (S2)."""
 
     user_operations_limit: int = 0
-    """How many user operations may be scheduled at once (G03); 0 is no limit."""
+    """How many user operations may be scheduled at once (G03); 0 means no limit."""
 
     simulated_impact: bool = True
     """Whether Started ends by itself after the times below, or when a driver reports it."""
 
     impact_attempts: int = 1
-    """How often a driver may try before its event has failed."""
+    """How many attempts a driver has before its event has failed."""
 
     deletes_together: bool = True
     """An approved delete waits while another delete of its scope is not approved."""
@@ -34,7 +34,7 @@ class Policy(Struct, frozen=True):
     removal_lasts: int = 30 * MICROS
 
     def lasts(self, event: Event) -> int | None:
-        """How long Started lasts (D05); None when a driver will tell."""
+        """How long Started lasts (D05); None when a driver reports the end."""
         if not self.simulated_impact:
             return None
         if event.cause is Cause.LIVE_MIGRATION:

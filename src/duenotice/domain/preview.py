@@ -19,10 +19,10 @@ from duenotice.domain.state import Scope, State
 from duenotice.errors import Unavailable
 
 MOST_HAPPENINGS = 10_000_000
-"""More than a plan of a million steps needs; so that no preview goes on for ever, whatever is wrong with it."""
+"""More than a plan of a million steps needs; a preview ends here, whatever is wrong with it."""
 
 _ASK_EVERY = 256
-"""Happenings between two questions whether to give up."""
+"""How many things happen between two checks whether to give up."""
 
 GiveUp = Callable[[], bool]
 """Asked now and then; True when nobody waits for the answer any longer."""
@@ -93,11 +93,13 @@ class _Patience:
         """One more thing is done."""
         self._left -= 1
         if self._left < 0 or (self._left % _ASK_EVERY == 0 and self._give_up()):
-            raise Unavailable("The preview takes too long.", hint="Choose fewer VMs, or begin the maintenance without.")
+            raise Unavailable(
+                "The preview takes too long.", hint="Choose fewer VMs, or begin the maintenance without a preview."
+            )
 
 
 class _Ahead:
-    """A small world of its own in which time passes at once."""
+    """A small simulation in which time passes at once."""
 
     def __init__(self, policy: Policy, now: Instant, patience: _Patience) -> None:
         self.state, self.policy, self.now = State(), structs.replace(policy, simulated_impact=True), now
@@ -107,7 +109,7 @@ class _Ahead:
         self._patience = patience
 
     def copy(self, state: State, steps: Iterable[Step], but: str | None = None) -> None:
-        """The VMs concerned, whether they listen, and what can hold their update domains back; no more has a part."""
+        """The VMs concerned, whether they listen, and what can hold their update domains back; nothing else matters."""
         here, vms = self.state, state.fleet.vms
         here.fleet.groups, here.fleet.hosts = dict(state.fleet.groups), dict(state.fleet.hosts)
         here.fleet.refuges, here.residents = state.fleet.refuges, dict(state.residents)
@@ -146,13 +148,13 @@ class _Ahead:
             due = next_due(self.state, self.now.steady)
             if due is None:
                 return
-            # Exactly then: a moment before, and the same would be due for ever.
+            # Exactly then: a moment earlier nothing would be due, and this loop would not end.
             self.now = Instant(begun.after(due - begun.steady).at, due)
 
     def going_on(self, event: Event) -> Event:
-        """An event as it would go on by itself: one that a driver is at is taken to need the usual time from now on."""
+        """An event as it would go on by itself; if a driver carries it out, the usual time from now is assumed."""
         if event.phase is Phase.SCHEDULED:
-            # The two faces of its time were read a moment apart; in here both have come when the later one has.
+            # The two faces of its time were read a moment apart; here both have come when the later one has.
             lag = micros_of(event.not_before - self.now.after(event.notice_ends - self.now.steady).at)
             return event.with_(notice_ends=event.notice_ends + lag) if lag > 0 else event
         usual = self.now.steady + (self.policy.lasts(event) or 0)

@@ -1,4 +1,4 @@
-"""How far a plan is: which of its steps may begin, kept so that a step costs what it changes and not the whole plan.
+"""How far a plan is: which of its steps may begin, kept so that a step costs the same in a large plan.
 
 Steps stand as `maintenance.cut` gives them: a lane in one piece, its turns one after another. Only `apply` changes it.
 """
@@ -65,7 +65,7 @@ class Progress:
         return structs.replace(self.plan, steps=tuple(self.steps))
 
     def copy(self) -> "Progress":
-        """The same, to go its own way; what can never change again is shared."""
+        """A copy; what can never change again is shared."""
         if not self.is_open and not self.under_way:
             return self
         copy = Progress.__new__(Progress)
@@ -160,7 +160,7 @@ class Progress:
         self._let_settle()
 
     def _let_settle(self) -> None:
-        """Take out the lanes that have settled by now, and entries that are true no more."""
+        """Take out the lanes that have settled by now, and stale entries."""
         while self._moments:
             moment, lane = self._moments[0]
             is_true = self._settling.get(lane) == moment
@@ -174,7 +174,7 @@ class Progress:
         return self._latest is not None and moment <= self._latest
 
     def _note_end(self, lane: int, step: Step) -> None:
-        """How late it is at least, and how long something has happened to a lane: where it was skipped nothing has."""
+        """Keep the latest moment, and until when something happened to a lane: skipped steps do not count."""
         if step.ended is None:
             return
         self._latest = step.ended if self._latest is None else max(self._latest, step.ended)
@@ -182,7 +182,7 @@ class Progress:
             self._hit_until[lane] = max(step.ended, self._hit_until.get(lane, step.ended))
 
     def _next_turn(self, lane: int) -> None:
-        """Let the first turn of a lane be on that is not over."""
+        """Move a lane to its first turn that is not over."""
         steps, begin, last = self.steps, self._ends[lane], self._firsts[lane + 1]
         while begin < last:
             end = begin + 1

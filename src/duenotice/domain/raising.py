@@ -1,4 +1,4 @@
-"""The rules by which events come to be (section G): maintenance, user operations, evictions, hosts."""
+"""The rules that raise events (section G): maintenance, user operations, evictions, hosts."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -30,7 +30,7 @@ from duenotice.domain.state import State
 from duenotice.errors import Conflict, NotFound, Refused
 
 NOBODY_LISTENS = "nobody-listens"
-"""Approves in the name of a scope that is off: maintenance goes ahead without waiting (F03)."""
+"""Approves for a scope that does not listen: maintenance goes ahead without waiting (F03)."""
 
 LONGEST_DESCRIPTION = 1000
 LONGEST_DURATION = 7 * 24 * 3600
@@ -78,7 +78,7 @@ def postpone(state: State, command: c.PostponeEvents, now: Instant, policy: Poli
 
 
 def to_be_seen_by(state: State, event_ids: tuple[str, ...]) -> datetime | None:
-    """The last moment at which all of these events can be shown with their whole notice to come (S2)."""
+    """The last moment at which all of these events can be shown with their full notice (S2)."""
     waiting = _waiting(state, event_ids)
     return min((event.not_before - timedelta(microseconds=_least(state, event)) for event in waiting), default=None)
 
@@ -105,7 +105,7 @@ def delete(
 
 
 def evict(state: State, command: c.EvictVm, now: Instant, policy: Policy) -> list[t.Transition]:
-    """The platform takes a spot VM back (G04)."""
+    """The platform evicts a spot VM (G04)."""
     vm = find_vm(state, command.vm)
     _check_type_fits(vm, EventType.PREEMPT)
     _refuse_twice(state, vm, EventType.PREEMPT, Cause.EVICTION)
@@ -138,7 +138,7 @@ def degrade_host(state: State, command: c.DegradeHost, now: Instant, policy: Pol
 
 
 def fail_host(state: State, command: c.FailHost, now: Instant, policy: Policy) -> list[t.Transition]:
-    """A failure that has already happened: events born Started, one per update domain hit (D04)."""
+    """A failure that has already happened: events that begin as Started, one for each update domain hit (D04)."""
     host = _find_standing_host(state, command.host)
     vms = state.fleet.on_host(host.name)
     changes: list[t.Transition] = [t.HostsPut((Host(host.name, Condition.FAILED),))]
@@ -152,7 +152,7 @@ def fail_host(state: State, command: c.FailHost, now: Instant, policy: Policy) -
 
 
 def repair_host(state: State, command: c.RepairHost, now: Instant, policy: Policy) -> list[t.Transition]:
-    """The host is healthy again; what its degradation had scheduled is taken back."""
+    """The host is healthy again; what its degradation had scheduled is cancelled."""
     host = _find_host(state, command.host)
     predicted = cancel_predictions(state, state.fleet.on_host(host.name), "The host is healthy again.")
     return [t.HostsPut((Host(host.name),)), *predicted]
@@ -183,7 +183,7 @@ def check_description(text: str) -> None:
 
 
 def _is_predicted_later(state: State, vm: Vm, not_before: datetime) -> bool:
-    """Whether nothing is predicted for a VM that begins by then."""
+    """Whether every predicted event of a VM is still scheduled, and for a later time than this."""
     predicted = [event for event in state.events_of(vm) if event.cause is Cause.DEGRADED_HOST]
     return all(event.phase is Phase.SCHEDULED and event.not_before > not_before for event in predicted)
 

@@ -15,13 +15,13 @@ LONGEST_FAILURE = 4000
 
 
 def report(state: State, command: c.ReportImpact, now: Instant, policy: Policy) -> list[t.Transition]:
-    """The impact is over, or whoever brought it about gave up."""
+    """The impact is over, or its driver gave up."""
     event = _reported(state, command.event_id, command.failure)
     return fail(state, event, command.failure) if command.failure else complete(state, event)
 
 
 def attempt_failed(state: State, command: c.ReportAttempt, now: Instant, policy: Policy) -> list[t.Transition]:
-    """Try again, or give up after the last; one that is told twice counts once."""
+    """Try again, or give up after the last; a failure that is reported twice counts once."""
     event = _reported(state, command.event_id, command.failure)
     if command.attempt <= event.failed_attempts:
         return []

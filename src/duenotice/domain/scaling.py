@@ -22,7 +22,7 @@ _LEAVING = frozenset({EventType.PREEMPT, EventType.TERMINATE})
 
 
 def scale(state: State, command: c.ScaleSet, now: Instant, policy: Policy) -> list[t.Transition]:
-    """Instances come or go until so many are left; those that are on their way out do not count."""
+    """Add or remove instances until the capacity is reached; instances that are about to be removed do not count."""
     group = _find(state, command.name)
     staying = _staying(state, group)
     wanted = len(staying) + command.by if command.capacity is None else command.capacity
@@ -35,7 +35,7 @@ def scale(state: State, command: c.ScaleSet, now: Instant, policy: Policy) -> li
 
 
 def delete_instances(state: State, command: c.DeleteInstances, now: Instant, policy: Policy) -> list[t.Transition]:
-    """Those that are named go; one that is not there keeps all of them."""
+    """Remove the named instances; if one does not exist, none is removed."""
     group = _find(state, command.name)
     if not command.vms or len(set(command.vms)) != len(command.vms):
         raise Refused("Name the instances, each once.", hint="Name at least one and none twice.")
@@ -87,7 +87,7 @@ def _new(state: State, group: Group, count: int) -> list[Vm]:
         return []
     if not group.addresses:
         raise Refused(
-            f"Nobody has said which addresses {group.name} may use.", hint="Apply its fleet file once more, then scale."
+            f"It is not known which addresses {group.name} may use.", hint="Apply its fleet file once more, then scale."
         )
     found = list(islice(_free(state, group), count))
     if len(found) < count:
@@ -99,7 +99,7 @@ def _new(state: State, group: Group, count: int) -> list[Vm]:
 
 
 def _free(state: State, group: Group) -> Iterator[Vm]:
-    """A name that an event still speaks of is not free: who bears it anew must not be hit in another's place."""
+    """A name that is still in an event is not free: a new VM of that name must not be hit instead of the old one."""
     names = {name for event in state.events.values() for name in event.resources} | state.fleet.vms.keys()
     addresses = {vm.address for vm in state.fleet.vms.values()}
     for number, address in enumerate(ip_network(group.addresses).hosts()):

@@ -1,4 +1,4 @@
-"""Who is told of an event: the scope of a VM is the circle of VMs that share its document (E01-E05)."""
+"""Who is told of an event: the scope of a VM is the set of VMs that share its document (E01-E05)."""
 
 from duenotice.domain.fleet import GroupKind, Vm
 
@@ -27,7 +27,7 @@ def domain_of(vm: Vm) -> Domain:
 
 
 def scope_of(vm: Vm) -> str:
-    """The key of the circle a VM belongs to.
+    """The key of the scope of a VM.
 
     A standalone VM and a single VM in a zone stand alone (E01, E04); a cloud service, an availability set
     and a placement group are told as a whole (E02, E03, E05).

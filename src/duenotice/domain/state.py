@@ -98,7 +98,7 @@ class State:
         self.requests: OrderedDict[str, Answered] = OrderedDict()
 
     def copy(self) -> "State":
-        """The same state, which goes its own way from here."""
+        """A copy of the state."""
         copy = self.copy_to_read()
         copy.departures, copy.requests = self.departures.copy(), self.requests.copy()
         copy.gone, copy.gone_order = self.gone.copy(), self.gone_order.copy()

@@ -1,4 +1,4 @@
-"""What some records touch, so that whatever is derived from the state is derived anew for that and nothing else."""
+"""What some records touch: only what is derived from that has to be derived again."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -18,7 +18,7 @@ class Touched(NamedTuple):
 
 
 def touched(before: State, after: State, records: Iterable[Record]) -> Touched:
-    """What lies between two states, by the records that lead from one to the other."""
+    """What differs between two states, by the records between them."""
     scopes: set[str] = set()
     names: set[str] = set()
     groups: set[str] = set()
@@ -33,6 +33,6 @@ def touched(before: State, after: State, records: Iterable[Record]) -> Touched:
         scopes.update(scope for scope in before.scopes if group_of(scope) in groups)
     vms = [vm for name in names for state in (before, after) if (vm := state.fleet.vms.get(name)) is not None]
     scopes.update(map(scope_of, vms))
-    # One that stood alone before it joined a group takes along what was left of that.
+    # A VM without a group that joins one takes along what was left of its own scope.
     scopes.update(key for name in names if (key := ALONE + name) in before.scopes)
     return Touched(scopes, names, {vm.address for vm in vms}, everything)

@@ -16,7 +16,7 @@ from duenotice.domain.token import Token
 
 
 class Change(Struct, frozen=True, omit_defaults=True, tag_field="change", gc=False):
-    """One recorded change, which can tell what it touches: only that has to be derived anew from the state."""
+    """One recorded change, which can tell what it touches: only that has to be derived again from the state."""
 
     @property
     def touched_scopes(self) -> tuple[str, ...]:
@@ -126,7 +126,7 @@ class VmsRemoved(Change, frozen=True, tag="vms-removed"):
 
 
 class EventRaised(_OfEvent, frozen=True, tag="event-raised"):
-    """A new event: Scheduled, or born Started when it has already happened (D04)."""
+    """A new event: Scheduled, or at once Started when it has already happened (D04)."""
 
 
 class EventMoved(_OfEvent, frozen=True, tag="event-moved"):
@@ -147,7 +147,7 @@ class EventNarrowed(_OfEvent, frozen=True, tag="event-narrowed"):
 
 
 class EventApproved(_AboutEvent, frozen=True, tag="event-approved"):
-    """Somebody let the event go ahead."""
+    """The event was approved."""
 
     by: str
 
@@ -165,26 +165,26 @@ class EventCompleted(_AboutEvent, frozen=True, tag="event-completed"):
 
 
 class EventCancelled(_AboutEvent, frozen=True, tag="event-cancelled"):
-    """The event was taken back; it is gone."""
+    """The event was cancelled; it is gone."""
 
     reason: str = ""
 
 
 class OperationPerformed(Change, frozen=True, tag="operation-performed"):
-    """A user's operation that went through at once and raised no event: nobody listens (F03)."""
+    """A user's operation that was done at once and raised no event: nobody listens (F03)."""
 
     vm: str
     operation: str
 
 
 class EventFailed(_AboutEvent, frozen=True, tag="event-failed"):
-    """The driver gave up; the event is gone, what it was to do may not have happened."""
+    """The driver gave up; the event is gone, and its impact may not have happened."""
 
     reason: str
 
 
 class ImpactFailed(_AboutEvent, frozen=True, tag="impact-failed"):
-    """An attempt at the impact failed, and there will be another; what it was to do may have happened in part."""
+    """An attempt at the impact failed, and there will be another; part of the impact may have happened."""
 
     attempt: int
     reason: str
@@ -236,13 +236,13 @@ class ScopeDisabled(_OfScope, frozen=True, tag="scope-disabled"):
 
 
 class TokenCreated(Change, frozen=True, tag="token-created"):
-    """Somebody may come in."""
+    """A token was created."""
 
     token: Token
 
 
 class TokenRevoked(Change, frozen=True, tag="token-revoked"):
-    """Somebody may come in no more."""
+    """A token was revoked."""
 
     token_id: str
     name: str
@@ -270,7 +270,7 @@ class IncarnationsLifted(Change, frozen=True, tag="incarnations-lifted"):
 
 
 class ClockMarked(Change, frozen=True, tag="clock-marked"):
-    """Where the clock stood, for the next process to go on from."""
+    """Where the clock was, so that the next process can go on from there."""
 
     mark: Mark
 
@@ -310,7 +310,7 @@ Transition = (
 
 
 class Record(Struct, frozen=True, gc=False):
-    """A transition in its place in the journal: when it was decided and who asked."""
+    """A transition at its position in the journal: when it was decided and who asked."""
 
     position: int
     at: datetime

@@ -1,6 +1,6 @@
-"""Tells the log of what fails again and again: at once, then once a minute, and when it works again.
+"""Logs a failure that repeats: at once, then once a minute, and when it works again.
 
-A full disk is tried twice a second; telling of it each time would fill the log, or what is left of that disk.
+A full disk is tried twice a second. To log each try would fill the log, or the rest of that disk.
 """
 
 from collections.abc import Callable
@@ -9,11 +9,11 @@ from duenotice.clock import monotonic
 from duenotice.errors import DuenoticeError
 
 EVERY = 60.0
-"""Real seconds between two lines about the same trouble."""
+"""Real seconds between two lines about the same failure."""
 
 
 class Complaints:
-    """About commits that fail; `report` takes a level, a message and details."""
+    """For commits that fail; `report` takes a level, a message and details."""
 
     def __init__(self, report: Callable[..., None], now: Callable[[], float] = monotonic) -> None:
         self._report, self._now = report, now
@@ -29,7 +29,7 @@ class Complaints:
             self._report("error", "commit failed", action="commit-failed", **details)
 
     def worked(self) -> None:
-        """It worked; worth a word only after it did not."""
+        """It worked; this is logged only after a failure."""
         if self._failures:
             self._report("info", "storing works again", action="commits-work-again", times=self._failures)
             self._failures = 0

@@ -34,7 +34,7 @@ BATCH = 1000
 """Commands decided per commit; enough to share one fsync."""
 
 SNAPSHOT_EVERY = 50_000
-"""Records after which a new snapshot is worth its pause."""
+"""Number of records after which a new snapshot is taken."""
 
 _TOLD_AT_ONCE = 200
 """Records that listeners hear of in one turn of the loop."""
@@ -46,7 +46,7 @@ MOST_FORESIGHTS = 8
 """Previews under way and waiting."""
 
 _LONG_LAG = 1000
-"""Records that are caught up with at once and not only when the next command comes."""
+"""With so many records to catch up with, the writer does it at once and does not wait for the next command."""
 
 
 class _Waiting(NamedTuple):
@@ -55,7 +55,7 @@ class _Waiting(NamedTuple):
 
 
 def load(journal: Journal) -> State:
-    """The state that a journal adds up to."""
+    """The state that results from all records of a journal."""
     snapshot = journal.snapshot()
     state = State() if snapshot is None else restore(snapshot)
     for record in journal.read(after=state.position):
@@ -113,7 +113,7 @@ class Engine:
         self._task = asyncio.create_task(self._run(), name="engine")
 
     def submit(self, command: Command, actor: str, receipt: Receipt | None = None) -> "asyncio.Future[Records]":
-        """What came of a command, once that is durable; or why not."""
+        """The result of a command, once it is durable; or an error."""
         answer: asyncio.Future[Records] = asyncio.get_running_loop().create_future()
         if self._broken is not None:
             answer.set_exception(Unavailable(f"The service has stopped: {self._broken}", hint=self._broken.hint))
@@ -188,13 +188,13 @@ class Engine:
         return record.transition
 
     def set_speed(self, clock: ScaledClock, speed: float) -> None:
-        """Another pace of our clock: what a commit may take grows with it, and who sleeps looks again."""
+        """The clock has another speed: the time allowed for a commit grows with it, and the ticker looks again."""
         clock.set_speed(speed)
         self._writer.policy = structs.replace(self.policy, commit_allowance=micros(speed))  # one real second
         self.changed.set()
 
     def lost(self, task: "asyncio.Task[None]") -> None:
-        """A part of the service has ended that should not; without it nothing may be promised any more."""
+        """A part of the service has ended by mistake; without it no promise can be kept."""
         if not task.cancelled() and (error := task.exception()) is not None:
             self._give_up(InvariantBroken(f"{task.get_name()} has ended: {error!r}.", hint="Please report this."))
 
@@ -210,11 +210,11 @@ class Engine:
 
     @property
     def broken(self) -> DuenoticeError | None:
-        """Why nothing is promised any more, if so."""
+        """Why the engine has stopped, if it has."""
         return self._broken
 
     async def stop(self) -> None:
-        """Answer what is waiting, write down the clock and a snapshot, and let the journal go."""
+        """Answer what is waiting, store the clock and a snapshot, and close the journal."""
         try:
             if self._broken is None:
                 await self.submit(MarkClock(self.clock.mark()), SELF)
@@ -255,7 +255,7 @@ class Engine:
             outcome = await self._in_time(await self._off_loop(lambda: self._writer.serve(asks)))
             await self._make_known(outcome)
         except Exception as error:
-            # A fault of ours that is not one command's: memory must not be built upon.
+            # A bug that is not about one command: the state in memory cannot be trusted.
             broken = InvariantBroken(f"The engine failed: {error!r}.", hint="Please report this; restart to go on.")
             report("error", "the engine failed", action="engine-failed", exc_info=error)
             self._give_up(broken)
@@ -264,7 +264,7 @@ class Engine:
             _answer(waiting.answer, came_of_it)
 
     async def _in_time(self, outcome: Outcome) -> Outcome:
-        """What may still be shown: if the loop was slow to take it up, notice is given back once more (S2)."""
+        """What may still be shown. If the loop was slow, notice is made longer once more (S2)."""
         spare = self.policy.commit_allowance
         while outcome.news is not None and outcome.news.is_late(self.clock.now()):
             spare = max(MICROS, 2 * spare)
@@ -306,7 +306,7 @@ class Engine:
                     listener(records[begin : begin + _TOLD_AT_ONCE])
 
     def _give_up(self, error: DuenoticeError) -> None:
-        """Promise nothing any more: readers keep what was durable, writers are told, the process ends."""
+        """Stop: readers keep what was durable, writers get an error, the process ends."""
         self._refuse_all(error)
         if not self.failed.done():
             self.failed.set_result(error)
@@ -326,8 +326,8 @@ class Engine:
             if self._journal.needs_upkeep():
                 await self._off_loop(self._journal.maintain)
         except Exception as error:
-            # Not worth stopping for: every record is safe, only the next start or the disk pays for it.
-            report("warning", "upkeep put off", action="upkeep-failed", error=str(error))
+            # Not a reason to stop: every record is safe; only the next start is slower or the disk fuller.
+            report("warning", "upkeep of the journal put off", action="upkeep-failed", error=str(error))
 
     async def _save_snapshot(self) -> None:
         self._snapshot_at = self.state.position

@@ -1,4 +1,4 @@
-"""The names of a fleet in order, so that a page of a list costs what it shows and not what the fleet holds."""
+"""The names of a fleet in order, so that a page of a list costs as much as it shows, not as much as the fleet holds."""
 
 import asyncio
 from bisect import bisect_left
@@ -41,7 +41,7 @@ class Names:
         raise Unavailable("The fleet changes too quickly to be listed.", hint="Try again in a moment.")
 
     async def _sort(self) -> None:
-        """Sort once, however many wait for it; what changes a lot meanwhile makes it worthless."""
+        """Sort once, even if many wait for it. Many changes in the meantime make the result useless."""
         if self._sorting is None:
             self._changed = set()
             self._sorting = asyncio.create_task(asyncio.to_thread(_sorted, list(self._of())))
@@ -52,7 +52,7 @@ class Names:
 
     def _place_changed(self, names: list[str]) -> None:
         if self._changed:
-            names = self._sorted = names.copy()  # somebody may be reading the other
+            names = self._sorted = names.copy()  # the other list may still be read
             for name in self._changed:
                 self._place(names, name)
             self._changed = set()

@@ -1,4 +1,4 @@
-"""What the engine needs from the world outside: a journal that is ordered, durable and never guesses."""
+"""What the engine needs from outside: a journal that is ordered, durable and never guesses."""
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol
@@ -31,7 +31,7 @@ class Journal(Protocol):
         """Up to which position readers have seen the journal, as noted last; what follows they may not have seen."""
 
     def note_seen(self, position: int) -> None:
-        """Remember that readers have seen so much. It may get lost, but is never ahead of the truth (S2).
+        """Remember that readers have seen so much. It may get lost, but it is never too high (S2).
 
         Called on the loop, so it waits for no disk.
         """
@@ -53,7 +53,7 @@ class Journal(Protocol):
         """The records behind a position, in order, each checked as it is read."""
 
     def index(self) -> bool:
-        """Get a step further in knowing which records are about which event; whether there is more to do."""
+        """Index some more records by their event; returns whether there is more to do."""
 
     def find(self, prefix: str, limit: int) -> list[Record]:
         """The first records about events whose id begins so, in order; complete once there is nothing to `index`."""
@@ -74,7 +74,7 @@ class Journal(Protocol):
         """Whether `maintain` has something to do; cheap, and safe to ask on the loop."""
 
     def maintain(self) -> None:
-        """Upkeep that would be in the way of a commit; called when nothing else waits."""
+        """Upkeep of the journal that would delay a commit; called when nothing else waits."""
 
     def close(self) -> None:
-        """Let go of everything held."""
+        """Close everything."""

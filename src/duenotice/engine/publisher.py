@@ -1,8 +1,8 @@
 """What readers may see: the durable state, a page for each scope that was asked for, and who waits for news of it.
 
-The engine decides ahead of the disk; the publisher is handed a state only after the commit, so a reader never meets
-anything that a crash could take back. A page is only derived: whatever a commit touches is derived anew when it is
-next asked for. Nobody is told of a change before all of it is in place.
+The engine decides ahead of the disk; the publisher is handed a state only after the commit, so a reader never sees
+anything that a crash could undo. A page is derived from the state: after a commit that touches it, it is derived again
+when it is next asked for. Nobody is told of a change before all of it is in place.
 """
 
 import weakref
@@ -28,7 +28,7 @@ class Page:
 
     `rendered` has a place per api-version for the bytes that a door makes of the document; a new document
     brings a new empty list. `last_poll` is in steady time. `watchers` are called once, at the next change.
-    Only a current page may say that it is `enabled`: so one look tells whether it can be shown as it is.
+    Only a current page is `enabled`, so this one flag says whether it can be shown as it is.
     """
 
     __slots__ = ("document", "enabled", "is_current", "last_poll", "rendered", "scope", "watchers")
@@ -42,13 +42,13 @@ class Page:
         self.rendered = _NOTHING_RENDERED
 
     def show(self, document: Document, enabled: bool) -> None:
-        """Be current again; what was rendered stays if VMs see no difference (S4)."""
+        """Make it current; rendered bytes are kept if VMs see no difference (S4)."""
         if document.incarnation != self.document.incarnation:
             self.rendered = [None] * len(API_VERSIONS)
         self.document, self.enabled, self.is_current = document, enabled, True
 
     def outdate(self) -> None:
-        """Something of it may have changed."""
+        """Part of it may have changed."""
         self.enabled = self.is_current = False
 
 
@@ -70,7 +70,7 @@ class Publisher:
         self.state = state
 
     def frozen(self) -> State:
-        """The state as it is now, as a copy that never changes: for long looks, also from other threads."""
+        """The state as it is now, as a copy that never changes: for long queries, also from other threads."""
         known = None if self._frozen is None else self._frozen()
         if known is None or known.position != self.state.position:
             known = self.state.copy_to_read()
@@ -95,20 +95,20 @@ class Publisher:
         self.page(scope).watchers[key] = callback
 
     def unwatch(self, scope: str, key: object) -> None:
-        """Forget a watcher; no matter whether it was called already."""
+        """Forget a watcher, also one that was already called."""
         if (page := self.pages.get(scope)) is not None:
             page.watchers.pop(key, None)
 
     def watch_fleet(self, callback: Callable[[Collection[str]], None]) -> None:
-        """Call back with the addresses whose VM came, went or changed; not the place to answer anybody."""
+        """Call back with the addresses whose VM was added, removed or changed. The callback must not answer anybody."""
         self._fleet_watchers.append(callback)
 
     def silent_among(self, scopes: Iterable[str], now: int, silence: int) -> list[str]:
-        """Those of some scopes that listen but asked for nothing for so long; a restart counts as a request."""
+        """Which of these scopes listen but have not asked for so long; a restart counts as a request."""
         return [scope for scope in scopes if self.state.enabled(scope) and now - self._last_poll(scope) >= silence]
 
     def publish(self, state: State, touched: Touched, now: int) -> None:
-        """Let a state be seen that is durable, and differs from the last only in what was touched."""
+        """Publish a durable state that differs from the last only in what was touched."""
         before, self.state = self.state, state
         self.names.touch(touched.vms)
         changed: list[Page] = []

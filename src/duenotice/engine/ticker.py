@@ -1,4 +1,4 @@
-"""Wakes the engine when something is due, and lets time pass on a manual clock moment by moment."""
+"""Wakes the engine when something is due, and moves a manual clock from one due moment to the next."""
 
 import asyncio
 from contextlib import suppress
@@ -13,7 +13,7 @@ from duenotice.engine.writer import report
 from duenotice.errors import DuenoticeError, Refused
 
 LONGEST_SLEEP = 1.0
-"""Real seconds: after a suspend or a set clock we look again soon, whatever the sleep was meant to be."""
+"""Longest sleep in real seconds: after a suspend, or when the clock was set, we look again soon."""
 
 _HELD_SLEEP = 0.25
 """Real seconds between looks at something that is due but may not start yet."""
@@ -25,17 +25,17 @@ _SWEPT_AT_ONCE = 10_000
 """Scopes looked at in one turn of the loop."""
 
 _MARK_EVERY = 60 * MICROS
-"""Real time between marks of a scaled clock: what a kill -9 can set it back by, at its speed."""
+"""Real time between marks of a scaled clock. A kill -9 can set the clock back by at most this, times its speed."""
 
 _REAL_MARK_EVERY = 600 * MICROS
-"""Time between marks of the real clock while something is scheduled: what a power loss can make it late by."""
+"""Time between marks of the real clock while something is scheduled. A power loss can make it late by at most this."""
 
 _TRY_AGAIN = 0.5
 """Real seconds between tries when nothing can be stored: once it can, what is due starts within a second."""
 
 
 class Ticker:
-    """The part of the engine that knows how to wait."""
+    """The part of the engine that waits."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -56,12 +56,12 @@ class Ticker:
             await asyncio.gather(self._task, return_exceptions=True)
 
     def absent(self, micros: int) -> None:
-        """Nobody could be answered for so long: before anything else happens, documents will say so (S25)."""
+        """Nobody could be answered for so long: documents get later times before anything else happens (S25)."""
         self._absent += micros
         self._engine.changed.set()
 
     async def make_up(self) -> None:
-        """Say anew when notices end, where somebody was away meanwhile."""
+        """Set new NotBefore times, if the service was away."""
         absent = self._absent
         told = await self._engine.submit(MakeUpForAbsence(), SELF)
         self._absent -= absent
@@ -69,7 +69,7 @@ class Ticker:
             report("warning", "nobody could be answered for a while", action="notice-made-up-for", events=len(told))
 
     async def advance(self, micros: int) -> None:
-        """Let time pass on a manual clock, stopping at each due moment: everything happens in its time."""
+        """Let time pass on a manual clock and stop at each due moment, so that everything happens at its time."""
         clock, end = self._told_clock(), self.end_of(micros).steady
         if self._engine.behind:
             await self._tick()
@@ -81,16 +81,18 @@ class Ticker:
         await self._engine.submit(MarkClock(clock.mark()), SELF)
 
     def end_of(self, micros: int) -> Instant:
-        """What time it will be when so much of it has been told to pass."""
+        """The time after so much time has passed."""
         try:
             return self._told_clock().now().after(micros)
         except OverflowError:
-            raise Refused("That is after the end of time.", hint="Let less time pass.") from None
+            raise Refused("That time is too far in the future.", hint="Let less time pass.") from None
 
     def _told_clock(self) -> ManualClock:
         clock = self._engine.clock
         if not isinstance(clock, ManualClock):
-            raise Refused(f"The clock is {clock.name}; time cannot be told to pass.", hint="Use --clock manual.")
+            raise Refused(
+                f"The clock is {clock.name}; only a manual clock can be advanced.", hint="Use --clock manual."
+            )
         return clock
 
     async def _run(self) -> None:
@@ -99,7 +101,7 @@ class Ticker:
             try:
                 await self._look(engine.clock.now())
             except DuenoticeError:
-                # The engine has told the log, and what was due is still due; a full disk is not asked all the time.
+                # The engine has logged it, and what was due is still due; a full disk is not tried all the time.
                 await asyncio.sleep(_TRY_AGAIN)
                 continue
             engine.changed.clear()
@@ -141,7 +143,7 @@ class Ticker:
             await self._engine.submit(DisableScopes(tuple(silent)), SELF)
 
     def _is_due(self, steady: int) -> bool:
-        """Whether something waits for a tick: what was due before and is still there was held back."""
+        """Whether something waits for a tick: what was due before and is still there has to wait."""
         state = self._engine.state
         if self._engine.behind:
             return True

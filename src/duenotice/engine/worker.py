@@ -1,4 +1,4 @@
-"""Threads for work that must not be done on the loop; they end with the process, whatever is still to be done."""
+"""Threads for work that must not be done on the loop; they end with the process, even if work is left."""
 
 import queue
 import threading
@@ -15,8 +15,8 @@ _Job = tuple["Future[Any]", Callable[[], Any]]
 class Worker(Executor):
     """Does one job after another in each of its threads.
 
-    Not a `ThreadPoolExecutor`: that one takes no more work as soon as the interpreter begins to end, while a node that
-    somebody embeds may still have to write down what it was asked to.
+    Not a `ThreadPoolExecutor`: it takes no more work as soon as the interpreter begins to end, while a node inside
+    another program may still have to store what it was asked to.
     """
 
     def __init__(self, name: str, threads: int = 1) -> None:
@@ -26,7 +26,7 @@ class Worker(Executor):
             thread.start()
 
     def submit(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
-        """What will come of some work."""
+        """The future result of some work."""
         future: Future[T] = Future()
         self._jobs.put((future, lambda: work(*args, **kwargs)))
         return future

@@ -1,8 +1,9 @@
-"""Decides and stores: a batch of commands becomes records that are durable, or nothing at all. Knows no loop.
+"""Decides and stores: a batch of commands becomes durable records, or nothing at all. It does not use the loop.
 
 It works on a state of its own, ahead of the one that readers see. Once a batch is durable and shown, the two change
-places, and the one that readers had catches up by the same `fold`. So readers never wait for a fold, and never meet
-half a batch; a failed commit or a rule that broke costs a copy of what readers see, and nothing is left of it (S6).
+places, and the one that readers had catches up by the same `fold`. So readers never wait for a fold, and never see half
+a batch. After a failed commit or a failed rule the writer starts again from a copy of what readers see, so nothing of
+it is left (S6).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -29,16 +30,16 @@ from duenotice.errors import Conflict, Damaged, DuenoticeError, InvariantBroken,
 Records = tuple[Record, ...]
 
 SELF = "duenotice"
-"""The actor of what time brings about."""
+"""The actor of what happens because time passes."""
 
 MOST_AT_ONCE = 10_000
-"""Records of a batch from which on what else is due has to wait for the next: others have commands, too."""
+"""When a batch has so many records, what else is due waits for the next one, so that other commands get a turn."""
 
 log = structlog.get_logger()
 
 
 class Receipt(NamedTuple):
-    """What is to be remembered of a command, in one commit with what comes of it; `key` is "" when it has none.
+    """What to store about a command, in one commit with its result; `key` is "" when it has none.
 
     `write` is called when the command and all that is due are applied, and sees that state. It may answer None.
     It is called in the engine's thread.
@@ -49,7 +50,7 @@ class Receipt(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """A command, who asks, and what is to be remembered of it."""
+    """A command, who asks, and what to store about it."""
 
     command: Command
     actor: str
@@ -57,7 +58,7 @@ class Ask(NamedTuple):
 
 
 class News(NamedTuple):
-    """What is durable and may be shown, no later than `until`: then notice would be cut short (S2)."""
+    """What is durable and may be shown, but not after `until`: later, notice would be too short (S2)."""
 
     state: State
     records: Records
@@ -65,14 +66,14 @@ class News(NamedTuple):
     until: datetime | None
 
     def is_late(self, now: Instant) -> bool:
-        """Whether it has come to lie for too long."""
+        """Whether it has waited for too long."""
         return self.until is not None and now.at > self.until
 
 
 class Outcome(NamedTuple):
-    """What came of a batch, ask by ask.
+    """The results of a batch, one for each ask.
 
-    `failure` is why nothing of it was stored, `lost` why nothing can be stored any more.
+    `failure` says why nothing was stored, `lost` why nothing can be stored any more.
     """
 
     answers: Sequence[Records | DuenoticeError]
@@ -122,7 +123,7 @@ class Writer:
         return self.ready(answers)
 
     def ready(self, answers: Sequence[Records | DuenoticeError], spare: int = 0) -> Outcome:
-        """What may be shown now, after giving back the notice that a slow commit has cost (S2).
+        """What may be shown now, after notice that a slow commit has used up is made longer again (S2).
 
         `spare` is the time until it is seen.
         """
@@ -133,20 +134,21 @@ class Writer:
                 self._take(late, SELF, now, records)
                 self._append(records)
                 before, now = now, self._clock.now()
-                # More room each time, so that it ends. Steady time may stand still, before the doors are open.
+                # More time allowed in each round, so that it ends. Steady time may stand still before
+                # the doors are open.
                 spare = max(spare, 2 * (now.steady - before.steady), 2 * micros_of(now.at - before.at))
         except DuenoticeError as error:
             return self._recovered(error, len(answers))
         return Outcome(answers, self._news())
 
     def showed(self, news: News) -> None:
-        """Readers have it now: what they had before is ours, and a few records behind."""
+        """Readers have it now. The state they had before is ours; it is a few records behind."""
         self._ahead, self._shown = self._shown, news.state
         self._lag = tuple(record for record in news.records if record.position > self._ahead.position)
         self._unseen = []
 
     def catch_up(self) -> None:
-        """Bring our own state to where readers are."""
+        """Bring our own state up to date with the readers' state."""
         lag, self._lag = self._lag, ()
         for record in lag:
             fold(self._ahead, record)
@@ -175,7 +177,7 @@ class Writer:
         return outcome
 
     def _decided(self, command: Command, now: Instant) -> list[Transition]:
-        # What a tick asks for is done with every batch, and there with more care.
+        # What a tick asks for is done with every batch anyway, and handled with more care there.
         return [] if isinstance(command, Tick) else decide(self._ahead, command, now, self.policy)
 
     def _take_receipt(
@@ -184,19 +186,19 @@ class Writer:
         try:
             written = receipt.write(self._ahead, outcome, now)
         except Exception as error:
-            # A fault of ours, but only the answer is lost: what was asked for is done.
+            # A bug of ours, but only the answer is lost: the command itself is done.
             report("error", "no answer could be made", action="answer-failed", exc_info=error)
             return
         if written is not None:
             self._take([written], actor, now, records)
 
     def _do_what_is_due(self, now: Instant, records: list[Record]) -> None:
-        """All of it, but what a rule of ours fails at: that is left alone from then on, and the others go on."""
+        """Do all that is due. An event at which a rule fails is left out from then on, and the others go on."""
         while self._happened(now, records):
             pass
 
     def _happened(self, now: Instant, records: list[Record]) -> bool:
-        """Let happen what is due; whether something was at fault, and there may be more to do without it."""
+        """Do what is due. Returns whether a rule failed, so that more may be left to do without that event."""
         begin, culprit = len(records), PLANS
         try:
             for culprit, changes in happenings(self._ahead, now, self.policy, self._faulty):
@@ -224,7 +226,7 @@ class Writer:
     def _undone(
         self, error: BaseException, command: object, now: Instant, records: list[Record], begin: int
     ) -> InvariantBroken:
-        """A rule of ours broke: that command alone is refused, and memory is as if it had not come."""
+        """A rule failed: only that command is refused, and memory is as if it had never come."""
         half_done = [repr(record.transition)[:500] for record in records[begin:]]
         del records[begin:]
         self._rebuild(records)
@@ -239,7 +241,8 @@ class Writer:
             exc_info=error,
         )
         return InvariantBroken(
-            f"A rule failed: {error!r}. Nothing was changed.", hint="Please report this with the log; others go on."
+            f"A rule failed: {error!r}. Nothing was changed.",
+            hint="Please report this with the log. Other commands go on.",
         )
 
     def _rebuild(self, records: Iterable[Record]) -> None:
@@ -249,7 +252,7 @@ class Writer:
                 fold(self._ahead, record)
 
     def _postponed(self, now: Instant, spare: int = 0) -> list[Transition]:
-        """What nobody has seen yet gets its notice from now on, if too little is left of it (S2)."""
+        """Events that nobody has seen yet get their full notice again, if too little of it is left (S2)."""
         command = PostponeEvents(_raised(self._unseen), max(spare, self.policy.commit_allowance))
         return decide(self._ahead, command, now, self.policy)
 
@@ -266,7 +269,7 @@ class Writer:
         return News(self._ahead, records, touched(self._shown, self._ahead, records), until)
 
     def _recovered(self, error: DuenoticeError, asked: int) -> Outcome:
-        """Go on from what readers see and what the journal really holds; without that nothing may be promised."""
+        """Go on from what readers see and what the journal really holds. If that fails, the engine stops."""
         retry_after = error.retry_after if isinstance(error, Unavailable) else 1.0
         answer = Unavailable(
             f"The change could not be stored: {error.message}", hint=error.hint, retry_after=retry_after
@@ -292,6 +295,6 @@ def knows(state: State, key: str, now: Instant) -> bool:
 
 
 def report(level: str, message: str, **details: object) -> None:
-    """Log; when even that fails, a full disk say, the engine goes on all the same."""
+    """Log. If that fails, because of a full disk for example, the engine still goes on."""
     with suppress(Exception):
         getattr(log, level)(message, **details)

@@ -1,1 +1,1 @@
-"""What Started does to a VM: drivers that bring an impact about, and the dispatcher that has each done once."""
+"""What Started does to a VM: drivers carry out an impact, and the dispatcher makes sure that each is done once."""

@@ -30,7 +30,10 @@ log = structlog.get_logger()
 
 
 class CommandDriver:
-    """Runs `command`, without a shell; `lost_is_final` says what to think of one whose end nobody knows."""
+    """Runs `command`, without a shell.
+
+    `lost_is_final` says whether a command whose end is unknown has failed for good.
+    """
 
     name = "command"
 
@@ -41,7 +44,7 @@ class CommandDriver:
         self._lost = Verdict.HOPELESS if lost_is_final else Verdict.FAILED
 
     async def run(self, event: Event, attempt: int) -> Outcome:
-        """Begin it unless it has begun, wait for its end, and tell what came of it."""
+        """Begin it unless it has begun, wait for its end, and return the result."""
         place = self._spool.place(event.id, attempt)
         if isinstance(self._spool.look(place), NotBegun):
             await self._begin(event, attempt, place)
@@ -65,7 +68,7 @@ class CommandDriver:
         self._spool.sweep(live)
 
     async def close(self) -> None:
-        """Nothing is held: commands go on, and the next start finds them."""
+        """Nothing to release: commands go on, and the next start finds them."""
 
     async def _begin(self, event: Event, attempt: int, place: Path) -> None:
         pid = await asyncio.to_thread(self._spawn, event, attempt, place)
@@ -83,7 +86,7 @@ class CommandDriver:
             "timeout": self._timeout,
             "output_kept": OUTPUT_KEPT,
         }
-        # Whole before the wrapper is there: if we are killed between, nothing half-told can be begun.
+        # Written before the wrapper starts: if we are killed in between, no half-written task can begin.
         descriptor = wrapper.holding(json.dumps(task).encode())
         try:
             return _spawn_wrapper(descriptor, environment_of(event, attempt))
@@ -91,7 +94,7 @@ class CommandDriver:
             os.close(descriptor)
 
     def _outcome(self, ended: Ended) -> Outcome:
-        if ended.timed_out:  # whatever it said on being killed
+        if ended.timed_out:  # what it wrote while it was killed
             return _failed(f"Not over after {self._timeout:g} seconds; killed", ended)
         if ended.status == 0:
             return Outcome(Verdict.DONE)
@@ -117,7 +120,7 @@ def environment_of(event: Event, attempt: int) -> dict[str, str]:
 
 
 def _spawn_wrapper(stdin: int, environment: dict[str, str]) -> int:
-    """Start the wrapper; our own settings and tokens are none of its business."""
+    """Start the wrapper, without our own settings and tokens."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(_OURS)}
     silent = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_WRONLY, 0) for stream in (1, 2)]
     arguments = [sys.executable, "-I", "-S", str(Path(wrapper.__file__).absolute())]

@@ -1,7 +1,7 @@
-"""Has the impact of each started event brought about once, and reports what came of it.
+"""Has the impact of each started event carried out once, and reports the result.
 
 It listens to what is committed, and at the start goes through what is Started already: a crash at any moment loses
-nothing, for the journal says what has started and the driver knows what it had begun. Waits here are in real time,
+nothing, because the journal says what has started, and the driver knows what it had begun. Waits here are in real time,
 whatever the clock: a real command takes real time.
 """
 
@@ -48,7 +48,7 @@ class Dispatcher:
         engine.on_recover.append(self._look_at_all)
 
     def start(self) -> None:
-        """Begin, with what a process before us left."""
+        """Begin with what an earlier process left."""
         self._open = True
         self._look_at_all()
 
@@ -106,7 +106,7 @@ class Dispatcher:
             await self._report(_command(event_id, attempt, outcome))
             self._driver.forget(event_id, attempt)
         except Exception as error:
-            # Nothing is known of the attempt, so it is neither failed nor to be left alone; others go on.
+            # We do not know how the attempt went: it has not failed, and we ask again. Others go on.
             log.error("impact unknown", action="impact-unknown", event_id=event_id, attempt=attempt, error=str(error))
         self._go_on(event_id, attempt)
 
@@ -121,7 +121,7 @@ class Dispatcher:
             self._await_report(event_id)
 
     async def _report(self, command: Command) -> None:
-        """Tell the engine until it is stored; a refusal means that somebody else has told it."""
+        """Tell the engine until it is stored. A refusal means that somebody else has already reported it."""
         pause = _STORE_PAUSE
         while True:
             try:

@@ -1,4 +1,4 @@
-"""What the dispatcher needs of a driver, and what a driver may answer."""
+"""What the dispatcher needs from a driver, and what a driver may answer."""
 
 from collections.abc import Mapping
 from enum import Enum
@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 from duenotice.domain.event import Event
 
 OUTPUT_KEPT = 2000
-"""Bytes of what a command or a receiver said that are kept for the reason of a failure."""
+"""How many bytes of the output of a command or a receiver are kept as the reason of a failure."""
 
 
 class Verdict(Enum):
@@ -30,22 +30,22 @@ class Outcome(NamedTuple):
 
 
 class Driver(Protocol):
-    """Brings impacts about."""
+    """Carries out impacts."""
 
     name: str
 
     async def run(self, event: Event, attempt: int) -> Outcome:
-        """Have this attempt made, or find out what became of it when a process before us had begun it.
+        """Make this attempt, or find out how it ended if an earlier process had begun it.
 
-        An exception means that nothing is known yet: the same attempt is asked for again. So does a
-        cancellation, after which the attempt may well go on without us.
+        An exception means that nothing is known yet, and the same attempt is asked for again. The same holds for a
+        cancellation, after which the attempt may go on without us.
         """
 
     def forget(self, event_id: str, attempt: int) -> None:
-        """What came of this attempt is in the journal now."""
+        """The result of this attempt is in the journal now."""
 
     def sweep(self, live: Mapping[str, Event]) -> None:
-        """Called once before anything is run: of other events nothing need be kept."""
+        """Called once before anything runs: notes of all other events may be removed."""
 
     async def close(self) -> None:
-        """Let go of everything held; what is under way outside goes on."""
+        """Release everything; what runs outside goes on."""

@@ -1,4 +1,4 @@
-"""What is known of commands from the notes their wrappers leave: not begun, running, ended, or lost."""
+"""What the notes of wrappers tell about commands: not begun, running, ended, or lost."""
 
 import os
 import re
@@ -65,7 +65,7 @@ class Spool:
         if begun is None:
             return NotBegun()
         try:
-            # In this order, or one that ends while we look would seem lost.
+            # In this order: otherwise a command that ends while we look would seem lost.
             sight = _running(begun)
             ended = _read(place, EXIT)
             return sight if ended is None else msgspec.json.decode(ended, type=Ended)
@@ -78,7 +78,7 @@ class Spool:
             _note(self.place(event_id, attempt), suffix).unlink(missing_ok=True)
 
     def sweep(self, live: Mapping[str, Event]) -> None:
-        """Make the directory, and remove what nobody will ask for again."""
+        """Make the directory, and remove notes that are no longer needed."""
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             for path in list(self.directory.iterdir()):

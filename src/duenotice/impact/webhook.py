@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 ACCEPTED = 202
 _LATER = frozenset({408, 425, 429})
-"""Refusals of the moment, not of the request."""
+"""Refusals that may pass, so that the same request is worth another try."""
 
 
 class Receiver(NamedTuple):
@@ -35,7 +35,7 @@ class WebhookDriver:
     name = "webhook"
 
     def __init__(self, receiver: Receiver, timeout: float) -> None:
-        import httpx2  # only those who use it pay for it at start
+        import httpx2  # imported here: only users of webhooks need it
 
         self._receiver = receiver
         self._timeout = timeout
@@ -85,7 +85,7 @@ class WebhookDriver:
 
 
 def signature(key: str, body: bytes) -> str:
-    """Proves to whoever has the key that the body is ours."""
+    """Proves to the holder of the key that the body is ours."""
     return "sha256=" + hmac.new(key.encode(), body, "sha256").hexdigest()
 
 

@@ -71,7 +71,7 @@ def _begin(place: Path) -> bool:
 
 
 def _end(place: Path, note: dict[str, Any]) -> None:
-    """Write down how it ended; on a full disk wait for room, for nobody else knows it."""
+    """Write down how it ended. On a full disk wait for space: only this process knows it."""
     while True:
         try:
             _draft(place, note).rename(f"{place}{EXIT}")
@@ -120,7 +120,7 @@ def _run(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def holding(content: bytes) -> int:
-    """A file in memory: the command may read it or not, and at its own pace."""
+    """A file in memory: the command may read it at any speed, or not at all."""
     descriptor = os.memfd_create("event")
     os.write(descriptor, content)
     os.lseek(descriptor, 0, os.SEEK_SET)

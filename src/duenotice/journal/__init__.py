@@ -1,1 +1,1 @@
-"""Keeps records and snapshots: in order, durably, checked when read; decides nothing, invents no time."""
+"""Keeps records and snapshots: in order, durable, and checked when read. It decides nothing and reads no clock."""

@@ -1,7 +1,7 @@
 """How records and snapshots become rows and back: JSON a person can read, a format number, a checksum.
 
-Stored rows stay readable for ever. Whoever changes the stored shape, even by a field with a default, adds an
-upcaster, and thereby a format number: an older duenotice then refuses the row instead of losing the field.
+Stored rows stay readable for ever. If you change the stored shape, even by a field with a default, add an upcaster.
+That makes a new format number, and an older duenotice then refuses the row instead of losing the field.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ Upcaster = Callable[[Plain], Plain]
 T = TypeVar("T", bound=Record | Snapshot)
 
 _PIECE = 5000
-"""Values encoded in one go: encoding keeps all other threads waiting, and so VMs that ask (S26)."""
+"""Values encoded in one call: encoding stops all other threads, and so delays VMs that ask (S26)."""
 
 _encode = msgspec.json.Encoder().encode
 _decode_plain = msgspec.json.Decoder(Plain).decode
@@ -37,19 +37,19 @@ class Row(NamedTuple):
 
 
 def checksum(position: int, format: int, payload: bytes) -> int:
-    """Covers the place as well, so that a good payload in the wrong row is seen too."""
+    """The checksum covers the position too, so that a good payload in the wrong row is noticed."""
     return crc32(payload, crc32(b"%d %d" % (position, format)))
 
 
 def _is_sound(row: Row) -> bool:
     try:
         return checksum(row.position, row.format, row.payload) == row.crc
-    except TypeError:  # a damaged file may give anything, such as no payload at all
+    except TypeError:  # a damaged file may hold anything, for example no payload at all
         return False
 
 
 def encode_in_pieces(value: Snapshot) -> bytes:
-    """The same bytes as encoding it whole, but other threads get their turn while a large snapshot is written."""
+    """Gives the same bytes as encoding the whole value at once, but other threads can run in between."""
     fields = zip(value.__struct_encode_fields__, structs.astuple(value), strict=True)
     return b"{" + b",".join(b'"%b":%b' % (name.encode(), _field(field)) for name, field in fields) + b"}"
 
@@ -62,7 +62,7 @@ def _field(value: object) -> bytes:
 
 
 class Codec(Generic[T]):
-    """Writes the newest format and reads all; the upcaster at index 0 lifts format 1 to 2, and so on."""
+    """Writes the newest format and reads all formats; the upcaster at index 0 turns format 1 into 2, and so on."""
 
     def __init__(
         self, kind: type[T], upcasters: Sequence[Upcaster] = (), encode: Callable[[T], bytes] = _encode

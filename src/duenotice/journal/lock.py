@@ -1,9 +1,9 @@
 """One process at a time in a data directory (S21), and notes beside the database of how far it has come (S2, S5, S25).
 
-SQLite cannot tell a write-ahead log that lost its tail, or is gone, from one that was never longer. So the
-lock file also says how far the journal had come; a journal that ends before that has lost records. And it says how
-far readers have seen it, since what was stored but never seen has given nobody notice; and until when VMs could be
-answered, since time in which nobody could be told is no notice.
+SQLite does not notice when the write-ahead log has lost its end, or is gone. So the lock file also says how far the
+journal had come; a journal that ends before that has lost records. And it says how far readers have seen it, since what
+was stored but never seen has given nobody notice; and until when VMs could be answered, since time in which nobody
+could be told is not notice.
 """
 
 import fcntl
@@ -62,8 +62,8 @@ class DirectoryLock:
     def note(self, position: int) -> None:
         """Write down, after the commit, that the journal has come so far.
 
-        Not synced: it is there after kill -9, and after power loss it is at worst too low, which is safe. For
-        the same reason a failure is no failure of the commit.
+        Not synced: it survives kill -9, and after a power loss it is at worst too low, which is safe. For the same
+        reason an error here does not fail the commit.
         """
         with suppress(OSError):
             os.pwrite(self._file, _REACHED % position, _REACHED_AT)
@@ -84,7 +84,7 @@ class DirectoryLock:
             os.fsync(self._file)
 
     def release(self) -> None:
-        """Let another process in. The file stays: it says that there was a journal."""
+        """Release the lock. The file stays: it says that there was a journal."""
         if self._file >= 0:
             self.sync()
             os.close(self._file)

@@ -14,7 +14,7 @@ KEPT_RECORDS = 100_000
 
 
 class MemoryJournal:
-    """Keeps rows, not objects: a new engine on it reads what a new process would read from a disk."""
+    """Keeps rows, not objects: a new engine reads from it what a new process would read from a disk."""
 
     blocking = False
     restored = False
@@ -51,7 +51,7 @@ class MemoryJournal:
         return map(RECORDS.unpack, self._rows[start : None if limit is None else start + limit])
 
     def index(self) -> bool:
-        """There is nothing to do: it is done at once."""
+        """There is nothing to do: events are indexed at once."""
         return False
 
     def find(self, prefix: str, limit: int) -> list[Record]:

@@ -1,7 +1,7 @@
-"""Lifts what was stored while steady time was kept in seconds, as floats, to microseconds.
+"""Converts stored steady time from seconds, as floats, to microseconds.
 
-Nothing may become due earlier by it (S1): what something waits for is rounded up, where the clock stood is rounded
-down, and both exactly, from the float as it is. So the time between the two never gets shorter.
+Nothing may become due earlier through this (S1): moments that are waited for are rounded up, the time of the clock is
+rounded down, both exactly from the float. So the time between the two never gets shorter.
 """
 
 import math
@@ -34,7 +34,7 @@ def _down(seconds: float) -> int:
 
 
 def _lifted(thing: Plain, lifts: Mapping[str, _Lift]) -> Plain:
-    """The same with these fields lifted, where they are there and have a value."""
+    """The same with these fields converted, if they are there and have a value."""
     return thing | {name: lift(thing[name]) for name, lift in lifts.items() if thing.get(name) is not None}
 
 

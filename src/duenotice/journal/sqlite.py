@@ -1,4 +1,4 @@
-"""The embedded journal: one SQLite file that survives kill -9 and power loss (S5), never silently emptied."""
+"""The embedded journal: one SQLite file that survives kill -9 and power loss (S5), and is never emptied silently."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ from duenotice.journal.sqlite_store import Store
 TIDY_PAGES = 1_000
 """`maintain` moves the write-ahead log into the database from this size on (4 MiB)."""
 OVERDUE_PAGES = 16_000
-"""An append does so itself from this size on (64 MiB): nobody was idle for long, but disks are finite."""
+"""An append does so itself from this size on (64 MiB): if the service was never idle, the disk must not fill up."""
 RECORDS_AT_ONCE = 256
 KEPT_SNAPSHOTS = 2
 
@@ -114,7 +114,7 @@ class SqliteJournal:
             return self._store.newest_position()
 
     def snapshot(self) -> Snapshot | None:
-        """The newest intact snapshot; where one is damaged the records stand in, if all of them are intact."""
+        """The newest intact snapshot. If one is damaged, the records are used instead, if all of them are intact."""
         with self._store.told():
             positions = [position for (position,) in self._store.ask(_SNAPSHOT_POSITIONS)]
             found = next(filter(None, map(self._intact_snapshot, positions)), None)
@@ -141,7 +141,7 @@ class SqliteJournal:
             self._move_log()
 
     def close(self) -> None:
-        """Leave one tidy file and let another process in."""
+        """Leave one clean file and release the lock."""
         self._store.close()
 
     def _move_log(self) -> None:

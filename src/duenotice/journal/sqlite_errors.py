@@ -1,4 +1,4 @@
-"""What SQLite's troubles mean to us: stored data that cannot be trusted, or a world that fails us for now."""
+"""What SQLite's errors mean: stored data that cannot be trusted, or a disk that fails for now."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ import apsw
 
 from duenotice.errors import Damaged, Misconfigured, Unavailable
 
-# From SQLError on: what does not fit our statements is not what we have written.
+# SQLError and after: if our statements fail on the file, it is not what we wrote.
 _NOT_TO_BE_TRUSTED = (
     apsw.CorruptError,
     apsw.NotADBError,
@@ -22,7 +22,7 @@ _NOT_TO_BE_TRUSTED = (
 
 @contextmanager
 def told_plainly(path: Path) -> Iterator[None]:
-    """Let every trouble leave as an error of ours that names the file and what to do; not to be nested."""
+    """Turns every SQLite error into one of ours that names the file and what to do. Must not be nested."""
     try:
         yield
     except Damaged as error:

@@ -1,6 +1,6 @@
-"""Which records are about which event: an index beside them, made when somebody asks, so that no append pays for it.
+"""Which records are about which event: an index beside them, made when somebody asks, so that appends stay fast.
 
-It could always be made again from the records, and what is found through it is read from them, under their checksums.
+It can always be made again from the records. What it finds is read from the records, with their checksums.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""How `journal.db` is made and opened: whole or not at all, and never over something that was there (S5)."""
+"""How `journal.db` is made and opened: complete or not at all, and never over an existing file (S5)."""
 
 import os
 from contextlib import suppress
@@ -12,11 +12,11 @@ from duenotice.journal.sqlite_errors import told_plainly
 
 APPLICATION_ID = 0x44554E4F  # «DUNO», so that `file` and SQLite can tell our files from others
 SCHEMA_VERSION = 2
-BUSY_MILLISECONDS = 1000  # how long a person with a sqlite3 shell may hold us up
+BUSY_MILLISECONDS = 1000  # how long a person with a sqlite3 shell may block us
 
 LOG_SIZE_AT_FIRST = 4 * 2**20
 LOG_SIZE_KEPT = 16 * 2**20
-"""The write-ahead log is made big at once and reused: syncing takes half the time if the file need not grow."""
+"""The write-ahead log gets its full size at first and is reused: a sync is twice as fast if the file does not grow."""
 
 # What people and queries ask for is computed from the payload: the truth is stored once, under its checksum.
 FIRST_SCHEMA = (
@@ -35,7 +35,7 @@ FIRST_SCHEMA = (
     crc INTEGER NOT NULL,
     payload TEXT NOT NULL
 ) STRICT""",
-    # The newest position once more, moved by every append: a tail that is missing from `records` is seen.
+    # The newest position once more, changed by every append: so missing records at the end are noticed.
     "CREATE TABLE head (id INTEGER PRIMARY KEY CHECK (id = 1), position INTEGER NOT NULL) STRICT",
 )
 # Which records are about which event, and up to which position that is known; see `sqlite_events`.
@@ -62,12 +62,12 @@ def find_or_create(directory: Path, existed: bool) -> Path:
 def _missing(path: Path) -> Damaged:
     return Damaged(
         f"{path.name} is missing from {path.parent} although it was there before",
-        hint="Restore it from a backup, or use an empty directory if you mean to start over.",
+        hint="Restore it from a backup, or use an empty directory to start over.",
     )
 
 
 def _create(path: Path) -> None:
-    """Build under another name and rename, so that a `journal.db` without its tables is always damage."""
+    """Build under another name and rename, so that a `journal.db` without its tables always means damage."""
     unfinished = path.with_name("journal.db.new")
     for leftover in path.parent.glob("journal.db.new*"):
         leftover.unlink()
@@ -130,7 +130,7 @@ def make_writable(connection: apsw.Connection) -> None:
 
 
 def grow_log(path: Path) -> None:
-    """Give the write-ahead log its size; SQLite takes no notice of what follows the last sound frame in it."""
+    """Give the write-ahead log its size; SQLite ignores everything after the last valid frame."""
     file = os.open(f"{path}-wal", os.O_RDWR)
     try:
         size = os.fstat(file).st_size

@@ -1,4 +1,4 @@
-"""An open, checked `journal.db`: transactions, questions and upkeep; knows nothing of what the rows mean."""
+"""An open, checked `journal.db`: transactions, queries and upkeep; it does not know what the rows mean."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -52,7 +52,7 @@ class Store:
         newest = newest_position(self._reader)
         self.restored = self._lock.reached is None and newest > 0
         self.note(newest)
-        # Where nothing was ever noted nobody can tell; then what is there counts as seen.
+        # Without a note nobody can know; then everything counts as seen.
         self.note_seen(newest if self._lock.seen is None else min(self._lock.seen, newest))
         with suppress(apsw.FullError, apsw.IOError):  # a full disk must not keep us from reading
             self.move_log()
@@ -60,7 +60,7 @@ class Store:
 
     @contextmanager
     def told(self) -> Iterator[None]:
-        """Errors leave as ours; after damage, closing leaves the file as it is. Not to be nested."""
+        """Turns errors into ours; after damage, closing leaves the file as it is. Must not be nested."""
         try:
             with told_plainly(self.path):
                 yield
@@ -70,7 +70,7 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[apsw.Connection]:
-        """All or nothing (S6); a writer from the first moment, so what is checked inside holds at the commit."""
+        """All or nothing (S6). It takes the write lock at once, so what is checked inside still holds at the commit."""
         with self.told(), self._writing:
             self._writer.execute("BEGIN IMMEDIATE")
             try:
@@ -94,7 +94,8 @@ class Store:
     def note(self, position: int) -> None:
         """Remember outside the database that it has come so far, see `lock`.
 
-        Not in a restored one: whoever starts after a kill must see that it is restored, until it is dealt with (S3).
+        Not in a restored one: a start after a kill must still see that it is restored, until incarnations are lifted
+        (S3).
         """
         if not self.restored:
             self._lock.note(position)
@@ -124,7 +125,7 @@ class Store:
         return apsw.SQLITE_OK
 
     def close(self) -> None:
-        """Leave one tidy file and let another process in; a file that proved damaged is left as it is."""
+        """Leave one clean file and release the lock; a damaged file is left as it is."""
         with self._writing, self._reading:
             self._reader.close()
             with suppress(apsw.ConnectionClosedError):  # closing twice is fine

@@ -1,1 +1,1 @@
-"""The VM's door: Scheduled Events and instance metadata over plain HTTP. It holds no rule of the promise itself."""
+"""The VM's door: Scheduled Events and instance metadata over plain HTTP. It has no rules of its own."""

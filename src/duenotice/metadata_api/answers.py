@@ -28,7 +28,7 @@ from duenotice.wire.instance_json import INSTANCE_VERSIONS, as_json, as_text, de
 from duenotice.wire.start_requests_json import decode_start_requests
 
 _JSON, _TEXT = "application/json; charset=utf-8", "text/plain; charset=utf-8"
-_LEAF_NEEDS_TEXT = error(400, "Bad request. A single value is answered as text only. Add format=text to the query.")
+_LEAF_NEEDS_TEXT = error(400, "Bad request. A single value is answered only as text. Add format=text to the query.")
 THROTTLED = error(429, "Throttle Result: Too Many Requests", "Retry-After: 1")
 
 
@@ -40,7 +40,7 @@ class Hold(NamedTuple):
 
 
 class Broken(NamedTuple):
-    """An answer that is not sent as it should be, on purpose; how it is sent also ends the connection."""
+    """An answer that is sent wrongly on purpose; that also ends the connection."""
 
     answer: Answer
     send: Callable[[AbstractEventLoop, Transport, bytes], None]
@@ -52,23 +52,23 @@ Delay = Callable[[float], Awaitable[object]]
 
 
 class Submit(Protocol):
-    """How a command reaches the engine; what comes back is done when the command is durable."""
+    """How a command reaches the engine; the result is there when the command is durable."""
 
     def __call__(self, command: Command, actor: str) -> Awaitable[object]:
         """Ask for a change."""
 
 
 class Answering(Protocol):
-    """What a connection needs: `Answers`, or what stands in their place on purpose."""
+    """What a connection needs: `Answers`, or the faults that replace them on purpose."""
 
     def answer(self, address: str, question: Question, body: bytes) -> Outcome | Later | Broken:
-        """What an address gets for its question."""
+        """The answer to a question of an address."""
 
     def still(self, address: str, poll: Poll) -> Answer | Hold:
         """What a poll gets that was to be held a moment ago."""
 
     def again(self, address: str, poll: Poll) -> Answer:
-        """What a held poll gets in the end."""
+        """The answer that a held poll gets in the end."""
 
 
 class Answers:
@@ -94,7 +94,7 @@ class Answers:
         """What an address gets for its question: an answer, a hold, or a coroutine that brings one of them."""
         lane = self._callers.find(address)
         if isinstance(question, Answer):
-            # What is refused anyway counts too: a VM cannot keep us busy with nonsense (A08).
+            # Refused requests count too: a VM cannot keep us busy with nonsense (A08).
             return question if lane is None or lane.polls.take(self._pulse.now) else THROTTLED
         if lane is None:
             return self._stranger(address)
@@ -107,7 +107,7 @@ class Answers:
         return self._stranger(address) if lane is None else self._poll(lane, poll)
 
     def again(self, address: str, poll: Poll) -> Answer:
-        """What a held poll gets in the end; who asks is looked up anew, the fleet may have changed meanwhile."""
+        """What a held poll gets in the end; who asks is looked up again, because the fleet may have changed."""
         lane = self._callers.find(address)
         return self._stranger(address) if lane is None else self._show(self._callers.page_of(lane), poll)
 
@@ -147,7 +147,7 @@ class Answers:
             return self._stranger(address) if self._callers.find(address) is None else blamed(problem)
         if self._options.first_answer_empty:
             return EMPTY_OK
-        # Looked up anew: the VM may be in another scope by now, or gone (S16).
+        # Looked up again: the VM may be in another scope by now, or gone (S16).
         present = self._callers.find(address)
         return self._stranger(address) if present is None else self._poll(present, poll)
 
@@ -179,7 +179,7 @@ class Answers:
         return with_body(200, as_text(node), _TEXT) if question.as_text else with_body(200, as_json(node), _JSON)
 
     def _stranger(self, address: str) -> Answer:
-        """A09: an address nobody registered; advise no default VM to who has set one that is gone."""
+        """A09: an unknown address. If a default VM is set but gone, the hint says that instead."""
         default = self._options.default_vm
         hint = "Add it to the fleet, or start the server with a default VM."
         if default is not None:

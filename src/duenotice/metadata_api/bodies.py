@@ -7,7 +7,7 @@ from duenotice.metadata_api.requests import CHUNKED, parse_fields
 
 MAX_BODY = 64 * 1024
 MAX_OVERHEAD = 16 * 1024
-"""What chunk lines and trailers may weigh together; one byte per chunk would be work without end."""
+"""The size limit of chunk lines and trailers together; one byte per chunk would be endless work."""
 
 _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,8})(?:;[^\x00-\x08\x0a-\x1f\x7f]*)?")
 
@@ -41,7 +41,7 @@ class ChunkedBody:
         self._ended = False
 
     def take(self, buffer: bytearray) -> bytes | None:
-        """The body, once its last chunk and trailer are there; what has come so far is taken out at once."""
+        """The body, once its last chunk and trailer are there; bytes that have come so far are taken out at once."""
         while not self._expected or self._take_chunk(buffer):
             line = self._take_line(buffer)
             if line is None:
@@ -89,7 +89,7 @@ Body = SizedBody | ChunkedBody
 
 
 def body_of(length: int) -> Body:
-    """What takes a body of that length; too large a one is refused before it is read (C06)."""
+    """A reader for a body of that length; a body that is too large is refused before it is read (C06)."""
     if length > MAX_BODY:
         raise BodyTooLarge(hint="Approve fewer events in one request.")
     return ChunkedBody() if length == CHUNKED else SizedBody(length)

@@ -1,4 +1,4 @@
-"""Who is asking: the VM behind a source address, looked up for every request, never remembered with it (A09, S16)."""
+"""Who is asking: the VM of a source address, looked up for every request and never stored with it (A09, S16)."""
 
 from collections.abc import Collection
 
@@ -13,8 +13,8 @@ _MAPPED = "::ffff:"
 class Lane:
     """One VM at this door: who it is, whose page it reads, and how much it may ask.
 
-    `page` is the one it read last. It holds only while it is `enabled`: the publisher takes that away from every page
-    that a commit has touched or removed, and then the page is looked up anew.
+    `page` is the one it read last. It is valid only while it is `enabled`: the publisher clears that flag on every page
+    that a commit has touched or removed, and then the page is looked up again.
     """
 
     __slots__ = ("approvals", "page", "polls", "scope", "vm")
@@ -38,7 +38,7 @@ class Callers:
         self._approvals = Pace(options.approvals_throttle)
 
     def find(self, address: str) -> Lane | None:
-        """The lane of whoever has this address, else of the default VM; strangers leave nothing behind."""
+        """The lane of whoever has this address, else of the default VM; nothing is kept for unknown addresses."""
         lane = self.lanes.get(address)
         if lane is not None:
             return lane
@@ -59,7 +59,7 @@ class Callers:
         return page
 
     def forget(self, addresses: Collection[str]) -> None:
-        """The VMs behind these addresses came, went or changed."""
+        """The VMs of these addresses were added, removed or changed."""
         for address in self.lanes.keys() & addresses:
             del self.lanes[address]
 

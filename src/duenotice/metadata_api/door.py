@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Door:
-    """Shared state. `known` and `lanes` are the memo's and the callers' own, here to be one step away."""
+    """Shared state. `known` and `lanes` belong to the memo and the callers; they are here so that access is fast."""
 
     __slots__ = (
         "answers",
@@ -61,7 +61,7 @@ class Door:
         publisher.watch_fleet(self.fleet_changed)
 
     def fleet_changed(self, addresses: Collection[str]) -> None:
-        """Some VMs came, went or changed."""
+        """Some VMs were added, removed or changed."""
         self.callers.forget(addresses)
         self.waiting.fleet_changed(addresses)
 
@@ -82,7 +82,7 @@ class Door:
             connection.expire()
 
     async def drain(self, timeout: float) -> None:
-        """Let everybody come to an end, with answers that say so; whoever takes too long is cut off."""
+        """End all connections, with answers that say so; connections that take too long are cut off."""
         self.draining = True
         self.memo.close()
         for connection in list(self.crowd.everybody):

@@ -1,7 +1,7 @@
-"""Wrong answers on purpose and for a while, so that clients can be seen to cope (H06); the promises stay kept behind.
+"""Wrong answers on purpose and for a while, to test clients (H06); the promises are still kept behind them.
 
-While there is no fault, the door does not know of any: setting the first takes the place of its answers. A fault lies
-about what is, and changes none of it: an event that vanishes goes on, one whose notice is short began no earlier.
+While there is no fault, nothing of this runs: the first fault replaces the answers of the door. A fault only changes
+what is shown: an event that vanishes still goes on, and one whose notice seems short does not start earlier.
 """
 
 import asyncio
@@ -24,16 +24,16 @@ from duenotice.metadata_api.responses import EMPTY_OK, Answer, error, json, show
 
 PIECES = 10
 NEWEST_KNOWN = "2019-01-01"
-"""The newest api-version where `newer-400` and `newer-404` are about."""
+"""The newest api-version that is known under `newer-400` and `newer-404`."""
 
 TOO_MUCH = timedelta(minutes=10)
-"""The notice that is promised and not kept."""
+"""How much notice is promised but not given."""
 
 _ASKED_FOR = "The operator asked for this fault. Try again."
 
 
 class Asked(NamedTuple):
-    """A request that is to be answered wrongly; `right` is what it would get."""
+    """A request that gets a wrong answer; `right` is the correct one."""
 
     lane: Lane
     page: Page
@@ -45,7 +45,7 @@ class Asked(NamedTuple):
     """How late an answer is, or how long it takes to arrive bit by bit."""
 
     def note(self) -> None:
-        """The VM was seen asking; `right` notes that by itself."""
+        """Note that the VM has asked; `right` does that by itself."""
         self.lane.polls.take(self.now)
 
 
@@ -131,7 +131,7 @@ def _newer(answer: Answer) -> Wrong:
 
 
 def _lying(lie: Callable[[Document], Document]) -> Wrong:
-    """A document that is not so; whoever has the right one already is told the lie too."""
+    """A document that is not true; a client that already has the right one gets the wrong one too."""
 
     def wrong(asked: Asked) -> Outcome | Later | Broken:
         if not isinstance(asked.question, Poll) or not asked.page.enabled:
@@ -196,21 +196,21 @@ class Faults:
         self._step_in()
         for held in list(self._door.waiting.held.values()):
             if held.vm == vm:
-                held.wake()  # who waits for news would meet the fault only minutes later
+                held.wake()  # a held poll would meet the fault only minutes later
 
     def put_on_all(self, answer: str) -> None:
-        """Answer everybody like this who has no fault of its own, for as long as we run."""
+        """Give this answer to every VM that has no fault of its own, for as long as we run."""
         self._of_all = _fault(answer)
         self._step_in()
 
     def lift(self, vm: str) -> None:
-        """Answer a VM rightly again."""
+        """Answer a VM correctly again."""
         self._by_vm.pop(vm, None)
         if not self._by_vm and self._of_all is None:
             self._door.answers, self._door.lanes = self._right, self._door.callers.lanes
 
     def answer(self, address: str, question: Question, body: bytes) -> Outcome | Later | Broken:
-        """In place of the right answers: the fault of whoever asks, or what is right."""
+        """Replaces the right answers: the fault of the caller, or the right answer."""
         self._lift_what_is_over()
         lane = self._door.callers.find(address)
         wrong = None if lane is None else self._wrong_for(lane.vm.name)
@@ -219,11 +219,11 @@ class Faults:
         return self._answer_wrongly(wrong, lane, address, question, body)
 
     def still(self, address: str, poll: Poll) -> Answer | Hold:
-        """The same as without a fault: it was answered rightly so far."""
+        """The same as without a fault: it was answered correctly so far."""
         return self._right.still(address, poll)
 
     def again(self, address: str, poll: Poll) -> Answer:
-        """A poll that was held before the fault came is answered rightly."""
+        """A poll that was held before the fault came is answered correctly."""
         return self._right.again(address, poll)
 
     def _answer_wrongly(
@@ -238,11 +238,11 @@ class Faults:
         return self._of_all if fault is None else fault.wrong
 
     def _step_in(self) -> None:
-        # With no lane in sight every request takes the long way, which leads here.
+        # Without lanes every request takes the slow path, which leads here.
         self._door.answers, self._door.lanes = self, {}
 
     def _lift_what_is_over(self) -> None:
-        """Of all VMs: one that never asks again must not keep the others on the long way."""
+        """Of all VMs: one that never asks again must not keep the others on the slow path."""
         now = self._now()
         for vm in [vm for vm, fault in self._by_vm.items() if fault.until <= now]:
             self.lift(vm)

@@ -15,7 +15,7 @@ def files_left() -> int:
 
 
 class Pace:
-    """A rate and as large a burst; 0 is no limit."""
+    """A rate and a burst of the same size; 0 means no limit."""
 
     __slots__ = ("interval", "slack")
 
@@ -25,7 +25,7 @@ class Pace:
 
 
 class Bucket:
-    """Tokens that come back with time; all it keeps is when it will be full again."""
+    """A token bucket; it only stores when it will be full again."""
 
     __slots__ = ("_full_at", "_pace")
 
@@ -45,12 +45,12 @@ class Bucket:
         return True
 
     def last_taken(self, now: float) -> float | None:
-        """When a token was last taken, a second too late at the most; None when none ever was."""
+        """When a token was last taken, at most a second too late; None when none was taken."""
         return min(now, self._full_at - self._pace.interval) if self._full_at else None
 
 
 class Guest(Protocol):
-    """A connection, as far as its limits go."""
+    """What the limits need to know about a connection."""
 
     address: str
     deadline: float
@@ -71,18 +71,18 @@ class Crowd(Generic[G]):
         self.by_address: dict[str, int] = {}
 
     def enter(self, guest: G) -> bool:
-        """Count somebody in; False when that is too many, but whoever entered still has to leave."""
+        """Count a connection in; False when there are too many. It has to be counted out in both cases."""
         self.by_address[guest.address] = count = self.by_address.get(guest.address, 0) + 1
         self.everybody.add(guest)
         return count <= self._most_per_address and len(self.everybody) <= self._most
 
     def is_flooded_by(self, guest: G) -> bool:
-        """Whether there are so many that not even a refusal can be afforded."""
+        """Whether there are so many connections that not even a refusal can be sent."""
         count = self.by_address[guest.address]
         return count > 2 * self._most_per_address or len(self.everybody) > self._most + _REFUSED_AT_ONCE
 
     def leave(self, guest: G) -> None:
-        """Count somebody out."""
+        """Count a connection out."""
         self.everybody.discard(guest)
         count = self.by_address[guest.address] - 1
         if count:

@@ -1,4 +1,4 @@
-"""Remembers what requests mean: VMs send the same bytes again and again, so they are taken apart once.
+"""Remembers what requests mean: VMs send the same bytes again and again, so they are parsed once.
 
 Only a request without a body that arrived alone, between two others, is remembered. What it means follows
 from its bytes and nothing else; who sent it is looked up every time.
@@ -46,6 +46,6 @@ class Memo:
             self.known[data] = ask
 
     def close(self) -> None:
-        """Forget everything and learn nothing more, so that each request takes the long way."""
+        """Forget everything and store nothing more, so that each request takes the slow path."""
         self._room = 0
         self.known.clear()

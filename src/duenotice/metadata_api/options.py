@@ -5,16 +5,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataOptions:
-    """Every knob with the default that suits a fleet; seconds are real seconds."""
+    """All options with their defaults; seconds are real seconds."""
 
     throttle: float = 5.0
-    """Requests a second per VM, and how many of them may come at once (A08); 0 is no limit."""
+    """Requests a second per VM, and how many of them may come at once (A08); 0 means no limit."""
 
     approvals_throttle: float = 5.0
     """The same for approvals, which have a bucket of their own (A08)."""
 
     default_vm: str | None = None
-    """Who a caller is whose address nobody registered (A09)."""
+    """The VM that callers from unknown addresses count as (A09)."""
 
     newer_versions_404: bool = False
     """Answer 404 to api-versions newer than all we know (A04)."""
@@ -41,4 +41,4 @@ class MetadataOptions:
     """How long a connection may stay open between requests."""
 
     linger_seconds: float = 2.0
-    """How long we go on reading after an answer that ends the connection, so that the client gets to see it."""
+    """How long we go on reading after an answer that ends the connection, so that the client can read it."""

@@ -1,7 +1,8 @@
-"""One connection of a VM: reads requests, sends answers, keeps order, deadlines and limits; knows no path, no rule.
+"""One connection of a VM: reads requests, sends answers, keeps order, deadlines and limits.
 
-At rest a connection has no reader. It has one while a request is incomplete, while its answer is pending,
-and after the last answer; bytes that arrive with no reader there are therefore the beginning of a request.
+It knows no paths and no rules. At rest a connection has no reader. It has one while a request is incomplete, while its
+answer is pending, and after the last answer; bytes that arrive with no reader there are therefore the beginning of a
+request.
 """
 
 import asyncio
@@ -67,7 +68,7 @@ class Connection(asyncio.Protocol):
             self._close()
 
     def data_received(self, data: bytes) -> None:
-        """Answer the one request that most VMs send, once a second, in as few steps as can be; leave the rest."""
+        """Answer the one request that most VMs send once a second in as few steps as possible; leave all others."""
         door = self.door
         if self.reader is None and (ask := door.known.get(data)) is not None and (version := ask.plain) is not None:
             lane = door.lanes.get(self.address)
@@ -131,7 +132,7 @@ class Connection(asyncio.Protocol):
         self._resume_reading()
 
     def _resume_reading(self) -> None:
-        # After the client's end there is nothing to read but that end, again and again.
+        # After the client has closed, every read only returns the end again.
         if not self.ended:
             self.transport.resume_reading()
 
@@ -143,7 +144,7 @@ class Connection(asyncio.Protocol):
             self._close()
 
     def _invite_body(self, head: Head) -> None:
-        """A11: say 100 Continue, unless what will be answered is a refusal anyway."""
+        """A11: send 100 Continue, unless the request will be refused anyway."""
         ask = self.door.router.ask(head)
         if isinstance(ask.question, Answer):
             self._say_goodbye(ask.question)
@@ -170,7 +171,7 @@ class Connection(asyncio.Protocol):
             self._answer_later(ask, outcome)
 
     def _held_only_if_useful(self, outcome: AnyOutcome) -> AnyOutcome | Answer:
-        """Hold no answer back from who may have gone, or has much more to ask, or when the server is to stop."""
+        """Hold no poll if the client may be gone or has sent more requests, or if the server is about to stop."""
         if isinstance(outcome, Hold) and (self.ended or self.door.draining or self._is_overfull()):
             return self.door.answers.again(self.address, outcome.poll)
         return outcome
@@ -232,7 +233,7 @@ class Connection(asyncio.Protocol):
             return
         answer = self.door.answers.again(self.address, held.poll)
         if self.reader is not None and self.reader.untouched and not (self.ended or self.blocked):
-            # Nothing else was sent meanwhile, as is usual: ten thousand may be woken in one go.
+            # The usual case: nothing else was sent. Ten thousand may be woken at once.
             self.busy = False
             self.reader = None
             self._send(held.ask, answer)
@@ -240,7 +241,7 @@ class Connection(asyncio.Protocol):
             self._finish(held.ask, answer)
 
     def eof_received(self) -> bool:
-        """The client sends no more, but may still read; only with nothing under way that is the end."""
+        """The client sends no more, but may still read. If nothing is pending, the connection ends."""
         self.ended = True
         if self.closing or self.reader is None:
             return False
@@ -288,7 +289,7 @@ class Connection(asyncio.Protocol):
             self.wake()
 
     def _turn_away(self) -> None:
-        """Too many connections: say so, while there are not too many even to be told."""
+        """Too many connections: say so, as long as there are not too many even for that."""
         if self.door.crowd.is_flooded_by(self):
             self.transport.abort()
         else:
@@ -297,8 +298,8 @@ class Connection(asyncio.Protocol):
     def _say_goodbye(self, answer: Answer) -> None:
         """Send a last answer to a client that may still be sending.
 
-        Closing at once would reset the connection and could take the answer with it, so we only stop
-        writing, and go on reading for a little while.
+        Closing at once would reset the connection and could lose the answer, so we only stop writing, and go on reading
+        for a short time.
         """
         self.transport.write(self.door.pulse.heading.render(answer, CLOSE))
         if self.ended:

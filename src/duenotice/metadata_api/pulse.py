@@ -1,4 +1,4 @@
-"""What passes for the present: taken a few times a second, shared by all connections, so that a poll reads no clock."""
+"""The current time, taken a few times a second and shared by all connections, so that a poll reads no clock."""
 
 from duenotice.clock import Clock, monotonic, wall
 from duenotice.metadata_api.options import MetadataOptions
@@ -6,7 +6,7 @@ from duenotice.metadata_api.responses import Heading
 
 
 class Pulse:
-    """The present, as of the last beat.
+    """The time of the last beat.
 
     `now` is monotonic, for rates; `steady` is the engine's time; the others are the deadlines of a request
     that begins now, a connection that falls idle now, and one that is closed now.
@@ -31,7 +31,7 @@ class Pulse:
 
 
 class LivePulse(Pulse):
-    """The same for a clock that does not run at the pace of ours: between two beats it may have gone on by days."""
+    """The same for a clock that is not real: between two beats it may have gone on by days."""
 
     __slots__ = ()
 
@@ -42,7 +42,7 @@ class LivePulse(Pulse):
 
     @steady.setter
     def steady(self, value: int) -> None:
-        """A beat has nothing to keep here."""
+        """Nothing is kept at a beat."""
 
 
 def pulse_of(clock: Clock, options: MetadataOptions) -> Pulse:

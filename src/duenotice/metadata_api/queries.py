@@ -1,4 +1,4 @@
-"""Reads what stands behind the question mark, and the one header that has a grammar. Pure."""
+"""Reads the query of a request, and `If-None-Match`. Pure."""
 
 import re
 from urllib.parse import unquote
@@ -22,7 +22,7 @@ def parse_query(query: str) -> dict[str, list[str]]:
 
 
 def parse_wait(text: str) -> float | None:
-    """Seconds from `500ms`, `30s`, `2m` or `30`; None when it is no span of time."""
+    """Seconds from `500ms`, `30s`, `2m` or `30`; None when it is not a span of time."""
     try:
         return min(parse_duration(text), MAX_WAIT)
     except Malformed:

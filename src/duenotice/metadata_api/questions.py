@@ -1,4 +1,4 @@
-"""What a VM can ask, as values, and how the answer is to be sent: all that follows from a request's bytes alone."""
+"""What a VM can ask, as values, and how to send the answer: all that follows from the bytes of a request alone."""
 
 from dataclasses import dataclass
 
@@ -58,7 +58,7 @@ class Ask:
 
 
 def ask_of(head: Head, question: Question) -> Ask:
-    """The question with the manners its head asks for."""
+    """The question, with how its head wants the answer to be sent."""
     closes = not head.keep_alive
     connection = CLOSE if closes else b"" if head.minor else KEEP_ALIVE
     if isinstance(question, Answer) and head.method == "HEAD":

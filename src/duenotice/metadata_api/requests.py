@@ -1,4 +1,4 @@
-"""Reads the head of one request. Strict: whatever two readers could understand in two ways is refused.
+"""Reads the head of one request. Strict: what two readers could understand in two ways is refused.
 
 Pure: bytes in, a `Head` out, or `Malformed`. Nothing here knows paths, callers or sockets.
 """
@@ -103,7 +103,7 @@ def _check_expectation(fields: Fields) -> None:
 
 
 def _body_length(fields: Fields, minor: int) -> int:
-    """How long the body is; the ways to say it twice are how requests are smuggled, so they are refused."""
+    """How long the body is; saying it twice is how requests are smuggled, so that is refused."""
     encodings, lengths = fields.get("transfer-encoding"), fields.get("content-length", [])
     if encodings is not None:
         if lengths or minor == 0 or [value.lower() for value in encodings] != ["chunked"]:

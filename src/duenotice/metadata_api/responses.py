@@ -37,7 +37,7 @@ _STATUS_OF: dict[type, int] = {
     Unavailable: 503,
     DuenoticeError: 500,
 }
-"""Who is to blame, as this door says it; the nearest class above an error counts."""
+"""The status for each class of error; the nearest class above an error counts."""
 
 
 class Answer(NamedTuple):
@@ -65,12 +65,12 @@ class Heading:
         self.ok = self._common = self._date = b""
 
     def renew(self, now: datetime) -> None:
-        """Write the date anew."""
+        """Write the current date."""
         self._date = b"\r\nDate: %b\r\nServer: %b" % (format_rfc1123(now).encode(), _SERVER)
         self.renew_ids()
 
     def renew_ids(self) -> None:
-        """Begin with ids that nobody has seen."""
+        """Begin with ids that were never used."""
         begin = str(uuid4())[: -len(LAST_DIGITS[0])].encode()
         self._common = self._date + b"\r\nx-ms-request-id: " + begin
         self.ok = _STATUS_LINES[200] + self._common
@@ -105,7 +105,7 @@ def error(status: int, message: str, *headers: str) -> Answer:
 
 
 def blamed(problem: DuenoticeError) -> Answer:
-    """The answer to a request that failed, by who is to blame."""
+    """The answer to a request that failed, by the class of the error."""
     status = next(_STATUS_OF[cls] for cls in type(problem).__mro__ if cls in _STATUS_OF)
     message = f"{problem.message} {problem.hint}".strip()
     if isinstance(problem, Unavailable):
@@ -114,7 +114,7 @@ def blamed(problem: DuenoticeError) -> Answer:
 
 
 EMPTY_OK = Answer(200, b"\r\nContent-Length: 0\r\n\r\n")
-"""What an approval is answered (C02)."""
+"""The answer to an approval (C02)."""
 
 
 def not_modified(incarnation: int) -> Answer:

@@ -30,7 +30,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A request on a known path, taken apart for the checks."""
+    """A request on a known path, parsed for the checks."""
 
     route: Route
     head: Head
@@ -128,7 +128,7 @@ def _other_method(target: Target) -> Answer | None:
 
 
 def _relayed(target: Target) -> Answer | None:
-    """A05: a request that somebody passed on, or that a web page made a browser send."""
+    """A05: a request that was passed on by a proxy, or that a web page made a browser send."""
     fields = target.head.fields
     fetched = {name: values for name, values in fields.items() if name.startswith(_FETCH)}
     signs = [name for name in fields if name in _RELAYED or (name in fetched and fetched != _NODE_FETCH)]

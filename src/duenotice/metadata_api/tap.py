@@ -1,4 +1,4 @@
-"""Listening in on connections, byte for byte, for those who judge clients; a door without a tap pays nothing for it."""
+"""Copies every byte of connections, for judging clients; a door without a tap has no cost from it."""
 
 import asyncio
 from typing import Any, Protocol, cast
@@ -25,7 +25,7 @@ class Line(Protocol):
 
 
 class Tap(Protocol):
-    """Whoever wants to listen in."""
+    """A listener that gets all bytes."""
 
     def opened(self, address: str) -> Line:
         """A client has connected."""
@@ -51,7 +51,7 @@ class TappedConnection(Connection):
         super().data_received(data)
 
     def eof_received(self) -> bool:
-        """Tell that the client has hung up, as far as one can know."""
+        """Tell that the client has closed, as far as that can be known."""
         self._line.ended()
         return super().eof_received()
 

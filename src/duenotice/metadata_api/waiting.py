@@ -1,4 +1,4 @@
-"""Polls whose answer is held back until there is news, and until when; it must not answer them itself."""
+"""Polls whose answer is held back until there is news, and until when. It does not answer them itself."""
 
 import math
 from collections.abc import Callable, Collection, Iterator
@@ -71,7 +71,7 @@ class Waiting:
         self._call_soon(lambda: self._wake_some(iter(wakes)))
 
     def _wake_some(self, wakes: Iterator[Wake]) -> None:
-        """Wake a few in this turn of the loop and the others in the next ones, so that polls go on between."""
+        """Wake a few in this turn of the loop and the others in the next ones, so that other polls get a turn."""
         for woken, wake in enumerate(wakes, start=1):
             wake()
             if woken == _WOKEN_AT_ONCE:

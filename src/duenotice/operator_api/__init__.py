@@ -1,1 +1,1 @@
-"""The operator's door: a small REST API. It asks the engine and holds no rules of its own."""
+"""The operator's door: a small REST API. It asks the engine and has no rules of its own."""

@@ -56,7 +56,7 @@ class Access:
         return page(request, self._tokens.values(), _name, operator_json.token_to_json)
 
     async def create(self, request: Request) -> Response:
-        """A new token; this answer is the only place where its secret ever is."""
+        """A new token; its secret is only ever in this answer."""
         asked = await decoded(request, TokenRequest)
         secret, token_id = new_token(), new_id()
         command = c.CreateToken(token_id, asked.name, operator_json.parse_role(asked.role), digest_of(secret))
@@ -65,7 +65,7 @@ class Access:
         return JSONResponse(made, 201, {"Location": f"/v1/tokens/{token_id}", "Cache-Control": "no-store"})
 
     async def revoke(self, request: Request) -> Response:
-        """A token that lets nobody in any more."""
+        """Revoke a token."""
         token = by_id(self._tokens.values(), request.path_params["id"], "token")
         await self._engine.submit(c.RevokeToken(token.id), actor_of(request))
         return Response(status_code=204)

@@ -1,4 +1,4 @@
-"""Answers to whatever changes something: made in the same breath as the change, and stored with it under its key."""
+"""Answers to requests that change something: made in the same commit as the change, and stored under their key."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -47,7 +47,7 @@ async def done(engine: Engine, request: Request, command: c.Command, build: Buil
 
     await engine.submit(command, actor_of(request), Receipt(asked.key, write))
     if not made:
-        raise InvariantBroken("It is done, but there is no answer to it.", hint="Please report this.")
+        raise InvariantBroken("The request was done, but its answer is lost.", hint="Please report this.")
     return response_of(made[0])
 
 
@@ -63,6 +63,6 @@ async def raised(engine: Engine, request: Request, command: c.Command) -> Respon
 
 
 def events_in(records: Records) -> list[shapes.Event]:
-    """The events that records tell of as raised."""
+    """The events that were raised in these records."""
     events = [record.transition.event for record in records if isinstance(record.transition, EventRaised)]
     return [operator_json.event_to_json(event) for event in events]

@@ -34,7 +34,7 @@ from duenotice.operator_api.timeline import Timeline
 from duenotice.operator_api.tokens import Gate
 from duenotice.operator_api.vms import SilentFor, Vms
 
-_HINTS = {413: "Send less at a time."}
+_HINTS = {413: "Send less in one request."}
 
 
 class OperatorApi:

@@ -38,7 +38,7 @@ Entry = tuple[int, bytes | None]
 _encode = msgspec.json.Encoder().encode
 
 LOOKED_THROUGH = 20_000
-"""Records that one page of the audit trail may look through; the next page goes on from there."""
+"""Records that one page of the audit trail may search; the next page goes on from there."""
 
 
 _EVENT = re.compile(str(QUERY["event"]["pattern"]))
@@ -73,9 +73,10 @@ class Audit:
         ]
 
     async def audit(self, request: Request) -> Response:
-        """A page of records; one with a rare actor or action may come back short with a `next`."""
+        """A page of records; with a rare actor or action a page may be short and still have a `next`."""
         if not _EVENT.fullmatch(event := request.query_params.get("event", "")):
-            raise Malformed(f"{event[:40]!r} is no beginning of an id.", hint="Use digits, letters A to F and dashes.")
+            hint = "Use digits, letters A to F and dashes."
+            raise Malformed(f"{event[:40]!r} is not the beginning of an id.", hint=hint)
         if (action := request.query_params.get("action", "")) not in ("", *ACTIONS):
             raise Malformed(f"{action[:40]!r} is not an action.", hint=near_miss(action[:40], ACTIONS, "actions"))
         backwards = bool(request.query_params.get("before"))

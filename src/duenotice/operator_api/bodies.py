@@ -1,4 +1,4 @@
-"""What requests bring, as values; who brings them; and ids for what they make."""
+"""What requests contain, as values; who sends them; and ids for what they create."""
 
 from typing import TypeVar
 from uuid import uuid4
@@ -29,17 +29,17 @@ def actor_of(request: Request) -> str:
 
 
 def flag(request: Request, name: str) -> bool:
-    """Whether a parameter such as `dry_run` is set; a guess at what was meant could change what was to be spared."""
+    """Whether a parameter such as `dry_run` is set. Nothing is guessed: a wrong guess could do the real change."""
     text = request.query_params.get(name, "false")
     if text.lower() not in _FLAGS:
-        raise Malformed(f"{name}={text[:40]} will not do.", hint="Use true or false.")
+        raise Malformed(f"{name}={text[:40]} is not valid.", hint="Use true or false.")
     return _FLAGS[text.lower()]
 
 
 def check_query(request: Request, call: Call) -> None:
-    """Of two values nobody can tell which was meant, and a misspelt `dry_run` must not do the real thing."""
+    """With two values nobody knows which was meant, and a misspelt `dry_run` must not do the real change."""
     known = [asked.name if isinstance(asked, Parameter) else asked for asked in call.query]
-    if (not known and call.method == "GET") or call.role is None:  # a probe may add what it likes
+    if (not known and call.method == "GET") or call.role is None:  # a probe may add any parameter
         return
     for name in request.query_params:
         if name not in known:
@@ -50,7 +50,7 @@ def check_query(request: Request, call: Call) -> None:
 
 
 async def body_of(request: Request) -> bytes:
-    """The whole body, unless it is too long to be meant."""
+    """The whole body, unless it is too large."""
     body, longest = bytearray(), LONGEST_FLEET if request.method == "PUT" else LONGEST_BODY
     try:
         async for chunk in request.stream():
@@ -58,8 +58,8 @@ async def body_of(request: Request) -> bytes:
             if len(body) > longest:
                 raise HTTPException(413, f"The body is larger than {longest} bytes.")
     except ClientDisconnect:
-        raise Malformed("The request ended before its body.", hint="Send all of it.") from None
-    request._body = bytes(body)  # where Starlette keeps it for the next who asks
+        raise Malformed("The request ended before the end of its body.", hint="Send all of it.") from None
+    request._body = bytes(body)  # where Starlette keeps it for the next reader
     return request._body
 
 
@@ -69,4 +69,4 @@ async def decoded(request: Request, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Malformed(f"The body will not do: {error}.", hint="Send JSON with the keys of this call.") from None
+        raise Malformed(f"The body is not valid: {error}.", hint="Send JSON with the keys of this call.") from None

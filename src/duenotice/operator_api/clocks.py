@@ -1,4 +1,4 @@
-"""The routes of the clock: read it, let time pass, set its pace."""
+"""The routes of the clock: read it, let time pass, set its speed."""
 
 from typing import Annotated
 
@@ -28,7 +28,7 @@ class AdvanceRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SpeedRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The body that sets the pace."""
+    """The body that sets the speed."""
 
     speed: Annotated[str, msgspec.Meta(extra_json_schema={"pattern": "^[1-9][0-9]{0,4}x$"})]
 
@@ -59,18 +59,18 @@ class Clocks:
                 "/v1/clock/speed",
                 admin,
                 self.speed,
-                "Set the pace of a scaled clock",
+                "Set the speed of a scaled clock",
                 SpeedRequest,
                 answers=clock,
             ),
         ]
 
     async def show(self, _: Request) -> Response:
-        """The clock's name, time and pace."""
+        """The clock's name, time and speed."""
         return JSONResponse(self._shown(self._engine.clock.now()))
 
     async def advance(self, request: Request) -> Response:
-        """Let time pass; that it was asked for is durable before it does, so that it is never done twice (S6)."""
+        """Let time pass. The request is durable before time passes, so that it is never done twice (S6)."""
         span = micros(parse_duration((await decoded(request, AdvanceRequest)).by))
         answer = Answer(self._shown(self._ticker.end_of(span)))
         response = await done(self._engine, request, MarkClock(self._engine.clock.mark()), lambda *_: answer)
@@ -78,13 +78,13 @@ class Clocks:
         return response
 
     async def speed(self, request: Request) -> Response:
-        """Another pace from now on, also after a restart, unless that names another than this one was started with."""
+        """Another speed from now on, also after a restart, unless `--clock` then names another speed than before."""
         asked = await decoded(request, SpeedRequest)
         speed, clock = parse_speed(asked.speed), self._engine.clock
         if speed is None:
-            raise Malformed(f"{asked.speed[:40]!r} is no speed.", hint="Write 60x; at most 100000x.")
+            raise Malformed(f"{asked.speed[:40]!r} is not a speed.", hint="Write 60x; at most 100000x.")
         if not isinstance(clock, ScaledClock):
-            raise Refused(f"The clock is {clock.name}; it has no pace to set.", hint="Start with --clock 60x.")
+            raise Refused(f"The clock is {clock.name}; its speed cannot be set.", hint="Start with --clock 60x.")
         answer = Answer(self._shown(clock.now(), speed))
         marked = MarkClock(clock.mark()._replace(speed=speed))
         response = await done(self._engine, request, marked, lambda *_: answer)

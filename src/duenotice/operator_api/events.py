@@ -50,17 +50,17 @@ class Events:
                 refusals=(404,),
             ),
             Call("GET", one, viewer, self.show, "Show a live event", answers=event),
-            Call("POST", f"{one}/approve", operator, self.approve, "Let an event start now", answers=event),
+            Call("POST", f"{one}/approve", operator, self.approve, "Approve an event: it starts now", answers=event),
             Call(
                 "POST",
                 f"{one}/report",
                 operator,
                 self.report,
-                "Tell that an impact is over",
+                "Report that an impact is over",
                 operator_json.ReportRequest,
                 answers=event,
             ),
-            Call("POST", f"{one}/cancel", operator, self.cancel, "Take a scheduled event back", cancel, answers=event),
+            Call("POST", f"{one}/cancel", operator, self.cancel, "Cancel a scheduled event", cancel, answers=event),
         ]
 
     async def index(self, request: Request) -> Response:
@@ -90,7 +90,7 @@ class Events:
         return JSONResponse(operator_json.event_to_json(await self._find(request), self._engine.clock.now()))
 
     async def approve(self, request: Request) -> Response:
-        """Let one start; the answer is the event as it is then."""
+        """Approve one; the answer is the event as it is then."""
         event = await self._find(request)
         return await done(
             self._engine,
@@ -100,14 +100,14 @@ class Events:
         )
 
     async def report(self, request: Request) -> Response:
-        """Whoever brings an impact about says that it is over, or why it failed; the answer is the event as it was."""
+        """A driver says that its impact is over, or why it failed; the answer is the event as it was."""
         event = await self._find(request)
         asked = await decoded(request, operator_json.ReportRequest)
         shown = Answer(operator_json.event_to_json(event))
         return await done(self._engine, request, c.ReportImpact(event.id, asked.failure), lambda *_: shown)
 
     async def cancel(self, request: Request) -> Response:
-        """Take one back; the answer is the event as it was."""
+        """Cancel one; the answer is the event as it was."""
         event = await self._find(request)
         asked = await decoded(request, operator_json.CancelRequest)
         answer = Answer(operator_json.event_to_json(event))
@@ -129,7 +129,7 @@ class _Filter:
         self._type = operator_json.parse_type(query["type"]) if "type" in query else None
         self._phase = query["phase"].lower() if "phase" in query else None
         if self._phase not in (None, *_LIVE):
-            raise Malformed(f"{self._phase!r} is no phase.", hint=f"Use one of {', '.join(_LIVE)}.")
+            raise Malformed(f"{self._phase!r} is not a phase.", hint=f"Use one of {', '.join(_LIVE)}.")
 
     def __call__(self, event: Event) -> bool:
         return (
@@ -141,5 +141,5 @@ class _Filter:
 
 
 def _order(event: Event) -> str:
-    # One that is postponed meanwhile may be seen twice, but none is left out.
+    # An event that is postponed in between may be seen twice, but none is left out.
     return f"{format_iso(event.not_before)}/{event.id}"

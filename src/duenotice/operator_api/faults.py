@@ -1,4 +1,4 @@
-"""The routes of faults: answer a VM wrongly on purpose for a while, so that its client can be seen to cope."""
+"""The routes of faults: give a VM wrong answers on purpose for a while, to test its client."""
 
 from typing import Protocol
 
@@ -30,13 +30,13 @@ class FaultRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FaultPort(Protocol):
-    """Whoever answers VMs."""
+    """The part that answers VMs."""
 
     def put(self, vm: str, answer: str, seconds: float) -> None:
-        """Answer all requests of a VM like this for so long."""
+        """Give all requests of a VM this answer, for this long."""
 
     def lift(self, vm: str) -> None:
-        """Answer it rightly again."""
+        """Answer it correctly again."""
 
 
 class Faults:
@@ -51,8 +51,8 @@ class Faults:
         one, _jump, admin = "/v1/vms/{name}/fault", "/v1/vms/{name}/jump", Role.ADMIN
         shown, _jumped = {200: shapes.Fault}, {200: shapes.Jumped}
         return [
-            Call("PUT", one, admin, self.put, "Answer a VM wrongly for a while", FaultRequest, (), shown, (422,)),
-            Call("DELETE", one, admin, self.lift, "Answer a VM rightly again", None, (), {204: None}, (422,)),
+            Call("PUT", one, admin, self.put, "Give a VM wrong answers for a while", FaultRequest, (), shown, (422,)),
+            Call("DELETE", one, admin, self.lift, "Answer a VM correctly again", None, (), {204: None}, (422,)),
             Call(
                 "POST",
                 "/v1/vms/{name}/jump",
@@ -67,7 +67,7 @@ class Faults:
         ]
 
     async def put(self, request: Request) -> Response:
-        """Until then all metadata requests of the VM get this answer; nothing of it is remembered."""
+        """Until then all metadata requests of the VM get this answer. It is kept in memory only."""
         port, vm = self._allowed(), vm_named(self._engine.state, request.path_params["name"])
         asked = await decoded(request, FaultRequest)
         seconds = parse_duration(asked.seconds)
@@ -82,7 +82,7 @@ class Faults:
         return Response(status_code=204)
 
     async def jump(self, request: Request) -> Response:
-        """Of all scopes, by far, as after a restore (S3); nothing takes it back."""
+        """For all scopes, by a large step, as after a restore (S3). It cannot be undone."""
         self._allowed()
         vm = vm_named(self._engine.state, request.path_params["name"])
 
@@ -94,5 +94,5 @@ class Faults:
 
     def _allowed(self) -> FaultPort:
         if self._port is None:
-            raise Refused("This service answers no VM wrongly.", hint="Start it with --allow-faults to test clients.")
+            raise Refused("This service does not allow faults.", hint="Start it with --allow-faults to test clients.")
         return self._port

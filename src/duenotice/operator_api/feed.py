@@ -1,4 +1,7 @@
-"""Committed records as server-sent events: first what was missed, then live; the slow and the revoked are let go."""
+"""Committed records as server-sent events: first what was missed, then live.
+
+Slow readers and revoked tokens are disconnected.
+"""
 
 import asyncio
 from collections import OrderedDict
@@ -17,27 +20,27 @@ from duenotice.wire.record_json import QUIET, action_of, record_to_json
 HEARTBEAT_SECONDS = 15.0
 GOODBYE_SECONDS = 1.0
 QUEUE = 10_000
-"""Records that may wait for one reader; one that falls behind further comes back with Last-Event-ID."""
+"""Records that may wait for one reader; a reader that falls further behind has to come back with Last-Event-ID."""
 
 MOST_READERS = 100
 PLACES_OF_ONE = 10
-"""Places that one token may take: others get theirs, whatever a program of somebody else's does wrong."""
+"""Connections that one token may have, so that a faulty program does not take the places of others."""
 
 READ_AT_ONCE = 500
 SENT_AT_ONCE = 10
 """Records sent to one reader in one turn of the loop."""
 
 FRAMES_KEPT, LONGEST_KEPT = 2_000, 4_096
-"""What is kept of records as they are sent: for many readers each is made once."""
+"""How many encoded records are kept: each is encoded once for all readers."""
 
 LARGE = (MaintenanceStarted, VmsPut, VmsRemoved)
-"""Changes that may tell of the whole fleet."""
+"""Changes that may contain the whole fleet."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 class Reader:
-    """One who listens; `closed` is set when it is to go."""
+    """One reader; `closed` is set when it has to end."""
 
     def __init__(self, token_id: str) -> None:
         self.token_id = token_id
@@ -65,24 +68,24 @@ class Feed:
         engine.on_commit.append(self._tell)
 
     def close(self) -> None:
-        """Let all go, and nobody in any more."""
+        """Disconnect all readers, and accept no more."""
         self._over = True
         for reader in self.readers:
             reader.closed.set()
 
     def admit(self, reader: Reader) -> Response | None:
-        """Let somebody in; or the answer that says why not."""
+        """Accept a reader, or return the answer that says why not."""
         later = {"Retry-After": "30"}
         if self._over or len(self.readers) >= MOST_READERS:
-            return problem(503, "Too many listen to the feed.", "Try again later.", later)
+            return problem(503, "Too many readers listen to the feed.", "Try again later.", later)
         if sum(other.token_id == reader.token_id for other in self.readers) >= PLACES_OF_ONE:
-            title = f"This token listens to the feed {PLACES_OF_ONE} times already."
+            title = f"This token already listens to the feed {PLACES_OF_ONE} times."
             return problem(429, title, "End one of them, or give each program a token of its own.", later)
         self.readers.add(reader)
         return None
 
     async def records(self, reader: Reader, after: int) -> AsyncIterator[Record | None]:
-        """What is behind a position, then what comes; None when nothing came for a while."""
+        """The records after a position, then new ones; None when nothing came for a while."""
         while after < self.position and (missed := await self._engine.history(after, READ_AT_ONCE)):
             for record in missed:
                 yield record
@@ -101,7 +104,7 @@ class Feed:
                 yield came
 
     async def frame(self, record: Record) -> bytes:
-        """A record as it is sent, made once for all who listen; what may be large is made off the loop (S26)."""
+        """A record as it is sent, encoded once for all readers; large ones are encoded off the loop (S26)."""
         if (known := self._frames.get(record.position)) is not None:
             return known
         is_large = isinstance(record.transition, LARGE)
@@ -132,7 +135,7 @@ class FeedResponse(Response):
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._feed = feed
-        self._after = min(after, feed.position)  # whoever has seen more saw another journal
+        self._after = min(after, feed.position)  # a reader that has seen more has read another journal
         self._reader = Reader(token_id)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -149,14 +152,14 @@ class FeedResponse(Response):
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        # One who does not read cannot be told goodbye.
+        # A client that does not read cannot be told that it ends.
         with suppress(TimeoutError):
             async with asyncio.timeout(GOODBYE_SECONDS):
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _send_all(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        # An id without data: who loses the connection before anything came knows where to go on from.
+        # An id without data: a client that loses the connection early knows where to go on from.
         await send(_chunk(b"id: %d\nretry: 2000\n\n" % self._after))
         sent = 0
         async for record in self._feed.records(self._reader, self._after):
@@ -166,7 +169,7 @@ class FeedResponse(Response):
                 await send(_chunk(await self._feed.frame(record)))
             sent += 1
             if sent % SENT_AT_ONCE == 0:
-                await asyncio.sleep(0)  # neither a full queue nor a quick reader would let VMs in
+                await asyncio.sleep(0)  # otherwise a full queue or a quick reader would keep VMs waiting
 
 
 async def _gone(receive: Receive) -> None:

@@ -26,7 +26,7 @@ def by_id(things: Iterable[T], text: str, what: str) -> T:
     if not found:
         raise NotFound(
             f"There is no {what} {text}.",
-            hint=f"GET /v1/{what}s lists those there are; what is over is not among them.",
+            hint=f"GET /v1/{what}s lists them, without those that are over.",
         )
     if len(found) > 1 and not exact:
         raise Conflict(f"{len(found)} {what}s begin with {text}.", hint="Give more of the id.")

@@ -1,4 +1,4 @@
-"""The routes of the fleet as a whole: what it is, and making it be what a fleet file says."""
+"""The routes of the whole fleet: show it, and apply a fleet file."""
 
 import asyncio
 from collections.abc import Callable, Container, Iterable
@@ -57,7 +57,7 @@ class Fleets:
         return JSONResponse(shown)
 
     async def apply(self, request: Request) -> Response:
-        """Make the fleet be this one; with `dry_run` only tell what would change."""
+        """Apply this fleet; with `dry_run` only say what would change."""
         try:
             text = (await request.body()).decode()
         except UnicodeDecodeError:
@@ -89,7 +89,7 @@ class Fleets:
 
 
 def _summary(changes: Iterable[t.Transition], known: Container[str], dry: bool) -> shapes.FleetChange:
-    """Which VMs came, went and changed."""
+    """Which VMs were added, removed and changed."""
     added: list[str] = []
     removed: list[str] = []
     changed: list[str] = []

@@ -37,7 +37,7 @@ class DeleteRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Groups:
-    """Translates between JSON and what concerns groups."""
+    """Translates between JSON and commands about groups."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -83,7 +83,7 @@ class Groups:
         return await looked(self._engine, look)
 
     async def scale(self, request: Request) -> Response:
-        """Another capacity; the answer tells who comes and who goes."""
+        """Set the capacity; the answer says which instances were added and removed."""
         asked = await decoded(request, ScaleRequest)
         if (asked.capacity is None) == (asked.by is None):
             raise Refused("Either a capacity is needed or a number to scale by.", hint="Give one of them.")
@@ -92,7 +92,7 @@ class Groups:
         return await done(self._engine, request, command, _scaled)
 
     async def delete(self, request: Request) -> Response:
-        """All of them or, if one is not there, none."""
+        """Delete all of them; if one does not exist, delete none."""
         asked = await decoded(request, DeleteRequest)
         command = c.DeleteInstances(request.path_params["name"], asked.instances, new_id())
         return await done(self._engine, request, command, _scaled)

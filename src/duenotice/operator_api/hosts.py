@@ -113,7 +113,7 @@ class Hosts:
         asked = await decoded(request, DegradeRequest)
         risk = (asked.risk or "low").lower()
         if risk not in _RISKS:
-            raise Malformed(f"{risk[:40]!r} is no risk.", hint=f"Use one of {', '.join(_RISKS)}.")
+            raise Malformed(f"{risk[:40]!r} is not a risk.", hint=f"Use one of {', '.join(_RISKS)}.")
         if asked.risk is not None and asked.notice is not None:
             raise Refused("Both a risk and a notice are given.", hint="Give one of them.")
         notice = _RISKS[risk] if asked.notice is None else parse_duration(asked.notice)

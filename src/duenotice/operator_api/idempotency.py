@@ -1,6 +1,6 @@
 """The same POST twice is done once: its answer is kept in the journal by `Idempotency-Key`, for a day (S6).
 
-A refusal has changed nothing and is not kept, nor is what has no answer that may be stored, such as a secret.
+A refusal has changed nothing and is not kept. An answer that must not be stored, such as a secret, is not kept either.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class _UnderWay(NamedTuple):
 
 
 class Answers:
-    """Looks whether a request was answered before, and lets those wait who come while it is being done."""
+    """Checks whether a request was answered before. The same request waits while it is being done."""
 
     def __init__(self, answered: Callable[[str], Awaitable[RequestAnswered | None]]) -> None:
         """`answered` tells what a request with a key was answered, if it was."""
@@ -94,7 +94,7 @@ async def _asked(request: Request) -> Asked:
     if text is None or request.method != "POST":
         return Asked()
     if not KEY.fullmatch(text):
-        raise Malformed("The Idempotency-Key will not do.", hint="Use 1 to 255 letters, digits and signs.")
+        raise Malformed("The Idempotency-Key is not valid.", hint="Use 1 to 255 letters, digits and signs.")
     head = f"{request.url.path}?{request.url.query}\n".encode()
     # The token's id, not its name: whoever gets a name that was free again must not get answers of the one before.
     token, fingerprint = request.state.token, _digest(head + await request.body())

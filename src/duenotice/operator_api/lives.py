@@ -1,6 +1,6 @@
 """The lives of events, also of those that are over: when each was told, approved, started and ended.
 
-A fold of the same records that the journal has, bounded: the newest that are over are kept, and a start looks back
+A fold of the journal's records, with a limit: only the newest events that are over are kept, and a start looks back
 only so far.
 """
 
@@ -16,7 +16,7 @@ from duenotice.engine.engine import Engine
 
 MOST_OVER = 10_000
 LOOK_BACK = 50_000
-"""Records that a start reads to know what has been."""
+"""Records that a start reads to know the past."""
 
 READ_AT_ONCE = 1000
 
@@ -34,7 +34,7 @@ class Life(Struct, frozen=True):
 
 
 class Lives:
-    """What became of events: those that live, and the newest that are over."""
+    """The lives of events: of live ones, and of the newest that are over."""
 
     def __init__(self, events: Iterable[Event] = ()) -> None:
         self._live = {event.id: Life(event) for event in events}
@@ -60,7 +60,7 @@ class Lives:
                     self._end(event_id, record.at, "failed", reason)
 
     def learn(self, before: "Lives") -> None:
-        """Add what was before; what is known here is newer and stays."""
+        """Add older lives; what is already known is newer and stays."""
         for known in (self._live, self._over):
             for event_id in known.keys() & before._live.keys():
                 known[event_id] = _joined(before._live[event_id], known[event_id])
@@ -85,7 +85,7 @@ class Lives:
 
 
 def between(lives: Iterable[Life], since: datetime, until: datetime) -> Iterator[Life]:
-    """Those that had any part of their life in a span of time."""
+    """Those whose life overlaps a span of time."""
     for life in lives:
         begin = life.raised_at or life.event.started_at or life.event.not_before
         if begin <= until and (life.ended_at is None or life.ended_at >= since):
@@ -93,7 +93,7 @@ def between(lives: Iterable[Life], since: datetime, until: datetime) -> Iterator
 
 
 async def lives_before(engine: Engine, position: int) -> Lives:
-    """What the journal tells of the time before a position, looking back only so far."""
+    """The lives before a position, read from the journal, looking back only so far."""
     lives, after = Lives(), max(0, position - LOOK_BACK)
     while after < position and (records := await engine.history(after, READ_AT_ONCE)):
         lives.note([record for record in records if record.position <= position])
@@ -102,7 +102,7 @@ async def lives_before(engine: Engine, position: int) -> Lives:
 
 
 def _joined(before: Life, now: Life) -> Life:
-    """What is known of a life from before this start and since."""
+    """A life put together from before this start and after it."""
     return structs.replace(
         now,
         raised_at=now.raised_at or before.raised_at,

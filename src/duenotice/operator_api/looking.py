@@ -1,4 +1,4 @@
-"""Answers to questions that may walk the whole fleet: found and written off the loop that answers VMs (S26)."""
+"""Answers that may need to look at the whole fleet: made off the loop that answers VMs (S26)."""
 
 from collections.abc import Callable, Mapping
 
@@ -10,12 +10,12 @@ from duenotice.engine.engine import Engine
 
 
 async def written(engine: Engine, write: Callable[[], Mapping[str, object]]) -> Response:
-    """Answer with what is made of values that never change."""
+    """Answer with something made from values that never change."""
     body = await engine.aside(lambda: msgspec.json.encode(write()))
     return Response(body, media_type="application/json")
 
 
 async def looked(engine: Engine, look: Callable[[State], Mapping[str, object]]) -> Response:
-    """Answer with what a look at the durable state finds."""
+    """Answer with the result of a query on the durable state."""
     body = await engine.look(lambda state: msgspec.json.encode(look(state)))
     return Response(body, media_type="application/json")

@@ -74,7 +74,7 @@ class Maintenances:
         """A page of them, oldest first."""
         status = request.query_params.get("status")
         if status is not None and status not in (known := [one.value for one in Status]):
-            raise Malformed(f"{status[:40]!r} is no status.", hint=f"Use one of {', '.join(known)}.")
+            raise Malformed(f"{status[:40]!r} is not a status.", hint=f"Use one of {', '.join(known)}.")
         paging = paging_of(request)
 
         def look(state: State) -> dict[str, object]:
@@ -87,7 +87,7 @@ class Maintenances:
         return await looked(self._engine, look)
 
     async def begin(self, request: Request) -> Response:
-        """Begin one; with `dry_run` only show the timeline it would make."""
+        """Begin one; with `dry_run` only show its timeline."""
         asked = await decoded(request, operator_json.MaintenanceRequest)
         vms = await self._engine.look(lambda state: operator_json.select(asked.on, state.fleet.vms.values()))
         command = _command(asked, vms)
@@ -106,10 +106,10 @@ class Maintenances:
         return await self._ahead(partial(_outlook, plan_id))
 
     async def _ahead(self, run: Ahead) -> Response:
-        """A timeline, found by letting the rules run ahead on a copy; a 503 when that takes too long."""
+        """A timeline, found by running the rules ahead on a copy of the state; 503 when that takes too long."""
         engine, now = self._engine, self._engine.clock.now()
 
-        until = monotonic() + PATIENCE_SECONDS  # from when it was asked for: who waited in vain has gone by then
+        until = monotonic() + PATIENCE_SECONDS  # from when it was asked for: whoever asked has gone by then
 
         def look(state: State) -> bytes:
             planned = run(state, now, engine.policy, lambda: monotonic() > until)

@@ -1,4 +1,4 @@
-"""Numbers for Prometheus, counted when asked; labels come from fixed sets, never from names of VMs."""
+"""Metrics for Prometheus, counted when asked for; labels come from fixed sets, never from names of VMs."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -59,7 +59,7 @@ class Metrics(Collector):
 
     def calls(self) -> list[Call]:
         """The rows of the table."""
-        return [Call("GET", "/metrics", None, self.show, "Numbers for Prometheus", answers={200: "text/plain"})]
+        return [Call("GET", "/metrics", None, self.show, "Metrics for Prometheus", answers={200: "text/plain"})]
 
     async def show(self, _: Request) -> Response:
         """All numbers in the text format."""
@@ -67,7 +67,7 @@ class Metrics(Collector):
         return Response(generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing beforehand: the names do not clash."""
+        """Nothing: there is no need to check for clashes."""
         return []
 
     def collect(self) -> Iterable[Metric]:
@@ -79,7 +79,7 @@ class Metrics(Collector):
         yield _gauge("duenotice_feed_readers", "Who listens to the feed.", len(self._feed.readers))
         yield _gauge("duenotice_journal_position", "The newest record that is durable.", self._feed.position)
         yield _gauge("duenotice_clock_time_seconds", "The clock's time of day.", clock.now().at.timestamp())
-        yield _gauge("duenotice_clock_speed", "Clock seconds per second; 0 when told.", clock.speed)
+        yield _gauge("duenotice_clock_speed", "Clock seconds per second; 0 for a manual clock.", clock.speed)
         yield self._events()
         hosts = GaugeMetricFamily("duenotice_hosts", "Hosts by condition.", labels=["condition"])
         for condition in Condition:

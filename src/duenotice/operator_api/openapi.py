@@ -19,25 +19,25 @@ _PLACE = re.compile(r"\{(\w+)\}")
 _REF = "#/components/schemas/{name}"
 _MEANINGS = {
     400: "The request cannot be understood",
-    401: "There is no token, or nobody knows it",
+    401: "There is no token, or it is unknown",
     403: "The token's role is not enough",
     404: "There is no such thing",
-    409: "It clashes with what is there",
+    409: "It conflicts with what is there",
     413: "The body is too large",
     422: "The rules forbid it",
-    429: "Too much by one token; Retry-After says when",
-    503: "Not now; Retry-After says when",
+    429: "Too many requests of one token; Retry-After says when to try again",
+    503: "Not possible now; Retry-After says when to try again",
 }
 _ABOUT = """Raise, follow and end Scheduled Events for a fleet of VMs.
 
-Errors are problems (RFC 9457) with a `hint` at what to do; what is refused has changed nothing.
+Errors are problems (RFC 9457) with a `hint` at what to do; a refused request changes nothing.
 Each call names the role it needs in `x-role`: viewer, operator or admin; each may do what those before it may."""
 
 
 def openapi_call(calls: Sequence[Call]) -> Call:
-    """The call that shows the description of all calls, itself included."""
+    """The call that shows the description of all calls, including itself."""
 
-    @cache  # it takes a while to make, and VMs wait meanwhile
+    @cache  # made once: it takes a while, and VMs would wait
     def body() -> bytes:
         return msgspec.json.encode(describe((*calls, call)))
 
@@ -80,7 +80,7 @@ def refusals(call: Call) -> list[int]:
     if call.method != "GET":
         found |= {400, 413, 503}
     if call.method == "POST":
-        found |= {409, 422}  # of the Idempotency-Key, if of nothing else
+        found |= {409, 422}  # at least for the Idempotency-Key
     return sorted(found)
 
 

@@ -1,4 +1,4 @@
-"""Long lists in pages: `{"items": […], "next": cursor or null}`, in an order that a change does not disturb."""
+"""Long lists in pages: `{"items": […], "next": cursor or null}`, in an order that changes do not disturb."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ def number(request: Request, name: str, default: int, least: int, most: int) -> 
         return default
     value = int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else -1
     if not least <= value <= most:
-        raise Malformed(f"{name}={text[:40]} will not do.", hint=f"Use a whole number from {least} to {most}.")
+        raise Malformed(f"{name}={text[:40]} is not valid.", hint=f"Use a whole number from {least} to {most}.")
     return value
 
 

@@ -1,4 +1,4 @@
-"""What the description says of parameters: one row for each name."""
+"""What the description says about parameters: one row for each name."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ Schema = dict[str, Any]
 
 TEXT: Schema = {"type": "string"}
 LAST = 2**53
-"""No journal gets so far, and every JSON library can still count to it."""
+"""No journal gets so far, and every JSON library can represent it."""
 
 POSITION: Schema = {"type": "integer", "minimum": 0, "maximum": LAST}
 
@@ -55,21 +55,21 @@ PATH: dict[str, Schema] = {
 ABOUT = {
     "limit": "How many at most",
     "cursor": "`next` of the page before",
-    "after": "Only what came behind this position of the journal",
-    "dry_run": "Only tell what would happen",
-    "verbose": "Tell each check in a line; any value will do",
+    "after": "Only what came after this position of the journal",
+    "dry_run": "Only say what would happen",
+    "verbose": "Show each check on a line; any value is fine",
     "group": "A group by key or name: `set/web` or `web`",
     "host": "Those on a host",
     "q": "Those with this in their name, group, host, address or zone",
     "state": "Those in one of these states: `scheduled,started`",
-    "from": "Not what was over by then",
-    "to": "Not what was to come only then",
-    "before": "Only what came ahead of this position of the journal; newest first",
+    "from": "Leave out what was over by then",
+    "to": "Leave out what comes after that",
+    "before": "Only what came before this position of the journal; newest first",
     "event": "Those of one event, by the beginning of its id",
-    "status": "Those that are `running`, say",
-    "vm": "Those that hit a VM",
-    "scope": "Those that a scope is told of",
-    "actor": "Those that somebody did: `token/NAME`",
+    "status": "Those in one status, such as `running`",
+    "vm": "Those that hit this VM",
+    "scope": "Those that this scope is told of",
+    "actor": "Those of one actor: `token/NAME`",
     "action": "Those of one action: `event-raised`",
     "api-version": "As VMs ask for it",
     "name": "A name as in the fleet file",
@@ -79,7 +79,7 @@ ABOUT = {
 KEY: Schema = {
     "name": "Idempotency-Key",
     "in": "header",
-    "description": "The same key with the same request is done once, and answered alike",
+    "description": "A request with the same key is done once and gets the same answer",
     "schema": {"type": "string", "pattern": f"^{idempotency.KEY.pattern}$"},
 }
 

@@ -1,4 +1,4 @@
-"""What probes ask, with no token: whether the process lives, whether it takes requests and why not, its version."""
+"""What probes ask, with no token: whether the process lives, whether (and why not) it takes requests, its version."""
 
 from collections.abc import Callable
 
@@ -40,11 +40,11 @@ class Probes:
         ]
 
     async def alive(self, _: Request) -> Response:
-        """It does, or nobody would answer."""
+        """Always yes: otherwise nobody would answer."""
         return JSONResponse({"status": "ok"})
 
     async def ready(self, request: Request) -> Response:
-        """200 as long as polls are answered; `verbose` says what is not as it should be."""
+        """200 as long as polls are answered; `verbose` says what is wrong."""
         stopped = self._engine.failed.done()
         if "verbose" in request.query_params:
             return PlainTextResponse(self._checks(stopped), 503 if stopped else 200, _LATER if stopped else None)
@@ -53,7 +53,7 @@ class Probes:
         return JSONResponse({"status": "ok"})
 
     def _checks(self, stopped: bool) -> str:
-        """A line each, in the form that Kubernetes has for it."""
+        """One line for each check, in the form that Kubernetes uses."""
         problems = {"engine": "has stopped" if stopped else None, "fleet": self._fleet_problem()}
         lines = [one_line(f"[-]{name} {why}") if why else f"[+]{name} ok" for name, why in problems.items()]
         return "".join(f"{line}\n" for line in [*lines, f"readyz check {'failed' if stopped else 'passed'}"])

@@ -27,7 +27,7 @@ def problem(status: int, title: str, hint: str = "", headers: dict[str, str] | N
 async def on_error(_: Request, error: Exception) -> Response:
     """The answer to an error of ours."""
     if not isinstance(error, errors.DuenoticeError):
-        return problem(500, "Something of ours broke.", "Look at the service's log.")
+        return problem(500, "An internal error occurred.", "Look at the service's log.")
     headers = {}
     if isinstance(error, errors.Unavailable):
         headers["Retry-After"] = str(max(1, round(error.retry_after)))

@@ -20,7 +20,7 @@ from duenotice.wire.start_requests_json import canonical_id
 from duenotice.wire.times import format_iso
 
 MOST = 5000
-"""Events in one answer; whoever wants more asks for less time."""
+"""Events in one answer; for the others, ask for a shorter span of time."""
 
 
 class Timeline:
@@ -66,7 +66,7 @@ class Timeline:
         return JSONResponse(life_to_json(found[0], self._clock.now()))
 
     async def _looked_back(self) -> None:
-        """The first who asks reads the past; who comes meanwhile waits for the same look."""
+        """The first request reads the past; requests in the meantime wait for the same result."""
         if self._past is None:
             self._past = asyncio.ensure_future(self._look_back())
         await asyncio.shield(self._past)
@@ -82,7 +82,7 @@ def _wanted(request: Request) -> Callable[[Life], bool]:
 
 
 def life_to_json(life: Life, now: Instant) -> shapes.Life:
-    """An event as everywhere, and its moments."""
+    """An event as in other answers, and its moments."""
     return {
         **event_to_json(life.event, now if life.ended_at is None else None),
         "raised_at": _text(life.raised_at),

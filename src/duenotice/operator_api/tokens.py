@@ -15,7 +15,7 @@ from duenotice.operator_api.problems import problem
 
 FILE = "admin.token"
 SHORTEST = 20
-"""Characters; anything shorter was not written by us."""
+"""Length in characters; a shorter text was not written by us."""
 
 
 def new_token() -> str:
@@ -31,14 +31,14 @@ def token_of(data_dir: Path) -> str:
             _write(path, new_token())
         token = path.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise Misconfigured(f"{path} cannot be used: {error}.", hint="Mend the disk or the file's mode.") from None
+        raise Misconfigured(f"{path} cannot be used: {error}.", hint="Fix the disk or the file's mode.") from None
     if len(token) < SHORTEST:
         raise Misconfigured(f"{path} holds no token.", hint="Remove it, and the next start writes a new one.")
     return token
 
 
 def _write(path: Path, token: str) -> None:
-    """Whole or not at all: half a token, or an empty one, would be easy to guess."""
+    """Complete or not at all: half a token, or an empty one, would be easy to guess."""
     unfinished = path.with_name(f"{FILE}.new")
     unfinished.unlink(missing_ok=True)
     with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
@@ -54,13 +54,13 @@ def digest_of(token: str) -> str:
 
 
 class Gate:
-    """Lets a request through that carries a token with a role that is enough; knows tokens by digest only."""
+    """Lets a request through if its token has a sufficient role. It knows tokens only by their digest."""
 
     def __init__(self, tokens: Callable[[], Iterable[Token]]) -> None:
         self._tokens = tokens
 
     def refuse(self, request: Request, needed: Role) -> Response | None:
-        """Why this request may not go on, if it may not; else who asks is written down in its state."""
+        """Why this request is refused, or None; then who asks is stored in its state."""
         token = self._bearer(request)
         if token is None:
             hint = f"Send 'Authorization: Bearer …' with a token, such as the one from {FILE} in the data directory."
@@ -76,6 +76,6 @@ class Gate:
         scheme, _, secret = given[0].partition(" ") if len(given) == 1 else ("", "", "")
         if scheme.lower() != "bearer":
             return None
-        # Comparing digests tells nobody anything about the secret.
+        # Comparing digests reveals nothing about the secret.
         digest = digest_of(secret.strip())
         return next((token for token in self._tokens() if token.digest == digest), None)

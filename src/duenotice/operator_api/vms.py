@@ -28,14 +28,14 @@ from duenotice.wire.document_json import encode_document
 from duenotice.wire.times import format_iso
 
 SilentFor = Callable[[str], float | None]
-"""How many seconds ago the VM with an address last asked for its document, if it did."""
+"""How many seconds ago the VM with this address last asked for its document, if it did."""
 
 _ONE = "/v1/vms/{name}"
 _PAGING = ("limit", "cursor")
 
 
 class Vms:
-    """Translates between JSON and what concerns VMs."""
+    """Translates between JSON and commands about VMs."""
 
     def __init__(self, engine: Engine, silent_for: SilentFor) -> None:
         self._engine = engine
@@ -57,7 +57,7 @@ class Vms:
                 f"{_ONE}/listen",
                 operator,
                 self.listen,
-                "Poll for the first time in a VM's place",
+                "Poll for the first time on behalf of a VM",
                 answers={200: shapes.Vm},
             ),
             Call(
@@ -74,7 +74,7 @@ class Vms:
             Call(
                 "POST", f"{_ONE}/delete", operator, self._operation(EventType.TERMINATE), "Delete a VM", answers=RAISED
             ),
-            Call("POST", f"{_ONE}/evict", operator, self.evict, "Take a spot VM back", answers={201: shapes.Raised}),
+            Call("POST", f"{_ONE}/evict", operator, self.evict, "Evict a spot VM", answers={201: shapes.Raised}),
         ]
 
     async def index(self, request: Request) -> Response:
@@ -105,16 +105,19 @@ class Vms:
         return JSONResponse(shown)
 
     async def document(self, request: Request) -> Response:
-        """The document as the VM sees it, byte for byte; this is no poll and enables nothing (F01)."""
+        """The document as the VM sees it, byte for byte.
+
+        This is not a poll: its scope does not listen because of it (F01).
+        """
         vm = self._find(request)
         name = request.query_params.get("api-version", API_VERSIONS[-1].name)
         if name not in BY_NAME:
-            raise Malformed(f"{name[:40]!r} is no api-version.", hint=f"Use one of {', '.join(BY_NAME)}.")
+            raise Malformed(f"{name[:40]!r} is not an api-version.", hint=f"Use one of {', '.join(BY_NAME)}.")
         body = encode_document(self._engine.state.document(scope_of(vm)), BY_NAME[name])
         return Response(body, media_type="application/json; charset=utf-8")
 
     async def listen(self, request: Request) -> Response:
-        """Stands in for a poll of the VM: its scope listens from now on, for 24 hours at least (F01, F02)."""
+        """Counts as a poll of the VM: its scope listens from now on, for at least 24 hours (F01, F02)."""
         vm = self._find(request)
         shown = Answer(operator_json.vm_to_json(vm, True, state_of_vm(self._engine.state, vm)))
         response = await done(self._engine, request, c.EnableScope(vm.name), lambda *_: shown)
@@ -133,7 +136,7 @@ class Vms:
         return operate
 
     def _last_seen(self, vm: Vm) -> str | None:
-        """When it last asked, on the service's clock; nothing of it is written down (decision 0007)."""
+        """When it last asked, on the service's clock; it is not stored (decision 0007)."""
         silent, clock = self._silent_for(vm.address), self._engine.clock
         return None if silent is None else format_iso(clock.now().at - timedelta(seconds=silent * clock.speed))
 

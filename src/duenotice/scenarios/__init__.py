@@ -1,1 +1,4 @@
-"""Stories that are played against a running service and are tests at the same time; knows no HTTP and no terminal."""
+"""Scenarios are stories that are played against a running service, and are tests at the same time.
+
+No HTTP and no terminal here.
+"""

@@ -1,4 +1,4 @@
-"""What each verb asks of the service: one row a verb; what a scenario has to remember is on its stage."""
+"""What each verb asks of the service: one row for each verb. What a scenario has to remember is on its stage."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
@@ -35,7 +35,7 @@ class Stage:
         return self.picks[role].name
 
     def called(self, name: str) -> str:
-        """The id of what an earlier step has named; it may have failed in a lenient play."""
+        """The id of what an earlier step has named; in a lenient play that step may have failed."""
         if name not in self.named:
             raise Refused(f"There is no {name!r}.", hint="The step that names it did not succeed.")
         return self.named[name]
@@ -56,7 +56,7 @@ Act = Callable[[Stage, Step], str]
 
 
 def act(stage: Stage, step: Step) -> str:
-    """Do what a step says; what came of it, in a few words."""
+    """Do what a step says; returns the result in a few words."""
     return ACTS[step.verb](stage, step)
 
 
@@ -79,7 +79,7 @@ def _schedule(stage: Stage, step: Step) -> str:
 
 
 def _event(stage: Stage, step: Step, answer: Any) -> str:
-    """Give what was raised its name."""
+    """Give the new event its name."""
     events = stage.raised(answer)
     if step.name and not events:
         raise Refused("No event was raised: nobody listens there.", hint="Put a listen step before this one.")

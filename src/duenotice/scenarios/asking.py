@@ -1,4 +1,4 @@
-"""How a scenario talks to the service: a function that somebody else provides, and what is built on it."""
+"""How a scenario talks to the service: a function that the caller provides, and helpers built on it."""
 
 from collections.abc import Iterator
 from typing import Any, Protocol
@@ -15,7 +15,7 @@ class Ask(Protocol):
 
 
 def path(*parts: str) -> str:
-    """`/v1/…` of parts that may hold anything."""
+    """`/v1/…` from parts that may contain any characters."""
     return "/v1/" + "/".join(quote(part, safe="") for part in parts)
 
 

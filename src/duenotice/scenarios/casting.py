@@ -1,4 +1,4 @@
-"""Picks who plays each role from the fleet of a running service: the same ones every time, quiet ones first."""
+"""Picks who plays each role from the fleet of a running service: the same every time, those without events first."""
 
 import re
 from collections import Counter
@@ -11,7 +11,7 @@ from duenotice.scenarios.asking import Ask, pages
 from duenotice.scenarios.roles import GROUP_KINDS, Role, needs_of
 from duenotice.wire.toml_table import near_miss
 
-OWN_WORLD = "play it in a world of its own with --clock manual"
+OWN_WORLD = "play it on its own service with --clock manual"
 _OPEN = ("running", "paused")
 
 
@@ -48,7 +48,7 @@ class Fleet:
         return found
 
     def is_busy(self, pick: Pick) -> bool:
-        """Whether anything is going on with it already."""
+        """Whether it already has an event or a maintenance."""
         return any(vm["scope"] in self._busy for vm in self.members(pick))
 
 
@@ -56,7 +56,7 @@ Picks = Mapping[str, Pick]
 
 
 def cast(roles: Iterable[Role], fleet: Fleet, told: Mapping[str, str]) -> dict[str, Pick]:
-    """Somebody for every role: whoever was told, else the first by name who is quiet, else the first."""
+    """Somebody for every role: the given one, else the first by name that has no events, else the first by name."""
     roles = list(roles)
     for name in told:
         if name not in (names := [role.name for role in roles]):
@@ -108,7 +108,7 @@ def _hosts(role: Role, fleet: Fleet, picks: Picks) -> list[Pick]:
 
 
 def _members(role: Role, fleet: Fleet, picks: Picks) -> list[Pick]:
-    """VMs of a role, those of its fullest update domain first; of one scope, since only those are told together."""
+    """VMs of a role, those of its fullest update domain first. All are of one scope: only those are told together."""
     vms = fleet.members(picks[role.needs["of"]])
     sizes = Counter(_domain(vm) for vm in vms)
     scope = min((vm["scope"] for vm in vms), default="") if vms and _is_scale_set(vms[0]) else None

@@ -117,13 +117,13 @@ def _role(raw: Any, known: Known, kinds: Iterable[str]) -> RoleName:
 def _named(raw: Any, names: set[str], what: str) -> str:
     if raw not in names:
         hint = near_miss(str(raw), sorted(names), f"{what}s") if names else 'Name it with as = "…".'
-        raise Malformed(f"{raw!r} names no {what} of an earlier step", hint=hint)
+        raise Malformed(f"no earlier step has named the {what} {raw!r}", hint=hint)
     return str(raw)
 
 
 def _among(raw: Any, words: Iterable[str], what: str) -> str:
     if raw not in (words := list(words)):
-        raise Malformed(f"{raw!r} will not do", hint=near_miss(str(raw), words, what))
+        raise Malformed(f"{raw!r} is not valid", hint=near_miss(str(raw), words, what))
     return str(raw)
 
 

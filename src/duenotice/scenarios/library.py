@@ -24,5 +24,5 @@ def shipped(name: str) -> Scenario:
 
 
 def fleet() -> Traversable:
-    """The fleet file of a world of its own."""
+    """The fleet file for a play on its own service."""
     return _FOLDER / _FLEET

@@ -1,4 +1,4 @@
-"""On which line of a TOML file something stands, so that a mistake can be found; a guess is allowed, a crash is not."""
+"""On which line of a TOML file something stands, so that a mistake can be found. It may guess, but must not crash."""
 
 import re
 from collections import Counter
@@ -23,7 +23,7 @@ class Lines:
             quoted ^= sum(line.count(mark) for mark in _QUOTES) % 2 == 1
 
     def of(self, place: str) -> int:
-        """The line of a place, else of what is around it."""
+        """The line of a place, else of the table around it."""
         while place and place not in self._found:
             place = place.removesuffix("]").rpartition("[" if place.endswith("]") else ".")[0]
         return self._found[place]

@@ -1,4 +1,4 @@
-"""How the time of a service passes for who plays on it: told to, on a manual clock; waited for, on any other."""
+"""How time passes in a play: on a manual clock the player advances it, on any other it waits."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 from duenotice.scenarios.asking import Ask, path
 
 SLACK_SECONDS = 2.0
-"""Real seconds that a service and its player may lose on the way: notice is longer by one of them (S2)."""
+"""Real seconds that a service and its player may lose; the service adds one second to each notice (S2)."""
 
 _LONGEST_SLEEP = 0.5
 _SHORTEST_SLEEP = 0.02
 _LOOK_EVERY = 10.0
-"""Clock seconds between looks, as far as a sleep can be that short."""
+"""Clock seconds between two looks, if a sleep can be that short."""
 
 
 class Moment(NamedTuple):
@@ -45,11 +45,11 @@ class Pace:
         self.look()
 
     def look(self) -> None:
-        """See what time it is."""
+        """Read the clock."""
         self.moment = _moment(self._ask("GET", path("clock")))
 
     def let_pass(self, seconds: float) -> None:
-        """Let no more than so much time pass; a clock that runs by itself is looked at again soon."""
+        """Let at most so much time pass; a clock that runs by itself is read again soon."""
         speed = self.moment.speed
         if speed == 0.0:
             self.moment = _moment(self._ask("POST", path("clock", "advance"), {"by": f"{seconds:.3f}"}))

@@ -28,9 +28,9 @@ def play(
     clean: bool = False,
     lenient: bool = False,
 ) -> Iterator[p.Progress]:
-    """Play it with whoever was told, else with whoever fits; the last that comes is the verdict.
+    """Play it with the given cast, else with VMs that fit; the last item is the verdict.
 
-    A `lenient` play goes on when a step fails: a client that is there may have approved before the scenario did.
+    A `lenient` play goes on when a step fails: a real client may have approved before the scenario did.
     """
     player = _Player(scenario, ask, sleep, lenient)
     try:
@@ -59,7 +59,7 @@ class _Player:
         return {role: pick.name for role, pick in self._stage.picks.items()}
 
     def play(self, told: Mapping[str, str]) -> Iterator[p.Progress]:
-        """All steps in order; what is raised ends it."""
+        """All steps in order; an error ends it."""
         self._stage.picks = cast(self._scenario.cast, Fleet(self._stage.ask), told)
         yield p.Cast(self._began.clock, self._names, self._began.now)
         for number, step in enumerate(self._scenario.steps, start=1):
@@ -81,7 +81,7 @@ class _Player:
         )
 
     def left(self, clean: bool) -> tuple[str, ...]:
-        """What was raised and is still there, after cleaning or without; what has started runs to its end."""
+        """What was raised and is still there, with or without cleaning; what has started runs to its end."""
         undone = {undo for undo in reversed(self._stage.undo) if clean and self._took_back(undo)}
         return tuple(undo.what for undo in self._stage.undo if undo not in undone and self._is_live(undo))
 

@@ -1,4 +1,4 @@
-"""What a play reports on its way, as values: a terminal, a page or a test makes of it what it wants."""
+"""What a play reports on its way, as values: a terminal, a page or a test shows them in its own way."""
 
 from datetime import datetime
 
@@ -8,7 +8,7 @@ PASSED, FAILED, REFUSED = "passed", "failed", "refused"
 
 
 class Cast(Struct, frozen=True):
-    """Everybody has a role."""
+    """Every role has somebody."""
 
     clock: str
     names: dict[str, str]
@@ -33,7 +33,7 @@ class Waiting(Struct, frozen=True):
 
 
 class Ended(Struct, frozen=True):
-    """A step is over; `seen` is what came of it, or what was there instead."""
+    """A step is over; `seen` is its result, or what was there instead."""
 
     step: int
     text: str

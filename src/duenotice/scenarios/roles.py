@@ -35,7 +35,7 @@ class CastKind(NamedTuple):
 def _whole(raw: Any, known: k.Known) -> k.RoleName:
     """A role that has members."""
     if known.roles.get(raw) not in (*GROUP_KINDS, "host"):
-        raise Malformed(f"{raw!r} is no earlier role that has VMs", hint="Name a set, service, scale-set or host.")
+        raise Malformed(f"{raw!r} is not an earlier role that has VMs", hint="Name a set, service, scale-set or host.")
     return k.RoleName(raw)
 
 

@@ -50,7 +50,7 @@ def read_scenario(text: str, source: str = "scenario") -> Scenario:
     try:
         values = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Misconfigured(f"{source}: not TOML: {error}.", hint="Mend the line and try again.") from None
+        raise Misconfigured(f"{source}: not TOML: {error}.", hint="Fix the line and try again.") from None
     return _Reader(text, source).read(values)
 
 
@@ -71,7 +71,7 @@ class _Reader:
         top = self._table(self._source, "", values)
         name = top.take("name", str)
         if not _SLUG.fullmatch(name):
-            raise top.wrong(f"name {name!r} is no slug", "Use small letters, digits and dashes.", "name")
+            raise top.wrong(f"name {name!r} is not a valid name", "Use small letters, digits and dashes.", "name")
         title, about, trap = top.take("title", str), top.take("about", str), top.take("trap", str, "")
         cast = tuple(self._role(role, raw) for role, raw in top.take("cast", dict).items())
         steps = tuple(self._step(table) for table in top.tables("steps"))
@@ -79,16 +79,16 @@ class _Reader:
         if not steps:
             raise top.wrong("has no steps", "Add [[steps]].")
         if not any(role.is_vm for role in cast):
-            raise top.wrong("cast has no VM", "Somebody has to look at a document: add a role that is a VM.", "cast")
+            raise top.wrong("cast has no VM", "At least one VM must read a document: add a role that is a VM.", "cast")
         return Scenario(name, title, " ".join(about.split()), trap, cast, steps)
 
     def _role(self, name: str, raw: object) -> Role:
         table = self._table(self._source, f"cast.{name}", raw)
         if not _NAME.fullmatch(name):
-            raise table.wrong("is no name for a role", "Use small letters, digits, dash and underscore.")
+            raise table.wrong("is not a valid name for a role", "Use small letters, digits, dash and underscore.")
         kind = table.take("is", str)
         if kind not in CAST:
-            raise table.wrong(f"is = {kind!r} is no kind of role", near_miss(kind, CAST, "kinds"), "is")
+            raise table.wrong(f"is = {kind!r} is not a kind of role", near_miss(kind, CAST, "kinds"), "is")
         needs = self._options(table, CAST[kind].needs)
         table.done()
         if missing := [key for key in CAST[kind].required if key not in needs]:
@@ -116,7 +116,7 @@ class _Reader:
         if verbs:
             raise table.wrong(f"has two verbs, {verbs[0]} and {verbs[1]}", "Make it two steps.", verbs[1])
         first = next(iter(table.keys), "")
-        what = f"has no verb; {first!r} is none" if first else "is empty"
+        what = f"has no verb; {first!r} is not one" if first else "is empty"
         raise table.wrong(what, near_miss(first, VERBS, "verbs"), first)
 
     def _check(self, table: Table, verb: str, row: Verb, value: Any, options: Mapping[str, Any], name: str) -> None:
@@ -125,7 +125,7 @@ class _Reader:
         if verb != "expect" or value not in ALLOWED:
             return
         if odd := [key for key in (*options, *(["as"] if name else [])) if key not in ALLOWED[value]]:
-            raise table.wrong(f"{odd[0]} cannot be asked of what is {value}", "Leave it out.", odd[0])
+            raise table.wrong(f"{odd[0]} cannot be used when {value} is expected", "Leave it out.", odd[0])
 
     def _options(self, table: Table, options: Mapping[str, k.Kind]) -> dict[str, Any]:
         return {key: self._value(table, key, kind) for key, kind in options.items() if table.has(key)}

@@ -1,4 +1,4 @@
-"""What a VM sees: its document held against what is expected of it; pure."""
+"""What a VM sees: its document compared with what is expected. Pure."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -23,7 +23,7 @@ class Expectation(NamedTuple):
 
 
 class Sight(NamedTuple):
-    """Whether it is so, which event shows it or might come to, and what there was to see."""
+    """Whether it is true, which event shows it or may show it later, and what was seen."""
 
     ok: bool
     event: Event | None
@@ -37,11 +37,11 @@ KEYS = {
     "description": "Description",
     "duration": "DurationInSeconds",
 }
-"""What an option is called in the document."""
+"""The name of an option in the document."""
 
 
 def look(expected: Expectation, document: Mapping[str, Any], now: datetime, slack: float) -> Sight:
-    """Hold a document against an expectation; `slack` seconds of a fast clock may have been lost on the way."""
+    """Compare a document with an expectation; `slack` is how many seconds a fast clock may have lost."""
     events: list[Event] = document["Events"]
     about = [event for event in events if _is_about(expected, event)]
     right_number = expected.total in (None, len(events))

@@ -41,14 +41,14 @@ ALLOWED = {
     GONE: (*_FILTERS, "within", "for"),
     REMOVED: ("vm", "within"),
 }
-"""What may be asked of an event that is not there; of others everything may."""
+"""What may be expected of an event that is gone; of other events everything may."""
 
 VERBS: dict[str, Verb] = {
-    "listen": Verb(k.vms, "poll for the first time in the place of VMs, so that their scopes are told"),
+    "listen": Verb(k.vms, "poll for the first time on behalf of VMs, so that their scopes listen"),
     "restart": Verb(k.vm, "a user restarts a VM", names="event"),
     "redeploy": Verb(k.vm, "a user moves a VM to another host", names="event"),
     "delete": Verb(k.vm, "a user deletes a VM", names="event"),
-    "evict": Verb(k.vm, "the platform takes a spot VM back", names="event"),
+    "evict": Verb(k.vm, "the platform evicts a spot VM", names="event"),
     "schedule": Verb(
         k.one_of(*TYPE_NAMES.values()),
         "an operator schedules an event; `not_before` is a span from now",
@@ -56,8 +56,8 @@ VERBS: dict[str, Verb] = {
         ("vms",),
         "event",
     ),
-    "approve": Verb(k.event, "let an event start now, as its VMs could"),
-    "cancel": Verb(k.event, "take a scheduled event back"),
+    "approve": Verb(k.event, "approve an event: it starts now, as if its VMs had approved"),
+    "cancel": Verb(k.event, "cancel a scheduled event"),
     "maintenance": Verb(
         k.one_of("Freeze", "Reboot", "Redeploy"),
         "begin a maintenance of sets, hosts or VMs",
@@ -67,18 +67,18 @@ VERBS: dict[str, Verb] = {
     ),
     "pause-maintenance": Verb(k.plan, "begin no further step"),
     "resume-maintenance": Verb(k.plan, "go on"),
-    "cancel-maintenance": Verb(k.plan, "begin no further step, and take back what has not started"),
+    "cancel-maintenance": Verb(k.plan, "begin no further step, and cancel events that have not started"),
     "degrade": Verb(k.host, "predict the failure of a host", {"risk": k.one_of("low", "high"), "notice": k.span}),
     "fail": Verb(k.host, "a host fails; its VMs are hit at once"),
     "repair": Verb(k.host, "a host is healthy again"),
     "drain": Verb(k.host, "move all VMs of a host away by live migration", _STEPS, names="maintenance"),
     "fault": Verb(
         k.vm,
-        "answer a VM's metadata requests wrongly for a while (needs `--allow-faults`)",
+        "give a VM wrong answers for a while (needs `--allow-faults`)",
         {"answer": k.one_of(*FAULTS), "for": k.span},
         ("answer", "for"),
     ),
-    "jump": Verb(k.vm, "incarnations go a million ahead, the VM's among them (needs `--allow-faults`)"),
+    "jump": Verb(k.vm, "all incarnations jump a million ahead (needs `--allow-faults`)"),
     "wait": Verb(k.span, "let time pass"),
     "expect": Verb(
         k.one_of(*STATUSES),
@@ -111,7 +111,7 @@ _WORDS = {
     "within": "within {}",
     "for": "for {}",
 }
-"""How an option reads in the sentence that a step is."""
+"""The words for an option in the sentence of a step."""
 
 
 def tell(verb: str, value: object, options: Mapping[str, object], cast: Mapping[str, str] | None = None) -> str:
@@ -124,7 +124,7 @@ def tell(verb: str, value: object, options: Mapping[str, object], cast: Mapping[
 def _subject(
     status: object, options: Mapping[str, object], cast: Mapping[str, str]
 ) -> tuple[str, Mapping[str, object]]:
-    """What is expected of what, and the options that this leaves unsaid."""
+    """What is expected of which event, and the options that are left to say."""
     if status == REMOVED:
         return f"{_said(options.get('vm', 'the VM'), cast)} removed", _without(options, "vm")
     if "event" in options:

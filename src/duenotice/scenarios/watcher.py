@@ -1,4 +1,4 @@
-"""Waits until a VM's document shows what a step expects, and sees to it that it stays so; only time changes."""
+"""Waits until a VM's document shows what a step expects, and checks that it stays so."""
 
 from collections.abc import Generator, Mapping
 from datetime import datetime
@@ -14,10 +14,10 @@ from duenotice.scenarios.sights import KEYS, Event, Expectation, Sight, look, ne
 from duenotice.scenarios.verbs import GONE, REMOVED
 
 SLICES = 10
-"""Looks during a span on a manual clock, beside those at each NotBefore."""
+"""How often it looks during a span on a manual clock, besides at each NotBefore."""
 
 Seen = Generator[datetime, None, Sight]
-"""Until when it waits, again and again; in the end what it saw."""
+"""Yields until when it waits, again and again; returns what it saw."""
 
 Document = Mapping[str, Any]
 
@@ -35,7 +35,7 @@ class Watcher:
         self._expected = _expectation(stage, step)
 
     def watch(self) -> Seen:
-        """Look until it is so, `within` at the longest; then, for as long as `for` says, that it stays so."""
+        """Look until it is true, at most for `within`; then check for `for` that it stays true."""
         options = self._step.options
         sight = yield from self._until(options["within"].seconds if "within" in options else 0.0)
         if "for" in options:
@@ -97,7 +97,7 @@ class Watcher:
         return look(self._expected, document, moment.now, moment.slack)
 
     def _went_by(self, event: Event, end: datetime) -> bool:
-        """Whether an event that was seen to wait started in time and is over already; the record knows."""
+        """Whether an event that was waiting has started in time and is already over, by the service's record."""
         if self._expected.status != "Started":
             return False
         records = self._stage.ask("GET", path("events", event["EventId"], "history"))["items"]

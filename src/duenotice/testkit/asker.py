@@ -15,7 +15,7 @@ _ADVANCE = path("clock", "advance")
 
 
 class Asker:
-    """A scenario's way to the service; time that it lets pass takes real time, since a client is looking."""
+    """How a scenario asks the service. Time that it lets pass takes real time, because a client is watching."""
 
     def __init__(self, emulator: Emulator, speed: float = 0.0) -> None:
         """`speed` is how much faster the service's clock goes than ours; 0 lets no real time pass."""

@@ -34,7 +34,7 @@ class DhcpResponder:
         self._socket.close()
 
     def answer_next(self) -> dhcp.Discover:
-        """Wait for a DISCOVER and answer it; anything else that arrives is passed over."""
+        """Wait for a DISCOVER and answer it; anything else that arrives is ignored."""
         while True:
             with contextlib.suppress(Malformed):
                 asked = dhcp.decode_discover(self._socket.recv(LARGEST_PACKET))

@@ -1,4 +1,4 @@
-"""How the answers of two endpoints differ in what a client could notice, and no more. Pure."""
+"""How the answers of two endpoints differ, as far as a client could notice it. Pure."""
 
 import json
 from collections.abc import Iterable
@@ -51,7 +51,7 @@ def _parsed(body: str) -> Any:
 
 
 def _shape(value: Any, place: str = "") -> dict[str, str]:
-    """The type at every place of a JSON value; all items of a list are one place: how many there are is free."""
+    """The type at every place of a JSON value; all items of a list are one place, so their number does not matter."""
     if isinstance(value, dict):
         keys = {place: f"object with {' '.join(value)}"}
         return keys | {at: kind for key, inner in value.items() for at, kind in _shape(inner, f"{place}.{key}").items()}

@@ -26,7 +26,7 @@ OPERATOR = "test"
 """The actor of what a test does."""
 
 PATIENCE_SECONDS = 30.0
-"""Longer than anything here can take: who waits so long has found a bug of ours."""
+"""Longer than anything here can take: a longer wait means a bug of ours."""
 
 DEFAULTS: dict[str, Any] = {
     "clock": "manual",
@@ -38,7 +38,7 @@ DEFAULTS: dict[str, Any] = {
     "log_format": "none",
     "allow_faults": True,
 }
-"""A test may ask as often as it likes; whoever wants the real limits says so."""
+"""A test may ask as often as it likes; the real limits can be set."""
 
 
 class Happened(NamedTuple):
@@ -89,7 +89,7 @@ class Emulator:
         return f"http://{host_port(self.service.operator_address)}"
 
     def submit(self, command: Command) -> list[Record]:
-        """Do something as the operator; what came of it is durable and seen by all."""
+        """Do something as the operator; its result is durable and visible."""
 
         async def do() -> list[Record]:
             return list(await self.service.engine.submit(command, OPERATOR))
@@ -97,7 +97,7 @@ class Emulator:
         return self._wait(do())
 
     def submit_soon(self, command: Command) -> None:
-        """The same from the service's own thread, without waiting for it; what is refused has no effect."""
+        """The same from the service's own thread, without waiting; a refused command has no effect."""
 
         async def do() -> None:
             with suppress(Refused):
@@ -110,15 +110,15 @@ class Emulator:
         self._wait(self.service.ticker.advance(micros_of(span)))
 
     def fault(self, vm: str, answer: str, seconds: float) -> None:
-        """Answer a VM wrongly for so long on the service's clock."""
+        """Give a VM wrong answers for so long on the service's clock."""
         self.look(lambda service: service.faults.put(vm, answer, seconds))
 
     def lift(self, vm: str) -> None:
-        """Answer a VM rightly again."""
+        """Answer a VM correctly again."""
         self.look(lambda service: service.faults.lift(vm))
 
     def apply(self, fleet: str | Declaration) -> None:
-        """Make the fleet be this one."""
+        """Apply this fleet."""
         self.submit(ApplyFleet(read_fleet(fleet) if isinstance(fleet, str) else fleet))
 
     def look(self, at: Callable[[Service], T]) -> T:
@@ -167,7 +167,7 @@ class Emulator:
 
 
 async def _cancel_the_rest() -> None:
-    """Leave nothing in the loop that it would wait for when it is closed."""
+    """End everything in the loop that it would wait for when it is closed."""
     rest = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
     for task in rest:
         task.cancel()

@@ -1,7 +1,7 @@
-"""Leads a client through trials: lets things happen, waits in real time for what the client does, and takes notes.
+"""Leads a client through trials: makes things happen, waits in real time for what the client does, and takes notes.
 
 The service's clock stands still unless the guide lets it go on, so that a notice lasts as long in real seconds as a
-client needs to see it, and what is dull takes no time at all.
+client needs, and uninteresting times take no time at all.
 """
 
 from collections.abc import Callable, Iterator
@@ -46,9 +46,10 @@ class Guide(Watch):
         self._sources: dict[str, Source] = {}
 
     def lead(self, trial: Callable[["Guide"], None]) -> str:
-        """Lead it through a trial; says why that did not go to its end, and then the next one can begin all the same.
+        """Lead it through a trial.
 
-        Raises TourEnded when there is nobody to lead.
+        Returns why it ended early, if it did; the next trial can begin in any case. Raises TourEnded when no client is
+        left.
         """
         self.find_again()
         try:
@@ -60,7 +61,7 @@ class Guide(Watch):
         return ""
 
     def _clear(self) -> None:
-        """Let nothing of a trial be left for the next one."""
+        """Clean up after a trial."""
         self._emulator.look(lambda _: setattr(self._emulator.overheard, "on_answer", lambda _: None))
         for event in self.kit.events:
             live = self.kit._live(event.id)
@@ -72,7 +73,7 @@ class Guide(Watch):
     # What happens
 
     def reboot(self, *vms: str, source: Source | None = None) -> RaisedEvent:
-        """Schedule a Reboot of some VMs, or of ours; by the platform and by its user in turn, if nobody says whose."""
+        """Schedule a Reboot of some VMs, or of ours; by the platform and by its user in turn, unless given."""
         source = source or self._next_source()
         return self._raise(c.ScheduleEvent(new_id(), EventType.REBOOT, vms or (self.vm,), cause=_CAUSES[source]))
 
@@ -92,7 +93,7 @@ class Guide(Watch):
             self.notes.windows.append(Window(answer, begun, monotonic()))
 
     def cancel_when_shown(self, event: RaisedEvent) -> None:
-        """Take an event back in the moment it is shown, before anybody can approve it."""
+        """Cancel an event as soon as it is shown, before anybody can approve it."""
 
         def cancel(exchange: Exchange) -> None:
             if _status(exchange, event) == "Scheduled":
@@ -111,7 +112,7 @@ class Guide(Watch):
     # What the client does
 
     def answered_with(self, fault: str) -> None:
-        """Let it run into a fault."""
+        """Let it meet a fault."""
         since = self.count
         with self.fault(fault):
             self.asked(lambda one: one.method == "GET", since)
@@ -156,7 +157,7 @@ class Guide(Watch):
         return handled != set(Source) or not lately.isdisjoint(self.approved)
 
     def _next_source(self) -> Source:
-        """One whose events it approves, since others would tell nothing; each in turn."""
+        """A source whose events it approves, because other events would show nothing; each in turn."""
         known = {self._sources[event_id] for event_id in self.approved if event_id in self._sources}
         choice = [source for source in Source if source in known] or list(Source)
         return choice[len(self._sources) % len(choice)]
@@ -184,7 +185,7 @@ class Guide(Watch):
         return event
 
     def _read(self, event: RaisedEvent, status: str, since: float) -> float:
-        """Go by when it was answered: who waits for news may have asked long before."""
+        """The time of the answer counts: a held poll may have been asked long before."""
 
         def read() -> list[float]:
             found = (one.answered for one in self.exchanges() if _status(one, event) == status)

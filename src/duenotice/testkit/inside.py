@@ -28,7 +28,7 @@ _IFF_UP = 1
 
 
 def main(arguments: list[str]) -> None:
-    """`FD PORT,PORT… PROGRAM ARGUMENT…`: what comes of it is told over the socket FD, which then is the leash.
+    """`FD PORT,PORT… PROGRAM ARGUMENT…`: the result is sent over the socket FD, which is then the leash.
 
     `FD join FD FD PROGRAM ARGUMENT…`: run the program once more, where it was before.
     """

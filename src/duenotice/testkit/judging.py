@@ -1,4 +1,4 @@
-"""A client judged: a service of ours, a tour or scenarios, a client that is run here or comes by itself, a verdict."""
+"""Judges a client: plays the tour or scenarios with a client that is run here or comes by itself."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -30,14 +30,14 @@ DEFAULT_VM = "web-0"
 PEER, NEIGHBOUR = "peer-1", "neighbour-2"
 FREE_PORT = "127.0.0.1:0"
 FAST, UNHURRIED = 60.0, 10.0
-"""How fast the clock of a scenario goes: slower where there are seconds that a client must not miss."""
+"""How fast the clock of a scenario runs: slower where a client must not miss seconds."""
 
 Tell = Callable[[str], object]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a client is put through."""
+    """What a client is tested with."""
 
     vm: str = ""
     trials: Sequence[Step] = TRIALS
@@ -49,7 +49,7 @@ class Plan:
     peers_ready: Path | None = None
     work_done: Path | None = None
     quirks: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of `serve` by which our service is odd."""
+    """Settings of `serve` that make our service behave oddly."""
     strict: bool = False
     allow_untried: bool = False
 
@@ -74,11 +74,12 @@ class Program:
 
 
 def run(program: Sequence[str], plan: Plan, network: bool, tell: Tell) -> Verdict:
-    """Judge a program that is run where 169.254.169.254 is ours; by proxy where that cannot be, which is told."""
+    """Judge a program that is run where 169.254.169.254 is ours; if that is not possible, through a proxy."""
     try:
         box = sandbox.sandboxed(program, network)
     except Unavailable as problem:
-        tell(f"{problem.message} The program gets http_proxy instead; one that ignores it will not find us.")
+        told = "The program gets http_proxy instead. A program that ignores it will not find us."
+        tell(f"{problem.message} {told}")
         return run_by_proxy(program, plan, tell)
     try:
         with _emulator(plan, box.metadata) as emulator:
@@ -103,7 +104,7 @@ def run_by_proxy(program: Sequence[str], plan: Plan, tell: Tell) -> Verdict:
 def check(listen: str, plan: Plan, seconds: float, tell: Tell) -> Verdict:
     """Judge whoever asks us at an address, for so long at the most."""
     with _emulator(plan, metadata_listen=listen) as emulator:
-        tell(f"Waiting for a client at {emulator.url}, which is in the place of http://169.254.169.254.")
+        tell(f"Waiting for a client at {emulator.url}, in place of http://169.254.169.254.")
         ends = monotonic() + seconds
         client = Client(lambda: monotonic() < ends, when_gone=f"the {seconds:g} s of --for are over")
         return _judged(client, emulator, plan, tell, seconds)
@@ -148,7 +149,7 @@ def _lead(guide: Guide, emulator: Emulator, plan: Plan, tell: Tell) -> None:
 
 
 def _play(guide: Guide, emulator: Emulator, scenario: Scenario, plan: Plan, tell: Tell) -> None:
-    """A scenario with a client beside it: what it expects is told and not judged, since the client acts too."""
+    """A scenario with a client beside it: what it expects is shown but not judged, because the client acts too."""
     guide.first_request()
     unhurried = any(step.verb in ("evict", "fault") for step in scenario.steps)
     ask = Asker(emulator, plan.speed or (UNHURRIED if unhurried else FAST))
@@ -182,7 +183,7 @@ def _emulator(plan: Plan, metadata_socket: Any = None, **settings: Any) -> Itera
 
 
 def _vm(plan: Plan) -> str:
-    """Who the client is: whoever was told, or the first VM of a scenario's cast."""
+    """The VM of the client: the given one, or the first VM of a scenario's cast."""
     if plan.scenario is None or plan.vm:
         return plan.vm or DEFAULT_VM
     with as_file(library.fleet()) as fleet, Emulator(fleet=str(fleet), operator_listen=FREE_PORT) as emulator:

@@ -1,8 +1,8 @@
 """Runs a program for as long as somebody holds the other end of its leash; then ends it and all that it has started.
 
-Whoever is killed with -9 cannot clean up behind itself. The leash is a socket: when its holder is gone, for whatever
-reason, the system closes it, and we see its end. On Linux the program's orphans come to us, so a daemon with a session
-of its own goes too; elsewhere only the program's own group does. Standard library only, so that it starts quickly.
+A process that is killed with -9 cannot clean up. The leash is a socket: when its holder is gone, for whatever reason,
+the system closes it, and we notice. On Linux orphans of the program become our children, so a daemon with its own
+session ends too; on other systems only the program's own group does. Standard library only, so that it starts quickly.
 """
 
 import ctypes
@@ -49,7 +49,7 @@ def _become(program: list[str], libc: ctypes.CDLL) -> NoReturn:
     """The program, in a session of its own, where one signal reaches it and its children."""
     os.setsid()
     if _LINUX:
-        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # should somebody kill us, too
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # also if somebody kills us
     try:
         os.execvp(program[0], program)
     except OSError as error:
@@ -79,7 +79,7 @@ def _wait_for(child: int) -> int:
 
 
 def _end_orphans() -> None:
-    """Those of the program that are ours by now, then those whom that orphans, until there are none."""
+    """End the processes that have become our children, then their orphans, until none is left."""
     with suppress(ChildProcessError):
         while True:
             for pid in _children():

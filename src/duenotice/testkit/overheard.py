@@ -1,4 +1,4 @@
-"""What a client sent and what it was answered, put together from the bytes of its connections."""
+"""What a client sent and the answers it got, put together from the bytes of its connections."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -14,7 +14,7 @@ KEPT = 10_000
 """Exchanges that are kept; a client that polls once a second fills this in hours."""
 
 STILL_READS_SECONDS = 0.1
-"""How long after its last byte a client is taken to read: one that gave up on a late answer never knows of it."""
+"""How long after its last byte a client is taken to read: a client that gave up never sees a late answer."""
 
 
 class Exchange(NamedTuple):

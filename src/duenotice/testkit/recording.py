@@ -1,4 +1,4 @@
-"""Documents of an endpoint written down as they come, and served again later at any speed.
+"""Records the documents of an endpoint, and serves them again later at any speed.
 
 A recording is JSON lines: one for each answer that differs from the last, with the seconds since the beginning.
 """
@@ -31,7 +31,7 @@ class Answered(NamedTuple):
 
     @property
     def matters(self) -> tuple[int, str]:
-        """What makes it another answer."""
+        """What makes it a different answer."""
         return self.status, self.body
 
 
@@ -99,5 +99,5 @@ def _frame(line: str, place: str) -> Frame:
 
 
 def frame_at(frames: Sequence[Frame], seconds: float) -> Frame:
-    """What was answered so long after the beginning; the last one stays."""
+    """The answer at a time after the beginning; the last one stays."""
     return next((frame for frame in reversed(frames) if frame.after <= seconds), frames[0])

@@ -44,7 +44,7 @@ class Replay:
             writer.close()
 
     def _answer(self, method: str) -> bytes:
-        """Approvals are taken and change nothing: what happened has happened."""
+        """Approvals are accepted and change nothing."""
         frame = self._now()
         if method == "POST":
             return _rendered(200, {}, b"")

@@ -34,14 +34,14 @@ _INSIDE, _KEEPER = "duenotice.testkit.inside", "duenotice.testkit.keeper"
 class Kept(NamedTuple):
     """A program that runs, or is ready to; `process` keeps it, and ends as it does.
 
-    When nobody holds the leash any more, be it that we were killed, the program and all it has started are ended.
+    When nobody holds the leash any more, also because we were killed, the program and all it has started are ended.
     """
 
     process: "subprocess.Popen[bytes]"
     leash: socket.socket
 
     def stop(self) -> None:
-        """End it and what it has started: first it is asked to, then it has to."""
+        """End it and what it has started: first with SIGTERM, then with SIGKILL."""
         self.process.terminate()
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(STOPPING_SECONDS)
@@ -79,7 +79,7 @@ class Sandboxed(NamedTuple):
 
 
 def sandboxed(program: Sequence[str], network: bool = False) -> Sandboxed:
-    """A program in a network of its own, not begun yet; Unavailable where that cannot be had."""
+    """A program in a network of its own, not begun yet; raises Unavailable where that is not possible."""
     _require(program)
     ports = ",".join(str(port) for port in loopback_ports())
     kept = _kept(_INSIDE, [ports, *program], os.environ)
@@ -91,7 +91,9 @@ def sandboxed(program: Sequence[str], network: bool = False) -> Sandboxed:
         told, descriptors = {"error": str(error)}, []
     if "error" in told:
         kept.stop()
-        raise Unavailable(f"This machine allows no network of its own: {told['error']}.", hint="It goes by proxy then.")
+        raise Unavailable(
+            f"This machine allows no network of its own: {told['error']}.", hint="A proxy is used instead."
+        )
     count = len(told["ports"])
     metadata, *relays = (socket.socket(fileno=descriptor) for descriptor in descriptors[:count])
     try:
@@ -103,11 +105,11 @@ def sandboxed(program: Sequence[str], network: bool = False) -> Sandboxed:
 
 
 def by_proxy(program: Sequence[str], metadata: tuple[str, int]) -> Kept:
-    """The second best way: the program is told that we are its proxy, and asks us whatever address it means."""
+    """The second best way: we are the program's HTTP proxy, so it asks us for any address."""
     _require(program)
     proxy = f"http://{metadata[0]}:{metadata[1]}"
     names = {"http_proxy": proxy, "HTTP_PROXY": proxy, "no_proxy": "", "NO_PROXY": ""}
-    names |= {"DUENOTICE_METADATA_ENDPOINT": proxy}  # for clients of ours, which heed no proxy
+    names |= {"DUENOTICE_METADATA_ENDPOINT": proxy}  # for our own clients, which ignore proxies
     return _kept(_KEEPER, program, os.environ | names)
 
 
@@ -119,7 +121,7 @@ def _kept(
         [sys.executable, "-m", module, str(theirs.fileno()), *arguments],
         env=environment,
         pass_fds=[theirs.fileno(), *passed],
-        stdout=sys.stderr.fileno() if output is None else output,  # what a program prints is no data of ours
+        stdout=sys.stderr.fileno() if output is None else output,  # output of the program is not our data
         stderr=output,
         start_new_session=True,  # Ctrl-C is for us alone
     )

@@ -1,4 +1,4 @@
-"""The tour: what a client is put through, trial by trial; what comes of it is for the rules to say."""
+"""The tour: the trials that a client goes through, one by one. The rules judge the result."""
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -54,7 +54,7 @@ def first_answer(guide: Guide) -> None:
 
 
 def reboot(guide: Guide) -> None:
-    """Events of its own: of the platform, of its user, and another one of whom it approves."""
+    """Events of its own: from the platform, from its user, and one more from a source that it approves."""
     for source in Source:
         _handle_one(guide, "comes-back", source)
     if guide.is_approver:
@@ -89,14 +89,14 @@ def peers(guide: Guide) -> None:
 
 
 def several(guide: Guide) -> None:
-    """Two events at once; the first is not over before the chance to approve the second is."""
+    """Two events at once; the first is not over before the time to approve the second ends."""
     events = guide.reboot(), guide.reboot()
     guide.handled("every-event", *events, share=0.5)
     guide.over(*events)
 
 
 def cancelled(guide: Guide) -> None:
-    """An event that is taken back as soon as it was read."""
+    """An event that is cancelled as soon as it was read."""
     event = guide.reboot()
     guide.cancel_when_shown(event)
     since = guide.shown(event, "Scheduled")
@@ -132,12 +132,12 @@ def cut_answer(guide: Guide) -> None:
 
 
 def late_answer(guide: Guide) -> None:
-    """Bytes that drip, while an event is announced."""
+    """Bytes that come slowly, while an event is announced."""
     _under(guide, "late-answer", "slow")
 
 
 def incarnation(guide: Guide) -> None:
-    """An event under an incarnation far from the last."""
+    """An event with an incarnation far from the last."""
     guide.kit.jump()
     _handle_one(guide, "incarnation")
 
@@ -152,7 +152,7 @@ def neighbour_preempted(guide: Guide) -> None:
 
 
 def preempt(guide: Guide) -> None:
-    """The end of a spot VM: whoever has read of it may end."""
+    """The end of a spot VM: a client that has read of it may end."""
     if not guide.reads_of(EventType.PREEMPT):
         return
     event = guide.kit.vm(guide.vm).preempt()
@@ -201,7 +201,7 @@ TRIALS = (
     _step("errors", "500, 503, 429, 410, 404 and 400 while an event waits", errors, "errors"),
     _step("empty-answer", "an empty 200 while an event waits", empty_answer, "empty-answer"),
     _step("cut-answer", "a dropped connection and half an answer while an event waits", cut_answer, "cut-answer"),
-    _step("late-answer", "an answer that drips while an event waits", late_answer, "late-answer"),
+    _step("late-answer", "a slow answer, byte by byte, while an event waits", late_answer, "late-answer"),
     _step("neighbour-preempted", "30 seconds to the end of another VM of its set", neighbour_preempted, "neighbour"),
     _step("preempt", "30 seconds to the end of the VM", preempt, ""),
 )

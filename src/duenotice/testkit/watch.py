@@ -12,7 +12,7 @@ from duenotice.wire.api_versions import BY_NAME
 
 LOOK_SECONDS = 0.02
 MOST_IN_VAIN = 2
-"""How often we go on after waiting in vain: each time costs a whole patience."""
+"""How often we go on after waiting for nothing: each time costs the full patience."""
 
 
 class TrialEnded(Exception):
@@ -20,11 +20,11 @@ class TrialEnded(Exception):
 
 
 class TourEnded(Exception):
-    """There is nobody to lead any more; says why."""
+    """No client is left; says why."""
 
 
 class Client(NamedTuple):
-    """Whoever is judged: whether it is still there, how it ended if it did, and how to start it again if we may."""
+    """The client that is judged: whether it is still there, how it ended, and how to start it again if possible."""
 
     is_there: Callable[[], bool]
     exit_code: Callable[[], int | None] = lambda: None
@@ -108,7 +108,7 @@ class Watch:
         return True
 
     def wait_a_little(self) -> None:
-        """Look away for a moment, if it is there."""
+        """Wait a moment, if it is still there."""
         if not self._client.is_there():
             self.note_ending()
             code = self._client.exit_code()
@@ -124,7 +124,7 @@ class Watch:
             return
         self._in_vain += is_there
         if self._in_vain > MOST_IN_VAIN:
-            raise TourEnded("too often it did not do what was waited for")
+            raise TourEnded("it too often did not do what was expected")
         if self._client.start_again is None:
             self._wait_until_it_asks()
         elif not is_there or self._is_silent:

@@ -1,4 +1,4 @@
-"""DHCP, as much of it as finding the metadata address takes: DISCOVER and its reply, both directions (A13). Pure."""
+"""The part of DHCP that is needed to find the metadata address: DISCOVER and its reply, both directions (A13). Pure."""
 
 import struct
 from ipaddress import IPv4Address
@@ -29,7 +29,7 @@ class Discover(NamedTuple):
 
 
 class Offer(NamedTuple):
-    """The reply to a DISCOVER, with the address of the metadata service; `offered` 0.0.0.0 is no lease."""
+    """The reply to a DISCOVER, with the address of the metadata service; `offered` 0.0.0.0 is not a lease."""
 
     xid: int
     mac: bytes
@@ -75,7 +75,7 @@ def decode_offer(data: bytes, asked: Discover) -> Offer:
     """What a client reads: only a reply to its own question, and only one that carries a usable address (A13)."""
     packet = _decode(data, _REPLY)
     if (packet.xid, packet.mac) != asked:
-        raise Malformed("The DHCP reply is for somebody else.")
+        raise Malformed("The DHCP reply is for another machine.")
     _check_type(packet, _OFFER, _ACK)
     return Offer(packet.xid, packet.mac, _endpoint(packet), _address(packet, _SERVER_ID), packet.offered)
 
@@ -94,9 +94,9 @@ def _decode(data: bytes, op: int) -> _Packet:
         raise Malformed(f"A DHCP packet of {len(data)} bytes is cut short.")
     found, htype, hlen, _, xid, _, _, _, offered, _, _, mac, cookie = _HEAD.unpack_from(data)
     if cookie != _COOKIE:
-        raise Malformed("This is no DHCP packet: its cookie is wrong.")
+        raise Malformed("This is not a DHCP packet: its cookie is wrong.")
     if (found, htype, hlen) != (op, _ETHERNET, _MAC_BYTES):
-        raise Malformed("The DHCP packet goes the wrong way, or is not for Ethernet.")
+        raise Malformed("The DHCP packet has the wrong direction, or is not for Ethernet.")
     return _Packet(found, xid, mac, IPv4Address(offered), _options(data[_HEAD.size :]))
 
 
@@ -120,7 +120,7 @@ def _options(data: bytes) -> dict[int, bytes]:
 def _check_type(packet: _Packet, *wanted: int) -> None:
     kind = packet.options.get(_MESSAGE_TYPE, b"")
     if len(kind) != 1 or kind[0] not in wanted:
-        raise Malformed(f"A DHCP message of type {kind.hex() or 'unknown'} is not what was waited for.")
+        raise Malformed(f"A DHCP message of type {kind.hex() or 'unknown'} was not expected here.")
 
 
 def _endpoint(packet: _Packet) -> IPv4Address:

@@ -13,7 +13,7 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
 
 
 LONGEST_SECONDS = 100 * 366 * 86400.0
-"""A century: nobody means more, and sums with it stay within the calendar."""
+"""A century: enough for everybody, and sums with it stay within the calendar."""
 
 
 def parse_duration(text: str) -> float:

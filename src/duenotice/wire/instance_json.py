@@ -49,7 +49,7 @@ INSTANCE_VERSIONS = (
 """The api-versions of the instance document, oldest first; all show the same."""
 
 ANSWERED_VERSIONS = tuple(sorted({*INSTANCE_VERSIONS, *BY_NAME}))
-"""Those it may be asked for in: also the ones of the events, for clients that use one version for both."""
+"""The versions it may be asked for in. Those of the events are included, for clients that use one version for both."""
 
 _NAMESPACE = UUID("6f0bd3a5-57a4-4b0e-9d43-0f2b8f1f6c11")
 _MAC_PREFIX = "000D3A"
@@ -63,7 +63,7 @@ def describe(vm: Vm, group: Group | None, site: Site) -> Node:
 
 
 def find(node: Node, path: tuple[str, ...]) -> Node:
-    """What stands under a path of keys, in any case, and places in lists."""
+    """The node under a path of keys, in upper or lower case, and of positions in lists."""
     for part in path:
         children = _children(node)
         if part.lower() not in children:
@@ -78,7 +78,7 @@ def as_json(node: Node) -> bytes:
 
 
 def as_text(node: Node) -> bytes:
-    """A leaf as it is; anything else as the names of what is in it, one a line, a slash after what has more."""
+    """A leaf as it is; other nodes as the names in them, one a line, with a slash after names that contain more."""
     if isinstance(node, str):
         return node.encode()
     if isinstance(node, list):
@@ -87,7 +87,7 @@ def as_text(node: Node) -> bytes:
 
 
 def vm_id(vm: Vm) -> str:
-    """The same for a name for ever, so that a client may store it."""
+    """Always the same for a name, so that a client may store it."""
     return str(uuid5(_NAMESPACE, f"vm/{vm.name}"))
 
 

@@ -24,20 +24,20 @@ T = TypeVar("T")
 _TYPES = {name.lower(): event_type for event_type, name in TYPE_NAMES.items()}
 _CAUSES = {cause.value: cause for cause in (Cause.MAINTENANCE, Cause.LIVE_MIGRATION, Cause.USER)}
 _A_MOMENT = timedelta(seconds=2)
-"""What the two faces of time may be apart without anybody being told."""
+"""How far the two faces of time may differ without a message."""
 _KINDS = ("vm", "host", *(kind.value for kind in GroupKind), "zone", "tag")
 
 MOST_SELECTORS = 10_000
-"""Different ones in one request."""
+"""How many different selectors one request may have."""
 
 
 def _said(**schema: object) -> msgspec.Meta:
-    """What the description says of a value; the rules and parsers enforce it, for they know how to help."""
+    """What the description says about a value; the rules and parsers enforce it: their errors can give a hint."""
     return msgspec.Meta(extra_json_schema=schema)
 
 
 _MOMENT = r"^20[0-9]{2}-(0[1-9]|1[0-2])-([01][1-9]|2[0-8])T([01][0-9]|2[0-3])(:[0-5][0-9]){2}(Z|[+-]0[0-9]:00)$"
-"""A form that every RFC 3339 moment has that anybody means; others are read as well."""
+"""The usual form of an RFC 3339 time; other forms are read as well."""
 
 Selector = Annotated[str, _said(pattern=f"^({'|'.join(_KINDS)})=.+$", examples=["set=web"])]
 
@@ -68,7 +68,7 @@ class ScheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CancelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of a request to take something back."""
+    """The body of a request to cancel something."""
 
     reason: str = ""
 
@@ -245,7 +245,7 @@ def parse_cause(text: str) -> Cause:
 
 
 def parse_moment(moment: datetime | None) -> datetime | None:
-    """A moment with its offset; one without could mean anything."""
+    """A moment with its offset; without one it would be ambiguous."""
     if moment is None:
         return None
     if moment.tzinfo is None:
@@ -253,11 +253,11 @@ def parse_moment(moment: datetime | None) -> datetime | None:
     try:
         return moment.astimezone(UTC)
     except OverflowError:
-        raise Malformed(f"not_before {moment.isoformat()} is beyond all time.", hint="Write it in UTC.") from None
+        raise Malformed(f"not_before {moment.isoformat()} is out of range.", hint="Write it in UTC.") from None
 
 
 def event_to_json(event: Event, now: Instant | None = None) -> shapes.Event:
-    """One event as the operator sees it; `now` where it is live and time may have stood still meanwhile (S25)."""
+    """One event as the operator sees it; give `now` for a live event, because time may have stood still (S25)."""
     return {
         "id": event.id,
         "type": TYPE_NAMES[event.type],
@@ -277,7 +277,7 @@ def event_to_json(event: Event, now: Instant | None = None) -> shapes.Event:
 
 
 def _ends_at(event: Event, now: Instant | None) -> str | None:
-    """When Started will be over, where that is known; an event knows its NotBefore on both faces of time."""
+    """When Started will be over, if that is known."""
     if event.impact_ends is None:
         return None
     ends = event.not_before + timedelta(microseconds=event.impact_ends - event.notice_ends)

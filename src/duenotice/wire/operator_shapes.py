@@ -1,4 +1,4 @@
-"""What the operator's API answers, as types: mypy holds the answers to them, and its description is made of them."""
+"""The answers of the operator's API as types: mypy checks the answers, and the description is made from the types."""
 
 from typing import Annotated, Any, Generic, NotRequired, TypedDict, TypeVar
 
@@ -13,11 +13,11 @@ from duenotice.wire.document_json import SOURCE_NAMES, TYPE_NAMES
 T = TypeVar("T")
 
 STATES = ("started", "approved", "scheduled", "degraded", "fine")
-"""What can be said of a VM, most urgent first: of its events, else of its host."""
+"""The states of a VM, most urgent first: from its events, else from its host."""
 
 
 def _one_of(values: Any) -> Meta:
-    """A text that is one of these: said, not enforced, for the parsers know how to help."""
+    """A text that is one of these: described, not enforced, because errors of the parsers can give a hint."""
     return Meta(extra_json_schema={"enum": list(values)})
 
 
@@ -68,13 +68,13 @@ class Event(TypedDict):
 
 
 class Raised(TypedDict):
-    """The events that came of it; none when nobody listens."""
+    """The events that were raised; none when nobody listens."""
 
     events: list[Event]
 
 
 class Scaled(Raised):
-    """Also the instances that came, and those that went without an event."""
+    """Also the instances that were added, and those that were removed without an event."""
 
     added: list[str]
     removed: list[str]
@@ -84,7 +84,7 @@ StateName = Annotated[str, _one_of(STATES)]
 
 
 class Vm(TypedDict):
-    """A VM; `listens` tells whether anybody of its scope asks for the document, `state` what it is up to."""
+    """A VM; `listens` says whether any VM of its scope asks for the document, `state` is its state."""
 
     name: str
     state: StateName
@@ -152,7 +152,7 @@ class Fleet(TypedDict):
 
 
 class FleetChange(TypedDict):
-    """The VMs that came, went and changed, and how many changes that was in all."""
+    """The VMs that were added, removed and changed, and the number of changes in all."""
 
     added: list[str]
     removed: list[str]
@@ -246,14 +246,14 @@ class Counted(TypedDict):
 
 
 class Column(Counted):
-    """The VMs of a group in one update domain, or in one zone when they stand alone."""
+    """The VMs of a group in one update domain, or in one zone for VMs without a group."""
 
     update_domain: int | None
     zone: str | None
 
 
 class GroupStates(Counted):
-    """The VMs of a group, its key null for those that stand alone."""
+    """The VMs of a group, its key is null for VMs without a group."""
 
     key: str | None
     columns: list[Column]
@@ -267,7 +267,7 @@ class States(Counted):
 
 
 class Clock(TypedDict):
-    """The service's clock; `speed` is 0 when it is told."""
+    """The service's clock; `speed` is 0 for a manual clock."""
 
     clock: str
     now: Moment
@@ -284,7 +284,7 @@ class Token(TypedDict):
 
 
 class NewToken(Token):
-    """A token with its secret, shown this once."""
+    """A token with its secret, which is shown only once."""
 
     token: str
 
@@ -301,7 +301,7 @@ class Record(TypedDict):
 
 
 class Health(TypedDict):
-    """That all is well."""
+    """The answer that all is well."""
 
     status: str
 

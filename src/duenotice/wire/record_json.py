@@ -14,11 +14,11 @@ ACTIONS = tuple(str(kind.__struct_config__.tag) for kind in get_args(t.Transitio
 """All that can be in the journal."""
 
 QUIET = frozenset({"clock-marked", "request-answered"})
-"""Actions that are bookkeeping of ours and tell nobody anything; shown only when asked for."""
+"""Internal actions; shown only when asked for."""
 
 
 def action_of(record: t.Record) -> str:
-    """What happened, in the words of the journal: `event-raised`."""
+    """What happened, as the journal names it: `event-raised`."""
     return str(record.transition.__struct_config__.tag)
 
 

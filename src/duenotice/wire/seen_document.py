@@ -1,8 +1,7 @@
 """The VM's half of the wire: documents as a client reads them, approvals as it sends them. Standard library only.
 
-What an api-version does not show is at its default, and what we do not know (keys, types) is let through: the service
-may be newer than we are. Everything else is strict. A body that is not a whole document is an error, never "no
-events" (H06, S14).
+What an api-version does not show has its default. Unknown keys and types are accepted: the service may be newer than we
+are. Everything else is strict. A body that is not a whole document is an error, never "no events" (H06, S14).
 """
 
 import json
@@ -47,20 +46,20 @@ class SeenEvent:
         return self.status == "Started"
 
     def hits(self, name: str) -> bool:
-        """Whether the VM of that name is hit (H01); exact, so that a neighbour's event is never taken for ours."""
+        """Whether the VM of that name is hit (H01). An exact match: a neighbour's event is never taken for ours."""
         return name in self.resources
 
 
 @dataclass(frozen=True, slots=True)
 class SeenDocument:
-    """All events the VM is told of. Equal documents say the same; do not go by the incarnation alone."""
+    """All events the VM is told of. Equal documents say the same; do not compare only the incarnation."""
 
     incarnation: int
     events: tuple[SeenEvent, ...]
 
 
 def read_document(body: bytes, *, underscore: bool = False) -> SeenDocument:
-    """Any version's document; `underscore` says that it is the preview's, whose names carry a `_` more (B10)."""
+    """Any version's document; `underscore` says that it is the preview's, whose names have an extra `_` (B10)."""
     try:
         top = _object(load_json(body), "the whole")
         events = tuple(_event(_object(each, "an event"), underscore) for each in _list(top, "Events"))
@@ -100,12 +99,12 @@ def encode_start_requests(event_ids: Iterable[str]) -> bytes:
 
 
 def load_json(body: bytes) -> Any:
-    """JSON as the standard has it: UTF-8, no NaN, no key twice (which of the two would hold?). ValueError otherwise."""
+    """Strict JSON: UTF-8, no NaN, no key twice. ValueError otherwise."""
     try:
         text = body.removeprefix(_BYTE_ORDER_MARK).decode()
         return json.loads(text, object_pairs_hook=_without_duplicates, parse_constant=_no_constant)
     except RecursionError:
-        raise ValueError("it nests too deep") from None
+        raise ValueError("it is nested too deeply") from None
 
 
 def _event(shown: dict[str, Any], underscore: bool) -> SeenEvent:
@@ -132,7 +131,7 @@ def _incarnation(top: dict[str, Any]) -> int:
 
 
 def _check_ids(ids: list[str]) -> None:
-    """An id names one event (B03): two under one id could be neither told apart nor approved apart."""
+    """An id names one event (B03): two events with the same id could not be told apart."""
     if len(set(ids)) < len(ids):
         raise ValueError("two events have the same EventId")
 

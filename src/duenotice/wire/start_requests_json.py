@@ -34,7 +34,7 @@ def decode_start_requests(body: bytes) -> tuple[str, ...]:
 
 
 def canonical_id(text: str) -> str:
-    """An EventId as we write it; one that is no GUID stays as it is and will simply be unknown."""
+    """An EventId as we write it; one that is not a GUID stays as it is, and is then unknown."""
     try:
         return str(UUID(text)).upper()
     except ValueError:

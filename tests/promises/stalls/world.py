@@ -203,7 +203,7 @@ class World:
         return fleet.whole(self.size, **{"herd": self.herd, "coop": self.coop, **changed})
 
     def apply(self, text: str) -> None:
-        """Make the fleet be this one."""
+        """Apply this fleet."""
         self.do("PUT", "/v1/fleet", text.encode())
 
     def new_key(self) -> dict[str, str]:

@@ -48,10 +48,10 @@ def test_these_fit(settings: dict[str, Any]) -> None:
         ({"impact_bearer_file": "x"}, "impact_bearer_file is set, but impact is simulated."),
         ({"impact_signing_key_file": "x"}, "impact_signing_key_file is set"),
         ({"impact_ca_file": "x"}, "impact_ca_file is set"),
-        ({"impact": "command", "impact_command": "'true"}, "impact_command cannot be cut into words: No closing"),
-        ({"impact": "command", "impact_command": "  "}, "impact_command: '' is no program."),
-        ({"impact": "command", "impact_command": "/no/such --x"}, "impact_command: '/no/such' is no program."),
-        ({"impact": "command", "impact_command": str(HERE)}, "is no program."),
+        ({"impact": "command", "impact_command": "'true"}, "impact_command cannot be split into words: No closing"),
+        ({"impact": "command", "impact_command": "  "}, "impact_command: '' is not a program."),
+        ({"impact": "command", "impact_command": "/no/such --x"}, "impact_command: '/no/such' is not a program."),
+        ({"impact": "command", "impact_command": str(HERE)}, "is not a program."),
         ({"impact": "command", "impact_command": ("true", "a\0b")}, "impact_command has a NUL character in it."),
     ],
 )
@@ -65,7 +65,7 @@ def test_these_do_not(settings: dict[str, Any], message: str) -> None:
 )
 def test_these_are_no_urls(url: str) -> None:
     """Only http and https, with a host."""
-    assert "is no URL" in refusal(impact="webhook", impact_url=url)
+    assert "is not a URL" in refusal(impact="webhook", impact_url=url)
 
 
 def test_a_url_holds_no_secret() -> None:
@@ -105,6 +105,6 @@ def test_a_file_must_be_executable(tmp_path: Path) -> None:
     """A script without its x bit is found at the start, not when the first VM is to be hit."""
     script = tmp_path / "script"
     script.write_text("#!/bin/sh\n")
-    assert "is no program" in refusal(impact="command", impact_command=str(script))
+    assert "is not a program" in refusal(impact="command", impact_command=str(script))
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
     check(ServeSettings(impact="command", impact_command=str(script)), HERE)

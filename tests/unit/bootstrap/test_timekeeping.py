@@ -64,7 +64,7 @@ class TestClockOf:
         assert clock_of("real", state, journal).now().steady == 99
 
     def test_another_name_is_none(self) -> None:
-        with pytest.raises(Misconfigured, match="'sundial' is no clock"):
+        with pytest.raises(Misconfigured, match="'sundial' is not a clock"):
             clock_of("sundial", State(), MemoryJournal())
 
 

@@ -78,7 +78,7 @@ def test_a_wrong_setting_names_key_value_and_origin(tmp_path: Path) -> None:
     done = run("serve", "--data-dir", ":memory:", DUENOTICE_THROTTLE="fast")
     assert done.returncode == 2
     what, hint = lines_of_error(done)
-    assert what.startswith("error: throttle = 'fast' (from environment) will not do")
+    assert what.startswith("error: throttle = 'fast' (from environment) is not valid")
     assert hint.startswith(" hint: ")
 
 
@@ -86,7 +86,7 @@ def test_a_wrong_setting_names_key_value_and_origin(tmp_path: Path) -> None:
     ("arguments", "what"),
     [
         (("--fleet", "/nowhere/fleet.toml"), "Cannot read the fleet file /nowhere/fleet.toml"),
-        (("--clock", "sundial"), "clock = 'sundial' is no clock"),
+        (("--clock", "sundial"), "clock = 'sundial' is not a clock"),
         (("--metadata-listen", "here"), "metadata_listen = 'here' is not HOST:PORT"),
     ],
 )

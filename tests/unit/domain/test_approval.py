@@ -1,4 +1,4 @@
-"""Who may let an event go ahead, and taking one back (C02-C05, S16, S17, S19)."""
+"""Who may approve an event, and cancelling one (C02-C05, S16, S17, S19)."""
 
 from datetime import timedelta
 

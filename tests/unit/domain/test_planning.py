@@ -786,7 +786,7 @@ def test_a_plan_goes_on_although_it_is_not_known_what_became_of_an_event() -> No
     do(state, c.CancelEvent(event_on(state, "web-0").id))
     lost = restore(structs.replace(take(state), outcomes=()))
     tick(lost)
-    assert (steps_of(lost)[0], reasons_of(lost)[0]) == (SKIPPED, "What became of its event is not known.")
+    assert (steps_of(lost)[0], reasons_of(lost)[0]) == (SKIPPED, "What happened to its event is not known.")
     let_pass(lost, NOW)
     assert plan_of(lost).status is DONE
 

@@ -43,7 +43,7 @@ def test_a_token_takes_the_place_of_its_namesake_when_asked_to() -> None:
 
 @pytest.mark.parametrize("name", ["", " ", "-a", "a b", "a/b", "ä", "a\n", "a" * 64])
 def test_a_name_is_one_that_a_log_line_can_hold(name: str) -> None:
-    with pytest.raises(Refused, match="no name for a token"):
+    with pytest.raises(Refused, match="not a valid name for a token"):
         create(State(), name)
 
 

@@ -164,7 +164,7 @@ def test_a_play_that_passes_leaves_what_its_steps_leave(node: Node) -> None:
     [
         ('[[steps]]\nrestart = "vm"\nas = "it"\n', "No event was raised: nobody listens there."),
         ('[[steps]]\nevict = "vm"\n', "app-0 is not a spot VM and cannot be evicted."),
-        ('[[steps]]\nfault = "vm"\nanswer = "500"\nfor = "1m"\n', "This service answers no VM wrongly."),
+        ('[[steps]]\nfault = "vm"\nanswer = "500"\nfor = "1m"\n', "This service does not allow faults."),
         (RESTART + '[[steps]]\napprove = "it"\n[[steps]]\ncancel = "it"\n', "cancel"),
     ],
 )

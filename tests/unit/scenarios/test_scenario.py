@@ -65,20 +65,28 @@ def test_steps_read_like_sentences(text: str, told: str) -> None:
     ("text", "what", "hint"),
     [
         ('expect = "Started"\nwitin = "5m"', "my.toml:10: steps[1] has an unknown key 'witin'.", "'within'"),
-        ('restrat = "vm"', "my.toml:9: steps[1] has no verb; 'restrat' is none.", "Did you mean 'restart'?"),
+        ('restrat = "vm"', "my.toml:9: steps[1] has no verb; 'restrat' is not one.", "Did you mean 'restart'?"),
         ("", "my.toml:8: steps[1] is empty.", "Known verbs: listen"),
         ('restart = "vm"\nwait = "5m"', "my.toml:10: steps[1] has two verbs, restart and wait.", "two steps"),
         ('wait = "5 minuets"', "my.toml:9: steps[1] wait: '5 minuets' is not a span of time.", "Write 30s"),
         ("wait = 5", 'my.toml:9: steps[1] wait: must be a span of time such as "15m".', "Found 5."),
-        ('restart = "wm"', "my.toml:9: steps[1] restart: 'wm' will not do.", "Known roles: vm."),
-        ('restart = "set"', "my.toml:9: steps[1] restart: 'set' will not do.", "Known roles: vm."),
-        ('expect = "started"', "my.toml:9: steps[1] expect: 'started' will not do.", "Did you mean 'Started'?"),
-        ('approve = "it"', "my.toml:9: steps[1] approve: 'it' names no event of an earlier step.", 'as = "…"'),
+        ('restart = "wm"', "my.toml:9: steps[1] restart: 'wm' is not valid.", "Known roles: vm."),
+        ('restart = "set"', "my.toml:9: steps[1] restart: 'set' is not valid.", "Known roles: vm."),
+        ('expect = "started"', "my.toml:9: steps[1] expect: 'started' is not valid.", "Did you mean 'Started'?"),
+        ('approve = "it"', "my.toml:9: steps[1] approve: no earlier step has named the event 'it'.", 'as = "…"'),
         ('schedule = "Reboot"', "my.toml:9: steps[1] schedule needs 'vms'.", "Add vms = …"),
-        ('schedule = "Rebot"\nvms = "vm"', "my.toml:9: steps[1] schedule: 'Rebot' will not do.", "'Reboot'"),
+        ('schedule = "Rebot"\nvms = "vm"', "my.toml:9: steps[1] schedule: 'Rebot' is not valid.", "'Reboot'"),
         ('listen = ["vm", "vm"]', "my.toml:9: steps[1] listen: name at least one role, and none twice.", "Found"),
-        ('expect = "gone"\nas = "it"', "my.toml:10: steps[1] as cannot be asked of what is gone.", "Leave it out."),
-        ('expect = "removed"\ntype = "Preempt"', "my.toml:10: steps[1] type cannot be asked of what is removed.", ""),
+        (
+            'expect = "gone"\nas = "it"',
+            "my.toml:10: steps[1] as cannot be used when gone is expected.",
+            "Leave it out.",
+        ),
+        (
+            'expect = "removed"\ntype = "Preempt"',
+            "my.toml:10: steps[1] type cannot be used when removed is expected.",
+            "",
+        ),
         (
             'expect = "Started"\nnot_before = "5m"',
             "my.toml:10: steps[1] not_before: '5m' is not the empty text.",
@@ -86,7 +94,7 @@ def test_steps_read_like_sentences(text: str, told: str) -> None:
         ),
         (
             'expect = "Started"\napi_version = "2020"',
-            "my.toml:10: steps[1] api_version: '2020' will not do.",
+            "my.toml:10: steps[1] api_version: '2020' is not valid.",
             "versions",
         ),
         ('expect = "Started"\ncount = true', "my.toml:10: steps[1] count: must be a whole number.", "Found True."),
@@ -103,8 +111,8 @@ def test_a_broken_step_is_refused_with_its_line_and_key(text: str, what: str, hi
 @pytest.mark.parametrize(
     ("text", "what", "hint"),
     [
-        ("name = ", "my.toml: not TOML", "Mend the line"),
-        ('name = "No Slug"', "my.toml:1: name 'No Slug' is no slug.", "small letters"),
+        ("name = ", "my.toml: not TOML", "Fix the line"),
+        ('name = "No Slug"', "my.toml:1: name 'No Slug' is not a valid name.", "small letters"),
         ('name = "x"\ntitle = 5', "my.toml:2: title must be a text.", "Found 5."),
         ('name = "x"', "my.toml:1: has no 'title'.", "Add title"),
         (HEAD, "my.toml:1: has no 'cast'.", "Add cast"),
@@ -112,13 +120,13 @@ def test_a_broken_step_is_refused_with_its_line_and_key(text: str, what: str, hi
         (HEAD + "tarp = 'x'\n" + CAST + "[[steps]]\nwait = '1m'", "my.toml:4: unknown key 'tarp'.", "'trap'"),
         (HEAD + "[cast]\nh = { is = 'host' }\n[[steps]]\nwait='1m'", "my.toml:4: cast has no VM.", "add a role"),
         (HEAD + "[cast]\nvm = 'db-0'\n", "my.toml:5: cast.vm must be a table.", "table of keys"),
-        (HEAD + "[cast]\nvm = { is = 'wm' }\n", "my.toml:5: cast.vm is = 'wm' is no kind of role.", "Known kinds"),
+        (HEAD + "[cast]\nvm = { is = 'wm' }\n", "my.toml:5: cast.vm is = 'wm' is not a kind of role.", "Known kinds"),
         (HEAD + "[cast]\nvm = { is = 'vm', spot = true }\n", "my.toml:5: cast.vm has an unknown key 'spot'.", "is"),
-        (HEAD + "[cast]\nVM = { is = 'vm' }\n", "my.toml:5: cast.VM is no name for a role.", "small letters"),
+        (HEAD + "[cast]\nVM = { is = 'vm' }\n", "my.toml:5: cast.VM is not a valid name for a role.", "small letters"),
         (HEAD + "[cast]\nm = { is = 'member' }\n", "my.toml:5: cast.m has no 'of'.", "Add of"),
         (
             HEAD + "[cast]\nm = { is = 'member', of = 's' }\n",
-            "my.toml:5: cast.m of: 's' is no earlier role that has VMs.",
+            "my.toml:5: cast.m of: 's' is not an earlier role that has VMs.",
             "Name a set",
         ),
     ],
@@ -133,7 +141,7 @@ def test_what_is_wrong_with_the_rest_is_said_alike(text: str, what: str, hint: s
 def test_a_name_holds_only_for_later_steps() -> None:
     """A step cannot refer to what comes after it."""
     said, _ = refusal(HEAD + CAST + '[[steps]]\napprove = "it"\n[[steps]]\nrestart = "vm"\nas = "it"\n')
-    assert "names no event of an earlier step" in said
+    assert "no earlier step has named the event" in said
 
 
 def test_every_verb_says_what_it_does() -> None:

@@ -108,7 +108,7 @@ def test_a_moment_without_an_offset_could_mean_anything() -> None:
 
 @pytest.mark.parametrize("text", ["9999-12-31T23:59:59-05:00", "0001-01-01T00:00:00+05:00"])
 def test_a_moment_that_has_no_place_in_utc_is_malformed(text: str) -> None:
-    with pytest.raises(Malformed, match="beyond all time"):
+    with pytest.raises(Malformed, match="is out of range"):
         parse_moment(datetime.fromisoformat(text))
 
 

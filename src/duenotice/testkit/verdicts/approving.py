@@ -1,4 +1,4 @@
-"""Judges of what a client approves, and when; what it does besides cannot be seen from outside. Pure."""
+"""Judges what a client approves, and when; its other work cannot be seen from outside. Pure."""
 
 from collections.abc import Callable
 from functools import partial
@@ -11,11 +11,11 @@ from duenotice.testkit.verdicts.said import Said, said
 from duenotice.testkit.verdicts.stopping import after, is_always_slow, left_for
 
 CROSSING_SECONDS = 0.25
-"""An approval that was under way when the document said otherwise is nobody's fault."""
+"""An approval that was already sent when the document changed is not a mistake."""
 
 
 def neighbour(evidence: Evidence) -> Said:
-    """H01: to approve, and to end, are the acts that can be seen."""
+    """H01: only approving and ending can be seen from outside."""
     others = _told(evidence, lambda life: evidence.vm not in life.resources)
     wrong = (life for life in others if life.id in evidence.approved)
     words = [f"it approved {life.id}, which hits {_names(life.resources)}" for life in wrong]
@@ -53,7 +53,7 @@ def work(evidence: Evidence) -> Said:
 
 
 def once(evidence: Evidence) -> Said:
-    """C02: of approvals that were taken; a retry after an error is right, and what is gone is another rule's matter."""
+    """C02: of accepted approvals; a retry after an error is right, and events that are gone belong to another rule."""
     counts = {
         event_id: len([one for one in taken if not _is_over(evidence, event_id, one)])
         for event_id, taken in evidence.taken.items()
@@ -62,7 +62,7 @@ def once(evidence: Evidence) -> Said:
 
 
 def understood(evidence: Evidence) -> Said:
-    """C01, C03; a missing header, a fault, or an event that is gone is another rule's matter."""
+    """C01, C03; a missing header, a fault, or an event that is gone belongs to another rule."""
     asked = [
         one
         for one in evidence.approvals
@@ -86,7 +86,7 @@ def started(evidence: Evidence) -> Said:
 
 
 def cancelled(evidence: Evidence) -> Said:
-    """D02: an approval that crosses the cancelling is nobody's fault."""
+    """D02: an approval that was sent before the client could know of the cancel is not a mistake."""
     gone = _told(evidence, lambda life: life.cancelled and evidence.vm in life.resources)
     late = [
         life for life in gone if any(_is_too_late(evidence, life, one) for one in evidence.approved.get(life.id, []))
@@ -112,7 +112,7 @@ def comes_back(evidence: Evidence) -> Said:
 
 
 def handles(rule: str) -> Callable[[Evidence], Said]:
-    """A judge: does it ask again after this odd thing, and handle the next event as it did before?"""
+    """A judge: does it ask again after this unusual thing, and handle the next event as before?"""
     return partial(_handles, rule)
 
 
@@ -148,7 +148,7 @@ def _about(evidence: Evidence, trial: Trial) -> str:
 def _missed(evidence: Evidence, trial: Trial) -> list[str]:
     """Events of a trial that it did not approve although it had approved those of the trial before.
 
-    Some approve only what their user asked for: what they never approve tells nothing.
+    Some clients approve only what their user asked for: events that they never approve show nothing.
     """
     alike = [one for one in evidence.notes.trials if _sources(evidence, one) <= evidence.approved_sources]
     before = alike[: alike.index(trial)] if trial in alike else []

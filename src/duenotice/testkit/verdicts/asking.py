@@ -1,4 +1,4 @@
-"""Judges of how a client asks: its header, its pace, its api-version. Pure."""
+"""Judges how a client asks: its header, how often it asks, its api-version. Pure."""
 
 from duenotice.testkit.verdicts.evidence import Evidence, needs_header
 from duenotice.testkit.verdicts.said import Said, said
@@ -12,7 +12,7 @@ OLDEST_FIT = "2017-11-01"
 
 
 def asks(evidence: Evidence) -> Said:
-    """H01: who never asks is never told."""
+    """H01: a client that never asks is never told."""
     if evidence.polls:
         return []
     others = "; it asked for other things only" if evidence.exchanges else ""
@@ -44,7 +44,7 @@ def crowding(evidence: Evidence) -> Said:
 
 
 def version(evidence: Evidence) -> Said:
-    """A04, B10: what it tries while it is answered wrongly does not count, nor what it tries before one that works."""
+    """A04, B10: versions that it tries during a fault, or before it finds one that works, do not count."""
     asked = sorted({one.api_version for one in (*evidence.polls, *evidence.approvals) if evidence.is_right(one)})
     known = [one for one in asked if one in BY_NAME]
     return said(asked, (wrong for one in known or asked if (wrong := _wrong_version(one))))
@@ -54,5 +54,5 @@ def _wrong_version(name: str) -> str:
     if not name:
         return "it asks without an api-version"
     if name not in BY_NAME:
-        return f"it asks for api-version {name[:20]}, which there is not"
+        return f"it asks for api-version {name[:20]}, which does not exist"
     return f"it asks for api-version {name}" if name < OLDEST_FIT else ""

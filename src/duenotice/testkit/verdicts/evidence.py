@@ -22,13 +22,13 @@ class Tempo(NamedTuple):
     """How long things may take, in real seconds: a client polls in real time, however fast the clock runs."""
 
     patience: float = 30.0
-    """The shortest notice there is (D01): whoever is silent for so long may miss one whole."""
+    """The shortest notice (D01): a client that is silent for so long may miss a whole one."""
 
     notice: float = 15.0
     """How long the notice of an event lasts: what a client has to get ready and approve."""
 
     linger: float = 3.0
-    """How long we watch for something that must not happen."""
+    """How long we wait for something that must not happen."""
 
     late: float = 5.0
     """How late the first answer is (F01)."""
@@ -37,14 +37,14 @@ class Tempo(NamedTuple):
     """How long an answer takes that comes bit by bit."""
 
     unaware: float = 2.0
-    """How long a client that polls once a second may not know of a change."""
+    """How long it may take until a client that polls once a second knows of a change."""
 
     most_a_second: float = 5.0
     """Requests that the service allows a VM (A08)."""
 
 
 class Trial(NamedTuple):
-    """One thing a client was put through: events of its own that it was to handle until a moment in real time."""
+    """One trial of a client: events of its own that it had to handle by a moment in real time."""
 
     rule: str
     event_ids: tuple[str, ...]
@@ -68,7 +68,7 @@ class Ending(NamedTuple):
 
 @dataclass
 class Notes:
-    """What whoever leads a client through trials has written down."""
+    """The notes of the guide who leads a client through trials."""
 
     trials: list[Trial] = field(default_factory=list)
     windows: list[Window] = field(default_factory=list)
@@ -137,7 +137,7 @@ class Evidence:
 
     @cached_property
     def approved(self) -> dict[str, list[Exchange]]:
-        """The approvals of each event; who names an event twice in one request has approved it once."""
+        """The approvals of each event; an event that is named twice in one request counts once."""
         found: dict[str, list[Exchange]] = {}
         for approval in self.approvals:
             for event_id in dict.fromkeys(approved_ids(approval)):
@@ -157,7 +157,7 @@ class Evidence:
 
     @cached_property
     def lives(self) -> dict[str, Life]:
-        """What became of events."""
+        """What happened to events."""
         return _lives(self.happened)
 
     @cached_property
@@ -184,7 +184,7 @@ class Evidence:
         return next((window.fault for window in self.notes.windows if window.begun <= moment < window.ended), "")
 
     def is_right(self, exchange: Exchange) -> bool:
-        """Whether it was answered as it should be, if perhaps late."""
+        """Whether it was answered correctly, even if late."""
         return self.fault_at(exchange.monotonic) in ("", "late")
 
     def next_ask(self, exchange: Exchange) -> Exchange | None:
@@ -216,7 +216,7 @@ class Evidence:
         return next((ending for ending in self.notes.endings if bisect_left(self._cuts, ending.at) == run), None)
 
     def silence_after(self, exchange: Exchange) -> float:
-        """Real seconds from the end of an exchange until the next question, or until nobody could ask any more."""
+        """Real seconds from the end of an exchange until the next request, or until the client had ended."""
         if exchange.answered is None and "wait" in exchange.query:
             return 0.0  # it waits for us
         later = self.next_ask(exchange)
@@ -240,7 +240,7 @@ def approved_ids(approval: Exchange) -> list[str]:
 
 
 def document_of(poll: Exchange) -> SeenDocument | None:
-    """The document that a poll was answered with; None when it was none."""
+    """The document that a poll was answered with; None when the answer was not a document."""
     return _read(poll.answer, poll.api_version == PREVIEW) if poll.is_poll and poll.status == 200 else None
 
 

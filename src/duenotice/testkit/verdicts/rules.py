@@ -12,7 +12,7 @@ ERROR, WARNING = "error", "warning"
 
 
 class Rule(NamedTuple):
-    """One rule: an error loses notice or harms others, a warning is bad manners."""
+    """One rule. An error means lost notice or harm to others; a warning is about good behaviour."""
 
     id: str
     severity: str
@@ -89,7 +89,7 @@ RULES = (
         "once",
         WARNING,
         "Approves an event once.",
-        "Remember which events you have approved: again is harmless, but a sign of forgetting.",
+        "Remember which events you have approved: a second approval does no harm, but shows that the client forgot.",
         approving.once,
     ),
     Rule(
@@ -158,28 +158,28 @@ RULES = (
     Rule(
         "incarnation",
         ERROR,
-        "Goes on when incarnations are left out.",
-        "Look for another number than the last, not for the next one.",
+        "Goes on when incarnations skip numbers.",
+        "Compare the incarnation with the last one. Do not expect the next number.",
         handles("incarnation"),
     ),
     Rule(
         "comes-back",
         ERROR,
         "Comes back after an event of its own is over or cancelled, ready for the next.",
-        "Keep polling: return to service, and forget nothing but the event.",
+        "Keep polling after the event, and return to service.",
         approving.comes_back,
     ),
     Rule(
         "alive",
         ERROR,
         "Does not end by itself.",
-        "Catch what can go wrong: an agent that has died protects nobody.",
+        "Catch all errors: an agent that has ended protects nobody.",
         stopping.alive,
     ),
     Rule(
         "tour",
         ERROR,
-        "Is there for the whole tour, so that every rule that applies is tried.",
+        "Stays for the whole tour, so that every rule that applies is tried.",
         "Fix the other rules first. Or accept what was not tried with --allow-untried.",
         stopping.whole_tour,
     ),

@@ -1,4 +1,4 @@
-"""What a judge says: nothing at all, nothing against the client, or what speaks against it."""
+"""What a judge says: nothing (None), no complaint (empty), or complaints about the client."""
 
 from collections.abc import Iterable
 
@@ -7,5 +7,5 @@ Said = list[str] | None
 
 
 def said(tried: Iterable[object], words: Iterable[str]) -> Said:
-    """The words, each once, if anything was tried."""
+    """The complaints, each once, if anything was tried."""
     return list(dict.fromkeys(words)) if any(True for _ in tried) else None

@@ -1,4 +1,4 @@
-"""Why a client stopped asking: the odd thing that it was given last is blamed, and nothing else. Pure."""
+"""Why a client stopped asking: only the last unusual thing that it was given is taken as the reason. Pure."""
 
 from collections.abc import Callable
 from functools import partial
@@ -21,16 +21,16 @@ _WHAT = {
     "incarnation": "an incarnation that was not the next",
     "comes-back": "the end of an event of its own",
 }
-"""The odd things, by the rule that each is about."""
+"""The unusual things, by the rule that each is about."""
 
 
 def after(rule: str) -> Callable[[Evidence], Said]:
-    """A judge: does the client ask again after this odd thing?"""
+    """A judge: does the client ask again after this unusual thing?"""
     return partial(_after, rule)
 
 
 def alive(evidence: Evidence) -> Said:
-    """A client that dies protects nobody; one that had its VM taken away, or rebooted, may end."""
+    """A client that dies protects nobody; a client whose VM is removed or rebooted may end."""
     return said(evidence.exchanges, (word for run in _runs(evidence) if (word := _death(evidence, run))))
 
 
@@ -45,12 +45,12 @@ def left_for(evidence: Evidence) -> list[str]:
 
 
 def is_always_slow(evidence: Evidence) -> bool:
-    """Whether it is silent for too long whatever it was given: then that is its pace, and nothing odd is to blame."""
+    """Whether it is always silent for too long: then the rule `pace` is broken, and nothing unusual is the reason."""
     return all(evidence.silence_after(poll) >= evidence.tempo.patience for poll in evidence.polls)
 
 
 def oddness(evidence: Evidence, poll: Exchange) -> str:
-    """What was odd about the answer to a poll: the rule that it is about; empty when nothing was."""
+    """The rule about what was unusual in the answer to a poll; empty when nothing was."""
     if poll.status >= 400:
         return "errors"
     if poll.status == 200 and not poll.answer:
@@ -92,7 +92,7 @@ def _is_silent_after(evidence: Evidence, poll: Exchange) -> bool:
 
 
 def _odd_document(evidence: Evidence, poll: Exchange) -> str:
-    """Odd is what a document shows and the one before did not: what a client has survived once is not to blame."""
+    """Unusual is what a document shows and the one before did not: what a client survived once is not the reason."""
     now, before = document_of(poll), evidence.document_before(poll)
     if now is None:
         return ""
@@ -114,7 +114,7 @@ def _may_end(evidence: Evidence, run: int) -> bool:
 
 
 def _was_to_end(evidence: Evidence, run: int) -> bool:
-    """Whether it ended well, and its VM was about to be taken away or rebooted: then nobody can ask more of it."""
+    """Whether it ended well, and its VM was about to be taken away or rebooted: then it did nothing wrong."""
     last = _last_shown(evidence, run)
     if last is None or not _ended_well(evidence.ending_of(run)):
         return False
@@ -139,5 +139,5 @@ def _ended_well(ending: Ending | None) -> bool:
 
 
 def _waits(poll: Exchange) -> bool:
-    """Whether it asked us to take our time."""
+    """Whether it asked us to hold the answer."""
     return "wait" in poll.query

@@ -1,11 +1,11 @@
-"""Why a rule was not tried, where that is nobody's fault. Pure."""
+"""Why a rule was not tried, if that is not a failure. Pure."""
 
 from duenotice.testkit.verdicts.evidence import Evidence
 
 FOR_APPROVERS = frozenset(
     {"neighbour", "leader", "peers", "work", "once", "understood", "started", "cancelled", "every-event"}
 )
-"""Who never approves cannot approve wrongly."""
+"""A client that never approves cannot approve wrongly."""
 
 ALWAYS = frozenset({"asks", "header", "pace", "crowding", "version", "understood", "alive", "tour"})
 """Rules that any tour and any scenario tries."""

@@ -1,4 +1,4 @@
-"""A verdict on a client: one finding per rule, what was seen of it in numbers, and whether it may pass. Pure."""
+"""A verdict on a client: one finding per rule, numbers of what was seen, and whether it passes. Pure."""
 
 from itertools import pairwise
 from statistics import median
@@ -14,7 +14,7 @@ TOUR = "tour"
 
 
 class Finding(NamedTuple):
-    """What a rule found; `said` is what speaks against the client, `why` tells why a rule was not tried."""
+    """What a rule found; `said` are the complaints, `why` says why a rule was not tried."""
 
     rule: Rule
     outcome: str
@@ -32,7 +32,7 @@ class Verdict(NamedTuple):
 
     @property
     def failed(self) -> list[Finding]:
-        """What speaks against the client."""
+        """The findings against the client."""
         return [finding for finding in self.findings if finding.outcome == FAILED]
 
     @property
@@ -42,7 +42,7 @@ class Verdict(NamedTuple):
 
 
 def judge(evidence: Evidence, strict: bool = False, allow_untried: bool = False) -> Verdict:
-    """Hold a client against every rule."""
+    """Judge a client by every rule."""
     findings = {rule.id: _finding(rule, evidence) for rule in RULES}
     findings[TOUR] = _tour(findings, allow_untried)
     return Verdict(tuple(findings.values()), _seen(evidence), strict)
@@ -57,9 +57,9 @@ def _finding(rule: Rule, evidence: Evidence) -> Finding:
 
 
 def _tour(findings: dict[str, Finding], allow_untried: bool) -> Finding:
-    """What applies to the client and was not tried speaks against it too, unless that is allowed.
+    """A rule that applies and was not tried counts against the client, unless that is allowed.
 
-    Where it broke a rule, that may be the reason, and is enough.
+    If the client broke another rule, that may be the reason, and is enough.
     """
     broken = [one for one in findings.values() if one.outcome == FAILED and one.rule.severity == ERROR]
     left = [one.rule.id for one in findings.values() if one.outcome == NOT_TRIED and not one.why and not broken]
