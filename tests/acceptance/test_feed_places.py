@@ -10,6 +10,7 @@ import pytest
 
 from duenotice.console.hearing import MOST_PAGES
 from duenotice.operator_api.feed import MOST_READERS, PLACES_OF_ONE
+from tests.acceptance.conftest import DEMO
 from tests.support.cli import duenotice
 from tests.support.node import SECONDS, Node
 from tests.support.served import wait_until
@@ -133,3 +134,12 @@ def test_pages_of_a_revoked_token_end_and_others_stay(node: Node, connections: c
     node.operate(f"/v1/tokens/{made['id']}", method="DELETE")
     assert "any" in told(stays)["topics"]
     assert b"any" not in gone.read()
+
+
+def test_a_page_hears_of_a_host_that_came_and_went_while_it_was_away(node: Node, connections: contextlib.ExitStack):
+    """To ask for the VMs of a host that is gone is a 404; the page goes on."""
+    before, fleet = node.service.engine.state.position, DEMO.read_text()
+    node.apply(f'{fleet}\n[[hosts]]\nname = "short-lived"\n')
+    node.apply(fleet)
+    page = tab(connections, node, node.token, f"?after={before}")
+    assert {"hosts", "fleet"} <= set(told(page)["topics"])

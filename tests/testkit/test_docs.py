@@ -1,4 +1,4 @@
-"""docs/testing.md is true: its examples pass, and it knows every rule, trial, fault and word."""
+"""docs/testing.md is true: its examples pass, and it knows every rule, trial, fault and word; README quotes it."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,8 @@ from duenotice.testkit.verdicts.rules import RULES
 from tests.testkit.test_plugin import PLUGIN
 
 pytest_plugins = ["pytester"]
-PAGE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
+ROOT = Path(__file__).parents[2]
+PAGE, README = (ROOT / "docs" / "testing.md").read_text(), (ROOT / "README.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
@@ -28,3 +29,20 @@ def test_every_rule_trial_and_fault_is_on_the_page() -> None:
     trials = [f"| `{step.name}` | {step.about} |" for step in TRIALS]
     assert [row for row in (*rules, *trials) if row not in PAGE] == []
     assert [name for name in FAULTS if f"`{name}`" not in PAGE] == []
+
+
+@pytest.mark.parametrize("page", [PAGE, README], ids=["testing.md", "README.md"])
+def test_what_run_prints_is_quoted_word_for_word(page: str) -> None:
+    """The trials of a tour without --peers-ready, and the rules behind their signs."""
+    tour = [step for step in TRIALS if step.name != "peers"]
+    trials = [f"{number:2}/{len(tour)} {step.name}: {step.about}" for number, step in enumerate(tour, start=1)]
+    quoted = re.findall(r"^ ?[0-9]+/[0-9]+ [a-z-]+: .*", page, re.MULTILINE)
+    assert quoted and [line for line in quoted if line not in trials] == []
+    rules = {(rule.id, str(rule.severity), rule.sentence) for rule in RULES}
+    rows = re.findall(r"^[✓✗·]  (\S+) +(\S+)  +(?:passed|failed|not tried) +(.*)", page, re.MULTILINE)
+    assert rows and [row for row in rows if row not in rules] == []
+
+
+def test_the_readme_knows_how_many_rules_there_are() -> None:
+    """Wherever it counts them."""
+    assert set(re.findall(r"by ([0-9]+) rules", README)) == {str(len(RULES))}

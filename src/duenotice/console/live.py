@@ -147,5 +147,14 @@ async def _beyond(api: Api, record: dict[str, Any]) -> Change:
     if record["event_id"] and "event" not in record["details"]:
         names = set((await api.get("timeline", record["event_id"]))["resources"])
     for host in record["details"].get("hosts", ()) if record["action"] == "hosts-put" else ():
-        names |= {vm["name"] for vm in await api.all("vms", host=host["name"], most=MOST_TOLD + 1)}
+        names |= {vm["name"] for vm in await _on(api, host["name"])}
     return Change(frozenset(f"vm:{name}" for name in names), frozenset(names))
+
+
+async def _on(api: Api, host: str) -> list[Any]:
+    try:
+        return await api.all("vms", host=host, most=MOST_TOLD + 1)
+    except ApiProblem as problem:
+        if problem.status != 404:
+            raise
+        return []  # a host that has gone since
