@@ -22,7 +22,7 @@ from duenotice.errors import Misconfigured, Unavailable
 from duenotice.wire import dhcp
 from tests.support.namespaces import METADATA_ADDRESS, Machine, plug_in, serving
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.machine
 
 SOURCE = str(Path(__file__).parents[2] / "src")
 FLEET = '[[vms]]\nname = "web-0"\naddress = "192.0.2.10"\n'

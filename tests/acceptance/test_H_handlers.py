@@ -13,7 +13,7 @@ from tests.handlers.balancer import balancing, free_port
 from tests.handlers.occasions import script, wait_until
 from tests.support.node import Node
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.machine
 FLEET = """
 [[vms]]
 name = "web-0"

@@ -30,7 +30,7 @@ def blocks(text: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
-@pytest.mark.serial  # a network namespace, in which the usual ports are free
+@pytest.mark.machine  # in which the usual ports are free
 def test_the_session_can_be_pasted_as_it_stands(tmp_path: Path) -> None:
     """Into the plainest shell, in the folder of a clone: every command succeeds, and the service ends."""
     (session,) = blocks((ROOT / "docs" / "cli.md").read_text(), "sh")

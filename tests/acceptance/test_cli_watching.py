@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 from tests.acceptance.conftest import DEMO
 from tests.support.cli import duenotice, endpoint
 from tests.support.node import Node
+from tests.support.served import wait_until
 from tests.support.terminal import Terminal
 
 PLAN: dict[str, Any] = {"on": ["set=web"], "type": "Reboot", "settle": "5m"}
@@ -21,40 +22,54 @@ def _somebody_listens(node: Node) -> None:
     node.enable("web-0")
 
 
+Later = Callable[..., None]
+
+
 @pytest.fixture
-def soon(request: pytest.FixtureRequest) -> Callable[..., None]:
-    """Do something in a moment, while a command waits."""
+def soon(node: Node) -> Iterator[Later]:
+    """Do something as soon as a command listens, or as soon as something else is true; meanwhile the command waits."""
+    threads: list[threading.Thread] = []
 
-    def later(act: Callable[..., Any], *arguments: Any, seconds: float = 1.0) -> None:
-        timer = threading.Timer(seconds, act, arguments)
-        request.addfinalizer(timer.join)
-        timer.start()
+    def later(*acts: Callable[[], object], when: Callable[[], object] = lambda: has_listeners(node)) -> None:
+        def work() -> None:
+            wait_until(when)
+            for act in acts:
+                act()
 
-    return later
+        threads.append(threading.Thread(target=work))
+        threads[-1].start()
+
+    yield later
+    for thread in threads:
+        thread.join()
 
 
-def test_wait_follows_an_event_to_its_end(node: Node, soon: Callable[..., None]) -> None:
+def has_listeners(node: Node) -> bool:
+    return b"\nduenotice_feed_readers 0" not in node.operator("GET", "/metrics").body
+
+
+def test_wait_follows_an_event_to_its_end(node: Node, soon: Later) -> None:
     """Notice and impact pass, then the command ends."""
-    soon(node.advance, "1h")
+    soon(lambda: node.advance("1h"))
     done = duenotice(node, "vm", "restart", "web-0", "--wait", "-o", "name")
     assert (done.code, len(done.out.split())) == (0, 1)
     assert node.events("web-0") == []
 
 
-def test_a_person_who_waited_is_told_that_it_is_over(node: Node, soon: Callable[..., None]) -> None:
+def test_a_person_who_waited_is_told_that_it_is_over(node: Node, soon: Later) -> None:
     """The live view is gone by then; without a word nobody would know how it ended."""
-    soon(node.advance, "30m", seconds=2)
+    soon(lambda: node.advance("30m"))
     done = duenotice(node, "vm", "restart", "web-0", "--wait")
     assert (done.code, done.err) == (0, "Completed 1.\n")
-    soon(node.advance, "30m", seconds=2)
+    soon(lambda: node.advance("30m"), when=lambda: node.operate("/v1/maintenances", method="GET"))
     done = duenotice(node, "maintenance", "start", "--on", "vm=web-0", "--type", "Freeze", "--wait")
     assert done.code == 0
     assert done.err.endswith(" is done.\n")
 
 
-def test_wait_for_an_event_that_is_cancelled_ends_with_1(node: Node, soon: Callable[..., None]) -> None:
+def test_wait_for_an_event_that_is_cancelled_ends_with_1(node: Node, soon: Later) -> None:
     """What was asked for did not happen."""
-    soon(lambda: node.operate(f"/v1/events/{node.event('web-0')['EventId']}/cancel"), seconds=1.5)
+    soon(lambda: node.operate(f"/v1/events/{node.event('web-0')['EventId']}/cancel"))
     done = duenotice(node, "vm", "restart", "web-0", "--wait")
     assert done.code == 1
     assert "cancelled" in done.err
@@ -67,20 +82,19 @@ def test_wait_gives_up_with_7(node: Node) -> None:
     assert done.err.splitlines()[0] == "error: The events are not over after 200ms."
 
 
-def test_watch_prints_each_change_and_ends_when_the_event_is_over(node: Node, soon: Callable[..., None]) -> None:
+def test_watch_prints_each_change_and_ends_when_the_event_is_over(node: Node, soon: Later) -> None:
     """JSON lines where nobody looks at a terminal."""
     event_id = node.schedule("Reboot", "web-0")
-    soon(node.advance, "15m")
-    soon(node.advance, "1h", seconds=2.5)
+    soon(lambda: node.advance("15m"), lambda: node.advance("1h"))
     done = duenotice(node, "events", "watch", event_id[:8], "-o", "jsonl")
     phases = [json.loads(line)["phase"] for line in done.out.splitlines()]
     assert (done.code, phases) == (0, ["scheduled", "started", "completed"])
 
 
-def test_watch_of_all_events_ends_when_none_is_left(node: Node, soon: Callable[..., None]) -> None:
+def test_watch_of_all_events_ends_when_none_is_left(node: Node, soon: Later) -> None:
     """Lines for people when the output is no terminal; nothing is missed of an hour that passes at once."""
     node.schedule("Reboot", "web-0")
-    soon(node.advance, "1h")
+    soon(lambda: node.advance("1h"))
     lines = duenotice(node, "events", "watch", "--until-none").out.splitlines()
     assert [line.split()[1:3] for line in lines] == [
         ["Reboot", phase] for phase in ("scheduled", "started", "completed")
@@ -92,18 +106,18 @@ def test_watch_of_an_unknown_event_is_told_at_once(node: Node) -> None:
     assert duenotice(node, "events", "watch", "nix").code == 3
 
 
-def test_a_watched_maintenance_ends_when_it_is_done(node: Node, soon: Callable[..., None]) -> None:
+def test_a_watched_maintenance_ends_when_it_is_done(node: Node, soon: Later) -> None:
     """The last word is the whole maintenance."""
     plan = node.operate("/v1/maintenances", PLAN)
-    soon(node.advance, "4h")
+    soon(lambda: node.advance("4h"))
     shown = duenotice(node, "maintenance", "show", plan["id"], "--watch", "-o", "json").json()
     assert (shown["status"], shown["progress"]["done"]) == ("done", 5)
 
 
-def test_a_watched_maintenance_that_is_cancelled_ends_with_1(node: Node, soon: Callable[..., None]) -> None:
+def test_a_watched_maintenance_that_is_cancelled_ends_with_1(node: Node, soon: Later) -> None:
     """Not done is not success."""
     plan = node.operate("/v1/maintenances", PLAN)
-    soon(node.operate, f"/v1/maintenances/{plan['id']}/cancel")
+    soon(lambda: node.operate(f"/v1/maintenances/{plan['id']}/cancel"))
     done = duenotice(node, "maintenance", "show", plan["id"], "--watch", "-o", "name")
     assert (done.code, done.out) == (1, f"{plan['id']}\n")
     assert "is cancelled" in done.err
@@ -146,7 +160,7 @@ def test_a_terminal_that_cannot_draw_gets_lines(node: Node) -> None:
             assert steps.end() == 1
 
 
-def test_who_waits_on_such_a_terminal_is_told_too(node: Node, soon: Callable[..., None]) -> None:
+def test_who_waits_on_such_a_terminal_is_told_too(node: Node, soon: Later) -> None:
     """On standard error, as all progress."""
     given = {"DUENOTICE_ENDPOINT": endpoint(node), "DUENOTICE_TOKEN": node.token, "TERM": "dumb"}
     with Terminal("vm", "restart", "web-0", "--wait", **given) as terminal:

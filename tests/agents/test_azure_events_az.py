@@ -11,7 +11,7 @@ from tests.agents.cluster import Cluster
 from tests.programs import require_program
 from tests.support.namespaces import ENVIRONMENT, Machine, Server, plug_in, serving
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.machine
 
 FOLDER = "/usr/lib/ocf/resource.d/heartbeat"
 VM_OF = {"alpha": "db-0", "beta": "db-1", "gamma": "db-2"}

@@ -9,7 +9,7 @@ import pytest
 from tests.programs import require_program
 from tests.support.namespaces import Machine, Server, plug_in, serving
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.machine
 
 URL = "http://169.254.169.254/metadata/scheduledevents?api-version=2020-07-01"
 FLEET = '[[vms]]\nname = "web-0"\naddress = "192.0.2.10"\n'

@@ -9,7 +9,7 @@ import pytest
 from tests.programs import require_program, require_unpacked
 from tests.support.namespaces import Machine, plug_in, serving
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.machine
 
 SCRIPT = Path(__file__).with_name("metadata_functions.py")
 FLEET = '[[vms]]\nname = "web-0"\naddress = "192.0.2.10"\n'

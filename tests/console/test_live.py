@@ -49,6 +49,14 @@ def test_two_browsers_see_each_others_change_within_a_second(node: Node, visitor
     assert monotonic() - begun < 1
 
 
+def be_still(page: Page, answers: list[tuple[str, int]]) -> None:
+    """Wait until the page asks for nothing more, and forget what it has asked for."""
+    page.wait_for_timeout(PAUSE)
+    while answers:
+        answers.clear()
+        page.wait_for_timeout(PAUSE)
+
+
 def mutated(page: Page) -> None:
     """Note the ids of elements that change from now on."""
     page.evaluate("""() => {
@@ -67,9 +75,9 @@ def test_an_update_to_one_vm_sends_only_that_part(browser: Browser) -> None:
         page = people.come()
         event_id, _ = node.schedule("Reboot", "web-0"), node.schedule("Reboot", "web-1")
         wait_until(page, "document.querySelectorAll('a.cell[data-state=scheduled]').length === 2")
-        page.wait_for_timeout(PAUSE)
         sizes: list[tuple[str, int]] = []
         page.on("response", lambda answer: sizes.append(size_of(answer)) if "/live" not in answer.url else None)
+        be_still(page, sizes)
         mutated(page)
         node.approve("web-0", event_id)
         wait_until(page, "document.getElementById('vm-web-0').dataset.state === 'started'")
@@ -142,6 +150,7 @@ def test_a_full_feed_is_said_and_pages_still_work(
     expect(page.locator("#link")).to_have_text("live")
 
 
+@pytest.mark.serial
 def test_a_service_that_stops_does_not_wait_for_open_pages(browser: Browser, tmp_path: Path) -> None:
     """Consoles that listen, and a play under way, are let go at once."""
     with Node(FLEET.read_text(), clock="60x", data_dir=str(tmp_path / "data")) as node:

@@ -8,8 +8,6 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from tests.support.served import Served, wait_until
 
 ROUNDS = 42
@@ -124,7 +122,6 @@ class Rounds:
         return [record["event_id"] for record in node.operate(f"/v1/audit?action={action}&limit=1000", method="GET")]
 
 
-@pytest.mark.serial
 def test_each_impact_happens_exactly_once_however_often_the_server_is_killed(tmp_path: Path) -> None:
     """After kill -9 at every stage each event has one line in the commands' log, and each is completed."""
     seed = secrets.randbits(32)

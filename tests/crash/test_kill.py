@@ -2,14 +2,11 @@
 
 import secrets
 
-import pytest
-
 from tests.crash.loop import run
 
 ROUNDS = 50
 
 
-@pytest.mark.serial
 def test_nothing_answered_is_lost_when_the_server_is_killed() -> None:
     """No acknowledged write is lost and no incarnation goes back; what got no answer happened once at the most."""
     loop = run(ROUNDS, secrets.randbits(32), print)

@@ -128,7 +128,7 @@ def test_a_user_cannot_make_root_signal_another(tmp_path):
         assert bystander.wait() == -signal.SIGKILL
 
 
-@pytest.mark.serial
+@pytest.mark.machine
 def test_a_unit_is_signalled_at_its_main_process(tmp_path_factory):
     """systemd says which process that is."""
     folder = tmp_path_factory.mktemp("saver")

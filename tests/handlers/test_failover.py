@@ -15,7 +15,7 @@ from tests.handlers.databases import NODES, Cluster, Writer, patroni, psql
 from tests.handlers.occasions import script, wait_until
 from tests.support.node import Node
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.machine
 SECONDS = 30.0
 ADDRESSES = dict(zip(NODES, ("127.0.46.1", "127.0.46.2"), strict=True))
 WORK = ("preparing", "prepared", "recovering", "recovered")

@@ -20,7 +20,7 @@ from tests.handlers.occasions import (
     wait_until,
 )
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.machine
 
 
 @pytest.fixture

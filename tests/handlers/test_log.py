@@ -120,7 +120,7 @@ def test_no_journal_is_told(tmp_path):
         prepare("log", {}, path=str(tmp_path / "none"))
 
 
-@pytest.mark.serial
+@pytest.mark.machine
 def test_a_real_journald_finds_it_again(tmp_path_factory):
     """`journalctl` shows the entry by our own fields, to the letter."""
     # Left out: the kernel's log and its audit, which are the whole machine's.

@@ -11,7 +11,7 @@ from duenotice.agent.handlers.loading import load
 from tests.handlers.databases import Cluster, Writer, patroni, psql
 from tests.handlers.occasions import NOTES, cancelled_when, occasion, prepare_killed, recover, wait_until
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.machine
 SECONDS = 40.0
 
 

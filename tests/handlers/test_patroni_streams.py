@@ -112,6 +112,6 @@ def test_an_old_leader_on_another_timeline_is_not_ready():
     """It has rows that the new leader lacks, and cannot follow, whatever Patroni calls it; on the same it is ready."""
     with Told(cluster=cluster("db-1", 1, 2), leader=(503, None)) as patroni:
         with pytest.raises(HandlerFailed, match="another leader, and db-0 its replica"):
-            prepare(patroni, NOTES(led="db-0"), seconds=0.5)
+            prepare(patroni, NOTES(led="db-0"), seconds=2)
         patroni.answers["cluster"] = cluster("db-1", 2, 2)
         prepare(patroni, NOTES(led="db-0"))

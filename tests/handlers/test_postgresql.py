@@ -10,7 +10,7 @@ from tests.handlers.databases import postgresql, psql
 from tests.handlers.occasions import occasion, prepare, recover, script
 from tests.programs import require_program
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.machine
 CHECKPOINT = "SELECT redo_lsn FROM pg_control_checkpoint()"
 
 

@@ -17,7 +17,7 @@ from tests.handlers.occasions import script, wait_until
 from tests.programs import require_program
 from tests.support.namespaces import METADATA_ADDRESS, Machine, Server, plug_in, serving
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.machine
 SECONDS = 30.0
 ADDRESSES = {"web-0": "10.0.0.1", "web-1": "10.0.0.2", "web-2": "10.0.0.3"}
 BALANCER = "10.0.0.9"

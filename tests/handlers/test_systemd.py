@@ -10,7 +10,7 @@ from duenotice.agent.handlers.loading import load
 from tests.handlers.occasions import NOTES, cancelled_when, occasion, prepare, prepare_killed, recover, script
 from tests.handlers.private_systemd import PrivateSystemd, private_systemd
 
-pytestmark = pytest.mark.serial
+pytestmark = pytest.mark.machine
 UNITS = {
     "web.service": "[Service]\nExecStart=/bin/sleep 1000\n",
     "worker@1.service": "[Service]\nExecStart=/bin/sleep 1000\n",

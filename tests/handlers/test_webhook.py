@@ -179,7 +179,7 @@ def test_https_wants_a_certificate_it_trusts(tmp_path):
         url = f"https://localhost:{hook.server_port}/"
         prepare("webhook", {}, url=url, ca_file=f"{pem}.crt")
         with pytest.raises(TryAgain, match="CERTIFICATE_VERIFY_FAILED"):
-            asyncio.run(load("it", "webhook", {"url": url}).prepare(occasion({}, seconds=0.4)))
+            asyncio.run(load("it", "webhook", {"url": url}).prepare(occasion({}, seconds=2)))
     assert len(hook.told) == 1
 
 

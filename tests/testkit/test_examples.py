@@ -12,7 +12,7 @@ import pytest
 
 from tests.acceptance.test_H_examples import bash, c_sharp, go, node_js, python
 
-pytestmark = pytest.mark.serial  # namespaces, and they poll in real time
+pytestmark = pytest.mark.machine
 
 ROOT = Path(__file__).parents[2]
 TEMPO = ("--patience", "12s", "--notice", "6s")

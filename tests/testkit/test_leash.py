@@ -14,7 +14,7 @@ from tests.programs import require_program
 from tests.support.cli import duenotice
 from tests.support.served import wait_until
 
-pytestmark = pytest.mark.serial  # namespaces
+pytestmark = pytest.mark.machine
 
 FAMILY = """
     import os, pathlib, signal, subprocess, sys, time, urllib.request

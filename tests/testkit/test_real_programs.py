@@ -19,7 +19,7 @@ from duenotice.testkit.verdicts.verdict import FAILED, PASSED, Finding, Verdict
 from tests.agents.cluster import Cluster
 from tests.programs import UNPACKED, require_program, require_unpacked, skip_unless_ci
 
-pytestmark = pytest.mark.serial  # namespaces, and they poll in real time
+pytestmark = pytest.mark.machine
 
 CLIENTS = Path(__file__).parent / "clients"
 BRISK = Tempo(patience=8.0, notice=4.0, linger=0.5, late=1.5, slow=2.5, unaware=1.0)
