@@ -167,9 +167,10 @@ class Engine:
             self._looks -= 1
 
     def free(self, things: list[Any]) -> None:
-        """Let go of things off the loop: a million objects that nobody else has take a while to be given back."""
+        """Let go of things off the loop: it takes a while to give a million objects back."""
         if self._looking is not None:
-            self._looking.submit(things.clear)
+            with suppress(RuntimeError):  # the engine is being stopped, and nobody waits
+                self._looking.submit(things.clear)
 
     @property
     def remembers_from(self) -> int:

@@ -21,18 +21,22 @@ class Worker(Executor):
 
     def __init__(self, name: str, threads: int = 1) -> None:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._is_shut = False
         self._threads = [threading.Thread(target=self._run, name=name, daemon=True) for _ in range(threads)]
         for thread in self._threads:
             thread.start()
 
     def submit(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
         """The future result of some work."""
+        if self._is_shut:
+            raise RuntimeError("This worker has been shut down.")
         future: Future[T] = Future()
         self._jobs.put((future, lambda: work(*args, **kwargs)))
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more work; what is waiting is done first, unless it is to be cancelled."""
+        self._is_shut = True
         while cancel_futures and (job := self._next()) is not None:
             job[0].cancel()
         for _ in self._threads:

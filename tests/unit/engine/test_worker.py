@@ -33,6 +33,8 @@ def test_what_waits_can_be_cancelled_with_the_worker() -> None:
     waiting = worker.submit(lambda: None)
     worker.shutdown(wait=False, cancel_futures=True)
     gate.set()
+    with pytest.raises(RuntimeError, match="shut down"):
+        worker.submit(lambda: None)
     assert (under_way.result(5), waiting.cancelled()) == (True, True)
 
 
