@@ -41,15 +41,16 @@ lint: develop ## style, types and import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-# Tests wait more than they compute, hence more processes than a small machine has cores; those that measure run alone.
 # Compiled files are kept, whatever the environment says: else each of the thousand processes that the tests start
 # compiles all that it imports.
 test: export PYTHONDONTWRITEBYTECODE =
+
 test: lint ## lint, then every test (installs Debian packages, when it is root on Debian)
 	tools/debian-programs chromium curl dbus etcd-server golang-go haproxy iproute2 jq libmono-system-net-http4.0-cil \
 		libmono-system-runtime-serialization4.0-cil mono-mcs mono-runtime nodejs openssl patroni postgresql-15 python3-etcd \
 		python3-psycopg2 resource-agents slirp4netns systemd util-linux
 	tools/real-programs
+	@# They wait more than they compute, hence more of them than a small machine has cores. What measures runs alone.
 	$(BIN)/pytest -m "not machine and not browser and not serial" --ignore tests/unit/domain -n 4 --dist worksteal
 	$(BIN)/pytest -m "(machine or browser) and not serial" -n 4 --dist loadfile
 	$(BIN)/pytest -m serial

@@ -1,6 +1,9 @@
 """Commands that stay until something is over: they end when it is, and say how."""
 
 import json
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.conftest import DEMO
-from tests.support.cli import duenotice, endpoint
+from tests.support.cli import Done, duenotice, endpoint
 from tests.support.node import Node
 from tests.support.served import wait_until
 from tests.support.terminal import Terminal
@@ -30,11 +33,10 @@ def soon(node: Node) -> Iterator[Later]:
     """Do something as soon as a command listens, or as soon as something else is true; meanwhile the command waits."""
     threads: list[threading.Thread] = []
 
-    def later(*acts: Callable[[], object], when: Callable[[], object] = lambda: has_listeners(node)) -> None:
+    def later(act: Callable[[], object], when: Callable[[], object] = lambda: has_listeners(node)) -> None:
         def work() -> None:
             wait_until(when)
-            for act in acts:
-                act()
+            act()
 
         threads.append(threading.Thread(target=work))
         threads[-1].start()
@@ -46,6 +48,19 @@ def soon(node: Node) -> Iterator[Later]:
 
 def has_listeners(node: Node) -> bool:
     return b"\nduenotice_feed_readers 0" not in node.operator("GET", "/metrics").body
+
+
+def watching(node: Node, *arguments: str, then: tuple[str, ...]) -> Done:
+    """Run a command to its end; time passes once it has said its first line."""
+    given = os.environ | {"DUENOTICE_ENDPOINT": endpoint(node), "DUENOTICE_TOKEN": node.token}
+    command = [sys.executable, "-m", "duenotice", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=given) as running:
+        assert running.stdout is not None
+        first = running.stdout.readline()
+        for by in then:
+            node.advance(by)
+        rest, complaints = running.communicate(timeout=60)
+    return Done(running.returncode, first + rest, complaints)
 
 
 def test_wait_follows_an_event_to_its_end(node: Node, soon: Later) -> None:
@@ -82,20 +97,18 @@ def test_wait_gives_up_with_7(node: Node) -> None:
     assert done.err.splitlines()[0] == "error: The events are not over after 200ms."
 
 
-def test_watch_prints_each_change_and_ends_when_the_event_is_over(node: Node, soon: Later) -> None:
+def test_watch_prints_each_change_and_ends_when_the_event_is_over(node: Node) -> None:
     """JSON lines where nobody looks at a terminal."""
     event_id = node.schedule("Reboot", "web-0")
-    soon(lambda: node.advance("15m"), lambda: node.advance("1h"))
-    done = duenotice(node, "events", "watch", event_id[:8], "-o", "jsonl")
+    done = watching(node, "events", "watch", event_id[:8], "-o", "jsonl", then=("15m", "1h"))
     phases = [json.loads(line)["phase"] for line in done.out.splitlines()]
     assert (done.code, phases) == (0, ["scheduled", "started", "completed"])
 
 
-def test_watch_of_all_events_ends_when_none_is_left(node: Node, soon: Later) -> None:
+def test_watch_of_all_events_ends_when_none_is_left(node: Node) -> None:
     """Lines for people when the output is no terminal; nothing is missed of an hour that passes at once."""
     node.schedule("Reboot", "web-0")
-    soon(lambda: node.advance("1h"))
-    lines = duenotice(node, "events", "watch", "--until-none").out.splitlines()
+    lines = watching(node, "events", "watch", "--until-none", then=("1h",)).out.splitlines()
     assert [line.split()[1:3] for line in lines] == [
         ["Reboot", phase] for phase in ("scheduled", "started", "completed")
     ]

@@ -11,23 +11,13 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
+from tests.support.signals import heard
+
 SECONDS = 30.0
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-
-
-@contextmanager
-def _ctrl_c_heard() -> Iterator[None]:
-    """A script that starts us in the background has SIGINT ignored, and each program that we start inherits that."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 class Terminal:
@@ -37,7 +27,7 @@ class Terminal:
         self._ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
         clean = {name: value for name, value in os.environ.items() if not name.startswith("DUENOTICE_")}
-        with _ctrl_c_heard():
+        with heard(signal.SIGINT):
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "duenotice", *arguments],
                 stdin=theirs,

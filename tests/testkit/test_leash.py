@@ -13,6 +13,7 @@ import pytest
 from tests.programs import require_program
 from tests.support.cli import duenotice
 from tests.support.served import wait_until
+from tests.support.signals import heard
 
 pytestmark = pytest.mark.machine
 
@@ -83,7 +84,7 @@ def no_namespaces() -> list[str]:
 def test_nothing_is_left_of_a_run_that_is_killed(family: Path, way: str, how: signal.Signals):
     """Killed with -9 it can do nothing any more, so that somebody else must."""
     command = ours(family, *(no_namespaces() if way == "proxy" else []))
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
+    with heard(how), subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
         wait_until(lambda: len(pids(family)) == len(NAMES))
         assert all(map(is_there, pids(family)))
         run.send_signal(how)
