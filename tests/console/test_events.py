@@ -26,7 +26,7 @@ def test_the_life_of_an_event_is_a_track_that_goes_on_by_itself(node: Node, visi
     expect(track.nth(3)).to_have_class("done")
     node.advance("2h")
     expect(track.nth(4)).to_contain_text("Completed")
-    expect(page.get_by_text("VMs see that by its absence")).to_be_visible()
+    expect(page.get_by_text("It is over: it is no longer in the document of its VMs")).to_be_visible()
     actions = page.locator("section", has_text="What happened").locator("tbody td:nth-child(2)")
     expect(actions).to_have_text(["event-raised", "event-approved", "event-started", "event-completed"])
 
