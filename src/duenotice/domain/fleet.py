@@ -134,10 +134,16 @@ class Fleet:
 
     def copy(self) -> "Fleet":
         """A copy of the fleet."""
+        copy = self.copy_to_read()
+        copy.by_address = self.by_address.copy()
+        return copy
+
+    def copy_to_read(self) -> "Fleet":
+        """A copy in which nobody is found by address."""
         copy = Fleet()
         copy.digest, copy.site = self.digest, self.site
         copy.hosts, copy.groups, copy.refuges = self.hosts.copy(), self.groups.copy(), self.refuges
-        copy.vms, copy.by_address = self.vms.copy(), self.by_address.copy()
+        copy.vms = self.vms.copy()
         return copy
 
     def put(self, vm: Vm) -> None:

@@ -100,20 +100,21 @@ class State:
     def copy(self) -> "State":
         """A copy of the state."""
         copy = self.copy_to_read()
+        copy.fleet, copy.agenda, copy.residents = self.fleet.copy(), self.agenda.copy(), self.residents.copy()
         copy.departures, copy.requests = self.departures.copy(), self.requests.copy()
         copy.gone, copy.gone_order = self.gone.copy(), self.gone_order.copy()
         return copy
 
     def copy_to_read(self) -> "State":
-        """A copy without what only a fold needs: who left, what was answered, which events are gone."""
+        """A copy without what only a fold or a VM needs: addresses, agenda, who left, what was answered or is gone."""
         copy = State()
         copy.position, copy.at, copy.mark = self.position, self.at, self.mark
-        copy.fleet = self.fleet.copy()
-        copy.scopes, copy.events, copy.agenda = self.scopes.copy(), self.events.copy(), self.agenda.copy()
+        copy.fleet = self.fleet.copy_to_read()
+        copy.scopes, copy.events = self.scopes.copy(), self.events.copy()
         copy.forgotten, copy.floor = self.forgotten, self.floor
         copy.on, copy.holds, copy.under_way = self.on.copy(), self.holds.copy(), self.under_way.copy()
         copy.plans = {plan_id: progress.copy() for plan_id, progress in self.plans.items()}
-        copy.lanes, copy.residents = self.lanes.copy(), self.residents.copy()
+        copy.lanes = self.lanes.copy()
         copy.outcomes, copy.tokens = self.outcomes.copy(), self.tokens.copy()
         return copy
 
