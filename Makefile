@@ -6,17 +6,17 @@ DEVELOPS := .venv/.develops
 .DEFAULT_GOAL := help
 .PHONY: help install develop run test lint bench stalls lock clean
 
-help: ## list what make can do
+help: ## list all targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-install: $(RUNS) ## make .venv with duenotice and what it needs to run
+install: $(RUNS) ## make .venv with duenotice and the packages that it needs
 
-develop: $(DEVELOPS) ## the same, and the tools of lint, test and bench
+develop: $(DEVELOPS) ## the same, and the tools for lint, test and bench
 
-# Debian keeps venv in a package of its own, hence the second try.
+# Debian has venv in another package, so there is a second try.
 $(RUNS): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
-		echo "$(PYTHON) is not Python 3.11 or newer, which duenotice needs. Name one: make PYTHON=python3.12 …" >&2; exit 1; }
+		echo "$(PYTHON) is not Python 3.11 or newer, which duenotice needs. Name another: make PYTHON=python3.12 …" >&2; exit 1; }
 	$(PYTHON) -m venv .venv || { tools/debian-programs python3-venv && $(PYTHON) -m venv --clear .venv; }
 	@$(call pip,--require-hashes -r requirements.lock)
 	@$(call pip,--no-deps --no-build-isolation -e .)
@@ -26,13 +26,13 @@ $(DEVELOPS): $(RUNS) requirements-dev.lock
 	@$(call pip,--require-hashes -r requirements-dev.lock)
 	@touch $@
 
-# One line when a package cannot be had; pip's own words are many, and say it last.
+# One line when a package cannot be installed; pip prints many, and the reason last.
 define pip
 echo "pip install $(1)"; $(BIN)/pip install -qq --no-compile --disable-pip-version-check $(1) >.venv/pip.log 2>&1 || { \
-	echo "pip cannot get the packages: is there a network, or a mirror in pip's settings? Details: .venv/pip.log" >&2; exit 1; }
+	echo "pip cannot get the packages. Is there a network, or a mirror in pip's settings? Details: .venv/pip.log" >&2; exit 1; }
 endef
 
-run: install ## start a demo: a fleet in which something is going on (ARGS='--clock 1x' for its flags)
+run: install ## start a demo with a busy fleet (ARGS='--clock 1x' passes flags)
 	$(BIN)/duenotice demo --data-dir .run/demo $(ARGS)
 
 lint: develop ## style, types and import contracts
@@ -45,7 +45,7 @@ lint: develop ## style, types and import contracts
 # compiles all that it imports.
 test: export PYTHONDONTWRITEBYTECODE =
 
-test: lint ## lint, then every test (installs Debian packages, when it is root on Debian)
+test: lint ## lint, then every test (as root on Debian it installs Debian packages)
 	tools/debian-programs chromium curl dbus etcd-server golang-go haproxy iproute2 jq libmono-system-net-http4.0-cil \
 		libmono-system-runtime-serialization4.0-cil mono-mcs mono-runtime nodejs openssl patroni postgresql-15 python3-etcd \
 		python3-psycopg2 resource-agents slirp4netns systemd util-linux
@@ -56,14 +56,14 @@ test: lint ## lint, then every test (installs Debian packages, when it is root o
 	$(BIN)/pytest -m serial
 	$(BIN)/pytest tests/unit/domain -n 2 --cov=duenotice.domain --cov-branch --cov-fail-under=100
 
-bench: develop ## measure, side by side with nginx (installs Debian packages, when it is root on Debian)
+bench: develop ## measure, side by side with nginx (as root on Debian it installs Debian packages)
 	tools/debian-programs nginx-light wrk
 	$(BIN)/python -m benchmarks
 
-stalls: develop ## a fleet of a million: what may happen to it, and the slowest poll of another VM meanwhile
+stalls: develop ## do everything to a fleet of a million VMs, and measure the slowest poll of another VM meanwhile
 	$(BIN)/python -m tests.promises.stalls --vms 1000000
 
-lock: ## renew both requirements locks from pyproject.toml (LOCK=--upgrade for the newest versions)
+lock: ## write both requirements locks again from pyproject.toml (LOCK=--upgrade for the newest versions)
 	$(PYTHON) -m venv .run/uv
 	.run/uv/bin/pip install -qq --disable-pip-version-check uv
 	$(call compile,--all-extras) -o requirements-dev.lock

@@ -51,7 +51,7 @@ def test_vms_are_found_by_state_and_by_what_is_in_them(node: Node) -> None:
     assert [vm["name"] for vm in get(node, "vms", state="scheduled,started")["items"]] == ["web-0"]
     assert [vm["name"] for vm in get(node, "vms", q="HOST-3")["items"]] == ["render-0", "web-2"]
     assert [vm["name"] for vm in get(node, "vms", group="alone", q="db")["items"]] == ["db-0", "db-1"]
-    assert node.refusal("/v1/vms?state=tired", method="GET") == (400, "'tired' is no state.")
+    assert node.refusal("/v1/vms?state=tired", method="GET") == (400, "'tired' is not a state.")
 
 
 def test_the_fleet_in_numbers_adds_up_whichever_way_it_is_asked(node: Node) -> None:

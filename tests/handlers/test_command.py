@@ -161,7 +161,7 @@ def test_a_link_is_trusted_no_more_than_the_folder_it_lies_in(tmp_path):
         folder.chmod(0o755)
     (inner / "hook").unlink()
     (inner / "hook").symlink_to(outer / "hook")
-    assert "cannot be looked at" in problems(handler)[0]
+    assert "cannot be checked" in problems(handler)[0]
 
 
 def _hooks(folder: Path, said: Path, *names: str) -> str:

@@ -72,7 +72,7 @@ def test_a_candidate_that_cannot_lead_is_worth_another_try(cluster):
     wait_until(cluster.is_whole, SECONDS)
     leader = cluster.leader()
     handler = load("it", "patroni", {"url": cluster.url(leader), "candidate": "nobody"})
-    with pytest.raises(TryAgain, match="nobody is no replica that streams"):
+    with pytest.raises(TryAgain, match="nobody is not a replica that streams"):
         asyncio.run(handler.prepare(occasion({}, seconds=SECONDS)))
     assert cluster.leader() == leader
 

@@ -90,7 +90,7 @@ def test_a_replica_that_does_not_stream_is_not_handed_over_to(leader):
 def test_a_candidate_must_stream_itself():
     """That another one does is not enough."""
     with Told(cluster=cluster("db-0", 1, 1), leader=streams("db-2")) as patroni:
-        with pytest.raises(TryAgain, match="db-1 is no replica that streams"):
+        with pytest.raises(TryAgain, match="db-1 is not a replica that streams"):
             prepare(patroni, NOTES(), candidate="db-1")
         assert patroni.switchovers == []
 
@@ -100,7 +100,7 @@ def test_the_role_returns_only_to_a_node_that_streams():
     with Told() as patroni:
         keys = {"url": patroni.url, "switch_back": True}
         patroni.answers |= {"cluster": cluster("db-1", 2, 2, url=patroni.url), "patroni": streams()}
-        with pytest.raises(TryAgain, match="db-0 is no replica that streams"):
+        with pytest.raises(TryAgain, match="db-0 is not a replica that streams"):
             recover("patroni", NOTES(led="db-0"), **keys)
         assert patroni.switchovers == []
         patroni.answers["patroni"] = streams("db-0")

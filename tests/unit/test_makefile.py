@@ -51,7 +51,7 @@ def test_a_python_that_is_too_old_is_told_in_one_line(clone: Path, target: str) 
     done = make(clone, target, fake_python(clone, OLD))
     ours = [line for line in done.stderr.splitlines() if not line.startswith("make")]
     assert ours == [
-        f"{clone}/python is not Python 3.11 or newer, which duenotice needs. Name one: make PYTHON=python3.12 …"
+        f"{clone}/python is not Python 3.11 or newer, which duenotice needs. Name another: make PYTHON=python3.12 …"
     ]
     assert not (clone / ".venv").exists()
 
@@ -62,7 +62,7 @@ def test_packages_that_cannot_be_had_are_told_in_one_line(clone: Path) -> None:
     ours = [line for line in done.stderr.splitlines() if not line.startswith("make")]
     assert done.returncode != 0
     assert ours == [
-        "pip cannot get the packages: is there a network, or a mirror in pip's settings? Details: .venv/pip.log"
+        "pip cannot get the packages. Is there a network, or a mirror in pip's settings? Details: .venv/pip.log"
     ]
     assert "No matching distribution" in (clone / ".venv" / "pip.log").read_text()
 

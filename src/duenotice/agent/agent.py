@@ -1,4 +1,4 @@
-"""The agent: poll → plan → run → record → approve → recover. Carries what the plan says; decides nothing itself."""
+"""The agent: poll → plan → run → record → approve → recover. It does what the plan says, and decides nothing itself."""
 
 import asyncio
 from collections.abc import Callable
@@ -38,13 +38,13 @@ from duenotice.errors import DuenoticeError
 from duenotice.wire.seen_document import SeenDocument
 
 TICK = 0.5
-"""Seconds after which the agent looks around even if nothing woke it: for drills and for what is to begin later."""
+"""The agent looks again after so many seconds, even without news: for drills, and for work that begins later."""
 QUICK = Pauses(0.5, 2.0)
 NAME_FILE = "vm-name"
 
 
 class Agent:
-    """One VM's agent. `run` goes on until `stop` is called; all state that matters is in the ledger."""
+    """One VM's agent. `run` goes on until `stop` is called. All state that must last is in the ledger."""
 
     def __init__(
         self, config: Config, recorder: Recorder, client: AsyncMetadataClient, directory: Path, dry_run: bool = False
@@ -63,7 +63,7 @@ class Agent:
         self.use(config)
 
     def wake(self) -> None:
-        """Look around soon."""
+        """Look again soon."""
         self._awake.set()
 
     def stop(self) -> None:
@@ -72,12 +72,17 @@ class Agent:
         self.wake()
 
     def use(self, config: Config) -> None:
-        """Go on with another configuration; its endpoint and ports count from the next start."""
+        """Go on with another configuration. Its endpoint and ports are used from the next start on."""
         self.config = config
         self._told.clear()
         self.worker.handlers, self.worker.specs = config.handlers, config.specs
         if lost := self.unfinished - config.handlers.keys():
-            log("handlers-missing", "error", handlers=sorted(lost), hint="What they prepared cannot be put back.")
+            log(
+                "handlers-missing",
+                "error",
+                handlers=sorted(lost),
+                hint="What these handlers prepared cannot be put back.",
+            )
         self.wake()
 
     @property
@@ -86,8 +91,8 @@ class Agent:
         return unfinished(self.recorder.cases)
 
     async def run(self, started: Callable[[], None] = lambda: None) -> None:
-        """Everything, until told to stop."""
-        servers = [] if self._dry_run else await open_ports(self)  # a dry run may stand beside the real agent
+        """Do everything, until told to stop."""
+        servers = [] if self._dry_run else await open_ports(self)  # a dry run may run beside the real agent
         background = [asyncio.ensure_future(work) for work in (self._follow(), self._tick())]
         self.recorder.append(*woken(self.recorder.cases, self.view()))
         started()
@@ -105,15 +110,15 @@ class Agent:
                 server.close()
 
     def view(self) -> View:
-        """The present, as the plan needs it."""
+        """The world as it is now, as the plan needs it."""
         config, heard = self.config, self.document is not None
         return View(self.me, self.boot, wall(), config.rules, config.specs, config.approval, self._news, heard)
 
     def _turn(self) -> None:
-        """One round: what is new, what is to be done, off it goes."""
+        """One round: see what is new, plan, and start the steps."""
         try:
             self._look()
-        except DuenoticeError as error:  # the ledger cannot be written: begin nothing that we could not remember
+        except DuenoticeError as error:  # the ledger cannot be written: begin nothing that could not be recorded
             complain("ledger-failed", error)
             return
         if self._dry_run:
@@ -135,7 +140,7 @@ class Agent:
             self.recorder.append(*sight(events, self.recorder.cases, self.view(), drill=True))
 
     def _is_withdrawn(self, key: tuple[type, str]) -> bool:
-        """Whether it is for an event that has gone, or approves a content that we are not ready for (S12)."""
+        """Whether the step is for an event that is gone, or approves a content that we are not ready for (S12)."""
         kind, event_id = key[:2]
         case = self.recorder.cases.get(event_id)
         if case is None or case.returning:
@@ -156,7 +161,7 @@ class Agent:
                 pass  # the tick looks again
 
     def _foretell(self) -> None:
-        """Say once all that would be done about each event; again if it becomes another one, or turns back."""
+        """Log once all that would be done for each event; again if its content changes, or its way back begins."""
         view = self.view()
         self._told = {key for key in self._told if key[0] in self.recorder.cases}
         for event_id, case in self.recorder.cases.items():
@@ -178,7 +183,7 @@ class Agent:
             raise Later
 
     async def _approve(self, step: Approve) -> None:
-        """What the peers said counts for this one approval only; after a failure they are asked again."""
+        """The peers' answers count for this one approval only; after a failure they are asked again."""
         content = self.recorder.cases[step.event_id].content
         try:
             await self._client.approve(step.event_id)
@@ -197,12 +202,12 @@ class Agent:
                     self.wake()
             except MetadataError as error:
                 self._poll_failed(error)
-            except Exception as error:  # whatever it was, a machine that no longer listens would be worse
+            except Exception as error:  # whatever went wrong, an agent that stops listening would be worse
                 complain("metadata-unusable", error)
             await asyncio.sleep(1.0)
 
     async def _learn_name(self) -> None:
-        """Who we are: as configured, or as the service says; what it said last is good enough for the way back."""
+        """Our name: as configured, or as the service says. For the way back the last known name is enough."""
         if self.config.metadata.name:
             return
         remembered = self.directory / NAME_FILE
@@ -210,7 +215,7 @@ class Agent:
             self.me = remembered.read_text()
         self.me = await self._client.instance_name()
         if not self._dry_run:
-            with suppress(OSError):  # a full disk: no reason not to listen
+            with suppress(OSError):  # a full disk must not stop us from listening
                 remembered.write_text(self.me)
         log("name-learned", vm=self.me)
 

@@ -1,10 +1,10 @@
-"""What the agent knows: records of what happened, and the cases they add up to. Pure; the ledger writes them down.
+"""What the agent knows: records of what happened, and the cases that result. Pure; the ledger stores the records.
 
 A case is one event that hits this VM, from the moment it was seen until everything is put back. Its life:
 
     seen ─► preparing ─► prepared │ failed  (each handler) ─► approved ─► returning ─► recovering ─► recovered ─► closed
 
-`returning` is the turn: after it nothing is prepared any more and the way back runs. A closed case whose event is
+`returning` is the turning point: after it nothing is prepared any more, and recovery runs. A closed case whose event is
 Scheduled again is a new case.
 """
 
@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from duenotice.wire.seen_document import SeenEvent
 
 CLOSED_KEPT = 20
-"""Closed cases are kept for people to look at; only so many (S24)."""
+"""How many closed cases are kept, for people to look at (S24)."""
 
 _LONG_AGO = datetime.fromtimestamp(0, UTC)
 
@@ -39,7 +39,7 @@ What = Literal[
 
 
 class Work(Struct, frozen=True):
-    """What one handler did for a case: for which content, on which boot, and what it noted."""
+    """What one handler did for a case: for which content, on which boot, and its notes."""
 
     state: Literal["preparing", "prepared", "failed", "recovering", "recovered"]
     content: str
@@ -66,7 +66,7 @@ class Case(Struct, frozen=True):
     first_seen: datetime
     drill: bool = False
     not_before: datetime | None = None
-    """The last NotBefore we were told: a Started event no longer shows it."""
+    """The last NotBefore that we saw; a Started event no longer shows it."""
     approved: str = ""
     """The content that was approved."""
     approved_at: datetime | None = None
@@ -110,7 +110,7 @@ def fingerprint(event: SeenEvent) -> str:
 
 
 def apply(cases: Cases, record: Record) -> None:
-    """Take one record in; records that fit no case change nothing, so that an old ledger can always be read."""
+    """Apply one record. A record that fits no case changes nothing, so that an old ledger can always be read."""
     case = cases.get(record.event_id)
     if record.what == "snapshot":
         cases.clear()
@@ -135,7 +135,9 @@ def snapshot(cases: Cases) -> Record:
 def _seen(cases: Cases, case: Case | None, record: Record) -> None:
     assert record.seen is not None
     if case is None or case.is_closed:
-        cases.pop(record.event_id, None)  # the new one goes to the end: cases stand in the order they were first seen
+        cases.pop(
+            record.event_id, None
+        )  # the new one goes to the end: cases are in the order in which they were first seen
         cases[record.event_id] = Case(record.seen, record.at, record.drill, record.seen.not_before)
     else:
         not_before = record.seen.not_before or case.not_before

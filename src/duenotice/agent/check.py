@@ -15,8 +15,8 @@ SOURCES = ("Platform", "User")
 
 
 def findings(config: Config, cases: Cases) -> list[str]:
-    """What would fail when an event comes or goes: rules that never match, hooks that others may change, ways back
-    that are lost."""
+    """What would fail when an event comes or goes: rules that never match, hooks that others may change, and missing
+    handlers that have something to put back."""
     found = never_matches(config)
     found += [f"handlers.{name}: {problem}" for name, each in config.handlers.items() for problem in problems(each)]
     lost = sorted(unfinished(cases) - config.handlers.keys())
@@ -24,13 +24,13 @@ def findings(config: Config, cases: Cases) -> list[str]:
 
 
 def idle(config: Config) -> list[str]:
-    """Handlers that no rule calls for: nothing is wrong with that, but it may be a slip."""
+    """Handlers that no rule uses: this is allowed, but may be a mistake."""
     used = {name for rule in config.rules for name in rule.handlers}
-    return [f"handlers.{name}: no rule calls for it" for name in config.handlers if name not in used]
+    return [f"handlers.{name}: no rule uses it" for name in config.handlers if name not in used]
 
 
 def never_matches(config: Config) -> list[str]:
-    """Rules that no event of today's service falls under: a word that it never says, or another rule before them."""
+    """Rules that can match no event: they use an unknown word, or another rule before them takes every event."""
     return [
         f"rules[{number}]{problem}"
         for number, rule in enumerate(config.rules, start=1)
@@ -52,7 +52,7 @@ def _empty_span(rule: Rule) -> Iterator[str]:
 
 
 def _hidden(rule: Rule, before: Sequence[Rule]) -> Iterator[str]:
-    """The first rule that matches wins, so one that leaves nothing over hides those after it."""
+    """The first rule that matches wins, so a rule that matches everything hides those after it."""
     taken = {pair for other in before if _looks_at_no_more(other) for pair in _pairs(other)}
     if taken and taken.issuperset(_pairs(rule)):
         yield ": never matches, because the rules before it take every such event. Put it before them"
@@ -63,7 +63,7 @@ def _looks_at_no_more(rule: Rule) -> bool:
 
 
 def _pairs(rule: Rule) -> Iterator[tuple[str, str]]:
-    """The types and sources that it is about."""
+    """The types and sources that it matches."""
     return product(rule.types or TYPES, rule.sources or SOURCES)
 
 

@@ -56,16 +56,16 @@ def load_config(file: Path) -> Config:
 
 
 def read_config(text: str, file: str = "agent.toml") -> Config:
-    """The configuration that a text says."""
+    """The configuration in a text."""
     try:
         raw = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Misconfigured(f"{file}: not TOML: {error}.", hint="Mend the line and try again.") from None
+        raise Misconfigured(f"{file}: not TOML: {error}.", hint="Fix the line and try again.") from None
     return _Reader(text, file).config(raw)
 
 
 class _Reader:
-    """Knows the text, so that it can say where a mistake is."""
+    """Reads the tables, and knows the text, so that it can say where a mistake is."""
 
     def __init__(self, text: str, file: str) -> None:
         self._text, self._file = text, file
@@ -104,11 +104,11 @@ class _Reader:
         if unknown := _UNKNOWN_KEY.fullmatch(message):
             hint = _near(unknown[1], known_keys(keys), f"Known keys: {', '.join(known_keys(keys))}.")
             return self.wrong((*keys, unknown[1]), "there is no such key", hint)
-        return self.wrong(keys, message[:1].lower() + message[1:], "See docs/agent.md for what fits.")
+        return self.wrong(keys, message[:1].lower() + message[1:], "See docs/agent.md for what is valid.")
 
     @contextmanager
     def _at(self, *keys: str | int) -> Iterator[None]:
-        """Give the errors of others their place."""
+        """Add the place in the file to the errors of others."""
         try:
             yield
         except DuenoticeError as error:
@@ -139,13 +139,13 @@ class _Reader:
         """The common keys first, then the kind's own."""
         at: Keys = ("handlers", name)
         if not _HANDLER_NAME.fullmatch(name):
-            raise self.wrong(at, "is no good name", "Use letters, digits, dot, dash and underscore.")
+            raise self.wrong(at, "is not a valid name", "Use letters, digits, dot, dash and underscore.")
         own = dict(values)
         kind = self._take(own, "kind", str, None, at)
         required = self._take(own, "required", bool, True, at)
         timeout = self._span(self._take(own, "timeout", str, "1m", at), *at, "timeout")
         if not timeout:
-            raise self.wrong((*at, "timeout"), "leaves no time", 'Write it like "30s" or "5m".')
+            raise self.wrong((*at, "timeout"), "must be more than zero", 'Write it like "30s" or "5m".')
         try:
             return HandlerSpec(name, required, timeout), load(name, kind, own)
         except DuenoticeError as error:  # its message begins with the key

@@ -1,4 +1,4 @@
-"""The tables of `agent.toml` as they are written: keys, types, defaults; `config` makes sense of them."""
+"""The tables of `agent.toml` as they are written: keys, types and defaults; `config` checks and uses them."""
 
 from typing import Any, Literal
 
@@ -52,13 +52,13 @@ class RuleTable(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Status(Struct, frozen=True, forbid_unknown_fields=True):
-    """The agent's own port; empty opens none."""
+    """The agent's own port; if it is empty, no port is opened."""
 
     listen: str = ""
 
 
 class Top(Struct, frozen=True, forbid_unknown_fields=True):
-    """The file; what stands in `[handlers.NAME]` depends on its kind."""
+    """The file; the keys of `[handlers.NAME]` depend on its kind."""
 
     metadata: Metadata = Metadata()
     approval: ApprovalTable = ApprovalTable()

@@ -1,7 +1,7 @@
 """A rehearsal: an event that only this machine sees. Handlers run for real; nothing is ever approved for it (S12).
 
-The drill is a file in the state directory: who may write there may drill. It is Scheduled until its notice is over or
-everything is prepared, then Started for a while, then gone.
+The drill is a file in the state directory: everybody who may write there may start one. It is
+Scheduled until its notice is over or everything is prepared, then Started for a while, then gone.
 """
 
 import secrets
@@ -29,7 +29,7 @@ class Drill(Struct, frozen=True, forbid_unknown_fields=True):
     duration: int = -1
 
     def event(self, started: bool, vm: str) -> SeenEvent:
-        """As a document would show it."""
+        """The event as a document would show it."""
         status, not_before = ("Started", None) if started else ("Scheduled", self.not_before)
         words = "This is a drill."
         return SeenEvent(self.event_id, status, self.type, (vm,), not_before, words, self.source, self.duration)
@@ -41,14 +41,14 @@ def new_id() -> str:
 
 
 def inject(directory: Path, drill: Drill) -> None:
-    """Let the agent of this directory see it."""
+    """Write the file, so that the agent of this directory sees the drill."""
     fresh = directory / f"{NAME}.new"
     fresh.write_bytes(msgspec.json.encode(drill))
     fresh.replace(directory / NAME)
 
 
 def current(directory: Path, cases: Cases) -> Drill | None:
-    """The drill that was asked for, if there is one that can be read; one that is over is removed."""
+    """The drill that was asked for, if its file can be read; a drill that is over is removed."""
     file = directory / NAME
     try:
         drill = msgspec.json.decode(file.read_bytes(), type=Drill)

@@ -1,4 +1,4 @@
-"""What the agent would do about an event from now to its end, if all goes well: its plan, played on a copy. Pure."""
+"""What the agent would do about an event from now to its end, if all goes well: its plan, tried out on a copy. Pure."""
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
@@ -10,18 +10,18 @@ from duenotice.agent.rules import rule_for
 
 
 class Foreseen(NamedTuple):
-    """One step that would be taken, by its name, and what there is to say about it."""
+    """One step that would be taken: its name, and its details."""
 
     step: str
     details: Mapping[str, Any] = MappingProxyType({})
 
 
 def foresee(case: Case, view: View) -> Iterator[Foreseen]:
-    """Every step, the way back too. Other events are left out: each is told of on its own."""
+    """Every step, recovery too. Other events are left out: each is shown by itself."""
     event_id = case.event.event_id
     cases: Cases = {event_id: case}
     if not case.returning and rule_for(view.rules, case.event) is None:
-        yield Foreseen("leave-alone", {"reason": "no rule is about this event"})
+        yield Foreseen("leave-alone", {"reason": "no rule matches this event"})
         return
     asked: set[Step] = set()
     while not cases[event_id].is_closed:
@@ -52,7 +52,7 @@ def _foreseen(step: Step) -> Foreseen:
 
 
 def _after(step: Step, cases: Cases, view: View) -> View:
-    """The world once a step went well."""
+    """The world after a step that went well."""
     match step:
         case Wait(until=until):
             return view._replace(now=until)
@@ -75,7 +75,7 @@ def _note(cases: Cases, what: What, event_id: str, view: View, handler: str = ""
 
 
 def _unapproved(case: Case, view: View) -> Iterator[Foreseen]:
-    """Why it would start without our approval; nothing when we would have approved it."""
+    """Why it would start without our approval; empty when we would have approved it."""
     if case.approved != case.content:
         yield Foreseen("let-notice-run-out", {"reason": _why_not(case, view)})
 

@@ -1,4 +1,4 @@
-"""Just enough HTTP for the agent's two ports and for asking peers: one bodyless GET a connection, all bounded."""
+"""The little HTTP that the agent's two ports and its peers need: one GET per connection, with limits on everything."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ class Request(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What is said in return."""
+    """The answer to a request."""
 
     status: int
     body: bytes = b""
@@ -37,7 +37,7 @@ Respond = Callable[[Request], Answer]
 
 
 async def serve(address: tuple[str, int], respond: Respond) -> asyncio.Server:
-    """Answer on an address; a slow or a greedy caller loses its connection, nothing more."""
+    """Answer on an address; a caller that is slow or sends too much loses its connection, and nothing else happens."""
     open_now = 0
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -48,7 +48,7 @@ async def serve(address: tuple[str, int], respond: Respond) -> asyncio.Server:
                 async with asyncio.timeout(SECONDS):
                     await _exchange(reader, writer, respond)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # the caller's loss
+            pass  # only this caller is affected
         finally:
             open_now -= 1
             writer.close()
@@ -92,7 +92,7 @@ def _encode(answer: Answer) -> bytes:
 
 
 async def get(url: str, headers: Mapping[str, str], timeout: float = SECONDS) -> Answer:
-    """One GET without proxy or redirect; `Unavailable` or `Malformed` when there is no whole answer in time."""
+    """One GET without proxy or redirect; raises `Unavailable` or `Malformed` when there is no whole answer in time."""
     try:
         async with asyncio.timeout(timeout):
             return _read_answer(await _fetch(url, headers))

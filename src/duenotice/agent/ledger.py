@@ -1,7 +1,7 @@
-"""The agent's memory on disk: records, one JSON line each with a checksum, synced before anybody acts on them.
+"""The agent's memory on disk: each record is one JSON line with a checksum, synced before anything is done about it.
 
-kill -9 or power loss can only tear the last line, on which nobody had acted: it is cut off. Damage anywhere else stops
-the agent, for a ledger with a hole could approve early (S12). Must not decide anything.
+kill -9 or power loss can only tear the last line. Nothing was done about it yet, so it is cut off. Damage anywhere
+else stops the agent, because with a hole in its ledger it could approve early (S12). Must not decide anything.
 """
 
 import fcntl
@@ -33,7 +33,7 @@ class Read(NamedTuple):
 
 
 class Ledger:
-    """One agent's open ledger: `append` is durable when it returns, `cases` is what all records add up to."""
+    """One agent's open ledger: `append` is durable when it returns, `cases` is the result of all records."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -49,7 +49,7 @@ class Ledger:
         path = self.directory / NAME
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         records, self._size = read_ledger(path)
-        os.ftruncate(self._file, self._size)  # a torn last line was never acted on
+        os.ftruncate(self._file, self._size)  # nothing was done yet about a torn last line
         os.fsync(self._file)
         sync_directory(self.directory)
         for record in records:
@@ -58,7 +58,7 @@ class Ledger:
         self._compact_above = max(COMPACT_ABOVE, 2 * self._size)
 
     def append(self, *records: Record) -> None:
-        """Write and sync; only then do they count."""
+        """Write and sync records; only then do they count."""
         lines = b"".join(map(encode, records))
         try:
             _write_all(self._file, lines)
@@ -76,11 +76,11 @@ class Ledger:
         os.ftruncate(self._file, self._size)
         return Misconfigured(
             f"The ledger in {self.directory} cannot be written: {error.strerror}.",
-            hint="Make room; the agent does nothing that it could not remember.",
+            hint="Make room on the disk; the agent does nothing that it cannot record.",
         )
 
     def _compact(self) -> None:
-        """Keep what it all adds up to as one line; the new file replaces the old one in one move."""
+        """Replace all records by one line with their result; the new file replaces the old one in one step."""
         fresh, line = self.directory / f"{NAME}.new", encode(snapshot(self.cases))
         file = -1
         try:
@@ -88,7 +88,7 @@ class Ledger:
             _write_all(file, line)
             os.fsync(file)
             fresh.replace(self.directory / NAME)
-        except OSError:  # no room: the records are safe in the old file, which goes on
+        except OSError:  # no room: the records are safe in the old file, which stays in use
             self._compact_above = 2 * self._size
             _drop(file, fresh)
             return
@@ -98,7 +98,7 @@ class Ledger:
         sync_directory(self.directory)
 
     def close(self) -> None:
-        """Let another agent in."""
+        """Release the directory, so that another agent can use it."""
         os.close(self._file)
         os.close(self._lock)
 
@@ -128,15 +128,15 @@ def read_ledger(path: Path) -> Read:
             if number == len(lines):  # the last one: its bytes came to the disk out of order
                 return Read(records, len(data) - len(torn) - len(line) - 1)
             raise Damaged(
-                f"{path}, line {number}: this is not what was written.",
-                hint=f"Look at the machine, put back by hand what is still drained, then move {path} away.",
+                f"{path}, line {number}: the line is damaged.",
+                hint=f"Check the machine, put back by hand what is still drained, then move {path} away.",
             )
         records.append(record)
     return Read(records, len(data) - len(torn))
 
 
 def read_cases(directory: Path) -> Cases:
-    """What the ledger of a directory adds up to, without taking it."""
+    """The cases in the ledger of a directory; does not lock it."""
     cases: Cases = {}
     for record in read_ledger(directory / NAME).records:
         apply(cases, record)
@@ -144,7 +144,7 @@ def read_cases(directory: Path) -> Cases:
 
 
 def is_taken(directory: Path) -> bool:
-    """Whether an agent runs on this directory; needs no more than to read there."""
+    """Whether an agent runs on this directory; permission to read there is enough."""
     try:
         file = os.open(directory / LOCK, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -159,7 +159,7 @@ def is_taken(directory: Path) -> bool:
 
 
 def sync_directory(directory: Path) -> None:
-    """Make the names in a directory survive power loss."""
+    """Sync a directory, so that the names in it survive power loss."""
     file = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(file)
@@ -197,7 +197,7 @@ def _take_lock(directory: Path) -> int:
             f"{directory} cannot be used as the state directory: {error.strerror}.",
             hint="Name a directory on a local disk that this user may write to, with --state-dir.",
         ) from None
-    for _ in range(LOCK_TRIES):  # somebody who only looks holds it for a moment
+    for _ in range(LOCK_TRIES):  # a reader may hold the lock for a moment
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return file

@@ -1,6 +1,6 @@
 """What the agent says on standard error: one line for each action, readable on a terminal, JSON elsewhere; no secrets.
 
-Journald likes JSON lines. Texts from outside reach neither with control characters in them (S28).
+JSON lines suit journald. Control characters in texts from outside are escaped in both forms (S28).
 """
 
 import json
@@ -21,7 +21,7 @@ _last: dict[str, tuple[str, float]] = {}
 
 
 def log(action: str, level: str = "info", **fields: Any) -> None:
-    """One line; a full disk or a closed pipe is no reason to stop."""
+    """Write one line; a full disk or a closed pipe does not stop the agent."""
     line = {"timestamp": wall().isoformat(timespec="milliseconds"), "level": level, "action": action, **fields}
     with suppress(OSError, ValueError):
         sys.stderr.write(_form(line) + "\n")
@@ -29,7 +29,7 @@ def log(action: str, level: str = "info", **fields: Any) -> None:
 
 
 def configure(log_format: str) -> None:
-    """`json`, `console`, or `auto`: console where standard error is a terminal."""
+    """`json`, `console`, or `auto`: console if standard error is a terminal."""
     global _form
     _form = FORMS[("console" if sys.stderr.isatty() else "json") if log_format == "auto" else log_format]
 
@@ -54,7 +54,7 @@ _form = as_json
 
 
 def complain(action: str, error: Exception, **fields: Any) -> None:
-    """One line about something that went wrong; what goes on going wrong is said once a minute."""
+    """One line about something that went wrong; the same problem is logged once a minute."""
     said, at = _last.get(action, ("", 0.0))
     if said == describe(error) and monotonic() < at + _SAME_AGAIN:
         return

@@ -1,4 +1,4 @@
-"""`agent check --online`: who the metadata service says we are, and whether its clock agrees with ours.
+"""`agent check --online`: this VM's name at the metadata service, and whether its clock agrees with ours.
 
 It asks for the instance only: a poll would turn Scheduled Events on for the whole set (F01).
 """
@@ -21,7 +21,7 @@ class Online(NamedTuple):
 
 
 def ask(config: Config) -> Online:
-    """One question, as the agent would ask it; a `MetadataError` when it is not answered."""
+    """Ask once, as the agent would; raises a `MetadataError` when there is no answer."""
     source = config.metadata.source_address or None
     with MetadataClient(config.metadata.endpoint or None, source_address=source) as client:
         name = client.instance_name()
@@ -29,7 +29,7 @@ def ask(config: Config) -> Online:
 
 
 def _ahead(theirs: datetime | None, ours: datetime) -> float | None:
-    """Whole seconds are all that we are told, so one second is no difference."""
+    """The service tells whole seconds only, so one second does not count as a difference."""
     if theirs is None:
         return None
     seconds = (theirs - ours).total_seconds()
@@ -42,18 +42,20 @@ def findings(config: Config, online: Online) -> list[str]:
     if config.metadata.name not in ("", online.name):
         found.append(
             f"metadata.name: it is {config.metadata.name!r} here, but the service calls this VM {online.name!r}, "
-            "so no event would be taken for ours"
+            "so the agent would ignore all events"
         )
     if online.ahead is not None and abs(online.ahead) > RESERVE:
         how = "behind" if online.ahead > 0 else "ahead of"
         found.append(
             f"clock: this machine is {span(online.ahead)} {how} the service, so the notice left would be wrong. "
-            "Keep it in step with NTP"
+            "Use NTP to keep it correct"
         )
     return found
 
 
 def summary(online: Online) -> str:
     """What was learned, in one line."""
-    clock = "it does not tell the time" if online.ahead is None else f"our clocks differ by {abs(online.ahead):.0f} s"
+    clock = (
+        "it does not say what time it is" if online.ahead is None else f"our clocks differ by {abs(online.ahead):.0f} s"
+    )
     return f"The metadata service calls this VM {online.name!r}; {clock}."

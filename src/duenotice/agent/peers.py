@@ -1,7 +1,7 @@
 """Agents ask each other whether they are ready (H04): HTTP, every question and answer signed with a shared key.
 
-A question names the VM it is for and carries a nonce; the answer is signed together with that nonce, so none can be
-made up or played again. The key itself never travels. Who cannot be reached, or answers wrongly, is not ready.
+A question names the VM it is for and carries a nonce; the answer is signed together with that nonce, so it cannot
+be forged or replayed. The key itself is never sent. A peer that cannot be reached, or answers wrongly, is not ready.
 """
 
 import asyncio
@@ -33,16 +33,16 @@ class State(NamedTuple):
 
 
 Tell = Callable[[str, str], State]
-"""Gives our state as to an event id and a content."""
+"""Gives our state for an event id and a content."""
 
 
 def sign(key: bytes, *parts: str) -> str:
-    """A signature over parts that cannot run into each other."""
+    """A signature over parts that are kept apart."""
     return hmac.new(key, json.dumps(parts).encode(), "sha256").hexdigest()
 
 
 def answer_peer(request: Request, key: bytes, me: str, tell: Tell) -> Answer:
-    """What a peer that asks is told; only who knows the key, and means us, learns anything."""
+    """The answer to a peer; only a question that is signed with the key, and is for this VM, is answered."""
     nonce = request.headers.get("duenotice-nonce", "")
     asked = sign(key, "ask", me, request.target, nonce)
     if not hmac.compare_digest(asked, _ascii(request.headers.get("duenotice-signature", ""))):
@@ -50,7 +50,7 @@ def answer_peer(request: Request, key: bytes, me: str, tell: Tell) -> Answer:
     target = urlsplit(request.target)
     query = parse_qs(target.query)
     if target.path != PATH or not {"event", "content"} <= query.keys():
-        return Answer(404, b'{"error":"There is no such question."}')
+        return Answer(404, b'{"error":"This path or its query is not known."}')
     state = tell(query["event"][0], query["content"][0])
     body = json.dumps({"vm": me, "ready": state.ready, "in_service": state.in_service})
     signature = sign(key, "answer", me, nonce, body)
@@ -64,7 +64,7 @@ class Asking:
         self._peers, self._key = peers, key
 
     async def ask(self, step: AskPeers, content: str) -> News:
-        """Everybody at once, but not too many; who does not answer well is in neither set."""
+        """Ask all peers at the same time, within a limit; one without a good answer is in neither set."""
         limit = asyncio.Semaphore(AT_ONCE)
         names = sorted({*step.ready, *step.in_service})
 
@@ -89,14 +89,14 @@ class Asking:
         headers = {"duenotice-nonce": nonce, "duenotice-signature": signature}
         answer = await get(self._address(vm) + target, headers, SECONDS)
         if answer.status != 200:
-            raise Malformed(f"{vm} answers {answer.status}.", hint="Have both the same key?")
+            raise Malformed(f"{vm} answers {answer.status}.", hint="Do both agents have the same key?")
         return self._read(vm, nonce, answer)
 
     def _read(self, vm: str, nonce: str, answer: Answer) -> State:
         body = answer.body.decode("latin-1")
         signature = sign(self._key, "answer", vm, nonce, body)
         if not hmac.compare_digest(signature, _ascii(answer.headers.get("duenotice-signature", ""))):
-            raise Malformed(f"The answer of {vm} is not signed with our key.", hint="Have both the same key?")
+            raise Malformed(f"The answer of {vm} is not signed with our key.", hint="Do both agents have the same key?")
         said = json.loads(body)  # signed: a peer of ours wrote it
         return State(said["ready"] is True, said["in_service"] is True)
 

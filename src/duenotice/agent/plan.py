@@ -1,7 +1,7 @@
-"""What to do next, as pure rules: a document gives records, the cases they add up to give steps. No I/O, no clock.
+"""What to do next, as pure rules: a document gives records, records give cases, and cases give steps. No I/O, no clock.
 
-`sight` says what a document changes, `plan` what is to be done about it. Both may be asked at any time and as often as
-one likes: what was done is in the cases, so a plan made after a crash or a reboot goes on where the last one stopped.
+`sight` says what a document changes, `plan` says what to do about it. Both may be called at any time, any number of
+times: what was done is in the cases, so a plan made after a crash or a reboot goes on where the last one stopped.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -13,7 +13,7 @@ from duenotice.agent.rules import HandlerSpec, Rule, rule_for
 from duenotice.wire.seen_document import SeenEvent
 
 RESERVE = 2.0
-"""Seconds of the notice that no handler gets: they are for telling others and for the approval (H07)."""
+"""Seconds of the notice that handlers cannot use: they are for asking peers and for the approval (H07)."""
 
 
 class Approval(NamedTuple):
@@ -25,7 +25,7 @@ class Approval(NamedTuple):
 
 
 class News(NamedTuple):
-    """What the peers said of one event's content."""
+    """What the peers said about one event's content."""
 
     content: str
     ready: frozenset[str] = frozenset()
@@ -33,7 +33,7 @@ class News(NamedTuple):
 
 
 class View(NamedTuple):
-    """All that a plan depends on, beside the cases."""
+    """All that a plan depends on, in addition to the cases."""
 
     me: str
     boot: str
@@ -43,11 +43,11 @@ class View(NamedTuple):
     approval: Approval = Approval()
     news: Mapping[str, News] = {}
     heard: bool = True
-    """Whether a document was read in this life of the agent: before that nothing is prepared or approved (S14)."""
+    """Whether a document was read since the agent started: before that nothing is prepared or approved (S14)."""
 
 
 class Prepare(NamedTuple):
-    """Let a handler make ready, in at most so many seconds."""
+    """Let a handler prepare, in at most so many seconds."""
 
     event_id: str
     handler: str
@@ -55,7 +55,7 @@ class Prepare(NamedTuple):
 
 
 class AskPeers(NamedTuple):
-    """Ask these VMs whether they are ready, and those whether they are in service."""
+    """Ask some VMs whether they are ready, and some whether they are in service."""
 
     event_id: str
     ready: tuple[str, ...]
@@ -76,7 +76,7 @@ class Recover(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """Plan again then."""
+    """Plan again at that time."""
 
     event_id: str
     until: datetime
@@ -86,7 +86,7 @@ Step = Prepare | AskPeers | Approve | Recover | Wait
 
 
 def sight(events: Iterable[SeenEvent], cases: Cases, view: View, drill: bool = False) -> Iterator[Record]:
-    """What a document changes. Only events that hit me count (H01); one that no longer does is gone for me."""
+    """What a document changes. Only events that hit this VM count (H01); one that no longer hits it is gone."""
     mine = {event.event_id: event for event in events if event.hits(view.me)}
     for event in mine.values():
         if _is_news(event, cases.get(event.event_id)):
@@ -97,14 +97,14 @@ def sight(events: Iterable[SeenEvent], cases: Cases, view: View, drill: bool = F
 
 
 def _is_news(event: SeenEvent, case: Case | None) -> bool:
-    """A case that is on its way back hears no news; once closed, a Scheduled event opens a new one."""
+    """A case that is recovering ignores news; once it is closed, a Scheduled event opens a new case."""
     if case is None:
         return True
     return not event.started if case.is_closed else not case.returning and case.event != event
 
 
 def woken(cases: Cases, view: View) -> Iterator[Record]:
-    """What another boot changes, whatever the document says: all that was begun before it is put back (H05, S15).
+    """What a new boot changes, whatever the document says: all that was begun before it is put back (H05, S15).
 
     Mostly the reboot was the event. If not, and the event is still Scheduled, it becomes a new case: a reboot may have
     undone what the handlers had done, so nothing done before it counts as ready.
@@ -119,11 +119,13 @@ def _turn(event_id: str, reason: str, view: View) -> Record:
 
 
 def _is_of_another_boot(work: Work, view: View) -> bool:
-    return bool(work.boot and view.boot) and work.boot != view.boot  # a kernel that does not tell: assume the same
+    return (
+        bool(work.boot and view.boot) and work.boot != view.boot
+    )  # the kernel does not tell the boot: assume the same one
 
 
 def plan(cases: Cases, view: View) -> list[Step]:
-    """Everything that may be done now. Each event is planned for on its own; none waits for another's handlers."""
+    """Everything that may be done now. Each event is planned by itself; none waits for another event's handlers."""
     steps: list[Step] = []
     held = _held(cases, view)
     for event_id, case in cases.items():
@@ -147,7 +149,7 @@ def _way_out(event_id: str, case: Case, view: View) -> Iterator[Step]:
 
 
 def _not_yet(case: Case, rule: Rule, view: View) -> datetime | None:
-    """When to begin, if the rule wants it later than now."""
+    """When to begin, if the rule wants to begin later."""
     if rule.within is None or case.not_before is None or case.event.started or case.works:
         return None
     begin = case.not_before - timedelta(seconds=rule.within)
@@ -155,14 +157,14 @@ def _not_yet(case: Case, rule: Rule, view: View) -> datetime | None:
 
 
 def _notice_left(case: Case, view: View) -> float:
-    """Seconds for handlers (H07). An event that we only ever saw Started gave no notice: nothing begins."""
+    """Seconds for handlers (H07). An event that was Started when we first saw it gave no notice: nothing begins."""
     if case.not_before is None:
         return 0.0
     return (case.not_before - view.now).total_seconds() - RESERVE
 
 
 def _next_handler(case: Case, rule: Rule, view: View) -> HandlerSpec | None:
-    """The first in the rule's order that is not through with this content (S12, S13)."""
+    """The first handler of the rule that has not finished with this content (S12, S13)."""
     specs = (view.handlers[name] for name in rule.handlers)
     return next((spec for spec in specs if not _is_through(case.works.get(spec.name), case)), None)
 
@@ -181,7 +183,7 @@ def is_ready(case: Case, view: View) -> bool:
 
 
 def is_in_service(cases: Cases) -> bool:
-    """Whether nothing is prepared that is not put back, and no event is upon us; what a peer's guard counts."""
+    """Whether everything is put back and no event is approved or Started; a peer's guard counts this."""
     return all(
         case.returning or case.drill or not (case.event.started or case.approved) for case in cases.values()
     ) and not unfinished(cases)
@@ -212,7 +214,7 @@ def _enough_left(news: News, guarded: Sequence[str], approval: Approval) -> bool
 
 
 def _way_back(event_id: str, case: Case, held: Set[str], view: View) -> Iterator[Step]:
-    """In the opposite order; what is stuck holds up the rest only if it is required (S15)."""
+    """What to recover, last prepared first; a handler that is stuck delays the rest only if it is required (S15)."""
     for name, work in reversed(case.works.items()):
         if work.state == "recovered" or name not in view.handlers or name in held:
             continue
@@ -222,12 +224,12 @@ def _way_back(event_id: str, case: Case, held: Set[str], view: View) -> Iterator
 
 
 def _held(cases: Cases, view: View) -> set[str]:
-    """The handlers whose work an event still needs: putting it back for another would take it from that one."""
+    """The handlers whose work some event still needs: another event must not put it back."""
     return {name for case in cases.values() if not case.returning for name in (*case.works, *_wanted(case, view))}
 
 
 def _wanted(case: Case, view: View) -> tuple[str, ...]:
-    """The handlers that may yet prepare for it."""
+    """The handlers that may still prepare for it."""
     rule = rule_for(view.rules, case.event)
     if rule is None or _not_yet(case, rule, view) is not None or _notice_left(case, view) <= 0:
         return ()

@@ -19,7 +19,7 @@ from duenotice.wire.seen_document import SeenDocument
 
 
 class Told(Protocol):
-    """What there is to tell of an agent."""
+    """What an agent can tell others."""
 
     config: Config
     recorder: Recorder
@@ -35,9 +35,9 @@ class Told(Protocol):
 
 
 async def open_ports(agent: Told) -> list[asyncio.Server]:
-    """Those that the configuration names."""
+    """The ports that the configuration names."""
     SWITCH.keep_in(agent.directory / "drained.json")
-    if not agent.unfinished:  # nobody would ever put it back
+    if not agent.unfinished:  # nothing would ever put it back
         SWITCH.clear()
     servers = []
     if agent.config.status_listen:

@@ -1,4 +1,4 @@
-"""The agent as a process: ledger, client, signals, systemd. SIGTERM leaves the ledger as it is, SIGHUP rereads."""
+"""The agent as a process: ledger, client, signals, systemd. SIGTERM stops it, SIGHUP reads the file again."""
 
 import asyncio
 import signal
@@ -28,7 +28,7 @@ async def run(file: Path, state_dir: Path, dry_run: bool = False) -> None:
         async with AsyncMetadataClient(config.metadata.endpoint or None, source_address=source) as client:
             agent = Agent(config, Recorder(ledger), client, state_dir, dry_run)
             if dry_run:
-                log("dry-run", note="Nothing is done and nothing is approved: 'would' is what a real run would do.")
+                log("dry-run", note="Nothing is done and nothing is approved: 'would' shows what a real run would do.")
             await _live(agent, file)
     finally:
         if isinstance(ledger, Ledger):
@@ -55,7 +55,7 @@ def _say_ready(agent: Agent) -> None:
 
 
 def reread(agent: Agent, file: Path) -> None:
-    """Take the file as it is now, unless it is wrong or would leave something that nobody can put back (S15)."""
+    """Read the file again. It is refused if it is wrong, or drops a handler that has something to put back (S15)."""
     try:
         config = load_config(file)
         _check_nothing_is_lost(agent, config)
@@ -68,7 +68,7 @@ def reread(agent: Agent, file: Path) -> None:
 
 
 def _warn(config: Config) -> None:
-    """Rules that never match are no reason not to run: a newer service may have more types than we know."""
+    """Warn about rules that never match, but run: a newer service may have types that we do not know."""
     for problem in never_matches(config):
         log("rule-idle", "warning", problem=problem)
 
@@ -81,7 +81,7 @@ def _check_nothing_is_lost(agent: Agent, config: Config) -> None:
 
 
 async def _beat() -> None:
-    """Tell systemd's watchdog that the loop turns."""
+    """Tell systemd's watchdog that the loop still runs."""
     pause = watchdog_seconds()
     while pause:
         sd_notify("WATCHDOG=1")

@@ -1,7 +1,7 @@
 """Whether this machine takes traffic: a switch that handlers turn and the agent's port shows. It decides nothing.
 
-Each who drains gives a reason, and the machine is ready again when no reason is left: of two events at once the first
-to end does not put it back. The reasons are kept in a file, so that an agent that starts again answers as before.
+Each drain has a reason, and the machine is ready again when no reason is left: of two events at once, the first one
+to end does not make it ready. The reasons are kept in a file, so that an agent that starts again answers as before.
 """
 
 import json
@@ -10,16 +10,16 @@ from pathlib import Path
 
 
 class Switch:
-    """`drain(reason)` and `ready(reason)`, each as often as one likes."""
+    """`drain(reason)` and `ready(reason)`; calling one again does no harm."""
 
     def __init__(self) -> None:
         self._reasons: set[str] = set()
         self._file: Path | None = None
 
     def keep_in(self, file: Path) -> None:
-        """From now on remember in this file, beginning with what it says."""
+        """Read this file, and keep the reasons there from now on."""
         self._file = file
-        with suppress(OSError, ValueError):  # none yet, or not ours: the ledger is what must not be lost
+        with suppress(OSError, ValueError):  # no file yet, or not readable: only the ledger must not be lost
             self._reasons = {str(reason) for reason in json.loads(file.read_text())}
 
     def drain(self, reason: str) -> None:
@@ -51,4 +51,4 @@ class Switch:
 
 
 SWITCH = Switch()
-"""The one of this process: a machine is ready or not, whoever asks."""
+"""The switch of this process: a machine has only one."""

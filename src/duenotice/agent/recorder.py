@@ -1,4 +1,4 @@
-"""Where records go: into the ledger first, then to the log and the counters, so that none of them can differ."""
+"""Where records go: into the ledger first, then to the log and the counters, so that they always agree."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ _BAD = ("failed", "stuck")
 
 
 class Pretended:
-    """A ledger for a dry run: remembers, and writes nothing."""
+    """A ledger for a dry run: it keeps records in memory and writes nothing."""
 
     def __init__(self, cases: Cases) -> None:
         self.cases = cases
@@ -39,7 +39,7 @@ class Recorder:
             self._ledger.append(*records)
         for record in records:
             self.counters.count(record)
-            if record.what != "note":  # a handler's notes are its own, and may say more than a log should
+            if record.what != "note":  # a handler's notes may hold what a log must not show
                 log(record.what, "error" if record.what in _BAD else "info", **_fields(record))
 
 

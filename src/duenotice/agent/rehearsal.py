@@ -11,7 +11,7 @@ from duenotice.clock import monotonic
 
 LOOK_SECONDS = 0.2
 PATIENCE = 60.0
-"""Seconds beyond the drill's own length that the way back may take."""
+"""Seconds that recovery may take after the end of the drill."""
 
 
 class Line(NamedTuple):
@@ -31,7 +31,7 @@ def follow(directory: Path, event_id: str, seconds: float) -> Iterator[Line]:
         told = max(told, len(records))
         case = read_cases(directory).get(event_id)
         if case is not None and case.is_closed:
-            yield Line("nothing called for a handler" if not case.works else "everything is put back")
+            yield Line("no handler was used" if not case.works else "everything is put back")
             return
         time.sleep(LOOK_SECONDS)
     yield Line("the drill did not end in time", good=False)

@@ -1,4 +1,4 @@
-"""Which handlers an event calls for: the rules of the configuration, first match wins. Pure."""
+"""Which handlers an event needs, by the rules of the configuration: the first match wins. Pure."""
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
@@ -8,7 +8,7 @@ from duenotice.wire.seen_document import SeenEvent
 
 
 class Rule(NamedTuple):
-    """One `[[rules]]`; what is left empty matches everything. Spans are in seconds."""
+    """One `[[rules]]` table; an empty field matches everything. Spans are in seconds."""
 
     handlers: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class Rule(NamedTuple):
 
 
 class HandlerSpec(NamedTuple):
-    """What the plan needs to know of a handler."""
+    """What the plan needs to know about a handler."""
 
     name: str
     required: bool = True
@@ -44,5 +44,5 @@ class HandlerSpec(NamedTuple):
 
 
 def rule_for(rules: Sequence[Rule], event: SeenEvent) -> Rule | None:
-    """The first rule that matches; None leaves the event alone."""
+    """The first rule that matches; with None the event is left alone."""
     return next((rule for rule in rules if rule.matches(event)), None)

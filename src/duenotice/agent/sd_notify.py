@@ -1,4 +1,4 @@
-"""Tells systemd how we are, if it wants to know: a datagram on the socket it named. Nothing else."""
+"""Tells systemd our state, if it asks for that: a datagram on the socket that it names. Nothing else."""
 
 import os
 import socket
@@ -14,6 +14,6 @@ def sd_notify(*states: str) -> None:
 
 
 def watchdog_seconds() -> float | None:
-    """How often to say that we live: half of what systemd allows."""
+    """How often to say that we are alive: half of what systemd allows."""
     text = os.environ.get("WATCHDOG_USEC", "")
     return int(text) / 2e6 if text.isdecimal() and int(text) else None

@@ -1,4 +1,4 @@
-"""What the agent has to tell about itself: JSON for people and programs, text for Prometheus. Pure."""
+"""What the agent tells about itself: JSON for people and programs, text for Prometheus. Pure."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -63,7 +63,7 @@ def _time(moment: datetime | None) -> str | None:
 
 
 class Counters:
-    """Counts records as they are written; labels are the configuration's handlers, so they are few (S24)."""
+    """Counts records as they are written; labels are the handlers of the configuration, so there are few (S24)."""
 
     def __init__(self) -> None:
         self.records: Counter[tuple[str, str]] = Counter()
@@ -93,7 +93,7 @@ def _lines(cases: Cases, counters: Counters, now: datetime, drained: bool, heard
             yield f'duenotice_agent_handler_runs_total{{handler="{handler}",outcome="{what}"}} {number}'
     singles = {
         "approvals_total": ("counter", "Events approved.", counters.records["approved", ""]),
-        "documents_total": ("counter", "Documents that differed from the one before.", counters.documents),
+        "documents_total": ("counter", "Documents that were different from the one before.", counters.documents),
         "poll_errors_total": ("counter", "Polls that gave no document.", counters.poll_errors),
         "drained": ("gauge", "Whether the readiness switch says drained.", int(drained)),
         "last_document_timestamp_seconds": ("gauge", "When the document last changed.", _stamp(heard_at)),

@@ -1,4 +1,4 @@
-"""The agent's own port: `/readyz` and `/drainz` for load balancers, `/metrics`, `/status`. Takes no orders."""
+"""The agent's own port: `/readyz` and `/drainz` for load balancers, `/metrics`, `/status`. It changes nothing."""
 
 import json
 from collections.abc import Callable

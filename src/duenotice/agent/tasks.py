@@ -1,4 +1,4 @@
-"""Work in the background: one task a key, growing pauses after failure, a wake-up when anything ends."""
+"""Work in the background: one task per key, growing pauses after failures, and a wake-up when a task ends."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Hashable
@@ -12,7 +12,7 @@ Work = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Pauses(NamedTuple):
-    """Seconds to leave after the first failure, doubled for each further one up to the most."""
+    """Seconds to wait after the first failure; doubled for each further one, up to a limit."""
 
     first: float = 1.0
     most: float = 60.0
@@ -22,11 +22,11 @@ USUAL = Pauses()
 
 
 class Later(DuenoticeError):
-    """Not now: nothing failed, but it must be tried again."""
+    """Raised by a task that did not fail, but must be tried again later."""
 
 
 class Tasks:
-    """A hung task keeps nobody waiting but its own key."""
+    """Tasks by key; a task that hangs delays only its own key."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
@@ -35,20 +35,20 @@ class Tasks:
         self._paused_until: dict[Hashable, float] = {}
 
     def start(self, key: Hashable, work: Work, pauses: Pauses = USUAL) -> None:
-        """Begin, unless it is under way or must pause."""
+        """Begin a task, unless it is running or must pause."""
         if key not in self._running and monotonic() >= self._paused_until.get(key, 0.0):
             task = asyncio.ensure_future(work())
             self._running[key] = task
             task.add_done_callback(lambda done: self._ended(key, done, pauses))
 
     def cancel(self, chosen: Callable[[Any], bool]) -> None:
-        """Stop what is no longer wanted; told once, so that it is not disturbed while it cleans up."""
+        """Stop tasks that are no longer wanted; each is told once, so that it can clean up undisturbed."""
         for key, task in self._running.items():
             if chosen(key) and not task.cancelling():
                 task.cancel()
 
     def forget(self, wanted: Callable[[Any], bool]) -> None:
-        """Drop what was remembered of failures that nobody asks about any more (S24)."""
+        """Forget failures that nobody asks about any more (S24)."""
         for key in [key for key in self._failures if not wanted(key)]:
             del self._failures[key], self._paused_until[key]
 

@@ -1,4 +1,4 @@
-"""Runs the two verbs of handlers and records how they went; which ones, and for how long, is the plan's word."""
+"""Runs `prepare` and `recover` of handlers and records the result; the plan says which, and for how long."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
@@ -17,13 +17,13 @@ from duenotice.agent.tasks import Later
 from duenotice.clock import monotonic, wall
 
 GRACE = 5.0
-"""Seconds a handler has to clean up once it is cut off; one that does not is left to itself."""
+"""Seconds that a handler has to clean up after its deadline; then the agent stops waiting for it."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
 LARGEST_NOTE = 16 * 1024
 
 
 class Worker:
-    """Each handler does one thing at a time, whichever event it is for."""
+    """Runs handlers; each does one thing at a time, for all events."""
 
     def __init__(self, recorder: Recorder, vm: Callable[[], str], boot: str) -> None:
         self._recorder, self._vm, self._boot = recorder, vm, boot
@@ -36,7 +36,7 @@ class Worker:
         deadline = monotonic() + step.seconds
         async with self._lock(step.handler):
             case = self._recorder.cases[step.event_id]
-            if case.returning:  # the event went while we stood in line
+            if case.returning:  # the event went away while we waited for the handler
                 return
             self._record("preparing", step, case.content)
             try:
@@ -47,7 +47,7 @@ class Worker:
                 self._record("prepared", step, case.content)
 
     async def _try(self, step: Prepare, deadline: float) -> None:
-        """Again and again while the handler asks for it; the deadline ends that."""
+        """Prepare again and again while the handler asks for it, until the deadline."""
         pause = FIRST_PAUSE
         while True:
             try:
@@ -60,7 +60,7 @@ class Worker:
             pause = min(LONGEST_PAUSE, pause * 2)
 
     async def recover(self, step: Recover) -> None:
-        """One try at putting back; what fails is tried again later, until it works (S15)."""
+        """Try once to put back; a failure is tried again later, until it works (S15)."""
         async with self._lock(step.handler):
             work = self._recorder.cases[step.event_id].works[step.handler]
             if work.state != "recovering":
@@ -90,7 +90,7 @@ class Worker:
         try:
             size = len(msgspec.json.encode([key, value]))
         except (TypeError, ValueError, RecursionError) as error:
-            raise HandlerFailed(f"This cannot be noted: {error}.", hint="Notes are JSON.") from None
+            raise HandlerFailed(f"This note cannot be stored: {error}.", hint="A note must be JSON.") from None
         if size > LARGEST_NOTE:
             raise HandlerFailed(f"A note of {size} bytes is too large.", hint=f"Use at most {LARGEST_NOTE}.")
         self._recorder.append(Record("note", step.event_id, wall(), self._boot, step.handler, key=key, value=value))
@@ -105,11 +105,11 @@ class Worker:
 
 
 async def within(deadline: float, work: Coroutine[Any, Any, None]) -> None:
-    """Run until done or until the deadline; cut off what is late, and do not wait for ever for it to clean up."""
+    """Run until done or until the deadline; then cancel it, and wait only a while for it to clean up."""
     task = asyncio.ensure_future(work)
     try:
         await asyncio.wait({task}, timeout=max(0.0, deadline - monotonic()))
-        if task.cancelled():  # by itself: that is no reason to stop ourselves
+        if task.cancelled():  # by itself: the agent goes on
             raise HandlerFailed("The handler cancelled itself.")
         if task.done():
             return task.result()
@@ -121,6 +121,6 @@ async def within(deadline: float, work: Coroutine[Any, Any, None]) -> None:
 
 async def _cut_off(task: "asyncio.Future[None]") -> None:
     task.cancel()
-    task.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody else will look
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())  # read it here, because nobody else does
     with suppress(asyncio.CancelledError):  # we are being stopped ourselves: still let it clean up
         await asyncio.wait({task}, timeout=GRACE)

@@ -41,7 +41,7 @@ from duenotice.wire.fleet_toml import is_name
 
 IN_MEMORY = ":memory:"
 NOWHERE = "none"
-"""In place of the operator's HOST:PORT: whoever embeds a node talks to its engine."""
+"""Instead of the operator's HOST:PORT: a program that embeds a node talks to its engine."""
 DRAIN_SECONDS = 5.0
 BACKLOG = 1024
 
@@ -49,7 +49,7 @@ log = structlog.get_logger()
 
 
 class Service:
-    """A node from its first breath to its last; `start` and `stop` are the whole of it."""
+    """A node; `start` and `stop` are all that a caller needs."""
 
     def __init__(
         self, settings: s.ServeSettings, tap: Tap | None = None, metadata_socket: socket.socket | None = None
@@ -68,7 +68,7 @@ class Service:
     async def start(self) -> None:
         """Take the ports, load, apply the fleet, open the doors; a failure on the way leaves nothing open."""
         check_first(self.settings.fleet, self.data_dir)
-        with ExitStack() as ports:  # before anything is written: a port that is taken must leave no trace
+        with ExitStack() as ports:  # before anything is written: if a port is in use, nothing must be left behind
             if self._metadata_socket is None:
                 self._metadata_socket = ports.enter_context(_bound(self._metadata_listen, dual=True))
             if self._operator_listen is not None:
@@ -102,7 +102,7 @@ class Service:
             raise
 
     async def stop(self) -> None:
-        """Close the doors, answer what is under way, leave a snapshot."""
+        """Close the doors, answer the open requests, leave a snapshot."""
         self._heartbeat.stop()
         await self._metadata.drain(DRAIN_SECONDS)
         if self._operator_listen is not None:
@@ -125,7 +125,7 @@ class Service:
         await self._apply_only_vm()
         self._check_default_vm()
         await self._let_admin_in()
-        await self.ticker.make_up()  # last of all: until the doors open nobody can be told, and no time is notice (S25)
+        await self.ticker.make_up()  # last: until the doors open no VM can be told, so no time counts as notice (S25)
         await self._open_doors()
         self._heartbeat.start().add_done_callback(self.engine.lost)
         self.ticker.start()
@@ -141,13 +141,13 @@ class Service:
         except OSError as error:
             raise _cannot_listen(self._metadata_listen, error) from None
         if self._operator_socket is not None:
-            self._operator_socket.listen(BACKLOG)  # now, and not when uvicorn comes to it: we say that we serve
+            self._operator_socket.listen(BACKLOG)  # now, and not later in uvicorn: we have said that we serve
             self.operator_address = self._operator_socket.getsockname()[:2]
             self._open_operator_door(self._operator_socket)
 
     @property
     def faults(self) -> Faults:
-        """Where this node can be told to answer wrongly."""
+        """The faults of this node: what makes it answer wrongly."""
         return self._metadata.faults
 
     def _put_fault(self, name: str) -> None:
@@ -160,16 +160,18 @@ class Service:
         if self._dispatcher is not None:
             self._dispatcher.start()
         elif left := [event.id for event in self.engine.state.events.values() if impact.waits_for_report(event)]:
-            hint = "Report each with POST /v1/events/ID/report, or start with the impact setting of before."
+            hint = "Report each with POST /v1/events/ID/report, or start with the impact setting that it had before."
             log.warning(
                 "a driver had begun these", action="impact-left", event_ids=left[:10], count=len(left), hint=hint
             )
 
     async def _apply_only_vm(self) -> None:
-        """One VM and nothing else to say about it: the emulator's case (A09); never in place of a fleet."""
+        """One VM without details, as an emulator needs it (A09); never instead of a fleet."""
         name = self.settings.default_vm
         if name and not is_name(name):
-            raise Misconfigured(f"default_vm {name!r} is no name for a VM.", hint="Use letters, digits, dot and dash.")
+            raise Misconfigured(
+                f"default_vm {name!r} is not a valid name for a VM.", hint="Use letters, digits, dot and dash."
+            )
         if name and not self.engine.state.fleet.vms:
             await self.engine.submit(ApplyFleet(Declaration(f"only:{name}", vms=(Vm(name, "127.0.0.1"),))), SELF)
 
@@ -181,7 +183,7 @@ class Service:
             raise Misconfigured(f"default_vm {name!r} is not in the fleet.", hint=hint)
 
     async def _let_admin_in(self) -> None:
-        """The token of the data directory; one that was revoked stays so, a deleted file brings a new one."""
+        """The admin token of the data directory. A revoked one stays revoked; a deleted file is made again."""
         is_new = self.data_dir is None or not (self.data_dir / FILE).exists()
         self.token = new_token() if self.data_dir is None else token_of(self.data_dir)
         admins = [token for token in self.engine.state.tokens.values() if token.role is Role.ADMIN]
@@ -219,7 +221,7 @@ def _open_journal(data_dir: Path | None) -> Journal:
 
 
 def _load(journal: Journal) -> State:
-    # Hundreds of thousands of values are made at once and none is garbage.
+    # Hundreds of thousands of values are made at once, and all of them are kept.
     gc.disable()
     try:
         return load(journal)
@@ -257,7 +259,7 @@ def _options(settings: s.ServeSettings) -> MetadataOptions:
 
 
 def _bound(address: tuple[str, int], dual: bool = False) -> socket.socket:
-    """A port that is ours from now on; until somebody listens on it, connections are refused. `dual` lets :: be all."""
+    """Take a port. Until something listens on it, connections are refused. With `dual`, :: means IPv4 and IPv6."""
     host, port = address
     made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:

@@ -1,4 +1,4 @@
-"""`duenotice agent`: the VM's side, as a person starts, checks, watches and rehearses it."""
+"""`duenotice agent`: what a person uses on a VM to start, check, watch and rehearse the agent."""
 
 import json
 import os
@@ -34,7 +34,7 @@ CASES = View(
         Column("VMS", "resources", "list"),
         Column("DONE", "done", "list"),
     ),
-    "Nothing is coming, and nothing is to be put back.",
+    "No event is coming, and nothing needs to be put back.",
 )
 
 
@@ -78,7 +78,7 @@ def agent() -> None:
 @agent.command(epilog="Example: duenotice agent run --config agent.toml")
 @_with_config
 @_with_state_dir
-@click.option("--dry-run", is_flag=True, help="say what would be done, do and approve nothing")
+@click.option("--dry-run", is_flag=True, help="only show what would be done; do nothing and approve nothing")
 @click.option(
     "--log-format",
     type=click.Choice(["auto", "console", "json"]),
@@ -102,7 +102,7 @@ def run(config: str, state_dir: str, dry_run: bool, log_format: str) -> None:
 @agent.command(epilog="Example: duenotice agent check --config agent.toml --online")
 @_with_config
 @_with_state_dir
-@click.option("--online", is_flag=True, help="also ask the metadata service who we are and what time it is")
+@click.option("--online", is_flag=True, help="also ask the metadata service for this VM's name and the time")
 @_output
 def check(config: str, state_dir: str, online: bool, output: str) -> None:
     """Check the file and the hooks it names; show what would be done for each type of event."""
@@ -142,8 +142,8 @@ def _ask_service(config: "Config") -> list[str]:
 def status(config: str, state_dir: str, output: str) -> None:
     """Show what is coming, what was done, and how long is left.
 
-    From the ledger; who may not read that is told by the agent's own port, if the file opens one. Ends with 3 when no
-    agent is running.
+    This is read from the ledger. If you may not read it, the agent's own port is asked, if the file
+    opens one. The exit code is 3 when no agent is running.
     """
     from duenotice.errors import NotFound
 
@@ -156,7 +156,7 @@ def status(config: str, state_dir: str, output: str) -> None:
 
 
 def _cases(config: Path, state_dir: Path) -> tuple[list[dict[str, Any]], bool]:
-    """What the ledger says, or the agent's port; and whether an agent runs."""
+    """What the ledger or the agent's port says, and whether an agent is running."""
     from duenotice.agent.config import load_config
     from duenotice.agent.ledger import is_taken, read_cases
     from duenotice.agent.status import cases_json
@@ -197,20 +197,24 @@ def _done(row: dict[str, Any]) -> list[str]:
     "--not-before",
     type=click.DateTime(["%Y-%m-%dT%H:%M:%S%z"]),
     metavar="TIME",
-    help="or until when, as 2026-11-15T12:00:00Z",
+    help="or the time when the notice ends, as 2026-11-15T12:00:00Z",
 )
-@click.option("--lasts", type=SPAN, default="5s", show_default=True, help="how long it is Started")
+@click.option("--lasts", type=SPAN, default="5s", show_default=True, help="how long the event is Started")
 @click.option(
-    "--source", type=click.Choice(["Platform", "User"]), default="User", show_default=True, help="whose it is"
+    "--source",
+    type=click.Choice(["Platform", "User"]),
+    default="User",
+    show_default=True,
+    help="the source of the event",
 )
 @click.option(
-    "--duration", type=int, metavar="SECONDS", default=-1, help="its DurationInSeconds, which rules may look at"
+    "--duration", type=int, metavar="SECONDS", default=-1, help="its DurationInSeconds, for rules that use it"
 )
-@click.option("--no-wait", is_flag=True, help="do not follow it to its end")
+@click.option("--no-wait", is_flag=True, help="do not wait for its end")
 def drill(**asked: Any) -> None:
     """Rehearse on this machine: handlers prepare and recover for real, nothing is approved.
 
-    The event is seen by the agent that runs here, and by nobody else.
+    Only the agent that runs here sees the event.
     """
     from duenotice.agent.drill import Drill, inject, new_id
     from duenotice.agent.ledger import is_taken
@@ -232,16 +236,16 @@ def drill(**asked: Any) -> None:
 
 
 def _warn_if_idle(config: Path, played: "Drill") -> None:
-    """A drill that no rule is about proves nothing."""
+    """Warn when no rule matches the drill: such a drill proves nothing."""
     from duenotice.agent.config import load_config
     from duenotice.agent.rules import rule_for
 
     if config.exists() and rule_for(load_config(config).rules, played.event(started=False, vm="")) is None:
-        tell(f"No rule of {config} is about such an event: nothing will be done.")
+        tell(f"No rule of {config} matches such an event: nothing will be done.")
 
 
 def _follow_drill(directory: Path, event_id: str, seconds: float) -> None:
-    """Tell each step as it is recorded; fail if the way out or the way back did."""
+    """Print each step as it is recorded; fail if a prepare or a recover failed."""
     from duenotice.agent.rehearsal import follow
     from duenotice.errors import DuenoticeError
 
@@ -254,7 +258,7 @@ def _follow_drill(directory: Path, event_id: str, seconds: float) -> None:
 
 
 def _may_read(folder: str) -> bool:
-    """Also when it is not there: then it holds nothing."""
+    """Whether we may read there; true also when there is no such directory, which then has no ledger."""
     return not Path(folder).exists() or os.access(folder, os.R_OK | os.X_OK)
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 DEFAULT_ENDPOINT = "http://127.0.0.1:16926"
 PAGE = 1000
 SILENCE = 40.0
-"""Seconds without a sign of life after which a feed is lost; the service gives one every 15."""
+"""A feed that is silent for so many seconds is lost; the service sends a sign of life every 15."""
 ERRORS: dict[int, type[DuenoticeError]] = {
     400: Malformed,
     401: Denied,
@@ -34,7 +34,7 @@ SAME_HERE = {
     "GET /v1/maintenances": "'duenotice maintenance list'",
     "GET /v1/tokens": "'duenotice token list'",
 }
-"""What a hint of the API is on the command line."""
+"""What to write on the command line instead of what a hint of the API says."""
 
 
 class Api:
@@ -49,10 +49,12 @@ class Api:
                 raise ValueError(endpoint)
         except (ValueError, KeyError):
             hint = f"Write it like {DEFAULT_ENDPOINT}."
-            raise Misconfigured(f"The endpoint {endpoint!r} is no address.", hint=hint) from None
+            raise Misconfigured(f"The endpoint {endpoint!r} is not an address.", hint=hint) from None
         self.endpoint = f"{parts.scheme}://{parts.netloc}"
         if not (token.isascii() and token.isprintable()):
-            raise Denied("The token has characters that no token has.", hint="Is DUENOTICE_TOKEN_FILE the right file?")
+            raise Denied(
+                "The token has characters that a token cannot have.", hint="Is DUENOTICE_TOKEN_FILE the right file?"
+            )
         self._token, self._timeout = token, timeout
 
     def get(self, *path: str, **query: Any) -> Any:
@@ -74,7 +76,7 @@ class Api:
                 return
 
     def full_id(self, kind: str, prefix: str) -> str:
-        """The whole id of what is there and begins so."""
+        """The whole id of the thing whose id begins with this."""
         return str(self.get(kind, prefix)["id"])
 
     def call(self, method: str, path: str, body: bytes | None = None) -> Any:
@@ -83,7 +85,9 @@ class Api:
         try:
             return json.loads(raw) if raw else None
         except ValueError:
-            raise DuenoticeError(f"{self.endpoint} answers no JSON.", hint="Is this the operator's port?") from None
+            raise DuenoticeError(
+                f"The answer of {self.endpoint} is not JSON.", hint="Is this the operator's port?"
+            ) from None
 
     def raw(self, method: str, path: str, body: bytes | None = None) -> bytes:
         """One request; the bytes of its answer."""
@@ -92,7 +96,7 @@ class Api:
 
     @contextmanager
     def lines(self, path: str, headers: dict[str, str]) -> Iterator[Iterator[bytes]]:
-        """The lines of an answer without an end, for as long as the service is heard of."""
+        """The lines of an endless answer, until the service falls silent."""
         with self._asked("GET", path, None, headers, max(self._timeout, SILENCE)) as answer:
             yield iter(answer.readline, b"")
 
@@ -100,7 +104,7 @@ class Api:
     def _asked(
         self, method: str, path: str, body: bytes | None, headers: dict[str, str], timeout: float
     ) -> Iterator["HTTPResponse"]:
-        """One answer, good to read; what goes wrong on the way is an error of ours."""
+        """One good answer; anything that goes wrong is raised as one of our errors."""
         import http.client  # costs milliseconds that --help should not pay
 
         kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
@@ -123,7 +127,7 @@ class Api:
 
 
 def target(*path: str, **query: Any) -> str:
-    """`/v1/…` with a query of what is given; `api_version` is `api-version`."""
+    """`/v1/…` with the given values as its query; `api_version` is written `api-version`."""
     given = {key: str(value) for key, value in query.items() if value is not None and value != ""}
     given = {"api-version" if key == "api_version" else key: value for key, value in given.items()}
     asked = "?" + urlencode(given, errors="replace") if given else ""
@@ -131,7 +135,7 @@ def target(*path: str, **query: Any) -> str:
 
 
 def items_of(answer: Any) -> list[Any]:
-    """The items of an answer: a bare list, a page, or what was raised."""
+    """The items of an answer: a bare list, a page, or the events that were raised."""
     if isinstance(answer, dict):
         answer = answer.get("items", answer.get("events", []))
     return list(answer or [])
@@ -144,7 +148,7 @@ def _error(status: int, data: bytes, token: str) -> DuenoticeError:
     except (ValueError, KeyError, TypeError, AttributeError):
         title, hint = f"The service answers {status}.", ""
     if status == 401:
-        title = "The service does not know this token." if token else "There is no token to show to the service."
+        title = "The service does not know this token." if token else "No token was found, and the service needs one."
         hint = "Set DUENOTICE_TOKEN, or DUENOTICE_TOKEN_FILE to admin.token in the service's data directory."
     for call, command in SAME_HERE.items():
         hint = hint.replace(call, command)

@@ -10,15 +10,15 @@ from duenotice.cli.session import Session, talks
 from duenotice.cli.views import AUDIT
 
 FUTURE = 2**53
-"""A position that no journal reaches; what came before it is everything, the newest first."""
+"""A position that no journal reaches. All records are before it; they come newest first."""
 
 
 @click.command(epilog="Example: duenotice audit --actor token/admin --last 10")
-@click.option("--actor", type=NAME, default=None, help="Only of this actor, as in token/admin.")
-@click.option("--action", type=NAME, default=None, help="Only this, as in event-raised.")
-@click.option("--after", type=int, default=None, metavar="POSITION", help="Only what came after.")
-@click.option("--first", type=FROM_ONE, default=None, help="Only so many, the oldest.")
-@click.option("--last", type=FROM_ONE, default=None, help="Only so many, the newest.")
+@click.option("--actor", type=NAME, default=None, help="Only changes by this actor, such as token/admin.")
+@click.option("--action", type=NAME, default=None, help="Only this action, such as event-raised.")
+@click.option("--after", type=int, default=None, metavar="POSITION", help="Only records after this position.")
+@click.option("--first", type=FROM_ONE, default=None, help="Only this many records, the oldest.")
+@click.option("--last", type=FROM_ONE, default=None, help="Only this many records, the newest.")
 @talks
 def audit(session: Session, first: int | None, last: int | None, **filters: Any) -> None:
     """Show all changes, oldest first."""

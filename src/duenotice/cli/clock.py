@@ -1,4 +1,4 @@
-"""`duenotice clock`: the time that events go by."""
+"""`duenotice clock`: the service's clock, which events follow."""
 
 import click
 
@@ -15,7 +15,7 @@ def clock() -> None:
 @clock.command("show", epilog="Example: duenotice clock show")
 @talks
 def show(session: Session) -> None:
-    """Show which clock the service has, and what time it is there."""
+    """Show which clock the service has, and its time."""
     session.show_one(session.api.get("clock"), CLOCK)
 
 
@@ -31,5 +31,5 @@ def advance(session: Session, by: str) -> None:
 @click.argument("speed", metavar="60x")
 @talks
 def speed(session: Session, speed: str) -> None:
-    """Let time pass faster or slower; refused on a real clock."""
+    """Let time pass faster or slower. A real clock refuses this."""
     session.show_one(session.api.post("clock", "speed", body={"speed": speed}), CLOCK)

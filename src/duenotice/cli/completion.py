@@ -1,4 +1,4 @@
-"""`duenotice completion`: what makes a shell complete our commands."""
+"""`duenotice completion`: the script that lets a shell complete our commands."""
 
 import click
 

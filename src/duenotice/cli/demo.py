@@ -1,4 +1,4 @@
-"""`duenotice demo`: a service with a fleet in which something is going on, what to try, and a live view of it."""
+"""`duenotice demo`: a service with a busy fleet, commands to try, and a live view."""
 
 import os
 import shutil
@@ -23,20 +23,29 @@ FLEET = Path(__file__).with_name("demo-fleet.toml")
 TRIES = {
     "{us} events watch": "every event as it comes and goes",
     "{us} maintenance show --watch": "the newest maintenance alone",
-    "{us} host fail host-2 --yes": "and see who is hit",
+    "{us} host fail host-2 --yes": "and see which VMs are hit",
     "curl -H Metadata:true '{poll}'": "be the VM 'me' and ask",
     "{us} vm restart me --wait": "then restart it, and ask again",
 }
 
 
 @click.command(epilog="Example: duenotice demo --data-dir .run/demo")
-@click.option("--data-dir", metavar="DIR", default=None, help="Where it is kept, to go on from there the next time.")
+@click.option(
+    "--data-dir", metavar="DIR", default=None, help="Where the demo keeps its data; the next demo goes on from there."
+)
 @click.option("--clock", metavar="60x", default="60x", help="How fast time passes.  [default: 60x]")
-@click.option("--metadata-listen", metavar="HOST:PORT", default=None, help="Where VMs ask.  [default: 127.0.0.1:16925]")
-@click.option("--operator-listen", metavar="HOST:PORT", default=None, help="For you.  [default: 127.0.0.1:16926]")
-@click.option("--watch/--no-watch", default=None, help="Show what goes on.  [default: on a terminal]")
+@click.option(
+    "--metadata-listen", metavar="HOST:PORT", default=None, help="The address for VMs.  [default: 127.0.0.1:16925]"
+)
+@click.option(
+    "--operator-listen",
+    metavar="HOST:PORT",
+    default=None,
+    help="The address for the operator, which is you.  [default: 127.0.0.1:16926]",
+)
+@click.option("--watch/--no-watch", default=None, help="Show a live view.  [default: on a terminal]")
 def demo(watch: bool | None, **flags: str | None) -> None:
-    """Start a fleet of 60 VMs in which something is going on, and watch it.
+    """Start a busy fleet of 60 VMs, and watch it.
 
     A maintenance rolls through, one update domain at a time; VMs poll, some approve; now and then a spot VM is evicted.
     """
@@ -54,7 +63,7 @@ def demo(watch: bool | None, **flags: str | None) -> None:
 
 
 class _LateFile:
-    """A file that is made when there is something to write: a demo that cannot start leaves none behind."""
+    """A file that is created with the first line, so that a demo that cannot start leaves no file behind."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -82,7 +91,7 @@ def _around(watches: bool) -> Callable[[Any], Any]:
         from duenotice.cli.demo_view import shown
         from duenotice.wire.fleet_toml import read_fleet
 
-        # A terminal that is closed ends the demo; a service would read its fleet file again.
+        # SIGHUP: the terminal was closed, so the demo ends. A service would read its fleet file again.
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, signal.raise_signal, signal.SIGTERM)
         async with playing(service, read_fleet(FLEET.read_text())):
             if watches:
@@ -118,7 +127,7 @@ def _greeting(folder: Path, watches: bool) -> Callable[[Any], None]:
 
 
 def _us() -> str:
-    """How to call us again, as short as can be."""
+    """The shortest way to call duenotice again."""
     if Path(sys.argv[0]).name == "__main__.py":
         return "python -m duenotice"
     return "duenotice" if shutil.which("duenotice") else os.path.relpath(sys.argv[0])

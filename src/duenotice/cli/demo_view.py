@@ -1,4 +1,4 @@
-"""What the demo shows of itself: the newest maintenance, and beneath it the last few things that happened."""
+"""What the demo shows: the newest maintenance, and below it the last few things that happened."""
 
 import asyncio
 import threading
@@ -23,7 +23,7 @@ FEW = 5
 
 @asynccontextmanager
 async def shown(service: Any) -> AsyncIterator[None]:
-    """Draw it in a thread, which asks the service over HTTP as anybody would."""
+    """Draw the view in a thread; it asks the service over HTTP, like any client."""
     api = Api(f"http://{host_port(service.operator_address)}", service.token, 30.0)
     view = DemoView(Session(api))
     thread = threading.Thread(target=view.run, name="demo-view", daemon=True)
@@ -36,7 +36,7 @@ async def shown(service: Any) -> AsyncIterator[None]:
 
 
 class DemoView:
-    """Watched until it is told that it is over."""
+    """The demo, watched until somebody ends it."""
 
     over = False
 
@@ -52,12 +52,12 @@ class DemoView:
             watch(self._session, self, on, "365d", "The demo is")
 
     def begin(self) -> None:
-        """The newest maintenance, if there is one by now."""
+        """The newest maintenance, if there is one already."""
         with suppress(DuenoticeError):
             self._follow(newest(self._session))
 
     def take(self, records: list[Record]) -> None:
-        """Note what happened; a new maintenance is followed from its first moment."""
+        """Take in what happened; a new maintenance is followed from its start."""
         for record in records:
             if record["action"] == "maintenance-started":
                 self._follow(record["details"]["maintenance"]["id"])
@@ -67,7 +67,7 @@ class DemoView:
             self._plan.take(records)
 
     def picture(self) -> Any:
-        """Both, one above the other."""
+        """The maintenance, and the last lines below it."""
         from rich.console import Group
         from rich.text import Text
 
@@ -89,7 +89,7 @@ class DemoView:
 
 
 def sentence(record: Record, event: Any) -> str:
-    """What happened, for somebody who has never seen an event; empty for what is not worth a line."""
+    """What happened, in words for a newcomer; empty if it is not worth a line."""
     details = record["details"]
     vms, type_ = (" ".join(event["resources"]), event["type"]) if event else ("", "")
     names = details.get("names", [])
@@ -97,9 +97,9 @@ def sentence(record: Record, event: Any) -> str:
         "maintenance-started": f"maintenance begins: {details.get('maintenance', {}).get('type')}",
         "maintenance-changed": f"maintenance is {details.get('status')}",
         "event-raised": f"{vms}: told of a {type_}",
-        "event-approved": f"{vms}: ready, says {details.get('by')}",
+        "event-approved": f"{vms}: approved by {details.get('by')}",
         "event-started": f"{vms}: {type_} has started",
-        "event-narrowed": f"{vms}: {type_} goes on for these alone",
+        "event-narrowed": f"{vms}: {type_} now hits only these",
         "event-completed": f"{vms}: {type_} is over",
         "event-cancelled": f"{vms}: {type_} was cancelled",
         "event-failed": f"{vms}: {type_} has failed",

@@ -13,6 +13,6 @@ from duenotice.cli.session import Session, talks
 @click.option("--api-version", default="2020-07-01", metavar="VERSION", help="[default: 2020-07-01]")
 @talks
 def document(session: Session, vm: str, api_version: str) -> None:
-    """Show the document as VM reads it; always JSON, with what would act on a terminal written as \\u001b."""
+    """Show the document as VM reads it. It is always JSON; control characters are written as \\u001b."""
     body = session.api.raw("GET", target("vms", vm, "document", api_version=api_version))
     say(body.decode())

@@ -1,10 +1,10 @@
-"""What can go wrong between the command line and the service, beside the errors of duenotice itself."""
+"""Errors between the command line and the service, in addition to the errors of duenotice itself."""
 
 from duenotice.errors import DuenoticeError
 
 
 class Denied(DuenoticeError):
-    """The token is missing, wrong, or may not do this."""
+    """The token is missing or wrong, or its role does not allow this."""
 
 
 class TimedOut(DuenoticeError):
@@ -12,4 +12,4 @@ class TimedOut(DuenoticeError):
 
 
 class Failed(DuenoticeError):
-    """What was asked for has begun and did not succeed."""
+    """It began, and did not succeed."""

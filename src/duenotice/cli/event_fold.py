@@ -1,4 +1,4 @@
-"""Live events as the fold of the feed: what each record makes of them, and what there is to tell. Pure."""
+"""Live events, kept up to date by folding the records of the feed. Pure."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ _PHASES = ("scheduled", "started")
 
 
 def fold(events: Events, record: Any) -> Any:
-    """Take in a record; the event as it is to be told of now, with how it ended as its phase, or None."""
+    """Take in a record. Returns the event to show, or None; the phase of an event that is over says how it ended."""
     action, event_id = record["action"], record["event_id"]
     if action in OUTCOMES:
         gone = events.pop(event_id, None)
@@ -23,12 +23,12 @@ def fold(events: Events, record: Any) -> Any:
 
 
 def _as_of(record: Any, known: Any) -> Any:
-    """The event after a record; None when it says nothing of one, or only what we know already."""
+    """The event after a record; None when the record is not about an event, or is not new."""
     if record["action"] == "event-approved" and known is not None:
         return known | {"approved_by": record["details"]["by"]}
     if record["action"] not in _CARRIERS:
         return None
     event = record["details"]["event"]
-    # We looked after the feed was opened, so its first records may be older than what we saw.
+    # We read the events after we opened the feed, so its first records may be older than what we read.
     older = known is not None and _PHASES.index(event["phase"]) < _PHASES.index(known["phase"])
     return None if older else event

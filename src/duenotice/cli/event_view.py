@@ -1,4 +1,4 @@
-"""How live events look: a bar for the notice and one for Started, and what the countdown says. Pure."""
+"""How live events look: a bar for the notice, a bar for Started, and a countdown. Pure."""
 
 from typing import Any
 
@@ -12,14 +12,14 @@ from duenotice.wire.document_json import TYPE_NAMES
 
 NOTICE = {TYPE_NAMES[event_type]: seconds for event_type, seconds in MINIMUM_SECONDS.items()}
 STEADY = 18
-"""A countdown is as wide as its longest text, so that columns do not wander as it runs."""
+"""A countdown is as wide as its longest text, so that columns do not move while it runs."""
 MOST = 40
-"""Rows that are drawn; who wants to see thousands lists them."""
+"""How many rows are drawn; `events list` shows all."""
 FULL = {"completed": "green", "cancelled": "bright_black", "failed": "red"}
 
 
 def picture(events: list[Any], told_at: dict[str, str], now: str, clock: str) -> RenderableType:
-    """All events, those that start or end next first, under the service's time."""
+    """The service's time, and below it all events; those that start or end next come first."""
     soonest = sorted(events, key=lambda event: str(event["not_before"]))[:MOST]
     rows = [row(event, told_at, now) for event in soonest]
     many = {0: "no events", 1: "1 event"}.get(len(events), f"{len(events)} events")
@@ -28,7 +28,7 @@ def picture(events: list[Any], told_at: dict[str, str], now: str, clock: str) ->
 
 
 def left_out(things: list[Any]) -> list[Text]:
-    """A line that says how many more there are, if there are."""
+    """A line that says how many more there are, if any."""
     return [Text(f"and {len(things) - MOST:,} more", "dim")] if len(things) > MOST else []
 
 
@@ -44,7 +44,7 @@ def row(event: Any, told_at: dict[str, str], now: str) -> Any:
 
 
 def bar_of(event: Any, told_at: dict[str, str], now: str) -> Text:
-    """How much of the notice is over, or of Started, each in its colour."""
+    """How much of the notice, or of Started, is over; each has its own colour."""
     if event["phase"] in FULL:
         return looks.bar(1.0, FULL[event["phase"]])
     if event["phase"] == "started":
@@ -55,7 +55,7 @@ def bar_of(event: Any, told_at: dict[str, str], now: str) -> Text:
 
 
 def _told_at(event: Any, now: str) -> str:
-    """When it was raised, as far as one can tell who was not there: its minimum notice ago, or just now."""
+    """When it was raised, by a guess: its minimum notice before NotBefore, or now."""
     return min(now, looks.shifted(event["not_before"], -NOTICE[event["type"]]))
 
 

@@ -29,7 +29,7 @@ def events() -> None:
 
 def _filtered(command: Any) -> Any:
     for name, kind in reversed(FILTERS.items()):
-        text = f"Only those of this {name.replace('vm', 'VM')}."
+        text = f"Only events of this {name.replace('vm', 'VM')}."
         command = click.option(f"--{name}", type=kind, default=None, help=text)(command)
     return command
 
@@ -46,21 +46,21 @@ def list_events(session: Session, **filters: str | None) -> None:
 @click.argument("event_id", type=NAME, metavar="EVENT")
 @talks
 def show_event(session: Session, event_id: str) -> None:
-    """Show an event; the beginning of its id will do."""
+    """Show an event; the beginning of its id is enough."""
     session.show_one(session.api.get("events", event_id), EVENTS)
 
 
 @events.command("schedule", epilog="Example: duenotice events schedule web-0 --type Freeze --wait")
 @click.argument("vms", type=NAME, nargs=-1, required=True, metavar="VM…")
 @click.option("--type", "type_", type=EVENT_TYPE, required=True, help="What will happen.")
-@click.option("--not-before", type=MOMENT, default=None, help="RFC 3339, as in 2026-01-01T12:00:00Z.")
-@click.option("--description", metavar="TEXT", default=None, help="What the VMs are told of it.")
-@click.option("--duration", type=int, metavar="SECONDS", default=None, help="How long they will stand still.")
+@click.option("--not-before", type=MOMENT, default=None, help="A time in RFC 3339, such as 2026-01-01T12:00:00Z.")
+@click.option("--description", metavar="TEXT", default=None, help="The description that the VMs read.")
+@click.option("--duration", type=int, metavar="SECONDS", default=None, help="How long the VMs will be paused.")
 @click.option(
     "--cause",
     type=click.Choice(["maintenance", "live-migration", "user"]),
     default="maintenance",
-    help="Why they are hit.  [default: maintenance]",
+    help="Why the VMs are hit.  [default: maintenance]",
 )
 @waits
 @talks
@@ -68,7 +68,7 @@ def schedule(session: Session, vms: tuple[str, ...], type_: str, wait: bool, wai
     """Schedule an event for VMs of one update domain."""
     given = {key: value for key, value in more.items() if value is not None}
     raised = items_of(session.api.post("events", body={"type": type_, "resources": vms, **given}))
-    report(session, raised, "Nobody listens there, so it happens without notice.")
+    report(session, raised, "Nobody listens there, so the impact happens without notice.")
     if wait and raised:
         follow(session, raised, wait_timeout)
 
@@ -84,16 +84,16 @@ def _act(name: str, text: str, done: str) -> None:
             tell(f"{done} {len(full)}.")
 
 
-_act("cancel", "Take events back that have not started.", "Cancelled")
-_act("approve", "Let events start now, as their VMs could.", "Approved")
+_act("cancel", "Cancel events that have not started.", "Cancelled")
+_act("approve", "Approve events on behalf of their VMs: they start now.", "Approved")
 
 
 @events.command("report", epilog="Example: duenotice events report 5C2F53 --failure 'no such VM'")
 @click.argument("event_id", type=NAME, metavar="EVENT")
-@click.option("--failure", metavar="TEXT", default="", help="Why it failed; without this it is done.")
+@click.option("--failure", metavar="TEXT", default="", help="Why it failed. Without this it is reported as done.")
 @talks
 def report_impact(session: Session, event_id: str, failure: str) -> None:
-    """Tell that the impact of a started event is over, in place of its driver."""
+    """Report that the impact of a started event is over, on behalf of its driver."""
     full = session.api.full_id("events", event_id)
     session.show([session.api.post("events", full, "report", body={"failure": failure})], EVENTS)
     if session.output == "table":
@@ -104,7 +104,7 @@ def report_impact(session: Session, event_id: str, failure: str) -> None:
 @click.argument("event_id", type=NAME, metavar="EVENT")
 @talks
 def history(session: Session, event_id: str) -> None:
-    """Show all that happened to an event, also when it is over."""
+    """Show everything that happened to an event, also when it is over."""
     session.show(session.api.pages("events", event_id, "history"), AUDIT)
 
 
@@ -114,9 +114,9 @@ def history(session: Session, event_id: str) -> None:
 @click.option("--wait-timeout", type=SPAN, default="365d", help="End after this long.")
 @talks
 def watch(session: Session, event_ids: tuple[str, ...], until_none: bool, wait_timeout: str) -> None:
-    """See events come and go; with ids, until these are over.
+    """Watch events; with ids, until these events are over.
 
-    On a terminal this is a live table; elsewhere a line per change, or JSON lines with -o jsonl.
+    On a terminal this is a live table. Elsewhere it is one line per change, or JSON lines with -o jsonl.
     """
     ids = [session.api.full_id("events", event_id) for event_id in event_ids]
     watch_events(session, ids, until_none or bool(ids), wait_timeout)

@@ -1,4 +1,4 @@
-"""The live feed as the command line reads it: records as they come, across lost connections."""
+"""The live feed as the command line reads it: records as they arrive, also across lost connections."""
 
 import json
 import threading
@@ -17,9 +17,9 @@ Say = Callable[[str], None]
 
 
 class Feed:
-    """`with Feed(api, say) as feed:` misses nothing from there on; a thread listens, `next` hands over.
+    """`with Feed(api, say) as feed:` misses no record from then on. A thread reads, and `next` returns what it read.
 
-    A lost connection is said once, tried again after growing pauses, and taken up where it was lost.
+    A lost connection is reported once. It is tried again after growing pauses, and goes on where it was lost.
     """
 
     def __init__(self, api: Api, say: Say) -> None:
@@ -42,7 +42,7 @@ class Feed:
         self._closed.set()
 
     def next(self, seconds: float) -> list[Record]:
-        """What has come by now; waits that long for the first of it."""
+        """The records that have arrived; waits at most that long for the first one."""
         came: list[Record] = []
         try:
             came.append(self._taken(seconds))
@@ -63,13 +63,13 @@ class Feed:
         except DuenoticeError as error:
             self._failed = error
         except ValueError as error:
-            self._failed = DuenoticeError(f"The feed makes no sense: {error}.", hint="Is this the operator's port?")
+            self._failed = DuenoticeError(f"The feed cannot be read: {error}.", hint="Is this the operator's port?")
         if self._failed is not None:
             self._came.put(self._failed)
         self._listens.set()
 
     def _listen(self) -> None:
-        """Again and again; the first connection must succeed, and who is no longer let in need not try again."""
+        """Connect again and again. The first connection must succeed; a token that is refused ends it."""
         while not self._closed.is_set():
             try:
                 self._hear()
@@ -98,7 +98,7 @@ class Feed:
 
 
 def frames(lines: Iterable[bytes]) -> Iterator[tuple[str, bytes]]:
-    """Id and data of each server-sent event that has an id; the first has no data and tells where we are."""
+    """Id and data of each server-sent event that has an id; the first has no data, only our position."""
     fields: dict[bytes, bytes] = {}
     for line in lines:
         name, _, value = line.rstrip(b"\r\n").partition(b":")

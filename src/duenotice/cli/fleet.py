@@ -33,7 +33,7 @@ def show(session: Session) -> None:
 @click.option("--dry-run", is_flag=True, help="Only show what would change.")
 @talks
 def apply(session: Session, file: str, dry_run: bool) -> None:
-    """Make the fleet be the one of a fleet file."""
+    """Change the fleet to what a fleet file describes."""
     try:
         body = Path(file).read_bytes()
     except OSError as error:
@@ -43,7 +43,7 @@ def apply(session: Session, file: str, dry_run: bool) -> None:
     except Refused as error:
         if not error.message.startswith(CALLED):
             raise
-        # A mistake in the file, which the service has no name for.
+        # A mistake in the file; the service does not know the file's name, so it is added here.
         raise Misconfigured(file + error.message.removeprefix(CALLED), hint=error.hint) from None
     if session.output in ("table", "name"):
         session.show([{"change": how, "vm": name} for how in CHANGED for name in found[how]], CHANGES)

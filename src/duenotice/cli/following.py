@@ -1,4 +1,4 @@
-"""Follow events to their end: what is still going on, how each ended, and what is drawn of it meanwhile."""
+"""Follow events to their end: which are not over, how each ended, and what is drawn meanwhile."""
 
 import contextlib
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from duenotice.clock import monotonic
 from duenotice.errors import NotFound
 
 LINGER = 4.0
-"""Seconds that an event stays in the picture after its end: an eviction would be a flicker otherwise."""
+"""An event is shown for so many seconds after its end; an eviction would be too short to see otherwise."""
 
 
 def waits(command: Callable[..., None]) -> Callable[..., None]:
@@ -34,7 +34,7 @@ def waits(command: Callable[..., None]) -> Callable[..., None]:
 
 
 class WatchedEvents:
-    """Some events until all are over, or all events there are, for ever or until none is left."""
+    """The given events until all are over; or all events, for ever or until none is left."""
 
     def __init__(self, session: Session, ids: list[str], ends: bool, tell: Callable[[Any], None]) -> None:
         self.outcomes: dict[str, str] = {}
@@ -46,11 +46,11 @@ class WatchedEvents:
 
     @property
     def over(self) -> bool:
-        """Whether none is left that was asked for."""
+        """Whether none of the events that were asked for is left."""
         return self._ends and not self._live
 
     def begin(self) -> None:
-        """Those that are not over by now."""
+        """The events that are not over yet."""
         if self._ids:
             self._live = {event_id: event for event_id in self._ids if (event := self._look(event_id)) is not None}
         else:
@@ -59,7 +59,7 @@ class WatchedEvents:
             self._tell(event)
 
     def take(self, records: list[Record]) -> None:
-        """Tell of each change; nothing between two looks is lost."""
+        """Print each change; no change is lost between two looks."""
         for record in records:
             event_id = record["event_id"]
             if (not self._ids or event_id in self._ids) and (event := fold(self._live, record)) is not None:
@@ -70,7 +70,7 @@ class WatchedEvents:
                 self._tell(event)
 
     def picture(self) -> Any:
-        """A table with bars and countdowns; what has just ended stays a moment longer."""
+        """A table with bars and countdowns; an event that has just ended stays a moment longer."""
         from duenotice.cli.event_view import picture
 
         self._gone = {key: ended for key, ended in self._gone.items() if ended[0] > monotonic()}
@@ -91,7 +91,7 @@ class WatchedEvents:
 
 
 def _outcome(session: Session, event_id: str) -> str:
-    """How an event ended that was over before we looked, as far as the service remembers."""
+    """How an event ended that was over before we looked, if the service still knows."""
     with contextlib.suppress(NotFound):
         history = session.api.pages("events", event_id, "history")
         return [OUTCOMES[record["action"]] for record in history if record["action"] in OUTCOMES][-1]
@@ -99,7 +99,7 @@ def _outcome(session: Session, event_id: str) -> str:
 
 
 def follow(session: Session, events: list[Any], span: str) -> None:
-    """Wait until all are over; one that did not complete is a failure."""
+    """Wait until all are over; it is a failure if one did not complete."""
     lines = (lambda event: tell(line_of(event))) if is_dumb() else (lambda event: None)
     watched = WatchedEvents(session, [event["id"] for event in events], True, lines)
     with screen() as on:
@@ -110,14 +110,14 @@ def follow(session: Session, events: list[Any], span: str) -> None:
 
 
 def line_of(event: Any) -> str:
-    """An event for who reads lines; one that has started no longer says when it may."""
+    """An event as one line of text; one that has started shows no NotBefore."""
     when = event["not_before"] if event["phase"] == "scheduled" else None
     what = f"{event['id']}  {event['type']:<9}  {event['phase']:<9}"
     return f"{what}  {when or '-':<20}  {' '.join(event['resources'])}"
 
 
 def check_outcomes(outcomes: dict[str, str]) -> None:
-    """Of the events that were asked for, one that did not complete is a failure."""
+    """It is a failure if an event that was asked for did not complete."""
     missed = [f"{event_id} {end}" for event_id, end in outcomes.items() if end in ("cancelled", "failed")]
     if missed:
         hint = "'duenotice events history ID' says why."

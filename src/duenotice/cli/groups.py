@@ -1,4 +1,4 @@
-"""Nouns of the command line: their help is whole sentences, and a verb that is not there hints at one that is."""
+"""Nouns of the command line: their help has whole sentences, and an unknown verb gives a hint at a known one."""
 
 import inspect
 
@@ -11,7 +11,7 @@ class Noun(click.Group):
     """A group of verbs."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Each verb with the whole first sentence of its help, over two lines if need be."""
+        """Each verb with the whole first sentence of its help, on two lines if needed."""
         found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl([(name, first_sentence(verb.help or "")) for name, verb in found if verb is not None])
@@ -19,7 +19,7 @@ class Noun(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """What was meant by the first word; `vms` is `vm`, and `event` is `events`."""
+        """The command that the first word means; `vms` is `vm`, and `event` is `events`."""
         known, word = self.list_commands(ctx), args[0]
         if word not in known and (other := next((name for name in known if name in (f"{word}s", word[:-1])), "")):
             args = [other, *args[1:]]
@@ -31,6 +31,6 @@ class Noun(click.Group):
 
 
 def first_sentence(text: str) -> str:
-    """Up to the first full stop that ends one, on one line."""
+    """The text up to the first full stop, on one line."""
     words = " ".join(inspect.cleandoc(text).partition("\n\n")[0].split())
     return words.partition(". ")[0].rstrip(".") + "."

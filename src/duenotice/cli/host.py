@@ -31,12 +31,14 @@ def list_hosts(session: Session) -> None:
 
 @host.command("degrade", epilog="Example: duenotice host degrade host-1 --risk high")
 @click.argument("name", type=NAME, metavar="HOST")
-@click.option("--risk", type=click.Choice(RISKS), default="low", help="low is 7 days ahead, high 1 day.")
-@click.option("--notice", type=SPAN, default=None, help="How far ahead, instead of --risk; 7 days at most.")
+@click.option(
+    "--risk", type=click.Choice(RISKS), default="low", help="low tells the VMs 7 days before, high 1 day before."
+)
+@click.option("--notice", type=SPAN, default=None, help="How long before, instead of --risk; at most 7 days.")
 @waits
 @talks
 def degrade(session: Session, name: str, risk: str, notice: str | None, wait: bool, wait_timeout: str) -> None:
-    """Predict the failure of a host: its VMs are told, days ahead."""
+    """Predict the failure of a host: its VMs are told, days before."""
     body = {"notice": notice} if notice else {"risk": risk}
     raised = items_of(session.api.post("hosts", name, "degrade", body=body))
     report(session, raised, f"No VM of {name} is left to tell, or all know of that risk already.")
@@ -50,7 +52,7 @@ def degrade(session: Session, name: str, risk: str, notice: str | None, wait: bo
 @YES
 @talks
 def fail(session: Session, name: str, yes: bool, wait: bool, wait_timeout: str) -> None:
-    """Let a host fail: its VMs are hit now and come up elsewhere."""
+    """Let a host fail: its VMs are hit now and start again on other hosts."""
     make_sure(f"Let {name} fail?", yes)
     raised = items_of(session.api.post("hosts", name, "fail"))
     report(session, raised, f"No VM runs on {name}.")
@@ -62,7 +64,7 @@ def fail(session: Session, name: str, yes: bool, wait: bool, wait_timeout: str) 
 @click.argument("name", type=NAME, metavar="HOST")
 @talks
 def repair(session: Session, name: str) -> None:
-    """Put a host right again; what was only predicted is taken back."""
+    """Repair a host; events that were only predicted are cancelled."""
     session.api.post("hosts", name, "repair")
     session.show_one(next(found for found in session.api.pages("hosts") if found["name"] == name), HOSTS)
     if session.output == "table":
@@ -72,8 +74,8 @@ def repair(session: Session, name: str) -> None:
 @host.command("drain", epilog="Example: duenotice host drain host-1 --at-once 2")
 @click.argument("name", type=NAME, metavar="HOST")
 @click.option("--settle", type=SPAN, default="0s", help="How long to wait after each update domain.")
-@click.option("--at-once", type=COUNT, default=0, help="At most so many steps at a time; 0: no limit.")
+@click.option("--at-once", type=COUNT, default=0, help="At most this many steps at a time; 0 means no limit.")
 @talks
 def drain(session: Session, name: str, **body: Any) -> None:
-    """Move all VMs of a host elsewhere by live migration."""
+    """Move all VMs of a host to other hosts by live migration."""
     show_plan(session, session.api.post("hosts", name, "drain", body=body))

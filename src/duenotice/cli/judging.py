@@ -1,4 +1,4 @@
-"""`duenotice run` and `duenotice check`: put a client through maintenance, and say how it behaved."""
+"""`duenotice run` and `duenotice check`: lead a client through maintenance, and say how it behaved."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,7 +21,7 @@ FORMS = ("table", "json", "junit", "github")
 
 
 def _judges(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that both commands have; the last of them are those of `serve` by which a service is odd."""
+    """The options of both commands; the last ones are the quirks of `serve`."""
     for row in reversed(rows()):
         if row.name in QUIRKS:
             text, _, _ = row.help.partition("; needs")  # here nothing has to be allowed first
@@ -35,21 +35,30 @@ _OPTIONS = (
     click.option(
         "--scenario", "names", multiple=True, metavar="NAME|FILE", help="Trials of the tour, or one scenario."
     ),
-    click.option("--vm", metavar="NAME", default="", help="What the client's VM is called."),
+    click.option("--vm", metavar="NAME", default="", help="The name of the client's VM."),
     click.option("--patience", metavar="SPAN", default="30s", help="How long a client may be silent.  [default: 30s]"),
-    click.option("--notice", metavar="SPAN", default="15s", help="What a notice lasts, in real time.  [default: 15s]"),
-    click.option("--speed", metavar="60x", default="", help="How fast the clock of a scenario goes."),
+    click.option("--notice", metavar="SPAN", default="15s", help="How long a notice is, in real time.  [default: 15s]"),
+    click.option("--speed", metavar="60x", default="", help="How fast time passes in a scenario."),
     click.option(
-        "--peers-ready", metavar="FILE", default="", help="Gets an EventId when the other VMs are ready for it."
+        "--peers-ready",
+        metavar="FILE",
+        default="",
+        help="The service writes an EventId there when the other VMs are ready for it.",
     ),
     click.option(
-        "--work-done", metavar="FILE", default="", help="Where the client's work writes each EventId it is done for."
+        "--work-done",
+        metavar="FILE",
+        default="",
+        help="The client writes an EventId there when its work for it is done.",
     ),
     click.option("-o", "--output", type=click.Choice(FORMS), default="table", help="How to print.  [default: table]"),
     click.option(
-        "--report", metavar="FILE", default="", help="Write the verdict there too; .xml is JUnit, others JSON."
+        "--report",
+        metavar="FILE",
+        default="",
+        help="Also write the verdict to this file; .xml gives JUnit, other names JSON.",
     ),
-    click.option("--strict", is_flag=True, help="Let warnings count as errors."),
+    click.option("--strict", is_flag=True, help="Count warnings as errors."),
     click.option("--allow-untried", is_flag=True, help="Pass also when the tour ended before all rules were tried."),
 )
 
@@ -59,17 +68,17 @@ _OPTIONS = (
     epilog="Example: duenotice run --report junit.xml -- ./my-agent",
 )
 @_judges
-@click.option("--network", is_flag=True, help="Let the program reach the world outside (needs slirp4netns).")
+@click.option("--network", is_flag=True, help="Let the program reach other networks (needs slirp4netns).")
 @click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(program: Sequence[str], network: bool, output: str, report: str, **options: Any) -> None:
-    """Run a program where 169.254.169.254 is ours, put it through maintenance, and say how it behaved.
+    """Run a program where 169.254.169.254 is ours, lead it through maintenance, and say how it behaved.
 
-    The program is unchanged and needs no privileges: duenotice run -- ./my-agent --its-flags. What listens on this
-    machine's loopback can be reached by it on the same ports. What it prints goes to standard error. When it ends or
+    The program is unchanged and needs no privileges: duenotice run -- ./my-agent --its-flags. It can reach
+    what listens on this machine's loopback, on the same ports. What it prints goes to standard error. When it ends or
     is silent for too long, it is started again for the next trial.
 
     Exit code 0: every rule that applies was tried, and no error was found. 1: a rule was broken, or the tour ended
-    early, or nothing asked. 2: it cannot be run like this.
+    early, or nothing asked. 2: the program cannot be run like this.
     """
     from duenotice.testkit.judging import run as run_it
 
@@ -79,11 +88,15 @@ def run(program: Sequence[str], network: bool, output: str, report: str, **optio
 @click.command(epilog="Example: duenotice check --metadata-listen 127.0.0.1:16925")
 @_judges
 @click.option(
-    "--metadata-listen", "listen", metavar="HOST:PORT", default="127.0.0.1:16925", help="Where the client asks."
+    "--metadata-listen",
+    "listen",
+    metavar="HOST:PORT",
+    default="127.0.0.1:16925",
+    help="The address that the client asks.",
 )
-@click.option("--for", "span", metavar="SPAN", default="5m", help="How long at the most.  [default: 5m]")
+@click.option("--for", "span", metavar="SPAN", default="5m", help="The longest time for everything.  [default: 5m]")
 def check(listen: str, span: str, output: str, report: str, **options: Any) -> None:
-    """Wait for a client that you start yourself, put it through maintenance, and say how it behaved.
+    """Wait for a client that you start yourself, lead it through maintenance, and say how it behaved.
 
     Exit codes are those of `duenotice run`.
     """
@@ -125,7 +138,7 @@ def _quirks(flags: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tempo(patience: float, notice: float, quirks: dict[str, Any]) -> "Tempo":
-    """Who has little patience is not kept waiting either."""
+    """A short patience also shortens the other waits."""
     from duenotice.testkit.verdicts.evidence import Tempo
 
     usual = Tempo()

@@ -1,4 +1,4 @@
-"""Views that stay: what the feed brings is taken in at once, and the countdown is drawn anew every second."""
+"""Live views: records of the feed are taken in at once, and the countdown is drawn again every second."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ DUMB = ("dumb", "unknown")
 
 
 class Screen(NamedTuple):
-    """Draws pictures, one in place of the other, and says things above them."""
+    """Draws pictures, each over the last one, and prints text above them."""
 
     draw: Callable[[Callable[[], Any]], None]
     say: Callable[[str], None]
@@ -30,13 +30,13 @@ class Watched(Protocol):
     """Something that changes until it is over."""
 
     def begin(self) -> None:
-        """Look at it for the first time; the feed is open by now, so nothing is missed in between."""
+        """Read it for the first time; the feed is open already, so no change is missed."""
 
     def take(self, records: list[Record]) -> None:
         """Take in what has happened."""
 
     def picture(self) -> Any:
-        """What a person is shown of it now."""
+        """What a person sees of it now."""
 
     @property
     def over(self) -> bool:
@@ -54,20 +54,20 @@ def watch(session: Session, watched: Watched, on: Screen, span: str, what: str) 
             on.draw(watched.picture)
             left = end - monotonic()
             if left <= 0:
-                hint = "It goes on without us; wait longer with --wait-timeout."
+                hint = "It goes on in the service; wait longer with --wait-timeout."
                 raise TimedOut(f"{what} not over after {span}.", hint=hint)
             watched.take(feed.next(min(REDRAW, left)))
         on.draw(watched.picture)
 
 
 def is_dumb(stderr: bool = True) -> bool:
-    """Whether a person looks through a terminal on which nothing can be drawn anew: it gets lines."""
+    """Whether the terminal of a person cannot redraw; it gets lines instead."""
     return (sys.stderr if stderr else sys.stdout).isatty() and os.environ.get("TERM", "").lower() in DUMB
 
 
 @contextlib.contextmanager
 def screen(stderr: bool = True) -> Iterator[Screen]:
-    """Where a person looks, if anybody does; what is drawn on standard error is gone at the end."""
+    """The terminal that a person looks at, if any; a picture on standard error is removed at the end."""
     from duenotice.cli import tables
 
     console = tables.console(stderr)

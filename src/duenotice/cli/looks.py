@@ -1,4 +1,4 @@
-"""How a value looks in a cell: coloured states, times as seen from now, short ids."""
+"""How a value looks in a cell: coloured states, times relative to now, short ids."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -92,7 +92,7 @@ def _pairs(value: Any, _: str) -> str:
 
 
 def _gist(value: Any, _: str) -> str:
-    """The details of a record in short: of lists how many, of things their name."""
+    """The details of a record in short: for a list its length, for a thing its name."""
     parts = (
         f"{key}={_short(inner)[: SHORT_ID if key.endswith('_id') else None]}"
         for key, inner in (value or {}).items()
@@ -113,7 +113,7 @@ def _progress(value: Any, _: str) -> str:
 
 
 def _not_before(event: Any, now: str) -> str:
-    """Once it has started it no longer says when it may."""
+    """An event that has started shows no NotBefore."""
     return relative(event["not_before"] or "", now) if event["phase"] == "scheduled" else "–"
 
 

@@ -1,4 +1,4 @@
-"""The `duenotice` command: errors become one line of what happened and one of what to do, never a traceback."""
+"""The `duenotice` command: an error is one line of what happened and one of what to do, never a traceback."""
 
 import importlib
 import sys
@@ -33,8 +33,8 @@ class Place(NamedTuple):
 
 
 COMMANDS = {
-    "serve": Place("serve:serve", "Answer VMs that ask for upcoming maintenance."),
-    "demo": Place("demo:demo", "Start a fleet in which something is going on, and watch it."),
+    "serve": Place("serve:serve", "Run the service that VMs ask for coming events."),
+    "demo": Place("demo:demo", "Start a busy fleet of 60 VMs, and watch it."),
     "vm": Place("vm:vm", "List, restart, redeploy, evict and delete VMs."),
     "scale-set": Place("scale_set:scale_set", "List scale sets, scale them, delete instances."),
     "events": Place("events:events", "List, schedule, cancel, approve and watch events."),
@@ -44,9 +44,9 @@ COMMANDS = {
     "clock": Place("clock:clock", "Show the service's clock, let time pass."),
     "fleet": Place("fleet:fleet", "Apply a fleet file, show what there is."),
     "scenario": Place("scenario:scenario", "List, show and play scenarios."),
-    "run": Place("judging:run", "Run a program through maintenance, and judge it."),
+    "run": Place("judging:run", "Lead a program through maintenance, and judge it."),
     "check": Place("judging:check", "Judge a client that you start yourself."),
-    "record": Place("recording:record", "Write down the documents of an endpoint."),
+    "record": Place("recording:record", "Record the documents of an endpoint."),
     "replay": Place("recording:replay", "Serve a recording, at any speed."),
     "diff": Place("recording:diff", "Compare the answers of two endpoints."),
     "audit": Place("audit:audit", "Show who did what, and when."),
@@ -71,7 +71,7 @@ class LazyGroup(Noun):
         return found
 
     def invoke(self, ctx: click.Context) -> object:
-        """Also write what is still kept back, so that a pipe that broke is known here."""
+        """Also flush the output, so that a broken pipe is noticed here."""
         result = super().invoke(ctx)
         if sys.stdout is not None:  # a script may have closed it
             sys.stdout.flush()
@@ -93,7 +93,7 @@ def duenotice() -> None:
 
 
 def _told(error: click.ClickException) -> tuple[str, str]:
-    """What click says, as our own errors say it: what happened, and what to do."""
+    """An error of click in the form of our own: what happened, and what to do."""
     words = error.format_message().replace("\n\t", " ")  # click puts choices on lines of their own
     what, _, near = words.partition(" Did you mean ")
     context = error.ctx if isinstance(error, click.UsageError) else None
@@ -113,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         duenotice(arguments, prog_name="duenotice", standalone_mode=False)
     except SystemExit as end:
-        # Whoever reads us has seen enough, as `head` has: click then puts another stdout in place and ends with 1.
+        # The reader of our output closed it, as `head` does: click then replaces stdout and ends with 1.
         sys.exit(end.code if sys.stdout is out else 0)
     except click.exceptions.Abort:
         sys.exit(130)

@@ -14,7 +14,7 @@ from duenotice.cli.views import MAINTENANCES, TIMELINE
 TURNS = {
     "pause": "Begin no further step until resumed.",
     "resume": "Go on with a paused maintenance.",
-    "cancel": "Begin no further step, and take back what has not started.",
+    "cancel": "Begin no further step, and cancel events that have not started.",
 }
 WATCH_TIMEOUT = click.option(
     "--wait-timeout", type=SPAN, default="365d", help="How long to watch or wait, in real time."
@@ -42,21 +42,21 @@ def list_plans(session: Session) -> None:
     multiple=True,
     required=True,
     metavar="KIND=NAME",
-    help="set=web, scale-set=batch, service=shop, host=h1, vm=db-0, zone=1 or tag=KEY=VALUE; give it again for more.",
+    help="set=web, scale-set=batch, service=shop, host=h1, vm=db-0, zone=1 or tag=KEY=VALUE; may be given many times.",
 )
 @click.option("--type", required=True, type=MAINTENANCE_TYPE, help="What will happen to the VMs.")
 @click.option("--settle", type=SPAN, default="0s", help="How long to wait after each update domain.")
-@click.option("--at-once", type=COUNT, default=0, help="At most so many steps at a time; 0: no limit.")
-@click.option("--failures-allowed", type=COUNT, default=0, help="Stop when more steps fail.")
-@click.option("--description", default=None, metavar="TEXT", help="What the VMs are told of it.")
+@click.option("--at-once", type=COUNT, default=0, help="At most this many steps at a time; 0 means no limit.")
+@click.option("--failures-allowed", type=COUNT, default=0, help="Stop when more steps than this fail.")
+@click.option("--description", default=None, metavar="TEXT", help="The description that the VMs read.")
 @click.option(
     "--cause",
     type=click.Choice(["maintenance", "live-migration"]),
     default="maintenance",
-    help="Why they are hit.  [default: maintenance]",
+    help="Why the VMs are hit.  [default: maintenance]",
 )
-@click.option("--dry-run", is_flag=True, help="Only show the timeline it would make.")
-@click.option("--wait", is_flag=True, help="Follow it to its end.")
+@click.option("--dry-run", is_flag=True, help="Only show the timeline that it would have.")
+@click.option("--wait", is_flag=True, help="Follow the maintenance to its end.")
 @WATCH_TIMEOUT
 @talks
 def start(session: Session, dry_run: bool, wait: bool, wait_timeout: str, **body: Any) -> None:
@@ -72,11 +72,11 @@ def start(session: Session, dry_run: bool, wait: bool, wait_timeout: str, **body
 
 @maintenance.command("show", epilog="Example: duenotice maintenance show --watch")
 @click.argument("maintenance_id", type=NAME, metavar="[MAINTENANCE]", required=False)
-@click.option("--watch", is_flag=True, help="Stay until it is over; on a terminal with a live view.")
+@click.option("--watch", is_flag=True, help="Stay until it is over; a terminal shows a live view.")
 @WATCH_TIMEOUT
 @talks
 def show(session: Session, maintenance_id: str | None, watch: bool, wait_timeout: str) -> None:
-    """Show a maintenance with its steps, the newest unless named; the beginning of its id will do."""
+    """Show a maintenance with its steps. Without an id it is the newest; the beginning of an id is enough."""
     full = session.api.full_id("maintenances", maintenance_id) if maintenance_id else newest(session)
     if watch:
         follow_plan(session, full, wait_timeout, also_show=True)

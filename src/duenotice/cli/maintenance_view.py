@@ -1,4 +1,4 @@
-"""How one maintenance looks: a line, its steps, and, while it is watched, bars and a countdown."""
+"""How one maintenance looks: a line, its steps, and bars and a countdown while it is watched."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -25,7 +25,7 @@ def show_plan(session: Session, plan: Any) -> None:
 
 
 def newest(session: Session) -> str:
-    """The id of the maintenance that was begun last."""
+    """The id of the maintenance that began last."""
     plans = [plan["id"] for plan in session.api.pages("maintenances")]
     if not plans:
         raise NotFound("There is no maintenance yet.", hint="Begin one with 'duenotice maintenance start'.")
@@ -33,7 +33,7 @@ def newest(session: Session) -> str:
 
 
 class WatchedPlan:
-    """One maintenance until it is over; read again when the feed says that it, or an event of it, has changed."""
+    """One maintenance until it is over. It is read again when the feed shows a change of it or of its events."""
 
     def __init__(self, session: Session, plan_id: str, tell: Callable[[str], None] = lambda line: None) -> None:
         self.plan: Any = None
@@ -45,7 +45,7 @@ class WatchedPlan:
 
     @property
     def over(self) -> bool:
-        """Whether it goes on no more."""
+        """Whether it is over."""
         return self.plan["status"] not in OPEN
 
     def begin(self) -> None:
@@ -57,13 +57,13 @@ class WatchedPlan:
         self._tell_steps()
 
     def take(self, records: list[Record]) -> None:
-        """Look again if any of it is about this plan."""
+        """Read it again if a record is about this plan."""
         for record in records:
             if record["action"] == "event-raised":
                 self._told_at[record["event_id"]] = record["at"]
         self._stale = self._stale or any(self._concerns(record) for record in records)
         if self._stale:
-            with suppress(Unavailable, TimedOut):  # the feed tells the person; the next second is another chance
+            with suppress(Unavailable, TimedOut):  # the feed reports a lost connection; we try again in a second
                 self.begin()
                 self._told_at = {key: at for key, at in self._told_at.items() if key in self._events}
                 self._stale = False
@@ -75,7 +75,7 @@ class WatchedPlan:
         return picture(self.plan, self._events, self._told_at, self._clock.now(), self._clock.name)
 
     def _tell_steps(self) -> None:
-        """A line for each step that is not as it was."""
+        """A line for each step that has changed."""
         for step in self.plan["steps"]:
             vms = " ".join(step["resources"])
             if self._states.get(vms, "waiting") != step["status"]:
@@ -87,7 +87,7 @@ class WatchedPlan:
 
 
 def follow_plan(session: Session, plan_id: str, span: str, also_show: bool = False) -> None:
-    """Look until it is over; one that failed or was cancelled is a failure."""
+    """Watch until it is over; it is a failure if it failed or was cancelled."""
     watched = WatchedPlan(session, plan_id, tell) if is_dumb() else WatchedPlan(session, plan_id)
     with screen() as on:
         watch(session, watched, on, span, "The maintenance is")

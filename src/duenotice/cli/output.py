@@ -10,9 +10,9 @@ Now = Callable[[], str]
 
 
 class Column(NamedTuple):
-    """A column of a table: what stands above it, where its value is, and how it looks (see tables.LOOKS).
+    """A column of a table: its title, the key of its value, and how it looks (see tables.LOOKS).
 
-    A key of "" is the whole thing. A spare column is left out where a terminal is too narrow for all.
+    The key "" is the whole thing. A spare column is left out when the terminal is too narrow for all columns.
     """
 
     title: str
@@ -27,7 +27,7 @@ class View(NamedTuple):
     name: str
     columns: tuple[Column, ...]
     none: str = "Nothing."
-    more: tuple[Column, ...] = ()  # what only a look at one thing shows
+    more: tuple[Column, ...] = ()  # columns that are shown only for one thing
 
 
 def _write_table(items: Iterable[Any], view: View, now: Now) -> None:
@@ -52,7 +52,7 @@ def _write_json(items: Iterable[Any], _: View, __: Now) -> None:
 
 def _write_jsonl(items: Iterable[Any], _: View, __: Now) -> None:
     for item in items:
-        put(_json(item))  # as they come: a fleet may be larger than memory is wide
+        put(_json(item))  # as they arrive: a fleet may be too large for memory
 
 
 def _write_yaml(items: Iterable[Any], _: View, __: Now) -> None:
@@ -81,7 +81,7 @@ SINGLE: dict[str, Callable[[Any, View, Now], None]] = {
 
 
 def write_one(output: str, item: Any, view: View, now: Now) -> None:
-    """One thing: an object where a list of things is an array."""
+    """One thing: an object, and not an array."""
     if output in SINGLE:
         SINGLE[output](item, view, now)
     else:

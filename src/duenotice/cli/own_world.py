@@ -1,4 +1,4 @@
-"""A service of one's own in this process, for as long as a scenario is played: empty journal, free ports, no log."""
+"""A service in this process, while a scenario is played: empty journal, free ports, no log."""
 
 import contextlib
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ _PATIENCE = 30.0
 
 @contextlib.contextmanager
 def own_world(clock: str) -> Iterator[Api]:
-    """Start it with everybody a shipped scenario needs, and stop it in the end."""
+    """Start it with all VMs and hosts that our scenarios need, and stop it at the end."""
     import asyncio
     import threading
     from importlib.resources import as_file

@@ -1,4 +1,4 @@
-"""Kinds of values on the command line: each is checked where the flag can be named, before anything is done."""
+"""Kinds of values on the command line: each is checked before anything is done, and an error names the flag."""
 
 from datetime import datetime
 
@@ -8,21 +8,21 @@ from duenotice.wire.toml_table import nearest
 
 
 class _Choice(click.Choice[str]):
-    """A choice in any case that is shown as it is written."""
+    """A choice in upper or lower case; help shows it as it is written here."""
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
         """Each of them."""
         return f"[{'|'.join(self.choices)}]"
 
     def get_invalid_choice_message(self, value: object, ctx: click.Context | None) -> str:
-        """With the one that was probably meant."""
+        """An error that names the word that was probably meant."""
         near = nearest(str(value), self.choices)
         hint = f" Did you mean {near!r}?" if near else ""
         return f"{value!r} is not one of {', '.join(self.choices)}.{hint}"
 
 
 def choice(*words: str) -> click.Choice[str]:
-    """One of some words, in any case."""
+    """One of some words, in upper or lower case."""
     return _Choice(words, case_sensitive=False)
 
 
@@ -30,7 +30,7 @@ class _Count(click.IntRange):
     """How many of something."""
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
-        """As short as can be."""
+        """The shortest form."""
         return "N"
 
 
@@ -41,12 +41,12 @@ VM_STATE = choice("started", "approved", "scheduled", "degraded", "fine")
 
 
 class _Span(click.ParamType[str]):
-    """A span of time as people write it; it stays a text, because messages show it and the service reads it."""
+    """A span of time as people write it. It stays a text: messages show it and the service reads it."""
 
     name = "span"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Refuse what is none."""
+        """Refuse what is not a span."""
         from duenotice.errors import Malformed
         from duenotice.wire.duration import parse_duration
 
@@ -61,12 +61,12 @@ SPAN = _Span()
 
 
 class _Name(click.ParamType[str]):
-    """A name or an id; an empty one is mostly a variable of a script that was never set."""
+    """A name or an id. It is mostly empty because a script has not set a variable."""
 
     name = "name"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Refuse what names nothing: it would mean all, or something else."""
+        """Refuse an empty text: it could mean all, or something else."""
         if not value.strip():
             self.fail("it is empty.", param, ctx)
         return value
@@ -76,12 +76,12 @@ NAME = _Name()
 
 
 class _Moment(click.ParamType[str]):
-    """A time of day as RFC 3339 writes it; which it is, the service reads."""
+    """A time as RFC 3339 writes it; the service reads its value."""
 
     name = "time"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Refuse what is none here, where the flag can be named."""
+        """Refuse what is not a time, so that the error names the flag."""
         try:
             datetime.fromisoformat(value)
         except ValueError:

@@ -1,4 +1,4 @@
-"""A maintenance as it is drawn while somebody watches: one line of how far it is, one row for each step. Pure."""
+"""A maintenance, drawn while somebody watches: one line of progress, and one row for each step. Pure."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ ENDED = {"done": "green", "failed": "red", "skipped": "bright_black"}
 
 
 def picture(plan: Any, events: dict[str, Any], told_at: dict[str, str], now: str, clock: str) -> RenderableType:
-    """The whole of it; of very many steps those that matter now."""
+    """The whole picture; if there are very many steps, only those that matter now."""
     steps = plan["steps"]
     shown = steps if len(steps) <= MOST else sorted(steps, key=lambda step: FIRST.index(step["status"]))[:MOST]
     rows = [_row(step, events.get(step["event_id"]), told_at, now) for step in shown]
@@ -45,7 +45,7 @@ def _lanes(plan: Any) -> list[str]:
 
 
 def _view(plan: Any) -> Any:
-    """Where several sets are worked on at once, each step says which it belongs to."""
+    """If several groups take part, each step names its group."""
     lanes = (Column("LANE", "lane"),) if len(_lanes(plan)) > 1 else ()
     return WATCHED_STEPS._replace(columns=(*lanes, *WATCHED_STEPS.columns))
 

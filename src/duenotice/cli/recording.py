@@ -1,4 +1,4 @@
-"""`duenotice record`, `replay` and `diff`: keep what an endpoint answers, serve it again, compare two."""
+"""`duenotice record`, `replay` and `diff`: store what an endpoint answers, serve it again, compare two endpoints."""
 
 import os
 from collections.abc import Sequence
@@ -17,13 +17,15 @@ _NEWEST = "2020-07-01"
 
 
 @click.command(epilog="Example: duenotice record --output monday.jsonl --for 1h")
-@click.option("--endpoint", metavar="URL", default="http://169.254.169.254", show_default=True, help="Whom to ask.")
-@click.option("--output", metavar="FILE", default="-", help="Where to write; - is standard output.  [default: -]")
-@click.option("--api-version", metavar="VERSION", default=_NEWEST, show_default=True, help="What to ask for.")
-@click.option("--every", type=SPAN, default="1s", show_default=True, help="How often.")
-@click.option("--for", "span", type=SPAN, default="36500d", help="How long.  [default: until told to stop]")
+@click.option(
+    "--endpoint", metavar="URL", default="http://169.254.169.254", show_default=True, help="The endpoint to ask."
+)
+@click.option("--output", metavar="FILE", default="-", help="The file to write; - is standard output.  [default: -]")
+@click.option("--api-version", metavar="VERSION", default=_NEWEST, show_default=True, help="The version to ask for.")
+@click.option("--every", type=SPAN, default="1s", show_default=True, help="How often to ask.")
+@click.option("--for", "span", type=SPAN, default="36500d", help="How long to record.  [default: until told to stop]")
 def record(endpoint: str, output: str, api_version: str, every: str, span: str) -> None:
-    """Write down each document of an endpoint that differs from the last, as JSON lines."""
+    """Record each document of an endpoint that differs from the one before, as JSON lines."""
     from duenotice.testkit.recording import frame_to_json
     from duenotice.testkit.recording import record as frames
     from duenotice.wire.duration import parse_duration
@@ -41,17 +43,17 @@ def record(endpoint: str, output: str, api_version: str, every: str, span: str) 
 
 @click.command(epilog="Example: duenotice replay monday.jsonl --speed 10x")
 @click.argument("file", metavar="FILE")
-@click.option("--speed", metavar="10x", default="1x", show_default=True, help="How much faster than it was.")
+@click.option("--speed", metavar="10x", default="1x", show_default=True, help="How much faster than the original.")
 @click.option(
     "--metadata-listen",
     "listen",
     metavar="HOST:PORT",
     default="127.0.0.1:16925",
     show_default=True,
-    help="Where to serve.",
+    help="The address to serve on.",
 )
 def replay(file: str, speed: str, listen: str) -> None:
-    """Serve a recording: time begins with the first request, and the last document stays."""
+    """Serve a recording. It begins with the first request, and its last document stays."""
     import asyncio
 
     from duenotice.clock import parse_speed
@@ -61,7 +63,7 @@ def replay(file: str, speed: str, listen: str) -> None:
 
     times = parse_speed(speed)
     if times is None:
-        raise Misconfigured(f"{speed!r} is no speed.", hint="Use a number such as 10x.")
+        raise Misconfigured(f"{speed!r} is not a speed.", hint="Use a number such as 10x.")
     try:
         with Path(file).open() as lines:
             frames = read_recording(lines, file)
@@ -85,12 +87,14 @@ def replay(file: str, speed: str, listen: str) -> None:
 @click.command(epilog="Example: duenotice diff http://127.0.0.1:16925 http://127.0.0.1:26925")
 @click.argument("first", metavar="URL1")
 @click.argument("second", metavar="URL2")
-@click.option("--api-version", "versions", multiple=True, metavar="VERSION", help="What to ask for.  [default: all]")
+@click.option(
+    "--api-version", "versions", multiple=True, metavar="VERSION", help="The versions to ask for.  [default: all]"
+)
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print.")
 def diff(first: str, second: str, versions: Sequence[str], output: str) -> None:
-    """Hold the answers of two endpoints against each other: status, headers that matter, and the shape of the body.
+    """Compare the answers of two endpoints: status, headers that matter, and the shape of the body.
 
-    Ids, times and how many events there are may differ. Ends with 1 when anything else does.
+    Ids, times and the number of events may differ. The exit code is 1 when anything else differs.
     """
     import json
 

@@ -1,4 +1,4 @@
-"""Everything that the command line says passes here, except tables: nothing in it can act on the terminal (S28)."""
+"""All that the command line prints, except tables, passes here, so that no text can act on the terminal (S28)."""
 
 import sys
 from typing import Any
@@ -9,7 +9,7 @@ from duenotice.plain_text import lines, one_line
 
 
 def say(text: str = "", *, err: bool = False, nl: bool = True, **style: Any) -> None:
-    """Print a text of one or many lines; a style is ours, so it comes beside the text."""
+    """Print a text of one or many lines; its style is never part of the text."""
     click.secho(lines(text), err=err, nl=nl, **style)  # noqa: TID251
 
 
@@ -19,7 +19,7 @@ def tell(message: str, **style: Any) -> None:
 
 
 def put(line: str) -> None:
-    """One line of many: it waits for others before it is written."""
+    """One line of many; it is buffered."""
     sys.stdout.write(f"{one_line(line)}\n")
 
 

@@ -1,4 +1,4 @@
-"""`duenotice scale-set`: how many instances a scale set has, and which of them go."""
+"""`duenotice scale-set`: how many instances a scale set has, and which are deleted."""
 
 from typing import Any
 
@@ -27,15 +27,15 @@ def list_sets(session: Session) -> None:
 
 @scale_set.command("scale", epilog="Example: duenotice scale-set scale workers --by -2 --wait")
 @click.argument("name", type=NAME, metavar="SCALE-SET")
-@click.option("--capacity", type=COUNT, default=None, help="How many instances there shall be.")
-@click.option("--by", type=int, metavar="+N|-N", default=None, help="How many more, or less, there shall be.")
+@click.option("--capacity", type=COUNT, default=None, help="The new number of instances.")
+@click.option("--by", type=int, metavar="+N|-N", default=None, help="How many to add, or to remove with a minus.")
 @waits
 @YES
 @talks
 def scale(
     session: Session, name: str, capacity: int | None, by: int | None, wait: bool, wait_timeout: str, yes: bool
 ) -> None:
-    """Give a scale set another capacity; who goes is told by a Terminate where the set asks for that."""
+    """Change the capacity of a scale set. If the set asks for it, instances are told by a Terminate."""
     if (capacity is None) == (by is None):
         raise click.UsageError("Give either --capacity or --by.")
     if capacity is not None or (by or 0) < 0:
@@ -53,14 +53,14 @@ def scale(
 def delete_instances(
     session: Session, name: str, instances: tuple[str, ...], wait: bool, wait_timeout: str, yes: bool
 ) -> None:
-    """Delete instances of a scale set: all that are named, or none."""
+    """Delete instances of a scale set: all that are named, or none at all."""
     make_sure(f"Delete {', '.join(instances)}?", yes)
     done = session.api.post("scale-sets", name, "delete-instances", body={"instances": instances})
     _report(session, done, wait, wait_timeout)
 
 
 def _report(session: Session, done: dict[str, Any], wait: bool, wait_timeout: str) -> None:
-    """What came of it; `-o name` prints what was made: events, or instances."""
+    """Print the result; `-o name` prints what was made: events or instances."""
     if session.output == "name":
         for made in [*(event["id"] for event in done["events"]), *done["added"]]:
             put(made)

@@ -1,4 +1,4 @@
-"""`duenotice scenario`: rehearse what can happen, against a running service or in a world of its own."""
+"""`duenotice scenario`: rehearse what can happen, against a running service or in a service of its own."""
 
 import contextlib
 import time
@@ -60,18 +60,27 @@ def show(name: str, output: str) -> None:
 @scenario.command("play", epilog="Example: duenotice scenario play user-reboot --clock manual")
 @click.argument("names", nargs=-1, metavar="NAME|FILE…", shell_complete=_complete)
 @click.option("--all", "everything", is_flag=True, help="Play every scenario that comes with duenotice.")
-@click.option("--cast", "told", multiple=True, metavar="ROLE=NAME", help="Who plays a role; others are picked.")
 @click.option(
-    "--clock", metavar="60x|manual", default=None, help="In a world of its own, on this clock; manual is instant."
+    "--cast",
+    "told",
+    multiple=True,
+    metavar="ROLE=NAME",
+    help="Which VM or host plays a role; other roles are cast for you.",
 )
-@click.option("--clean", is_flag=True, help="When it does not pass, take back what it raised and has not started.")
+@click.option(
+    "--clock",
+    metavar="60x|manual",
+    default=None,
+    help="Use a service of its own with this clock; manual takes no time.",
+)
+@click.option("--clean", is_flag=True, help="If it does not pass, cancel its events that have not started.")
 @talks
 def play(
     session: Session, names: Sequence[str], everything: bool, told: Sequence[str], clock: str | None, clean: bool
 ) -> None:
-    """Play scenarios against the running service, or with --clock in a world of their own.
+    """Play scenarios against the running service, or with --clock in a service of their own.
 
-    It does what it says: an eviction takes the VM away.
+    Everything happens for real: an eviction removes the VM.
     """
     from duenotice.cli.scenario_view import show_verdicts
     from duenotice.scenarios.library import names as shipped_names
@@ -106,7 +115,7 @@ def _told(told: Sequence[str], scenarios: Sequence["Scenario"]) -> dict[str, str
     for role, _, name in pairs:
         if role not in roles or not name:
             hint = near_miss(role, roles, "roles")
-            raise Malformed(f"--cast {role}={name} names no role and who plays it.", hint=hint)
+            raise Malformed(f"--cast {role}={name} does not name a role and who plays it.", hint=hint)
     return {role: name for role, _, name in pairs}
 
 
@@ -139,7 +148,7 @@ def _world(session: Session, clock: str | None) -> Iterator[Api]:
 
 
 def _end(verdicts: Sequence["Verdict"]) -> None:
-    """What did not pass decides how the command ends: failed before refused."""
+    """The exit code: a failed scenario counts before a refused one."""
     from duenotice.scenarios.progress import FAILED, PASSED
 
     missed = [verdict for verdict in verdicts if verdict.outcome != PASSED]
@@ -150,5 +159,5 @@ def _end(verdicts: Sequence["Verdict"]) -> None:
         names = ", ".join(verdict.name for verdict in missed)
         raise kind(f"{len(missed)} of {len(verdicts)} scenarios did not pass: {names}.", hint="Play one to see why.")
     (verdict,) = missed
-    left = f"Still there: {', '.join(verdict.left)}; --clean would take back what has not started." * bool(verdict.left)
+    left = f"Still there: {', '.join(verdict.left)}; --clean would cancel what has not started." * bool(verdict.left)
     raise kind(f"{verdict.name}: {verdict.problem}", hint=" ".join(filter(None, (verdict.hint, left))))

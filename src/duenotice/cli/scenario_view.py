@@ -1,4 +1,4 @@
-"""How scenarios look: as a list, told step by step, and being played, live on a terminal, in lines elsewhere."""
+"""How scenarios look: as a list, step by step, and while they are played: live on a terminal, in lines elsewhere."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
@@ -62,7 +62,7 @@ def tell(scenario: Scenario) -> None:
 
 @contextlib.contextmanager
 def shown(scenario: Scenario, output: str) -> Iterator[Show]:
-    """Something to show progress with; where the verdict is data, only a terminal sees any."""
+    """What shows the progress; if the verdict is printed as data, only a terminal shows progress."""
     console = tables.console(stderr=output != "table")
     if console.is_terminal:
         with Live(console=console, transient=True, refresh_per_second=10) as live:
@@ -74,12 +74,12 @@ def shown(scenario: Scenario, output: str) -> Iterator[Show]:
 
 
 class _Picture:
-    """A line for each step that is over, and below them the one under way."""
+    """A line for each step that is over, and below them the running step."""
 
     def __init__(self, scenario: Scenario, console: Console, live: Callable[[RenderableType], None]) -> None:
         self._scenario, self._console, self._live = scenario, console, live
         self._step: p.Begun | None = None
-        self._spinner = Spinner("dots")  # one for all, or it would begin anew with each look
+        self._spinner = Spinner("dots")  # one for all, or it would begin again each time it is drawn
 
     def __call__(self, progress: p.Progress) -> None:
         match progress:
@@ -103,7 +103,7 @@ class _Picture:
                 self._console.print(one)
             else:
                 tables.write(one)
-        self._console.file.flush()  # whoever reads a pipe wants to see it go on
+        self._console.file.flush()  # the reader of a pipe wants to see progress
 
     def _under_way(self, at: datetime, until: datetime | None) -> RenderableType:
         assert self._step is not None
@@ -121,7 +121,7 @@ class _Picture:
 
 
 def show_verdicts(session: Session, verdicts: Sequence[p.Verdict]) -> None:
-    """All verdicts as data; of one alone a table would say nothing new."""
+    """All verdicts as data; a table of only one would say nothing new."""
     if session.output != "table":
         session.show([msgspec.to_builtins(verdict) for verdict in verdicts], VERDICTS)
     elif len(verdicts) > 1:

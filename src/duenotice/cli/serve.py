@@ -20,11 +20,11 @@ Beside = Callable[[Any], AbstractAsyncContextManager[Any]]
 @click.option("--config", metavar="FILE", default="", help="TOML file with settings; flags and environment win")
 @with_settings
 def serve(config: str, **flags: Any) -> None:
-    """Answer VMs that ask for upcoming maintenance, and remember everything durably.
+    """Run the service that VMs ask for coming events. Everything is stored durably.
 
-    SIGTERM stops it cleanly and leaves a snapshot; SIGHUP reads the fleet file again. Every option has an
-    environment twin: --data-dir is DUENOTICE_DATA_DIR. Without --fleet and --default-vm the fleet is the one
-    of the data directory.
+    SIGTERM stops it cleanly and leaves a snapshot; SIGHUP reads the fleet file again. Every option can
+    also be an environment variable: --data-dir is DUENOTICE_DATA_DIR. Without --fleet and --default-vm the service
+    uses the fleet in the data directory.
     """
     given = {name: value for name, value in flags.items() if value is not None}
     from duenotice.bootstrap.logs import configure
@@ -36,7 +36,7 @@ def serve(config: str, **flags: Any) -> None:
 
 
 def run(resolved: Resolved, greet: Callable[[Any], None], beside: Beside = nullcontext) -> None:
-    """Run a node until told to stop; `beside` is what goes on around it meanwhile."""
+    """Run a node until told to stop; `beside` runs at the same time."""
     import uvloop  # costs tens of milliseconds that --help should not pay
 
     _allow_many_connections()
@@ -46,7 +46,7 @@ def run(resolved: Resolved, greet: Callable[[Any], None], beside: Beside = nullc
 
 
 def _allow_many_connections() -> None:
-    """Use all the open files the system grants us: every waiting VM is one."""
+    """Raise the limit of open files as far as the system allows: every waiting VM needs one."""
     import resource
 
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -54,7 +54,7 @@ def _allow_many_connections() -> None:
 
 
 async def _serve(resolved: Resolved, greet: Callable[[Any], None], beside: Beside) -> DuenoticeError | None:
-    """Run until a signal or until the engine can promise nothing more; then its error is returned."""
+    """Run until a signal comes or the engine fails; returns the engine's error."""
     import structlog
 
     from duenotice.bootstrap.service import Service
@@ -74,7 +74,7 @@ async def _serve(resolved: Resolved, greet: Callable[[Any], None], beside: Besid
     tuning.start()
     rereading = asyncio.ensure_future(_reread_when_told(service, reread))
     log.info("serving", action="serving", **_addresses(service), settings=_settings(resolved))
-    with suppress(OSError):  # nobody reads what we print, but VMs still ask
+    with suppress(OSError):  # nobody reads what we print, but VMs still need answers
         greet(service)
     told: asyncio.Future[Any] = asyncio.ensure_future(stop.wait())
     with watching(loop, resolved.settings.watchdog):
@@ -96,7 +96,7 @@ async def _reread_when_told(service: Any, told: asyncio.Event) -> None:
     while True:
         await told.wait()
         told.clear()
-        with suppress(DuenoticeError):  # the file has said why, and the last good fleet is served
+        with suppress(DuenoticeError):  # the log says why, and the last good fleet is served
             await service.fleet_file.apply()
             log.info("fleet reread", action="fleet-reread", vms=len(service.engine.state.fleet.vms))
 

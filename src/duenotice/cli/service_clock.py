@@ -1,4 +1,4 @@
-"""The service's clock, read now and then and counted on from here at its own speed."""
+"""The service's clock: read now and then, and counted on here at its own speed."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,22 +11,22 @@ from duenotice.errors import Unavailable
 
 LOOK_AGAIN = 5.0
 SLACK = 2.0
-"""Seconds by which we may be off before the hands are set: whole seconds are all we are told."""
+"""Our copy may be wrong by so many seconds before it is set again: the service tells whole seconds only."""
 
 
 class ServiceClock:
-    """`now()` costs nothing between two looks; a countdown drawn by it runs as fast as the service's time."""
+    """`now()` asks nobody between two reads; a countdown drawn with it runs as fast as the service's time."""
 
     def __init__(self, look: Callable[[], Any], steady: Callable[[], float] = monotonic) -> None:
         self._look, self._steady = look, steady
         self._at, self._read, self._speed, self.name = datetime.min.replace(tzinfo=UTC), 0.0, 0.0, ""
 
     def now(self) -> str:
-        """What time it is there."""
+        """The service's time."""
         if not self.name:
             self._set(self._look())
         elif self._steady() - self._read >= LOOK_AGAIN or self._speed == 0:
-            with suppress(Unavailable, TimedOut):  # the feed tells the person, and tries again
+            with suppress(Unavailable, TimedOut):  # the feed reports the lost connection, and tries again
                 self._set(self._look())
         return f"{self._guess():%Y-%m-%dT%H:%M:%SZ}"
 

@@ -23,7 +23,7 @@ class Session:
         self.output = output
 
     def show(self, items: Iterable[Any], view: View) -> None:
-        """Print a list; where each line stands for itself it is printed as its items come."""
+        """Print a list; forms with one line per item print each item as it arrives."""
         WRITERS[self.output](items, view, self.now)
 
     def show_one(self, item: Any, view: View) -> None:
@@ -43,8 +43,8 @@ def talks(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(Session(Api(endpoint, find_token(), request_timeout), output), **rest)
         except (LookupError, TypeError, AttributeError) as error:
-            hint = "Is the service of another version than 'duenotice --version'?"
-            raise DuenoticeError(f"Cannot make sense of an answer: {error!r}.", hint=hint) from error
+            hint = "Does the service have another version than 'duenotice --version'?"
+            raise DuenoticeError(f"Cannot read an answer: {error!r}.", hint=hint) from error
 
     for add in (_TIMEOUT, _ENDPOINT, OUTPUT):
         with_session = add(with_session)
@@ -52,7 +52,7 @@ def talks(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def make_sure(question: str, yes: bool) -> None:
-    """Ask before something that cannot be taken back; a script is not asked."""
+    """Ask before something that cannot be undone; a script is not asked."""
     if not yes and sys.stdin.isatty() and not asked(question):
         raise Failed("Nothing was done.", hint="Answer y, or use --yes.")
 

@@ -19,7 +19,7 @@ _METAVARS = {
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """One flag per row of the settings; a flag that is not given stays out, so that the next layer speaks."""
+    """One flag per row of the settings; a flag that is not given is left out, so that the next source counts."""
     for row in reversed(rows()):
         has_default = not row.is_switch and row.default != ""
         command = option_of(row, f"{row.help}  [default: {_plain(row.default)}]" if has_default else row.help)(command)
@@ -39,7 +39,7 @@ def _plain(default: Any) -> str:
 
 
 def _metavar(row: Row) -> str:
-    """What to write there: one of its words, or the kind of thing that it is."""
+    """What help shows as its value: the allowed words, or the kind of value."""
     if row.choices:
         return f"[{'|'.join(row.choices)}]"
     ends = {"_listen": "HOST:PORT", "_file": "FILE"}

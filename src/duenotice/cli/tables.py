@@ -19,31 +19,31 @@ MANY = 1000
 LONGEST_STATE = 9
 GAP = 2
 WRAPPED = 24
-"""Cells that a column which gives way should have, before others are left out for it."""
+"""Spare columns are left out before a column that may shrink gets narrower than this many cells."""
 WRAPS = ("list", "pairs", "gist", "prose")
-"""Looks of columns that give way when a terminal is narrow."""
+"""Looks of columns that may shrink when a terminal is narrow."""
 
 
 LONGEST_LINE = 10_000
-"""In a pipe nothing is wrapped: lines are for programs there."""
+"""In a pipe no line is wrapped: a program reads it."""
 
 
 class PlainConsole(Console):
-    """Colours and cursor moves are ours alone: in what is written, no text from outside has any (S28)."""
+    """Only we set colours and move the cursor: no text from outside can do so (S28)."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
-        """Text as it can be seen; what rich itself does to the terminal comes in segments of its own."""
+        """Make control characters visible; rich keeps its own terminal codes in other segments."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=lines(segment.text))
 
 
 def console(stderr: bool = False) -> Console:
-    """Where people look; a style in brackets is only text there."""
+    """The console for people; a style in brackets is only text there."""
     return PlainConsole(file=sys.stderr if stderr else sys.stdout, highlight=False, markup=False, emoji=False)
 
 
 def write(what: Any) -> None:
-    """Print something; in a pipe without the spaces that would fill lines up."""
+    """Print something; in a pipe without spaces at the ends of lines."""
     out = console()
     if out.is_terminal:
         out.print(what)
@@ -55,7 +55,7 @@ def write(what: Any) -> None:
 
 
 def write_table(items: list[Any], view: View, now: str) -> None:
-    """Print things; in a pipe, or when there are very many, as plain lines that are as long as they need to be."""
+    """Print things. In a pipe, or when there are very many, they are plain lines of any length."""
     out = console()
     if out.is_terminal and len(items) <= MANY:
         out.print(Fitted(items, view, now))
@@ -76,14 +76,14 @@ def write_card(item: Any, view: View, now: str) -> None:
 
 
 def aligned(rows: list[list[str]]) -> Iterator[str]:
-    """Lines with their cells under each other; rich would take a minute for 100,000 of them."""
+    """Lines with aligned cells; rich would take a minute for 100,000 of them."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join(map(str.ljust, row, widths)).rstrip() + "\n"
 
 
 def counted(items: Iterable[Any]) -> Iterator[Any]:
-    """The items; while there are very many to wait for, a person is shown how many have come."""
+    """The items; while very many arrive, a person sees how many there are so far."""
     out = console(stderr=True)
     with contextlib.ExitStack() as stack:
         for number, item in enumerate(items, start=1):
@@ -95,12 +95,12 @@ def counted(items: Iterable[Any]) -> Iterator[Any]:
 
 
 def has_times(view: View) -> bool:
-    """Whether a table of this view needs to know what time it is."""
+    """Whether a table of this view needs the time."""
     return any(column.look in ("when", "not-before") for column in view.columns + view.more)
 
 
 class Fitted:
-    """A table of things that leaves out spare columns, the last first, where a terminal is too narrow for them."""
+    """A table of things; if the terminal is too narrow, spare columns are left out, the last one first."""
 
     def __init__(self, items: list[Any], view: View, now: str) -> None:
         self._items, self._view, self._now = items, view, now
@@ -114,7 +114,7 @@ class Fitted:
         yield table(self._items, self._view._replace(columns=tuple(columns)), self._now)
 
     def _wanted(self, column: Column) -> int:
-        """How wide it would like to be, if it need not be wider to be read."""
+        """How wide a column wants to be; one that may shrink wants no more than WRAPPED cells."""
         cells = (str(_cell(item, column, self._now)) for item in self._items)
         widest = max(map(cell_len, (column.title, *cells)))
         return min(widest, WRAPPED) if column.look in WRAPS else widest
@@ -124,7 +124,7 @@ def table(items: list[Any], view: View, now: str) -> Table:
     """A table of things."""
     made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, GAP, 0, 0))
     for column in view.columns:
-        width = LONGEST_STATE if column.look == "state" else None  # columns stay where they are as states change
+        width = LONGEST_STATE if column.look == "state" else None  # columns do not move when states change
         made.add_column(column.title, no_wrap=column.look not in WRAPS, overflow="fold", min_width=width)
     for item in items:
         made.add_row(*(_cell(item, column, now) for column in view.columns))
@@ -140,7 +140,7 @@ def card(item: Any, view: View, now: str) -> Table:
 
 
 def _cell(item: Any, column: Column, now: str) -> Text | str:
-    """A value, or the whole, as it looks; it is made plain first, so that its width is what is shown."""
+    """A value, or the whole thing, as it looks; it is made plain first, so that its width is right."""
     for part in column.key.split(".") if column.key else ():
         item = item.get(part) if isinstance(item, dict) else None
     return LOOKS[column.look](each_in_one_line(item), now)

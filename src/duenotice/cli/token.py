@@ -42,7 +42,7 @@ def create(session: Session, name: str, role: str) -> None:
 @click.argument("token", type=NAME, metavar="NAME|ID")
 @talks
 def revoke(session: Session, token: str) -> None:
-    """Let nobody in with a token any more; by its name, or the beginning of its id."""
+    """Revoke a token, so that it is refused from now on; give its name, or the beginning of its id."""
     named = [found["id"] for found in session.api.pages("tokens") if found["name"] == token]
     session.api.call("DELETE", target("tokens", named[0] if named else token))
     tell(f"Revoked {token}.")

@@ -24,7 +24,7 @@ def show(verdict: Verdict) -> None:
 
 
 def _row(finding: Finding, has_asked: bool) -> tuple[Text, ...]:
-    """A line; when nothing asked, that is said once and not with every rule."""
+    """One line of the table; if nothing asked, that is said once, not for every rule."""
     mark, style = _LOOKS.get(finding.outcome, ("·", "dim"))
     rule, what = finding.rule, Text(finding.rule.sentence)
     if finding.outcome == NOT_TRIED and has_asked:

@@ -1,4 +1,4 @@
-"""`duenotice vm`: look at VMs, and do with them what their user would."""
+"""`duenotice vm`: show VMs, and do what their user can do with them."""
 
 import click
 
@@ -13,11 +13,11 @@ from duenotice.cli.views import EVENTS, VMS
 OPERATIONS = {
     "restart": ("Restart a VM; it is told by a Reboot.", ""),
     "redeploy": ("Move a VM to another host; it is told by a Redeploy.", ""),
-    "evict": ("Take a spot VM away; it is told by a Preempt.", "Evict {}?"),
-    "delete": ("Delete a VM; it is told by a Terminate where its set asks for that.", "Delete {}?"),
+    "evict": ("Evict a spot VM; it is told by a Preempt.", "Evict {}?"),
+    "delete": ("Delete a VM; it is told by a Terminate if its set asks for that.", "Delete {}?"),
 }
-LISTENS_NOT = "Nobody listens on {}, so it happens without notice."
-NOBODY_IS_TOLD = {"delete": "{} is gone without notice: nobody listens on it, or its set asks for none."}
+LISTENS_NOT = "Nobody listens on {}, so the impact happens without notice."
+NOBODY_IS_TOLD = {"delete": "{} is gone without notice: nobody listens on it, or its set does not ask for notice."}
 
 
 @click.group(cls=Noun)
@@ -26,10 +26,10 @@ def vm() -> None:
 
 
 @vm.command("list", epilog="Example: duenotice vm list --group set/web --state scheduled")
-@click.option("--group", type=NAME, metavar="KIND/NAME", default=None, help="Only those of a set, as in set/web.")
-@click.option("--host", type=NAME, default=None, help="Only those on a host.")
-@click.option("--state", type=VM_STATE, multiple=True, help="Only those in this state; give it again for more.")
-@click.option("-q", "--query", "q", type=NAME, metavar="TEXT", help="Only those with this in their name or place.")
+@click.option("--group", type=NAME, metavar="KIND/NAME", default=None, help="Only VMs of a group, such as set/web.")
+@click.option("--host", type=NAME, default=None, help="Only VMs on this host.")
+@click.option("--state", type=VM_STATE, multiple=True, help="Only VMs in this state; may be given more than once.")
+@click.option("-q", "--query", "q", type=NAME, metavar="TEXT", help="Only VMs with this text in their name or place.")
 @talks
 def list_vms(session: Session, state: tuple[str, ...], **filters: str | None) -> None:
     """List VMs."""
@@ -65,7 +65,7 @@ def _operation(name: str, text: str, question: str) -> click.Command:
 
 
 def report(session: Session, events: list[object], none: str) -> None:
-    """Print what was raised; when nothing was, say why."""
+    """Print the events that were raised, or say why there are none."""
     if events or session.output != "table":
         session.show(events, EVENTS)
     if not events:

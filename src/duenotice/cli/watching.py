@@ -14,7 +14,7 @@ from duenotice.plain_text import one_line
 
 
 def watch_events(session: Session, ids: list[str], ends: bool, span: str) -> None:
-    """Look until the events are over, or for ever; one of `ids` that did not complete is a failure."""
+    """Watch until the events are over, or for ever; it is a failure if one of `ids` did not complete."""
     is_live = session.output == "table" and sys.stdout.isatty() and not is_dumb(stderr=False)
     line = LINES.get(session.output, json.dumps)
     watched = WatchedEvents(session, ids, ends, lambda event: None if is_live else say(one_line(line(event))))

@@ -1,4 +1,4 @@
-"""What a person reads when the service has started: where it is and three lines to try."""
+"""What a person reads when the service has started: its addresses and three lines to try."""
 
 import sys
 
@@ -38,7 +38,7 @@ def _examples(service: Service, vm: Vm, metadata: str, operator: str) -> None:
 
 
 def _example_vm(service: Service) -> Vm:
-    """The VM a plain curl on this machine is, or the first one."""
+    """The VM that a plain curl on this machine stands for, or the first one."""
     fleet = service.engine.state.fleet
     default = fleet.vms.get(service.settings.default_vm)
     return default or fleet.by_address.get("127.0.0.1") or next(iter(fleet.vms.values()))

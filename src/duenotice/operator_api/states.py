@@ -1,4 +1,4 @@
-"""What VMs are up to, and how many of each group: the fleet in numbers, for pictures and for questions."""
+"""The state of each VM, and how many VMs of a group are in each state, for the console and for queries."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -21,11 +21,11 @@ from duenotice.wire.operator_shapes import STATES
 from duenotice.wire.toml_table import nearest
 
 ALONE = "alone"
-"""What stands for no group in a question."""
+"""What a query says for VMs without a group."""
 
 MOST_GROUPS = 1000
 MOST_COMPARED = 1000
-"""Names that a hint is looked for among: comparing takes some microseconds for each."""
+"""How many names are compared to find a hint: each takes some microseconds."""
 FEW = 10
 _RANK = {state: rank for rank, state in enumerate(STATES)}
 _ONE_OF = "|".join(STATES)
@@ -35,7 +35,7 @@ WANTED: tuple[str | Parameter, ...] = ("group", "host", "q", _STATE)
 
 
 class States:
-    """One look at all events and hosts: who is not named there is fine."""
+    """The states of all VMs, from one look at all events and hosts; a VM that is not found there is fine."""
 
     def __init__(self, state: State) -> None:
         self._hit: dict[str, str] = {}
@@ -62,7 +62,7 @@ def _ill(state: State) -> set[str]:
 
 
 def state_of(event: Event) -> str:
-    """What an event makes of its VMs."""
+    """The state that an event gives its VMs."""
     if event.phase is Phase.STARTED:
         return "started"
     return "approved" if event.approved_by else "scheduled"
@@ -77,10 +77,10 @@ class Wanted:
         self._text = query.get("q", "").strip().lower()
         self._states = frozenset(query["state"].split(",") if query.get("state") else ())
         if odd := sorted(self._states.difference(STATES)):
-            raise Malformed(f"{odd[0][:40]!r} is no state.", hint=f"Use some of {', '.join(STATES)}.")
+            raise Malformed(f"{odd[0][:40]!r} is not a state.", hint=f"Use one or more of {', '.join(STATES)}.")
 
     def check(self, fleet: Fleet) -> None:
-        """Refuse a group or a host that is not there: an empty list would look like one without VMs."""
+        """Refuse a group or host that does not exist: an empty list would look as if it had no VMs."""
         group, host = self._group, self._host
         keys = (group, *(f"{kind.value}/{group}" for kind in GroupKind))
         if group not in ("", ALONE) and not any(key in fleet.groups for key in keys):
@@ -90,7 +90,7 @@ class Wanted:
             raise _not_there("host", host, fleet.hosts)
 
     def __call__(self, vm: Vm, states: States) -> bool:
-        """Whether it is one."""
+        """Whether the query asks for this VM."""
         return (
             (not self._group or _stands_in(vm, self._group))
             and (not self._host or self._host == vm.host)
@@ -99,7 +99,7 @@ class Wanted:
         )
 
     def among(self, vms: Iterable[Vm], states: States) -> Iterable[Vm]:
-        """Those of some VMs."""
+        """Those of `vms` that the query asks for."""
         is_everything = not (self._group or self._host or self._states or self._text)
         return vms if is_everything else (vm for vm in vms if self(vm, states))
 
@@ -112,7 +112,7 @@ def _not_there(what: str, name: str, known: Iterable[str]) -> NotFound:
 
 
 def _stands_in(vm: Vm, group: str) -> bool:
-    """By the key of a group, `set/web`, or by its name, `web`; `alone` are those without one."""
+    """By the key of a group, `set/web`, or by its name, `web`; `alone` means VMs without a group."""
     if vm.group is None or group == ALONE:
         return vm.group is None and group == ALONE
     return group in (vm.group, vm.group.partition("/")[2])
@@ -136,7 +136,7 @@ class Picture:
         ]
 
     async def index(self, request: Request) -> Response:
-        """Counts of all that is asked for, then of each group and its update domains."""
+        """Counts of all VMs that are asked for, then of each group and its update domains."""
         limit, wanted = number(request, "limit", 100, 0, MOST_GROUPS), Wanted(request)
 
         def look(state: State) -> shapes.States:
@@ -180,7 +180,7 @@ def _group(key: str | None, columns: dict[Place, Counter[str]]) -> shapes.GroupS
 
 
 def _counted(counts: Counter[str]) -> shapes.Counted:
-    """How many of each state there are, all states named."""
+    """How many VMs are in each state; every state is listed."""
     return {"vms": counts.total(), "counts": {state: counts[state] for state in STATES}}
 
 

@@ -1,4 +1,4 @@
-"""What a test has in its hands: a service with a fleet, VMs that things happen to, and what the client did about it."""
+"""What a test works with: a service with a fleet, VMs that events hit, and what the client did."""
 
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -21,7 +21,7 @@ from duenotice.wire.duration import LONGEST_SECONDS
 from duenotice.wire.fleet_toml import read_fleet
 
 ONLY_VM = "vm"
-"""The name of the VM that is there when nobody says otherwise; whoever asks is it."""
+"""The name of the only VM of the default fleet; every client that asks is this VM."""
 
 FOREVER = LONGEST_SECONDS
 
@@ -35,29 +35,29 @@ class Approval(NamedTuple):
 
 
 class ScheduledEvents:
-    """The fixture: everything about a service that a test wants to do or to know."""
+    """The fixture: all that a test can do with a service, or ask it."""
 
     def __init__(self, emulator: Emulator) -> None:
         self._emulator = emulator
 
     @property
     def url(self) -> str:
-        """The endpoint, in place of http://169.254.169.254."""
+        """The endpoint, to use instead of http://169.254.169.254."""
         return self._emulator.url
 
     @property
     def now(self) -> datetime:
-        """The time on the service's clock; it passes only when told."""
+        """The time on the service's clock; it passes only when the test says so."""
         return self._instant.at
 
     @property
     def requests(self) -> list[Exchange]:
-        """What clients have sent and were answered, oldest first."""
+        """What clients sent, and the answers they got, oldest first."""
         return self._emulator.look(lambda _: list(self._emulator.overheard.exchanges))
 
     @property
     def approvals(self) -> list[Approval]:
-        """Which events were approved, by whom; not those that this test approved itself."""
+        """The approvals by clients, each with its event and VM; not those by this test."""
         return [
             Approval(record.transition.event_id, record.transition.by.removeprefix("vm/"), record.at)
             for record in self._emulator.history()
@@ -74,14 +74,14 @@ class ScheduledEvents:
     def event(self) -> "RaisedEvent":
         """The event that was raised last."""
         if not (events := self.events):
-            raise NotFound("No event was raised.", hint="Begin with vm().restart() or the like.")
+            raise NotFound("No event was raised.", hint="Begin with vm().restart(), for example.")
         return events[-1]
 
     def fleet(self, *vms: str | Path, availability_set: str = "") -> "ScheduledEvents":
-        """Make the fleet be this one: names of VMs, one fleet file, or its text.
+        """Replace the fleet: give names of VMs, one fleet file, or its text.
 
-        Named VMs are 127.0.1.1, 127.0.1.2 and so on, and stand alone, or in the set, each in an update domain of its
-        own.
+        Named VMs have the addresses 127.0.1.1, 127.0.1.2 and so on. They are standalone, or in the given set, each in
+        an update domain of its own.
         """
         self._emulator.apply(_declared(vms, availability_set))
         return self
@@ -105,11 +105,11 @@ class ScheduledEvents:
         self._emulator.advance(span)
 
     def fault(self, answer: str, seconds: float = FOREVER, vm: str = "") -> None:
-        """Answer wrongly, for so long on the manual clock: `fault("500", seconds=20)`; see FAULTS for what there is."""
+        """Answer wrongly, for this long on the manual clock: `fault("500", seconds=20)`; FAULTS lists all faults."""
         self.vm(vm).fault(answer, seconds)
 
     def no_fault(self, vm: str = "") -> None:
-        """Answer rightly again."""
+        """Answer correctly again."""
         self.vm(vm).no_fault()
 
     def jump(self) -> None:
@@ -117,7 +117,7 @@ class ScheduledEvents:
         self.submit(c.LiftIncarnations(seconds_since_2020()))
 
     def document(self, vm: str = "", api_version: str = API_VERSIONS[-1].name) -> bytes:
-        """What a VM would read; this is not a request and does not count as one."""
+        """The document that a VM would read; this does not count as a request."""
         name = self.vm(vm).name
 
         return self._emulator.look(
@@ -127,7 +127,7 @@ class ScheduledEvents:
         )
 
     def submit(self, command: c.Command) -> list[t.Record]:
-        """Any command of the domain, for what has no word here."""
+        """Any command of the domain, for what has no method here."""
         return self._emulator.submit(command)
 
     @property
@@ -141,7 +141,7 @@ class ScheduledEvents:
         return self._emulator.look(lambda service: service.engine.state.fleet.vms[name])
 
     def _listen(self, name: str) -> None:
-        """As if the VM had asked already: nobody is told who does not listen (F03)."""
+        """As if the VM had asked already: a VM that does not listen is not told (F03)."""
         self.submit(c.EnableScope(name))
 
     def _make_spot(self, name: str) -> None:
@@ -165,7 +165,7 @@ _OUTCOMES: dict[type, str] = {
 
 
 class VmHandle:
-    """One VM; each verb raises an event and gives it."""
+    """One VM; each verb raises an event and returns it."""
 
     def __init__(self, kit: ScheduledEvents, name: str) -> None:
         self._kit, self.name = kit, name
@@ -179,7 +179,7 @@ class VmHandle:
     def event(self) -> "RaisedEvent":
         """The last event that was raised for it."""
         if not (events := [event for event in self._kit.events if self.name in event.resources]):
-            raise NotFound(f"No event was raised for {self.name}.", hint="Begin with .restart() or the like.")
+            raise NotFound(f"No event was raised for {self.name}.", hint="Begin with .restart(), for example.")
         return events[-1]
 
     def restart(self) -> "RaisedEvent":
@@ -191,12 +191,12 @@ class VmHandle:
         return self._operate(EventType.REDEPLOY)
 
     def preempt(self) -> "RaisedEvent":
-        """It is evicted: Preempt, 30 seconds of notice; a VM that was none becomes a spot VM."""
+        """It is evicted: Preempt, 30 seconds of notice. It becomes a spot VM if it was not one."""
         self._kit._make_spot(self.name)
         return self._raise(c.EvictVm(new_id(), self.name))
 
     def freeze(self) -> "RaisedEvent":
-        """Its host is worked on: Freeze, 15 minutes of notice."""
+        """Its host has maintenance: Freeze, 15 minutes of notice."""
         return self._schedule(EventType.FREEZE)
 
     def reboot(self) -> "RaisedEvent":
@@ -208,15 +208,15 @@ class VmHandle:
         return self._schedule(EventType.FREEZE, Cause.LIVE_MIGRATION)
 
     def terminate(self) -> "RaisedEvent":
-        """It is to be deleted: Terminate, 5 minutes of notice."""
+        """It will be deleted: Terminate, 5 minutes of notice."""
         return self._schedule(EventType.TERMINATE)
 
     def fault(self, answer: str, seconds: float = FOREVER) -> None:
-        """Answer it wrongly, for so long on the manual clock."""
+        """Answer it wrongly, for this long on the manual clock."""
         self._kit._emulator.fault(self.name, answer, seconds)
 
     def no_fault(self) -> None:
-        """Answer it rightly again."""
+        """Answer it correctly again."""
         self._kit._emulator.lift(self.name)
 
     def _operate(self, event_type: EventType) -> "RaisedEvent":
@@ -232,7 +232,7 @@ class VmHandle:
 
 
 class RaisedEvent:
-    """An event that was raised; what it says of itself is how it is now."""
+    """An event that was raised; its properties are as they are now."""
 
     def __init__(self, kit: ScheduledEvents, event: Event) -> None:
         self._kit, self._event = kit, event
@@ -257,7 +257,7 @@ class RaisedEvent:
 
     @property
     def not_before(self) -> datetime:
-        """When it starts at the earliest, unless it is approved."""
+        """The earliest time when it starts by itself, without approval."""
         return self._now().not_before
 
     @property
@@ -272,17 +272,17 @@ class RaisedEvent:
         return next((approval.by for approval in self._kit.approvals if approval.event_id == self.id), "")
 
     def approve(self) -> None:
-        """Let it start, in place of the client."""
+        """Approve it, on behalf of the client."""
         self._kit.submit(c.ApproveEvents((self.id,)))
 
     def cancel(self) -> None:
-        """Take it back."""
+        """Cancel it."""
         self._kit.submit(c.CancelEvent(self.id))
 
     def start(self) -> None:
         """Let time pass until it starts."""
         while (live := self._kit._live(self.id)) is not None and live.phase is Phase.SCHEDULED:
-            # One that is held back by another has to be waited for.
+            # Another event may hold it back; then wait longer.
             self._kit.advance(max(live.not_before - self._kit.now, timedelta(milliseconds=1)))
 
     def finish(self) -> None:

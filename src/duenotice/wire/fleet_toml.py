@@ -1,4 +1,4 @@
-"""A fleet file: TOML to a fleet declaration, with every mistake named by its place."""
+"""A fleet file: TOML becomes a fleet declaration, and an error names the place of each mistake."""
 
 import hashlib
 import re
@@ -21,7 +21,7 @@ _SHORTEST_TERMINATE_SECONDS = MINIMUM_SECONDS[EventType.TERMINATE]
 
 
 def read_fleet(text: str, source: str = "fleet file") -> Declaration:
-    """The declaration a fleet file makes, or `Misconfigured` naming file, place and what to do."""
+    """The declaration in a fleet file; raises `Misconfigured`, which names the file, the place and what to do."""
     try:
         top = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # also for what TOML allows and tomllib cannot read
@@ -30,12 +30,12 @@ def read_fleet(text: str, source: str = "fleet file") -> Declaration:
 
 
 def is_name(text: str) -> bool:
-    """Whether something may be called so."""
+    """Whether this is a valid name."""
     return NAME.fullmatch(text) is not None
 
 
 def digest_of(text: str) -> str:
-    """Tells one fleet file from another."""
+    """A hash, to tell one fleet file from another."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -43,22 +43,23 @@ class _Table(Table):
     """A table of a fleet file."""
 
     def name(self) -> str:
-        """The `name`, which becomes part of the place in later messages."""
+        """The `name`; later messages show it as part of the place."""
         name = self.take("name", str)
         if not is_name(name):
             raise self.wrong(
-                f"has the name {name!r}", "Use letters, digits, dot, dash and underscore, at most 80 of them."
+                f"has the name {name!r}, which is not valid",
+                "Use letters, digits, dot, dash and underscore, at most 80 of them.",
             )
         self.place = f'{self.place} "{name}"'
         return name
 
 
 def _placed(text: str) -> type[_Table]:
-    """Tables of this text, which can say on which line a mistake is."""
+    """Tables of this text, which know the line of a mistake."""
 
     class Placed(_Table):
         def where(self, key: str) -> str:
-            """The line of the key, or of the table; in a very large file nobody looks for it."""
+            """The line of the key, or of the table; in a very large file it is not looked for."""
             if len(text) > LONGEST:
                 return self.source
             return f"{self.source}, line {line_of(text, _path(self.place) + ((key,) if key else ()))}"
@@ -73,7 +74,7 @@ def _path(place: str) -> Path:
 
 
 class _Reader:
-    """Collects the parts of a fleet and sees to it that no name or address is used twice."""
+    """Collects the parts of a fleet and makes sure that no name or address is used twice."""
 
     def __init__(self, table: type[_Table], source: str) -> None:
         self._table, self._source = table, source
@@ -177,7 +178,7 @@ class _Reader:
         return iter(addresses)
 
     def _add(self, table: _Table, name: str, **fields: Any) -> None:
-        """A VM that stands in the file by itself."""
+        """A VM that is listed in the file."""
         usual = Vm(name, "")
         host = table.take("host", str, None)
         if host is not None and host not in self._hosts:

@@ -1,4 +1,4 @@
-"""On which line of a TOML text a key stands: `tomllib` reads values, not places. For texts that it has read; pure."""
+"""The line of a key in a TOML text: `tomllib` reads values, not places. For texts that it has read; pure."""
 
 import re
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 Path = tuple[str | int, ...]
 LONGEST = 4 * 1024 * 1024
-"""Characters of a text in which a place is looked for: a file of a million VMs would take too long."""
+"""The longest text in which a place is looked for: a file of a million VMs would take too long."""
 
 _TOKEN = re.compile(
     r'''"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?'{3,5}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|\#[^\n]*|[\[\]{}=,\n]|[^\s\[\]{}=,\#"']+''',
@@ -23,7 +23,7 @@ class Token(NamedTuple):
 
 
 def line_of(text: str, path: Path) -> int:
-    """The line of the nearest thing on the way to `path` that the text shows; 1 when there is none."""
+    """The line of `path`, or of the nearest table above it that the text has; else 1."""
     places: dict[Path, int] = {}
     if len(text) <= LONGEST:
         _Scan(text, places).run()
@@ -47,7 +47,7 @@ class _Scan:
                 self._pair(table)
 
     def _header(self, counts: dict[Path, int]) -> Path:
-        """`[a.b]`, or `[[a.b]]`, which is one more of a list; `[[a]]` before it says of which."""
+        """`[a.b]`, or `[[a.b]]`, which adds to a list; the last `[[a]]` before it says which list."""
         line, is_list = self._tokens[self._at].line, self._peek(1) == "["
         keys = _keys(self._until("]", "\n"))
         self._until("\n")
@@ -108,13 +108,13 @@ class _Scan:
         return self._tokens[at].text if at < len(self._tokens) else ""
 
     def _skip_lines(self) -> bool:
-        """Go to the next piece that says something; whether there is one."""
+        """Go to the next piece that is not blank; returns whether there is one."""
         while self._peek() == "\n":
             self._at += 1
         return self._at < len(self._tokens)
 
     def _until(self, *ends: str) -> str:
-        """Go to one of these; what stood before it."""
+        """Go to the next one of these; returns the text before it."""
         begin = self._at
         while (text := self._peek()) and (text not in ends or self._at == begin):
             self._at += 1

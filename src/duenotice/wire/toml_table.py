@@ -1,4 +1,4 @@
-"""A TOML table that knows its place in a file, so that every mistake is named by it; it reads no files."""
+"""A TOML table that knows its place in a file, so that an error can name it; it reads no files."""
 
 import difflib
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ _UNSET: Any = object()
 
 
 class Table:
-    """One TOML table that knows its place; every key must be taken, the rest are mistakes."""
+    """One TOML table that knows its place; a key that is never taken is a mistake."""
 
     def __init__(self, source: str, place: str, values: object) -> None:
         self.source, self.place = source, place
@@ -23,21 +23,21 @@ class Table:
 
     @property
     def keys(self) -> list[str]:
-        """Those nobody took yet."""
+        """The keys that nobody took yet."""
         return list(self._values)
 
     def has(self, key: str) -> bool:
-        """Whether a key is there to be taken; it counts as known from now on."""
+        """Whether the table has this key; it counts as known from now on."""
         self._known.append(key)
         return key in self._values
 
     def wrong(self, what: str, hint: str, key: str = "") -> Misconfigured:
-        """What is wrong with a key, or with the table as a whole."""
+        """An error about a key, or about the whole table."""
         place = f"{self.place} " if self.place else ""
         return Misconfigured(f"{self.where(key)}: {place}{what}.", hint=hint)
 
     def where(self, key: str) -> str:
-        """The file, and the line of a key where that is known."""
+        """The file, and the line of a key if it is known."""
         return self.source
 
     def take(self, key: str, kind: type[T], default: Any = _UNSET) -> T:
@@ -51,7 +51,7 @@ class Table:
         return value
 
     def _missing(self, key: str) -> Misconfigured:
-        """What is missing may be there under a name that is almost right."""
+        """A missing key may be there with a name that is almost right."""
         if near := nearest(key, self._values):
             return self.wrong(f"has an unknown key {near!r}", f"Did you mean {key!r}?", near)
         return self.wrong(f"has no {key!r}", f"Add {key} = …")
@@ -70,20 +70,20 @@ class Table:
             yield type(self)(self.source, f"{self.place}.{place}" if self.place else place, values)
 
     def done(self) -> None:
-        """Refuse keys nobody took, with the nearest one that exists."""
+        """Refuse keys that nobody took; the hint names the nearest known key."""
         for key in self._values:
             what = f"has an unknown key {key!r}" if self.place else f"unknown key {key!r}"
             raise self.wrong(what, near_miss(key, self._known, "keys"), key)
 
 
 def near_miss(word: str, known: Iterable[str], what: str) -> str:
-    """A hint at the nearest of what is known, or at all of it."""
+    """A hint that names the nearest known word, or all of them."""
     known = list(known)
     near = nearest(word, known)
     return f"Did you mean {near!r}?" if near else f"Known {what}: {', '.join(known)}."
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """The known word that was probably meant, whatever its upper and lower case; empty when none is near."""
+    """The known word that was probably meant, in upper or lower case; empty when none is near."""
     spelled = {each.lower(): each for each in known}
     return next((spelled[near] for near in difflib.get_close_matches(word.lower(), spelled, 1)), "")

@@ -79,4 +79,4 @@ def test_what_is_done_already_is_not_foreseen_again():
 
 def test_an_event_that_no_rule_is_about_is_left_alone():
     """And nothing follows from it."""
-    assert steps(case(seen()), rules=(Rule(types=("Freeze",)),)) == ["leave-alone no rule is about this event"]
+    assert steps(case(seen()), rules=(Rule(types=("Freeze",)),)) == ["leave-alone no rule matches this event"]

@@ -109,7 +109,7 @@ def test_of_very_many_steps_those_are_drawn_that_matter_now() -> None:
     ("action", "details", "event", "said"),
     [
         ("event-raised", {}, EVENT, "web-0: told of a Reboot"),
-        ("event-approved", {"by": "vm/web-0"}, EVENT, "web-0: ready, says vm/web-0"),
+        ("event-approved", {"by": "vm/web-0"}, EVENT, "web-0: approved by vm/web-0"),
         ("event-completed", {}, EVENT, "web-0: Reboot is over"),
         ("event-completed", {}, None, ""),
         ("vms-removed", {"names": ["batch_3"]}, None, "batch_3: gone"),

@@ -185,10 +185,10 @@ HOST = '[[hosts]]\nname = "host-1"\n'
         (SET + "update_domains = true", "update_domains must be a whole number.", "Found True."),
         (SET + "update_domains = 5.0", "update_domains must be a whole number.", "Found 5.0."),
         # names and addresses
-        (VM.replace('"a"', '"a b"'), "vms[1] has the name 'a b'.", "Use letters, digits, dot"),
-        (VM.replace('"a"', '""'), "vms[1] has the name ''.", "Use letters"),
+        (VM.replace('"a"', '"a b"'), "vms[1] has the name 'a b', which is not valid.", "Use letters, digits, dot"),
+        (VM.replace('"a"', '""'), "vms[1] has the name '', which is not valid.", "Use letters"),
         (VM.replace('"a"', f'"{"a" * 81}"'), "vms[1] has the name", "at most 80"),
-        (VM.replace('"a"', '"a/b"'), "has the name 'a/b'.", "Use letters"),
+        (VM.replace('"a"', '"a/b"'), "has the name 'a/b', which is not valid.", "Use letters"),
         (VM.replace("10.0.0.1", "10.0.0"), "vms[1] \"a\" address '10.0.0' is not an IP address.", "127.0.1.10"),
         (VM.replace("10.0.0.1", "10.0.0.0/24"), "is not an IP address.", "127.0.1.10"),
         # hosts

@@ -1,4 +1,4 @@
-"""What every handler is: two verbs, told of one occasion. A handler decides nothing about events."""
+"""What every handler has: the two verbs `prepare` and `recover`. A handler decides nothing about events."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Occasion:
     """What a handler is told.
 
     `deadline` is the moment, in seconds of `duenotice.clock.monotonic`, by which the verb must have returned.
-    `notes` is what this handler wrote down for this event, also in an earlier life of the agent.
+    `notes` is what this handler noted for this event, also before a restart of the agent.
     """
 
     event: SeenEvent
@@ -37,7 +37,7 @@ class Occasion:
 
 
 class Handler(Protocol):
-    """One kind of work. Made as `Class(name, options)` from `[handlers.NAME]`; both verbs may be called again."""
+    """One kind of work. It is made as `Class(name, options)` from `[handlers.NAME]`; both verbs may be called again."""
 
     options: ClassVar[type]
     """The kind's own keys, as a frozen msgspec.Struct that forbids unknown fields."""
@@ -45,7 +45,7 @@ class Handler(Protocol):
     def __init__(self, name: str, options: Any) -> None: ...
 
     async def prepare(self, occasion: Occasion) -> None:
-        """Make ready for the event; returning means ready, raising means not."""
+        """Prepare for the event; returning means ready, raising means not ready."""
 
     async def recover(self, occasion: Occasion) -> None:
         """Put back what was noted; called once the event is gone or the machine has rebooted, until it works."""

@@ -20,7 +20,7 @@ _ABSENT: Stamp = (0, 0, 0)
 
 
 class Options(Struct, frozen=True, forbid_unknown_fields=True):
-    """Who is told (a pidfile, a unit or a command), and which file shows that it is done."""
+    """What is told (a pidfile, a unit or a command), and which file shows that it is done."""
 
     file: str
     pidfile: str = ""
@@ -28,19 +28,19 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
     command: Argv = ()
     signal: str = "SIGUSR1"
     settle: Span = Span(1)
-    """How long the file must stay as it is to count as written."""
+    """The file counts as written when it has not changed for this long."""
     recover: Argv = ()
     socket: str = SYSTEM_BUS
 
     def __post_init__(self) -> None:
         if sum(map(bool, (self.pidfile, self.unit, self.command))) != 1:
-            raise ValueError("say one of `pidfile`, `unit` and `command`")
+            raise ValueError("give one of `pidfile`, `unit` and `command`")
         if self.signal not in signal.Signals.__members__:
             raise ValueError(f"{self.signal!r} is not a signal; write it like SIGUSR1")
 
 
 class Checkpoint:
-    """A try that was cut is simply made again: one more checkpoint does no harm."""
+    """A try that was cut off is made again: one more checkpoint does no harm."""
 
     options = Options
 
@@ -95,7 +95,7 @@ def _stamp(file: str) -> Stamp:
     except FileNotFoundError:
         return _ABSENT
     except OSError as error:
-        raise HandlerFailed(f"Cannot look at {file}: {error.strerror}.", hint="Look at the path.") from None
+        raise HandlerFailed(f"Cannot read {file}: {error.strerror}.", hint="Check the path.") from None
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
@@ -107,13 +107,16 @@ def _read_pid(pidfile: str) -> int:
 
 
 def _check_owner(pid: int, pidfile: str) -> None:
-    """A user who may write a pidfile must not make root signal the process of another."""
+    """A user who may write a pidfile must not make root signal the process of another user."""
     try:
         writer, owner = Path(pidfile).stat().st_uid, Path(f"/proc/{pid}").stat().st_uid
     except OSError:
         raise HandlerFailed(f"The process {pid} of {pidfile} is gone.", hint="Is the program running?") from None
     if writer not in (0, owner):
-        raise HandlerFailed(f"{pidfile} belongs to user {writer}, the process {pid} to user {owner}.", hint="Mend it.")
+        raise HandlerFailed(
+            f"{pidfile} belongs to user {writer}, the process {pid} to user {owner}.",
+            hint="Give both to the same user.",
+        )
 
 
 def _send(pid: int, name: str, whose: str) -> None:

@@ -16,7 +16,7 @@ _HOOK_NAME = re.compile(r"\d\d-[\w.-]+", re.ASCII)
 
 
 class Options(Struct, frozen=True, forbid_unknown_fields=True):
-    """Either programs for the verbs, or a folder of hooks that are told the verb."""
+    """Either a program for each verb, or a folder of hooks, which get the verb as an argument."""
 
     prepare: Argv = ()
     recover: Argv = ()
@@ -24,7 +24,7 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if bool(self.hooks) == bool(self.prepare or self.recover):
-            raise ValueError("say `hooks`, or `prepare` and `recover`")
+            raise ValueError("give `hooks`, or `prepare` and `recover`")
         for path in (self.hooks, *self.prepare[:1], *self.recover[:1]):
             if path and not path.startswith("/"):
                 raise ValueError(f"{path!r} is not an absolute path")
@@ -39,7 +39,7 @@ class Step(NamedTuple):
 
 
 class Command:
-    """Notes each step as begun and done: a second try goes on where the first ended, recover undoes what had begun."""
+    """Notes each step as begun and as done. A second try goes on where the first ended; recover undoes what began."""
 
     options = Options
 
@@ -72,11 +72,11 @@ class Command:
         try:
             return sorted(path for path in Path(self._options.hooks).iterdir() if _HOOK_NAME.fullmatch(path.name))
         except OSError as error:
-            raise HandlerFailed(f"Cannot read the folder of hooks: {error}.", hint="Make it.") from None
+            raise HandlerFailed(f"Cannot read the folder of hooks: {error}.", hint="Make the folder.") from None
 
 
 async def prepare_step(step: Step, occasion: Occasion) -> None:
-    """Run it unless an earlier try for this content has (S12); `begun` is durable before anything happens (S15)."""
+    """Run it, unless an earlier try for this content did (S12); `begun` is durable before anything happens (S15)."""
     done = f"done {fingerprint(occasion.event)}"
     if occasion.notes.get(step.name) == done:
         return
@@ -87,7 +87,7 @@ async def prepare_step(step: Step, occasion: Occasion) -> None:
 
 
 async def recover_step(step: Step, occasion: Occasion) -> None:
-    """Undo what had begun, however far it came, once."""
+    """Undo once what had begun, however far it got."""
     if occasion.notes.get(step.name, "undone") == "undone":
         return
     if step.recover:

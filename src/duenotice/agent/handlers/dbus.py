@@ -1,4 +1,4 @@
-"""Just enough D-Bus to ask systemd for work: one connection, method calls, signals. Strings in, values out."""
+"""The little D-Bus that systemd's jobs need: one connection, method calls, signals. Strings in, values out."""
 
 import asyncio
 import os
@@ -52,7 +52,7 @@ class Connection:
         self._writer.transport.abort()
 
     async def call(self, to: str, path: str, interface: str, member: str, *arguments: str) -> list[Any]:
-        """Call a method whose arguments are strings; its answer's values. Signals meanwhile are kept."""
+        """Call a method whose arguments are strings; returns the values of its answer. Signals are kept for later."""
         self._serial += 1
         fields = {PATH: path, INTERFACE: interface, MEMBER: member, DESTINATION: to}
         self._writer.write(encode_call(self._serial, fields, list(arguments)))
@@ -66,7 +66,7 @@ class Connection:
                 return message.body
 
     async def next_signal(self) -> Message:
-        """The oldest signal not yet taken; waits for one."""
+        """The oldest signal that was not taken yet; waits for one."""
         while not self.signals:
             self._keep(await self._receive())
         return self.signals.pop(0)
@@ -86,4 +86,4 @@ class Connection:
     async def _receive(self) -> Message:
         with suppress(asyncio.IncompleteReadError, OSError):
             return await read_message(self._reader)
-        raise TryAgain("D-Bus closed the connection.", hint="Look at the journal of dbus.")
+        raise TryAgain("D-Bus closed the connection.", hint="See the journal of dbus.")

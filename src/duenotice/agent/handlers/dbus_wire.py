@@ -1,4 +1,4 @@
-"""D-Bus's bytes: calls whose arguments are strings go out, any message comes in. Pure but for reading the stream."""
+"""D-Bus's bytes: writes calls with string arguments, and reads any message. Pure, except for reading the stream."""
 
 import asyncio
 import struct
@@ -23,7 +23,7 @@ class Message(NamedTuple):
 
 
 async def read_message(reader: asyncio.StreamReader) -> Message:
-    """One message off the stream, in the byte order it says."""
+    """One message from the stream, in the byte order that it names."""
     head = await reader.readexactly(16)
     order = "<" if head[:1] == b"l" else ">"
     body_length, _, fields_length = struct.unpack(order + "III", head[4:])
@@ -52,7 +52,7 @@ def encode_call(serial: int, fields: dict[int, str], arguments: list[str]) -> by
 
 
 class Reading:
-    """A place in a message's bytes, moving on as values are taken."""
+    """A place in a message's bytes; it moves on when a value is taken."""
 
     def __init__(self, order: str, data: bytes, at: int) -> None:
         self._order, self._data, self._at = order, data, at

@@ -15,7 +15,7 @@ from duenotice.errors import Misconfigured
 from duenotice.settings import parse_listen
 
 MAINTENANCE, DRAIN = 0x01, 0x08
-"""Bits of srv_admin_state that an administrator sets; the others follow from elsewhere."""
+"""Bits of srv_admin_state that an administrator sets; the others have other causes."""
 LONGEST_ANSWER = 16 * 1024 * 1024
 _NEEDS_ADMIN = "Is this HAProxy's socket, with `level admin`?"
 _SERVER = re.compile(r"[\w.:-]+/[\w.:-]+", re.ASCII)
@@ -27,7 +27,7 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
     servers: Annotated[tuple[str, ...], Meta(min_length=1)]
     socket: str = "/run/haproxy/admin.sock"
     limit: Span | None = None
-    """How long sessions may take to end; then going on is good enough. Without it, all must end in time."""
+    """How long to wait for sessions to end, before going on anyway. Without it, all must end in time."""
 
     def __post_init__(self) -> None:
         for server in self.servers:
@@ -38,7 +38,7 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Haproxy:
-    """Leaves alone what somebody else has drained or taken out."""
+    """Does not touch servers that somebody else has drained or taken out."""
 
     options = Options
 
@@ -58,7 +58,7 @@ class Haproxy:
         drained = occasion.notes.get("drained", [])
         states = await self._states() if drained else {}
         for server in drained:
-            # Maintenance takes the place of drain: somebody took it out for a reason of their own, so it stays out.
+            # Maintenance replaces drain: somebody took the server out for another reason, so it stays out.
             if states[server] & DRAIN:
                 await self._ask(f"set server {server} state ready")
 
@@ -85,7 +85,7 @@ class Haproxy:
         return states
 
     async def _table(self, command: str) -> str:
-        """An answer from its heading on; what has none is a complaint."""
+        """An answer from its heading on; an answer without a heading is an error."""
         complaint, heading, table = (await self._ask(command)).partition("# ")
         if not heading:
             raise HandlerFailed(f"HAProxy refused {command!r}: {complaint.strip()[:200]}", hint=_NEEDS_ADMIN)

@@ -1,4 +1,4 @@
-"""What a hook is told: the event as JSON on standard input, and as plain values in the environment. No shell."""
+"""What a hook gets: the event as JSON on standard input, and as plain values in the environment. No shell."""
 
 import json
 import os
@@ -10,11 +10,11 @@ from duenotice.agent.handlers.trust import require_trusted
 from duenotice.wire.seen_document import event_to_json
 
 LONGEST_VALUE = 32_000
-"""The kernel takes 128 KiB a value; what is longer is whole on standard input."""
+"""The kernel allows 128 KiB for a value; a longer one is complete on standard input only."""
 
 
 async def run_hook(argv: Argv, phase: str, occasion: Occasion) -> None:
-    """Run one program of the administrator's for one phase, `prepare` or `recover`."""
+    """Run one program of the administrator for one phase, `prepare` or `recover`."""
     require_trusted(argv[0])
     event = json.dumps(event_to_json(occasion.event)).encode()
     await run(argv, occasion, environment=hook_environment(phase, occasion), stdin=event)
@@ -41,5 +41,5 @@ def hook_environment(phase: str, occasion: Occasion) -> dict[str, str]:
 
 
 def _plain(value: str) -> str:
-    """What an environment can hold: no NUL, no half of a character."""
+    """The text without what an environment cannot hold: NUL, and half a character."""
     return value[:LONGEST_VALUE].replace("\0", "").encode(errors="replace").decode()

@@ -1,4 +1,4 @@
-"""One HTTP request, cancellable, with sizes capped: no proxy, no redirect, nothing taken from the environment."""
+"""One HTTP request that can be cancelled, with size limits: no proxy, no redirect, nothing from the environment."""
 
 import asyncio
 import http.client
@@ -54,7 +54,7 @@ async def call(
     timeout: float = 10.0,
     trust: ssl.SSLContext | None = None,
 ) -> Answer:
-    """Send and read the whole answer. `TryAgain` when the world fails us; any status is an answer."""
+    """Send, and read the whole answer. Any status is an answer; raises `TryAgain` when there is none."""
     target = parse_url(url)
     try:
         async with asyncio.timeout(timeout):
@@ -72,7 +72,9 @@ def _request(target: Target, method: str, body: bytes, headers: Mapping[str, str
     whole = {"Host": f"{host}:{target.port}", "Connection": "close", "Content-Length": str(len(body)), **headers}
     for name, value in whole.items():
         if not (name + value).isprintable() or not (name + value).isascii():
-            raise HandlerFailed(f"The header {name!r} has a character that HTTP does not allow.", hint="Mend it.")
+            raise HandlerFailed(
+                f"The header {name!r} has a character that HTTP does not allow.", hint="Remove that character."
+            )
     lines = [f"{method} {target.path} HTTP/1.1", *(f"{name}: {value}" for name, value in whole.items())]
     return "\r\n".join([*lines, "", ""]).encode("ascii") + body
 
@@ -93,7 +95,7 @@ async def _exchange(target: Target, request: bytes, trust: ssl.SSLContext | None
 
 
 class _Bytes:
-    """Bytes that are already here, in the shape that `http.client` reads from."""
+    """Bytes that have arrived, in the form that `http.client` reads."""
 
     def __init__(self, raw: bytes) -> None:
         self._raw = raw
@@ -103,7 +105,7 @@ class _Bytes:
 
 
 def _answer(raw: bytes, method: str) -> Answer:
-    if b"\r\n\r\n" not in raw:  # `http.client` would take a head that was cut for a whole one
+    if b"\r\n\r\n" not in raw:  # `http.client` would accept a head that was cut off
         raise http.client.HTTPException("the answer ends in its head")
     response = http.client.HTTPResponse(cast(socket.socket, _Bytes(raw)), method=method)
     response.begin()

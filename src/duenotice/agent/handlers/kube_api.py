@@ -1,4 +1,4 @@
-"""The Kubernetes API as one node's agent needs it: nodes, pods, evictions and events, with the answer's status kept."""
+"""The Kubernetes API as one node's agent needs it: nodes, pods, evictions and events, with the status of answers."""
 
 import json
 import os
@@ -19,7 +19,7 @@ STRATEGIC = "application/strategic-merge-patch+json"
 
 
 class ApiOptions(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """In a pod nothing is needed; on a host name the server and a token's or certificate's files."""
+    """In a pod nothing is needed; on a host give the server, and the files of a token or a certificate."""
 
     server: str = ""
     token_file: str = ""
@@ -35,24 +35,24 @@ class ApiOptions(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class KubeApi:
-    """Requests of one occasion; each has the time that is left."""
+    """Requests for one event; each may take the time that is left."""
 
     def __init__(self, options: ApiOptions, occasion: Occasion) -> None:
         self._options = options
         self._occasion = occasion
 
     async def get(self, path: str) -> dict[str, Any]:
-        """An object or a list that must be there."""
+        """Get an object or a list that must exist."""
         return self._expect(await self.send("GET", path), path)
 
     async def patch(self, path: str, change: dict[str, Any], kind: str = MERGE) -> None:
-        """A change that must be taken; a conflict is worth another try."""
+        """Make a change that must succeed; a conflict is tried again."""
         self._expect(await self.send("PATCH", path, change, kind), path)
 
     async def send(
         self, method: str, path: str, body: dict[str, Any] | None = None, kind: str = "application/json"
     ) -> tuple[int, dict[str, Any]]:
-        """The status and what was said with it."""
+        """The status, and the answer's JSON."""
         options = self._options
         answer = await call(
             self._server() + path,
@@ -74,16 +74,14 @@ class KubeApi:
         if 200 <= status < 300:
             return said
         kind = TryAgain if status in (409, 429) or status >= 500 else HandlerFailed
-        raise kind(
-            f"Kubernetes answered {status} for {path}: {said.get('message', '')}", hint="Look at the RBAC rules."
-        )
+        raise kind(f"Kubernetes answered {status} for {path}: {said.get('message', '')}", hint="Check the RBAC rules.")
 
     def _server(self) -> str:
         if self._options.server:
             return self._options.server.rstrip("/")
         host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
         if not host:
-            raise HandlerFailed("This is no pod, and no `server` is named.", hint='Say server = "https://…:6443".')
+            raise HandlerFailed("This is not a pod, and no `server` is named.", hint='Add server = "https://…:6443".')
         return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
 
     def _bearer(self) -> dict[str, str]:
@@ -97,7 +95,7 @@ class KubeApi:
 
 
 def node_path(name: str) -> str:
-    """Where a node is; its name cannot lead elsewhere."""
+    """The path of a node; its name is escaped, so that it cannot lead to another path."""
     return f"/api/v1/nodes/{quote(name, safe='')}"
 
 
@@ -107,5 +105,5 @@ def pods_path(node: str) -> str:
 
 
 def eviction_path(namespace: str, pod: str) -> str:
-    """Where a pod is asked to leave."""
+    """The path at which a pod is evicted."""
     return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(pod, safe='')}/eviction"

@@ -14,7 +14,7 @@ _MIRROR = "kubernetes.io/config.mirror"
 
 
 class Options(ApiOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`node` is this machine's name in the cluster, where it is not the VM's."""
+    """`node` is this machine's name in the cluster, if it is not the VM's name."""
 
     node: str = ""
 
@@ -53,12 +53,12 @@ class Kubernetes:
 
 
 async def _evict(api: KubeApi, node: str) -> bool:
-    """Ask every pod that is left to go. A budget's 429 means: not now, ask again."""
+    """Evict every pod that is left. A budget's 429 means: not now, ask again."""
     pods = [pod for pod in (await api.get(pods_path(node)))["items"] if must_leave(pod)]
     for pod in pods:
         name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
         if "deletionTimestamp" in pod["metadata"]:
-            continue  # on its way
+            continue  # it is leaving already
         metadata = {"name": name, "namespace": namespace}
         body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
         status, said = await api.send("POST", eviction_path(namespace, name), body)
@@ -82,7 +82,7 @@ async def _patch_spec(api: KubeApi, found: dict[str, Any], spec: dict[str, Any])
 
 
 async def _tell(api: KubeApi, node: str, occasion: Occasion, phase: str) -> None:
-    """A condition and an Event for people; that they cannot be written hinders nothing."""
+    """Write a condition and an Event for people; if that fails, the work goes on."""
     event, now = occasion.event, wall().strftime("%Y-%m-%dT%H:%M:%SZ")
     coming = phase == "prepare"
     reason = _label(event.type) if coming else "Over"
@@ -114,5 +114,5 @@ def _is_marked(node: dict[str, Any]) -> bool:
 
 
 def _label(text: str) -> str:
-    """Only what a taint's value and a condition's reason may hold."""
+    """The text with only the characters that a taint's value and a condition's reason may have."""
     return "".join(letter for letter in text if letter.isascii() and letter.isalnum())[:63] or "Event"

@@ -23,12 +23,12 @@ def load(name: str, kind: str, keys: Mapping[str, Any]) -> Handler:
 
 
 def kinds() -> list[str]:
-    """Every kind there is here. A plugin cannot take the name of one of ours."""
+    """Every kind of handler. A plugin cannot take the name of one of ours."""
     return sorted({*KINDS, *(plugin.name for plugin in entry_points(group=GROUP))})
 
 
 def problems(handler: Handler) -> list[str]:
-    """What this handler already knows would fail on this machine; for `agent check`."""
+    """What would fail on this machine, as far as this handler can know; for `agent check`."""
     find = getattr(handler, "problems", None)
     return list(find()) if find else []
 
@@ -48,7 +48,7 @@ def handler_class(name: str, kind: str) -> type[Handler]:
 def _plugin_class(name: str, plugin: EntryPoint) -> type[Handler]:
     try:
         made: type[Handler] = plugin.load()
-    except Exception as error:  # whatever somebody else's module does when it is imported
+    except Exception as error:  # a module of somebody else may raise anything when it is imported
         raise _bad_plugin(name, plugin, f"cannot be loaded: {error}") from error
     for part in ("options", "prepare", "recover"):
         if not hasattr(made, part):
@@ -58,7 +58,7 @@ def _plugin_class(name: str, plugin: EntryPoint) -> type[Handler]:
 
 def _bad_plugin(name: str, plugin: EntryPoint, problem: str) -> Misconfigured:
     message = f"handlers.{name}: the plugin {plugin.name!r} ({plugin.value}) {problem}."
-    return Misconfigured(message, hint="Mend or remove the package that brings it.")
+    return Misconfigured(message, hint="Fix or remove the package that it comes from.")
 
 
 def _options(name: str, kind: str, options: type, keys: Mapping[str, Any]) -> Any:
@@ -75,7 +75,7 @@ def _options(name: str, kind: str, options: type, keys: Mapping[str, Any]) -> An
 def _misfit(name: str, kind: str, message: str, known: list[str]) -> Misconfigured:
     problem, _, path = message.partition(" - at ")
     where = f"handlers.{name}{path.strip('`').removeprefix('$')}"
-    return Misconfigured(f"{where} will not do: {problem.rstrip('.')}.", hint=f"Keys of {kind}: {', '.join(known)}.")
+    return Misconfigured(f"{where} is not valid: {problem.rstrip('.')}.", hint=f"Keys of {kind}: {', '.join(known)}.")
 
 
 def _nearest(word: str, known: Iterable[str]) -> str:

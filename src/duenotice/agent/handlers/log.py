@@ -1,4 +1,4 @@
-"""`log`: writes the event down for people, to the journal or as JSON lines."""
+"""`log`: writes the event for people, to the journal or as JSON lines."""
 
 import json
 import os
@@ -21,7 +21,7 @@ NOTICE = "5"
 
 
 class Options(Struct, frozen=True, forbid_unknown_fields=True):
-    """`file` wants a `path`; `journald` may have one of its own."""
+    """`file` needs a `path`; `journald` may have one."""
 
     to: Literal["journald", "stderr", "file"] = "journald"
     path: str = ""
@@ -59,17 +59,17 @@ class Log:
                 _append(self._options.path, json_line(phase, message, occasion))
         except OSError as error:
             where = self._options.path or self._options.to
-            raise HandlerFailed(f"Cannot write to {where}: {error.strerror}.", hint="Look at the path.") from None
+            raise HandlerFailed(f"Cannot write to {where}: {error.strerror}.", hint="Check the path.") from None
 
 
 def json_line(phase: str, message: str, occasion: Occasion) -> bytes:
-    """One line: ASCII only, so that nothing in a name can begin another."""
+    """One line, in ASCII only, so that no name can begin another line."""
     head = {"time": wall().isoformat(timespec="milliseconds"), "message": message, "phase": phase, "vm": occasion.vm}
     return json.dumps(head | {"drill": occasion.drill, "event": event_to_json(occasion.event)}).encode() + b"\n"
 
 
 def journal_entry(phase: str, message: str, occasion: Occasion) -> bytes:
-    """The journal's native form; every value carries its length, so none can forge a field; people see them (S28)."""
+    """The journal's native form; values have their length, so none can forge a field, and are made visible (S28)."""
     event = occasion.event
     fields = {
         "MESSAGE": message,
@@ -107,7 +107,7 @@ def _append(path: str, line: bytes) -> None:
         sys.stderr.buffer.write(line)
         sys.stderr.flush()
         return
-    # Never through a link: the agent is root, and the folder may be another's.
+    # Never through a link: the agent is root, and the folder may belong to another user.
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
     try:
         os.write(file, line)

@@ -1,4 +1,4 @@
-"""`patroni`: when this node is the leader, hands the role over before the event and waits until that is done."""
+"""`patroni`: if this node is the leader, hands the role to another one before the event, and waits for that."""
 
 import json
 
@@ -16,7 +16,7 @@ _WELL = ("running", "streaming", "in archive recovery")
 
 
 class Options(Struct, frozen=True, forbid_unknown_fields=True):
-    """Patroni's REST API on this machine; who follows is Patroni's choice unless named."""
+    """Patroni's REST API on this machine; Patroni chooses the next leader, unless one is named."""
 
     url: str = "http://127.0.0.1:8008"
     candidate: str = ""
@@ -53,14 +53,14 @@ class View(Struct, frozen=True):
 
 
 class Stream(Struct, frozen=True):
-    """One replica that takes the log from a leader."""
+    """One replica that streams the log from a leader."""
 
     application_name: str = ""
     state: str = ""
 
 
 class Status(Struct, frozen=True):
-    """What the leader says of itself; Patroni names each stream after the replica."""
+    """What the leader says about itself; Patroni names each stream after its replica."""
 
     replication: tuple[Stream, ...] = ()
 
@@ -68,9 +68,9 @@ class Status(Struct, frozen=True):
 class Patroni:
     """Nothing to do on a replica.
 
-    With asynchronous replication Patroni hands over to any replica that is not far behind: what one lacks that does
-    not stream is lost, and the old leader cannot follow. Hence a look before (somebody streams, so that a leader which
-    shuts down sends it everything) and one after (both are on one timeline).
+    With asynchronous replication Patroni hands over to any replica that is not far behind. If that replica does not
+    stream, what it lacks is lost, and the old leader cannot follow it. So there is a check before: a replica streams,
+    so a leader that shuts down sends it everything. And there is a check after: both are on one timeline.
     """
 
     options = Options
@@ -80,7 +80,7 @@ class Patroni:
         self._options = options
 
     async def prepare(self, occasion: Occasion) -> None:
-        # In this order: should the role move in between, Patroni refuses to switch over from who does not lead.
+        # In this order: if the role moves in between, Patroni refuses, because the node named does not lead any more.
         leader = await self._leader(occasion)
         led = occasion.notes.get("led")
         mine = await self._call(occasion, self._at("/leader"))
@@ -109,7 +109,7 @@ class Patroni:
             raise TryAgain(f"Patroni did not switch over ({answer.status}): {said}", hint="See `patronictl list`.")
 
     async def _follows(self, occasion: Occasion, me: str) -> bool:
-        """In what the cluster has written down, which may be old, and in this node's own word."""
+        """Whether the cluster's record, which may be old, and this node itself both say so."""
         well = [member for member in await self._members(occasion) if member.state in _WELL]
         led = {member.timeline for member in well if member.leads}
         agreed = any(member.name == me and not member.leads and member.timeline in led for member in well)
@@ -149,12 +149,12 @@ class Patroni:
 
 
 def _must_stream(leader: Answer, candidate: str) -> None:
-    """The candidate, or anybody if none is named: of those that do, Patroni takes who has most of the log."""
+    """Check that the candidate streams, or any replica if none is named: Patroni takes the one with most of the log."""
     try:
         streams = msgspec.json.decode(leader.body, type=Status).replication
     except msgspec.MsgspecError:
         streams = ()
     names = {stream.application_name for stream in streams if stream.state == "streaming"}
     if not names or (candidate and candidate not in names):
-        who = f"{candidate} is no replica that streams" if candidate else "No replica streams"
+        who = f"{candidate} is not a replica that streams" if candidate else "No replica streams"
         raise TryAgain(f"{who} from the leader.", hint="See pg_stat_replication there.")

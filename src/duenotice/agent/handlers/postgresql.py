@@ -47,7 +47,7 @@ class Postgresql:
             await until(occasion, f"replicas to flush {position}", lambda: self._flushed(occasion, position), pause=0.5)
 
     async def recover(self, occasion: Occasion) -> None:
-        """A checkpoint needs no way back."""
+        """Nothing to do: a checkpoint need not be undone."""
 
     def problems(self) -> list[str]:
         """A `psql` that would be refused now."""

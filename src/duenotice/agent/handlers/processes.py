@@ -1,4 +1,4 @@
-"""Runs one program to its end: no shell, its own process group, killed when cancelled or late, its last words kept."""
+"""Runs one program: no shell, its own process group, killed when cancelled or late. Keeps its last output."""
 
 import asyncio
 import ctypes
@@ -13,7 +13,7 @@ from duenotice.agent.handlers.base import HandlerFailed, Occasion, TryAgain
 from duenotice.agent.handlers.waiting import seconds_left
 
 GRACE = 2.0
-"""Seconds between asking a late program to end and ending it."""
+"""Seconds between asking a late program to end and killing it."""
 TAIL = 2000
 TRY_AGAIN = 75
 """sysexits' EX_TEMPFAIL."""
@@ -37,14 +37,14 @@ async def run(
     if finished.code == 0:
         return finished.output
     kind = TryAgain if finished.code == TRY_AGAIN else HandlerFailed
-    said = finished.errors.strip() or "it said nothing"
+    said = finished.errors.strip() or "it printed nothing"
     raise kind(f"{argv[0]} exited with {finished.code}: {said}", hint="Run it by hand to see what it needs.")
 
 
 async def finish(
     argv: Sequence[str], timeout: float, *, environment: Mapping[str, str] | None = None, stdin: bytes = b""
 ) -> Finished:
-    """Run until it ends; a program that is late, or no longer wanted, is ended with all its children."""
+    """Run until it ends; a program that is late, or no longer wanted, is killed with all its children."""
     async with _Ear() as output, _Ear() as errors:
         process = await _start(argv, environment, stdin, output, errors)
         try:
@@ -59,7 +59,7 @@ async def finish(
 
 
 class _Ear(asyncio.Protocol):
-    """A pipe of ours that a program writes to. asyncio's own would make the program's end wait for the pipe's."""
+    """A pipe that a program writes to. With asyncio's own pipe we would wait until its last writer ends."""
 
     def __init__(self) -> None:
         self._kept = b""
@@ -76,7 +76,7 @@ class _Ear(asyncio.Protocol):
         self._pipe.close()
 
     def hand_over(self) -> None:
-        """The program has its end now, and ours would keep the pipe open."""
+        """Close our writing end: the program has its own, and ours would keep the pipe open."""
         if self.writing >= 0:
             os.close(self.writing)
             self.writing = -1
@@ -88,7 +88,7 @@ class _Ear(asyncio.Protocol):
         self._ended.set()
 
     async def last_words(self) -> str:
-        """The end of what was written; a child left behind may hold the pipe for ever, so do not wait for that."""
+        """The end of what was written. It does not wait for the pipe to close: a child may hold it open for ever."""
         with suppress(TimeoutError):
             async with asyncio.timeout(GRACE):
                 await self._ended.wait()
@@ -98,7 +98,7 @@ class _Ear(asyncio.Protocol):
 async def _start(
     argv: Sequence[str], environment: Mapping[str, str] | None, stdin: bytes, output: _Ear, errors: _Ear
 ) -> asyncio.subprocess.Process:
-    with tempfile.TemporaryFile() as told:  # a program need not read what it is told, so no pipe
+    with tempfile.TemporaryFile() as told:  # a file and not a pipe, because a program need not read its input
         told.write(stdin)
         told.seek(0)
         try:
@@ -113,7 +113,7 @@ async def _start(
                 preexec_fn=_die_with_us,
             )
         except (OSError, ValueError) as error:
-            hint = "Look at the path and its mode."
+            hint = "Check the path and its mode."
             raise HandlerFailed(f"{argv[0]} cannot be started: {error}.", hint=hint) from None
         finally:
             output.hand_over()

@@ -11,13 +11,13 @@ from duenotice.agent.readiness import SWITCH
 
 
 class Options(Struct, frozen=True, forbid_unknown_fields=True):
-    """`settle` is how long load balancers take to notice: their interval times their count of failures, and a bit."""
+    """`settle` is how long load balancers take to notice: their interval times their failures, and some more."""
 
     settle: Span = Span(10)
 
 
 class Readiness:
-    """Each event is a reason of its own: of two at once, the first to end does not put the machine back."""
+    """Each event is a reason of its own: of two at once, the first one to end does not make the machine ready."""
 
     options = Options
 

@@ -16,20 +16,22 @@ def read_secret(path: str) -> str:
             secret = file.read(LONGEST_SECRET).strip()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise HandlerFailed(f"Cannot read the secret in {path}: {reason}.", hint="Look at the path and mode.") from None
+        raise HandlerFailed(
+            f"Cannot read the secret in {path}: {reason}.", hint="Check the path and its mode."
+        ) from None
     if not secret or not secret.isprintable():
         raise HandlerFailed(f"The secret in {path} must be one line.", hint="Write it again.")
     return secret
 
 
 def basic_auth(username: str, password_file: str) -> dict[str, str]:
-    """The header that proves a user by password."""
+    """The header with a user and a password."""
     proof = base64.b64encode(f"{username}:{read_secret(password_file)}".encode()).decode()
     return {"Authorization": f"Basic {proof}"}
 
 
 def trusting(ca_file: str, certificate: str = "", key: str = "") -> ssl.SSLContext | None:
-    """Whom TLS trusts, and who we are; None for the machine's own authorities."""
+    """The authorities that TLS trusts, and our own certificate; None uses the machine's authorities."""
     if not ca_file and not certificate:
         return None
     try:

@@ -15,7 +15,7 @@ from duenotice.agent.handlers.trust import distrust
 
 
 class StepOptions(Struct, frozen=True, forbid_unknown_fields=True):
-    """One thing to stop: a unit of systemd's, or programs to stop and start it."""
+    """One thing to stop: a systemd unit, or something with programs that stop and start it."""
 
     unit: str = ""
     stop: Argv = ()
@@ -27,7 +27,7 @@ class StepOptions(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Options(Struct, frozen=True, forbid_unknown_fields=True):
-    """Steps in the order they stop. `power_off` comes last, and not in a drill."""
+    """Steps in the order in which they stop. `power_off` comes last, and not in a drill."""
 
     steps: Annotated[tuple[StepOptions, ...], Meta(min_length=1)]
     power_off: bool = False
@@ -36,7 +36,7 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Shutdown:
-    """Each step is the `systemd` or the `command` handler's work, under a note of its own."""
+    """Each step is done by the `systemd` or the `command` handler, with notes of its own."""
 
     options = Options
 

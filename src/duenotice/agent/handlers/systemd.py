@@ -22,7 +22,7 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Systemd:
-    """Notes which units were up before it touches the first."""
+    """Notes which units are up before it stops the first."""
 
     options = Options
 
@@ -33,7 +33,7 @@ class Systemd:
     async def prepare(self, occasion: Occasion) -> None:
         async with systemd(self._options.socket) as units:
             up = [unit for unit in self._options.units if await units.is_up(unit)]
-            # What an earlier try stopped is down by now, and is still ours to start.
+            # A unit that an earlier try stopped is down now, and we must still start it.
             await occasion.note("stopped", sorted({*occasion.notes.get("stopped", []), *up}))
             for unit in up:
                 await units.stop(unit)

@@ -1,4 +1,4 @@
-"""Which files the agent may run or obey: it is root, so only those that nobody but root (or itself) can change."""
+"""Which files the agent may run or use: it is root, so only those that nobody but root (or its user) can change."""
 
 import os
 import stat
@@ -11,7 +11,7 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def distrust(path: str) -> str | None:
-    """Why this program must not be run; None when it may. Asked at every run, not only at the start."""
+    """Why this program must not be run; None when it may be. Checked at every run, not only at the start."""
     if not Path(path).is_absolute():
         return f"{path!r} is not an absolute path"
     try:
@@ -20,17 +20,19 @@ def distrust(path: str) -> str | None:
             return f"{path} is not an executable file"
         return next(filter(None, map(_loose, _on_the_way(Path(path)))), None)
     except (OSError, ValueError) as error:
-        return f"{path} cannot be looked at: {getattr(error, 'strerror', None) or error}"
+        return f"{path} cannot be checked: {getattr(error, 'strerror', None) or error}"
 
 
 def require_trusted(path: str) -> None:
     """Refuse to run a program that somebody else could have written."""
     if reason := distrust(path):
-        raise HandlerFailed(f"Will not run it: {reason}.", hint="chown root and chmod go-w the file and its folders.")
+        raise HandlerFailed(
+            f"This program is not run: {reason}.", hint="Use chown root and chmod go-w on the file and its folders."
+        )
 
 
 def _on_the_way(path: Path) -> Iterator[Path]:
-    """All that decides what the path means: the file, its folders, and the same of each link among them."""
+    """Everything that the path depends on: the file, its folders, and the same for each link among them."""
     for each in (path, *path.parents):
         yield each
         if each.is_symlink():
@@ -41,7 +43,7 @@ def _loose(path: Path) -> str | None:
     found = path.lstat()
     if found.st_uid not in (0, os.geteuid()):
         return f"{path} belongs to user {found.st_uid}, not to root"
-    if stat.S_ISLNK(found.st_mode):  # whose it is counts; a link has no mode
+    if stat.S_ISLNK(found.st_mode):  # only the owner counts; a link has no mode
         return None
     # In a sticky folder such as /tmp others may write, but not replace what is ours.
     sticky = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX

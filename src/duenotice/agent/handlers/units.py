@@ -16,15 +16,15 @@ _UP = ("active", "activating", "reloading")
 
 
 class Units:
-    """A conversation with systemd's manager."""
+    """A connection to systemd's manager."""
 
     def __init__(self, bus: Connection) -> None:
         self._bus = bus
 
     async def is_up(self, unit: str) -> bool:
-        """Whether there is something to stop. A unit that does not exist is a mistake, not a thing at rest."""
+        """Whether there is something to stop. A unit that does not exist is an error, not a stopped unit."""
         if await self._property(unit, f"{_SYSTEMD}.Unit", "LoadState") == "not-found":
-            raise HandlerFailed(f"systemd knows no unit {unit!r}.", hint="See `systemctl list-unit-files`.")
+            raise HandlerFailed(f"There is no unit {unit!r} in systemd.", hint="See `systemctl list-unit-files`.")
         return await self._property(unit, f"{_SYSTEMD}.Unit", "ActiveState") in _UP
 
     async def main_pid(self, unit: str) -> int:
@@ -40,7 +40,7 @@ class Units:
         await self._job("StartUnit", unit)
 
     async def _job(self, verb: str, unit: str) -> None:
-        # systemd forgets a job when it ends, so its end is told by a signal and nowhere else.
+        # systemd forgets a job when it ends, so only a signal tells its end.
         (job,) = await self._bus.call(*_MANAGER, verb, unit, "replace")
         while True:
             signal = await self._bus.next_signal()

@@ -1,4 +1,4 @@
-"""Waiting for the world inside a verb: look, pause, look again, and give up in words before the deadline."""
+"""Waiting inside a verb: look, pause, look again, and give up with a clear error before the deadline."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -15,8 +15,11 @@ def seconds_left(occasion: Occasion) -> float:
 
 
 async def until(occasion: Occasion, what: str, reached: Callable[[], Awaitable[bool]], pause: float = PAUSE) -> None:
-    """Return when `reached`, or fail saying what was waited for while there is still time to say it."""
+    """Return when `reached`, or fail shortly before the deadline with an error that says what was waited for."""
     while not await reached():
         if seconds_left(occasion) <= pause:
-            raise HandlerFailed(f"Gave up waiting: {what}.", hint="Give the handler a longer timeout, or look there.")
+            raise HandlerFailed(
+                f"Gave up waiting for {what}.",
+                hint="Give the handler a longer timeout, or find out why it takes so long.",
+            )
         await asyncio.sleep(pause)

@@ -22,23 +22,23 @@ LONGEST_PAUSE = 8.0
 
 
 class Options(Struct, frozen=True, forbid_unknown_fields=True):
-    """`text` is what chats such as Slack and Teams read. An empty body means: say nothing at that moment."""
+    """`text` is the key that chats such as Slack and Teams read. An empty body means: send nothing at that moment."""
 
     url: str = ""
     url_file: str = ""
-    """For addresses that are secrets themselves."""
+    """A file with the address, if the address is a secret."""
     prepare: str = PREPARE
     recover: str = RECOVER
     method: Literal["POST", "PUT"] = "POST"
     content_type: str = "application/json"
     headers: dict[str, str] = {}
     secret_headers: dict[str, str] = {}
-    """Name of the header to the file that has its value."""
+    """Maps the name of a header to the file with its value."""
     ca_file: str = ""
 
     def __post_init__(self) -> None:
         if bool(self.url) == bool(self.url_file):
-            raise ValueError("say `url` or `url_file`")
+            raise ValueError("give `url` or `url_file`")
         try:
             parse_url(self.url or "http://in.a.file/")
         except Malformed as error:
@@ -48,7 +48,7 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Webhook:
-    """Says that the event is over only to those who were told that it comes, and each once."""
+    """Says once that the event is over, and only if it said before that the event is coming."""
 
     options = Options
 
@@ -100,7 +100,7 @@ class Webhook:
 
 
 def render(template: str, content_type: str, phase: str, occasion: Occasion) -> str:
-    """The body with its placeholders filled in; in JSON they are escaped, so that no name can break out."""
+    """The body with its placeholders filled in; in JSON they are escaped, so that no name can end a string."""
     values = _values(phase, occasion)
     if "json" in content_type:
         values = {key: json.dumps(value)[1:-1] for key, value in values.items()}

@@ -42,30 +42,35 @@ def test_every_kind_loads_with_what_it_needs_at_least(kind):
         ("comand", {}, "handlers.it.kind = 'comand' is unknown.", "Did you mean 'command'?"),
         ("haproxy", {"server": ["web/a"]}, "handlers.it.server is not a key of haproxy.", "Did you mean 'servers'?"),
         ("haproxy", {}, "missing required field `servers`", "Keys of haproxy: servers, socket, limit."),
-        ("haproxy", {"servers": []}, "handlers.it.servers will not do: Expected `array` of length >= 1", ""),
+        ("haproxy", {"servers": []}, "handlers.it.servers is not valid: Expected `array` of length >= 1", ""),
         ("haproxy", {"servers": ["web"]}, "'web' is not BACKEND/SERVER", ""),
         ("haproxy", {"servers": ["web/a b; show env"]}, "is not BACKEND/SERVER", ""),
         ("haproxy", {"servers": ["web/a"], "socket": "admin"}, "is not HOST:PORT", ""),
-        ("haproxy", {"servers": ["web/a"], "limit": "soon"}, "handlers.it.limit will not do: 'soon' is not a span", ""),
-        ("readiness", {"settle": True}, "handlers.it.settle will not do", ""),
-        ("readiness", {"settle": []}, "handlers.it.settle will not do", ""),
-        ("command", {}, "say `hooks`, or `prepare` and `recover`", ""),
-        ("command", {"prepare": ["x"], "hooks": "/h"}, "say `hooks`, or", ""),
+        (
+            "haproxy",
+            {"servers": ["web/a"], "limit": "soon"},
+            "handlers.it.limit is not valid: 'soon' is not a span",
+            "",
+        ),
+        ("readiness", {"settle": True}, "handlers.it.settle is not valid", ""),
+        ("readiness", {"settle": []}, "handlers.it.settle is not valid", ""),
+        ("command", {}, "give `hooks`, or `prepare` and `recover`", ""),
+        ("command", {"prepare": ["x"], "hooks": "/h"}, "give `hooks`, or", ""),
         ("command", {"prepare": ["drain"]}, "'drain' is not an absolute path", ""),
-        ("command", {"prepare": "/bin/drain now"}, "handlers.it.prepare will not do: Expected `array`, got `str`", ""),
+        ("command", {"prepare": "/bin/drain now"}, "handlers.it.prepare is not valid: Expected `array`, got `str`", ""),
         ("systemd", {"units": ["web"]}, "write web.service", ""),
-        ("checkpoint", {"file": "/f"}, "say one of `pidfile`, `unit` and `command`", ""),
+        ("checkpoint", {"file": "/f"}, "give one of `pidfile`, `unit` and `command`", ""),
         ("checkpoint", {"file": "/f", "unit": "a.service", "signal": "USR1"}, "write it like SIGUSR1", ""),
         ("patroni", {"url": "localhost:8008"}, "not an http or https address", ""),
         ("kubernetes", {"server": "https://user:pass@host"}, "not a plain http or https address", ""),
         ("postgresql", {"psql": ["psql"]}, "absolute path", ""),
-        ("webhook", {}, "say `url` or `url_file`", ""),
+        ("webhook", {}, "give `url` or `url_file`", ""),
         ("webhook", {"url": "http://h/", "prepare": '{"a": "$nobody"}'}, "$nobody is not a placeholder", ""),
         ("webhook", {"url": "http://h/", "prepare": '{"a": "$"}'}, "write `$$` for a dollar", ""),
         ("webhook", {"url": "http://h/", "prepare": "{text}"}, "a body is not JSON", ""),
-        ("log", {"to": "syslog"}, "handlers.it.to will not do: Invalid enum value 'syslog'", ""),
+        ("log", {"to": "syslog"}, "handlers.it.to is not valid: Invalid enum value 'syslog'", ""),
         ("log", {"to": "file"}, "needs an absolute `path`", ""),
-        ("shutdown", {"steps": [{"unit": "a.service", "stop": ["/b"]}]}, "handlers.it.steps[0] will not do", ""),
+        ("shutdown", {"steps": [{"unit": "a.service", "stop": ["/b"]}]}, "handlers.it.steps[0] is not valid", ""),
         ("shutdown", {"steps": [{"units": "a.service"}]}, "unknown field `units`", ""),
     ],
 )
@@ -121,7 +126,7 @@ def test_a_plugin_is_a_kind_like_ours():
     assert "redis" in kinds()
     with pytest.raises(Misconfigured, match=r"handlers.cache.prot is not a key of redis"):
         load("cache", "redis", {"prot": 1})
-    with pytest.raises(Misconfigured, match=r"handlers.cache.port will not do"):
+    with pytest.raises(Misconfigured, match=r"handlers.cache.port is not valid"):
         load("cache", "redis", {"port": "x"})
 
 
