@@ -114,7 +114,7 @@ def test_a_broken_file_is_refused_before_anything_is_played(
     [
         (("user-rebot", "--clock", "manual"), 3, "There is no scenario 'user-rebot'."),
         (("user-reboot", "--clock", "manual", "--cast", "vm=web-0"), 4, "'web-0' cannot play 'vm'"),
-        (("user-reboot", "--clock", "manual", "--cast", "peer=db-0"), 2, "--cast peer=db-0 names no role"),
+        (("user-reboot", "--clock", "manual", "--cast", "peer=db-0"), 2, "--cast peer=db-0 does not name a role"),
         (("user-reboot", "--clock", "sundial"), 2, "clock = 'sundial' is not a clock."),
         (("/nowhere/mine.toml",), 2, "Cannot read /nowhere/mine.toml"),
         ((), 2, "Name a scenario, or play --all"),

@@ -163,5 +163,5 @@ def test_mistakes_are_told(tmp_path, token, monkeypatch):
         with pytest.raises(HandlerFailed, match="404"):
             prepare("kubernetes", {}, server=cluster.url, token_file=token, node="web-9")
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    with pytest.raises(HandlerFailed, match="no pod"):
+    with pytest.raises(HandlerFailed, match="not a pod"):
         prepare("kubernetes", {})
