@@ -232,7 +232,8 @@ class Engine:
             await asyncio.gather(self._task, return_exceptions=True)
         for thread in (self._foreseeing, self._looking, self._reading):
             if thread is not None:
-                thread.shutdown(cancel_futures=True)
+                # Only history uses the journal that is closed next; a long look may end by itself.
+                thread.shutdown(wait=thread is self._reading, cancel_futures=True)
         await self._off_loop(self._journal.close)
         if self._writing is not None:
             self._writing.shutdown()
