@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 
 from duenotice.bootstrap.logs import _line
-from duenotice.cli.event_fold import _CARRIERS
+from duenotice.cli.feed import _CARRIERS
 from duenotice.console.audit_page import ACTIONS
 from duenotice.domain import transitions as t
 from duenotice.domain.apply import _APPLIERS

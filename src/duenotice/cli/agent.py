@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from duenotice.cli.groups import Noun
-from duenotice.cli.output import WRITERS, Column, View
-from duenotice.cli.params import EVENT_TYPE, SPAN
-from duenotice.cli.saying import say, tell
+from duenotice.cli.arguments import EVENT_TYPE, SPAN, Noun
+from duenotice.cli.output import WRITERS, Column, View, say, tell
 
 if TYPE_CHECKING:
     from duenotice.agent.config import Config

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from duenotice.cli.params import FROM_ONE, NAME
+from duenotice.cli.arguments import FROM_ONE, NAME
 from duenotice.cli.session import Session, talks
 from duenotice.cli.views import AUDIT
 

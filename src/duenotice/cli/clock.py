@@ -2,7 +2,7 @@
 
 import click
 
-from duenotice.cli.groups import Noun
+from duenotice.cli.arguments import Noun
 from duenotice.cli.session import Session, talks
 from duenotice.cli.views import CLOCK
 

@@ -5,14 +5,12 @@ from typing import Any
 import click
 
 from duenotice.cli.api import items_of
-from duenotice.cli.following import follow, waits
-from duenotice.cli.groups import Noun
-from duenotice.cli.params import EVENT_TYPE, MOMENT, NAME, SPAN, choice
-from duenotice.cli.saying import tell
+from duenotice.cli.arguments import EVENT_TYPE, MOMENT, NAME, SPAN, Noun, choice
+from duenotice.cli.output import tell
 from duenotice.cli.session import Session, talks
 from duenotice.cli.views import AUDIT, EVENTS
 from duenotice.cli.vm import report
-from duenotice.cli.watching import watch_events
+from duenotice.cli.watching import follow, waits, watch_events
 
 FILTERS: dict[str, click.ParamType[str]] = {
     "vm": NAME,

@@ -5,9 +5,8 @@ from pathlib import Path
 import click
 
 from duenotice.cli.api import target
-from duenotice.cli.groups import Noun
-from duenotice.cli.params import NAME
-from duenotice.cli.saying import tell
+from duenotice.cli.arguments import NAME, Noun
+from duenotice.cli.output import tell
 from duenotice.cli.session import Session, talks
 from duenotice.cli.views import CHANGES, FLEET
 from duenotice.errors import Misconfigured, Refused

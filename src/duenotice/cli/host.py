@@ -5,14 +5,12 @@ from typing import Any
 import click
 
 from duenotice.cli.api import items_of
-from duenotice.cli.following import follow, waits
-from duenotice.cli.groups import Noun
-from duenotice.cli.maintenance_view import show_plan
-from duenotice.cli.params import COUNT, NAME, SPAN
-from duenotice.cli.saying import tell
+from duenotice.cli.arguments import COUNT, NAME, SPAN, Noun
+from duenotice.cli.output import tell
 from duenotice.cli.session import YES, Session, make_sure, talks
 from duenotice.cli.views import HOSTS
 from duenotice.cli.vm import report
+from duenotice.cli.watching import follow, show_plan, waits
 
 RISKS = ["low", "high"]
 

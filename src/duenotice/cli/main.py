@@ -8,9 +8,9 @@ from typing import NamedTuple
 import click
 
 from duenotice import __version__
+from duenotice.cli.arguments import Noun
 from duenotice.cli.errors import Denied, TimedOut
-from duenotice.cli.groups import Noun
-from duenotice.cli.saying import say, tell
+from duenotice.cli.output import say, tell
 from duenotice.errors import DuenoticeError, Malformed, Misconfigured, NotFound, Refused, Unavailable
 
 EXIT_CODES: dict[type[DuenoticeError], int] = {
@@ -40,7 +40,7 @@ COMMANDS = {
     "events": Place("events:events", "List, schedule, cancel, approve and watch events."),
     "maintenance": Place("maintenance:maintenance", "Plan maintenances and follow them."),
     "host": Place("host:host", "List, drain, degrade, fail and repair hosts."),
-    "document": Place("document:document", "Show the document as a VM reads it."),
+    "document": Place("vm:document", "Show the document as a VM reads it."),
     "clock": Place("clock:clock", "Show the service's clock, let time pass."),
     "fleet": Place("fleet:fleet", "Apply a fleet file, show what there is."),
     "scenario": Place("scenario:scenario", "List, show and play scenarios."),
@@ -52,7 +52,7 @@ COMMANDS = {
     "audit": Place("audit:audit", "Show who did what, and when."),
     "token": Place("token:token", "Create, list and revoke tokens."),
     "agent": Place("agent:agent", "Run on a VM: prepare for its events, approve them, put things back."),
-    "completion": Place("completion:completion", "Print the completion script of a shell."),
+    "completion": Place("main:completion", "Print the completion script of a shell."),
 }
 
 
@@ -90,6 +90,18 @@ class LazyGroup(Noun):
 @click.version_option(__version__, prog_name="duenotice")
 def duenotice() -> None:
     """You are told before you are hit: Scheduled Events for a whole fleet of VMs."""
+
+
+@click.command(epilog='Example: eval "$(duenotice completion bash)"')
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the completion script of a shell."""
+    from click.shell_completion import get_completion_class
+
+    root = click.get_current_context().find_root().command
+    kind = get_completion_class(shell)
+    assert kind is not None
+    say(kind(root, {}, "duenotice", "_DUENOTICE_COMPLETE").source())
 
 
 def _told(error: click.ClickException) -> tuple[str, str]:

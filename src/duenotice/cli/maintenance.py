@@ -4,12 +4,11 @@ from typing import Any
 
 import click
 
-from duenotice.cli.groups import Noun
-from duenotice.cli.maintenance_view import follow_plan, newest, show_plan
-from duenotice.cli.params import COUNT, MAINTENANCE_TYPE, NAME, SPAN
-from duenotice.cli.saying import tell
+from duenotice.cli.arguments import COUNT, MAINTENANCE_TYPE, NAME, SPAN, Noun
+from duenotice.cli.output import tell
 from duenotice.cli.session import Session, talks
 from duenotice.cli.views import MAINTENANCES, TIMELINE
+from duenotice.cli.watching import follow_plan, newest, show_plan
 
 TURNS = {
     "pause": "Begin no further step until resumed.",

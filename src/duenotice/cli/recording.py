@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
+from duenotice.cli.arguments import SPAN
 from duenotice.cli.errors import Failed
-from duenotice.cli.params import SPAN
-from duenotice.cli.saying import say, tell
+from duenotice.cli.output import say, tell
 from duenotice.errors import Misconfigured, reason
 from duenotice.plain_text import one_line
 

@@ -4,12 +4,11 @@ from typing import Any
 
 import click
 
-from duenotice.cli.following import follow, waits
-from duenotice.cli.groups import Noun
-from duenotice.cli.params import COUNT, NAME
-from duenotice.cli.saying import put, tell
+from duenotice.cli.arguments import COUNT, NAME, Noun
+from duenotice.cli.output import put, tell
 from duenotice.cli.session import YES, Session, make_sure, talks
 from duenotice.cli.views import CHANGES, EVENTS, SCALE_SETS
+from duenotice.cli.watching import follow, waits
 
 
 @click.group(cls=Noun)

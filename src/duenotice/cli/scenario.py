@@ -9,15 +9,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from duenotice.cli.api import Api
+from duenotice.cli.arguments import Noun
 from duenotice.cli.errors import Failed
-from duenotice.cli.groups import Noun
-from duenotice.cli.own_world import own_world
+from duenotice.cli.output import WRITERS, write_one
 from duenotice.cli.session import OUTPUT, Session, talks
+from duenotice.cli.views import SCENARIOS
 from duenotice.errors import Malformed, Misconfigured, Refused, reason
 
 if TYPE_CHECKING:
     from duenotice.scenarios.progress import Verdict
     from duenotice.scenarios.scenario import Scenario
+
+_FREE_PORT = "127.0.0.1:0"
+_PATIENCE = 30.0
 
 
 @click.group(cls=Noun)
@@ -35,11 +39,10 @@ def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -
 @OUTPUT
 def list_scenarios(output: str) -> None:
     """List the scenarios that come with duenotice."""
-    from duenotice.cli.output import WRITERS
-    from duenotice.cli.scenario_view import SCENARIOS, to_json
+    from duenotice.cli.verdict_views import scenario_json
     from duenotice.scenarios.library import names, shipped
 
-    WRITERS[output]([to_json(shipped(name)) for name in names()], SCENARIOS, str)
+    WRITERS[output]([scenario_json(shipped(name)) for name in names()], SCENARIOS, str)
 
 
 @scenario.command("show", epilog="Example: duenotice scenario show rolling-maintenance")
@@ -47,14 +50,13 @@ def list_scenarios(output: str) -> None:
 @OUTPUT
 def show(name: str, output: str) -> None:
     """Show what a scenario will do, step by step."""
-    from duenotice.cli.output import write_one
-    from duenotice.cli.scenario_view import SCENARIOS, tell, to_json
+    from duenotice.cli.verdict_views import scenario_json, show_scenario
 
     found = find(name)
     if output == "table":
-        tell(found)
+        show_scenario(found)
     else:
-        write_one(output, to_json(found), SCENARIOS, str)
+        write_one(output, scenario_json(found), SCENARIOS, str)
 
 
 @scenario.command("play", epilog="Example: duenotice scenario play user-reboot --clock manual")
@@ -82,7 +84,7 @@ def play(
 
     Everything happens for real: an eviction removes the VM.
     """
-    from duenotice.cli.scenario_view import show_verdicts
+    from duenotice.cli.verdict_views import show_verdicts
     from duenotice.scenarios.library import names as shipped_names
 
     if not names and not everything:
@@ -122,7 +124,7 @@ def _told(told: Sequence[str], scenarios: Sequence["Scenario"]) -> dict[str, str
 def _play(session: Session, one: "Scenario", roles: dict[str, str], clock: str | None, clean: bool) -> "Verdict":
     import json
 
-    from duenotice.cli.scenario_view import shown
+    from duenotice.cli.verdict_views import shown
     from duenotice.scenarios.player import play as played
     from duenotice.scenarios.progress import Verdict
 
@@ -143,8 +145,22 @@ def _world(session: Session, clock: str | None) -> Iterator[Api]:
     if clock is None:
         yield session.api
     else:
-        with own_world(clock) as api:
+        with _own_service(clock) as api:
             yield api
+
+
+@contextlib.contextmanager
+def _own_service(clock: str) -> Iterator[Api]:
+    """A service in this process with all VMs and hosts that our scenarios need, on free ports and without a log."""
+    from importlib.resources import as_file
+
+    from duenotice.bootstrap.logs import configure
+    from duenotice.scenarios.library import fleet
+    from duenotice.testkit.emulator import Emulator
+
+    configure("none")
+    with as_file(fleet()) as file, Emulator(fleet=str(file), clock=clock, operator_listen=_FREE_PORT) as emulator:
+        yield Api(emulator.operator_url, emulator.service.token, _PATIENCE)
 
 
 def _end(verdicts: Sequence["Verdict"]) -> None:

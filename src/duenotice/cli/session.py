@@ -1,18 +1,18 @@
-"""What every command that talks to the service shares: its options, the API, and how to print."""
+"""What every command that talks to the service shares: its options, the endpoint, the token, and how to print."""
 
 import functools
+import os
 import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import click
 
 from duenotice.cli.api import DEFAULT_ENDPOINT, Api
-from duenotice.cli.credentials import find_token
-from duenotice.cli.errors import Failed
-from duenotice.cli.output import WRITERS, View, write_one
-from duenotice.cli.saying import asked
-from duenotice.errors import DuenoticeError
+from duenotice.cli.errors import Denied, Failed
+from duenotice.cli.output import WRITERS, View, asked, write_one
+from duenotice.errors import DuenoticeError, reason
 
 
 class Session:
@@ -55,6 +55,29 @@ def make_sure(question: str, yes: bool) -> None:
     """Ask before something that cannot be undone; a script is not asked."""
     if not yes and sys.stdin.isatty() and not asked(question):
         raise Failed("Nothing was done.", hint="Answer y, or use --yes.")
+
+
+def find_token() -> str:
+    """DUENOTICE_TOKEN, the file of DUENOTICE_TOKEN_FILE, or the admin token of the default data directory."""
+    if token := os.environ.get("DUENOTICE_TOKEN", "").strip():
+        return token
+    if file := os.environ.get("DUENOTICE_TOKEN_FILE", ""):
+        try:
+            return Path(file).read_text().strip()
+        except (OSError, ValueError) as error:
+            raise Denied(
+                f"Cannot read the token file {file}: {reason(error)}.", hint="Set DUENOTICE_TOKEN_FILE."
+            ) from None
+    return _own_token()
+
+
+def _own_token() -> str:
+    from duenotice.settings import default_data_dir
+
+    try:
+        return (default_data_dir() / "admin.token").read_text().strip()
+    except (OSError, ValueError):
+        return ""
 
 
 OUTPUT = click.option(

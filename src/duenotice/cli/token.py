@@ -3,9 +3,8 @@
 import click
 
 from duenotice.cli.api import target
-from duenotice.cli.groups import Noun
-from duenotice.cli.params import NAME
-from duenotice.cli.saying import put, tell
+from duenotice.cli.arguments import NAME, Noun
+from duenotice.cli.output import put, tell
 from duenotice.cli.session import Session, talks
 from duenotice.cli.views import TOKENS
 

@@ -167,3 +167,14 @@ FLEET = View(
     ),
     more=(Column("PROBLEM", "problem", "prose"),),
 )
+SCENARIOS = View("name", (Column("SCENARIO", "name", "name"), Column("WHAT", "title"), Column("TRAP", "trap", "prose")))
+VERDICTS = View(
+    "name",
+    (
+        Column("SCENARIO", "name", "name"),
+        Column("OUTCOME", "outcome", "state"),
+        Column("STEPS", "passed"),
+        Column("TOOK", "took", "span"),
+        Column("PROBLEM", "problem", "prose"),
+    ),
+)

@@ -1,14 +1,13 @@
-"""`duenotice vm`: show VMs, and do what their user can do with them."""
+"""`duenotice vm` and `document`: show VMs and what they read, and do what their user can do with them."""
 
 import click
 
-from duenotice.cli.api import items_of
-from duenotice.cli.following import follow, waits
-from duenotice.cli.groups import Noun
-from duenotice.cli.params import NAME, VM_STATE
-from duenotice.cli.saying import say, tell
+from duenotice.cli.api import items_of, target
+from duenotice.cli.arguments import NAME, VM_STATE, Noun
+from duenotice.cli.output import say, tell
 from duenotice.cli.session import YES, Session, make_sure, talks
 from duenotice.cli.views import EVENTS, VMS
+from duenotice.cli.watching import follow, waits
 
 OPERATIONS = {
     "restart": ("Restart a VM; it is told by a Reboot.", ""),
@@ -74,3 +73,13 @@ def report(session: Session, events: list[object], none: str) -> None:
 
 for _name, (_text, _question) in OPERATIONS.items():
     vm.add_command(_operation(_name, _text, _question))
+
+
+@click.command(epilog="Example: duenotice document web-0 --api-version 2019-08-01")
+@click.argument("vm", type=NAME)
+@click.option("--api-version", default="2020-07-01", metavar="VERSION", help="[default: 2020-07-01]")
+@talks
+def document(session: Session, vm: str, api_version: str) -> None:
+    """Show the document as VM reads it. It is always JSON; control characters are written as \\u001b."""
+    body = session.api.raw("GET", target("vms", vm, "document", api_version=api_version))
+    say(body.decode())

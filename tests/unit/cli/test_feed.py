@@ -1,16 +1,17 @@
-"""The feed over connections that are lost: a server of this file's own says what it likes."""
+"""What the service tells as time goes on: a feed over lost connections, events as its fold, and its clock."""
 
 import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from duenotice.cli import feed as module
 from duenotice.cli.api import Api
 from duenotice.cli.errors import Denied
-from duenotice.cli.feed import Feed, frames
+from duenotice.cli.feed import LOOK_AGAIN, Feed, ServiceClock, fold, frames
 from duenotice.errors import Unavailable
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
@@ -91,3 +92,102 @@ def test_frames_are_told_from_comments() -> None:
         b"id: 6\n",
     ]
     assert list(frames(lines)) == [("4", b""), ("5", b"{}")]
+
+
+SCHEDULED = {"id": "A", "phase": "scheduled", "approved_by": None}
+STARTED = SCHEDULED | {"phase": "started"}
+
+
+def record(action: str, event: Any = None, **details: Any) -> Any:
+    return {"action": action, "event_id": "A", "details": details | ({"event": event} if event else {})}
+
+
+def test_an_event_that_is_raised_and_starts_is_told_each_time() -> None:
+    events: dict[str, Any] = {}
+    assert fold(events, record("event-raised", SCHEDULED)) == SCHEDULED
+    assert fold(events, record("event-started", STARTED)) == STARTED
+    assert events == {"A": STARTED}
+
+
+@pytest.mark.parametrize("outcome", ["completed", "cancelled", "failed"])
+def test_one_that_is_over_is_told_with_how_it_ended(outcome: str) -> None:
+    events = {"A": STARTED}
+    assert fold(events, record(f"event-{outcome}")) == STARTED | {"phase": outcome}
+    assert events == {}
+
+
+def test_an_approval_is_told_with_who_gave_it() -> None:
+    events = {"A": SCHEDULED}
+    assert fold(events, record("event-approved", by="web-0")) == SCHEDULED | {"approved_by": "web-0"}
+
+
+def test_what_we_know_already_is_not_told_again() -> None:
+    """The feed is opened before the first look, so its first records may be older than that."""
+    events = {"A": STARTED}
+    assert fold(events, record("event-raised", SCHEDULED)) is None
+    assert fold(events, record("event-started", STARTED)) is None
+    assert events == {"A": STARTED}
+
+
+@pytest.mark.parametrize("action", ["event-completed", "event-approved", "vms-put"])
+def test_what_concerns_no_event_of_ours_is_not_told(action: str) -> None:
+    events: dict[str, Any] = {}
+    assert fold(events, record(action, by="web-0")) is None
+    assert events == {}
+
+
+class Bench:
+    """A service's clock that runs at a speed, and the steady time of this machine; both as we say."""
+
+    def __init__(self, speed: float) -> None:
+        self.steady, self.speed, self.ahead, self.looks = 0.0, speed, 0.0, 0
+        self.clock = ServiceClock(self.look, lambda: self.steady)
+
+    def look(self) -> Any:
+        self.looks += 1
+        seconds = int(self.steady * self.speed + self.ahead)
+        return {"now": f"2026-01-01T12:{seconds // 60:02}:{seconds % 60:02}Z", "speed": self.speed, "clock": "a clock"}
+
+
+@pytest.mark.parametrize(("speed", "shown"), [(1, "2026-01-01T12:00:03Z"), (60, "2026-01-01T12:03:00Z")])
+def test_it_counts_on_at_the_speed_of_the_service(speed: float, shown: str) -> None:
+    """Without asking again."""
+    bench = Bench(speed)
+    bench.clock.now()
+    bench.steady = 3.0
+    assert (bench.clock.now(), bench.looks) == (shown, 1)
+
+
+def test_a_countdown_never_jumps_back_for_a_second_more_or_less() -> None:
+    """The service tells whole seconds only."""
+    bench = Bench(1)
+    seen = []
+    for step in range(100):
+        bench.steady = step * 0.25
+        seen.append(bench.clock.now())
+    assert seen == sorted(seen)
+    assert bench.looks > 2
+
+
+def test_hands_that_were_set_are_followed() -> None:
+    bench = Bench(1)
+    bench.clock.now()
+    bench.steady, bench.ahead = LOOK_AGAIN, 600.0
+    assert bench.clock.now() == "2026-01-01T12:10:05Z"
+
+
+def test_another_speed_is_followed() -> None:
+    bench = Bench(1)
+    bench.clock.now()
+    bench.steady, bench.speed = LOOK_AGAIN, 10.0
+    bench.clock.now()
+    bench.steady += 1
+    assert bench.clock.now() == "2026-01-01T12:01:00Z"
+
+
+def test_time_that_stands_still_is_looked_at_each_time() -> None:
+    """It passes only when somebody says so, and nobody tells us."""
+    bench = Bench(0)
+    assert [bench.clock.now(), bench.clock.now()] == ["2026-01-01T12:00:00Z"] * 2
+    bench.ahead = 900.0
+    assert bench.clock.now() == "2026-01-01T12:15:00Z"

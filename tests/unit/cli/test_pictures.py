@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from duenotice.cli import event_view, looks, plan_picture
-from duenotice.cli.demo_view import sentence
+from duenotice.cli import pictures, tables
 
 NOON = "2026-01-01T12:00:00Z"
 EVENT: dict[str, Any] = {
@@ -33,7 +32,7 @@ def text_of(picture: Any) -> list[str]:
 
 def full(bar: Any) -> int:
     """How many cells of a bar are filled."""
-    return looks.BAR - sum(int(span.end - span.start) for span in bar.spans if span.style == "bright_black")
+    return tables.BAR - sum(int(span.end - span.start) for span in bar.spans if span.style == "bright_black")
 
 
 @pytest.mark.parametrize(
@@ -49,31 +48,31 @@ def full(bar: Any) -> int:
 )
 def test_a_countdown_says_what_is_next(event: Any, now: str, said: str) -> None:
     """And is as wide as the longest, so that nothing beside it moves."""
-    shown = event_view.countdown(event, now)
-    assert (shown.strip(), len(shown)) == (said, event_view.STEADY)
+    shown = pictures.countdown(event, now)
+    assert (shown.strip(), len(shown)) == (said, pictures.STEADY)
 
 
 def test_a_bar_fills_with_the_notice_and_again_with_started() -> None:
     """From when it was told to its NotBefore, then from its start to its end."""
     told = {EVENT["id"]: NOON}
-    assert [full(event_view.bar_of(EVENT, told, f"2026-01-01T12:{m:02}:00Z")) for m in (0, 7, 15)] == [0, 7, 16]
-    assert [full(event_view.bar_of(STARTED, told, f"2026-01-01T12:{m:02}:00Z")) for m in (0, 5, 10)] == [0, 8, 16]
+    assert [full(pictures.bar_of(EVENT, told, f"2026-01-01T12:{m:02}:00Z")) for m in (0, 7, 15)] == [0, 7, 16]
+    assert [full(pictures.bar_of(STARTED, told, f"2026-01-01T12:{m:02}:00Z")) for m in (0, 5, 10)] == [0, 8, 16]
 
 
 @pytest.mark.parametrize(("now", "cells"), [("2026-01-01T12:07:30Z", 8), ("2025-12-25T12:00:00Z", 0)])
 def test_a_bar_of_an_event_we_did_not_see_begin_goes_by_its_minimum_notice(now: str, cells: int) -> None:
     """One that is told days ahead begins when we first see it."""
-    assert full(event_view.bar_of(EVENT, {}, now)) == cells
+    assert full(pictures.bar_of(EVENT, {}, now)) == cells
 
 
 def test_events_stand_soonest_first_under_the_time() -> None:
     later = EVENT | {"id": "ZZ", "not_before": "2026-01-02T12:00:00Z"}
     head, _, _, first, second = text_of(
-        event_view.picture([later, EVENT | {"approved_by": "vm/web-0"}], {}, NOON, "60x")
+        pictures.events_picture([later, EVENT | {"approved_by": "vm/web-0"}], {}, NOON, "60x")
     )
     assert head == "12:00:00 UTC, 60x  2 events"
     assert (first.split()[:3], second.split()[0]) == (["ABCDEFGH", "Reboot", "approved"], "ZZ")
-    assert text_of(event_view.picture([], {}, NOON, "real")) == ["12:00:00 UTC  no events"]
+    assert text_of(pictures.events_picture([], {}, NOON, "real")) == ["12:00:00 UTC  no events"]
 
 
 def test_a_maintenance_shows_how_far_it_is_and_what_each_step_does() -> None:
@@ -85,7 +84,7 @@ def test_a_maintenance_shows_how_far_it_is_and_what_each_step_does() -> None:
     ]
     progress = {"waiting": 1, "under-way": 1, "done": 1, "failed": 0, "skipped": 0}
     plan = {"type": "Reboot", "status": "running", "steps": steps, "progress": progress}
-    head, _, _, *rows = text_of(plan_picture.picture(plan, {"ABCDEFGH-1": STARTED}, {}, NOON, "60x"))
+    head, _, _, *rows = text_of(pictures.plan_picture(plan, {"ABCDEFGH-1": STARTED}, {}, NOON, "60x"))
     assert head.split()[:4] == ["Reboot", "of", "set/web", "running"]
     assert head.endswith("1/3  12:00:00 UTC, 60x")
     assert [row.split()[1] for row in rows] == ["done", "started", "waiting"]
@@ -99,24 +98,7 @@ def test_of_very_many_steps_those_are_drawn_that_matter_now() -> None:
     steps.append(step | {"lane": "vm/last", "status": "under-way"})
     progress = {"waiting": 0, "under-way": 1, "done": 500, "failed": 0, "skipped": 0}
     plan = {"type": "Reboot", "status": "running", "steps": steps, "progress": progress}
-    head, _, _, first, *_, more = text_of(plan_picture.picture(plan, {}, {}, NOON, "60x"))
+    head, _, _, first, *_, more = text_of(pictures.plan_picture(plan, {}, {}, NOON, "60x"))
     assert head.startswith("Reboot of vm/0 and 500 more  running")
     assert first.split()[:3] == ["vm/last", "0", "under-way"]
     assert more == "and 461 more"
-
-
-@pytest.mark.parametrize(
-    ("action", "details", "event", "said"),
-    [
-        ("event-raised", {}, EVENT, "web-0: told of a Reboot"),
-        ("event-approved", {"by": "vm/web-0"}, EVENT, "web-0: approved by vm/web-0"),
-        ("event-completed", {}, EVENT, "web-0: Reboot is over"),
-        ("event-completed", {}, None, ""),
-        ("vms-removed", {"names": ["batch_3"]}, None, "batch_3: gone"),
-        ("vms-put", {"names": [f"vm-{n}" for n in range(60)]}, None, ""),
-        ("maintenance-changed", {"status": "done"}, None, "maintenance is done"),
-        ("scope-enabled", {}, None, ""),
-    ],
-)
-def test_the_demo_tells_what_happens_in_plain_words(action: str, details: Any, event: Any, said: str) -> None:
-    assert sentence({"action": action, "details": details, "event_id": None}, event) == said
