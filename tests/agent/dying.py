@@ -11,7 +11,7 @@ from duenotice import clock
 from duenotice.agent.cases import Record
 from duenotice.agent.ledger import Ledger
 from duenotice.cli import main
-from duenotice.client import asking, watching
+from duenotice.client import patience, watching
 
 
 def die() -> None:
@@ -38,7 +38,7 @@ def prepare(when: str, number: int) -> None:
 if __name__ == "__main__":
     clock._BOOT_ID = Path(os.environ["BOOT_ID_FILE"])
     watching.POLL_SECONDS = 0.05
-    asking.FIRST_PAUSE = asking.LONGEST_PAUSE = 0.02
+    patience.FIRST_PAUSE = patience.LONGEST_PAUSE = 0.02
     when, _, number = os.environ.get("DYING_AT", "never:0").partition(":")
     prepare(when, int(number))
     main()
