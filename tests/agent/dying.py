@@ -11,7 +11,7 @@ from duenotice import clock
 from duenotice.agent.cases import Record
 from duenotice.agent.ledger import Ledger
 from duenotice.cli import main
-from duenotice.client import asking, watching
+from duenotice.client import patience, watching
 
 
 def die() -> None:
@@ -39,7 +39,7 @@ def run() -> None:
     """The whole life of the process."""
     clock._BOOT_ID = Path(os.environ["BOOT_ID_FILE"])
     watching.POLL_SECONDS = 0.05
-    asking.FIRST_PAUSE = asking.LONGEST_PAUSE = 0.02
+    patience.FIRST_PAUSE = patience.LONGEST_PAUSE = 0.02
     when, _, number = os.environ.get("DYING_AT", "never:0").partition(":")
     prepare(when, int(number))
     main()

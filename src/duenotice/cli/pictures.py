@@ -9,7 +9,7 @@ from duenotice.cli import tables
 from duenotice.cli.output import Column
 from duenotice.cli.views import WATCHED_EVENTS, WATCHED_STEPS
 from duenotice.domain.notice import MINIMUM_SECONDS
-from duenotice.wire.document_json import TYPE_NAMES
+from duenotice.wire.event_names import TYPE_NAMES
 
 NOTICE = {TYPE_NAMES[event_type]: seconds for event_type, seconds in MINIMUM_SECONDS.items()}
 STEADY = 18

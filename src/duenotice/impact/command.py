@@ -18,7 +18,7 @@ from duenotice.errors import Unavailable
 from duenotice.impact import wrapper
 from duenotice.impact.driver import OUTPUT_KEPT, Outcome, Verdict
 from duenotice.impact.spool import Ended, Lost, NotBegun, Running, Spool, open_process
-from duenotice.wire.document_json import SOURCE_NAMES, TYPE_NAMES
+from duenotice.wire.event_names import SOURCE_NAMES, TYPE_NAMES
 from duenotice.wire.operator_json import event_to_json
 from duenotice.wire.times import format_iso
 

@@ -7,8 +7,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from duenotice.domain import commands as c
-from duenotice.domain.access import NAME as NAME_OF_TOKEN
-from duenotice.domain.token import Role, Token
+from duenotice.domain.token import TOKEN_NAME, Role, Token
 from duenotice.engine.engine import Engine
 from duenotice.operator_api.bodies import actor_of, decoded, new_id
 from duenotice.operator_api.finding import by_id
@@ -22,7 +21,7 @@ from duenotice.wire import operator_shapes as shapes
 class TokenRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The body of a request for a token."""
 
-    name: Annotated[str, msgspec.Meta(extra_json_schema={"pattern": NAME_OF_TOKEN})]
+    name: Annotated[str, msgspec.Meta(extra_json_schema={"pattern": TOKEN_NAME})]
     role: Annotated[str, msgspec.Meta(extra_json_schema={"enum": [role.value for role in Role]})]
 
 

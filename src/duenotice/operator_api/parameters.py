@@ -9,7 +9,7 @@ from duenotice.operator_api import idempotency
 from duenotice.operator_api.pages import DEFAULT_LIMIT, MOST
 from duenotice.operator_api.table import Parameter
 from duenotice.wire.api_versions import API_VERSIONS
-from duenotice.wire.document_json import TYPE_NAMES
+from duenotice.wire.event_names import TYPE_NAMES
 from duenotice.wire.fleet_toml import NAME
 from duenotice.wire.record_json import ACTIONS
 

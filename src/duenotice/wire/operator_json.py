@@ -7,16 +7,15 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from duenotice.clock import Instant, seconds
-from duenotice.domain.event import Cause, Event, EventType
+from duenotice.domain.event import LONGEST_DESCRIPTION, LONGEST_DURATION, Cause, Event, EventType
 from duenotice.domain.fleet import Group, GroupKind, Host, Vm
 from duenotice.domain.maintenance import Maintenance, Step, StepStatus
 from duenotice.domain.preview import PlannedStep
-from duenotice.domain.raising import LONGEST_DESCRIPTION, LONGEST_DURATION
 from duenotice.domain.scope import scope_of
 from duenotice.domain.token import Role, Token
 from duenotice.errors import Malformed, NotFound
 from duenotice.wire import operator_shapes as shapes
-from duenotice.wire.document_json import SOURCE_NAMES, TYPE_NAMES
+from duenotice.wire.event_names import SOURCE_NAMES, TYPE_NAMES
 from duenotice.wire.times import format_iso
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from duenotice.domain.event import Cause, Phase
 from duenotice.domain.fleet import Condition, GroupKind
 from duenotice.domain.maintenance import Status, StepStatus
 from duenotice.domain.token import Role
-from duenotice.wire.document_json import SOURCE_NAMES, TYPE_NAMES
+from duenotice.wire.event_names import SOURCE_NAMES, TYPE_NAMES
 
 T = TypeVar("T")
 
