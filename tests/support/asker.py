@@ -1,9 +1,9 @@
 """What a scenario asks with, over real HTTP: parsed JSON, or our errors."""
 
-import json
 from typing import Any
 
-from duenotice.cli.api import Api
+from duenotice.cli.scenario import asking
+from duenotice.client import OperatorClient
 from tests.support.cli import endpoint
 from tests.support.node import Node
 
@@ -12,7 +12,7 @@ class Asker:
     """The operator's API of a node as a function."""
 
     def __init__(self, node: Node) -> None:
-        self._api = Api(endpoint(node), node.token, 30)
+        self._ask = asking(OperatorClient(endpoint(node), node.token, budget=0))
 
     def __call__(self, method: str, path: str, body: Any = None) -> Any:
-        return self._api.call(method, path, None if body is None else json.dumps(body).encode())
+        return self._ask(method, path, body)

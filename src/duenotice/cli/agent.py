@@ -3,9 +3,9 @@
 import json
 import os
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import click
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 DEFAULT_CONFIG = "/etc/duenotice/agent.toml"
 DEFAULT_STATE_DIR = "/var/lib/duenotice"
+CaseFields = dict[str, Any]
+"""What the agent says about an event, as JSON: from its ledger, or from its port."""
+Rows = list[CaseFields]
 OUTLOOK = View(
     "type", (Column("EVENT", "type"), Column("RULE", "rule"), Column("WHEN", "when"), Column("DOES", "does", "prose"))
 )
@@ -153,7 +156,7 @@ def status(config: str, state_dir: str, output: str) -> None:
         raise NotFound(f"No agent is running on {state_dir}.", hint="Start it with 'duenotice agent run'.")
 
 
-def _cases(config: Path, state_dir: Path) -> tuple[list[dict[str, Any]], bool]:
+def _cases(config: Path, state_dir: Path) -> tuple[Rows, bool]:
     """What the ledger or the agent's port says, and whether an agent is running."""
     from duenotice.agent.config import load_config
     from duenotice.agent.ledger import is_taken, read_cases
@@ -170,20 +173,34 @@ def _cases(config: Path, state_dir: Path) -> tuple[list[dict[str, Any]], bool]:
         return _ask_port(listen), True
 
 
-def _ask_port(listen: tuple[str, int]) -> list[dict[str, Any]]:
+def _ask_port(listen: tuple[str, int]) -> Rows:
     import asyncio
 
     from duenotice.agent.http import get
     from duenotice.settings import host_port
 
     answer = asyncio.run(get(f"http://{host_port(listen)}/status", {}))
-    rows: list[dict[str, Any]] = json.loads(answer.body)["events"]
+    rows: Rows = json.loads(answer.body)["events"]
     return rows
 
 
-def _done(row: dict[str, Any]) -> list[str]:
+def _done(row: CaseFields) -> list[str]:
     works = [f"{work['handler']}:{work['state']}" for work in row["handlers"]]
     return [*works, *(["approved"] if row["approved_at"] else []), *(["(drill)"] if row["drill"] else [])]
+
+
+class Asked(TypedDict):
+    """What is asked of a drill."""
+
+    config: str
+    state_dir: str
+    event_type: str
+    notice: str
+    not_before: datetime | None
+    lasts: str
+    source: str
+    duration: int
+    no_wait: bool
 
 
 @agent.command(epilog="Example: duenotice agent drill --type Freeze --notice 30s")
@@ -209,7 +226,7 @@ def _done(row: dict[str, Any]) -> list[str]:
     "--duration", type=int, metavar="SECONDS", default=-1, help="its DurationInSeconds, for rules that use it"
 )
 @click.option("--no-wait", is_flag=True, help="do not wait for its end")
-def drill(**asked: Any) -> None:
+def drill(**asked: Unpack[Asked]) -> None:
     """Rehearse on this machine: handlers prepare and recover for real, nothing is approved.
 
     Only the agent that runs here sees the event.
@@ -260,7 +277,7 @@ def _may_read(folder: str) -> bool:
     return not Path(folder).exists() or os.access(folder, os.R_OK | os.X_OK)
 
 
-def _now() -> str:
+def _now() -> datetime:
     from duenotice.clock import wall
 
-    return wall().isoformat()
+    return wall()

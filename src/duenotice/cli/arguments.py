@@ -105,18 +105,17 @@ class _Name(click.ParamType[str]):
 NAME = _Name()
 
 
-class _Moment(click.ParamType[str]):
-    """A time as RFC 3339 writes it; the service reads its value."""
+class _Moment(click.ParamType[datetime]):
+    """A time as RFC 3339 writes it."""
 
     name = "time"
 
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
         """Refuse what is not a time, so that the error names the flag."""
         try:
-            datetime.fromisoformat(value)
+            return datetime.fromisoformat(value)
         except ValueError:
             self.fail(f"{value!r} is not a time; write it like 2026-01-01T12:00:00Z.", param, ctx)
-        return value
 
 
 MOMENT = _Moment()

@@ -10,15 +10,15 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import TYPE_CHECKING, TextIO, cast
 
 import click
 
-from duenotice.cli.api import DEFAULT_ENDPOINT, Api
-from duenotice.cli.feed import OUTCOMES, Record
+from duenotice.cli.feed import OUTCOMES, Events
 from duenotice.cli.output import say
-from duenotice.cli.session import Session
+from duenotice.cli.session import Session, connected
 from duenotice.cli.watching import WatchedPlan, is_dumb, newest, screen, watch
+from duenotice.client.operator.place import DEFAULT_ENDPOINT
 from duenotice.errors import DuenoticeError
 from duenotice.plain_text import one_line
 from duenotice.settings import default_data_dir, host_port, resolve
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from duenotice.bootstrap.service import Service
     from duenotice.cli.serve import Beside
+    from duenotice.wire.operator import Event, Record
 
 LOG = "demo.log"
 FLEET = Path(__file__).with_name("demo-fleet.toml")
@@ -151,8 +152,8 @@ async def _shown(service: "Service") -> AsyncIterator[None]:
     """Draw the view in a thread; it asks the service over HTTP, like any client."""
     import asyncio
 
-    api = Api(f"http://{host_port(service.operator_address)}", service.token, 30.0)
-    view = DemoView(Session(api))
+    client = connected(f"http://{host_port(service.operator_address)}", service.token, 30.0)
+    view = DemoView(Session(client))
     thread = threading.Thread(target=view.run, name="demo-view", daemon=True)
     thread.start()
     try:
@@ -171,7 +172,7 @@ class DemoView:
         self._session = session
         self._plan: WatchedPlan | None = None
         self._happened: deque[str] = deque(maxlen=LINES)
-        self._events: dict[str, Any] = {}
+        self._events: Events = {}
 
     def run(self) -> None:
         """Until the service ends."""
@@ -183,13 +184,13 @@ class DemoView:
         with suppress(DuenoticeError):
             self._follow(newest(self._session))
 
-    def take(self, records: list[Record]) -> None:
+    def take(self, records: "list[Record]") -> None:
         """Take in what happened; a new maintenance is followed from its start."""
         for record in records:
-            if record["action"] == "maintenance-started":
-                self._follow(record["details"]["maintenance"]["id"])
+            if record.action == "maintenance-started" and record.details.maintenance is not None:
+                self._follow(record.details.maintenance.id)
             if line := self._sentence(record):
-                self._happened.append(one_line(f"{record['at'][11:19]}  {line}"))
+                self._happened.append(one_line(f"{record.at:%H:%M:%S}  {line}"))
         if self._plan is not None:
             self._plan.take(records)
 
@@ -205,26 +206,26 @@ class DemoView:
         self._plan = WatchedPlan(self._session, plan_id)
         self._plan.begin()
 
-    def _sentence(self, record: Record) -> str:
-        event_id, event = record["event_id"], record["details"].get("event")
+    def _sentence(self, record: "Record") -> str:
+        event_id, event = record.event_id or "", record.details.event
         if event is not None:
             self._events[event_id] = event
         known = self._events.get(event_id)
-        if record["action"] in OUTCOMES:
+        if record.action in OUTCOMES:
             self._events.pop(event_id, None)
         return sentence(record, known)
 
 
-def sentence(record: Record, event: Any) -> str:
+def sentence(record: "Record", event: "Event | None") -> str:
     """What happened, in words for a newcomer; empty if it is not worth a line."""
-    details = record["details"]
-    vms, type_ = (" ".join(event["resources"]), event["type"]) if event else ("", "")
-    names = details.get("names", [])
+    details, names = record.details, record.details.names or ()
+    vms, type_ = (" ".join(event.resources), event.type) if event else ("", "")
+    plan = details.maintenance.type if details.maintenance else ""
     sentences = {
-        "maintenance-started": f"maintenance begins: {details.get('maintenance', {}).get('type')}",
-        "maintenance-changed": f"maintenance is {details.get('status')}",
+        "maintenance-started": f"maintenance begins: {plan}",
+        "maintenance-changed": f"maintenance is {details.status}",
         "event-raised": f"{vms}: told of a {type_}",
-        "event-approved": f"{vms}: approved by {details.get('by')}",
+        "event-approved": f"{vms}: approved by {details.by}",
         "event-started": f"{vms}: {type_} has started",
         "event-narrowed": f"{vms}: {type_} now hits only these",
         "event-completed": f"{vms}: {type_} is over",
@@ -233,5 +234,5 @@ def sentence(record: Record, event: Any) -> str:
         "vms-removed": f"{' '.join(names)}: gone",
         "vms-put": f"{' '.join(names)}: here",
     }
-    about_nobody = record["action"].startswith("event-") and not vms
-    return "" if about_nobody or len(names) > FEW else sentences.get(record["action"], "")
+    about_nobody = record.action.startswith("event-") and not vms
+    return "" if about_nobody or len(names) > FEW else sentences.get(record.action, "")

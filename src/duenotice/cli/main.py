@@ -9,8 +9,9 @@ import click
 
 from duenotice import __version__
 from duenotice.cli.arguments import Noun
-from duenotice.cli.errors import Denied, TimedOut
+from duenotice.cli.errors import TimedOut
 from duenotice.cli.output import say, tell
+from duenotice.client.operator.errors import Denied, NoAnswer
 from duenotice.errors import DuenoticeError, Malformed, Misconfigured, NotFound, Refused, Unavailable
 
 EXIT_CODES: dict[type[DuenoticeError], int] = {
@@ -22,6 +23,7 @@ EXIT_CODES: dict[type[DuenoticeError], int] = {
     Denied: 5,
     Unavailable: 6,
     TimedOut: 7,
+    NoAnswer: 7,
 }
 
 

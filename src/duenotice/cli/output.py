@@ -6,13 +6,15 @@ All but tables passes through `say`, `tell`, `put` and `asked`, so that no text 
 import json
 import sys
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from typing import NamedTuple, TypedDict, Unpack
 
 import click
 
 from duenotice.plain_text import lines, one_line
 
-Now = Callable[[], str]
+Now = Callable[[], datetime]
+NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 class Style(TypedDict, total=False):
@@ -79,7 +81,7 @@ def _write_table(items: Iterable[object], view: View, now: Now) -> None:
 
     rows = [fields_of(item) for item in tables.counted(items)]
     if rows:
-        tables.write_table(rows, view, now() if tables.has_times(view) else "")
+        tables.write_table(rows, view, now() if tables.has_times(view) else NEVER)
     else:
         tell(view.none)
 
@@ -87,7 +89,7 @@ def _write_table(items: Iterable[object], view: View, now: Now) -> None:
 def _write_card(item: object, view: View, now: Now) -> None:
     from duenotice.cli import tables
 
-    tables.write_card(fields_of(item), view, now() if tables.has_times(view) else "")
+    tables.write_card(fields_of(item), view, now() if tables.has_times(view) else NEVER)
 
 
 def _write_json(items: Iterable[object], _: View, __: Now) -> None:

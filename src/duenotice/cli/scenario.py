@@ -4,19 +4,20 @@ import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from duenotice.cli.api import Api
 from duenotice.cli.arguments import Noun
 from duenotice.cli.errors import Failed
-from duenotice.cli.output import WRITERS, write_one
-from duenotice.cli.session import OUTPUT, Session, talks
+from duenotice.cli.output import NEVER, WRITERS, write_one
+from duenotice.cli.session import OUTPUT, Session, connected, talks
 from duenotice.cli.views import SCENARIOS
 from duenotice.errors import Malformed, Misconfigured, Refused, reason
 
 if TYPE_CHECKING:
+    from duenotice.client import OperatorClient
+    from duenotice.scenarios.asking import Ask
     from duenotice.scenarios.progress import Verdict
     from duenotice.scenarios.scenario import Scenario
 
@@ -42,7 +43,7 @@ def list_scenarios(output: str) -> None:
     from duenotice.cli.verdict_views import scenario_json
     from duenotice.scenarios.library import names, shipped
 
-    WRITERS[output]([scenario_json(shipped(name)) for name in names()], SCENARIOS, str)
+    WRITERS[output]([scenario_json(shipped(name)) for name in names()], SCENARIOS, lambda: NEVER)
 
 
 @scenario.command("show", epilog="Example: duenotice scenario show rolling-maintenance")
@@ -56,7 +57,7 @@ def show(name: str, output: str) -> None:
     if output == "table":
         show_scenario(found)
     else:
-        write_one(output, scenario_json(found), SCENARIOS, str)
+        write_one(output, scenario_json(found), SCENARIOS, lambda: NEVER)
 
 
 @scenario.command("play", epilog="Example: duenotice scenario play user-reboot --clock manual")
@@ -122,35 +123,43 @@ def _told(told: Sequence[str], scenarios: Sequence["Scenario"]) -> dict[str, str
 
 
 def _play(session: Session, one: "Scenario", roles: dict[str, str], clock: str | None, clean: bool) -> "Verdict":
-    import json
-
     from duenotice.cli.verdict_views import shown
     from duenotice.scenarios.player import play as played
     from duenotice.scenarios.progress import Verdict
 
-    with _world(session, clock) as api, shown(one, session.output) as show:
-
-        def ask(method: str, path: str, body: Any = None) -> Any:
-            return api.call(method, path, None if body is None else json.dumps(body).encode())
-
-        told = {role.name: roles[role.name] for role in one.cast if role.name in roles}
-        for progress in played(one, ask, told, time.sleep, clean):
+    told = {role.name: roles[role.name] for role in one.cast if role.name in roles}
+    with _world(session, clock) as client, shown(one, session.output) as show:
+        for progress in played(one, asking(client), told, time.sleep, clean):
             show(progress)
     assert isinstance(progress, Verdict)
     return progress
 
 
+def asking(client: "OperatorClient") -> "Ask":
+    """How a scenario asks, with this client."""
+    import json
+
+    from duenotice.client.operator.request import OperatorRequest
+
+    def ask(method: str, path: str, body: object = None) -> object:
+        sent = b"" if body is None else json.dumps(body).encode()
+        answer = client._do(OperatorRequest(method, path, bytes, sent))
+        return json.loads(answer) if answer else None
+
+    return ask
+
+
 @contextlib.contextmanager
-def _world(session: Session, clock: str | None) -> Iterator[Api]:
+def _world(session: Session, clock: str | None) -> Iterator["OperatorClient"]:
     if clock is None:
-        yield session.api
+        yield session.client
     else:
-        with _own_service(clock) as api:
-            yield api
+        with _own_service(clock) as client:
+            yield client
 
 
 @contextlib.contextmanager
-def _own_service(clock: str) -> Iterator[Api]:
+def _own_service(clock: str) -> Iterator["OperatorClient"]:
     """A service in this process with all VMs and hosts that our scenarios need, on free ports and without a log."""
     from importlib.resources import as_file
 
@@ -160,7 +169,7 @@ def _own_service(clock: str) -> Iterator[Api]:
 
     configure("none")
     with as_file(fleet()) as file, Emulator(fleet=str(file), clock=clock, operator_listen=_FREE_PORT) as emulator:
-        yield Api(emulator.operator_url, emulator.service.token, _PATIENCE)
+        yield connected(emulator.operator_url, emulator.service.token, _PATIENCE)
 
 
 def _end(verdicts: Sequence["Verdict"]) -> None:

@@ -5,7 +5,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -152,12 +152,10 @@ async def _until(stop: "asyncio.Event", service: "Service", beside: Beside | Non
 
     from duenotice.bootstrap.watchdog import watching
 
-    told = asyncio.ensure_future(stop.wait())
-    ends: list[asyncio.Future[Any]] = [told, service.engine.failed]
+    service.engine.failed.add_done_callback(lambda _: stop.set())
     with watching(asyncio.get_running_loop(), service.settings.watchdog):
         async with beside(service) if beside else nullcontext():
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-    told.cancel()
+            await stop.wait()
 
 
 async def _reread_when_told(service: "Service", told: "asyncio.Event") -> None:

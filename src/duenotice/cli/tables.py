@@ -3,7 +3,7 @@
 import contextlib
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TypeVar
 
 from rich.cells import cell_len
@@ -57,38 +57,30 @@ STYLES = {
 }
 
 
-def relative(moment: str, now: str) -> str:
+def relative(moment: datetime, now: datetime) -> str:
     """`in 14m 30s`, `3h ago`, `now`."""
-    if not moment:
-        return "–"
-    try:
-        seconds = round((datetime.fromisoformat(moment) - datetime.fromisoformat(now)).total_seconds())
-    except (ValueError, TypeError):
-        return moment
+    seconds = round((moment - now).total_seconds())
     if seconds == 0:
         return "now"
     return f"in {span(seconds)}" if seconds > 0 else f"{span(-seconds)} ago"
 
 
-def state(value: object, _: str = "") -> Text:
+def _when(value: object, now: datetime) -> str:
+    """A time as JSON has it, seen from now; anything else as it is."""
+    try:
+        return relative(datetime.fromisoformat(str(value)), now)
+    except (ValueError, TypeError):
+        return _plain(value)
+
+
+def state(value: object, _: object = None) -> Text:
     """A state in its colour."""
     return Text(_plain(value), STYLES.get(_plain(value).lower(), ""))
 
 
-def moment(when: str) -> str:
-    """`14:03:20 UTC`."""
-    return f"{datetime.fromisoformat(when):%H:%M:%S} UTC"
-
-
-def shifted(when: str, seconds: float) -> str:
-    """A moment that much later."""
-    return (datetime.fromisoformat(when) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def passed(begin: str, end: str, now: str) -> float:
+def passed(begin: datetime, end: datetime, now: datetime) -> float:
     """How much of the time between two moments is over, from 0 to 1."""
-    first, last, here = (datetime.fromisoformat(moment) for moment in (begin, end, now))
-    return 1.0 if last <= first else min(1.0, max(0.0, (here - first) / (last - first)))
+    return 1.0 if end <= begin else min(1.0, max(0.0, (now - begin) / (end - begin)))
 
 
 def bar(share: float, style: str, width: int = BAR) -> Text:
@@ -103,15 +95,15 @@ def _plain(value: object) -> str:
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 
-def _many(value: object, _: str) -> str:
+def _many(value: object, _: object) -> str:
     return _plain(" ".join(map(str, value)) if isinstance(value, list) else value)
 
 
-def _pairs(value: object, _: str) -> str:
+def _pairs(value: object, _: object) -> str:
     return _plain(" ".join(f"{key}={inner}" for key, inner in value.items()) if isinstance(value, dict) else value)
 
 
-def _gist(value: object, _: str) -> str:
+def _gist(value: object, _: object) -> str:
     """The details of a record in short: for a list its length, for a thing its name."""
     details = value if isinstance(value, dict) else {}
     parts = (
@@ -128,24 +120,24 @@ def _short(value: object) -> str:
     return str(len(value)) if isinstance(value, list) else str(value)
 
 
-def _progress(value: object, _: str) -> str:
+def _progress(value: object, _: object) -> str:
     steps = value if isinstance(value, dict) else {}
     return f"{sum(steps.get(key, 0) for key in ('done', 'failed', 'skipped'))}/{sum(steps.values())}"
 
 
-def _not_before(event: object, now: str) -> str:
+def _not_before(event: object, now: datetime) -> str:
     """An event that has started shows no NotBefore."""
     assert isinstance(event, dict)
-    return relative(event["not_before"] or "", now) if event["phase"] == "scheduled" else "–"
+    return _when(event["not_before"], now) if event["phase"] == "scheduled" else "–"
 
 
-LOOKS: dict[str, Callable[[object, str], Text | str]] = {
+LOOKS: dict[str, Callable[[object, datetime], Text | str]] = {
     "text": lambda value, _: Text(_plain(value)),
     "prose": lambda value, _: Text(_plain(value)),
     "id": lambda value, _: Text(_plain(value)[:SHORT_ID]),
     "name": lambda value, _: Text(_plain(value), "bold"),
     "state": state,
-    "when": lambda value, now: relative(str(value or ""), now),
+    "when": _when,
     "not-before": _not_before,
     "span": lambda value, _: "–" if value in (None, -1) else span(float(str(value))),
     "list": lambda value, now: Text(_many(value, now)),
@@ -182,7 +174,7 @@ def write(what: RenderableType) -> None:
     out.file.write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))
 
 
-def write_table(items: list[Fields], view: View, now: str) -> None:
+def write_table(items: list[Fields], view: View, now: datetime) -> None:
     """Print things. In a pipe, or when there are very many, they are plain lines of any length."""
     out = console()
     if out.is_terminal and len(items) <= MANY:
@@ -193,7 +185,7 @@ def write_table(items: list[Fields], view: View, now: str) -> None:
     out.file.writelines(aligned([titles, *rows]))
 
 
-def write_card(item: Fields, view: View, now: str) -> None:
+def write_card(item: Fields, view: View, now: datetime) -> None:
     """Print one thing."""
     out = console()
     if out.is_terminal:
@@ -230,7 +222,7 @@ def has_times(view: View) -> bool:
 class Fitted:
     """A table of things; if the terminal is too narrow, spare columns are left out, the last one first."""
 
-    def __init__(self, items: list[Fields], view: View, now: str) -> None:
+    def __init__(self, items: list[Fields], view: View, now: datetime) -> None:
         self._items, self._view, self._now = items, view, now
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
@@ -248,7 +240,7 @@ class Fitted:
         return min(widest, WRAPPED) if column.look in WRAPS else widest
 
 
-def table(items: list[Fields], view: View, now: str) -> Table:
+def table(items: list[Fields], view: View, now: datetime) -> Table:
     """A table of things."""
     made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, GAP, 0, 0))
     for column in view.columns:
@@ -259,7 +251,7 @@ def table(items: list[Fields], view: View, now: str) -> Table:
     return made
 
 
-def card(item: Fields, view: View, now: str) -> Table:
+def card(item: Fields, view: View, now: datetime) -> Table:
     """One thing, a line for each of its columns."""
     made = Table.grid(padding=(0, 2, 0, 0))
     for column in view.columns + view.more:
@@ -267,7 +259,7 @@ def card(item: Fields, view: View, now: str) -> Table:
     return made
 
 
-def _cell(item: Fields, column: Column, now: str) -> Text | str:
+def _cell(item: Fields, column: Column, now: datetime) -> Text | str:
     """A value, or the whole thing, as it looks; it is made plain first, so that its width is right."""
     value: object = item
     for part in column.key.split(".") if column.key else ():

@@ -4,10 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from duenotice.cli.output import WRITERS, yaml_lines
+from duenotice.cli.output import NEVER, WRITERS, yaml_lines
 from duenotice.cli.views import VMS
-
-NOW = "2026-01-01T12:00:00Z"
 
 
 def test_yaml_is_blocks_with_scalars_as_in_json() -> None:
@@ -36,5 +34,5 @@ def test_lines_are_printed_as_their_items_come(output: str, line: str, capsys: p
         seen.append(capsys.readouterr().out)
         yield {"name": "vm-1"}
 
-    WRITERS[output](vms(), VMS, lambda: NOW)
+    WRITERS[output](vms(), VMS, lambda: NEVER)
     assert seen == [line]

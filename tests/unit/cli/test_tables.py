@@ -8,8 +8,9 @@ from rich.console import Console
 from duenotice.cli import tables
 from duenotice.cli.output import Column, View
 from duenotice.cli.views import AUDIT, EVENTS, WATCHED_EVENTS
+from tests.unit.cli.values import NOON, at
 
-NOW = "2026-01-01T12:00:00Z"
+SAID = "2026-01-01T12:00:00Z"
 
 
 @pytest.mark.parametrize(
@@ -20,11 +21,12 @@ NOW = "2026-01-01T12:00:00Z"
         ("2026-01-08T12:00:05Z", "in 7d 5s"),
         ("2026-01-01T09:00:00Z", "3h ago"),
         ("", "–"),
+        (None, "–"),
         ("soon", "soon"),
     ],
 )
-def test_times_are_as_seen_from_now(moment: str, said: str) -> None:
-    assert tables.relative(moment, NOW) == said
+def test_times_are_as_seen_from_now(moment: str | None, said: str) -> None:
+    assert tables.LOOKS["when"](moment, NOON) == said
 
 
 def test_who_waits_for_very_many_is_shown_how_many_have_come(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,29 +51,29 @@ def test_states_have_their_colour() -> None:
 
 def test_what_is_not_there_is_a_dash() -> None:
     view = View("a", (Column("A", "a"), Column("B", "b.c"), Column("WHEN", "w", "when"), Column("L", "l", "list")))
-    made = tables.table([{"a": None, "l": []}], view, NOW)
+    made = tables.table([{"a": None, "l": []}], view, NOON)
     assert [str(next(iter(column.cells))) for column in made.columns] == ["–", "–", "–", "–"]
 
 
 def test_the_gist_of_details_is_short() -> None:
     look = tables.LOOKS["gist"]
-    assert str(look({"vms": ["a", "b"], "event": {"id": "0123456789"}, "reason": ""}, NOW)) == "vms=2 event=01234567"
-    assert len(str(look({"text": "x" * 500}, NOW))) == tables.GIST
-    assert str(look({}, NOW)) == "–"
+    assert str(look({"vms": ["a", "b"], "event": {"id": "0123456789"}, "reason": ""}, NOON)) == "vms=2 event=01234567"
+    assert len(str(look({"text": "x" * 500}, NOON))) == tables.GIST
+    assert str(look({}, NOON)) == "–"
 
 
 def test_a_narrow_terminal_folds_details_and_no_word_of_another_column() -> None:
-    record = {"position": 1, "at": NOW, "actor": "token/admin", "action": "maintenance-started", "event_id": "A" * 36}
+    record = {"position": 1, "at": SAID, "actor": "token/admin", "action": "maintenance-started", "event_id": "A" * 36}
     out = Console(width=80, file=io.StringIO())
     with out.capture() as captured:
-        out.print(tables.table([record | {"details": {"text": "word " * 20}}], AUDIT, NOW))
+        out.print(tables.table([record | {"details": {"text": "word " * 20}}], AUDIT, NOON))
     first = captured.get().splitlines()[1]
     assert first.split()[:5] == ["1", "now", "token/admin", "maintenance-started", "AAAAAAAA"]
 
 
 def test_a_bar_is_as_full_as_the_notice_is_over() -> None:
-    assert tables.passed(NOW, "2026-01-01T12:10:00Z", "2026-01-01T12:05:00Z") == 0.5
-    assert tables.passed(NOW, NOW, NOW) == 1.0
+    assert tables.passed(NOON, at(12, 10), at(12, 5)) == 0.5
+    assert tables.passed(NOON, NOON, NOON) == 1.0
     half = tables.bar(0.5, "red")
     assert len(half) == tables.BAR
     assert [(span.start, span.end, span.style) for span in half.spans][-1] == (8, 16, "bright_black")
@@ -92,7 +94,7 @@ def drawn(view: View, width: int, *items: dict[str, object]) -> list[list[str]]:
     """The words of each line of a table on a terminal of that width."""
     out = Console(width=width, file=io.StringIO())
     with out.capture() as captured:
-        out.print(tables.Fitted(list(items), view, NOW))
+        out.print(tables.Fitted(list(items), view, NOON))
     return [line.split() for line in captured.get().splitlines()]
 
 
