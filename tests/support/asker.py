@@ -12,7 +12,8 @@ class Asker:
     """The operator's API of a node as a function."""
 
     def __init__(self, node: Node) -> None:
-        self._ask = asking(OperatorClient(endpoint(node), node.token, budget=0))
+        self._node = node
 
     def __call__(self, method: str, path: str, body: Any = None) -> Any:
-        return self._ask(method, path, body)
+        with OperatorClient(endpoint(self._node), self._node.token, budget=0) as client:
+            return asking(client)(method, path, body)

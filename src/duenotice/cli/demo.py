@@ -161,6 +161,7 @@ async def _shown(service: "Service") -> AsyncIterator[None]:
     finally:
         view.over = True
         await asyncio.to_thread(thread.join, 5.0)
+        client.close()
 
 
 class DemoView:

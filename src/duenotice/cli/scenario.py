@@ -128,7 +128,8 @@ def _play(session: Session, one: "Scenario", roles: dict[str, str], clock: str |
     from duenotice.scenarios.progress import Verdict
 
     told = {role.name: roles[role.name] for role in one.cast if role.name in roles}
-    with _world(session, clock) as client, shown(one, session.output) as show:
+    world = contextlib.nullcontext(session.client) if clock is None else _own_service(clock)
+    with world as client, shown(one, session.output) as show:
         for progress in played(one, asking(client), told, time.sleep, clean):
             show(progress)
     assert isinstance(progress, Verdict)
@@ -150,15 +151,6 @@ def asking(client: "OperatorClient") -> "Ask":
 
 
 @contextlib.contextmanager
-def _world(session: Session, clock: str | None) -> Iterator["OperatorClient"]:
-    if clock is None:
-        yield session.client
-    else:
-        with _own_service(clock) as client:
-            yield client
-
-
-@contextlib.contextmanager
 def _own_service(clock: str) -> Iterator["OperatorClient"]:
     """A service in this process with all VMs and hosts that our scenarios need, on free ports and without a log."""
     from importlib.resources import as_file
@@ -168,8 +160,12 @@ def _own_service(clock: str) -> Iterator["OperatorClient"]:
     from duenotice.testkit.emulator import Emulator
 
     configure("none")
-    with as_file(fleet()) as file, Emulator(fleet=str(file), clock=clock, operator_listen=_FREE_PORT) as emulator:
-        yield connected(emulator.operator_url, emulator.service.token, _PATIENCE)
+    with (
+        as_file(fleet()) as file,
+        Emulator(fleet=str(file), clock=clock, operator_listen=_FREE_PORT) as emulator,
+        connected(emulator.operator_url, emulator.service.token, _PATIENCE) as client,
+    ):
+        yield client
 
 
 def _end(verdicts: Sequence["Verdict"]) -> None:
