@@ -4,7 +4,7 @@ import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -15,7 +15,9 @@ from duenotice.cli.own_world import own_world
 from duenotice.cli.session import OUTPUT, Session, talks
 from duenotice.errors import Malformed, Misconfigured, Refused, reason
 
+T = TypeVar("T")
 if TYPE_CHECKING:
+    from duenotice.client.operator.blocking import OperatorClient
     from duenotice.scenarios.progress import Verdict
     from duenotice.scenarios.scenario import Scenario
 
@@ -120,22 +122,31 @@ def _told(told: Sequence[str], scenarios: Sequence["Scenario"]) -> dict[str, str
 
 
 def _play(session: Session, one: "Scenario", roles: dict[str, str], clock: str | None, clean: bool) -> "Verdict":
-    import json
-
     from duenotice.cli.scenario_view import shown
     from duenotice.scenarios.player import play as played
     from duenotice.scenarios.progress import Verdict
 
     with _world(session, clock) as api, shown(one, session.output) as show:
-
-        def ask(method: str, path: str, body: Any = None) -> Any:
-            return api.call(method, path, None if body is None else json.dumps(body).encode())
-
         told = {role.name: roles[role.name] for role in one.cast if role.name in roles}
-        for progress in played(one, ask, told, time.sleep, clean):
+        for progress in played(one, _client(api), told, time.sleep, clean):
             show(progress)
     assert isinstance(progress, Verdict)
     return progress
+
+
+def _client(api: Api) -> "OperatorClient":
+    """A client that asks through `api`, for its errors."""
+    from duenotice.client.operator.answer import value_in
+    from duenotice.client.operator.blocking import OperatorClient
+    from duenotice.client.operator.request import OperatorRequest
+    from duenotice.client.response import Response
+
+    class ThroughApi(OperatorClient):
+        def _do(self, request: OperatorRequest[T]) -> T:
+            body = api.raw(request.method, request.target, request.body or None)
+            return value_in(Response(200, {}, body), request.kind, api.endpoint)
+
+    return ThroughApi(api.endpoint, "")
 
 
 @contextlib.contextmanager
