@@ -1,7 +1,7 @@
 """Every kind of operator's client behind the face of the blocking one, so that a test of one is a test of all."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import pytest
 
@@ -90,3 +90,11 @@ def _made(kind: str, node: Node, token: str, elsewhere: Loop, more: dict[str, An
         return OperatorClient.in_process(app, token, node._loop, **more)
     loop = NodeLoop(node) if kind == "in process" else elsewhere
     return Awaited(AsyncOperatorClient.in_process(app, token, node._loop, **more), loop)
+
+
+C = TypeVar("C", bound=OperatorClient)
+
+
+def operator_of(node: Node, kind: type[C]) -> C:
+    """A client of a node's operator's API, without a network in between: there is nothing to close."""
+    return kind.in_process(node.service.operator_app, node.token, node._loop)

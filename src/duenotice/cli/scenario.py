@@ -17,7 +17,6 @@ from duenotice.errors import Malformed, Misconfigured, Refused, reason
 
 if TYPE_CHECKING:
     from duenotice.client import OperatorClient
-    from duenotice.scenarios.asking import Ask
     from duenotice.scenarios.progress import Verdict
     from duenotice.scenarios.scenario import Scenario
 
@@ -130,24 +129,10 @@ def _play(session: Session, one: "Scenario", roles: dict[str, str], clock: str |
     told = {role.name: roles[role.name] for role in one.cast if role.name in roles}
     world = contextlib.nullcontext(session.client) if clock is None else _own_service(clock)
     with world as client, shown(one, session.output) as show:
-        for progress in played(one, asking(client), told, time.sleep, clean):
+        for progress in played(one, client, told, time.sleep, clean):
             show(progress)
     assert isinstance(progress, Verdict)
     return progress
-
-
-def asking(client: "OperatorClient") -> "Ask":
-    """How a scenario asks, with this client."""
-    import json
-
-    from duenotice.client.operator.request import OperatorRequest
-
-    def ask(method: str, path: str, body: object = None) -> object:
-        sent = b"" if body is None else json.dumps(body).encode()
-        answer = client._do(OperatorRequest(method, path, bytes, sent))
-        return json.loads(answer) if answer else None
-
-    return ask
 
 
 @contextlib.contextmanager

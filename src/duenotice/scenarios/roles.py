@@ -8,6 +8,8 @@ from duenotice.errors import Malformed
 from duenotice.scenarios import kinds as k
 
 GROUP_KINDS = ("set", "service", "scale-set")
+Needs = Mapping[str, Any]
+"""What is required of a role, as its kind has read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +18,7 @@ class Role:
 
     name: str
     kind: str
-    needs: Mapping[str, Any] = field(default_factory=dict)
+    needs: Needs = field(default_factory=dict)
 
     @property
     def is_vm(self) -> bool:

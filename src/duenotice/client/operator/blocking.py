@@ -1,7 +1,7 @@
 """The operator's client for programs without an event loop: carries requests over sockets and decides nothing."""
 
 import time
-from typing import TYPE_CHECKING, Any, Protocol, assert_never
+from typing import TYPE_CHECKING, Any, Protocol, Self, assert_never
 
 from duenotice.client.exchange import FAILURES, EndlessAnswer, Show, Sleep, answered
 from duenotice.client.line import MOST_IDLE
@@ -106,7 +106,7 @@ class OperatorClient(Verbs):
         *,
         timeout: float = TIMEOUT_SECONDS,
         explain: Explain = as_it_is,
-    ) -> "OperatorClient":
+    ) -> Self:
         """A client of a service in this process, whose loop runs in another thread; there is no network in between."""
         from duenotice.client.operator.in_process import BlockingAppCarrier
 
@@ -135,7 +135,7 @@ class OperatorClient(Verbs):
         self._closed = True
         self._carrier.close()
 
-    def __enter__(self) -> "OperatorClient":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

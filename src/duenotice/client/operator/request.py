@@ -104,7 +104,7 @@ def post(
 def put(
     kind: type[T], *path: str, body: "Asked | None" = None, toml: str | bytes = b"", **query: QueryValue
 ) -> OperatorRequest[T]:
-    """Put something in the place of what is there, as JSON or as TOML."""
+    """Replace what is there, by JSON or by TOML."""
     if body is not None:
         return OperatorRequest("PUT", target(*path, **query), kind, _json(body))
     text = toml.encode() if isinstance(toml, str) else toml

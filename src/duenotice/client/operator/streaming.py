@@ -1,7 +1,7 @@
 """The operator's client for asyncio: carries the same requests as the other, over streams, and decides nothing."""
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Protocol, assert_never
+from typing import TYPE_CHECKING, Any, Protocol, Self, assert_never
 
 from duenotice.client.exchange import FAILURES, EndlessAnswer, Show, Sleep, answered
 from duenotice.client.line import MOST_IDLE
@@ -94,7 +94,7 @@ class AsyncOperatorClient(AsyncVerbs):
         *,
         timeout: float = TIMEOUT_SECONDS,
         explain: Explain = as_it_is,
-    ) -> "AsyncOperatorClient":
+    ) -> Self:
         """A client of a service in this process, with no network in between.
 
         The service runs on `loop`, by default the one that runs here; the client may be used on any.
@@ -127,7 +127,7 @@ class AsyncOperatorClient(AsyncVerbs):
         self._closed = True
         await self._carrier.close()
 
-    async def __aenter__(self) -> "AsyncOperatorClient":
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
