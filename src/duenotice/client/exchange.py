@@ -199,7 +199,7 @@ def _explained(error: Exception) -> MetadataError:
 
 def why(error: Exception) -> str:
     """Why a connection failed, in the words of the system."""
-    if hasattr(error, "library"):  # of TLS, whose numbers mean something else
+    if type(error).__module__ == "ssl":  # its numbers mean something else; it is not loaded for this
         return getattr(error, "verify_message", "") or getattr(error, "reason", "") or str(error)
     number = getattr(error, "errno", None) or 0
     return os.strerror(number) if number > 0 else str(error)  # asyncio words its errors differently

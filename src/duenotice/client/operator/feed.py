@@ -103,8 +103,11 @@ class FeedTalk(Generic[T]):
 
     def _hear(self) -> OperatorTalk[None]:
         """All records of one connection."""
-        frames = Frames()
+        frames, pieces = Frames(), 0
         while piece := (yield from self._next_piece()):
+            pieces += 1
+            if pieces > 1:  # it stays open: one that is always ended at once is not tried ever faster
+                self.pause = FIRST_PAUSE
             for frame in frames.feed(piece):
                 self._note(frame)
                 if not self.is_open:
@@ -139,7 +142,7 @@ class FeedTalk(Generic[T]):
             self.on_lost(error)
 
     def _note(self, frame: Frame) -> None:
-        self.position, self.pause = frame.position, FIRST_PAUSE
+        self.position = frame.position
         if self.lost:
             self.lost = False
             self.on_found()
