@@ -1,6 +1,7 @@
 """The answers of the operator's API, each made from its domain value; the only place where that happens."""
 
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 import msgspec
 
@@ -13,11 +14,13 @@ from duenotice.domain import token as k
 from duenotice.domain import transitions as t
 from duenotice.domain.scope import scope_of
 from duenotice.wire.event_names import SOURCE_NAMES, TYPE_NAMES
-from duenotice.wire.operator.events import Event
-from duenotice.wire.operator.fleet import Group, Host, Site, Vm
+from duenotice.wire.operator.events import Event, Life
+from duenotice.wire.operator.fleet import Group, Host, Site, Vm, VmWithEvents
 from duenotice.wire.operator.maintenances import Maintenance, PlannedStep, Step
 from duenotice.wire.operator.records import Details, Record
-from duenotice.wire.operator.service import Token
+from duenotice.wire.operator.service import NewToken, Token
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 _A_MOMENT = timedelta(seconds=2)
 """How far the two faces of time may differ without a message."""
@@ -26,6 +29,15 @@ _A_MOMENT = timedelta(seconds=2)
 def whole_second(moment: datetime) -> datetime:
     """A moment as answers tell it: nobody needs fractions of a second."""
     return moment.replace(microsecond=0)
+
+
+def _maybe(moment: datetime | None) -> datetime | None:
+    return None if moment is None else whole_second(moment)
+
+
+def _with(base: msgspec.Struct, kind: type[S], **more: object) -> S:
+    """What `base` says, and more; where both say something, the latter counts."""
+    return kind(**(msgspec.structs.asdict(base) | more))
 
 
 def event(event: e.Event, now: Instant | None = None) -> Event:
@@ -43,7 +55,7 @@ def event(event: e.Event, now: Instant | None = None) -> Event:
         duration=event.duration,
         not_before=whole_second(event.not_before),
         approved_by=event.approved_by or None,
-        started_at=None if event.started_at is None else whole_second(event.started_at),
+        started_at=_maybe(event.started_at),
         ends_at=_ends_at(event, now),
     )
 
@@ -55,6 +67,29 @@ def _ends_at(event: e.Event, now: Instant | None) -> datetime | None:
     ends = event.not_before + timedelta(microseconds=event.impact_ends - event.notice_ends)
     ends_from_now = ends if now is None else now.after(event.impact_ends - now.steady).at
     return whole_second(ends if abs(ends_from_now - ends) <= _A_MOMENT else ends_from_now)
+
+
+def life(
+    event: Event,
+    *,
+    raised_at: datetime | None,
+    approved_at: datetime | None,
+    approved_by: str,
+    ended_at: datetime | None,
+    outcome: str,
+    reason: str,
+) -> Life:
+    """An event with its moments; `approved_by` is who did it by name, if that is known."""
+    return _with(
+        event,
+        Life,
+        raised_at=_maybe(raised_at),
+        approved_at=_maybe(approved_at),
+        approved_by=approved_by or event.approved_by,
+        ended_at=_maybe(ended_at),
+        outcome=outcome or None,
+        reason=reason,
+    )
 
 
 def vm(vm: f.Vm, listens: bool, state: str) -> Vm:
@@ -76,6 +111,11 @@ def vm(vm: f.Vm, listens: bool, state: str) -> Vm:
         os=vm.os,
         tags=dict(vm.tags),
     )
+
+
+def vm_with_events(vm: Vm, last_seen: datetime | None, events: tuple[Event, ...]) -> VmWithEvents:
+    """One VM with the events that hit it."""
+    return _with(vm, VmWithEvents, last_seen=_maybe(last_seen), events=events)
 
 
 def group(group: f.Group, vms: int) -> Group:
@@ -104,6 +144,11 @@ def site(site: f.Site) -> Site:
 def token(token: k.Token) -> Token:
     """One token as an admin sees it: nothing that could be used in its place."""
     return Token(token.id, token.name, token.role.value, whole_second(token.created_at))
+
+
+def new_token(made: k.Token, secret: str) -> NewToken:
+    """A token with its secret."""
+    return _with(token(made), NewToken, token=secret)
 
 
 def maintenance(plan: m.Maintenance) -> Maintenance:
