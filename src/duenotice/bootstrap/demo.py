@@ -21,8 +21,8 @@ from duenotice.domain.event import Cause, EventType
 from duenotice.domain.fleet import Declaration
 from duenotice.domain.maintenance import Status
 from duenotice.errors import DuenoticeError
-from duenotice.operator_api.bodies import new_id
-from duenotice.wire.operator_json import select
+from duenotice.operator_api.calls import new_id
+from duenotice.wire.operator.to_domain import select
 
 ACTOR = "demo"
 YOURS = "127.0.0.1"

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import msgspec
 import structlog
 
 from duenotice.domain.event import Event
@@ -18,8 +19,8 @@ from duenotice.errors import Unavailable
 from duenotice.impact import wrapper
 from duenotice.impact.driver import OUTPUT_KEPT, Outcome, Verdict
 from duenotice.impact.spool import Ended, Lost, NotBegun, Running, Spool, open_process
-from duenotice.wire.document_json import SOURCE_NAMES, TYPE_NAMES
-from duenotice.wire.operator_json import event_to_json
+from duenotice.wire.event_names import SOURCE_NAMES, TYPE_NAMES
+from duenotice.wire.operator import from_domain
 from duenotice.wire.times import format_iso
 
 _OURS = "DUENOTICE_"
@@ -82,7 +83,7 @@ class CommandDriver:
         task = {
             "place": str(place.absolute()),
             "command": self._command,
-            "input": json.dumps(event_to_json(event)) + "\n",
+            "input": json.dumps(msgspec.to_builtins(from_domain.event(event))) + "\n",
             "timeout": self._timeout,
             "output_kept": OUTPUT_KEPT,
         }

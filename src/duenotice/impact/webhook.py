@@ -7,10 +7,12 @@ import ssl
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from duenotice import __version__
 from duenotice.domain.event import Event
 from duenotice.impact.driver import OUTPUT_KEPT, Outcome, Verdict
-from duenotice.wire.operator_json import event_to_json
+from duenotice.wire.operator import from_domain
 
 if TYPE_CHECKING:
     import httpx2
@@ -47,7 +49,7 @@ class WebhookDriver:
 
     async def run(self, event: Event, attempt: int) -> Outcome:
         """Ask the receiver; the body and the key of an event are the same in every attempt and after every crash."""
-        body = json.dumps(event_to_json(event)).encode()
+        body = json.dumps(msgspec.to_builtins(from_domain.event(event))).encode()
         try:
             async with asyncio.timeout(self._timeout):
                 return await self._ask(body, self._headers(event, attempt, body))

@@ -12,7 +12,7 @@ from pathlib import Path
 from duenotice.clock import monotonic
 from duenotice.domain import commands as c
 from duenotice.domain.event import Cause, EventType, Phase, Source
-from duenotice.operator_api.bodies import new_id
+from duenotice.operator_api.calls import new_id
 from duenotice.testkit.emulator import Emulator
 from duenotice.testkit.kit import FOREVER, RaisedEvent, ScheduledEvents
 from duenotice.testkit.overheard import Exchange

@@ -7,12 +7,13 @@ import json
 import socket
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from duenotice.impact import webhook
 from duenotice.impact.driver import OUTPUT_KEPT, Outcome, Verdict
 from duenotice.impact.webhook import WebhookDriver
-from duenotice.wire.operator_json import event_to_json
+from duenotice.wire.operator import from_domain
 from tests.support.receiver import HANG, Receiver
 from tests.unit.domain.build import id_of
 from tests.unit.impact.rig import SECONDS, started
@@ -55,7 +56,7 @@ def test_the_event_goes_out_with_its_key() -> None:
         for attempt in (1, 2):
             asked(webhook.Receiver(receiver.url), attempt)
         first, second = receiver.received
-    assert first.event() == event_to_json(started())
+    assert first.event() == msgspec.json.decode(msgspec.json.encode(from_domain.event(started())))
     assert first.body == second.body
     assert {first.headers["Idempotency-Key"], second.headers["Idempotency-Key"]} == {id_of(1)}
     assert [request.headers["Duenotice-Attempt"] for request in (first, second)] == ["1", "2"]

@@ -1,77 +1,20 @@
-"""What the operator's side reads and writes."""
+"""What the operator's side reads."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duenotice.clock import MICROS, Instant
-from duenotice.domain.event import Cause, Event, EventType, Phase
+from duenotice.domain.event import Cause, EventType
 from duenotice.domain.fleet import Vm
 from duenotice.errors import Malformed, NotFound
-from duenotice.wire.operator_json import (
-    ScheduleRequest,
-    event_to_json,
-    parse_cause,
-    parse_moment,
-    parse_type,
-    select,
-)
+from duenotice.wire.operator import ScheduleRequest
+from duenotice.wire.operator.to_domain import parse_cause, parse_moment, parse_type, select
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
-EVENT = Event("ID-1", EventType.REBOOT, Cause.USER, "set/web", ("web-0",), NOON, 0, "Words", update_domain=3)
-
-
-def test_a_scheduled_event_is_shown_whole() -> None:
-    assert event_to_json(EVENT) == {
-        "id": "ID-1",
-        "type": "Reboot",
-        "phase": "scheduled",
-        "scope": "set/web",
-        "resources": ["web-0"],
-        "update_domain": 3,
-        "cause": "user",
-        "source": "User",
-        "description": "Words",
-        "duration": -1,
-        "not_before": "2026-03-01T12:00:00Z",
-        "approved_by": None,
-        "started_at": None,
-        "ends_at": None,
-    }
-
-
-def test_a_started_event_says_who_approved_and_since_when_and_keeps_its_not_before() -> None:
-    begun = EVENT.with_(phase=Phase.STARTED, approved_by="web-1", started_at=NOON + timedelta(seconds=5))
-    shown = event_to_json(begun)
-    assert (shown["phase"], shown["approved_by"]) == ("started", "web-1")
-    assert (shown["started_at"], shown["not_before"]) == ("2026-03-01T12:00:05Z", "2026-03-01T12:00:00Z")
-
-
-def test_a_started_event_says_when_it_will_be_over_if_that_is_known() -> None:
-    begun = EVENT.with_(phase=Phase.STARTED, started_at=NOON, notice_ends=1000 * MICROS)
-    assert event_to_json(begun.with_(impact_ends=1600 * MICROS))["ends_at"] == "2026-03-01T12:10:00Z"
-    assert event_to_json(begun)["ends_at"] is None
-
-
-@pytest.mark.parametrize(
-    ("at", "ends_at"),
-    [
-        (NOON + timedelta(seconds=1, microseconds=999_999), "12:10:00"),
-        (NOON - timedelta(seconds=2), "12:10:00"),
-        (NOON + timedelta(seconds=2, microseconds=1), "12:10:02"),
-        (NOON + timedelta(hours=1), "13:10:00"),
-        (NOON - timedelta(hours=1), "11:10:00"),
-    ],
-    ids=["a moment", "a moment back", "more than that", "away for an hour", "set back"],
-)
-def test_what_is_left_counts_from_now_when_the_two_faces_of_time_have_come_apart(at: datetime, ends_at: str) -> None:
-    """By a hair they always are, and that must not show."""
-    begun = EVENT.with_(phase=Phase.STARTED, started_at=NOON, notice_ends=1000 * MICROS, impact_ends=1600 * MICROS)
-    assert event_to_json(begun, Instant(at, 1000 * MICROS))["ends_at"] == f"2026-03-01T{ends_at}Z"
 
 
 @pytest.mark.parametrize("event_type", EventType)

@@ -1,14 +1,17 @@
-"""Metrics for Prometheus, counted when asked for; labels come from fixed sets, never from names of VMs."""
+"""What monitoring asks, with no token: whether the process lives and takes requests, its version, and metrics.
+
+Metrics are counted when asked for; their labels come from fixed sets, never from names of VMs.
+"""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 
 from duenotice import __version__
 from duenotice.domain.event import EventType, Phase
@@ -17,11 +20,55 @@ from duenotice.domain.maintenance import Status
 from duenotice.domain.state import State
 from duenotice.domain.transitions import Record
 from duenotice.engine.engine import Engine
+from duenotice.operator_api.answers import Resource, problem, shown
+from duenotice.operator_api.calls import Call
 from duenotice.operator_api.feed import Feed
-from duenotice.operator_api.table import Call
-from duenotice.wire.record_json import action_of
+from duenotice.plain_text import one_line
+from duenotice.wire import operator as o
+from duenotice.wire.operator.from_domain import action_of
 
+_LATER = {"Retry-After": "5"}
 _LIVE = (Phase.SCHEDULED, Phase.STARTED)
+
+
+class Probes(Resource):
+    """Whether the service works, from memory."""
+
+    def __init__(self, engine: Engine, fleet_problem: Callable[[], str | None]) -> None:
+        super().__init__(engine)
+        self._fleet_problem = fleet_problem
+
+    def calls(self) -> list[Call]:
+        """The rows of the table."""
+        ready, takes = {200: (o.Health, "text/plain")}, "Whether it takes requests"
+        return [
+            Call("GET", "/livez", None, self.alive, "Whether the process lives", {200: o.Health}),
+            Call("GET", "/readyz", None, self.ready, takes, ready, query=("verbose",), refusals=(503,)),
+            Call("GET", "/version", None, self.version, "Which duenotice this is", {200: o.Version}),
+        ]
+
+    async def alive(self, _: Request) -> Response:
+        """Always yes: otherwise nobody would answer."""
+        return shown(o.Health("ok"))
+
+    async def ready(self, request: Request) -> Response:
+        """200 as long as polls are answered; `verbose` says what is wrong."""
+        stopped = self._engine.failed.done()
+        if "verbose" in request.query_params:
+            return PlainTextResponse(self._checks(stopped), 503 if stopped else 200, _LATER if stopped else None)
+        if stopped:
+            return problem(503, "The engine has stopped.", "Look at the service's log.", _LATER)
+        return shown(o.Health("ok"))
+
+    def _checks(self, stopped: bool) -> str:
+        """One line for each check, in the form that Kubernetes uses."""
+        problems = {"engine": "has stopped" if stopped else None, "fleet": self._fleet_problem()}
+        lines = [one_line(f"[-]{name} {why}") if why else f"[+]{name} ok" for name, why in problems.items()]
+        return "".join(f"{line}\n" for line in [*lines, f"readyz check {'failed' if stopped else 'passed'}"])
+
+    async def version(self, _: Request) -> Response:
+        """Ours."""
+        return shown(o.Version(__version__))
 
 
 class _Counted(NamedTuple):
@@ -59,7 +106,7 @@ class Metrics(Collector):
 
     def calls(self) -> list[Call]:
         """The rows of the table."""
-        return [Call("GET", "/metrics", None, self.show, "Metrics for Prometheus", answers={200: "text/plain"})]
+        return [Call("GET", "/metrics", None, self.show, "Metrics for Prometheus", {200: "text/plain"})]
 
     async def show(self, _: Request) -> Response:
         """All numbers in the text format."""

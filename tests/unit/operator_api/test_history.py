@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Event, EventType, Phase
-from duenotice.operator_api import lives as module
-from duenotice.operator_api.lives import Life, Lives, between
+from duenotice.operator_api import history as module
+from duenotice.operator_api.history import EventTrace, EventTraces, between
 from tests.unit.domain.build import NOW, SECOND, id_of, schedule, state_of
 
 
@@ -25,15 +25,15 @@ def records(*changes: t.Transition, actor: str = "token/ann") -> list[t.Record]:
     return [t.Record(n + 1, NOW.at + timedelta(minutes=n), actor, change) for n, change in enumerate(changes)]
 
 
-def folded(*changes: t.Transition) -> Lives:
-    lives = Lives()
-    lives.note(records(*changes))
-    return lives
+def folded(*changes: t.Transition) -> EventTraces:
+    traces = EventTraces()
+    traces.note(records(*changes))
+    return traces
 
 
-def only(lives: Lives) -> Life:
-    (life,) = lives.find(EVENT.id)
-    return life
+def only(traces: EventTraces) -> EventTrace:
+    (trace,) = traces.find(EVENT.id)
+    return trace
 
 
 RAISED, STARTS = t.EventRaised(EVENT), t.EventStarted(STARTED)
@@ -41,16 +41,16 @@ APPROVED, COMPLETED = t.EventApproved(EVENT.id, EVENT.scope, "operator"), t.Even
 CANCELLED = t.EventCancelled(EVENT.id, EVENT.scope, "Not today.")
 
 
-def test_a_life_has_its_moments_and_who_approved() -> None:
-    life = only(folded(RAISED, APPROVED, STARTS, COMPLETED))
+def test_a_trace_has_its_moments_and_who_approved() -> None:
+    trace = only(folded(RAISED, APPROVED, STARTS, COMPLETED))
     minutes = [NOW.at + timedelta(minutes=minute) for minute in range(4)]
-    assert (life.raised_at, life.approved_at, life.ended_at) == (minutes[0], minutes[1], minutes[3])
-    assert (life.approved_by, life.outcome, life.event.phase) == ("token/ann", "completed", Phase.STARTED)
+    assert (trace.raised_at, trace.approved_at, trace.ended_at) == (minutes[0], minutes[1], minutes[3])
+    assert (trace.approved_by, trace.outcome, trace.event.phase) == ("token/ann", "completed", Phase.STARTED)
 
 
 def test_one_that_is_taken_back_has_its_reason() -> None:
-    life = only(folded(RAISED, CANCELLED))
-    assert (life.outcome, life.reason, life.event.phase) == ("cancelled", "Not today.", Phase.SCHEDULED)
+    trace = only(folded(RAISED, CANCELLED))
+    assert (trace.outcome, trace.reason, trace.event.phase) == ("cancelled", "Not today.", Phase.SCHEDULED)
 
 
 def test_one_that_failed_says_so() -> None:
@@ -58,21 +58,21 @@ def test_one_that_failed_says_so() -> None:
 
 
 def test_a_start_that_knows_only_the_state_learns_the_rest() -> None:
-    """After a restart an event that lives is known without its past; a look back brings that."""
+    """After a restart an event that traces is known without its past; a look back brings that."""
     history = records(RAISED, APPROVED, STARTS, COMPLETED)
     for restart in range(1, 4):
         state = EVENT if restart < 3 else STARTED
-        lives, before = Lives([state]), Lives()
-        lives.note(history[restart:])
+        traces, before = EventTraces([state]), EventTraces()
+        traces.note(history[restart:])
         before.note(history[:restart])
-        lives.learn(before)
-        assert only(lives) == only(folded(RAISED, APPROVED, STARTS, COMPLETED))
+        traces.learn(before)
+        assert only(traces) == only(folded(RAISED, APPROVED, STARTS, COMPLETED))
 
 
 @given(st.integers(0, 4))
 def test_a_look_back_at_any_moment_gives_the_same_as_having_been_there(cut: int) -> None:
     history = records(RAISED, t.EventPostponed(EVENT), APPROVED, STARTS)
-    before, since = Lives(), Lives([STARTED] if cut == 4 else [EVENT] if cut else [])
+    before, since = EventTraces(), EventTraces([STARTED] if cut == 4 else [EVENT] if cut else [])
     before.note(history[:cut])
     since.note(history[cut:])
     since.learn(before)
@@ -80,17 +80,17 @@ def test_a_look_back_at_any_moment_gives_the_same_as_having_been_there(cut: int)
 
 
 def test_only_what_had_a_part_in_a_span_is_found() -> None:
-    lives = folded(RAISED, CANCELLED)
+    traces = folded(RAISED, CANCELLED)
     minute = timedelta(minutes=1)
-    assert list(between(lives.all(), NOW.at + 2 * minute, NOW.at + 9 * minute)) == []
-    assert list(between(lives.all(), NOW.at - 9 * minute, NOW.at - minute)) == []
-    assert list(between(lives.all(), NOW.at + minute, NOW.at + 9 * minute)) == [only(lives)]
+    assert list(between(traces.all(), NOW.at + 2 * minute, NOW.at + 9 * minute)) == []
+    assert list(between(traces.all(), NOW.at - 9 * minute, NOW.at - minute)) == []
+    assert list(between(traces.all(), NOW.at + minute, NOW.at + 9 * minute)) == [only(traces)]
 
 
 def test_the_oldest_that_are_over_are_forgotten(monkeypatch) -> None:
     monkeypatch.setattr(module, "MOST_OVER", 2)
-    lives = Lives()
+    traces = EventTraces()
     for number in (1, 2, 3):
         event = event_of(number)
-        lives.note(records(t.EventRaised(event), t.EventCompleted(event.id, event.scope)))
-    assert [bool(lives.find(id_of(number))) for number in (1, 2, 3)] == [False, True, True]
+        traces.note(records(t.EventRaised(event), t.EventCompleted(event.id, event.scope)))
+    assert [bool(traces.find(id_of(number))) for number in (1, 2, 3)] == [False, True, True]

@@ -1,7 +1,8 @@
-"""Answers by Idempotency-Key, for what is hard to provoke over HTTP: crowds, and requests that are given up."""
+"""Answers for what is hard to provoke over HTTP: keys in crowds, requests that are given up, errors as problems."""
 
 import asyncio
 import hashlib
+import json
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
@@ -12,8 +13,8 @@ from starlette.responses import Response
 from duenotice.domain.requests import KEPT
 from duenotice.domain.token import Role, Token
 from duenotice.domain.transitions import RequestAnswered
-from duenotice.errors import Refused
-from duenotice.operator_api.idempotency import Answers
+from duenotice.errors import Damaged, DuenoticeError, InvariantBroken, Misconfigured, Refused, Unavailable
+from duenotice.operator_api.answers import Answers, on_error, problem
 
 
 class Work:
@@ -122,3 +123,43 @@ def test_an_answer_of_an_older_duenotice_is_given_again_to_the_same_token_only(h
         assert work.times == times
 
     run(story)
+
+
+REQUEST = Request({"type": "http"})
+
+
+def answer_to(error: Exception) -> Response:
+    return asyncio.run(on_error(REQUEST, error))
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(Misconfigured(), 422), (Damaged(), 500), (Unavailable(), 503), (InvariantBroken(), 500)],
+)
+def test_an_error_has_the_status_of_its_kind(error: DuenoticeError, status: int) -> None:
+    answer = answer_to(error)
+    assert answer.status_code == status
+    assert json.loads(bytes(answer.body))["title"] == error.message
+
+
+@pytest.mark.parametrize(("seconds", "header"), [(0.2, "1"), (1.0, "1"), (29.6, "30")])
+def test_what_is_unavailable_says_when_to_come_back_in_whole_seconds(seconds: float, header: str) -> None:
+    assert answer_to(Unavailable(retry_after=seconds)).headers["retry-after"] == header
+
+
+def test_an_error_that_is_none_of_ours_tells_nothing_of_its_inside() -> None:
+    answer = answer_to(KeyError("secret"))
+    assert answer.status_code == 500
+    assert b"secret" not in bytes(answer.body)
+
+
+def test_a_problem_is_an_rfc_9457_one() -> None:
+    answer = problem(418, "Short and stout.", "Tip it over.", {"X-Handle": "here"})
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["x-handle"] == "here"
+    assert json.loads(bytes(answer.body)) == {
+        "type": "about:blank",
+        "status": 418,
+        "title": "Short and stout.",
+        "hint": "Tip it over.",
+    }
