@@ -28,7 +28,7 @@ class Worker:
     def __init__(self, recorder: Recorder, vm: Callable[[], str], boot: str) -> None:
         self._recorder, self._vm, self._boot = recorder, vm, boot
         self._locks: dict[str, asyncio.Lock] = {}
-        self.handlers: Mapping[str, Handler] = {}
+        self.handlers: Mapping[str, Handler[Any]] = {}
         self.specs: Mapping[str, HandlerSpec] = {}
 
     async def prepare(self, step: Prepare) -> None:

@@ -3,7 +3,7 @@
 from contextlib import suppress
 from typing import Any
 
-from duenotice.agent.handlers.base import HandlerFailed, Occasion, TryAgain
+from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion, TryAgain
 from duenotice.agent.handlers.kube_api import STRATEGIC, ApiOptions, KubeApi, eviction_path, node_path, pods_path
 from duenotice.agent.handlers.waiting import until
 from duenotice.clock import wall
@@ -19,14 +19,10 @@ class Options(ApiOptions, frozen=True, forbid_unknown_fields=True, kw_only=True)
     node: str = ""
 
 
-class Kubernetes:
+class Kubernetes(Handler[Options]):
     """Cordon and taint are one patch, so the taint on the node is the mark that the cordon is ours."""
 
     options = Options
-
-    def __init__(self, name: str, options: Options) -> None:
-        self.name = name
-        self._options = options
 
     async def prepare(self, occasion: Occasion) -> None:
         api, node = KubeApi(self._options, occasion), self._node(occasion)

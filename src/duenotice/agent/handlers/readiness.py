@@ -4,7 +4,7 @@ import asyncio
 
 from msgspec import Struct
 
-from duenotice.agent.handlers.base import Occasion
+from duenotice.agent.handlers.base import Handler, Occasion
 from duenotice.agent.handlers.options import Span
 from duenotice.agent.handlers.waiting import seconds_left
 from duenotice.agent.readiness import SWITCH
@@ -16,14 +16,10 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
     settle: Span = Span(10)
 
 
-class Readiness:
+class Readiness(Handler[Options]):
     """Each event is a reason of its own: of two at once, the first one to end does not make the machine ready."""
 
     options = Options
-
-    def __init__(self, name: str, options: Options) -> None:
-        self.name = name
-        self._options = options
 
     async def prepare(self, occasion: Occasion) -> None:
         await occasion.note("drained", True)

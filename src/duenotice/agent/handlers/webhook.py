@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from duenotice.agent.handlers.base import HandlerFailed, Occasion, TryAgain
+from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion, TryAgain
 from duenotice.agent.handlers.http_call import call, parse_url
 from duenotice.agent.handlers.secrets import read_secret, trusting
 from duenotice.agent.handlers.waiting import seconds_left
@@ -47,14 +47,10 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
             _check_template(text, self.content_type)
 
 
-class Webhook:
+class Webhook(Handler[Options]):
     """Says once that the event is over, and only if it said before that the event is coming."""
 
     options = Options
-
-    def __init__(self, name: str, options: Options) -> None:
-        self.name = name
-        self._options = options
 
     async def prepare(self, occasion: Occasion) -> None:
         await occasion.note("told", True)
