@@ -8,13 +8,14 @@ from typing import Any
 import msgspec
 
 from duenotice.agent.cases import Record, What
-from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion, TryAgain
+from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion
 from duenotice.agent.logs import describe, log
 from duenotice.agent.plan import Prepare, Recover
 from duenotice.agent.recorder import Recorder
 from duenotice.agent.rules import HandlerSpec
 from duenotice.agent.tasks import Later
 from duenotice.clock import monotonic, wall
+from duenotice.errors import Unavailable
 
 GRACE = 5.0
 """Seconds that a handler has to clean up after its deadline; then the agent stops waiting for it."""
@@ -52,7 +53,7 @@ class Worker:
         while True:
             try:
                 return await self.handlers[step.handler].prepare(self._occasion(step, deadline))
-            except TryAgain as error:
+            except Unavailable as error:
                 if monotonic() + pause >= deadline:
                     raise
                 log("try-again", event_id=step.event_id, handler=step.handler, reason=describe(error))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 from duenotice.agent.handlers.options import Argv
-from duenotice.errors import DuenoticeError
+from duenotice.errors import DuenoticeError, Unavailable
 from duenotice.wire.seen_document import SeenEvent
 
 Keys = TypeVar("Keys")
@@ -16,7 +16,7 @@ class HandlerFailed(DuenoticeError):
     """The handler could not do its work."""
 
 
-class TryAgain(HandlerFailed):
+class TryAgain(HandlerFailed, Unavailable):
     """The handler could not do its work yet; another try within the notice may succeed (exit 75 of a hook)."""
 
 

@@ -6,10 +6,10 @@ import msgspec
 from msgspec import Struct
 
 from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion, TryAgain
-from duenotice.agent.handlers.http_call import Answer, call, parse_url
 from duenotice.agent.handlers.secrets import basic_auth, trusting
 from duenotice.agent.handlers.waiting import seconds_left, until
 from duenotice.errors import Malformed
+from duenotice.http_call import Answer, call, parse_url
 
 _LEADS = ("leader", "master", "primary", "standby_leader")
 _WELL = ("running", "streaming", "in archive recovery")

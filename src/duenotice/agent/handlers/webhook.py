@@ -8,10 +8,10 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion, TryAgain
-from duenotice.agent.handlers.http_call import call, parse_url
 from duenotice.agent.handlers.secrets import read_secret, trusting
 from duenotice.agent.handlers.waiting import seconds_left
-from duenotice.errors import Malformed
+from duenotice.errors import Malformed, Unavailable
+from duenotice.http_call import call, parse_url
 from duenotice.wire.seen_document import event_to_json
 
 PLACEHOLDERS = ("id", "type", "status", "not_before", "resources", "source", "description", "duration", "vm", "phase")
@@ -70,7 +70,7 @@ class Webhook(Handler[Options]):
             try:
                 await self._attempt(body, occasion)
                 return
-            except TryAgain:
+            except Unavailable:
                 if seconds_left(occasion) <= pause:
                     raise
             await asyncio.sleep(pause)
