@@ -3,6 +3,7 @@
 import asyncio
 import http.client
 import io
+import re
 import socket
 import ssl
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from urllib.parse import urlsplit
 
 from duenotice.errors import Malformed, Unavailable
 
+_LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*(\d{1,18})[ \t]*\r\n", re.IGNORECASE)
 LONGEST = 16 * 1024 * 1024
 
 
@@ -50,7 +52,7 @@ async def call(
     method: str = "GET",
     body: bytes = b"",
     headers: Mapping[str, str] | None = None,
-    timeout: float = 10.0,
+    timeout: float | None = 10.0,
     trust: ssl.SSLContext | None = None,
     longest: int = LONGEST,
     cut: bool = False,
@@ -93,9 +95,18 @@ async def _exchange(target: Target, request: bytes, trust: ssl.SSLContext | None
         raw = bytearray()
         while len(raw) <= longest and (chunk := await reader.read(65536)):
             raw += chunk
+            if _is_whole(raw):  # the other side may leave the connection open all the same
+                break
         return bytes(raw)
     finally:
         writer.transport.abort()
+
+
+def _is_whole(raw: bytearray) -> bool:
+    """Whether as much has come as the head says; an answer that does not say its length ends with the connection."""
+    head = raw.find(b"\r\n\r\n") + 4
+    length = _LENGTH.search(raw, 0, head) if head >= 4 else None
+    return length is not None and len(raw) >= head + int(length[1])
 
 
 class _Bytes:

@@ -59,6 +59,27 @@ def test_half_an_answer_is_none(raw):
         answered(raw)
 
 
+def test_an_answer_is_whole_when_its_length_has_come():
+    """Some servers leave the connection open, whatever they are asked."""
+
+    async def exchange() -> Answer:
+        over = asyncio.Event()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-length: 2\r\n\r\nhi")
+            await over.wait()
+            writer.close()
+
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            try:
+                return await call(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/", timeout=5.0)
+            finally:
+                over.set()
+
+    assert asyncio.run(exchange()).body == b"hi"
+
+
 @pytest.mark.parametrize("length", [b"", b"Content-Length: 1000000000\r\n"])
 def test_an_endless_answer_is_refused_or_cut_off(length):
     """Memory stays flat."""
