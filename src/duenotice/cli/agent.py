@@ -246,7 +246,7 @@ def _warn_if_idle(config: Path, played: "Drill") -> None:
 
 def _follow_drill(directory: Path, event_id: str, seconds: float) -> None:
     """Print each step as it is recorded; fail if a prepare or a recover failed."""
-    from duenotice.agent.rehearsal import follow
+    from duenotice.agent.drill import follow
     from duenotice.errors import DuenoticeError
 
     failed = False
