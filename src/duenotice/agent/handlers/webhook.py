@@ -10,6 +10,7 @@ from msgspec import Struct
 from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion, TryAgain
 from duenotice.agent.handlers.secrets import read_secret, trusting
 from duenotice.agent.handlers.waiting import seconds_left
+from duenotice.backoff import Backoff
 from duenotice.errors import Malformed, Unavailable
 from duenotice.http_call import call, parse_url
 from duenotice.wire.seen_document import event_to_json
@@ -18,7 +19,7 @@ PLACEHOLDERS = ("id", "type", "status", "not_before", "resources", "source", "de
 PREPARE = '{"text": "$vm: $type of $resources, not before $not_before. $description Preparing."}'
 RECOVER = '{"text": "$vm: $type of $resources is over. Back in service."}'
 ATTEMPT = 10.0
-LONGEST_PAUSE = 8.0
+AGAIN = Backoff(0.5, 8.0)
 
 
 class Options(Struct, frozen=True, forbid_unknown_fields=True):
@@ -65,8 +66,7 @@ class Webhook(Handler[Options]):
         if not template:
             return
         body = render(template, self._options.content_type, phase, occasion).encode()
-        pause = 0.5
-        while True:
+        for pause in AGAIN.pauses():
             try:
                 await self._attempt(body, occasion)
                 return
@@ -74,7 +74,6 @@ class Webhook(Handler[Options]):
                 if seconds_left(occasion) <= pause:
                     raise
             await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _attempt(self, body: bytes, occasion: Occasion) -> None:
         options = self._options
