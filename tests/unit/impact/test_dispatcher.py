@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from duenotice.backoff import Backoff
 from duenotice.domain.commands import FailHost, ReportImpact
 from duenotice.domain.event import Event
 from duenotice.domain.policy import Policy
@@ -260,7 +261,7 @@ async def test_a_retry_is_dropped_when_its_event_is_gone() -> None:
 @in_loop
 async def test_an_outcome_is_reported_once_it_can_be_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     """A full disk delays the report; the impact is not brought about again."""
-    monkeypatch.setattr("duenotice.impact.dispatcher._STORE_PAUSE", 0.001)
+    monkeypatch.setattr("duenotice.impact.dispatcher._STORE_AGAIN", Backoff(0.001, 30.0))
     journal, driver = FailingJournal(), ScriptedDriver()
     async with dispatching(driver, journal) as engine:
         await start(engine, "alone")
