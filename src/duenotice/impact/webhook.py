@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from duenotice import __version__
 from duenotice.domain.event import Event
-from duenotice.impact.driver import OUTPUT_KEPT, Outcome, Verdict
+from duenotice.impact.driver import OUTPUT_KEPT, AttemptEnd, AttemptOutcome
 from duenotice.wire.operator_json import event_to_json
 
 if TYPE_CHECKING:
@@ -45,16 +45,16 @@ class WebhookDriver:
             verify=ssl.create_default_context(cafile=receiver.ca_file), timeout=None, trust_env=False
         )
 
-    async def run(self, event: Event, attempt: int) -> Outcome:
+    async def run(self, event: Event, attempt: int) -> AttemptOutcome:
         """Ask the receiver; the body and the key of an event are the same in every attempt and after every crash."""
         body = json.dumps(event_to_json(event)).encode()
         try:
             async with asyncio.timeout(self._timeout):
                 return await self._ask(body, self._headers(event, attempt, body))
         except TimeoutError:
-            return Outcome(Verdict.FAILED, f"No answer within {self._timeout:g} seconds.")
+            return AttemptOutcome(AttemptEnd.FAILED, f"No answer within {self._timeout:g} seconds.")
         except self._failure as error:
-            return Outcome(Verdict.FAILED, f"No answer: {error or type(error).__name__}"[:OUTPUT_KEPT])
+            return AttemptOutcome(AttemptEnd.FAILED, f"No answer: {error or type(error).__name__}"[:OUTPUT_KEPT])
 
     def forget(self, event_id: str, attempt: int) -> None:
         """Nothing is kept here."""
@@ -66,7 +66,7 @@ class WebhookDriver:
         """Close the connections."""
         await self._client.aclose()
 
-    async def _ask(self, body: bytes, headers: dict[str, str]) -> Outcome:
+    async def _ask(self, body: bytes, headers: dict[str, str]) -> AttemptOutcome:
         async with self._client.stream("POST", self._receiver.url, content=body, headers=headers) as answer:
             return _outcome(answer.status_code, await _beginning(answer))
 
@@ -89,13 +89,13 @@ def signature(key: str, body: bytes) -> str:
     return "sha256=" + hmac.new(key.encode(), body, "sha256").hexdigest()
 
 
-def _outcome(status: int, said: str) -> Outcome:
+def _outcome(status: int, said: str) -> AttemptOutcome:
     if status == ACCEPTED:
-        return Outcome(Verdict.ACCEPTED)
+        return AttemptOutcome(AttemptEnd.ACCEPTED)
     if 200 <= status < 300:
-        return Outcome(Verdict.DONE)
+        return AttemptOutcome(AttemptEnd.DONE)
     reason = f"The receiver answered {status}" + (f": {said}" if said else ".")
-    return Outcome(Verdict.FAILED if status >= 500 or status in _LATER else Verdict.HOPELESS, reason)
+    return AttemptOutcome(AttemptEnd.FAILED if status >= 500 or status in _LATER else AttemptEnd.HOPELESS, reason)
 
 
 async def _beginning(answer: "httpx2.Response") -> str:
