@@ -47,7 +47,7 @@ def configure(log_format: str, stream: TextIO | None = None) -> None:
 
 
 def _drop(*_: object) -> NoReturn:
-    """Ignore it."""
+    """Log nothing, whatever it is."""
     raise structlog.DropEvent
 
 

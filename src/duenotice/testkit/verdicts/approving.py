@@ -24,7 +24,7 @@ def neighbour(evidence: Evidence) -> Said:
 
 
 def leader(evidence: Evidence) -> Said:
-    """H03."""
+    """H03: an event that another VM leads is for that VM to approve."""
     led = _told(evidence, lambda life: evidence.vm in life.resources[1:])
     wrong = (life for life in led if life.id in evidence.approved)
     return said(led, (f"it approved {life.id}, which {life.resources[0]} leads" for life in wrong))
