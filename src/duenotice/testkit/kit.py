@@ -277,7 +277,7 @@ class RaisedEvent:
         self._kit.submit(c.ApproveEvents((self.id,)))
 
     def cancel(self) -> None:
-        """Cancel it."""
+        """Take it back, as the operator; refused once it has started."""
         self._kit.submit(c.CancelEvent(self.id))
 
     def start(self) -> None:

@@ -8,11 +8,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from duenotice.agent import http
-from duenotice.agent.http import Answer, Request, get, serve
-from duenotice.agent.readiness import Switch
-from duenotice.agent.status import Counters, cases_json, metrics, state_of
-from duenotice.agent.status_port import answers
+from duenotice.agent.handlers.readiness import Switch
+from duenotice.agent.http import Request, serve
+from duenotice.agent.ports import answers, cases_json, metrics, state_of
+from duenotice.agent.recorder import Counters
 from duenotice.errors import Misconfigured
+from duenotice.http_call import Answer, call
 from tests.unit.agent.build import NOW, case, cases, event, record, seen
 
 
@@ -95,7 +96,7 @@ def test_the_client_side_reads_what_the_server_side_writes():
     async def scene() -> Answer:
         server = await serve(("127.0.0.1", 0), port(Switch()))
         async with server:
-            return await get(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/status", {})
+            return await call(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/status")
 
     answer = asyncio.run(scene())
     assert (answer.status, json.loads(answer.body)) == (200, {"vm": "web-0"})

@@ -30,7 +30,7 @@ class Held:
         self.wake = wake
 
 
-class Waiting:
+class HeldPolls:
     """All such polls, by the connection they came on."""
 
     __slots__ = ("_beats", "_by_beat", "_call_soon", "_publisher", "held")

@@ -7,12 +7,12 @@ import pytest
 from duenotice.domain.fleet import Vm
 from duenotice.engine.publisher import Page, Publisher
 from duenotice.metadata_api.caller import Lane
-from duenotice.metadata_api.limits import Bucket, Pace
+from duenotice.metadata_api.held_polls import HeldPolls
+from duenotice.metadata_api.limits import Bucket, Rate
 from duenotice.metadata_api.questions import Ask, Poll
-from duenotice.metadata_api.waiting import Waiting
 from duenotice.wire.api_versions import API_VERSIONS
 
-LANE = Lane(Vm("a", "10.0.0.1"), Page("vm/a", 0), Bucket(Pace(0)), Bucket(Pace(0)))
+LANE = Lane(Vm("a", "10.0.0.1"), Page("vm/a", 0), Bucket(Rate(0)), Bucket(Rate(0)))
 
 
 @pytest.fixture
@@ -26,11 +26,11 @@ def publisher(later: list[Callable[[], None]]) -> Publisher:
 
 
 @pytest.fixture
-def waiting(publisher: Publisher, later: list[Callable[[], None]]) -> Waiting:
-    return Waiting(publisher, later.append)
+def waiting(publisher: Publisher, later: list[Callable[[], None]]) -> HeldPolls:
+    return HeldPolls(publisher, later.append)
 
 
-def hold(waiting: Waiting, who: str, seconds: float, woken: list[str]) -> None:
+def hold(waiting: HeldPolls, who: str, seconds: float, woken: list[str]) -> None:
     poll = Poll(API_VERSIONS[0], frozenset({"1"}), seconds)
 
     def wake() -> None:
@@ -40,7 +40,7 @@ def hold(waiting: Waiting, who: str, seconds: float, woken: list[str]) -> None:
     waiting.hold(who, Ask(poll), poll, LANE, wake)
 
 
-def test_a_wait_ends_not_before_its_time_and_at_most_a_beat_after(waiting: Waiting) -> None:
+def test_a_wait_ends_not_before_its_time_and_at_most_a_beat_after(waiting: HeldPolls) -> None:
     woken: list[str] = []
     hold(waiting, "short", 0.3, woken)
     hold(waiting, "long", 0.5, woken)
@@ -51,7 +51,7 @@ def test_a_wait_ends_not_before_its_time_and_at_most_a_beat_after(waiting: Waiti
     assert seen == [[], [], [], ["short"], ["short"], ["short", "long"], ["short", "long"]]
 
 
-def test_nothing_is_kept_of_a_wait_that_is_over(waiting: Waiting, publisher: Publisher) -> None:
+def test_nothing_is_kept_of_a_wait_that_is_over(waiting: HeldPolls, publisher: Publisher) -> None:
     hold(waiting, "a", 60, [])
     hold(waiting, "b", 60, [])
     assert len(publisher.page("vm/a").watchers) == 2
@@ -60,11 +60,11 @@ def test_nothing_is_kept_of_a_wait_that_is_over(waiting: Waiting, publisher: Pub
     assert (waiting.held, waiting._by_beat, publisher.page("vm/a").watchers) == ({}, {}, {})
 
 
-def test_who_does_not_wait_cannot_be_let_go(waiting: Waiting) -> None:
+def test_who_does_not_wait_cannot_be_let_go(waiting: HeldPolls) -> None:
     assert waiting.let_go("nobody") is None
 
 
-def test_a_changed_vm_is_woken_after_the_publisher_is_done(waiting: Waiting, later: list[Callable[[], None]]) -> None:
+def test_a_changed_vm_is_woken_after_the_publisher_is_done(waiting: HeldPolls, later: list[Callable[[], None]]) -> None:
     woken: list[str] = []
     hold(waiting, "a", 60, woken)
     waiting.fleet_changed(["10.9.9.9"])
@@ -75,7 +75,7 @@ def test_a_changed_vm_is_woken_after_the_publisher_is_done(waiting: Waiting, lat
     assert woken == ["a"]
 
 
-def test_many_are_woken_in_several_turns(waiting: Waiting, later: list[Callable[[], None]]) -> None:
+def test_many_are_woken_in_several_turns(waiting: HeldPolls, later: list[Callable[[], None]]) -> None:
     woken: list[str] = []
     for number in range(1000):
         hold(waiting, str(number), 0.0, woken)
