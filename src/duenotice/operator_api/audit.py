@@ -18,10 +18,10 @@ from duenotice.operator_api.feed import Feed, FeedResponse
 from duenotice.operator_api.pages import limit_of, number
 from duenotice.operator_api.parameters import CURSOR, LAST, QUERY
 from duenotice.operator_api.table import Call, Parameter
+from duenotice.toml import near_miss
 from duenotice.wire import operator_shapes as shapes
 from duenotice.wire.record_json import ACTIONS, QUIET, action_of, event_id_of, record_to_json
 from duenotice.wire.start_requests_json import canonical_id
-from duenotice.wire.toml_table import near_miss
 
 READ_AT_ONCE = 500
 """Records per look into the journal."""

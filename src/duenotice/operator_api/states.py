@@ -16,9 +16,9 @@ from duenotice.errors import Malformed, NotFound
 from duenotice.operator_api.looking import looked
 from duenotice.operator_api.pages import number
 from duenotice.operator_api.table import Call, Parameter
+from duenotice.toml import nearest
 from duenotice.wire import operator_shapes as shapes
 from duenotice.wire.operator_shapes import STATES
-from duenotice.wire.toml_table import nearest
 
 ALONE = "alone"
 """What a query says for VMs without a group."""

@@ -70,7 +70,7 @@ def test_every_kind_loads_with_what_it_needs_at_least(kind):
         ("webhook", {"url": "http://h/", "prepare": "{text}"}, "a body is not JSON", ""),
         ("log", {"to": "syslog"}, "handlers.it.to is not valid: Invalid enum value 'syslog'", ""),
         ("log", {"to": "file"}, "needs an absolute `path`", ""),
-        ("shutdown", {"steps": [{"unit": "a.service", "stop": ["/b"]}]}, "handlers.it.steps[0] is not valid", ""),
+        ("shutdown", {"steps": [{"unit": "a.service", "stop": ["/b"]}]}, "handlers.it.steps[1] is not valid", ""),
         ("shutdown", {"steps": [{"units": "a.service"}]}, "unknown field `units`", ""),
     ],
 )
