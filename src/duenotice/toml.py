@@ -5,7 +5,6 @@
 
 import difflib
 import re
-import tomllib
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -19,13 +18,13 @@ LONGEST = 4 * 1024 * 1024
 
 _KINDS = {str: "a text", int: "a whole number", bool: "true or false", list: "a list", dict: "a table"}
 _UNSET: Any = object()
-_UNKNOWN_KEY = re.compile(r"Object contains unknown field `(.*)`")
-_PATH_PART = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[\.\.\.\]")
-_TOKEN = re.compile(
-    r'''"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?'{3,5}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|\#[^\n]*|[\[\]{}=,\n]|[^\s\[\]{}=,\#"']+''',
-    re.DOTALL,
+_UNKNOWN_KEY = r"Object contains unknown field `(.*)`"
+_PATH_PART = r"\.([^.\[\]]+)|\[(\d+)\]|\[\.\.\.\]"
+_TOKEN = (
+    r'''"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?'{3,5}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|'''
+    r"""\#[^\n]*|[\[\]{}=,\n]|[^\s\[\]{}=,\#"']+"""
 )
-_KEY = re.compile(r"""[A-Za-z0-9_-]+|"(?:\\.|[^"\\])*"|'[^']*'""")
+_KEY = r"""[A-Za-z0-9_-]+|"(?:\\.|[^"\\])*"|'[^']*'"""
 
 
 class TomlFile:
@@ -36,6 +35,8 @@ class TomlFile:
 
     def read(self) -> dict[str, Any]:
         """What it says."""
+        import tomllib  # here, because the command line starts with this module, and mostly needs a near miss only
+
         try:
             return tomllib.loads(self._text)
         except (ValueError, RecursionError) as error:  # also for what TOML allows and tomllib cannot read
@@ -130,8 +131,8 @@ class Misfit(NamedTuple):
 def misfit(error: Exception) -> Misfit:
     """msgspec's `Expected `int`, got `str` - at `$.rules[0].types`` taken apart."""
     problem, _, at = str(error).partition(" - at ")
-    path: Path = tuple(name or int(number or 0) for name, number in _PATH_PART.findall(at.strip("`")))
-    unknown = _UNKNOWN_KEY.fullmatch(problem)
+    path: Path = tuple(name or int(number or 0) for name, number in re.findall(_PATH_PART, at.strip("`")))
+    unknown = re.fullmatch(_UNKNOWN_KEY, problem)
     return Misfit((*path, unknown[1]) if unknown else path, problem, unknown[1] if unknown else "")
 
 
@@ -262,11 +263,11 @@ class _Scan:
 def _tokens(text: str) -> Iterator[Token]:
     line = 1
     at = 0
-    for found in _TOKEN.finditer(text):
+    for found in re.finditer(_TOKEN, text, re.DOTALL):
         line += text.count("\n", at, found.start())
         at = found.start()
         yield Token(found[0], line)
 
 
 def _keys(dotted: str) -> Path:
-    return tuple(key.strip("\"'") for key in _KEY.findall(dotted))
+    return tuple(key.strip("\"'") for key in re.findall(_KEY, dotted))
