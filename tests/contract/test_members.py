@@ -25,7 +25,11 @@ from duenotice.engine.members import (
 from duenotice.engine.ports import Journal
 from duenotice.errors import Conflict, InvariantBroken
 from duenotice.journal.memory_members import MemoryMembers
-from tests.unit.journal.examples import records
+from duenotice.journal.postgres import PostgresJournal
+from duenotice.journal.postgres_members import PostgresMembers
+from duenotice.journal.postgres_notes import Known, Notes
+from duenotice.journal.postgres_schema import prepared
+from duenotice.testkit.journal_examples import records
 
 
 class Shared(NamedTuple):
@@ -36,12 +40,20 @@ class Shared(NamedTuple):
     journal: Journal
 
 
-@pytest.fixture(params=["memory"])
+@pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.machine)])
 def shared(request: pytest.FixtureRequest) -> Iterator[Shared]:
     """A new store."""
-    store = MemoryMembers()
-    yield Shared(store, store, store.journal)
-    store.close()
+    if request.param == "memory":
+        store = MemoryMembers()
+        yield Shared(store, store, store.journal)
+        return
+    url = request.getfixturevalue("database").url
+    prepared(url)
+    a, b = PostgresMembers(url), PostgresMembers(url)
+    journal = PostgresJournal(url, a, Notes(None), Known(), "reader")
+    yield Shared(a, b, journal)
+    journal.close()
+    b.close()
 
 
 LIVES = ("life-a", "life-b", "life-c")
