@@ -1,5 +1,5 @@
-"""The servers that the contracts are tried on."""
+"""The servers that journals are tried on."""
 
-from tests.support.postgres import database, postgres_folder
+from tests.support.postgres import database, postgres_folder, server
 
-__all__ = ["database", "postgres_folder"]
+__all__ = ["database", "postgres_folder", "server"]

@@ -58,6 +58,7 @@ _BY_CODE: tuple[tuple[type[psycopg.Error], _Meaning], ...] = (
 
 # A connection that is refused has no code, only words; these are the same since many versions.
 _BY_WORDS: tuple[tuple[str, _Meaning], ...] = (
+    ("pg_hba", _Meaning(Misconfigured, "the server refuses connections from here", "Add a line to its pg_hba.conf.")),
     (
         "read-only",
         _Meaning(
@@ -75,7 +76,6 @@ _BY_WORDS: tuple[tuple[str, _Meaning], ...] = (
         "database ",
         _Meaning(Misconfigured, "that database cannot be used", "Create the database, or name another in the URL."),
     ),
-    ("pg_hba", _Meaning(Misconfigured, "the server lets nobody in from here", "Add a line to its pg_hba.conf.")),
     ("service", _Meaning(Misconfigured, "the service file is wrong", "Fix pg_service.conf, or the name in the URL.")),
     (
         "certificate",

@@ -131,7 +131,7 @@ class Line:
         return self._connection
 
     def _drop_if_broken(self) -> None:
-        """After an answer that did not come in time, the connection is of no use either."""
+        """After an answer that did not come in time, the connection cannot be used either."""
         connection = self._connection
         if connection is not None and (connection.closed or _is_busy(connection)):
             self._drop()
