@@ -34,6 +34,7 @@ _FIND = """SELECT position, format, crc, payload FROM duenotice.records
 _SNAPSHOT_POSITIONS = "SELECT position FROM duenotice.snapshots ORDER BY position DESC"
 _SNAPSHOT_AT = "SELECT position, format, crc, payload FROM duenotice.snapshots WHERE position = %s"
 _SAVE_SNAPSHOT = "SELECT duenotice.save_snapshot(%s, %s, %s, %s, %s, %s, %s)::text"
+_MARK_AS_COPY = "UPDATE duenotice.head SET origin = '' WHERE leader = %s AND epoch = %s RETURNING true"
 _BEYOND_UTF8 = b"\xff"
 
 _log = structlog.get_logger()
@@ -140,6 +141,10 @@ class PostgresJournal:
         if answer == '"deposed"':
             raise Deposed("Another node leads by now.", hint="It takes the snapshots.")
         refuse_unless_reached(int(answer), row.position)
+
+    def mark_as_copy(self) -> None:
+        """Have the next start take this for an older copy put in place, which lifts the incarnations (S3)."""
+        self._line.ask(_MARK_AS_COPY, (self.life, self.epoch))
 
     def needs_upkeep(self) -> bool:
         """Never: PostgreSQL has its own."""
