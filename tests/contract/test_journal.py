@@ -1,4 +1,7 @@
-"""Each journal of ours keeps the contract that ships in the test kit; so does whoever writes another one."""
+"""Each journal of ours keeps the contract that ships in the test kit, for whoever writes another one.
+
+That two engines never share a position (S21) is in it.
+"""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -97,7 +97,7 @@ def test_who_has_only_registered_is_not_a_member(shared: Shared) -> None:
 
 
 def test_who_joins_is_a_member_of_all_nodes(shared: Shared) -> None:
-    """With its name, its address and the position that it knows."""
+    """With its name, the address that commands are passed on to (N09), and the position that it knows."""
     shared.a.register("life-a", "node-a", "http://a", "1.0")
     assert shared.a.join("life-a", 7) == Head()
     assert shared.b.look().members == (Member("life-a", "node-a", "http://a", "1.0", beat=0, hidden=7),)

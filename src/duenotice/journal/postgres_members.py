@@ -13,7 +13,7 @@ from duenotice.journal.codec import RECORDS, Row
 from duenotice.journal.positions import refuse_unless_next
 from duenotice.journal.postgres_ear import Ear
 from duenotice.journal.postgres_line import Line
-from duenotice.wire.record_json import event_id_of
+from duenotice.wire.operator.from_domain import event_id_of
 
 STALE = "stale"
 _REFUSALS: dict[str, tuple[type[DuenoticeError], str, str]] = {

@@ -127,6 +127,7 @@ def test_of_several_hosts_the_one_that_takes_writes_is_used(database: Database, 
     journal = opened(f"postgresql://postgres@/{database.name}?host={tmp_path},{database.folder}")
     journal.append(records(1, 1))
     journal.close()
+    assert database.sql("SELECT position FROM duenotice.head") == "1"
 
 
 def test_service_files_and_variables_of_libpq_work(
