@@ -143,7 +143,7 @@ def test_half_a_character_is_no_answer_of_ours(
 
 
 def test_half_a_character_in_a_request_is_refused(node: Node):
-    """Bytes of a shell that are no text."""
+    """Bytes of a shell that are not UTF-8."""
     done = duenotice(node, "events", "schedule", "db-0", "--type", "Reboot", "--description", "\udcff")
     assert (done.code, done.out, RAW.findall(done.err)) == (2, "", [])
 

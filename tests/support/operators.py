@@ -59,7 +59,7 @@ class NodeLoop(Loop):
     """The loop of a node, where its clients can live as well."""
 
     def __init__(self, node: Node) -> None:
-        self._loop = node._loop
+        self._loop = node.emulator._loop
 
 
 @pytest.fixture(params=KINDS)
@@ -87,9 +87,9 @@ def _made(kind: str, node: Node, token: str, elsewhere: Loop, more: dict[str, An
     more.pop("budget", None)
     app = node.service.operator_app
     if kind == "in process, from a thread":
-        return OperatorClient.in_process(app, token, node._loop, **more)
+        return OperatorClient.in_process(app, token, node.emulator._loop, **more)
     loop = NodeLoop(node) if kind == "in process" else elsewhere
-    return Awaited(AsyncOperatorClient.in_process(app, token, node._loop, **more), loop)
+    return Awaited(AsyncOperatorClient.in_process(app, token, node.emulator._loop, **more), loop)
 
 
 C = TypeVar("C", bound=OperatorClient)
@@ -97,4 +97,4 @@ C = TypeVar("C", bound=OperatorClient)
 
 def operator_of(node: Node, kind: type[C]) -> C:
     """A client of a node's operator's API, without a network in between: there is nothing to close."""
-    return kind.in_process(node.service.operator_app, node.token, node._loop)
+    return node.emulator.operator(kind)

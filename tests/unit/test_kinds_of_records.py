@@ -2,7 +2,6 @@
 
 from typing import get_args
 
-import msgspec
 import pytest
 
 from duenotice.bootstrap.logs import _line
@@ -11,9 +10,8 @@ from duenotice.console.audit_page import ACTIONS
 from duenotice.domain import transitions as t
 from duenotice.domain.apply import _APPLIERS
 from duenotice.domain.event import Phase
-from duenotice.operator_api.lives import Lives
-from duenotice.wire.operator import Record
-from duenotice.wire.record_json import QUIET, record_to_json
+from duenotice.operator_api.history import EventTraces
+from duenotice.wire.operator import QUIET_ACTIONS, from_domain
 from tests.unit.domain.build import NOW, listening, schedule
 
 KINDS: tuple[type[t.Change], ...] = get_args(t.Transition)
@@ -40,21 +38,22 @@ def test_every_kind_can_be_applied() -> None:
 
 
 def test_the_audit_page_offers_every_kind_that_it_shows() -> None:
-    assert set(ACTIONS) == {tag(kind) for kind in KINDS} - QUIET
+    assert set(ACTIONS) == {tag(kind) for kind in KINDS} - QUIET_ACTIONS
 
 
 @pytest.mark.parametrize("kind", CARRIERS)
 def test_who_follows_the_feed_takes_in_all_that_say_how_an_event_is(kind: type[t.Change]) -> None:
-    shown = fold({}, msgspec.convert(record_to_json(carrying(kind)), Record))
+    shown = fold({}, from_domain.record(carrying(kind)))
     assert shown is not None
     assert (shown.id, shown.phase, shown.resources) == (AFTER.id, "started", ("web-2",))
 
 
 @pytest.mark.parametrize("kind", CARRIERS)
 def test_a_record_that_says_how_an_event_is_tells_so_everywhere(kind: type[t.Change]) -> None:
-    record, lives = carrying(kind), Lives([BEFORE])
-    lives.note([record])
-    told = record_to_json(record)
-    assert [life.event for life in lives.find(BEFORE.id)] == [AFTER]
-    assert (told["event_id"], told["details"]["event"]["resources"]) == (AFTER.id, ["web-2"])
+    record, traces = carrying(kind), EventTraces([BEFORE])
+    traces.note([record])
+    told = from_domain.record(record)
+    assert [trace.event for trace in traces.find(BEFORE.id)] == [AFTER]
+    assert told.details.event is not None
+    assert (told.event_id, told.details.event.resources) == (AFTER.id, ("web-2",))
     assert (_line(record)["event_id"], _line(record)["vms"]) == (AFTER.id, ("web-2",))

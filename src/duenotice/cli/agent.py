@@ -160,7 +160,7 @@ def _cases(config: Path, state_dir: Path) -> tuple[Rows, bool]:
     """What the ledger or the agent's port says, and whether an agent is running."""
     from duenotice.agent.config import load_config
     from duenotice.agent.ledger import is_taken, read_cases
-    from duenotice.agent.status import cases_json
+    from duenotice.agent.ports import cases_json
     from duenotice.clock import wall
     from duenotice.errors import Damaged, Misconfigured
 
@@ -176,10 +176,10 @@ def _cases(config: Path, state_dir: Path) -> tuple[Rows, bool]:
 def _ask_port(listen: tuple[str, int]) -> Rows:
     import asyncio
 
-    from duenotice.agent.http import get
+    from duenotice.http_call import call
     from duenotice.settings import host_port
 
-    answer = asyncio.run(get(f"http://{host_port(listen)}/status", {}))
+    answer = asyncio.run(call(f"http://{host_port(listen)}/status"))
     rows: Rows = json.loads(answer.body)["events"]
     return rows
 
@@ -261,7 +261,7 @@ def _warn_if_idle(config: Path, played: "Drill") -> None:
 
 def _follow_drill(directory: Path, event_id: str, seconds: float) -> None:
     """Print each step as it is recorded; fail if a prepare or a recover failed."""
-    from duenotice.agent.rehearsal import follow
+    from duenotice.agent.drill import follow
     from duenotice.errors import DuenoticeError
 
     failed = False

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import click
 
-from duenotice.wire.toml_table import nearest
+from duenotice.toml import nearest
 
 
 class Noun(click.Group):

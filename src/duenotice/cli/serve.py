@@ -12,7 +12,7 @@ import click
 from duenotice.cli.output import say
 from duenotice.errors import DuenoticeError
 from duenotice.plain_text import one_line
-from duenotice.settings import Resolved, Row, host_port, resolve, rows
+from duenotice.settings import Resolved, Row, host_port, resolve, rows, without_password
 
 if TYPE_CHECKING:
     import asyncio
@@ -25,6 +25,8 @@ Beside = Callable[["Service"], AbstractAsyncContextManager[None]]
 _METAVARS = {
     "fleet": "FILE",
     "data_dir": "DIR",
+    "journal": "URL",
+    "node": "NAME",
     "clock": "real|60x|manual",
     "default_vm": "NAME",
     "fault": "NAME",
@@ -180,7 +182,7 @@ def _addresses(service: "Service") -> dict[str, str]:
 def _settings(resolved: Resolved) -> dict[str, str]:
     """Every setting with where it came from."""
     return {
-        row.name: f"{getattr(resolved.settings, row.name)} ({resolved.origins[row.name]})"
+        row.name: without_password(f"{getattr(resolved.settings, row.name)} ({resolved.origins[row.name]})")
         for row in rows()
         if resolved.origins[row.name] != "default"
     }

@@ -5,14 +5,14 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from duenotice.backoff import Backoff
 from duenotice.client.exchange import Sleep, T
 from duenotice.clock import monotonic
 from duenotice.errors import DuenoticeError
 
 TIMEOUT_SECONDS = 3.0
 BUDGET_SECONDS = 10.0
-FIRST_PAUSE = 0.2
-LONGEST_PAUSE = 2.0
+AGAIN = Backoff(0.2, 2.0)
 
 S = TypeVar("S")
 LeastPause = Callable[[DuenoticeError], float | None]
@@ -60,5 +60,4 @@ def pause_after(failures: int, least: float, dice: Callable[[], float] = random.
 
     It is never shorter than asked for.
     """
-    backoff: float = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures, 10))
-    return max(backoff * (0.5 + dice() / 2), least)
+    return max(AGAIN.after(failures) * (0.5 + dice() / 2), least)

@@ -27,7 +27,7 @@ ACTS: dict[str, tuple[Callable[[AsyncOperatorClient, str], Awaitable[object]], s
 
 
 class HostPages:
-    """The pages of hosts."""
+    """Shows hosts and lets them be drained, degraded, failed and repaired, as far as the visitor's token allows."""
 
     def pages(self) -> list[Page]:
         """The rows of the table."""

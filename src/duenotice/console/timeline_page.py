@@ -22,7 +22,7 @@ MOST_VMS = 20_000
 
 
 class TimelinePage:
-    """The page of the timeline."""
+    """Draws past, running and coming events in one picture, by set or by host."""
 
     def pages(self) -> list[Page]:
         """The rows of the table."""

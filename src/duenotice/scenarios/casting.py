@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from duenotice.client.operator.blocking import OperatorClient
 from duenotice.errors import Malformed, Refused
 from duenotice.scenarios.roles import GROUP_KINDS, Needs, Role, needs_of
+from duenotice.toml import near_miss
 from duenotice.wire.operator import Event, Group, Host, Maintenance, Vm
-from duenotice.wire.toml_table import near_miss
 
 OWN_WORLD = "play it on its own service with --clock manual"
 OPEN = ("running", "paused")

@@ -12,7 +12,7 @@ from duenotice.domain import transitions as t
 from duenotice.domain.event import Cause, Event, EventType, Phase
 from duenotice.domain.fleet import Declaration, Fleet, Group, GroupKind, Vm
 from duenotice.errors import Conflict, Malformed, NotFound
-from duenotice.operator_api.bodies import new_id
+from duenotice.operator_api.calls import new_id
 from duenotice.testkit.emulator import OPERATOR, Emulator
 from duenotice.testkit.overheard import Exchange
 from duenotice.wire.api_versions import API_VERSIONS, BY_NAME
@@ -277,7 +277,7 @@ class RaisedEvent:
         self._kit.submit(c.ApproveEvents((self.id,)))
 
     def cancel(self) -> None:
-        """Cancel it."""
+        """Take it back, as the operator; refused once it has started."""
         self._kit.submit(c.CancelEvent(self.id))
 
     def start(self) -> None:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 import msgspec
 import pytest
 
+from duenotice.backoff import Backoff
 from duenotice.cli.feed import LOOK_AGAIN, Events, Feed, ServiceClock, fold
 from duenotice.cli.session import connected
 from duenotice.client import OperatorClient
@@ -55,7 +56,7 @@ def heard(feed: Feed, count: int) -> list[int]:
 
 def test_what_is_lost_is_found_again_where_it_was_lost(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     """By Last-Event-ID, also when nothing but the position had come; and it is said once, not at each attempt."""
-    monkeypatch.setattr(module, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(module, "AGAIN", Backoff(0.01, 0.01))
     asked: list[str] = []
     said: list[str] = []
     client = serve(HEAD + b"id: 4\nretry: 1\n\n", b"", HEAD + frame(5) + frame(6), HEAD + frame(7), asked=asked)
@@ -69,7 +70,7 @@ def test_what_is_lost_is_found_again_where_it_was_lost(serve: Serve, monkeypatch
 
 def test_who_is_no_longer_let_in_is_told(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     """A revoked token is no lost connection."""
-    monkeypatch.setattr(module, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(module, "AGAIN", Backoff(0.01, 0.01))
     with Feed(serve(HEAD + frame(1), GONE, asked=[]), lambda text: None) as feed, pytest.raises(Denied):
         assert heard(feed, 2) == []
 

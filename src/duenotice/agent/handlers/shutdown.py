@@ -4,14 +4,13 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from duenotice.agent.handlers.base import Occasion
+from duenotice.agent.handlers.base import Handler, Occasion
 from duenotice.agent.handlers.command import Step, prepare_step, recover_step
-from duenotice.agent.handlers.dbus import SYSTEM_BUS
 from duenotice.agent.handlers.hook import run_hook
 from duenotice.agent.handlers.options import Argv
 from duenotice.agent.handlers.systemd import Options as SystemdOptions
 from duenotice.agent.handlers.systemd import Systemd
-from duenotice.agent.handlers.trust import distrust
+from duenotice.agent.handlers.units import SYSTEMCTL, check_unit
 
 
 class StepOptions(Struct, frozen=True, forbid_unknown_fields=True):
@@ -24,6 +23,8 @@ class StepOptions(Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if bool(self.unit) == bool(self.stop or self.start):
             raise ValueError("a step is a `unit`, or `stop` and `start`")
+        if self.unit:
+            check_unit(self.unit)
 
 
 class Options(Struct, frozen=True, forbid_unknown_fields=True):
@@ -32,17 +33,13 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
     steps: Annotated[tuple[StepOptions, ...], Meta(min_length=1)]
     power_off: bool = False
     power_off_command: Argv = ("/usr/bin/systemctl", "poweroff")
-    socket: str = SYSTEM_BUS
+    systemctl: Annotated[Argv, Meta(min_length=1)] = SYSTEMCTL
 
 
-class Shutdown:
+class Shutdown(Handler[Options]):
     """Each step is done by the `systemd` or the `command` handler, with notes of its own."""
 
     options = Options
-
-    def __init__(self, name: str, options: Options) -> None:
-        self.name = name
-        self._options = options
 
     async def prepare(self, occasion: Occasion) -> None:
         for index, step in enumerate(self._options.steps):
@@ -60,14 +57,13 @@ class Shutdown:
             else:
                 await recover_step(_programs(index, step), occasion)
 
-    def problems(self) -> list[str]:
-        """Programs that would be refused now."""
-        programs = [argv[0] for step in self._options.steps for argv in (step.stop, step.start) if argv]
-        programs += self._options.power_off_command[:1] if self._options.power_off else ()
-        return [reason for path in programs if (reason := distrust(path))]
+    def programs(self) -> list[Argv]:
+        steps = [argv for step in self._options.steps for argv in (step.stop, step.start)]
+        steps += [self._options.systemctl for step in self._options.steps if step.unit]
+        return [*steps, *([self._options.power_off_command] if self._options.power_off else [])]
 
     def _unit(self, step: StepOptions) -> Systemd:
-        return Systemd(self.name, SystemdOptions(units=(step.unit,), socket=self._options.socket))
+        return Systemd(self.name, SystemdOptions(units=(step.unit,), systemctl=self._options.systemctl))
 
 
 def _programs(index: int, step: StepOptions) -> Step:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Generic, NamedTuple
 
+from duenotice.backoff import Backoff
 from duenotice.client.exchange import FAILURES, Show, Sleep
 from duenotice.client.operator.answer import decoded, failure_of, problem_in
 from duenotice.client.operator.errors import ForeignAnswer, least_pause
@@ -16,7 +17,7 @@ from duenotice.errors import DuenoticeError, Unavailable
 SILENCE_SECONDS = 40.0
 """A feed that is silent for so long is lost; the service sends a sign of life every 15 s."""
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.25, 8.0
+AGAIN = Backoff(0.25, 8.0)
 
 OnLost = Callable[[DuenoticeError], None]
 OnFound = Callable[[], None]
@@ -67,7 +68,7 @@ class FeedTalk(Generic[T]):
     position: int | None = None
     is_open: bool = False
     lost: bool = False
-    pause: float = FIRST_PAUSE
+    failures: int = 0
 
     def run(self) -> OperatorTalk[None]:
         """Shows None once it is open, then each record; never ends by itself.
@@ -107,7 +108,7 @@ class FeedTalk(Generic[T]):
         while piece := (yield from self._next_piece()):
             pieces += 1
             if pieces > 1:  # it stays open: one that is always ended at once is not tried ever faster
-                self.pause = FIRST_PAUSE
+                self.failures = 0
             for frame in frames.feed(piece):
                 self._note(frame)
                 if not self.is_open:
@@ -127,8 +128,8 @@ class FeedTalk(Generic[T]):
     def _come_back(self) -> OperatorTalk[None]:
         """A connection again, after growing pauses, however long that takes."""
         while True:
-            yield Sleep(self.pause * (0.5 + self.manner.dice() / 2))
-            self.pause = min(self.pause * 2, LONGEST_PAUSE)
+            yield Sleep(AGAIN.after(self.failures) * (0.5 + self.manner.dice() / 2))
+            self.failures += 1
             try:
                 return (yield from self._listen(self.manner.now() + self.manner.patience.timeout))
             except (Unavailable, ForeignAnswer):

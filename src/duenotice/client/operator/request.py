@@ -12,7 +12,7 @@ from duenotice import __version__
 from duenotice.errors import Malformed
 
 if TYPE_CHECKING:
-    from duenotice.wire.operator.words import Asked
+    from duenotice.wire.operator.words import RequestBody
 
 T = TypeVar("T")
 
@@ -95,14 +95,14 @@ def probe(kind: type[T], path: str, **query: QueryValue) -> OperatorRequest[T]:
 
 
 def post(
-    kind: type[T], *path: str, body: "Asked | None" = None, once: bool = False, **query: QueryValue
+    kind: type[T], *path: str, body: "RequestBody | None" = None, once: bool = False, **query: QueryValue
 ) -> OperatorRequest[T]:
     """Do something; with `once` it gets no key, because the service does not remember its answer."""
     return OperatorRequest("POST", target(*path, **query), kind, _json(body), takes_key=not once)
 
 
 def put(
-    kind: type[T], *path: str, body: "Asked | None" = None, toml: str | bytes = b"", **query: QueryValue
+    kind: type[T], *path: str, body: "RequestBody | None" = None, toml: str | bytes = b"", **query: QueryValue
 ) -> OperatorRequest[T]:
     """Replace what is there, by JSON or by TOML."""
     if body is not None:
@@ -121,8 +121,8 @@ def spelt(span: SpanToGive) -> str:
     return span if isinstance(span, str) else f"{span.total_seconds():f}s"
 
 
-def _json(body: "Asked | None") -> bytes:
+def _json(body: "RequestBody | None") -> bytes:
     try:
         return b"" if body is None else msgspec.json.encode(body)
-    except UnicodeEncodeError:  # half a character, as Python reads bytes of a shell that are no text
+    except UnicodeEncodeError:  # half a character, as Python reads bytes of a shell that are not UTF-8
         raise Malformed("A text in the request is not Unicode.", hint="Is it written in UTF-8?") from None

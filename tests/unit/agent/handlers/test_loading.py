@@ -29,7 +29,7 @@ SMALLEST: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_loads_with_what_it_needs_at_least(kind):
     """And has both verbs; its keys are a frozen struct that forbids unknown ones."""
-    handler: Handler = load("it", kind, SMALLEST[kind])
+    handler: Handler[Any] = load("it", kind, SMALLEST[kind])
     assert all(callable(getattr(handler, verb)) for verb in ("prepare", "recover"))
     config = handler.options.__struct_config__  # type: ignore[attr-defined]
     assert config.frozen and config.forbid_unknown_fields
@@ -59,6 +59,11 @@ def test_every_kind_loads_with_what_it_needs_at_least(kind):
         ("command", {"prepare": ["drain"]}, "'drain' is not an absolute path", ""),
         ("command", {"prepare": "/bin/drain now"}, "handlers.it.prepare is not valid: Expected `array`, got `str`", ""),
         ("systemd", {"units": ["web"]}, "write web.service", ""),
+        ("systemd", {"units": ["web*.service"]}, "'web*.service' is not a whole unit name; write web.service", ""),
+        ("systemd", {"units": ["a b.service"]}, "write a.service", ""),
+        ("systemd", {"units": ["a.service"], "systemctl": []}, "handlers.it.systemctl is not valid", ""),
+        ("shutdown", {"steps": [{"unit": "web"}]}, "write web.service", ""),
+        ("checkpoint", {"file": "/f", "unit": "web"}, "write web.service", ""),
         ("checkpoint", {"file": "/f"}, "give one of `pidfile`, `unit` and `command`", ""),
         ("checkpoint", {"file": "/f", "unit": "a.service", "signal": "USR1"}, "write it like SIGUSR1", ""),
         ("patroni", {"url": "localhost:8008"}, "not an http or https address", ""),
@@ -70,7 +75,7 @@ def test_every_kind_loads_with_what_it_needs_at_least(kind):
         ("webhook", {"url": "http://h/", "prepare": "{text}"}, "a body is not JSON", ""),
         ("log", {"to": "syslog"}, "handlers.it.to is not valid: Invalid enum value 'syslog'", ""),
         ("log", {"to": "file"}, "needs an absolute `path`", ""),
-        ("shutdown", {"steps": [{"unit": "a.service", "stop": ["/b"]}]}, "handlers.it.steps[0] is not valid", ""),
+        ("shutdown", {"steps": [{"unit": "a.service", "stop": ["/b"]}]}, "handlers.it.steps[1] is not valid", ""),
         ("shutdown", {"steps": [{"units": "a.service"}]}, "unknown field `units`", ""),
     ],
 )
