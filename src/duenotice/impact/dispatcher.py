@@ -17,7 +17,7 @@ from duenotice.domain.commands import AcceptImpact, Command, ReportAttempt, Repo
 from duenotice.domain.event import Event
 from duenotice.engine.engine import Engine
 from duenotice.errors import Refused, Unavailable
-from duenotice.impact.driver import Driver, Outcome, Verdict
+from duenotice.impact.driver import AttemptEnd, AttemptOutcome, Driver
 
 LONGEST_PAUSE = 3600.0
 """Seconds; pauses grow up to here, unless a longer one was asked for."""
@@ -161,13 +161,13 @@ class Dispatcher:
             self._known.discard(event_id)
 
 
-def _command(event_id: str, attempt: int, outcome: Outcome) -> Command:
-    match outcome.verdict:
-        case Verdict.DONE:
+def _command(event_id: str, attempt: int, outcome: AttemptOutcome) -> Command:
+    match outcome.end:
+        case AttemptEnd.DONE:
             return ReportImpact(event_id)
-        case Verdict.ACCEPTED:
+        case AttemptEnd.ACCEPTED:
             return AcceptImpact(event_id)
-        case Verdict.FAILED:
+        case AttemptEnd.FAILED:
             return ReportAttempt(event_id, attempt, outcome.reason)
-        case Verdict.HOPELESS:
+        case AttemptEnd.HOPELESS:
             return ReportImpact(event_id, outcome.reason)

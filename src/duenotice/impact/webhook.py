@@ -7,12 +7,14 @@ import ssl
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import msgspec
+
 from duenotice import __version__
 from duenotice.domain.event import Event
 from duenotice.errors import Unavailable
 from duenotice.http_call import Answer, call
-from duenotice.impact.driver import OUTPUT_KEPT, Outcome, Verdict
-from duenotice.wire.operator_json import event_to_json
+from duenotice.impact.driver import OUTPUT_KEPT, AttemptEnd, AttemptOutcome
+from duenotice.wire.operator import from_domain
 
 ACCEPTED = 202
 _ANSWER_READ = OUTPUT_KEPT + 65_536
@@ -40,16 +42,16 @@ class WebhookDriver:
         self._timeout = timeout
         self._trust = ssl.create_default_context(cafile=receiver.ca_file)
 
-    async def run(self, event: Event, attempt: int) -> Outcome:
+    async def run(self, event: Event, attempt: int) -> AttemptOutcome:
         """Ask the receiver; the body and the key of an event are the same in every attempt and after every crash."""
-        body = json.dumps(event_to_json(event)).encode()
+        body = json.dumps(msgspec.to_builtins(from_domain.event(event))).encode()
         try:
             async with asyncio.timeout(self._timeout):
                 return _outcome(await self._ask(body, self._headers(event, attempt, body)))
         except TimeoutError:
-            return Outcome(Verdict.FAILED, f"No answer within {self._timeout:g} seconds.")
+            return AttemptOutcome(AttemptEnd.FAILED, f"No answer within {self._timeout:g} seconds.")
         except Unavailable as error:
-            return Outcome(Verdict.FAILED, f"No answer: {error.message}"[:OUTPUT_KEPT])
+            return AttemptOutcome(AttemptEnd.FAILED, f"No answer: {error.message}"[:OUTPUT_KEPT])
 
     def forget(self, event_id: str, attempt: int) -> None:
         """Nothing is kept here."""
@@ -91,11 +93,11 @@ def signature(key: str, body: bytes) -> str:
     return "sha256=" + hmac.new(key.encode(), body, "sha256").hexdigest()
 
 
-def _outcome(answer: Answer) -> Outcome:
+def _outcome(answer: Answer) -> AttemptOutcome:
     status, said = answer.status, answer.body[:OUTPUT_KEPT].decode(errors="replace").strip()
     if status == ACCEPTED:
-        return Outcome(Verdict.ACCEPTED)
+        return AttemptOutcome(AttemptEnd.ACCEPTED)
     if 200 <= status < 300:
-        return Outcome(Verdict.DONE)
+        return AttemptOutcome(AttemptEnd.DONE)
     reason = f"The receiver answered {status}" + (f": {said}" if said else ".")
-    return Outcome(Verdict.FAILED if status >= 500 or status in _LATER else Verdict.HOPELESS, reason)
+    return AttemptOutcome(AttemptEnd.FAILED if status >= 500 or status in _LATER else AttemptEnd.HOPELESS, reason)

@@ -14,15 +14,15 @@ from duenotice.domain.policy import Policy
 from duenotice.engine.engine import Engine
 from duenotice.errors import Unavailable
 from duenotice.impact.dispatcher import Dispatcher
-from duenotice.impact.driver import Outcome, Verdict
+from duenotice.impact.driver import AttemptEnd, AttemptOutcome
 from duenotice.journal.memory import MemoryJournal
-from duenotice.wire.record_json import action_of, event_id_of
+from duenotice.wire.operator.from_domain import action_of, event_id_of
 from tests.unit.domain.build import SEED, id_of
 from tests.unit.engine.rig import FailingJournal, approval, ask, in_loop, listen, once, reboot, running, shown
 
 DRIVEN = Policy(simulated_impact=False, impact_attempts=3)
-DONE, ACCEPTED = Outcome(Verdict.DONE), Outcome(Verdict.ACCEPTED)
-FAILED, HOPELESS = Outcome(Verdict.FAILED, "broken"), Outcome(Verdict.HOPELESS, "never")
+DONE, ACCEPTED = AttemptOutcome(AttemptEnd.DONE), AttemptOutcome(AttemptEnd.ACCEPTED)
+FAILED, HOPELESS = AttemptOutcome(AttemptEnd.FAILED, "broken"), AttemptOutcome(AttemptEnd.HOPELESS, "never")
 
 
 class ScriptedDriver:
@@ -30,7 +30,7 @@ class ScriptedDriver:
 
     name = "scripted"
 
-    def __init__(self, *outcomes: Outcome | Exception) -> None:
+    def __init__(self, *outcomes: AttemptOutcome | Exception) -> None:
         self.runs: list[tuple[str, int]] = []
         self.forgotten: list[tuple[str, int]] = []
         self.swept: list[str] = []
@@ -39,7 +39,7 @@ class ScriptedDriver:
         self.gate = asyncio.Event()
         self._outcomes = list(outcomes)
 
-    async def run(self, event: Event, attempt: int) -> Outcome:
+    async def run(self, event: Event, attempt: int) -> AttemptOutcome:
         self.runs.append((event.id, attempt))
         if self._outcomes:
             outcome = self._outcomes.pop(0)
