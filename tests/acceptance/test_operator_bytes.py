@@ -227,14 +227,14 @@ def call_of(ask: Ask, calls: list[Call]) -> Call | None:
 
 
 def test_each_answer_is_byte_for_byte_as_it_was(told: Told) -> None:
-    """Whoever reads it as text or compares files finds no difference: order, nulls and spaces included."""
+    """Keys, their order, nulls and headers of all answers are those that were written down."""
     if "DUENOTICE_WRITE" in os.environ:
         WRITTEN_DOWN.write_text(told.text)
     assert told.text == WRITTEN_DOWN.read_text()
 
 
 def test_the_story_asks_each_call_that_answers_in_json(told: Told) -> None:
-    """A new call is not forgotten here."""
+    """A new call that the story does not ask is noticed."""
     asked = [call_of(ask, told.calls) for ask in STORY]
     others = {"/v1/feed", "/metrics", "/openapi.json", "/v1/vms/{name}/jump"}
     assert {call.path for call in told.calls if call not in asked} == others

@@ -143,7 +143,7 @@ class _UnderWay(NamedTuple):
     answer: "asyncio.Future[Response]"
 
 
-class Answers:
+class KeptAnswers:
     """Checks whether a request was answered before. The same request waits while it is being done."""
 
     def __init__(self, answered: Callable[[str], Awaitable[RequestAnswered | None]]) -> None:

@@ -11,21 +11,21 @@ from starlette.routing import Route
 from duenotice.engine.engine import Engine
 from duenotice.engine.ticker import Ticker
 from duenotice.errors import DuenoticeError
-from duenotice.operator_api.answers import Answers, on_error, problem
+from duenotice.operator_api.answers import KeptAnswers, on_error, problem
 from duenotice.operator_api.audit import Audit
 from duenotice.operator_api.calls import Call, Handler, body_of, check_query
-from duenotice.operator_api.clock import Clock
+from duenotice.operator_api.clock import Clocks
 from duenotice.operator_api.events import Events
 from duenotice.operator_api.feed import Feed
 from duenotice.operator_api.fleet import Fleets
 from duenotice.operator_api.groups import Groups
-from duenotice.operator_api.history import Timeline
+from duenotice.operator_api.history import Timelines
 from duenotice.operator_api.hosts import Hosts
 from duenotice.operator_api.maintenances import Maintenances
 from duenotice.operator_api.monitoring import Metrics, Probes
 from duenotice.operator_api.openapi import openapi_call
 from duenotice.operator_api.tokens import Gate, Tokens
-from duenotice.operator_api.vms import FaultPort, Faults, SilentFor, Vms
+from duenotice.operator_api.vms import FaultPort, SilentFor, VmFaults, Vms
 
 _HINTS = {413: "Send less in one request."}
 
@@ -47,19 +47,19 @@ class OperatorApi:
             *Probes(engine, fleet_problem).calls(),
             *Vms(engine, silent_for).calls(),
             *Groups(engine).calls(),
-            *Faults(engine, faults).calls(),
+            *VmFaults(engine, faults).calls(),
             *Hosts(engine).calls(),
             *Fleets(engine, self.feed, fleet_problem).calls(),
             *Events(engine).calls(),
-            *Timeline(engine).calls(),
+            *Timelines(engine).calls(),
             *Maintenances(engine).calls(),
-            *Clock(engine, ticker).calls(),
+            *Clocks(engine, ticker).calls(),
             *Tokens(engine).calls(),
             *Audit(engine, self.feed).calls(),
             *Metrics(engine, self.feed).calls(),
         ]
         self.calls.append(openapi_call(tuple(self.calls)))
-        self._answers = Answers(engine.answered)
+        self._answers = KeptAnswers(engine.answered)
 
     def app(self) -> Starlette:
         """The ASGI application."""

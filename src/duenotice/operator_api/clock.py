@@ -16,7 +16,7 @@ from duenotice.wire.duration import parse_duration
 from duenotice.wire.operator.from_domain import whole_second
 
 
-class Clock(Resource):
+class Clocks(Resource):
     """The service's clock."""
 
     def __init__(self, engine: Engine, ticker: Ticker) -> None:

@@ -126,7 +126,7 @@ def _joined(before: EventTrace, now: EventTrace) -> EventTrace:
     )
 
 
-class Timeline(Resource):
+class Timelines(Resource):
     """The events of a span of time."""
 
     def __init__(self, engine: Engine) -> None:

@@ -139,7 +139,7 @@ class FaultPort(Protocol):
         """Answer it correctly again."""
 
 
-class Faults(Resource):
+class VmFaults(Resource):
     """Wrong answers on purpose, for a while; without a port this service allows none."""
 
     def __init__(self, engine: Engine, port: FaultPort | None) -> None:

@@ -14,7 +14,7 @@ from duenotice.domain.requests import KEPT
 from duenotice.domain.token import Role, Token
 from duenotice.domain.transitions import RequestAnswered
 from duenotice.errors import Damaged, DuenoticeError, InvariantBroken, Misconfigured, Refused, Unavailable
-from duenotice.operator_api.answers import Answers, on_error, problem
+from duenotice.operator_api.answers import KeptAnswers, on_error, problem
 
 
 class Work:
@@ -57,7 +57,7 @@ def run(story: Callable[[], Awaitable[None]]) -> None:
 
 def test_who_comes_while_it_is_being_done_waits_for_the_same_answer() -> None:
     async def story() -> None:
-        answers, work = Answers(nothing_kept), Work()
+        answers, work = KeptAnswers(nothing_kept), Work()
         got = await asyncio.gather(*(answers.once(asked("k"), work) for _ in range(5)))
         assert [answer.status_code for answer in got] == [201] * 5
         assert work.times == 1
@@ -67,7 +67,7 @@ def test_who_comes_while_it_is_being_done_waits_for_the_same_answer() -> None:
 
 def test_who_waits_for_a_refusal_is_refused_too_and_may_ask_again() -> None:
     async def story() -> None:
-        answers, work = Answers(nothing_kept), Work(Refused("No."))
+        answers, work = KeptAnswers(nothing_kept), Work(Refused("No."))
         got = await asyncio.gather(*(answers.once(asked("k"), work) for _ in range(3)), return_exceptions=True)
         assert [type(answer) for answer in got] == [Refused] * 3
         with pytest.raises(Refused):
@@ -79,7 +79,7 @@ def test_who_waits_for_a_refusal_is_refused_too_and_may_ask_again() -> None:
 
 def test_a_cancelled_request_leaves_nobody_waiting() -> None:
     async def story() -> None:
-        answers, never = Answers(nothing_kept), asyncio.Event()
+        answers, never = KeptAnswers(nothing_kept), asyncio.Event()
 
         async def wait() -> Response:
             await never.wait()
@@ -98,7 +98,7 @@ def test_a_cancelled_request_leaves_nobody_waiting() -> None:
 
 def test_only_a_post_has_a_key() -> None:
     async def story() -> None:
-        answers, work = Answers(nothing_kept), Work()
+        answers, work = KeptAnswers(nothing_kept), Work()
         for _ in range(2):
             await answers.once(asked("k", "PUT"), work)
         assert work.times == 2
@@ -118,7 +118,7 @@ def test_an_answer_of_an_older_duenotice_is_given_again_to_the_same_token_only(h
         return kept if key == old_key else None
 
     async def story() -> None:
-        answers, work = Answers(answered), Work()
+        answers, work = KeptAnswers(answered), Work()
         assert (await answers.once(asked("k"), work)).status_code == 201
         assert work.times == times
 

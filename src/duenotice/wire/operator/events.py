@@ -7,14 +7,14 @@ from msgspec import UNSET, UnsetType
 
 from duenotice.domain.event import LONGEST_DESCRIPTION, LONGEST_DURATION, Cause
 from duenotice.wire.operator.words import (
-    Asked,
+    AnswerBody,
     CauseName,
     CauseToGive,
     Count,
     Moment,
     Outcome,
     PhaseName,
-    Shown,
+    RequestBody,
     ShownStatus,
     SourceName,
     TypeName,
@@ -28,7 +28,7 @@ Description = Annotated[str, described(maxLength=LONGEST_DESCRIPTION)]
 """The words about an event that an operator may give."""
 
 
-class Event(Shown, frozen=True):
+class Event(AnswerBody, frozen=True):
     """A live event; `duration` in seconds, -1 when unknown."""
 
     id: str
@@ -47,7 +47,7 @@ class Event(Shown, frozen=True):
     ends_at: Moment | None
 
 
-class Raised(Shown, frozen=True):
+class Raised(AnswerBody, frozen=True):
     """The events that were raised; none when nobody listens."""
 
     events: tuple[Event, ...]
@@ -63,7 +63,7 @@ class Life(Event, frozen=True):
     reason: str
 
 
-class Lives(Shown, frozen=True):
+class Lives(AnswerBody, frozen=True):
     """Events of a span of time; `left_out` is how many more there were."""
 
     now: Moment
@@ -71,7 +71,7 @@ class Lives(Shown, frozen=True):
     left_out: Count
 
 
-class ScheduledEvent(Shown, frozen=True, rename="pascal"):
+class ScheduledEvent(AnswerBody, frozen=True, rename="pascal"):
     """An event as a VM reads it; which keys there are depends on the api-version."""
 
     event_id: str
@@ -85,14 +85,14 @@ class ScheduledEvent(Shown, frozen=True, rename="pascal"):
     duration_in_seconds: int | UnsetType = UNSET
 
 
-class Document(Shown, frozen=True, rename="pascal"):
+class Document(AnswerBody, frozen=True, rename="pascal"):
     """The document as a VM reads it."""
 
     document_incarnation: Count
     events: tuple[ScheduledEvent, ...]
 
 
-class ScheduleRequest(Asked, frozen=True):
+class ScheduleRequest(RequestBody, frozen=True):
     """The body of a request to schedule an event."""
 
     type: TypeName
@@ -103,13 +103,13 @@ class ScheduleRequest(Asked, frozen=True):
     cause: CauseToGive = Cause.MAINTENANCE.value
 
 
-class CancelRequest(Asked, frozen=True):
+class CancelRequest(RequestBody, frozen=True):
     """The body of a request to cancel something."""
 
     reason: str = ""
 
 
-class ReportRequest(Asked, frozen=True):
+class ReportRequest(RequestBody, frozen=True):
     """The body of a report on an impact; no failure means that it is over."""
 
     failure: str = ""

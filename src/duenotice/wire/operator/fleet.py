@@ -7,21 +7,21 @@ from msgspec import Meta, field
 from duenotice.domain.fleet import LARGEST_SCALE_SET
 from duenotice.wire.operator.events import Event, Raised
 from duenotice.wire.operator.words import (
-    Asked,
+    AnswerBody,
     ConditionName,
     Count,
     CountToGive,
     KindName,
     Moment,
+    RequestBody,
     Risk,
-    Shown,
     Span,
     StateName,
     described,
 )
 
 
-class Vm(Shown, frozen=True):
+class Vm(AnswerBody, frozen=True):
     """A VM; `listens` says whether any VM of its scope asks for the document, `state` is its state."""
 
     name: str
@@ -48,7 +48,7 @@ class VmWithEvents(Vm, frozen=True):
     events: tuple[Event, ...]
 
 
-class Group(Shown, frozen=True):
+class Group(AnswerBody, frozen=True):
     """A set, scale set or cloud service; `terminate_notice` in seconds, null when off; `vms` is how many it has."""
 
     key: str
@@ -67,7 +67,7 @@ class Scaled(Raised, frozen=True):
     removed: tuple[str, ...]
 
 
-class Host(Shown, frozen=True):
+class Host(AnswerBody, frozen=True):
     """A physical machine; `vms` is how many run there."""
 
     name: str
@@ -75,7 +75,7 @@ class Host(Shown, frozen=True):
     vms: Count
 
 
-class Site(Shown, frozen=True):
+class Site(AnswerBody, frozen=True):
     """What all VMs have in common."""
 
     location: str
@@ -83,7 +83,7 @@ class Site(Shown, frozen=True):
     subscription_id: str
 
 
-class Fleet(Shown, frozen=True):
+class Fleet(AnswerBody, frozen=True):
     """How much there is of everything, and which fleet file was applied last."""
 
     vms: Count
@@ -96,7 +96,7 @@ class Fleet(Shown, frozen=True):
     problem: Annotated[str | None, Meta(description="Why the fleet file was not applied, if it was not")]
 
 
-class FleetChange(Shown, frozen=True):
+class FleetChange(AnswerBody, frozen=True):
     """The VMs that were added, removed and changed, and the number of changes in all."""
 
     added: tuple[str, ...]
@@ -106,7 +106,7 @@ class FleetChange(Shown, frozen=True):
     dry_run: bool
 
 
-class Counted(Shown, frozen=True):
+class Counted(AnswerBody, frozen=True):
     """How many VMs there are, and how many of them in which state."""
 
     vms: Count
@@ -120,7 +120,7 @@ class Column(Counted, frozen=True):
     zone: str | None
 
 
-class GroupStates(Shown, frozen=True):
+class GroupStates(AnswerBody, frozen=True):
     """The VMs of a group, its key is null for VMs without a group."""
 
     key: str | None
@@ -136,7 +136,7 @@ class States(Counted, frozen=True):
     left_out: Count
 
 
-class Fault(Shown, frozen=True):
+class Fault(AnswerBody, frozen=True):
     """How a VM is answered, and until when."""
 
     vm: str
@@ -144,41 +144,41 @@ class Fault(Shown, frozen=True):
     until: Moment
 
 
-class Jumped(Shown, frozen=True):
+class Jumped(AnswerBody, frozen=True):
     """A VM, and the incarnation that its document has jumped to."""
 
     vm: str
     incarnation: int
 
 
-class ScaleRequest(Asked, frozen=True):
+class ScaleRequest(RequestBody, frozen=True):
     """The body that gives a scale set another capacity: how many instances, or how many more or less."""
 
     capacity: Annotated[int, described(minimum=0, maximum=LARGEST_SCALE_SET)] | None = None
     by: int | None = None
 
 
-class DeleteRequest(Asked, frozen=True):
+class DeleteRequest(RequestBody, frozen=True):
     """The body that names instances to delete."""
 
     instances: Annotated[tuple[str, ...], described(minItems=1, uniqueItems=True)]
 
 
-class DegradeRequest(Asked, frozen=True):
+class DegradeRequest(RequestBody, frozen=True):
     """The body of a prediction: a risk, or the notice itself."""
 
     risk: Risk | None = None
     notice: Span | None = None
 
 
-class DrainRequest(Asked, frozen=True):
+class DrainRequest(RequestBody, frozen=True):
     """The body of a request to empty a host."""
 
     settle: Span = "0s"
     at_once: CountToGive = 0
 
 
-class FaultRequest(Asked, frozen=True):
+class FaultRequest(RequestBody, frozen=True):
     """The body of a request for a fault."""
 
     answer: str

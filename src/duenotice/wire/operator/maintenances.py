@@ -5,16 +5,16 @@ from typing import Annotated
 from duenotice.domain.event import Cause
 from duenotice.wire.operator.events import Description
 from duenotice.wire.operator.words import (
-    Asked,
+    AnswerBody,
     CauseName,
     CauseToGive,
     Count,
     CountToGive,
     MaintenanceStatus,
     Moment,
+    RequestBody,
     Seconds,
     Selector,
-    Shown,
     Span,
     StepStatusName,
     TypeName,
@@ -22,7 +22,7 @@ from duenotice.wire.operator.words import (
 )
 
 
-class Step(Shown, frozen=True):
+class Step(AnswerBody, frozen=True):
     """VMs of one update domain that are hit together; of one lane only one turn goes at a time."""
 
     lane: str
@@ -44,13 +44,13 @@ class PlannedStep(Step, frozen=True):
     ends_at: Moment
 
 
-class Timeline(Shown, frozen=True):
+class Timeline(AnswerBody, frozen=True):
     """What a maintenance would do."""
 
     timeline: tuple[PlannedStep, ...]
 
 
-class Maintenance(Shown, frozen=True):
+class Maintenance(AnswerBody, frozen=True):
     """A plan with its steps; `progress` counts them by status."""
 
     id: str
@@ -66,7 +66,7 @@ class Maintenance(Shown, frozen=True):
     steps: tuple[Step, ...]
 
 
-class MaintenanceRequest(Asked, frozen=True):
+class MaintenanceRequest(RequestBody, frozen=True):
     """The body of a request for a maintenance; `on` names what: `set=web`, `vm=db-0`, `zone=1`, `tag=role=db`."""
 
     on: Annotated[tuple[Selector, ...], described(minItems=1)]

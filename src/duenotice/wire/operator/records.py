@@ -7,10 +7,10 @@ from msgspec import Struct
 from duenotice.wire.operator.events import Event
 from duenotice.wire.operator.maintenances import Maintenance
 from duenotice.wire.operator.service import Token
-from duenotice.wire.operator.words import Action, ConditionName, Count, KindName, Moment, Shown
+from duenotice.wire.operator.words import Action, AnswerBody, ConditionName, Count, KindName, Moment
 
 
-class Declared(Shown, frozen=True, omit_defaults=True):
+class Declared(AnswerBody, frozen=True, omit_defaults=True):
     """A part of the fleet as the journal has it: what is as usual is left out."""
 
 
@@ -53,7 +53,7 @@ class ClockMark(Struct, frozen=True, gc=False, array_like=True):
     speed: float
 
 
-class Details(Shown, frozen=True, omit_defaults=True):
+class Details(AnswerBody, frozen=True, omit_defaults=True):
     """What a record says about its action; which of these are there depends on the action."""
 
     event: Event | None = None
@@ -82,7 +82,7 @@ class Details(Shown, frozen=True, omit_defaults=True):
     mark: ClockMark | None = None
 
 
-class Record(Shown, frozen=True):
+class Record(AnswerBody, frozen=True):
     """One change in the journal: who did what when."""
 
     position: Count

@@ -5,19 +5,19 @@ from typing import Annotated, Generic, TypeVar
 from msgspec import Meta
 
 from duenotice.domain.token import TOKEN_NAME
-from duenotice.wire.operator.words import Asked, Moment, RoleName, Seconds, Shown, Span, described
+from duenotice.wire.operator.words import AnswerBody, Moment, RequestBody, RoleName, Seconds, Span, described
 
 T = TypeVar("T")
 
 
-class Page(Shown, Generic[T], frozen=True):
+class Page(AnswerBody, Generic[T], frozen=True):
     """Some of many things; `next` is the `cursor` of the page that follows, null on the last."""
 
     items: tuple[T, ...]
     next: str | None
 
 
-class Problem(Shown, frozen=True):
+class Problem(AnswerBody, frozen=True):
     """Why a request was refused, as in RFC 9457."""
 
     type: str
@@ -26,7 +26,7 @@ class Problem(Shown, frozen=True):
     hint: Annotated[str, Meta(description="What to do")]
 
 
-class Clock(Shown, frozen=True):
+class Clock(AnswerBody, frozen=True):
     """The service's clock; `speed` is 0 for a manual clock."""
 
     clock: str
@@ -34,7 +34,7 @@ class Clock(Shown, frozen=True):
     speed: Seconds
 
 
-class Token(Shown, frozen=True):
+class Token(AnswerBody, frozen=True):
     """A token without its secret."""
 
     id: str
@@ -49,31 +49,31 @@ class NewToken(Token, frozen=True):
     token: str
 
 
-class Health(Shown, frozen=True):
+class Health(AnswerBody, frozen=True):
     """The answer that all is well."""
 
     status: str
 
 
-class Version(Shown, frozen=True):
+class Version(AnswerBody, frozen=True):
     """Which duenotice this is."""
 
     version: str
 
 
-class AdvanceRequest(Asked, frozen=True):
+class AdvanceRequest(RequestBody, frozen=True):
     """The body that lets time pass."""
 
     by: Span
 
 
-class SpeedRequest(Asked, frozen=True):
+class SpeedRequest(RequestBody, frozen=True):
     """The body that sets the speed."""
 
     speed: Annotated[str, described(pattern="^[1-9][0-9]{0,4}x$")]
 
 
-class TokenRequest(Asked, frozen=True):
+class TokenRequest(RequestBody, frozen=True):
     """The body of a request for a token."""
 
     name: Annotated[str, described(pattern=TOKEN_NAME)]

@@ -90,9 +90,9 @@ Span = Annotated[
 CountToGive = Annotated[int, described(minimum=0)]
 
 
-class Shown(Struct, frozen=True, gc=False):
+class AnswerBody(Struct, frozen=True, gc=False):
     """What all answers are: values that never change and never refer to themselves."""
 
 
-class Asked(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class RequestBody(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What all bodies of requests are: a key that is not known is a mistake."""
