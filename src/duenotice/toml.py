@@ -115,7 +115,7 @@ class Table:
 class Misplaced(Misconfigured):
     """A mistake at a place of a file; who knows the file adds its name and the line."""
 
-    def __init__(self, path: Path, message: str, hint: str) -> None:
+    def __init__(self, message: str = "", *, hint: str = "", path: Path = ()) -> None:
         super().__init__(message, hint=hint)
         self.path = path
 

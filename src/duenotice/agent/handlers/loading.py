@@ -45,7 +45,7 @@ def handler_class(name: str, kind: str) -> type[Handler[Any]]:
     plugins = [plugin for plugin in entry_points(group=GROUP) if plugin.name == kind]
     if not plugins:
         unknown = f"handlers.{name}.kind = {kind!r} is unknown."
-        raise Misplaced(("handlers", name, "kind"), unknown, near_miss(kind, kinds(), "kinds"))
+        raise Misplaced(unknown, hint=near_miss(kind, kinds(), "kinds"), path=("handlers", name, "kind"))
     return _plugin_class(name, plugins[0])
 
 
@@ -62,7 +62,7 @@ def _plugin_class(name: str, plugin: EntryPoint) -> type[Handler[Any]]:
 
 def _bad_plugin(name: str, plugin: EntryPoint, problem: str) -> Misplaced:
     message = f"handlers.{name}: the plugin {plugin.name!r} ({plugin.value}) {problem}."
-    return Misplaced(("handlers", name, "kind"), message, "Fix or remove the package that it comes from.")
+    return Misplaced(message, hint="Fix or remove the package that it comes from.", path=("handlers", name, "kind"))
 
 
 def _options(name: str, kind: str, options: type, keys: Mapping[str, Any]) -> Any:
@@ -70,12 +70,11 @@ def _options(name: str, kind: str, options: type, keys: Mapping[str, Any]) -> An
     for key in keys:
         if key not in known:
             unknown = f"handlers.{name}.{key} is not a key of {kind}."
-            raise Misplaced(("handlers", name, key), unknown, near_miss(key, known, "keys"))
+            raise Misplaced(unknown, hint=near_miss(key, known, "keys"), path=("handlers", name, key))
     try:
         return msgspec.convert(dict(keys), options, dec_hook=read_value)
     except msgspec.ValidationError as error:
         path, problem, _ = misfit(error)
         path = ("handlers", name, *path)
-        raise Misplaced(
-            path, f"{shown(path)} is not valid: {problem.rstrip('.')}.", f"Keys of {kind}: {', '.join(known)}."
-        ) from None
+        message = f"{shown(path)} is not valid: {problem.rstrip('.')}."
+        raise Misplaced(message, hint=f"Keys of {kind}: {', '.join(known)}.", path=path) from None

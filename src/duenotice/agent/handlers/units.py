@@ -51,7 +51,7 @@ class Units:
         finished = await self._run(verb, "--", unit)
         if finished.code:
             said = _first_line(finished)
-            lost = "connect" in said.lower()  # an upgrade of systemd starts it again
+            lost = "connect" in said.lower()  # systemd starts itself again at an upgrade
             kind = TryAgain if lost else HandlerFailed
             raise kind(f"systemd did not {verb} {unit}: {said}", hint=f"See `systemctl status {unit}`.")
 
