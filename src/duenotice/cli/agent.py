@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 import click
 
 from duenotice.cli.arguments import EVENT_TYPE, SPAN, Noun
-from duenotice.cli.output import WRITERS, Column, View, say, tell
+from duenotice.cli.output import WRITERS, TableColumn, TableView, say, tell
 
 if TYPE_CHECKING:
     from duenotice.agent.config import Config
@@ -21,19 +21,25 @@ DEFAULT_STATE_DIR = "/var/lib/duenotice"
 CaseFields = dict[str, Any]
 """What the agent says about an event, as JSON: from its ledger, or from its port."""
 Rows = list[CaseFields]
-OUTLOOK = View(
-    "type", (Column("EVENT", "type"), Column("RULE", "rule"), Column("WHEN", "when"), Column("DOES", "does", "prose"))
+OUTLOOK = TableView(
+    "type",
+    (
+        TableColumn("EVENT", "type"),
+        TableColumn("RULE", "rule"),
+        TableColumn("WHEN", "when"),
+        TableColumn("DOES", "does", "prose"),
+    ),
 )
-CASES = View(
+CASES = TableView(
     "event_id",
     (
-        Column("EVENT", "event_id", "id"),
-        Column("TYPE", "type"),
-        Column("STATE", "state", "state"),
-        Column("NOT BEFORE", "left", "when"),
-        Column("SEEN", "first_seen", "when", spare=True),
-        Column("VMS", "resources", "list"),
-        Column("DONE", "done", "list"),
+        TableColumn("EVENT", "event_id", "id"),
+        TableColumn("TYPE", "type"),
+        TableColumn("STATE", "state", "state"),
+        TableColumn("NOT BEFORE", "left", "when"),
+        TableColumn("SEEN", "first_seen", "when", spare=True),
+        TableColumn("VMS", "resources", "list"),
+        TableColumn("DONE", "done", "list"),
     ),
     "No event is coming, and nothing needs to be put back.",
 )
@@ -189,7 +195,7 @@ def _done(row: CaseFields) -> list[str]:
     return [*works, *(["approved"] if row["approved_at"] else []), *(["(drill)"] if row["drill"] else [])]
 
 
-class Asked(TypedDict):
+class DrillOptions(TypedDict):
     """What is asked of a drill."""
 
     config: str
@@ -226,7 +232,7 @@ class Asked(TypedDict):
     "--duration", type=int, metavar="SECONDS", default=-1, help="its DurationInSeconds, for rules that use it"
 )
 @click.option("--no-wait", is_flag=True, help="do not wait for its end")
-def drill(**asked: Unpack[Asked]) -> None:
+def drill(**asked: Unpack[DrillOptions]) -> None:
     """Rehearse on this machine: handlers prepare and recover for real, nothing is approved.
 
     Only the agent that runs here sees the event.

@@ -5,21 +5,21 @@ from contextlib import closing
 import click
 
 from duenotice.cli.arguments import Noun
-from duenotice.cli.output import NEVER, Column, View, tell, write_one
+from duenotice.cli.output import NEVER, TableColumn, TableView, tell, write_one
 from duenotice.cli.session import OUTPUT
 
-DATABASE = View(
+DATABASE = TableView(
     "database",
     (
-        Column("DATABASE", "database"),
-        Column("VERSION", "version"),
-        Column("CLUSTER", "cluster"),
-        Column("RECORDS", "records"),
-        Column("SHOWN", "shown"),
-        Column("EPOCH", "epoch"),
-        Column("LEADER", "leader"),
-        Column("NODES", "nodes", "list"),
-        Column("SYNCED", "durable"),
+        TableColumn("DATABASE", "database"),
+        TableColumn("VERSION", "version"),
+        TableColumn("CLUSTER", "cluster"),
+        TableColumn("RECORDS", "records"),
+        TableColumn("SHOWN", "shown"),
+        TableColumn("EPOCH", "epoch"),
+        TableColumn("LEADER", "leader"),
+        TableColumn("NODES", "nodes", "list"),
+        TableColumn("SYNCED", "durable"),
     ),
 )
 _URL = click.option(

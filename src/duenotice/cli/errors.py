@@ -3,7 +3,7 @@
 from duenotice.errors import DuenoticeError
 
 
-class TimedOut(DuenoticeError):
+class NotInTime(DuenoticeError):
     """It took longer than was allowed."""
 
 

@@ -24,7 +24,7 @@ FILTERS: dict[str, click.ParamType[str]] = {
 }
 
 
-class More(TypedDict):
+class EventOptions(TypedDict):
     """What else can be said about a new event."""
 
     not_before: datetime | None
@@ -77,7 +77,7 @@ def show_event(session: Session, event_id: str) -> None:
 @waits
 @talks
 def schedule(
-    session: Session, vms: tuple[str, ...], type_: str, wait: bool, wait_timeout: str, **more: Unpack[More]
+    session: Session, vms: tuple[str, ...], type_: str, wait: bool, wait_timeout: str, **more: Unpack[EventOptions]
 ) -> None:
     """Schedule an event for VMs of one update domain."""
     raised = session.client.schedule_event(type_, vms, **more)

@@ -25,8 +25,8 @@ SLACK = 2.0
 """Our copy may be wrong by so many seconds before it is set again: the service tells whole seconds only."""
 
 
-class Feed:
-    """`with Feed(client, say) as feed:` misses no record from then on. A thread reads, and `next` returns what it read.
+class FeedReader:
+    """`with FeedReader(client, say) as feed:` misses no record from then on. A thread reads; `next` is what it read.
 
     The client finds a lost connection again and goes on where it was lost; here this is only reported, once.
     """
@@ -38,7 +38,7 @@ class Feed:
         self._came: SimpleQueue[Record | DuenoticeError] = SimpleQueue()
         self._closed = False
 
-    def __enter__(self) -> "Feed":
+    def __enter__(self) -> "FeedReader":
         self._feed.open()
         threading.Thread(target=self._run, name="feed", daemon=True).start()
         return self

@@ -26,7 +26,7 @@ Quirks = Mapping[str, float | bool | str]
 """Settings of `serve` that make the service behave oddly."""
 
 
-class Options(TypedDict):
+class JudgingOptions(TypedDict):
     """What was asked of both commands; `quirks` are the settings of `serve` that were given."""
 
     names: Sequence[str]
@@ -98,7 +98,7 @@ _OPTIONS = (
 @_judges
 @click.option("--network", is_flag=True, help="Let the program reach other networks (needs slirp4netns).")
 @click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED)
-def run(program: Sequence[str], network: bool, output: str, report: str, **options: Unpack[Options]) -> None:
+def run(program: Sequence[str], network: bool, output: str, report: str, **options: Unpack[JudgingOptions]) -> None:
     """Run a program where 169.254.169.254 is ours, lead it through maintenance, and say how it behaved.
 
     The program is unchanged and needs no privileges: duenotice run -- ./my-agent --its-flags. It can reach
@@ -123,7 +123,7 @@ def run(program: Sequence[str], network: bool, output: str, report: str, **optio
     help="The address that the client asks.",
 )
 @click.option("--for", "span", metavar="SPAN", default="5m", help="The longest time for everything.  [default: 5m]")
-def check(listen: str, span: str, output: str, report: str, **options: Unpack[Options]) -> None:
+def check(listen: str, span: str, output: str, report: str, **options: Unpack[JudgingOptions]) -> None:
     """Wait for a client that you start yourself, lead it through maintenance, and say how it behaved.
 
     Exit codes are those of `duenotice run`.
@@ -134,7 +134,7 @@ def check(listen: str, span: str, output: str, report: str, **options: Unpack[Op
     _end(check_it(listen, _plan(options), parse_duration(span), tell), output, report)
 
 
-def _plan(asked: Options) -> "Plan":
+def _plan(asked: JudgingOptions) -> "Plan":
     from duenotice.clock import parse_speed
     from duenotice.testkit.judging import Plan
     from duenotice.testkit.trials import BY_NAME, chosen

@@ -33,7 +33,7 @@ TURNS = {
 }
 
 
-class Asked(TypedDict):
+class MaintenanceOptions(TypedDict):
     """What is asked of a new maintenance."""
 
     on: tuple[str, ...]
@@ -88,7 +88,7 @@ def list_plans(session: Session) -> None:
 @click.option("--wait", is_flag=True, help="Follow the maintenance to its end.")
 @WATCH_TIMEOUT
 @talks
-def start(session: Session, dry_run: bool, wait: bool, wait_timeout: str, **asked: Unpack[Asked]) -> None:
+def start(session: Session, dry_run: bool, wait: bool, wait_timeout: str, **asked: Unpack[MaintenanceOptions]) -> None:
     """Begin a maintenance of a set, a scale set, hosts, or VMs by name, zone or tag."""
     from duenotice.wire.operator import MaintenanceRequest
 

@@ -45,7 +45,7 @@ def asked(question: str) -> bool:
     return click.confirm(one_line(question), err=True)
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A column of a table: its title, the key of its value, and how it looks (see tables.LOOKS).
 
     The key "" is the whole thing. A spare column is left out when the terminal is too narrow for all columns.
@@ -57,13 +57,13 @@ class Column(NamedTuple):
     spare: bool = False
 
 
-class View(NamedTuple):
+class TableView(NamedTuple):
     """How a kind of thing is shown: the key of its name, and its columns."""
 
     name: str
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     none: str = "Nothing."
-    more: tuple[Column, ...] = ()  # columns that are shown only for one thing
+    more: tuple[TableColumn, ...] = ()  # columns that are shown only for one thing
 
 
 def fields_of(thing: object) -> dict[str, object]:
@@ -76,7 +76,7 @@ def fields_of(thing: object) -> dict[str, object]:
     return found
 
 
-def _write_table(items: Iterable[object], view: View, now: Now) -> None:
+def _write_table(items: Iterable[object], view: TableView, now: Now) -> None:
     from duenotice.cli import tables  # rich is slow to import
 
     rows = [fields_of(item) for item in tables.counted(items)]
@@ -86,31 +86,31 @@ def _write_table(items: Iterable[object], view: View, now: Now) -> None:
         tell(view.none)
 
 
-def _write_card(item: object, view: View, now: Now) -> None:
+def _write_card(item: object, view: TableView, now: Now) -> None:
     from duenotice.cli import tables
 
     tables.write_card(fields_of(item), view, now() if tables.has_times(view) else NEVER)
 
 
-def _write_json(items: Iterable[object], _: View, __: Now) -> None:
+def _write_json(items: Iterable[object], _: TableView, __: Now) -> None:
     say(_json([fields_of(item) for item in items], 2))
 
 
-def _write_jsonl(items: Iterable[object], _: View, __: Now) -> None:
+def _write_jsonl(items: Iterable[object], _: TableView, __: Now) -> None:
     for item in items:
         put(_json(fields_of(item)))  # as they arrive: a fleet may be too large for memory
 
 
-def _write_yaml(items: Iterable[object], _: View, __: Now) -> None:
+def _write_yaml(items: Iterable[object], _: TableView, __: Now) -> None:
     say("\n".join(yaml_lines([fields_of(item) for item in items])))
 
 
-def _write_names(items: Iterable[object], view: View, _: Now) -> None:
+def _write_names(items: Iterable[object], view: TableView, _: Now) -> None:
     for item in items:
         put(str(fields_of(item)[view.name]))
 
 
-WRITERS: dict[str, Callable[[Iterable[object], View, Now], None]] = {
+WRITERS: dict[str, Callable[[Iterable[object], TableView, Now], None]] = {
     "table": _write_table,
     "json": _write_json,
     "jsonl": _write_jsonl,
@@ -119,14 +119,14 @@ WRITERS: dict[str, Callable[[Iterable[object], View, Now], None]] = {
 }
 
 
-SINGLE: dict[str, Callable[[object, View, Now], None]] = {
+SINGLE: dict[str, Callable[[object, TableView, Now], None]] = {
     "table": _write_card,
     "json": lambda item, _, __: say(_json(fields_of(item), 2)),
     "yaml": lambda item, _, __: say("\n".join(yaml_lines(fields_of(item)))),
 }
 
 
-def write_one(output: str, item: object, view: View, now: Now) -> None:
+def write_one(output: str, item: object, view: TableView, now: Now) -> None:
     """One thing: an object, and not an array."""
     if output in SINGLE:
         SINGLE[output](item, view, now)

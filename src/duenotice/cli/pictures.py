@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from duenotice.cli import tables
-from duenotice.cli.output import Column, View, fields_of
+from duenotice.cli.output import TableColumn, TableView, fields_of
 from duenotice.cli.views import WATCHED_EVENTS, WATCHED_STEPS
 from duenotice.domain.notice import MINIMUM_SECONDS
 from duenotice.wire.event_names import TYPE_NAMES
@@ -118,9 +118,9 @@ def _lanes(plan: Maintenance) -> list[str]:
     return list(dict.fromkeys(step.lane for step in plan.steps))
 
 
-def _view(plan: Maintenance) -> View:
+def _view(plan: Maintenance) -> TableView:
     """If several groups take part, each step names its group."""
-    lanes = (Column("LANE", "lane"),) if len(_lanes(plan)) > 1 else ()
+    lanes = (TableColumn("LANE", "lane"),) if len(_lanes(plan)) > 1 else ()
     return WATCHED_STEPS._replace(columns=(*lanes, *WATCHED_STEPS.columns))
 
 

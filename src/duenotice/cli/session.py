@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from duenotice.cli.errors import Failed
-from duenotice.cli.output import WRITERS, View, asked, write_one
+from duenotice.cli.output import WRITERS, TableView, asked, write_one
 from duenotice.client.operator.errors import ForeignAnswer, NotReached, UnknownToken
 from duenotice.client.operator.place import DEFAULT_ENDPOINT, found_token
 from duenotice.errors import DuenoticeError
@@ -42,11 +42,11 @@ class Session:
         self.client = client
         self.output = output
 
-    def show(self, items: Iterable[object], view: View) -> None:
+    def show(self, items: Iterable[object], view: TableView) -> None:
         """Print a list; forms with one line per item print each item as it arrives."""
         WRITERS[self.output](items, view, self.now)
 
-    def show_one(self, item: object, view: View) -> None:
+    def show_one(self, item: object, view: TableView) -> None:
         """Print one thing."""
         write_one(self.output, item, view, self.now)
 

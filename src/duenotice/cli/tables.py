@@ -12,7 +12,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from duenotice.cli.output import Column, View
+from duenotice.cli.output import TableColumn, TableView
 from duenotice.plain_text import each_in_one_line, lines
 from duenotice.wire.duration import span
 
@@ -174,7 +174,7 @@ def write(what: RenderableType) -> None:
     out.file.write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))
 
 
-def write_table(items: list[Fields], view: View, now: datetime) -> None:
+def write_table(items: list[Fields], view: TableView, now: datetime) -> None:
     """Print things. In a pipe, or when there are very many, they are plain lines of any length."""
     out = console()
     if out.is_terminal and len(items) <= MANY:
@@ -185,7 +185,7 @@ def write_table(items: list[Fields], view: View, now: datetime) -> None:
     out.file.writelines(aligned([titles, *rows]))
 
 
-def write_card(item: Fields, view: View, now: datetime) -> None:
+def write_card(item: Fields, view: TableView, now: datetime) -> None:
     """Print one thing."""
     out = console()
     if out.is_terminal:
@@ -214,7 +214,7 @@ def counted(items: Iterable[T]) -> Iterator[T]:
             yield item
 
 
-def has_times(view: View) -> bool:
+def has_times(view: TableView) -> bool:
     """Whether a table of this view needs the time."""
     return any(column.look in ("when", "not-before") for column in view.columns + view.more)
 
@@ -222,7 +222,7 @@ def has_times(view: View) -> bool:
 class Fitted:
     """A table of things; if the terminal is too narrow, spare columns are left out, the last one first."""
 
-    def __init__(self, items: list[Fields], view: View, now: datetime) -> None:
+    def __init__(self, items: list[Fields], view: TableView, now: datetime) -> None:
         self._items, self._view, self._now = items, view, now
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
@@ -233,14 +233,14 @@ class Fitted:
                 columns.remove(column)
         yield table(self._items, self._view._replace(columns=tuple(columns)), self._now)
 
-    def _wanted(self, column: Column) -> int:
+    def _wanted(self, column: TableColumn) -> int:
         """How wide a column wants to be; one that may shrink wants no more than WRAPPED cells."""
         cells = (str(_cell(item, column, self._now)) for item in self._items)
         widest = max(map(cell_len, (column.title, *cells)))
         return min(widest, WRAPPED) if column.look in WRAPS else widest
 
 
-def table(items: list[Fields], view: View, now: datetime) -> Table:
+def table(items: list[Fields], view: TableView, now: datetime) -> Table:
     """A table of things."""
     made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, GAP, 0, 0))
     for column in view.columns:
@@ -251,7 +251,7 @@ def table(items: list[Fields], view: View, now: datetime) -> Table:
     return made
 
 
-def card(item: Fields, view: View, now: datetime) -> Table:
+def card(item: Fields, view: TableView, now: datetime) -> Table:
     """One thing, a line for each of its columns."""
     made = Table.grid(padding=(0, 2, 0, 0))
     for column in view.columns + view.more:
@@ -259,7 +259,7 @@ def card(item: Fields, view: View, now: datetime) -> Table:
     return made
 
 
-def _cell(item: Fields, column: Column, now: datetime) -> Text | str:
+def _cell(item: Fields, column: TableColumn, now: datetime) -> Text | str:
     """A value, or the whole thing, as it looks; it is made plain first, so that its width is right."""
     value: object = item
     for part in column.key.split(".") if column.key else ():

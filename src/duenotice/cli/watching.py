@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import click
 
 from duenotice.cli.arguments import SPAN
-from duenotice.cli.errors import Failed, TimedOut
-from duenotice.cli.feed import OUTCOMES, Events, Feed, ServiceClock, fold
+from duenotice.cli.errors import Failed, NotInTime
+from duenotice.cli.feed import OUTCOMES, Events, FeedReader, ServiceClock, fold
 from duenotice.cli.output import fields_of, say, tell
 from duenotice.cli.session import Session
 from duenotice.cli.views import EVENTS, MAINTENANCES, STEPS
@@ -66,14 +66,14 @@ def watch(session: Session, watched: Watched, on: Screen, span: str, what: str) 
     from duenotice.wire.duration import parse_duration
 
     end = monotonic() + parse_duration(span)
-    with Feed(session.client, on.say) as feed:
+    with FeedReader(session.client, on.say) as feed:
         watched.begin()
         while not watched.over:
             on.draw(watched.picture)
             left = end - monotonic()
             if left <= 0:
                 hint = "It goes on in the service; wait longer with --wait-timeout."
-                raise TimedOut(f"{what} not over after {span}.", hint=hint)
+                raise NotInTime(f"{what} not over after {span}.", hint=hint)
             watched.take(feed.next(min(REDRAW, left)))
         on.draw(watched.picture)
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from duenotice.backoff import Backoff
-from duenotice.cli.feed import LOOK_AGAIN, Events, Feed, ServiceClock, fold
+from duenotice.cli.feed import LOOK_AGAIN, Events, FeedReader, ServiceClock, fold
 from duenotice.cli.session import connected
 from duenotice.client import OperatorClient
 from duenotice.client.operator import feed as module
@@ -47,7 +47,7 @@ def serve() -> Iterator[Serve]:
     server.close()
 
 
-def heard(feed: Feed, count: int) -> list[int]:
+def heard(feed: FeedReader, count: int) -> list[int]:
     found: list[int] = []
     while len(found) < count:
         found += [came.position for came in feed.next(5.0)]
@@ -60,7 +60,7 @@ def test_what_is_lost_is_found_again_where_it_was_lost(serve: Serve, monkeypatch
     asked: list[str] = []
     said: list[str] = []
     client = serve(HEAD + b"id: 4\nretry: 1\n\n", b"", HEAD + frame(5) + frame(6), HEAD + frame(7), asked=asked)
-    with Feed(client, said.append) as feed:
+    with FeedReader(client, said.append) as feed:
         assert heard(feed, 3) == [5, 6, 7]
     assert ["Last-Event-ID: 4" in asked[1], "Last-Event-ID: 4" in asked[2], "Last-Event-ID: 6" in asked[3]] == [
         True
@@ -71,7 +71,7 @@ def test_what_is_lost_is_found_again_where_it_was_lost(serve: Serve, monkeypatch
 def test_who_is_no_longer_let_in_is_told(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     """A revoked token is no lost connection."""
     monkeypatch.setattr(module, "AGAIN", Backoff(0.01, 0.01))
-    with Feed(serve(HEAD + frame(1), GONE, asked=[]), lambda text: None) as feed, pytest.raises(Denied):
+    with FeedReader(serve(HEAD + frame(1), GONE, asked=[]), lambda text: None) as feed, pytest.raises(Denied):
         assert heard(feed, 2) == []
 
 
@@ -79,7 +79,7 @@ def test_what_cannot_be_reached_at_all_is_told_at_once() -> None:
     """Only a connection that there was can be lost."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    with pytest.raises(Unavailable), Feed(connected(f"http://127.0.0.1:{port}", "t", 5.0), lambda text: None):
+    with pytest.raises(Unavailable), FeedReader(connected(f"http://127.0.0.1:{port}", "t", 5.0), lambda text: None):
         pass
 
 

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from duenotice.cli import tables
-from duenotice.cli.output import Column, View
+from duenotice.cli.output import TableColumn, TableView
 from duenotice.cli.views import AUDIT, EVENTS, WATCHED_EVENTS
 from tests.unit.cli.values import NOON, at
 
@@ -50,7 +50,15 @@ def test_states_have_their_colour() -> None:
 
 
 def test_what_is_not_there_is_a_dash() -> None:
-    view = View("a", (Column("A", "a"), Column("B", "b.c"), Column("WHEN", "w", "when"), Column("L", "l", "list")))
+    view = TableView(
+        "a",
+        (
+            TableColumn("A", "a"),
+            TableColumn("B", "b.c"),
+            TableColumn("WHEN", "w", "when"),
+            TableColumn("L", "l", "list"),
+        ),
+    )
     made = tables.table([{"a": None, "l": []}], view, NOON)
     assert [str(next(iter(column.cells))) for column in made.columns] == ["–", "–", "–", "–"]
 
@@ -90,7 +98,7 @@ EVENT = {
 }
 
 
-def drawn(view: View, width: int, *items: dict[str, object]) -> list[list[str]]:
+def drawn(view: TableView, width: int, *items: dict[str, object]) -> list[list[str]]:
     """The words of each line of a table on a terminal of that width."""
     out = Console(width=width, file=io.StringIO())
     with out.capture() as captured:
