@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from duenotice import __version__
+from duenotice.errors import Malformed
 
 if TYPE_CHECKING:
     from duenotice.wire.operator.words import RequestBody
@@ -121,4 +122,7 @@ def spelt(span: SpanToGive) -> str:
 
 
 def _json(body: "RequestBody | None") -> bytes:
-    return b"" if body is None else msgspec.json.encode(body)
+    try:
+        return b"" if body is None else msgspec.json.encode(body)
+    except UnicodeEncodeError:  # half a character, as Python reads bytes of a shell that are no text
+        raise Malformed("A text in the request is not Unicode.", hint="Is it written in UTF-8?") from None
