@@ -78,6 +78,25 @@ def operate(request: pytest.FixtureRequest) -> Iterator[MakeOperator]:
     elsewhere.end()
 
 
+@pytest.fixture(params=["blocking", "asyncio"])
+def reach(request: pytest.FixtureRequest) -> Iterator[Callable[..., OperatorClient]]:
+    """Makes clients of one kind for an endpoint; all are closed in the end."""
+    made: list[Any] = []
+    loop = Loop()
+
+    def make(endpoint: str, token: str = "dn_token", **more: Any) -> OperatorClient:
+        if request.param == "blocking":
+            made.append(OperatorClient(endpoint, token, **more))
+        else:
+            made.append(Awaited(AsyncOperatorClient(endpoint, token, **more), loop))
+        return cast(OperatorClient, made[-1])
+
+    yield make
+    for client in made:
+        client.close()
+    loop.end()
+
+
 def _made(kind: str, node: Node, token: str, elsewhere: Loop, more: dict[str, Any]) -> Any:
     endpoint = "http://{}:{}".format(*node.operator_address)
     if kind == "blocking":

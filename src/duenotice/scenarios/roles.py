@@ -34,14 +34,14 @@ class CastKind(NamedTuple):
     required: tuple[str, ...] = ()
 
 
-def _whole(raw: Any, known: k.Known) -> k.RoleName:
+def _whole(raw: object, known: k.Known) -> k.RoleName:
     """A role that has members."""
-    if known.roles.get(raw) not in (*GROUP_KINDS, "host"):
+    if not isinstance(raw, str) or known.roles.get(raw) not in (*GROUP_KINDS, "host"):
         raise Malformed(f"{raw!r} is not an earlier role that has VMs", hint="Name a set, service, scale-set or host.")
     return k.RoleName(raw)
 
 
-def _yes(raw: Any, _: k.Known) -> bool:
+def _yes(raw: object, _: k.Known) -> bool:
     if raw is not True:
         raise Malformed("can only be true", hint="Leave it out.")
     return True

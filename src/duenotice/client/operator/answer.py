@@ -67,7 +67,7 @@ def problem_in(response: Response, where: str) -> DuenoticeError:
 def failure_of(error: Exception, where: str, seconds: float) -> DuenoticeError:
     """Why there is no answer; `seconds` is how long was waited for one."""
     if isinstance(error, TimeoutError):
-        return NoAnswer(f"{where} did not answer in {seconds:g} s.", hint="Is it overloaded?", retry_after=0.0)
+        return NoAnswer(f"{where} did not answer in {seconds:.3g} s.", hint="Is it overloaded?", retry_after=0.0)
     if isinstance(error, Unreadable):
         return ForeignAnswer(f"The answer of {where} is not valid: {error}.", hint=_OTHER_VERSION)
     reason = "the connection ended before an answer" if isinstance(error, Silent) else why(error)

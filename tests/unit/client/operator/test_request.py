@@ -7,6 +7,7 @@ import pytest
 
 from duenotice import __version__
 from duenotice.client.operator.request import OperatorRequest, delete, get, post, probe, put, spelt, target
+from duenotice.errors import Malformed
 from duenotice.wire.operator import CancelRequest, Clock, Event, FleetChange, Health, NewToken, TokenRequest
 
 
@@ -79,3 +80,9 @@ def test_what_is_removed_has_no_answer() -> None:
 
 def test_spans_are_written_with_their_unit() -> None:
     assert (spelt("1h30m"), spelt(timedelta(seconds=1.5))) == ("1h30m", "1.500000s")
+
+
+def test_what_is_not_text_is_not_sent() -> None:
+    """Python reads bytes of a shell that are no text as halves of characters."""
+    with pytest.raises(Malformed, match="not Unicode"):
+        post(Event, "events", "A", "cancel", body=CancelRequest("\udc80"))
