@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from duenotice.cli.errors import Denied, TimedOut
+from duenotice.cli.hints import COMMANDS
 from duenotice.errors import Conflict, DuenoticeError, Malformed, Misconfigured, NotFound, Refused, Unavailable
+from duenotice.wire.problem_json import hint_in
 
 if TYPE_CHECKING:
     from http.client import HTTPResponse
@@ -26,15 +28,6 @@ ERRORS: dict[int, type[DuenoticeError]] = {
     429: Unavailable,
     503: Unavailable,
 }
-SAME_HERE = {
-    "GET /v1/vms": "'duenotice vm list'",
-    "GET /v1/groups": "'duenotice scale-set list'",
-    "GET /v1/hosts": "'duenotice host list'",
-    "GET /v1/events": "'duenotice events list'",
-    "GET /v1/maintenances": "'duenotice maintenance list'",
-    "GET /v1/tokens": "'duenotice token list'",
-}
-"""What to write on the command line instead of what a hint of the API says."""
 
 
 class Api:
@@ -144,12 +137,10 @@ def items_of(answer: Any) -> list[Any]:
 def _error(status: int, data: bytes, token: str) -> DuenoticeError:
     try:
         said = json.loads(data)
-        title, hint = str(said["title"]), str(said.get("hint") or "")
+        title, hint = str(said["title"]), hint_in(said, COMMANDS)
     except (ValueError, KeyError, TypeError, AttributeError):
         title, hint = f"The service answers {status}.", ""
     if status == 401:
         title = "The service does not know this token." if token else "No token was found, and the service needs one."
         hint = "Set DUENOTICE_TOKEN, or DUENOTICE_TOKEN_FILE to admin.token in the service's data directory."
-    for call, command in SAME_HERE.items():
-        hint = hint.replace(call, command)
     return ERRORS.get(status, DuenoticeError)(title, hint=hint)

@@ -10,7 +10,9 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode
 import msgspec
 from starlette.types import ASGIApp, Message
 
+from duenotice.console.hints import PAGES
 from duenotice.errors import DuenoticeError, Malformed, NotFound, Refused
+from duenotice.wire.problem_json import hint_in
 
 PAGE = 1000
 FEED_QUEUE = 1000
@@ -156,6 +158,6 @@ async def _never() -> Message:
 def _problem(status: int, body: bytes) -> ApiProblem:
     try:
         said = json.loads(body)
-        return ApiProblem(str(said["title"]), hint=str(said.get("hint", "")), status=status)
-    except (ValueError, KeyError, TypeError):
+        return ApiProblem(str(said["title"]), hint=hint_in(said, PAGES), status=status)
+    except (ValueError, KeyError, TypeError, AttributeError):
         return ApiProblem(f"The operator's API answers {status}.", hint="Look at the service's log.", status=status)

@@ -16,7 +16,7 @@ from duenotice.domain.progress import Progress
 from duenotice.domain.raising import check_description, find_vm, planned_event
 from duenotice.domain.scope import scope_of
 from duenotice.domain.state import State
-from duenotice.errors import Conflict, NotFound, Refused
+from duenotice.errors import Conflict, Listing, NotFound, Refused
 
 TYPES = frozenset({EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY})
 CAUSES = frozenset({Cause.MAINTENANCE, Cause.LIVE_MIGRATION})
@@ -93,7 +93,7 @@ def find(state: State, maintenance_id: str) -> Progress:
     """A plan by its id."""
     progress = state.plans.get(maintenance_id)
     if progress is None:
-        raise NotFound(f"There is no maintenance {maintenance_id}.", hint="List the maintenances for their ids.")
+        raise NotFound(f"There is no maintenance {maintenance_id}.", look_at=Listing.MAINTENANCES)
     return progress
 
 

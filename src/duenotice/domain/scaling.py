@@ -16,7 +16,7 @@ from duenotice.domain.order import in_order
 from duenotice.domain.policy import Policy
 from duenotice.domain.raising import delete, derived
 from duenotice.domain.state import State
-from duenotice.errors import NotFound, Refused
+from duenotice.errors import Listing, NotFound, Refused
 
 _LEAVING = frozenset({EventType.PREEMPT, EventType.TERMINATE})
 
@@ -47,14 +47,14 @@ def delete_instances(state: State, command: c.DeleteInstances, now: Instant, pol
 def _find(state: State, name: str) -> Group:
     group = state.fleet.groups.get(f"{GroupKind.SCALE_SET.value}/{name}")
     if group is None:
-        raise NotFound(f"There is no scale set named {name!r}.", hint="GET /v1/groups lists them.")
+        raise NotFound(f"There is no scale set named {name!r}.", look_at=Listing.GROUPS)
     return group
 
 
 def _instance(state: State, group: Group, name: str) -> Vm:
     vm = state.fleet.vms.get(name)
     if vm is None or vm.group != group.key:
-        raise NotFound(f"{group.name} has no instance {name!r}.", hint="GET /v1/vms lists them.")
+        raise NotFound(f"{group.name} has no instance {name!r}.", look_at=Listing.VMS)
     return vm
 
 

@@ -13,7 +13,7 @@ from duenotice.domain.fleet import LARGEST_SCALE_SET
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine, Records
-from duenotice.errors import NotFound, Refused
+from duenotice.errors import Listing, NotFound, Refused
 from duenotice.operator_api.answering import Answer, done, events_in
 from duenotice.operator_api.bodies import decoded, new_id
 from duenotice.operator_api.looking import looked
@@ -75,7 +75,7 @@ class Groups:
         key = "{kind}/{name}".format(**request.path_params)
         group = self._engine.state.fleet.groups.get(key)
         if group is None:
-            raise NotFound(f"There is no group {key!r}.", hint="GET /v1/groups lists them.")
+            raise NotFound(f"There is no group {key!r}.", look_at=Listing.GROUPS)
 
         def look(state: State) -> shapes.Group:
             return operator_json.group_to_json(group, sum(vm.group == key for vm in state.fleet.vms.values()))

@@ -15,7 +15,7 @@ from duenotice.domain.notice import LONGEST_PREDICTION_SECONDS
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
-from duenotice.errors import Malformed, NotFound, Refused
+from duenotice.errors import Listing, Malformed, NotFound, Refused
 from duenotice.operator_api.answering import RAISED, raised
 from duenotice.operator_api.bodies import decoded, new_id
 from duenotice.operator_api.looking import looked
@@ -131,5 +131,5 @@ class Hosts:
     def _find(self, request: Request) -> Host:
         host = self._engine.state.fleet.hosts.get(name := request.path_params["name"])
         if host is None:
-            raise NotFound(f"There is no host named {name!r}.", hint="GET /v1/hosts lists them.")
+            raise NotFound(f"There is no host named {name!r}.", look_at=Listing.HOSTS)
         return host

@@ -18,9 +18,17 @@ STATUS: dict[type[errors.DuenoticeError], int] = {
 }
 
 
-def problem(status: int, title: str, hint: str = "", headers: dict[str, str] | None = None) -> Response:
-    """One problem: what happened and what to do."""
-    body = {"type": "about:blank", "status": status, "title": title, "hint": hint}
+def problem(
+    status: int,
+    title: str,
+    hint: str = "",
+    headers: dict[str, str] | None = None,
+    look_at: errors.Listing | None = None,
+) -> Response:
+    """One problem: what happened and what to do; `look_at` lets a client say the hint in its own words."""
+    body: dict[str, object] = {"type": "about:blank", "status": status, "title": title, "hint": hint}
+    if look_at is not None:
+        body |= {"hint": look_at.hint(f"GET /v1/{look_at.value}"), "look_at": look_at.value}
     return JSONResponse(body, status, headers, media_type="application/problem+json")
 
 
@@ -32,4 +40,4 @@ async def on_error(_: Request, error: Exception) -> Response:
     if isinstance(error, errors.Unavailable):
         headers["Retry-After"] = str(max(1, round(error.retry_after)))
     status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
-    return problem(status, error.message, error.hint, headers)
+    return problem(status, error.message, error.hint, headers, error.look_at)

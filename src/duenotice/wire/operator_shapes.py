@@ -8,6 +8,7 @@ from duenotice.domain.event import Cause, Phase
 from duenotice.domain.fleet import Condition, GroupKind
 from duenotice.domain.maintenance import Status, StepStatus
 from duenotice.domain.token import Role
+from duenotice.errors import Listing
 from duenotice.wire.document_json import SOURCE_NAMES, TYPE_NAMES
 
 T = TypeVar("T")
@@ -39,6 +40,7 @@ class Problem(TypedDict):
     status: int
     title: Annotated[str, Meta(description="What happened")]
     hint: Annotated[str, Meta(description="What to do")]
+    look_at: NotRequired[Annotated[str, _values(Listing), Meta(description="The list that helps")]]
 
 
 class Page(TypedDict, Generic[T]):
