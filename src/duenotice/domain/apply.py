@@ -13,9 +13,9 @@ from duenotice.domain import gone, indexes
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Event
 from duenotice.domain.fleet import Vm
+from duenotice.domain.kept_answers import KeptAnswer, keep
 from duenotice.domain.maintenance import StepStatus
 from duenotice.domain.progress import Progress
-from duenotice.domain.requests import Answered, keep
 from duenotice.domain.scope import ALONE, group_of, scope_of
 from duenotice.domain.state import Departure, Scope, State
 from duenotice.errors import InvariantBroken
@@ -309,7 +309,7 @@ def _token_revoked(state: State, change: t.TokenRevoked) -> None:
 
 def _request_answered(state: State, change: t.RequestAnswered) -> None:
     # The record that is being folded; positions have no gaps.
-    keep(state.requests, Answered(change.key, change.fingerprint, state.position + 1, change.until))
+    keep(state.answers, KeptAnswer(change.key, change.fingerprint, state.position + 1, change.until))
 
 
 def _clock_marked(state: State, change: t.ClockMarked) -> None:

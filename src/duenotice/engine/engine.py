@@ -15,6 +15,7 @@ from msgspec import structs
 from duenotice.clock import MICROS, Clock, ScaledClock, micros
 from duenotice.domain.apply import fold
 from duenotice.domain.commands import Command, MarkClock, Tick
+from duenotice.domain.kept_answers import kept_answer
 from duenotice.domain.policy import Policy
 from duenotice.domain.snapshot import restore
 from duenotice.domain.state import State
@@ -23,7 +24,7 @@ from duenotice.engine.complaints import Complaints
 from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
 from duenotice.engine.worker import Worker
-from duenotice.engine.writer import SELF, Ask, News, Outcome, Receipt, Records, Writer, knows, report
+from duenotice.engine.writer import SELF, Ask, News, Outcome, Receipt, Records, Writer, report
 from duenotice.errors import DuenoticeError, InvariantBroken, Unavailable
 
 __all__ = ["SELF", "Engine", "Receipt", "Records", "load"]
@@ -181,10 +182,10 @@ class Engine:
         """What a request with this key was answered, if it was and that is not too long ago (S6)."""
         if self._is_serving:  # it may be just being stored: whatever comes behind it is answered after it
             await self.submit(Tick(), SELF)
-        if not knows(self.state, key, self.clock.now()):
+        kept = kept_answer(self.state.answers, key, self.clock.now().at)
+        if kept is None:
             return None
-        position = self.state.requests[key].position
-        (record,) = await self.history(position - 1, 1)
+        (record,) = await self.history(kept.position - 1, 1)
         assert isinstance(record.transition, RequestAnswered)
         return record.transition
 

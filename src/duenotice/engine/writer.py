@@ -18,6 +18,7 @@ from duenotice.domain.apply import fold
 from duenotice.domain.commands import Command, PostponeEvents, Tick
 from duenotice.domain.decide import decide
 from duenotice.domain.due import PLANS, Faulty, happenings
+from duenotice.domain.kept_answers import kept_answer
 from duenotice.domain.policy import Policy
 from duenotice.domain.raising import to_be_seen_by
 from duenotice.domain.snapshot import take
@@ -162,7 +163,7 @@ class Writer:
     def _attempt(self, ask: Ask, now: Instant, records: list[Record]) -> Records | DuenoticeError:
         """Decide and apply one command; a refusal is its answer and has no effect (S6)."""
         begin = len(records)
-        if ask.receipt is not None and knows(self._ahead, ask.receipt.key, now):
+        if ask.receipt is not None and kept_answer(self._ahead.answers, ask.receipt.key, now.at):
             return Conflict("This request was done already.", hint="Send it again with its key for the answer.")
         try:
             self._take(self._decided(ask.command, now), ask.actor, now, records)
@@ -286,12 +287,6 @@ class Writer:
 
 def _raised(records: Iterable[Record]) -> tuple[str, ...]:
     return tuple(r.transition.event.id for r in records if isinstance(r.transition, EventRaised))
-
-
-def knows(state: State, key: str, now: Instant) -> bool:
-    """Whether a request with this key was answered, not too long ago."""
-    known = state.requests.get(key)
-    return known is not None and known.until > now.at
 
 
 def report(level: str, message: str, **details: object) -> None:

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from duenotice.clock import Instant
 from duenotice.domain import commands as c
-from duenotice.domain.requests import KEPT
+from duenotice.domain.kept_answers import KEPT
 from duenotice.domain.state import State
 from duenotice.domain.transitions import EventRaised, RequestAnswered
 from duenotice.engine.engine import Engine, Receipt, Records
@@ -18,6 +18,7 @@ from duenotice.operator_api.bodies import actor_of
 from duenotice.operator_api.idempotency import Asked, response_of
 from duenotice.wire import operator_json
 from duenotice.wire import operator_shapes as shapes
+from duenotice.wire.stored_answer import StoredAnswer
 
 RAISED = {201: shapes.Raised, 200: shapes.Raised}
 """The answers of what raises events, or none."""
@@ -37,13 +38,13 @@ Build = Callable[[State, Records], Answer]
 async def done(engine: Engine, request: Request, command: c.Command, build: Build) -> Response:
     """Submit a command; `build` sees the state as it is once the command and all that is due are applied."""
     asked: Asked = request.state.asked
-    made: list[RequestAnswered] = []
+    made: list[StoredAnswer] = []
 
     def write(state: State, records: Records, now: Instant) -> RequestAnswered | None:
         answer = build(state, records)
-        body = msgspec.json.encode(answer.body).decode()
-        made.append(RequestAnswered(asked.key, asked.fingerprint, now.at + KEPT, answer.status, body, answer.location))
-        return made[0] if asked.key else None
+        stored = StoredAnswer(answer.status, msgspec.json.encode(answer.body).decode(), answer.location)
+        made.append(stored)
+        return RequestAnswered(asked.key, asked.fingerprint, now.at + KEPT, stored.packed()) if asked.key else None
 
     await engine.submit(command, actor_of(request), Receipt(asked.key, write))
     if not made:

@@ -13,9 +13,10 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from duenotice.domain.requests import KEPT
+from duenotice.domain.kept_answers import KEPT
 from duenotice.domain.transitions import RequestAnswered
 from duenotice.errors import Malformed, Refused
+from duenotice.wire.stored_answer import StoredAnswer, unpacked
 
 HEADER = "idempotency-key"
 KEY = re.compile(r"[!-~]{1,255}")
@@ -75,7 +76,7 @@ class Answers:
         if known is None:
             return None
         _refuse_another(asked, known.fingerprint)
-        return _again(response_of(known))
+        return _again(response_of(unpacked(known.answer)))
 
     async def _answered_before(self, asked: Asked) -> RequestAnswered | None:
         """What an older duenotice has answered to this token; answers to another of its name are not for it."""
@@ -83,10 +84,10 @@ class Answers:
         return known if known is not None and known.until - KEPT >= asked.since else None
 
 
-def response_of(answered: RequestAnswered) -> Response:
+def response_of(answer: StoredAnswer) -> Response:
     """The answer as it was."""
-    headers = {"Location": answered.location} if answered.location else None
-    return Response(answered.body, answered.status, headers, "application/json")
+    headers = {"Location": answer.location} if answer.location else None
+    return Response(answer.body, answer.status, headers, "application/json")
 
 
 async def _asked(request: Request) -> Asked:

@@ -8,6 +8,7 @@ from duenotice.clock import seconds
 from duenotice.domain import transitions as t
 from duenotice.wire import operator_json
 from duenotice.wire import operator_shapes as shapes
+from duenotice.wire.stored_answer import unpacked
 from duenotice.wire.times import format_iso
 
 ACTIONS = tuple(str(kind.__struct_config__.tag) for kind in get_args(t.Transition))
@@ -52,8 +53,9 @@ def _details(change: t.Transition) -> dict[str, Any]:
             return {"names": [vm.name for vm in vms]}
         case t.MaintenanceStarted(plan):
             return {"maintenance": operator_json.maintenance_to_json(plan)}
-        case t.RequestAnswered(status=status, location=location):
-            return {"status": status, "location": location}
+        case t.RequestAnswered(answer=answer):
+            said = unpacked(answer)
+            return {"status": said.status, "location": said.location}
         case t.TokenCreated(token):
             return {"token": operator_json.token_to_json(token)}
         case t.StepEnded(ended=ended):
