@@ -2,8 +2,9 @@
 
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Cause, Event, EventType, Phase
-from duenotice.domain.fleet import Vm, chunks
+from duenotice.domain.fleet import Vm
 from duenotice.domain.lifecycle import Act, move
+from duenotice.domain.pieces import chunks
 from duenotice.domain.state import State
 
 _REMOVING = frozenset({EventType.PREEMPT, EventType.TERMINATE})

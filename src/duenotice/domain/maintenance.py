@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from duenotice.domain.event import Cause, EventType
 from duenotice.domain.fleet import Vm
-from duenotice.domain.order import in_order
+from duenotice.domain.pieces import in_order
 from duenotice.domain.scope import scope_of
 
 

@@ -4,7 +4,7 @@ import asyncio
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
 
-from duenotice.domain.order import in_order
+from duenotice.domain.pieces import in_order
 from duenotice.errors import Unavailable
 
 FEW = 100

@@ -20,7 +20,7 @@ from duenotice.domain.decide import decide
 from duenotice.domain.due import PLANS, Faulty, happenings
 from duenotice.domain.kept_answers import kept_answer
 from duenotice.domain.policy import Policy
-from duenotice.domain.raising import to_be_seen_by
+from duenotice.domain.postponing import to_be_seen_by
 from duenotice.domain.snapshot import take
 from duenotice.domain.state import State
 from duenotice.domain.touched import Touched, touched

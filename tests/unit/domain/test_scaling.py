@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 
 from duenotice.domain import commands as c
-from duenotice.domain import fleet
+from duenotice.domain import pieces
 from duenotice.domain.event import Cause, EventType, Phase
 from duenotice.domain.fleet import LARGEST_SCALE_SET, Declaration, Group, GroupKind, Vm
 from duenotice.domain.policy import Policy
@@ -101,7 +101,7 @@ class TestScaleOut:
         assert (len(names(state)), names(state)[-1]) == (6, "jobs_5")
 
     def test_many_are_written_in_rows_of_a_readable_size(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(fleet, "CHUNK", 2)
+        monkeypatch.setattr(pieces, "CHUNK", 2)
         changes = do(fleet_of(), c.ScaleSet("jobs", SEED, by=5))
         assert [len(change.vms) for change in changes if isinstance(change, VmsPut)] == [2, 2, 1]
 
