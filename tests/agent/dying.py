@@ -35,7 +35,8 @@ def prepare(when: str, number: int) -> None:
     Ledger.append = append  # type: ignore[method-assign]
 
 
-if __name__ == "__main__":
+def run() -> None:
+    """The whole life of the process."""
     clock._BOOT_ID = Path(os.environ["BOOT_ID_FILE"])
     watching.POLL_SECONDS = 0.05
     asking.FIRST_PAUSE = asking.LONGEST_PAUSE = 0.02

@@ -23,6 +23,7 @@ defaults
     timeout connect 5s
     timeout client 30s
     timeout server 30s
+    timeout check 10s
 frontend front
     bind 127.0.0.1:{front}
     default_backend web
