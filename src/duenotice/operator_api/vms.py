@@ -79,7 +79,7 @@ class Vms:
 
     async def index(self, request: Request) -> Response:
         """A page of VMs by name."""
-        wanted, paging, names = Wanted(request), paging_of(request), await self._publisher.names.in_order()
+        wanted, paging, names = Wanted(request), paging_of(request), await self._publisher.names.put_in_order()
 
         def look(state: State) -> dict[str, object]:
             wanted.check(state.fleet)
@@ -121,7 +121,7 @@ class Vms:
         vm = self._find(request)
         shown = Answer(operator_json.vm_to_json(vm, True, state_of_vm(self._engine.state, vm)))
         response = await done(self._engine, request, c.EnableScope(vm.name), lambda *_: shown)
-        self._publisher.page_of(vm).last_poll = self._engine.clock.now().steady
+        self._publisher.open_page_of(vm).last_poll = self._engine.clock.now().steady
         return response
 
     async def evict(self, request: Request) -> Response:
