@@ -24,7 +24,7 @@ def complete(state: State, event: Event) -> list[t.Transition]:
     return changes
 
 
-def fail(state: State, event: Event, reason: str) -> list[t.Transition]:
+def fail(event: Event, reason: str) -> list[t.Transition]:
     """The driver gave up: the event is gone, and the fleet stays as it was."""
     move(event.phase, Act.FAIL)
     return [t.EventFailed(event.id, event.scope, reason)]

@@ -37,9 +37,6 @@ class StepStatus(Enum):
     SKIPPED = "skipped"
 
 
-OVER = frozenset({StepStatus.DONE, StepStatus.FAILED, StepStatus.SKIPPED})
-
-
 class Step(Struct, frozen=True, omit_defaults=True, gc=False):
     """VMs of one update domain that are hit together, by one event.
 

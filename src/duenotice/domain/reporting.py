@@ -17,7 +17,7 @@ LONGEST_FAILURE = 4000
 def report(state: State, command: c.ReportImpact, now: Instant, policy: Policy) -> list[t.Transition]:
     """The impact is over, or its driver gave up."""
     event = _reported(state, command.event_id, Act.FAIL if command.failure else Act.COMPLETE, command.failure)
-    return fail(state, event, command.failure) if command.failure else complete(state, event)
+    return fail(event, command.failure) if command.failure else complete(state, event)
 
 
 def attempt_failed(state: State, command: c.ReportAttempt, now: Instant, policy: Policy) -> list[t.Transition]:
@@ -27,7 +27,7 @@ def attempt_failed(state: State, command: c.ReportAttempt, now: Instant, policy:
         return []
     if command.attempt < policy.impact_attempts:
         return [t.ImpactFailed(event.id, event.scope, command.attempt, command.failure)]
-    return fail(state, event, f"Gave up after attempt {command.attempt}: {command.failure}")
+    return fail(event, f"Gave up after attempt {command.attempt}: {command.failure}")
 
 
 def accept(state: State, command: c.AcceptImpact, now: Instant, policy: Policy) -> list[t.Transition]:

@@ -139,17 +139,11 @@ class State:
 
     def document(self, scope: str) -> Document:
         """What the scope is to be shown."""
-        known = self.scopes.get(scope)
-        if known is None:
-            return self.quiet_document
-        if not known.incarnation:
+        incarnation = self.incarnation(scope)
+        if not incarnation:
             return EMPTY
-        return Document(known.incarnation, tuple(self.events[event_id] for event_id in known.events))
-
-    @property
-    def quiet_document(self) -> Document:
-        """What a scope is shown that never had an event."""
-        return Document(self.floor) if self.floor else EMPTY
+        known = self.scopes.get(scope)
+        return Document(incarnation, () if known is None else tuple(self.events[event] for event in known.events))
 
     def events_of(self, vm: Vm) -> list[Event]:
         """The live events of its scope that hit a VM, oldest first."""

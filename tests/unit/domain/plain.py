@@ -6,11 +6,13 @@ from duenotice.clock import Instant
 from duenotice.domain import transitions as t
 from duenotice.domain.due import _step
 from duenotice.domain.event import BY_USER, PLANNED, Event, EventType, Phase
-from duenotice.domain.maintenance import OPEN, OVER, Maintenance, Status, StepStatus
+from duenotice.domain.maintenance import OPEN, Maintenance, Status, StepStatus
 from duenotice.domain.planning import _begun, _stop
 from duenotice.domain.policy import Policy
 from duenotice.domain.starting import notice_is_over
 from duenotice.domain.state import State
+
+OVER = frozenset({StepStatus.DONE, StepStatus.FAILED, StepStatus.SKIPPED})
 
 
 def happenings(state: State, now: Instant, policy: Policy) -> Iterator[list[t.Transition]]:
