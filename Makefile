@@ -53,7 +53,7 @@ test: develop ## lint, then every test (as root on Debian it installs Debian pac
 	tools/tests -m serial
 	$(BIN)/pytest tests/unit/domain -n 2 --cov=duenotice.domain --cov-branch --cov-fail-under=100
 
-programs: develop
+programs: develop ## the programs that tests run (as root on Debian it installs Debian packages)
 	tools/debian-programs chromium curl dbus etcd-server golang-go haproxy iproute2 jq libmono-system-net-http4.0-cil \
 		libmono-system-runtime-serialization4.0-cil mono-mcs mono-runtime nodejs openssl patroni postgresql-15 python3-etcd \
 		python3-psycopg2 resource-agents slirp4netns systemd util-linux

@@ -84,7 +84,7 @@ class Machine:
         environment |= {"BOOT_ID_FILE": str(self.boot_file), "DYING_AT": dying_at}
         files = ["--config", str(self.folder / "agent.toml"), "--state-dir", str(self.state)]
         log = self.folder / "log"
-        self.process = Forked(dying.run, ["agent", "run", *files, *arguments], environment, ROOT, log)
+        self.process = Forked(dying.run, ["agent", "run", *files, *arguments], environment, ROOT, log, log)
 
     def kill(self) -> None:
         """kill -9, now."""

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from duenotice.agent.readiness import SWITCH
+from duenotice.agent.handlers.readiness import SWITCH
 from tests.handlers.occasions import SECONDS, wait_until
 from tests.programs import require_program
 

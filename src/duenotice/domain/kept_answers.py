@@ -19,18 +19,18 @@ class KeptAnswer(Struct, frozen=True, gc=False):
     until: datetime
 
 
-KeptAnswers = OrderedDict[str, KeptAnswer]
-"""By key, the oldest first."""
+AnswersByKey = OrderedDict[str, KeptAnswer]
+"""The oldest first."""
 
 
-def keep(answers: KeptAnswers, answer: KeptAnswer) -> None:
+def keep(answers: AnswersByKey, answer: KeptAnswer) -> None:
     """Remember one more, and forget what is too old by then or too much."""
     answers[answer.key] = answer
     while len(answers) > MOST_KEPT or next(iter(answers.values())).until + KEPT <= answer.until:
         answers.popitem(last=False)
 
 
-def kept_answer(answers: KeptAnswers, key: str, at: datetime) -> KeptAnswer | None:
+def kept_answer(answers: AnswersByKey, key: str, at: datetime) -> KeptAnswer | None:
     """The answer to the request with this key, if it was answered and that is not too long ago."""
     known = answers.get(key)
     return known if known is not None and known.until > at else None

@@ -10,6 +10,8 @@ from duenotice.domain.ending import moved_away, removed
 from duenotice.domain.event import (
     BY_USER,
     IMPACT_SECONDS,
+    LONGEST_DESCRIPTION,
+    LONGEST_DURATION,
     UNKNOWN_DURATION,
     Cause,
     Event,
@@ -27,9 +29,6 @@ from duenotice.errors import Conflict, Refused
 
 NOBODY_LISTENS = "nobody-listens"
 """Approves for a scope that does not listen: maintenance goes ahead without waiting (F03)."""
-
-LONGEST_DESCRIPTION = 1000
-LONGEST_DURATION = 7 * 24 * 3600
 
 _CAUSE_OF_TYPE = {EventType.PREEMPT: Cause.EVICTION, EventType.TERMINATE: Cause.DELETION}
 

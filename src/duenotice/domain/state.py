@@ -12,7 +12,7 @@ from duenotice.domain.event import Event
 from duenotice.domain.fleet import Fleet, Vm
 from duenotice.domain.gone import GoneEvent
 from duenotice.domain.holds import NOTHING, Hold, Holds
-from duenotice.domain.kept_answers import KeptAnswers
+from duenotice.domain.kept_answers import AnswersByKey
 from duenotice.domain.maintenance import Maintenance, StepStatus
 from duenotice.domain.progress import Progress
 from duenotice.domain.scope import scope_of
@@ -95,7 +95,7 @@ class State:
         self.lanes: dict[str, tuple[str, ...]] = {}
         self.outcomes: dict[str, tuple[StepStatus, str]] = {}
         self.tokens: dict[str, Token] = {}
-        self.answers: KeptAnswers = OrderedDict()
+        self.answers: AnswersByKey = OrderedDict()
 
     def copy(self) -> "State":
         """A copy of the state."""

@@ -60,7 +60,7 @@ class TestDegradedHost:
 
     @pytest.mark.parametrize("notice", [600 * SECOND - 1, 7 * DAY + 1, -1])
     def test_less_than_the_minimum_or_more_than_seven_days_is_refused(self, notice: int) -> None:
-        refused(listening(), DegradeHost("host-1", notice, SEED), Refused, "out of bounds")
+        assert refused(listening(), DegradeHost("host-1", notice, SEED), Refused, "out of bounds")
 
     @pytest.mark.parametrize("notice", [7 * DAY, 2 * DAY])
     def test_predicting_it_again_at_no_higher_risk_changes_nothing(self, notice: int) -> None:
@@ -98,7 +98,7 @@ class TestDegradedHost:
         assert state.fleet.hosts["host-3"].condition is Condition.DEGRADED
 
     def test_an_unknown_host_is_not_found(self) -> None:
-        refused(listening(), DegradeHost("host-9", DAY, SEED), NotFound, "no host named 'host-9'")
+        assert refused(listening(), DegradeHost("host-9", DAY, SEED), NotFound, "no host named 'host-9'")
 
     def test_a_user_who_redeploys_in_time_is_rid_of_it(self) -> None:
         state = listening()
@@ -199,5 +199,5 @@ class TestFailedHost:
         refused(state, FailHost("host-1", SEED), Conflict, "already an event")
 
     def test_an_unknown_host_is_not_found(self) -> None:
-        refused(listening(), FailHost("host-9", SEED), NotFound, "no host named")
-        refused(listening(), RepairHost("host-9"), NotFound, "no host named")
+        assert refused(listening(), FailHost("host-9", SEED), NotFound, "no host named")
+        assert refused(listening(), RepairHost("host-9"), NotFound, "no host named")

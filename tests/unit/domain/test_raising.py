@@ -11,9 +11,9 @@ from duenotice.domain.commands import (
     OperateVm,
     ScheduleEvent,
 )
-from duenotice.domain.event import Cause, EventType, Phase
+from duenotice.domain.event import LONGEST_DESCRIPTION, LONGEST_DURATION, Cause, EventType, Phase
 from duenotice.domain.policy import Policy
-from duenotice.domain.raising import LONGEST_DESCRIPTION, LONGEST_DURATION, NOBODY_LISTENS
+from duenotice.domain.raising import NOBODY_LISTENS
 from duenotice.domain.snapshot import take
 from duenotice.domain.state import State
 from duenotice.domain.transitions import EventRaised, OperationPerformed, VmsPut, VmsRemoved

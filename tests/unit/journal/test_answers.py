@@ -9,7 +9,7 @@ import pytest
 from duenotice.domain.transitions import Record, RequestAnswered
 from duenotice.errors import Damaged
 from duenotice.journal.codec import RECORDS, Row, checksum
-from duenotice.wire.record_json import record_to_json
+from duenotice.wire.operator.from_domain import record
 from duenotice.wire.stored_answer import StoredAnswer, unpacked
 from tests.unit.journal.examples import NOON
 
@@ -33,7 +33,8 @@ def test_an_answer_of_every_format_is_read_as_it_was_given(payload: bytes, forma
     assert isinstance(change, RequestAnswered)
     assert (change.key, change.fingerprint, change.until) == ("k", "f", NOON + timedelta(days=1))
     assert unpacked(change.answer) == ANSWER
-    assert record_to_json(read(payload, format))["details"] == {"status": 201, "location": "/v1/events/E-1"}
+    details = record(read(payload, format)).details
+    assert (details.status, details.location) == (201, "/v1/events/E-1")
 
 
 def test_an_answer_without_a_location_has_none_afterwards() -> None:

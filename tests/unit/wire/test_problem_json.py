@@ -8,7 +8,7 @@ from duenotice.cli.hints import COMMANDS
 from duenotice.console.app import NAVIGATION
 from duenotice.console.hints import PAGES
 from duenotice.errors import Listing
-from duenotice.operator_api.problems import problem
+from duenotice.operator_api.answers import problem
 from duenotice.wire.problem_json import hint_in
 
 WAYS = {Listing.VMS: "'vms'", Listing.EVENTS: "'events'"}
