@@ -9,9 +9,9 @@ import pytest
 from duenotice.domain.transitions import Record, RequestAnswered
 from duenotice.errors import Damaged
 from duenotice.journal.codec import RECORDS, Row, checksum
+from duenotice.testkit.journal_examples import NOON
 from duenotice.wire.operator.from_domain import record
 from duenotice.wire.stored_answer import StoredAnswer, unpacked
-from tests.unit.journal.examples import NOON
 
 # As formats 2, 3 and 4 have written it. These rows must be readable for ever.
 IN_PARTS = b"""{"position":7,"at":"2026-03-01T12:00:00Z","actor":"token/ci","transition":{"change":"request-answered",
