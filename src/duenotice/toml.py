@@ -141,11 +141,11 @@ def shown(path: Path) -> str:
     return "".join(f"[{key + 1}]" if isinstance(key, int) else f".{key}" for key in path).removeprefix(".")
 
 
-def near_miss(word: str, known: Iterable[str], what: str) -> str:
-    """A hint that names the nearest known word, or all of them."""
+def near_miss(word: str, known: Iterable[str], what: str = "words", otherwise: str = "") -> str:
+    """A hint that names the nearest known word; if none is near it is another hint, or names all of them."""
     known = list(known)
     near = nearest(word, known)
-    return f"Did you mean {near!r}?" if near else f"Known {what}: {', '.join(known)}."
+    return f"Did you mean {near!r}?" if near else otherwise or f"Known {what}: {', '.join(known)}."
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -100,7 +100,7 @@ def test_a_unit_that_is_not_there_is_an_error(systemd):
 
 
 def test_no_systemd_is_worth_another_try(tmp_path):
-    """systemd may just be starting itself anew."""
+    """systemd may just be starting again."""
     nowhere = ["/usr/bin/env", f"XDG_RUNTIME_DIR={tmp_path}", f"DBUS_SESSION_BUS_ADDRESS=unix:path={tmp_path}/nothing"]
     with pytest.raises(TryAgain, match="systemd does not answer: Failed to connect to bus"):
         prepare("systemd", {}, units=["web.service"], systemctl=[*nowhere, "/usr/bin/systemctl", "--user"])
@@ -116,7 +116,7 @@ def test_no_systemd_is_worth_another_try(tmp_path):
     ],
 )
 def test_a_job_that_systemd_lost_is_tried_again_and_one_that_failed_is_not(tmp_path, said, error):
-    """systemd may start itself anew while a unit stops."""
+    """systemd may start again while a unit stops."""
     text = f"""#!/bin/sh
 case $2 in show) echo LoadState=loaded; echo ActiveState=active ;; *) echo "{said}" >&2; exit 1 ;; esac
 """

@@ -16,7 +16,7 @@ from duenotice.agent.rules import HandlerSpec, Rule
 from duenotice.client.endpoint import chosen_endpoint
 from duenotice.errors import DuenoticeError, Misconfigured, reason
 from duenotice.settings import parse_listen
-from duenotice.toml import Misfit, Misplaced, TomlFile, misfit, near_miss, nearest, shown
+from duenotice.toml import Misfit, Misplaced, TomlFile, misfit, near_miss, shown
 from duenotice.toml import Path as Keys
 from duenotice.wire.duration import parse_duration
 
@@ -116,8 +116,7 @@ class _Reader:
     def _rule(self, number: int, table: RuleTable, top: Top) -> Rule:
         for name in table.handlers:
             if name not in top.handlers:
-                near = nearest(name, top.handlers)
-                hint = f"Did you mean {near!r}?" if near else f"Add a table [handlers.{name}]."
+                hint = near_miss(name, top.handlers, otherwise=f"Add a table [handlers.{name}].")
                 raise self.wrong(("rules", number, "handlers"), f"there is no handler {name!r}", hint)
         if len(set(table.handlers)) < len(table.handlers):
             raise self.wrong(("rules", number, "handlers"), "a handler is named twice", "Name each once.")

@@ -11,7 +11,7 @@ from duenotice.domain.event import EventType
 from duenotice.domain.fleet import LARGEST_SCALE_SET, Declaration, Group, GroupKind, Host, Site, Vm
 from duenotice.domain.notice import LONGEST_TERMINATE_SECONDS, MINIMUM_SECONDS
 from duenotice.errors import Malformed, Misconfigured
-from duenotice.toml import Table, TomlFile, nearest
+from duenotice.toml import Table, TomlFile, near_miss
 from duenotice.wire.duration import parse_duration
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}")
@@ -157,8 +157,7 @@ class _Reader:
         usual = Vm(name, "")
         host = table.take("host", str, None)
         if host is not None and host not in self._hosts:
-            near = nearest(host, self._hosts)
-            hint = f"Did you mean {near!r}?" if near else "Add it under [[hosts]]."
+            hint = near_miss(host, self._hosts, otherwise="Add it under [[hosts]].")
             raise table.wrong(f"runs on the host {host!r}, which is not declared", hint, "host")
         vm = Vm(
             name=name,
