@@ -1,9 +1,8 @@
-"""How scenarios look: as a list, step by step, and while they are played: live on a terminal, in lines elsewhere."""
+"""How scenarios look, step by step and while they are played, and how a person reads the verdict on a client."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from typing import Any
 
 import msgspec
 from rich.console import Console, Group, RenderableType
@@ -13,30 +12,21 @@ from rich.table import Table
 from rich.text import Text
 
 from duenotice.cli import tables
-from duenotice.cli.output import Column, View
 from duenotice.cli.session import Session
+from duenotice.cli.views import VERDICTS
 from duenotice.plain_text import one_line
 from duenotice.scenarios import progress as p
 from duenotice.scenarios.roles import needs_of
 from duenotice.scenarios.scenario import Scenario
+from duenotice.testkit.verdicts import verdict as v
 from duenotice.wire.duration import span
 
-SCENARIOS = View("name", (Column("SCENARIO", "name", "name"), Column("WHAT", "title"), Column("TRAP", "trap", "prose")))
-VERDICTS = View(
-    "name",
-    (
-        Column("SCENARIO", "name", "name"),
-        Column("OUTCOME", "outcome", "state"),
-        Column("STEPS", "passed"),
-        Column("TOOK", "took", "span"),
-        Column("PROBLEM", "problem", "prose"),
-    ),
-)
 _LINE = "%H:%M:%S"
 Show = Callable[[p.Progress], None]
+_LOOKS = {v.PASSED: ("✓", "green"), v.FAILED: ("✗", "bold red")}
 
 
-def to_json(scenario: Scenario) -> dict[str, Any]:
+def scenario_json(scenario: Scenario) -> dict[str, object]:
     """A scenario as programs see it."""
     return {
         "name": scenario.name,
@@ -48,7 +38,7 @@ def to_json(scenario: Scenario) -> dict[str, Any]:
     }
 
 
-def tell(scenario: Scenario) -> None:
+def show_scenario(scenario: Scenario) -> None:
     """Print what it will do, step by step."""
     cast, steps = _grid(), _grid()
     for role in scenario.cast:
@@ -125,10 +115,10 @@ def show_verdicts(session: Session, verdicts: Sequence[p.Verdict]) -> None:
     if session.output != "table":
         session.show([msgspec.to_builtins(verdict) for verdict in verdicts], VERDICTS)
     elif len(verdicts) > 1:
-        session.show([_row(verdict) for verdict in verdicts], VERDICTS)
+        session.show([_verdict_row(verdict) for verdict in verdicts], VERDICTS)
 
 
-def _row(verdict: p.Verdict) -> dict[str, Any]:
+def _verdict_row(verdict: p.Verdict) -> dict[str, object]:
     ok = sum(step.ok for step in verdict.steps)
     return {**msgspec.to_builtins(verdict), "passed": ok, "took": _seconds(verdict)}
 
@@ -153,3 +143,45 @@ def _step(text: str, note: str, seen: str = "") -> Text:
 
 def _grid() -> Table:
     return Table.grid(padding=(0, 2, 0, 0))
+
+
+def show_verdict(verdict: v.Verdict) -> None:
+    """Print it."""
+    rules = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for title in ("", "RULE", "SEVERITY", "OUTCOME", "WHAT"):
+        rules.add_column(title, no_wrap=title != "WHAT", overflow="fold")
+    for finding in verdict.findings:
+        rules.add_row(*_finding_row(finding, bool(verdict.seen["polls"])))
+    parts: list[RenderableType] = [rules, "", _seen(verdict)]
+    if verdict.failed:
+        parts += ["", *(_fix(finding) for finding in verdict.failed)]
+    tables.write(Group(*parts))
+
+
+def _finding_row(finding: v.Finding, has_asked: bool) -> tuple[Text, ...]:
+    """One line of the table; if nothing asked, that is said once, not for every rule."""
+    mark, style = _LOOKS.get(finding.outcome, ("·", "dim"))
+    rule, what = finding.rule, Text(finding.rule.sentence)
+    if finding.outcome == v.NOT_TRIED and has_asked:
+        what.append(f"\n{finding.why or 'the tour did not get to it'}", "dim")
+    for word in finding.said[:3]:
+        what.append(f"\n{word}", "red")
+    if len(finding.said) > 3:
+        what.append(f"\nand {len(finding.said) - 3} more", "red")
+    return Text(mark, style), Text(rule.id, "bold"), Text(rule.severity), Text(finding.outcome, style), what
+
+
+def _seen(verdict: v.Verdict) -> Text:
+    seen = verdict.seen
+    between = seen["seconds_between_polls"]
+    pace = f", {between} s between two" if between is not None else ""
+    refused = f", {seen['approvals_not_taken']} not taken" if seen["approvals_not_taken"] else ""
+    return Text(
+        f"{seen['polls']} polls in {seen['seconds']} s{pace}; "
+        f"{seen['events']} events shown, {seen['approvals']} approvals{refused}.",
+        "dim",
+    )
+
+
+def _fix(finding: v.Finding) -> Text:
+    return Text.assemble((f"FIX {finding.rule.id}: ", "bold"), finding.rule.fix)

@@ -1,10 +1,40 @@
-"""Kinds of values on the command line: each is checked before anything is done, and an error names the flag."""
+"""What is written on the command line: nouns with verbs below them, and values that are checked first."""
 
+import inspect
 from datetime import datetime
 
 import click
 
 from duenotice.toml import nearest
+
+
+class Noun(click.Group):
+    """A group of verbs."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Each verb with the whole first sentence of its help, on two lines if needed."""
+        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, first_sentence(verb.help or "")) for name, verb in found if verb is not None])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the first word means; `vms` is `vm`, and `event` is `events`."""
+        known, word = self.list_commands(ctx), args[0]
+        if word not in known and (other := next((name for name in known if name in (f"{word}s", word[:-1])), "")):
+            args = [other, *args[1:]]
+        if args[0] not in known and not word.startswith("-"):
+            near = nearest(word, known)
+            hint = f" Did you mean {near!r}?" if near else ""
+            ctx.fail(f"There is no command {word!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
+
+def first_sentence(text: str) -> str:
+    """The text up to the first full stop, on one line."""
+    words = " ".join(inspect.cleandoc(text).partition("\n\n")[0].split())
+    return words.partition(". ")[0].rstrip(".") + "."
 
 
 class _Choice(click.Choice[str]):
@@ -75,18 +105,17 @@ class _Name(click.ParamType[str]):
 NAME = _Name()
 
 
-class _Moment(click.ParamType[str]):
-    """A time as RFC 3339 writes it; the service reads its value."""
+class _Moment(click.ParamType[datetime]):
+    """A time as RFC 3339 writes it."""
 
     name = "time"
 
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
         """Refuse what is not a time, so that the error names the flag."""
         try:
-            datetime.fromisoformat(value)
+            return datetime.fromisoformat(value)
         except ValueError:
             self.fail(f"{value!r} is not a time; write it like 2026-01-01T12:00:00Z.", param, ctx)
-        return value
 
 
 MOMENT = _Moment()
