@@ -239,8 +239,9 @@ def test_a_feed_that_nobody_reads_can_be_closed() -> None:
         for number in range(5000):
             await send({"type": "http.response.body", "body": b"id: %d\n\n" % number, "more_body": True})
 
-    async def open_and_leave() -> None:
-        async with asyncio.timeout(SECONDS), AsyncOperatorClient.in_process(talkative, "").feed():
+    async def open_and_leave() -> int | None:
+        async with asyncio.timeout(SECONDS), AsyncOperatorClient.in_process(talkative, "").feed() as feed:
             await asyncio.sleep(0.01)
+        return feed.position
 
-    asyncio.run(open_and_leave())
+    assert asyncio.run(open_and_leave()) == 0
