@@ -198,7 +198,7 @@ def test_what_was_due_while_a_process_was_stopped_starts_after_its_whole_notice(
         assert node.statuses(SPOT) == ["Scheduled"]
         wait_until(lambda: node.statuses(SPOT) == ["Started"])
         assert time.monotonic() - told >= (STOPPED + NOTICE / 10).total_seconds()
-        assert node.history(raised["id"])[-1]["action"] == "event-started"
+        assert node.history(raised["id"])[-1].action == "event-started"
 
 
 STOPPED = timedelta(seconds=4)

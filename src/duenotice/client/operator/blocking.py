@@ -201,6 +201,8 @@ class Conversation:
     def __init__(self, carrier: Carrier, explain: Explain) -> None:
         self._carrier, self._explain = carrier, explain
         self._heard: Heard | None = None
+        self._unfinished: OperatorStep | None = None
+        """What was interrupted; whoever goes on does it again."""
 
     def carry(self, talk: OperatorTalk[T]) -> Show | T:
         """Carry a talk to its end, or to the next thing it shows."""
@@ -209,24 +211,23 @@ class Conversation:
         except DuenoticeError as error:
             self.close()
             raise self._explain(error) from None
-        except BaseException:
-            self.close()
-            raise
 
     def _carry(self, talk: OperatorTalk[T]) -> Show | T:
         reply, failure = None, None
         while True:
             try:
-                step = talk.send(reply) if failure is None else talk.throw(failure)
+                step = self._unfinished or (talk.send(reply) if failure is None else talk.throw(failure))
             except StopIteration as end:
                 value: T = end.value
                 return value
             if isinstance(step, Show):
                 return step
+            self._unfinished = step
             try:
                 reply, failure = self._do(step), None
             except FAILURES as error:
                 failure = error
+            self._unfinished = None
 
     def _do(self, step: OperatorStep) -> Any:
         match step:

@@ -124,5 +124,5 @@ def spelt(span: SpanToGive) -> str:
 def _json(body: "RequestBody | None") -> bytes:
     try:
         return b"" if body is None else msgspec.json.encode(body)
-    except UnicodeEncodeError:  # half a character, as Python reads bytes of a shell that are not text
+    except UnicodeEncodeError:  # half a character, as Python reads bytes of a shell that are not UTF-8
         raise Malformed("A text in the request is not Unicode.", hint="Is it written in UTF-8?") from None

@@ -193,6 +193,8 @@ class AsyncConversation:
     def __init__(self, carrier: AsyncCarrier, explain: Explain) -> None:
         self._carrier, self._explain = carrier, explain
         self._heard: AsyncHeard | None = None
+        self._unfinished: OperatorStep | None = None
+        """What was interrupted, by a timeout perhaps; whoever goes on does it again."""
 
     async def carry(self, talk: OperatorTalk[T]) -> Show | T:
         """Carry a talk to its end, or to the next thing it shows."""
@@ -201,24 +203,23 @@ class AsyncConversation:
         except DuenoticeError as error:
             await self.close()
             raise self._explain(error) from None
-        except BaseException:
-            await self.close()
-            raise
 
     async def _carry(self, talk: OperatorTalk[T]) -> Show | T:
         reply, failure = None, None
         while True:
             try:
-                step = talk.send(reply) if failure is None else talk.throw(failure)
+                step = self._unfinished or (talk.send(reply) if failure is None else talk.throw(failure))
             except StopIteration as end:
                 value: T = end.value
                 return value
             if isinstance(step, Show):
                 return step
+            self._unfinished = step
             try:
                 reply, failure = await self._do(step), None
             except FAILURES as error:
                 failure = error
+            self._unfinished = None
 
     async def _do(self, step: OperatorStep) -> Any:
         match step:
