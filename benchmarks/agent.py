@@ -16,7 +16,7 @@ from benchmarks.support.node import Node
 from benchmarks.support.process import resident_bytes
 from benchmarks.support.results import Row, p50, p99, within
 from benchmarks.support.yard import Yard
-from duenotice.agent.cases import Record
+from duenotice.agent.cases import LedgerRecord
 from duenotice.agent.ledger import NAME, read_ledger
 
 FLEET = 1000
@@ -98,7 +98,7 @@ def _operate(node: Node, path: str, body: object) -> dict[str, list[dict[str, st
     return result
 
 
-def _find(agent: _Agent, event_id: str, what: str) -> Record | None:
+def _find(agent: _Agent, event_id: str, what: str) -> LedgerRecord | None:
     records = read_ledger(agent.ledger).records
     return next((each for each in records if (each.event_id, each.what) == (event_id, what)), None)
 
