@@ -21,7 +21,7 @@ from duenotice.testkit.emulator import Emulator
 from duenotice.testkit.guide import Guide
 from duenotice.testkit.overheard import Exchange
 from duenotice.testkit.trials import FLEET, TRIALS, Trial
-from duenotice.testkit.verdicts.evidence import Evidence, Notes, Tempo
+from duenotice.testkit.verdicts.evidence import Evidence, GuideNotes, Tempo
 from duenotice.testkit.verdicts.verdict import Verdict, judge
 from duenotice.testkit.watch import Client, TourEnded, TrialEnded
 from duenotice.wire.fleet_toml import is_name
@@ -200,7 +200,7 @@ def _first_vm(scenario: Scenario) -> str:
     return next(role.name for role in scenario.cast if role.is_vm)
 
 
-def _watch_work(emulator: Emulator, file: Path | None, notes: Notes) -> None:
+def _watch_work(emulator: Emulator, file: Path | None, notes: GuideNotes) -> None:
     if file is None:
         return
     work = notes.work = {}
