@@ -15,7 +15,7 @@ from duenotice.client.operator.request import SpanToGive
 from duenotice.clock import monotonic
 from duenotice.errors import Misconfigured, Unavailable
 from duenotice.scenarios import library
-from duenotice.scenarios.casting import Fleet, cast
+from duenotice.scenarios.casting import Candidates, cast
 from duenotice.scenarios.player import play
 from duenotice.scenarios.progress import Ended
 from duenotice.scenarios.scenario import Scenario
@@ -211,7 +211,7 @@ def _vm(plan: Plan) -> str:
     if plan.scenario is None or plan.vm:
         return plan.vm or DEFAULT_VM
     with as_file(library.fleet()) as fleet, Emulator(fleet=str(fleet), operator_listen=FREE_PORT) as emulator:
-        picks = cast(plan.scenario.cast, Fleet.of(emulator.operator(OperatorClient)), {})
+        picks = cast(plan.scenario.cast, Candidates.of(emulator.operator(OperatorClient)), {})
     return picks[_first_vm(plan.scenario)].name
 
 

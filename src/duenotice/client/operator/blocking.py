@@ -14,7 +14,7 @@ from duenotice.client.operator.request import OperatorRequest, QueryValue
 from duenotice.client.operator.talks import (
     BUDGET_SECONDS,
     TIMEOUT_SECONDS,
-    Ask,
+    AskOnce,
     HangUp,
     Hear,
     Listen,
@@ -230,7 +230,7 @@ class Conversation:
 
     def _do(self, step: OperatorStep) -> Any:
         match step:
-            case Ask(request, deadline):
+            case AskOnce(request, deadline):
                 return self._carrier.ask(request, deadline)
             case Listen(request, deadline):
                 self.close()

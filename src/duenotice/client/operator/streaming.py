@@ -15,7 +15,7 @@ from duenotice.client.operator.request import OperatorRequest, QueryValue
 from duenotice.client.operator.talks import (
     BUDGET_SECONDS,
     TIMEOUT_SECONDS,
-    Ask,
+    AskOnce,
     HangUp,
     Hear,
     Listen,
@@ -222,7 +222,7 @@ class AsyncConversation:
 
     async def _do(self, step: OperatorStep) -> Any:
         match step:
-            case Ask(request, deadline):
+            case AskOnce(request, deadline):
                 return await self._carrier.ask(request, deadline)
             case Listen(request, deadline):
                 await self.close()
