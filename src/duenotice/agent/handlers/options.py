@@ -16,7 +16,7 @@ class SpanSeconds(float):
 def read_value(kind: type, value: Any) -> Any:
     """msgspec's hook for the types that TOML does not have."""
     if kind is not SpanSeconds or isinstance(value, bool):
-        raise TypeError(f"expected {kind.__name__}")
+        raise TypeError("Expected a span such as 30s")
     try:
         return SpanSeconds(parse_duration(str(value)))
     except Malformed as error:
