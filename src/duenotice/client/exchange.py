@@ -34,7 +34,7 @@ class Connect:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send all of this."""
+    """Give all bytes to the other side, by the deadline."""
 
     data: bytes
     deadline: float
