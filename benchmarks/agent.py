@@ -14,7 +14,7 @@ from benchmarks.support.node import Node
 from benchmarks.support.process import resident_bytes
 from benchmarks.support.results import Row, p50, p99, within
 from benchmarks.support.yard import Yard
-from duenotice.agent.cases import Record
+from duenotice.agent.cases import LedgerRecord
 from duenotice.agent.ledger import NAME, read_ledger
 from duenotice.client import OperatorClient
 
@@ -95,7 +95,7 @@ def _client(node: Node) -> OperatorClient:
     return OperatorClient(f"http://{node.operator}", node.token, budget=0)
 
 
-def _find(agent: _Agent, event_id: str, what: str) -> Record | None:
+def _find(agent: _Agent, event_id: str, what: str) -> LedgerRecord | None:
     records = read_ledger(agent.ledger).records
     return next((each for each in records if (each.event_id, each.what) == (event_id, what)), None)
 

@@ -112,7 +112,7 @@ QUIRKS = (
 """The settings that make the service behave oddly. Whoever tests a client wants them too."""
 
 
-class Row(NamedTuple):
+class SettingRow(NamedTuple):
     """One setting as a person sees it."""
 
     name: str
@@ -129,15 +129,15 @@ class Resolved(NamedTuple):
     origins: dict[str, str]
 
 
-def rows() -> list[Row]:
+def rows() -> list[SettingRow]:
     """All settings in order."""
     return [_row(field) for field in msgspec.structs.fields(ServeSettings)]
 
 
-def _row(field: msgspec.structs.FieldInfo) -> Row:
+def _row(field: msgspec.structs.FieldInfo) -> SettingRow:
     kind, meta = field.type.__origin__, field.type.__metadata__[0]
     choices = tuple(map(str, get_args(kind))) if get_origin(kind) is Literal else ()
-    return Row(field.name, field.default, meta.description, isinstance(field.default, bool), choices)
+    return SettingRow(field.name, field.default, meta.description, isinstance(field.default, bool), choices)
 
 
 def resolve(flags: Mapping[str, Any], environment: Mapping[str, str], file: str = "") -> Resolved:

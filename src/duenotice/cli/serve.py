@@ -12,7 +12,7 @@ import click
 from duenotice.cli.output import say
 from duenotice.errors import DuenoticeError
 from duenotice.plain_text import one_line
-from duenotice.settings import Resolved, Row, host_port, resolve, rows, without_password
+from duenotice.settings import Resolved, SettingRow, host_port, resolve, rows, without_password
 
 if TYPE_CHECKING:
     import asyncio
@@ -43,7 +43,7 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def option_of(row: Row, text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def option_of(row: SettingRow, text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """The flag of a row of the settings."""
     dashed = row.name.replace("_", "-")
     flag = f"--{dashed}/--no-{dashed}" if row.default is True else f"--{dashed}"
@@ -55,7 +55,7 @@ def _plain(default: object) -> str:
     return f"{default:g}" if isinstance(default, int | float) else str(default)
 
 
-def _metavar(row: Row) -> str:
+def _metavar(row: SettingRow) -> str:
     """What help shows as its value: the allowed words, or the kind of value."""
     if row.choices:
         return f"[{'|'.join(row.choices)}]"

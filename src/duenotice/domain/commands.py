@@ -188,7 +188,7 @@ class CreateToken(Command, frozen=True):
 
 
 class RevokeToken(Command, frozen=True):
-    """Revoke a token."""
+    """Let nobody in with this token any more."""
 
     token_id: str
 

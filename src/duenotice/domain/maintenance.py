@@ -28,7 +28,7 @@ OPEN = frozenset({Status.RUNNING, Status.PAUSED})
 
 
 class StepStatus(Enum):
-    """The status of a step."""
+    """How far a step is; those in `OVER` do not change any more."""
 
     WAITING = "waiting"
     UNDER_WAY = "under-way"

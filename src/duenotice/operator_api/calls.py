@@ -260,7 +260,7 @@ def actor_of(request: Request) -> str:
 class _HasId(Protocol):
     @property
     def id(self) -> str:
-        """Its id."""
+        """What people write to name it; the beginning is enough if no other begins so."""
 
 
 Thing = TypeVar("Thing", bound=_HasId)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from duenotice.clock import monotonic
 from duenotice.domain.event import EventType
 from duenotice.testkit.overheard import Exchange, Overheard
-from duenotice.testkit.verdicts.evidence import Ending, Notes, Tempo, approved_ids
+from duenotice.testkit.verdicts.evidence import Ending, GuideNotes, Tempo, approved_ids
 from duenotice.wire.api_versions import BY_NAME
 
 LOOK_SECONDS = 0.02
@@ -37,7 +37,7 @@ class ClientWatch:
 
     def __init__(self, overheard: Overheard, client: Client, tempo: Tempo) -> None:
         self.tempo = tempo
-        self.notes = Notes()
+        self.notes = GuideNotes()
         self.is_lost = False
         self._overheard = overheard
         self._client = client

@@ -107,7 +107,7 @@ class AsyncVerbs(ABC):
         return self._all(w.Host, "hosts")
 
     async def host(self, name: str) -> w.Host:
-        """One host."""
+        """Its condition, and how many VMs run there."""
         return await self._do(get(w.Host, "hosts", name))
 
     async def drain_host(self, name: str, *, settle: SpanToGive = "0s", at_once: int = 0) -> w.Maintenance:
@@ -204,7 +204,7 @@ class AsyncVerbs(ABC):
         return await self._do(get(w.Maintenance, "maintenances", plan_id))
 
     async def begin_maintenance(self, plan: w.MaintenanceRequest) -> w.Maintenance:
-        """Begin a maintenance."""
+        """Begin to work through VMs, one update domain of a set at a time; `preview_maintenance` shows it before."""
         return await self._do(post(w.Maintenance, "maintenances", body=plan))
 
     async def preview_maintenance(self, plan: w.MaintenanceRequest) -> w.Timeline:
@@ -256,7 +256,7 @@ class AsyncVerbs(ABC):
         return await self._do(post(w.NewToken, "tokens", body=w.TokenRequest(name, role), once=True))
 
     async def revoke_token(self, token_id: str) -> None:
-        """Revoke a token."""
+        """Refuse whoever uses it from now on; a revoked token stays revoked."""
         return await self._do(delete("tokens", token_id))
 
     # what has happened

@@ -9,7 +9,7 @@ from duenotice.client.operator.answer import LARGEST
 from duenotice.client.operator.base import Explain
 from duenotice.client.operator.place import Place
 from duenotice.client.operator.request import OperatorRequest
-from duenotice.client.operator.talks import Ask, HangUp, Hear, Listen, OperatorStep, OperatorTalk, T
+from duenotice.client.operator.talks import AskOnce, HangUp, Hear, Listen, OperatorStep, OperatorTalk, T
 from duenotice.client.response import Response
 from duenotice.client.stream_line import StreamLine
 from duenotice.errors import DuenoticeError
@@ -79,7 +79,7 @@ class AsyncConversation:
 
     async def _do(self, step: OperatorStep) -> Any:
         match step:
-            case Ask(request, deadline):
+            case AskOnce(request, deadline):
                 return await self._carrier.ask(request, deadline)
             case Listen(request, deadline):
                 await self.close()

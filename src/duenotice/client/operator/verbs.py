@@ -110,7 +110,7 @@ class Verbs(ABC):
         return self._all(w.Host, "hosts")
 
     def host(self, name: str) -> w.Host:
-        """One host."""
+        """Its condition, and how many VMs run there."""
         return self._do(get(w.Host, "hosts", name))
 
     def drain_host(self, name: str, *, settle: SpanToGive = "0s", at_once: int = 0) -> w.Maintenance:
@@ -207,7 +207,7 @@ class Verbs(ABC):
         return self._do(get(w.Maintenance, "maintenances", plan_id))
 
     def begin_maintenance(self, plan: w.MaintenanceRequest) -> w.Maintenance:
-        """Begin a maintenance."""
+        """Begin to work through VMs, one update domain of a set at a time; `preview_maintenance` shows it before."""
         return self._do(post(w.Maintenance, "maintenances", body=plan))
 
     def preview_maintenance(self, plan: w.MaintenanceRequest) -> w.Timeline:
@@ -259,7 +259,7 @@ class Verbs(ABC):
         return self._do(post(w.NewToken, "tokens", body=w.TokenRequest(name, role), once=True))
 
     def revoke_token(self, token_id: str) -> None:
-        """Revoke a token."""
+        """Refuse whoever uses it from now on; a revoked token stays revoked."""
         return self._do(delete("tokens", token_id))
 
     # what has happened

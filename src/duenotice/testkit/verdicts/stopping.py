@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 from duenotice.testkit.overheard import Exchange
-from duenotice.testkit.verdicts.evidence import Ending, Evidence, Shown, document_of
+from duenotice.testkit.verdicts.evidence import Ending, Evidence, ShownDocument, document_of
 from duenotice.testkit.verdicts.said import Said, said
 from duenotice.wire.seen_document import SeenDocument
 
@@ -130,7 +130,7 @@ def _left_for(evidence: Evidence, run: int) -> str:
     return "" if any(event.hits(evidence.vm) for event in events) else next((event.event_id for event in events), "")
 
 
-def _last_shown(evidence: Evidence, run: int) -> Shown | None:
+def _last_shown(evidence: Evidence, run: int) -> ShownDocument | None:
     return next((shown for shown in reversed(evidence.shown) if shown.run == run), None)
 
 
