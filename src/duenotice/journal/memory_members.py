@@ -103,11 +103,12 @@ class MemoryMembers:
         self._tell(Changed())
         return head
 
-    def append(self, life: str, epoch: int, records: Sequence[Record]) -> None:
+    def append(self, life: str, epoch: int, steady: int, records: Sequence[Record]) -> None:
         """Store all records or none, if this life leads."""
         with self._lock:
             self._refuse_unless_leader(life, epoch)
             self.journal.append(records)
+            self._head = self._head._replace(steady=max(self._head.steady, steady))
             self.epochs.update((record.position, epoch) for record in records)
             position = self.journal.last_position()
         self._tell(Appended(position))
