@@ -426,8 +426,8 @@ def test_everybody_hears_the_news(shared: Shared) -> None:
     shared.a.resign("life-a")
     expected = [*[Changed()] * 5, Appended(2), Hid("life-b", 2), Shown(2), Changed(), Changed()]
     wait_until(lambda: heard == more == expected)
-    stop()
-    stop_more()
+    for stop_hearing in (stop, stop, stop_more):
+        stop_hearing()
     shared.a.leave("life-a")
     assert heard == more == expected
 

@@ -37,7 +37,7 @@ class MemoryMembers:
         self._registered: dict[str, Member] = {}
         self._joined: set[str] = set()
         self._polls: dict[str, int] = {}
-        self._hear: list[Callable[[News], None]] = []
+        self._hear: dict[object, Callable[[News], None]] = {}
 
     def register(self, life: str, node: str, url: str, version: str) -> Sight:
         """A process of a node begins, and replaces the others of this node."""
@@ -167,8 +167,13 @@ class MemoryMembers:
 
     def listen(self, hear: Callable[[News], None]) -> Callable[[], None]:
         """Have all news told, until the answer is called."""
-        self._hear.append(hear)
-        return lambda: self._hear.remove(hear)
+        key = object()
+        self._hear[key] = hear
+
+        def hear_no_more() -> None:
+            self._hear.pop(key, None)
+
+        return hear_no_more
 
     def close(self) -> None:
         """Nothing is held: other nodes go on with the same object."""
@@ -193,5 +198,5 @@ class MemoryMembers:
             raise Deposed("Another node leads by now.", hint="Ask again; it is passed on to the node that leads.")
 
     def _tell(self, news: News) -> None:
-        for hear in list(self._hear):
+        for hear in list(self._hear.values()):
             hear(news)
