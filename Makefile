@@ -4,7 +4,7 @@ RUNS := .venv/.runs
 DEVELOPS := .venv/.develops
 
 .DEFAULT_GOAL := help
-.PHONY: help install develop run test lint bench stalls lock clean
+.PHONY: help install develop run test lint programs bench stalls lock clean
 
 help: ## list all targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,16 +45,19 @@ lint: develop ## style, types and import contracts
 # compiles all that it imports.
 test: export PYTHONDONTWRITEBYTECODE =
 
-test: lint ## lint, then every test (as root on Debian it installs Debian packages)
+test: develop ## lint, then every test (as root on Debian it installs Debian packages)
+	@$(MAKE) --no-print-directory --jobs --output-sync lint programs
+	@# They wait more than they compute, hence more of them than a small machine has cores. What measures runs alone.
+	tools/tests -m "not machine and not browser and not serial" --ignore tests/unit/domain -n 5 --dist worksteal
+	tools/tests -m "(machine or browser) and not serial" -n 5 --dist loadfile
+	tools/tests -m serial
+	$(BIN)/pytest tests/unit/domain -n 2 --cov=duenotice.domain --cov-branch --cov-fail-under=100
+
+programs: develop ## the programs that tests run (as root on Debian it installs Debian packages)
 	tools/debian-programs chromium curl dbus etcd-server golang-go haproxy iproute2 jq libmono-system-net-http4.0-cil \
 		libmono-system-runtime-serialization4.0-cil mono-mcs mono-runtime nodejs openssl patroni postgresql-15 python3-etcd \
 		python3-psycopg2 resource-agents slirp4netns systemd util-linux
 	tools/real-programs
-	@# They wait more than they compute, hence more of them than a small machine has cores. What measures runs alone.
-	$(BIN)/pytest -m "not machine and not browser and not serial" --ignore tests/unit/domain -n 4 --dist worksteal
-	$(BIN)/pytest -m "(machine or browser) and not serial" -n 4 --dist loadfile
-	$(BIN)/pytest -m serial
-	$(BIN)/pytest tests/unit/domain -n 2 --cov=duenotice.domain --cov-branch --cov-fail-under=100
 
 bench: develop ## measure, side by side with nginx (as root on Debian it installs Debian packages)
 	tools/debian-programs nginx-light wrk

@@ -153,9 +153,9 @@ def test_G03_the_limit_is_for_users_only():
         node.enable("me", "db-0", "render-0")
         node.schedule("Reboot", "db-0")
         node.operate("/v1/vms/me/restart")
-        node.schedule("Freeze", "db-0")
-        node.operate("/v1/vms/render-0/evict")
-        node.operate("/v1/hosts/host-1/fail")
+        assert node.schedule("Freeze", "db-0")
+        assert node.operate("/v1/vms/render-0/evict")
+        assert node.operate("/v1/hosts/host-1/fail")
 
 
 # G04

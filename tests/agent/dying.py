@@ -10,6 +10,7 @@ from pathlib import Path
 from duenotice import clock
 from duenotice.agent.cases import Record
 from duenotice.agent.ledger import Ledger
+from duenotice.backoff import Backoff
 from duenotice.cli import main
 from duenotice.client import asking, watching
 
@@ -35,10 +36,11 @@ def prepare(when: str, number: int) -> None:
     Ledger.append = append  # type: ignore[method-assign]
 
 
-if __name__ == "__main__":
+def run() -> None:
+    """The whole life of the process."""
     clock._BOOT_ID = Path(os.environ["BOOT_ID_FILE"])
     watching.POLL_SECONDS = 0.05
-    asking.FIRST_PAUSE = asking.LONGEST_PAUSE = 0.02
+    asking.AGAIN = Backoff(0.02, 0.02)
     when, _, number = os.environ.get("DYING_AT", "never:0").partition(":")
     prepare(when, int(number))
     main()

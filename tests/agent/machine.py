@@ -1,15 +1,15 @@
 """A VM with a real agent process on it: hooks that leave a trace, a ledger, a boot that can be renewed."""
 
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from duenotice.agent.cases import Case, Record
 from duenotice.agent.ledger import NAME, read_cases, read_ledger
+from tests.agent import dying
 from tests.support.node import Node
+from tests.support.nursery import Forked
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 30.0
@@ -54,7 +54,7 @@ class Machine:
         self.trace_file, self.drained, self.boot_file = folder / "trace", folder / "drained", folder / "boot"
         self.boots = self.deaths = 0
         self.on_death: Callable[[], None] = lambda: None
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Forked | None = None
         self.reboot()
         self._write_hooks(drain)
         values = {"endpoint": endpoint, "address": address, "policy": policy, "hooks": folder, "name": name}
@@ -83,15 +83,8 @@ class Machine:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("DUENOTICE_")}
         environment |= {"BOOT_ID_FILE": str(self.boot_file), "DYING_AT": dying_at}
         files = ["--config", str(self.folder / "agent.toml"), "--state-dir", str(self.state)]
-        with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.agent.dying", "agent", "run", *files, *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=environment,
-                cwd=ROOT,
-            )
+        log = self.folder / "log"
+        self.process = Forked(dying.run, ["agent", "run", *files, *arguments], environment, ROOT, log, log)
 
     def kill(self) -> None:
         """kill -9, now."""

@@ -377,5 +377,5 @@ def test_the_agent_stays_small(tmp_path: Path):
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ, timeout=60
     )
-    heavy = {"rich", "starlette", "uvicorn", "uvloop", "structlog", "prometheus_client", "apsw", "httpx2", "lightkube"}
+    heavy = {"rich", "starlette", "uvicorn", "uvloop", "structlog", "prometheus_client", "apsw", "lightkube"}
     assert not heavy & set(done.stdout.split())

@@ -1,4 +1,4 @@
-"""The operator's API keeps what its description says: schemathesis asks a real node whatever comes to its mind."""
+"""The operator's API keeps what its description says: schemathesis asks a real node what it likes (S23)."""
 
 import os
 import random

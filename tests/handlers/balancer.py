@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from duenotice.agent.readiness import SWITCH
+from duenotice.agent.handlers.readiness import SWITCH
 from tests.handlers.occasions import SECONDS, wait_until
 from tests.programs import require_program
 
@@ -23,6 +23,7 @@ defaults
     timeout connect 5s
     timeout client 30s
     timeout server 30s
+    timeout check 10s
 frontend front
     bind 127.0.0.1:{front}
     default_backend web

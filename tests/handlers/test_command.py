@@ -114,6 +114,7 @@ def test_a_child_left_behind_holds_up_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(processes, "GRACE", 0.1)
     pid = tmp_path / "pid"
     prepare("command", {}, prepare=[script(tmp_path / "hook", f"#!/bin/sh\nsleep 60 & echo $! >{pid}\n")])
+    assert _alive(pid.read_text().strip())
     os.kill(int(pid.read_text()), 9)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from duenotice.domain.transitions import EventRaised, Record
-from duenotice.wire.record_json import action_of
+from duenotice.wire.operator.from_domain import action_of
 from tests.agent.machine import Machine, metadata_endpoint
 from tests.handlers.databases import NODES, Cluster, Writer, patroni, psql
 from tests.handlers.occasions import script, wait_until

@@ -7,7 +7,7 @@ import pytest
 
 from duenotice.agent.handlers.base import HandlerFailed, TryAgain
 from duenotice.agent.handlers.loading import load
-from duenotice.agent.readiness import SWITCH
+from duenotice.agent.handlers.readiness import SWITCH
 from tests.handlers.balancer import Balancer, balancing
 from tests.handlers.occasions import (
     NOTES,

@@ -8,6 +8,7 @@ import pytest
 
 from duenotice.agent.handlers.base import TryAgain
 from duenotice.agent.handlers.loading import load
+from duenotice.errors import Unavailable
 from tests.handlers.databases import Cluster, Writer, patroni, psql
 from tests.handlers.occasions import NOTES, cancelled_when, occasion, prepare_killed, recover, wait_until
 
@@ -103,7 +104,7 @@ def test_a_second_prepare_waits_for_what_the_first_began(cluster):
 
 
 def _is_prepared(cluster: Cluster, name: str, notes: NOTES) -> bool:
-    with contextlib.suppress(TryAgain):  # as the agent does
+    with contextlib.suppress(Unavailable):  # as the agent does
         _prepare(cluster, name, notes)
         return True
     return False

@@ -91,6 +91,7 @@ def test_a_unit_that_fails_to_start_is_told(systemd):
 def test_a_unit_that_runs_once_counts_as_started_when_done(systemd):
     """A oneshot is not up after it ran, and that is well."""
     recover("systemd", {"stopped": ["once.service"]}, units=["once.service"], socket=systemd.socket)
+    assert systemd.show("once.service") == "inactive"
 
 
 def test_a_unit_that_is_not_there_is_an_error(systemd):

@@ -115,4 +115,5 @@ def test_a_node_within_another_program_is_not_watched():
             await service.stop()
         asyncio.run(main())
     """
-    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], timeout=SECONDS, check=True)
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], timeout=SECONDS, check=False)
+    assert done.returncode == 0

@@ -4,9 +4,17 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from duenotice import cli
 from tests.support.node import Node
+from tests.support.nursery import Forked
+
+SECONDS = 60
+READ_BY_PYTHON = ("LANG", "LC_", "PYTHON")
+"""The environment that a Python reads when it begins; a forked one has begun already."""
 
 
 class Done(NamedTuple):
@@ -31,16 +39,25 @@ def duenotice(node: Node | None, *arguments: str, **environment: str) -> Done:
     """Run a command to its end, as the operator of a node."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("DUENOTICE_")}
     ours = {} if node is None else {"DUENOTICE_ENDPOINT": endpoint(node), "DUENOTICE_TOKEN": node.token}
+    run = _started if any(name.startswith(READ_BY_PYTHON) for name in environment) else _forked
+    done = run(list(arguments), clean | ours | environment)
+    assert "Traceback" not in done.err, done.err
+    return done
+
+
+def _forked(arguments: list[str], environment: dict[str, str]) -> Done:
+    with tempfile.TemporaryDirectory() as folder:
+        out, err = Path(folder, "out"), Path(folder, "err")
+        code = Forked(cli.main, arguments, environment, Path.cwd(), out, err).wait(SECONDS)
+        return Done(code, out.read_text(), err.read_text())
+
+
+def _started(arguments: list[str], environment: dict[str, str]) -> Done:
+    command = [sys.executable, "-m", "duenotice", *arguments]
+    none = subprocess.DEVNULL
     done = subprocess.run(
-        [sys.executable, "-m", "duenotice", *arguments],
-        capture_output=True,
-        stdin=subprocess.DEVNULL,
-        text=True,
-        timeout=60,
-        env=clean | ours | environment,
-        check=False,
+        command, capture_output=True, stdin=none, text=True, timeout=SECONDS, env=environment, check=False
     )
-    assert "Traceback" not in done.stderr, done.stderr
     return Done(done.returncode, done.stdout, done.stderr)
 
 

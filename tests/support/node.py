@@ -1,10 +1,8 @@
-"""A whole node in this process: real sockets, real HTTP, a manual clock; for tests that talk to it from outside."""
+"""Everybody who talks to an emulator over real HTTP: VMs by their source addresses, and an operator."""
 
-import asyncio
 import http.client
 import json
 import socket
-import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
@@ -12,10 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
-import uvloop
-
-from duenotice.bootstrap.service import Service
-from duenotice.settings import ServeSettings
+from duenotice.testkit.emulator import Emulator
 
 T = TypeVar("T")
 ENDING_AT_ONCE = 8
@@ -205,32 +200,23 @@ class Outside:
 
 
 class Node(Outside):
-    """`with Node(fleet_toml) as node:` — VMs are their source addresses, the operator has the admin token."""
+    """`with Node(fleet_toml) as node:` — the `Emulator` that users get, with an operator and with VMs."""
 
     def __init__(self, fleet: str | Path = "", *, data_dir: str = ":memory:", **settings: Any) -> None:
         """`fleet` is the text of a fleet file, or the path of one; other settings as in ServeSettings."""
         self._fleet_text = fleet if isinstance(fleet, str) else ""
-        values: dict[str, Any] = {
-            "clock": "manual",
-            "throttle": 100_000.0,
-            "approvals_throttle": 100_000.0,
-            "metadata_listen": "127.0.0.1:0",
-            "operator_listen": "127.0.0.1:0",
-        }
-        fleet_file = str(fleet) if isinstance(fleet, Path) else ""
-        self._settings = ServeSettings(fleet=fleet_file, data_dir=data_dir, **(values | settings))
-        self._loop = uvloop.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._stays = data_dir != ":memory:"
+        values: dict[str, Any] = {"operator_listen": "127.0.0.1:0", "allow_faults": False, "data_dir": data_dir}
+        values["fleet"] = str(fleet) if isinstance(fleet, Path) else ""
+        self.emulator = Emulator(**(values | settings))
 
     def __enter__(self) -> "Node":
         while _ENDING and (_ENDING[0].done() or len(_ENDING) > ENDING_AT_ONCE):
             _ENDING.pop(0).result(SECONDS)
-        self._thread.start()
-        try:
-            self.run(self._start())
-        except BaseException:
-            self._end()
-            raise
+        self.emulator.__enter__()
+        self.service = self.emulator.service
+        self.metadata_address, self.operator_address = self.service.metadata_address, self.service.operator_address
+        self.token = self.service.token
         if self._fleet_text:
             self.apply(self._fleet_text)
         return self
@@ -238,32 +224,15 @@ class Node(Outside):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        ending = _ENDER.submit(self._stop)
-        if self._settings.data_dir == ":memory:":
-            _ENDING.append(ending)  # nobody comes after it, so the next test need not wait for its sockets to close
-        else:
+        ending = _ENDER.submit(self.emulator.__exit__, None, None, None)
+        if self._stays:
             ending.result(SECONDS)
-
-    def _stop(self) -> None:
-        try:
-            self.run(self.service.stop())
-        finally:
-            self._end()
-
-    def _end(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(SECONDS)
-        self._loop.close()
+        else:
+            _ENDING.append(ending)  # nobody comes after it, so the next test need not wait for its sockets to close
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run something in the node's own loop."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(SECONDS)
-
-    async def _start(self) -> None:
-        self.service = Service(self._settings)
-        await self.service.start()
-        self.metadata_address, self.operator_address = self.service.metadata_address, self.service.operator_address
-        self.token = self.service.token
+        return self.emulator.run(work)
 
     def address(self, vm: str) -> str:
         """The source address of a VM by its name; an address stands for itself."""

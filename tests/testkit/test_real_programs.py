@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from duenotice.testkit.judging import Plan, run
-from duenotice.testkit.trials import Step, chosen
+from duenotice.testkit.trials import Trial, chosen
 from duenotice.testkit.verdicts.evidence import Tempo
 from duenotice.testkit.verdicts.rules import RULES
 from duenotice.testkit.verdicts.verdict import FAILED, PASSED, Finding, Verdict
@@ -46,11 +46,11 @@ recover = ["/bin/true"]
 class Judged(NamedTuple):
     """A program that several of us judge at once, each in some trials of the tour: it polls once a second."""
 
-    judge: Callable[[Path, tuple[Step, ...]], Verdict]
+    judge: Callable[[Path, tuple[Trial, ...]], Verdict]
     parts: tuple[str, ...]
 
 
-def agent(folder: Path, trials: tuple[Step, ...]) -> Verdict:
+def agent(folder: Path, trials: tuple[Trial, ...]) -> Verdict:
     """Our own agent, with work to do and with peers to wait for."""
     ready, done, hook, config = (folder / name for name in ("ready", "done", "hook", "agent.toml"))
     ready.touch()
@@ -61,22 +61,22 @@ def agent(folder: Path, trials: tuple[Step, ...]) -> Verdict:
     return run(program, Plan(tempo=BRISK, trials=trials, peers_ready=ready, work_done=done), False, lambda word: None)
 
 
-def azure_events_az(folder: Path, trials: tuple[Step, ...]) -> Verdict:
+def azure_events_az(folder: Path, trials: tuple[Trial, ...]) -> Verdict:
     """Debian's, in a cluster of two nodes: the other one is our peer."""
     return pacemaker(folder, trials, "azure-events-az")
 
 
-def azure_events_az_alone(folder: Path, trials: tuple[Step, ...]) -> Verdict:
+def azure_events_az_alone(folder: Path, trials: tuple[Trial, ...]) -> Verdict:
     """The same where the peer is a VM that the cluster knows nothing of."""
     return pacemaker(folder, trials, "azure-events-az", knows_peer=False)
 
 
-def azure_events(folder: Path, trials: tuple[Step, ...]) -> Verdict:
+def azure_events(folder: Path, trials: tuple[Trial, ...]) -> Verdict:
     """Its predecessor."""
     return pacemaker(folder, trials, "azure-events")
 
 
-def pacemaker(folder: Path, trials: tuple[Step, ...], name: str, knows_peer: bool = True) -> Verdict:
+def pacemaker(folder: Path, trials: tuple[Trial, ...], name: str, knows_peer: bool = True) -> Verdict:
     """The agent as Pacemaker would call it, though more often."""
     cluster = Cluster(folder / "cluster", [socket.gethostname(), "beta"])
     known = folder / "cluster" / "attributes" / "crm_config" / "hostName_peer-1"
@@ -95,13 +95,13 @@ def pacemaker(folder: Path, trials: tuple[Step, ...], name: str, knows_peer: boo
     return run(["env", *variables, "sh", "-c", loop], Plan(tempo=BRISK, trials=trials), False, lambda word: None)
 
 
-def dask(folder: Path, trials: tuple[Step, ...]) -> Verdict:
+def dask(folder: Path, trials: tuple[Trial, ...]) -> Verdict:
     """dask-cloudprovider's plugin in a worker of Dask."""
     program = ["env", "-C", str(folder), sys.executable, str(CLIENTS / "dask_worker.py")]
     return run(program, Plan(tempo=NO_APPROVER, trials=trials), False, lambda word: None)
 
 
-def jobq(folder: Path, trials: tuple[Step, ...]) -> Verdict:
+def jobq(folder: Path, trials: tuple[Trial, ...]) -> Verdict:
     """ai4s.jobq's handler of preemptions in a worker."""
     program = [sys.executable, str(CLIENTS / "jobq_worker.py"), str(UNPACKED / "pypi")]
     return run(program, Plan(tempo=NO_APPROVER, trials=trials), False, lambda word: None)

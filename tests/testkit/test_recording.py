@@ -17,7 +17,7 @@ from duenotice.errors import Malformed, Misconfigured
 from duenotice.testkit.differing import differences
 from duenotice.testkit.emulator import Emulator
 from duenotice.testkit.kit import ScheduledEvents
-from duenotice.testkit.recording import Answered, Frame, ask, frame_at, frame_to_json, read_recording, record
+from duenotice.testkit.recording import Frame, RecordedAnswer, ask, frame_at, frame_to_json, read_recording, record
 from duenotice.testkit.replaying import Replay
 from tests.support.cli import duenotice
 
@@ -66,7 +66,7 @@ def test_each_answer_that_differs_is_written_down_once(kit: ScheduledEvents) -> 
 
 def test_a_recording_is_read_as_it_was_written() -> None:
     """Line by line; a line that is none is named with its place."""
-    frames = [Frame(0.0, Answered(200, {"etag": '"1"'}, "{}")), Frame(1.5, Answered(500, {}, "é"))]
+    frames = [Frame(0.0, RecordedAnswer(200, {"etag": '"1"'}, "{}")), Frame(1.5, RecordedAnswer(500, {}, "é"))]
     text = "\n".join(map(frame_to_json, frames)) + "\n"
     assert read_recording(io.StringIO(text), "file") == frames
     with pytest.raises(Malformed, match="file:3"):
@@ -78,13 +78,13 @@ def test_a_recording_is_read_as_it_was_written() -> None:
 @pytest.mark.parametrize(("seconds", "status"), [(0.0, 200), (1.4, 200), (1.5, 500), (99.0, 500)])
 def test_what_was_answered_stays_until_the_next(seconds: float, status: int) -> None:
     """And the last for ever."""
-    frames = [Frame(0.0, Answered(200, {}, "")), Frame(1.5, Answered(500, {}, ""))]
+    frames = [Frame(0.0, RecordedAnswer(200, {}, "")), Frame(1.5, RecordedAnswer(500, {}, ""))]
     assert frame_at(frames, seconds).answered.status == status
 
 
 def test_a_replay_goes_as_fast_as_told() -> None:
     """An hour passes in a moment, and approvals are taken."""
-    frames = [Frame(0.0, Answered(200, {"etag": '"1"'}, "{}")), Frame(3600.0, Answered(410, {}, ""))]
+    frames = [Frame(0.0, RecordedAnswer(200, {"etag": '"1"'}, "{}")), Frame(3600.0, RecordedAnswer(410, {}, ""))]
 
     async def asked() -> list[int]:
         replay = Replay(frames, 36_000.0)
@@ -116,8 +116,8 @@ def test_a_recording_of_a_service_answers_like_the_service(kit: ScheduledEvents,
 def test_how_many_events_there_are_is_no_difference_but_their_fields_are() -> None:
     """Ids and times are of the moment; keys and types are the contract."""
 
-    def answered(*events: object, status: int = 200) -> Answered:
-        return Answered(status, {}, json.dumps({"DocumentIncarnation": len(events), "Events": events}))
+    def answered(*events: object, status: int = 200) -> RecordedAnswer:
+        return RecordedAnswer(status, {}, json.dumps({"DocumentIncarnation": len(events), "Events": events}))
 
     one = {"EventId": "A", "Resources": ["x"]}
     assert differences("v", answered(), answered(one, {**one, "EventId": "B"})) == []

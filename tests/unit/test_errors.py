@@ -10,7 +10,7 @@ import duenotice
 from duenotice import errors
 from duenotice.cli.main import EXIT_CODES
 from duenotice.errors import DuenoticeError, Unavailable
-from duenotice.operator_api.problems import STATUS
+from duenotice.operator_api.answers import STATUS
 
 for module in pkgutil.walk_packages(duenotice.__path__, "duenotice."):
     if not module.name.endswith("__main__"):

@@ -10,8 +10,8 @@ from duenotice.console.audit_page import ACTIONS
 from duenotice.domain import transitions as t
 from duenotice.domain.apply import _APPLIERS
 from duenotice.domain.event import Phase
-from duenotice.operator_api.lives import Lives
-from duenotice.wire.record_json import QUIET, record_to_json
+from duenotice.operator_api.history import EventTraces
+from duenotice.wire.operator import QUIET_ACTIONS, from_domain
 from tests.unit.domain.build import NOW, listening, schedule
 
 KINDS: tuple[type[t.Change], ...] = get_args(t.Transition)
@@ -39,7 +39,7 @@ def test_every_kind_can_be_applied() -> None:
 
 def test_the_audit_page_offers_every_kind_that_it_shows() -> None:
     unasked = {"impact-failed", "impact-accepted", "incarnations-lifted"}
-    assert set(ACTIONS) == {tag(kind) for kind in KINDS} - QUIET - unasked
+    assert set(ACTIONS) == {tag(kind) for kind in KINDS} - QUIET_ACTIONS - unasked
 
 
 def test_who_follows_the_feed_takes_in_all_that_say_how_an_event_is() -> None:
@@ -48,9 +48,10 @@ def test_who_follows_the_feed_takes_in_all_that_say_how_an_event_is() -> None:
 
 @pytest.mark.parametrize("kind", CARRIERS)
 def test_a_record_that_says_how_an_event_is_tells_so_everywhere(kind: type[t.Change]) -> None:
-    record, lives = carrying(kind), Lives([BEFORE])
-    lives.note([record])
-    told = record_to_json(record)
-    assert [life.event for life in lives.find(BEFORE.id)] == [AFTER]
-    assert (told["event_id"], told["details"]["event"]["resources"]) == (AFTER.id, ["web-2"])
+    record, traces = carrying(kind), EventTraces([BEFORE])
+    traces.note([record])
+    told = from_domain.record(record)
+    assert [trace.event for trace in traces.find(BEFORE.id)] == [AFTER]
+    assert told.details.event is not None
+    assert (told.event_id, told.details.event.resources) == (AFTER.id, ("web-2",))
     assert (_line(record)["event_id"], _line(record)["vms"]) == (AFTER.id, ("web-2",))

@@ -29,8 +29,9 @@ from duenotice.agent.plan import (
 )
 from duenotice.agent.ports import open_ports
 from duenotice.agent.recorder import Recorder
-from duenotice.agent.tasks import Later, Pauses, Tasks
+from duenotice.agent.tasks import Later, Tasks
 from duenotice.agent.work import Worker
+from duenotice.backoff import Backoff
 from duenotice.client import AsyncMetadataClient
 from duenotice.client.errors import MetadataError
 from duenotice.clock import boot_id, wall
@@ -39,7 +40,7 @@ from duenotice.wire.seen_document import SeenDocument
 
 TICK = 0.5
 """The agent looks again after so many seconds, even without news: for drills, and for work that begins later."""
-QUICK = Pauses(0.5, 2.0)
+QUICK = Backoff(0.5, 2.0)
 NAME_FILE = "vm-name"
 
 
@@ -154,7 +155,7 @@ class Agent:
             case Recover():
                 self.tasks.start(_key(step), lambda: self.worker.recover(step))
             case AskPeers():
-                self.tasks.start(_key(step), lambda: self._ask(step), Pauses(1.0, 1.0))
+                self.tasks.start(_key(step), lambda: self._ask(step), Backoff(1.0, 1.0))
             case Approve():
                 self.tasks.start(_key(step), lambda: self._approve(step), QUICK)
             case Wait():

@@ -41,7 +41,7 @@ class Config(NamedTuple):
     status_listen: tuple[str, int] | None
     rules: tuple[Rule, ...]
     specs: dict[str, HandlerSpec]
-    handlers: dict[str, Handler]
+    handlers: dict[str, Handler[Any]]
 
 
 def load_config(file: Path) -> Config:
@@ -135,7 +135,7 @@ class _Reader:
         matches = (table.types, table.sources, table.resources, shorter, longer)
         return Rule(table.handlers, *matches, within, table.approve_after_failure)
 
-    def _handler(self, name: str, values: dict[str, Any]) -> tuple[HandlerSpec, Handler]:
+    def _handler(self, name: str, values: dict[str, Any]) -> tuple[HandlerSpec, Handler[Any]]:
         """The common keys first, then the kind's own."""
         at: Keys = ("handlers", name)
         if not _HANDLER_NAME.fullmatch(name):

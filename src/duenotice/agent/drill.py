@@ -1,21 +1,31 @@
-"""A rehearsal: an event that only this machine sees. Handlers run for real; nothing is ever approved for it (S12).
+"""A drill: an event that only this machine sees. Handlers run for real; nothing is ever approved for it (S12).
 
 The drill is a file in the state directory: everybody who may write there may start one. It is
-Scheduled until its notice is over or everything is prepared, then Started for a while, then gone.
+Scheduled until its notice is over or everything is prepared, then Started for a while, then gone. Who follows it
+reads the ledger that the agent writes.
 """
 
 import secrets
+import time
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
 
-from duenotice.agent.cases import Case, Cases
+from duenotice.agent.cases import Case, Cases, Record
+from duenotice.agent.ledger import NAME as LEDGER
+from duenotice.agent.ledger import read_cases, read_ledger
 from duenotice.agent.plan import View, is_ready
+from duenotice.clock import monotonic
 from duenotice.wire.seen_document import SeenEvent
 
 NAME = "drill.json"
+LOOK_SECONDS = 0.2
+PATIENCE = 60.0
+"""Seconds that recovery may take after the end of the drill."""
 
 
 class Drill(Struct, frozen=True, forbid_unknown_fields=True):
@@ -75,3 +85,31 @@ def _prepared_at(case: Case | None, view: View) -> datetime | None:
     if case is None or not is_ready(case, view):
         return None
     return max((work.at for work in case.works.values()), default=case.first_seen)
+
+
+class Line(NamedTuple):
+    """One step, in words, and whether it went well."""
+
+    text: str
+    good: bool = True
+
+
+def follow(directory: Path, event_id: str, seconds: float) -> Iterator[Line]:
+    """Each step as it is recorded, until everything is put back."""
+    told = 0
+    deadline = monotonic() + seconds + PATIENCE
+    while monotonic() < deadline:
+        records = [each for each in read_ledger(directory / LEDGER).records if each.event_id == event_id]
+        yield from (_line(record) for record in records[told:] if record.what != "note")
+        told = max(told, len(records))
+        case = read_cases(directory).get(event_id)
+        if case is not None and case.is_closed:
+            yield Line("no handler was used" if not case.works else "everything is put back")
+            return
+        time.sleep(LOOK_SECONDS)
+    yield Line("the drill did not end in time", good=False)
+
+
+def _line(record: Record) -> Line:
+    parts = (record.what, record.handler, record.seen.status if record.seen else "", record.reason)
+    return Line(" ".join(filter(None, parts)), record.what not in ("failed", "stuck"))

@@ -1,16 +1,15 @@
-"""The little HTTP that the agent's two ports and its peers need: one GET per connection, with limits on everything."""
+"""The little HTTP that the agent's two ports speak: one GET per connection, with limits on everything."""
 
 import asyncio
 import os
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
-from duenotice.errors import Malformed, Misconfigured, Unavailable
+from duenotice.errors import Misconfigured
+from duenotice.http_call import Answer
 from duenotice.settings import host_port, listen_hint
 
 LARGEST_HEAD = 8 * 1024
-LARGEST_ANSWER = 64 * 1024
 SECONDS = 5.0
 CONNECTIONS = 64
 JSON = "application/json; charset=utf-8"
@@ -23,14 +22,6 @@ class Request(NamedTuple):
 
     target: str
     headers: Mapping[str, str]
-
-
-class Answer(NamedTuple):
-    """The answer to a request."""
-
-    status: int
-    body: bytes = b""
-    headers: Mapping[str, str] = {"content-type": JSON}
 
 
 Respond = Callable[[Request], Answer]
@@ -86,48 +77,6 @@ def _read_head(head: bytes) -> tuple[str, dict[str, str]]:
 
 def _encode(answer: Answer) -> bytes:
     lines = [f"HTTP/1.1 {answer.status} {_REASONS.get(answer.status, 'Unknown')}"]
-    lines += [f"{name}: {value}" for name, value in answer.headers.items()]
+    lines += [f"{name}: {value}" for name, value in {"content-type": JSON, **answer.headers}.items()]
     lines += [f"content-length: {len(answer.body)}", "connection: close", "", ""]
     return "\r\n".join(lines).encode("latin-1") + answer.body
-
-
-async def get(url: str, headers: Mapping[str, str], timeout: float = SECONDS) -> Answer:
-    """One GET without proxy or redirect; raises `Unavailable` or `Malformed` when there is no whole answer in time."""
-    try:
-        async with asyncio.timeout(timeout):
-            return _read_answer(await _fetch(url, headers))
-    except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
-        raise Unavailable(f"{url} does not answer: {error or type(error).__name__}.", hint="Is it up?") from None
-    except ValueError:
-        raise Malformed(f"{url} does not speak HTTP.", hint="Is that the agent's port?") from None
-
-
-async def _fetch(url: str, headers: Mapping[str, str]) -> bytes:
-    parts = urlsplit(url)
-    target = parts.path + (f"?{parts.query}" if parts.query else "")
-    reader, writer = await asyncio.open_connection(parts.hostname, parts.port or 80, limit=LARGEST_ANSWER)
-    try:
-        lines = [f"GET {target} HTTP/1.1", f"host: {parts.netloc}", "connection: close"]
-        lines += [f"{name}: {value}" for name, value in headers.items()]
-        writer.write(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"))
-        return await _read_all(reader)
-    finally:
-        writer.close()
-
-
-async def _read_all(reader: asyncio.StreamReader) -> bytes:
-    data = b""
-    while chunk := await reader.read(LARGEST_ANSWER):
-        data += chunk
-        if len(data) > LARGEST_ANSWER:
-            raise ValueError("too long")
-    return data
-
-
-def _read_answer(data: bytes) -> Answer:
-    head, found, body = data.partition(b"\r\n\r\n")
-    start, headers = _read_head(head)
-    version, status, *_ = start.split(" ")
-    if not found or not version.startswith("HTTP/1.") or int(headers.get("content-length", -1)) != len(body):
-        raise ValueError("half an answer")
-    return Answer(int(status), body, headers)

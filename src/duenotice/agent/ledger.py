@@ -16,6 +16,7 @@ import msgspec
 
 from duenotice.agent.cases import Cases, Record, apply, forget_old, snapshot
 from duenotice.errors import Conflict, Damaged, Misconfigured
+from duenotice.files import sync_directory
 
 NAME = "agent.ledger"
 LOCK = "agent.lock"
@@ -156,15 +157,6 @@ def is_taken(directory: Path) -> bool:
     finally:
         os.close(file)
     return False
-
-
-def sync_directory(directory: Path) -> None:
-    """Sync a directory, so that the names in it survive power loss."""
-    file = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
 
 
 def _decode(line: bytes) -> Record | None:

@@ -14,13 +14,15 @@ from typing import NamedTuple
 from urllib.parse import parse_qs, quote, urlsplit
 
 from duenotice.agent.config_tables import Peers
-from duenotice.agent.http import Answer, Request, get
+from duenotice.agent.http import Request
 from duenotice.agent.logs import describe, log
 from duenotice.agent.plan import AskPeers, News
 from duenotice.errors import DuenoticeError, Malformed, Misconfigured
+from duenotice.http_call import Answer, call
 
 PATH = "/peer/v1/state"
 SECONDS = 3.0
+LARGEST_ANSWER = 64 * 1024
 AT_ONCE = 20
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,80}", re.ASCII)
 
@@ -87,7 +89,7 @@ class Asking:
         target = f"{PATH}?event={quote(event_id, safe='')}&content={quote(content, safe='')}"
         signature = sign(self._key, "ask", vm, target, nonce)
         headers = {"duenotice-nonce": nonce, "duenotice-signature": signature}
-        answer = await get(self._address(vm) + target, headers, SECONDS)
+        answer = await call(self._address(vm) + target, headers=headers, timeout=SECONDS, longest=LARGEST_ANSWER)
         if answer.status != 200:
             raise Malformed(f"{vm} answers {answer.status}.", hint="Do both agents have the same key?")
         return self._read(vm, nonce, answer)

@@ -1,21 +1,30 @@
-"""What others may ask the agent: its own port for load balancers and people, and the one for its peers."""
+"""What others may ask the agent: its own port for load balancers, people and Prometheus, and the one for its peers.
+
+Everything here tells; it changes nothing.
+"""
 
 import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
+from duenotice import __version__
+from duenotice.agent.cases import Case, Cases, Work
 from duenotice.agent.config import Config
-from duenotice.agent.http import Answer, Request, serve
+from duenotice.agent.handlers.readiness import SWITCH, Switch
+from duenotice.agent.http import Request, Respond, serve
 from duenotice.agent.peers import State, answer_peer
 from duenotice.agent.plan import View, is_in_service, is_ready
-from duenotice.agent.readiness import SWITCH
-from duenotice.agent.recorder import Recorder
-from duenotice.agent.status import cases_json, metrics
-from duenotice.agent.status_port import answers
+from duenotice.agent.recorder import Counters, Recorder
 from duenotice.clock import wall
+from duenotice.http_call import Answer
 from duenotice.settings import parse_listen
 from duenotice.wire.seen_document import SeenDocument
+
+METRICS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Told(Protocol):
@@ -77,3 +86,120 @@ def status(agent: Told) -> dict[str, Any]:
 
 def _metrics(agent: Told) -> str:
     return metrics(agent.recorder.cases, agent.recorder.counters, wall(), SWITCH.is_drained, agent.heard_at)
+
+
+def answers(switch: Switch, status: Callable[[], dict[str, Any]], metrics: Callable[[], str]) -> Respond:
+    """What each path says."""
+    pages: dict[str, Callable[[], Answer]] = {
+        "/readyz": lambda: _state(switch, 503 if switch.is_drained else 200),
+        "/drainz": lambda: _state(switch, 200 if switch.is_drained else 503),
+        "/livez": lambda: Answer(200, b'{"alive":true}'),
+        "/status": lambda: Answer(200, json.dumps(status()).encode()),
+        "/metrics": lambda: Answer(200, metrics().encode(), {"content-type": METRICS}),
+    }
+
+    def respond(request: Request) -> Answer:
+        page = pages.get(request.target.partition("?")[0])
+        known = " ".join(pages)
+        return page() if page else Answer(404, json.dumps({"error": f"There are {known}."}).encode())
+
+    return respond
+
+
+def _state(switch: Switch, status: int) -> Answer:
+    body = {"drained": switch.is_drained, "reasons": switch.reasons}
+    return Answer(status, json.dumps(body).encode(), {"cache-control": "no-store"})
+
+
+def cases_json(cases: Cases, now: datetime) -> list[dict[str, Any]]:
+    """Every case, the oldest first."""
+    return [_case_json(case, now) for case in cases.values()]
+
+
+def _case_json(case: Case, now: datetime) -> dict[str, Any]:
+    coming = case.not_before is not None and not case.event.started and not case.returning
+    left = (case.not_before - now).total_seconds() if coming and case.not_before else None
+    return {
+        "event_id": case.event.event_id,
+        "type": case.event.type,
+        "status": case.event.status,
+        "state": state_of(case),
+        "drill": case.drill,
+        "not_before": _time(case.not_before),
+        "coming": coming,
+        "seconds_left": None if left is None else max(0, round(left)),
+        "resources": list(case.event.resources),
+        "source": case.event.source,
+        "description": case.event.description,
+        "duration": case.event.duration,
+        "first_seen": _time(case.first_seen),
+        "approved_at": _time(case.approved_at),
+        "returning": case.returning,
+        "handlers": [_work_json(name, work) for name, work in case.works.items()],
+    }
+
+
+def _work_json(name: str, work: Work) -> dict[str, Any]:
+    state = "stuck" if work.is_stuck else work.state
+    return {"handler": name, "state": state, "at": _time(work.at), "tries": work.tries, "reason": work.reason}
+
+
+def state_of(case: Case) -> str:
+    """The case in one word."""
+    states = {work.state for work in case.works.values()}
+    if case.is_closed:
+        return "over"
+    if case.returning:
+        return "stuck" if any(work.is_stuck for work in case.works.values()) else "recovering"
+    if case.event.started:
+        return "started"
+    if case.approved:
+        return "approved"
+    return next((state for state in ("failed", "preparing", "prepared") if state in states), "seen")
+
+
+def _time(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat(timespec="seconds")
+
+
+def metrics(cases: Cases, counters: Counters, now: datetime, drained: bool, heard_at: datetime | None) -> str:
+    """The text that Prometheus reads."""
+    return "".join(f"{line}\n" for line in _lines(cases, counters, now, drained, heard_at))
+
+
+def _lines(cases: Cases, counters: Counters, now: datetime, drained: bool, heard_at: datetime | None) -> Iterator[str]:
+    real = [case for case in cases.values() if not case.drill and not case.is_closed]
+    yield from _head("info", "gauge", "The agent's version.")
+    yield f'duenotice_agent_info{{version="{__version__}"}} 1'
+    yield from _head("events", "gauge", "Events that hit this VM, by what the agent is doing about them.")
+    for state, number in sorted(Counter(map(state_of, real)).items()):
+        yield f'duenotice_agent_events{{state="{state}"}} {number}'
+    yield from _head("handler_runs_total", "counter", "Handlers that ended, by outcome.")
+    for (what, handler), number in sorted(counters.records.items()):
+        if handler:
+            yield f'duenotice_agent_handler_runs_total{{handler="{handler}",outcome="{what}"}} {number}'
+    singles = {
+        "approvals_total": ("counter", "Events approved.", counters.records["approved", ""]),
+        "documents_total": ("counter", "Documents that were different from the one before.", counters.documents),
+        "poll_errors_total": ("counter", "Polls that gave no document.", counters.poll_errors),
+        "drained": ("gauge", "Whether the readiness switch says drained.", int(drained)),
+        "last_document_timestamp_seconds": ("gauge", "When the document last changed.", _stamp(heard_at)),
+        "notice_left_seconds": ("gauge", "Seconds until the next event may start; -1 for none.", _least(real, now)),
+    }
+    for name, (kind, text, value) in singles.items():
+        yield from _head(name, kind, text)
+        yield f"duenotice_agent_{name} {value}"
+
+
+def _head(name: str, kind: str, text: str) -> Iterator[str]:
+    yield f"# HELP duenotice_agent_{name} {text}"
+    yield f"# TYPE duenotice_agent_{name} {kind}"
+
+
+def _stamp(moment: datetime | None) -> float:
+    return moment.timestamp() if moment else 0.0
+
+
+def _least(cases: list[Case], now: datetime) -> float:
+    coming = [case.not_before for case in cases if case.not_before and not case.event.started and not case.returning]
+    return max(0.0, (min(coming) - now).total_seconds()) if coming else -1.0

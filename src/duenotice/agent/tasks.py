@@ -2,23 +2,15 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Hashable
-from typing import Any, NamedTuple
+from typing import Any
 
 from duenotice.agent.logs import complain
+from duenotice.backoff import Backoff
 from duenotice.clock import monotonic
 from duenotice.errors import DuenoticeError
 
 Work = Callable[[], Coroutine[Any, Any, None]]
-
-
-class Pauses(NamedTuple):
-    """Seconds to wait after the first failure; doubled for each further one, up to a limit."""
-
-    first: float = 1.0
-    most: float = 60.0
-
-
-USUAL = Pauses()
+USUAL = Backoff(1.0, 60.0)
 
 
 class Later(DuenoticeError):
@@ -34,12 +26,12 @@ class Tasks:
         self._failures: dict[Hashable, int] = {}
         self._paused_until: dict[Hashable, float] = {}
 
-    def start(self, key: Hashable, work: Work, pauses: Pauses = USUAL) -> None:
+    def start(self, key: Hashable, work: Work, backoff: Backoff = USUAL) -> None:
         """Begin a task, unless it is running or must pause."""
         if key not in self._running and monotonic() >= self._paused_until.get(key, 0.0):
             task = asyncio.ensure_future(work())
             self._running[key] = task
-            task.add_done_callback(lambda done: self._ended(key, done, pauses))
+            task.add_done_callback(lambda done: self._ended(key, done, backoff))
 
     def cancel(self, chosen: Callable[[Any], bool]) -> None:
         """Stop tasks that are no longer wanted; each is told once, so that it can clean up undisturbed."""
@@ -58,21 +50,21 @@ class Tasks:
         if self._running:
             await asyncio.wait(list(self._running.values()))
 
-    def _ended(self, key: Hashable, task: "asyncio.Task[None]", pauses: Pauses) -> None:
+    def _ended(self, key: Hashable, task: "asyncio.Task[None]", backoff: Backoff) -> None:
         del self._running[key]
         error = None if task.cancelled() else task.exception()
         if error is None:
             self._failures.pop(key, None)
             self._paused_until.pop(key, None)
         else:
-            self._pause(key, error, pauses)
+            self._pause(key, error, backoff)
         self._wake()
 
-    def _pause(self, key: Hashable, error: BaseException, pauses: Pauses) -> None:
+    def _pause(self, key: Hashable, error: BaseException, backoff: Backoff) -> None:
         if not isinstance(error, Later) and isinstance(error, Exception):
             complain("step-failed", error, step=str(key))
         failures = self._failures.get(key, 0)
-        pause = min(pauses.most, pauses.first * 2.0 ** min(failures, 30))
+        pause = backoff.after(failures)
         self._failures[key] = failures + 1
         self._paused_until[key] = monotonic() + pause
         asyncio.get_running_loop().call_later(pause, self._wake)

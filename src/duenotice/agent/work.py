@@ -8,17 +8,19 @@ from typing import Any
 import msgspec
 
 from duenotice.agent.cases import Record, What
-from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion, TryAgain
+from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion
 from duenotice.agent.logs import describe, log
 from duenotice.agent.plan import Prepare, Recover
 from duenotice.agent.recorder import Recorder
 from duenotice.agent.rules import HandlerSpec
 from duenotice.agent.tasks import Later
+from duenotice.backoff import Backoff
 from duenotice.clock import monotonic, wall
+from duenotice.errors import Unavailable
 
 GRACE = 5.0
 """Seconds that a handler has to clean up after its deadline; then the agent stops waiting for it."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
+AGAIN = Backoff(0.5, 10.0)
 LARGEST_NOTE = 16 * 1024
 
 
@@ -28,7 +30,7 @@ class Worker:
     def __init__(self, recorder: Recorder, vm: Callable[[], str], boot: str) -> None:
         self._recorder, self._vm, self._boot = recorder, vm, boot
         self._locks: dict[str, asyncio.Lock] = {}
-        self.handlers: Mapping[str, Handler] = {}
+        self.handlers: Mapping[str, Handler[Any]] = {}
         self.specs: Mapping[str, HandlerSpec] = {}
 
     async def prepare(self, step: Prepare) -> None:
@@ -48,16 +50,15 @@ class Worker:
 
     async def _try(self, step: Prepare, deadline: float) -> None:
         """Prepare again and again while the handler asks for it, until the deadline."""
-        pause = FIRST_PAUSE
-        while True:
+        for pause in AGAIN.pauses():
             try:
-                return await self.handlers[step.handler].prepare(self._occasion(step, deadline))
-            except TryAgain as error:
+                await self.handlers[step.handler].prepare(self._occasion(step, deadline))
+                return
+            except Unavailable as error:
                 if monotonic() + pause >= deadline:
                     raise
                 log("try-again", event_id=step.event_id, handler=step.handler, reason=describe(error))
             await asyncio.sleep(pause)
-            pause = min(LONGEST_PAUSE, pause * 2)
 
     async def recover(self, step: Recover) -> None:
         """Try once to put back; a failure is tried again later, until it works (S15)."""

@@ -21,8 +21,8 @@ from duenotice.domain.event import Cause, EventType
 from duenotice.domain.fleet import Declaration
 from duenotice.domain.maintenance import Status
 from duenotice.errors import DuenoticeError
-from duenotice.operator_api.bodies import new_id
-from duenotice.wire.operator_json import select
+from duenotice.operator_api.calls import new_id
+from duenotice.wire.operator.to_domain import select
 
 ACTOR = "demo"
 YOURS = "127.0.0.1"
@@ -66,7 +66,7 @@ async def playing(service: Service, fleet: Declaration) -> AsyncIterator[None]:
 
 
 class Demo:
-    """The director."""
+    """Keeps a fleet busy: pretended VMs poll and approve, maintenances follow each other, spot VMs are evicted."""
 
     def __init__(self, service: Service, fleet: Declaration) -> None:
         self._engine = service.engine
@@ -74,7 +74,7 @@ class Demo:
         self._fleet = fleet
 
     async def run(self) -> None:
-        """For ever."""
+        """Go on until it is cancelled."""
         async with asyncio.TaskGroup() as group:
             vms = [PretendVm(vm, self._server, self._pass) for vm in self._fleet.vms if vm.address != YOURS]
             await asyncio.gather(*(vm.poll() for vm in vms))  # so that somebody listens before the first maintenance

@@ -47,7 +47,7 @@ def configure(log_format: str, stream: TextIO | None = None) -> None:
 
 
 def _drop(*_: object) -> NoReturn:
-    """Ignore it."""
+    """Log nothing, whatever it is."""
     raise structlog.DropEvent
 
 
@@ -123,12 +123,11 @@ def log_changes(records: Sequence[t.Record], state: State) -> None:
 
 
 def _line(record: t.Record) -> dict[str, object]:
-    transition = record.transition
-    line: dict[str, object] = {
-        "action": transition.__struct_config__.tag,
-        "position": record.position,
-        "actor": record.actor,
-    }
+    action = record.transition.__struct_config__.tag
+    return {"action": action, "position": record.position, "actor": record.actor, **_details(record.transition)}
+
+
+def _details(transition: t.Transition) -> dict[str, object]:
     match transition:
         case (
             t.EventRaised(event)
@@ -137,28 +136,23 @@ def _line(record: t.Record) -> dict[str, object]:
             | t.EventPostponed(event)
             | t.EventStarted(event)
         ):
-            line |= {
-                "event_id": event.id,
-                "type": event.type.value,
-                "scope": event.scope,
-                "vms": event.resources,
-            }
+            return {"event_id": event.id, "type": event.type.value, "scope": event.scope, "vms": event.resources}
         case t.EventApproved(event_id, scope) | t.EventCompleted(event_id, scope) | t.ImpactAccepted(event_id, scope):
-            line |= {"event_id": event_id, "scope": scope}
+            return {"event_id": event_id, "scope": scope}
         case t.EventCancelled(event_id, scope, reason) | t.EventFailed(event_id, scope, reason):
-            line |= {"event_id": event_id, "scope": scope, "reason": reason}
+            return {"event_id": event_id, "scope": scope, "reason": reason}
         case t.ImpactFailed(event_id, scope, attempt, reason):
-            line |= {"event_id": event_id, "scope": scope, "attempt": attempt, "reason": reason}
+            return {"event_id": event_id, "scope": scope, "attempt": attempt, "reason": reason}
         case t.ScopeEnabled(scope) | t.ScopeDisabled(scope):
-            line |= {"scope": scope}
+            return {"scope": scope}
         case t.VmsPut(vms):
-            line |= {"vms": len(vms)}
+            return {"vms": len(vms)}
         case t.VmsRemoved(names):
-            line |= {"vms": names[:10]}
+            return {"vms": names[:10]}
         case t.TokenCreated(token):
-            line |= {"token": token.name, "role": token.role.value}
+            return {"token": token.name, "role": token.role.value}
         case t.TokenRevoked(name=name):
-            line |= {"token": name}
+            return {"token": name}
         case t.OperationPerformed(vm, operation):
-            line |= {"vm": vm, "operation": operation}
-    return line
+            return {"vm": vm, "operation": operation}
+    return {}

@@ -34,7 +34,7 @@ from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.server import MetadataServer
 from duenotice.metadata_api.tap import Tap
 from duenotice.operator_api.app import OperatorApi
-from duenotice.operator_api.bodies import new_id
+from duenotice.operator_api.calls import new_id
 from duenotice.operator_api.tokens import FILE, new_token, token_of
 from duenotice.operator_api.tokens import digest_of as token_digest
 from duenotice.wire.fleet_toml import is_name

@@ -159,7 +159,7 @@ def _cases(config: Path, state_dir: Path) -> tuple[list[dict[str, Any]], bool]:
     """What the ledger or the agent's port says, and whether an agent is running."""
     from duenotice.agent.config import load_config
     from duenotice.agent.ledger import is_taken, read_cases
-    from duenotice.agent.status import cases_json
+    from duenotice.agent.ports import cases_json
     from duenotice.clock import wall
     from duenotice.errors import Damaged, Misconfigured
 
@@ -175,10 +175,10 @@ def _cases(config: Path, state_dir: Path) -> tuple[list[dict[str, Any]], bool]:
 def _ask_port(listen: tuple[str, int]) -> list[dict[str, Any]]:
     import asyncio
 
-    from duenotice.agent.http import get
+    from duenotice.http_call import call
     from duenotice.settings import host_port
 
-    answer = asyncio.run(get(f"http://{host_port(listen)}/status", {}))
+    answer = asyncio.run(call(f"http://{host_port(listen)}/status"))
     rows: list[dict[str, Any]] = json.loads(answer.body)["events"]
     return rows
 
@@ -246,7 +246,7 @@ def _warn_if_idle(config: Path, played: "Drill") -> None:
 
 def _follow_drill(directory: Path, event_id: str, seconds: float) -> None:
     """Print each step as it is recorded; fail if a prepare or a recover failed."""
-    from duenotice.agent.rehearsal import follow
+    from duenotice.agent.drill import follow
     from duenotice.errors import DuenoticeError
 
     failed = False

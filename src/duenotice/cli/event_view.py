@@ -8,7 +8,7 @@ from rich.text import Text
 from duenotice.cli import looks, tables
 from duenotice.cli.views import WATCHED_EVENTS
 from duenotice.domain.notice import MINIMUM_SECONDS
-from duenotice.wire.document_json import TYPE_NAMES
+from duenotice.wire.event_names import TYPE_NAMES
 
 NOTICE = {TYPE_NAMES[event_type]: seconds for event_type, seconds in MINIMUM_SECONDS.items()}
 STEADY = 18

@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from duenotice.backoff import Backoff
 from duenotice.client.contract import (
     EVENTS_PATH,
     INSTANCE_PATH,
@@ -22,8 +23,7 @@ from duenotice.wire.seen_document import SeenDocument, encode_start_requests
 
 TIMEOUT_SECONDS = 3.0
 BUDGET_SECONDS = 10.0
-FIRST_PAUSE = 0.2
-LONGEST_PAUSE = 2.0
+AGAIN = Backoff(0.2, 2.0)
 _ANSWERED = (200, 304)
 
 
@@ -130,5 +130,4 @@ class Asker:
 
         It is never shorter than asked for.
         """
-        backoff: float = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures, 10))
-        return max(backoff * (0.5 + self.dice() / 2), error.retry_after or 0.0, error.least_pause)
+        return max(AGAIN.after(failures) * (0.5 + self.dice() / 2), error.retry_after or 0.0, error.least_pause)

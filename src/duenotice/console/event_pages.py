@@ -19,7 +19,7 @@ ENDPOINT = "http://169.254.169.254/metadata/scheduledevents?api-version="
 
 
 class EventPages:
-    """The pages of events."""
+    """Shows events and their lives; what a visitor does to one goes through the API, with the visitor's token."""
 
     def pages(self) -> list[Page]:
         """The rows of the table."""

@@ -21,7 +21,7 @@ ACTS: dict[str, tuple[str, dict[str, Any] | None, str]] = {
 
 
 class HostPages:
-    """The pages of hosts."""
+    """Shows hosts and lets them be drained, degraded, failed and repaired, as far as the visitor's token allows."""
 
     def pages(self) -> list[Page]:
         """The rows of the table."""

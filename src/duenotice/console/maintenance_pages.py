@@ -26,7 +26,7 @@ MOST_STEPS = 200
 
 
 class MaintenancePages:
-    """The pages of maintenances."""
+    """Shows plans, previews one while its form is filled in, and begins, pauses, resumes and cancels them."""
 
     def pages(self) -> list[Page]:
         """The rows of the table."""

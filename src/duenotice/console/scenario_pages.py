@@ -17,7 +17,7 @@ LOOK_MILLISECONDS = 400
 
 
 class ScenarioPages:
-    """The pages of scenarios."""
+    """Shows what can be played and how far a play is; only where the clock is not real, so that no real VM is hit."""
 
     def __init__(self, plays: Plays) -> None:
         self._plays = plays
@@ -76,7 +76,7 @@ class ScenarioPages:
         return visit.page("play.html", play.scenario.title, play=play, may_play=may_play(visit), every=every)
 
     async def stop(self, visit: Visit) -> Response:
-        """Stop it."""
+        """End a play before its last step; what it has raised stays."""
         if not may_play(visit):
             raise ApiProblem("Your token may not stop plays.", hint="Ask for an operator's token.", status=403)
         play = self._find(visit)

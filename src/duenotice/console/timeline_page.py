@@ -18,7 +18,7 @@ ONE_BY_ONE = 200
 
 
 class TimelinePage:
-    """The page of the timeline."""
+    """Draws past, running and coming events in one picture, by set or by host."""
 
     def pages(self) -> list[Page]:
         """The rows of the table."""

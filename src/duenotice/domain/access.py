@@ -7,18 +7,16 @@ from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
-from duenotice.domain.token import Role, Token
+from duenotice.domain.token import TOKEN_NAME, Role, Token
 from duenotice.errors import Conflict, NotFound, Refused
 
 MOST_TOKENS = 1000
 """So that state stays bounded (S24)."""
 
-NAME = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,62}$"
-
 
 def create(state: State, command: c.CreateToken, now: Instant, policy: Policy) -> list[t.Transition]:
     """A new token with a new name; with `replace` it replaces the token of that name."""
-    if not re.fullmatch(NAME, command.name):
+    if not re.fullmatch(TOKEN_NAME, command.name):
         raise Refused(
             f"{command.name[:70]!r} is not a valid name for a token.",
             hint="Use 1 to 63 letters, digits and . _ @ -, with a letter or digit first.",

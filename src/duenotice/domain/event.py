@@ -52,6 +52,10 @@ PLANNED = frozenset({Cause.MAINTENANCE, Cause.LIVE_MIGRATION, Cause.DEGRADED_HOS
 
 UNKNOWN_DURATION = -1
 
+LONGEST_DESCRIPTION = 1000
+LONGEST_DURATION = 7 * 24 * 3600
+"""What an operator may say about an event: characters, and seconds."""
+
 IMPACT_SECONDS = {EventType.FREEZE: 9}
 """How long the impact on a VM is expected to last (D05, B09); unknown for every other type."""
 

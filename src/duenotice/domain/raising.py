@@ -13,6 +13,8 @@ from duenotice.domain.ending import cancel_predictions, moved_away, removed
 from duenotice.domain.event import (
     BY_USER,
     IMPACT_SECONDS,
+    LONGEST_DESCRIPTION,
+    LONGEST_DURATION,
     UNKNOWN_DURATION,
     Cause,
     Event,
@@ -31,9 +33,6 @@ from duenotice.errors import Conflict, NotFound, Refused
 
 NOBODY_LISTENS = "nobody-listens"
 """Approves for a scope that does not listen: maintenance goes ahead without waiting (F03)."""
-
-LONGEST_DESCRIPTION = 1000
-LONGEST_DURATION = 7 * 24 * 3600
 
 _CAUSE_OF_TYPE = {EventType.PREEMPT: Cause.EVICTION, EventType.TERMINATE: Cause.DELETION}
 

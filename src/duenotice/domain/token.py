@@ -5,6 +5,8 @@ from enum import Enum
 
 from msgspec import Struct
 
+TOKEN_NAME = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,62}$"
+
 
 class Role(Enum):
     """What the bearer of a token may do; each may do what the ones before it may."""

@@ -11,15 +11,16 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import msgspec
 import structlog
 
 from duenotice.domain.event import Event
 from duenotice.errors import Unavailable
 from duenotice.impact import wrapper
-from duenotice.impact.driver import OUTPUT_KEPT, Outcome, Verdict
-from duenotice.impact.spool import Ended, Lost, NotBegun, Running, Spool, open_process
-from duenotice.wire.document_json import SOURCE_NAMES, TYPE_NAMES
-from duenotice.wire.operator_json import event_to_json
+from duenotice.impact.driver import OUTPUT_KEPT, AttemptEnd, AttemptOutcome
+from duenotice.impact.spool import CommandEnded, Lost, NotBegun, Running, Spool, open_process
+from duenotice.wire.event_names import SOURCE_NAMES, TYPE_NAMES
+from duenotice.wire.operator import from_domain
 from duenotice.wire.times import format_iso
 
 _OURS = "DUENOTICE_"
@@ -41,9 +42,9 @@ class CommandDriver:
         self._command = list(command)
         self._spool = Spool(spool)
         self._timeout = timeout
-        self._lost = Verdict.HOPELESS if lost_is_final else Verdict.FAILED
+        self._lost = AttemptEnd.HOPELESS if lost_is_final else AttemptEnd.FAILED
 
-    async def run(self, event: Event, attempt: int) -> Outcome:
+    async def run(self, event: Event, attempt: int) -> AttemptOutcome:
         """Begin it unless it has begun, wait for its end, and return the result."""
         place = self._spool.place(event.id, attempt)
         if isinstance(self._spool.look(place), NotBegun):
@@ -51,11 +52,11 @@ class CommandDriver:
         while isinstance(sight := self._spool.look(place), Running):
             await _end_of(sight.pid)
         match sight:
-            case Ended(status, _, output):
+            case CommandEnded(status, _, output):
                 log.info("command ended", action="command-ended", event_id=event.id, status=status, output=output)
                 return self._outcome(sight)
             case Lost(reason):
-                return Outcome(self._lost, reason)
+                return AttemptOutcome(self._lost, reason)
             case NotBegun():
                 raise Unavailable("The command could not be begun.", hint=f"Is {place.parent} writable?")
 
@@ -82,7 +83,7 @@ class CommandDriver:
         task = {
             "place": str(place.absolute()),
             "command": self._command,
-            "input": json.dumps(event_to_json(event)) + "\n",
+            "input": json.dumps(msgspec.to_builtins(from_domain.event(event))) + "\n",
             "timeout": self._timeout,
             "output_kept": OUTPUT_KEPT,
         }
@@ -93,11 +94,11 @@ class CommandDriver:
         finally:
             os.close(descriptor)
 
-    def _outcome(self, ended: Ended) -> Outcome:
+    def _outcome(self, ended: CommandEnded) -> AttemptOutcome:
         if ended.timed_out:  # what it wrote while it was killed
             return _failed(f"Not over after {self._timeout:g} seconds; killed", ended)
         if ended.status == 0:
-            return Outcome(Verdict.DONE)
+            return AttemptOutcome(AttemptEnd.DONE)
         return _failed(f"Killed by signal {-ended.status}" if ended.status < 0 else f"Exit {ended.status}", ended)
 
 
@@ -143,6 +144,6 @@ async def _end_of(pid: int) -> None:
         os.close(descriptor)
 
 
-def _failed(how: str, ended: Ended) -> Outcome:
+def _failed(how: str, ended: CommandEnded) -> AttemptOutcome:
     output = ended.output.strip()
-    return Outcome(Verdict.FAILED, f"{how}: {output}" if output else f"{how}.")
+    return AttemptOutcome(AttemptEnd.FAILED, f"{how}: {output}" if output else f"{how}.")

@@ -11,17 +11,18 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
+from duenotice.backoff import Backoff
 from duenotice.domain import transitions as t
 from duenotice.domain.commands import AcceptImpact, Command, ReportAttempt, ReportImpact
 from duenotice.domain.event import Event
 from duenotice.engine.engine import Engine
 from duenotice.errors import Refused, Unavailable
-from duenotice.impact.driver import Driver, Outcome, Verdict
+from duenotice.impact.driver import AttemptEnd, AttemptOutcome, Driver
 
 LONGEST_PAUSE = 3600.0
 """Seconds; pauses grow up to here, unless a longer one was asked for."""
 
-_STORE_PAUSE, _LONGEST_STORE_PAUSE = 1.0, 30.0
+_STORE_AGAIN = Backoff(1.0, 30.0)
 """Seconds between tries to report while nothing can be stored."""
 
 log = structlog.get_logger()
@@ -36,7 +37,7 @@ class Dispatcher:
         self._engine = engine
         self._driver = driver
         self._at_once = at_once
-        self._retry_after = retry_after
+        self._backoff = Backoff(retry_after, max(retry_after, LONGEST_PAUSE))
         self._report_within = report_within
         self._waiting: deque[str] = deque()
         self._known: set[str] = set()
@@ -113,8 +114,7 @@ class Dispatcher:
     def _go_on(self, event_id: str, attempt: int) -> None:
         event = self._engine.state.events.get(event_id)
         if event is not None and event.awaits_driver:
-            pause = min(self._retry_after * 2 ** min(attempt - 1, 32), max(self._retry_after, LONGEST_PAUSE))
-            self._later(event_id, pause, self._again)
+            self._later(event_id, self._backoff.after(attempt - 1), self._again)
             return
         self._known.discard(event_id)
         if event is not None and event.accepted:
@@ -122,8 +122,7 @@ class Dispatcher:
 
     async def _report(self, command: Command) -> None:
         """Tell the engine until it is stored. A refusal means that somebody else has already reported it."""
-        pause = _STORE_PAUSE
-        while True:
+        for pause in _STORE_AGAIN.pauses():
             try:
                 await self._engine.submit(command, f"driver/{self._driver.name}")
                 return
@@ -132,7 +131,6 @@ class Dispatcher:
                 return
             except Unavailable:
                 await asyncio.sleep(pause)
-                pause = min(2 * pause, _LONGEST_STORE_PAUSE)
 
     def _again(self, event_id: str) -> None:
         self._waiting.append(event_id)
@@ -163,13 +161,13 @@ class Dispatcher:
             self._known.discard(event_id)
 
 
-def _command(event_id: str, attempt: int, outcome: Outcome) -> Command:
-    match outcome.verdict:
-        case Verdict.DONE:
+def _command(event_id: str, attempt: int, outcome: AttemptOutcome) -> Command:
+    match outcome.end:
+        case AttemptEnd.DONE:
             return ReportImpact(event_id)
-        case Verdict.ACCEPTED:
+        case AttemptEnd.ACCEPTED:
             return AcceptImpact(event_id)
-        case Verdict.FAILED:
+        case AttemptEnd.FAILED:
             return ReportAttempt(event_id, attempt, outcome.reason)
-        case Verdict.HOPELESS:
+        case AttemptEnd.HOPELESS:
             return ReportImpact(event_id, outcome.reason)

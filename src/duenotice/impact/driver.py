@@ -10,7 +10,7 @@ OUTPUT_KEPT = 2000
 """How many bytes of the output of a command or a receiver are kept as the reason of a failure."""
 
 
-class Verdict(Enum):
+class AttemptEnd(Enum):
     """How an attempt ended."""
 
     DONE = "done"
@@ -22,10 +22,10 @@ class Verdict(Enum):
     """Another attempt would end the same, or could do harm."""
 
 
-class Outcome(NamedTuple):
-    """A verdict and, unless it is good, the reason."""
+class AttemptOutcome(NamedTuple):
+    """How an attempt ended and, unless it went well, why."""
 
-    verdict: Verdict
+    end: AttemptEnd
     reason: str = ""
 
 
@@ -34,7 +34,7 @@ class Driver(Protocol):
 
     name: str
 
-    async def run(self, event: Event, attempt: int) -> Outcome:
+    async def run(self, event: Event, attempt: int) -> AttemptOutcome:
         """Make this attempt, or find out how it ended if an earlier process had begun it.
 
         An exception means that nothing is known yet, and the same attempt is asked for again. The same holds for a

@@ -26,7 +26,7 @@ class Running(NamedTuple):
     pid: int
 
 
-class Ended(msgspec.Struct, frozen=True):
+class CommandEnded(msgspec.Struct, frozen=True):
     """It is over; `status` is negative for a signal, as in `subprocess`."""
 
     status: int
@@ -40,7 +40,7 @@ class Lost(NamedTuple):
     reason: str
 
 
-Sight = NotBegun | Running | Ended | Lost
+Sight = NotBegun | Running | CommandEnded | Lost
 
 
 class _Begun(msgspec.Struct, frozen=True):
@@ -68,7 +68,7 @@ class Spool:
             # In this order: otherwise a command that ends while we look would seem lost.
             sight = _running(begun)
             ended = _read(place, EXIT)
-            return sight if ended is None else msgspec.json.decode(ended, type=Ended)
+            return sight if ended is None else msgspec.json.decode(ended, type=CommandEnded)
         except msgspec.MsgspecError as error:
             return Lost(f"The notes of the command are damaged: {error}.")
 

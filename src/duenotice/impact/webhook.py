@@ -5,17 +5,20 @@ import hmac
 import json
 import ssl
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+import msgspec
 
 from duenotice import __version__
 from duenotice.domain.event import Event
-from duenotice.impact.driver import OUTPUT_KEPT, Outcome, Verdict
-from duenotice.wire.operator_json import event_to_json
-
-if TYPE_CHECKING:
-    import httpx2
+from duenotice.errors import Unavailable
+from duenotice.http_call import Answer, call
+from duenotice.impact.driver import OUTPUT_KEPT, AttemptEnd, AttemptOutcome
+from duenotice.wire.operator import from_domain
 
 ACCEPTED = 202
+_ANSWER_READ = OUTPUT_KEPT + 65_536
+"""Bytes of an answer: enough for its head and a reason, however much comes (S24)."""
 _LATER = frozenset({408, 425, 429})
 """Refusals that may pass, so that the same request is worth another try."""
 
@@ -35,26 +38,20 @@ class WebhookDriver:
     name = "webhook"
 
     def __init__(self, receiver: Receiver, timeout: float) -> None:
-        import httpx2  # imported here: only users of webhooks need it
-
         self._receiver = receiver
         self._timeout = timeout
-        self._failure = httpx2.HTTPError
-        # No proxies, certificates or passwords from the environment, and no redirects: only the receiver is asked.
-        self._client = httpx2.AsyncClient(
-            verify=ssl.create_default_context(cafile=receiver.ca_file), timeout=None, trust_env=False
-        )
+        self._trust = ssl.create_default_context(cafile=receiver.ca_file)
 
-    async def run(self, event: Event, attempt: int) -> Outcome:
+    async def run(self, event: Event, attempt: int) -> AttemptOutcome:
         """Ask the receiver; the body and the key of an event are the same in every attempt and after every crash."""
-        body = json.dumps(event_to_json(event)).encode()
+        body = json.dumps(msgspec.to_builtins(from_domain.event(event))).encode()
         try:
             async with asyncio.timeout(self._timeout):
-                return await self._ask(body, self._headers(event, attempt, body))
+                return _outcome(await self._ask(body, self._headers(event, attempt, body)))
         except TimeoutError:
-            return Outcome(Verdict.FAILED, f"No answer within {self._timeout:g} seconds.")
-        except self._failure as error:
-            return Outcome(Verdict.FAILED, f"No answer: {error or type(error).__name__}"[:OUTPUT_KEPT])
+            return AttemptOutcome(AttemptEnd.FAILED, f"No answer within {self._timeout:g} seconds.")
+        except Unavailable as error:
+            return AttemptOutcome(AttemptEnd.FAILED, f"No answer: {error.message}"[:OUTPUT_KEPT])
 
     def forget(self, event_id: str, attempt: int) -> None:
         """Nothing is kept here."""
@@ -63,12 +60,19 @@ class WebhookDriver:
         """Nothing is kept here."""
 
     async def close(self) -> None:
-        """Close the connections."""
-        await self._client.aclose()
+        """Nothing is open here."""
 
-    async def _ask(self, body: bytes, headers: dict[str, str]) -> Outcome:
-        async with self._client.stream("POST", self._receiver.url, content=body, headers=headers) as answer:
-            return _outcome(answer.status_code, await _beginning(answer))
+    async def _ask(self, body: bytes, headers: dict[str, str]) -> Answer:
+        return await call(
+            self._receiver.url,
+            method="POST",
+            body=body,
+            headers=headers,
+            timeout=None,
+            trust=self._trust,
+            longest=_ANSWER_READ,
+            cut=True,
+        )
 
     def _headers(self, event: Event, attempt: int, body: bytes) -> dict[str, str]:
         headers = {
@@ -89,20 +93,11 @@ def signature(key: str, body: bytes) -> str:
     return "sha256=" + hmac.new(key.encode(), body, "sha256").hexdigest()
 
 
-def _outcome(status: int, said: str) -> Outcome:
+def _outcome(answer: Answer) -> AttemptOutcome:
+    status, said = answer.status, answer.body[:OUTPUT_KEPT].decode(errors="replace").strip()
     if status == ACCEPTED:
-        return Outcome(Verdict.ACCEPTED)
+        return AttemptOutcome(AttemptEnd.ACCEPTED)
     if 200 <= status < 300:
-        return Outcome(Verdict.DONE)
+        return AttemptOutcome(AttemptEnd.DONE)
     reason = f"The receiver answered {status}" + (f": {said}" if said else ".")
-    return Outcome(Verdict.FAILED if status >= 500 or status in _LATER else Verdict.HOPELESS, reason)
-
-
-async def _beginning(answer: "httpx2.Response") -> str:
-    """The first bytes of an answer: enough for a reason, however much comes."""
-    said = bytearray()
-    async for chunk in answer.aiter_raw():
-        said += chunk
-        if len(said) >= OUTPUT_KEPT:
-            break
-    return bytes(said[:OUTPUT_KEPT]).decode(errors="replace").strip()
+    return AttemptOutcome(AttemptEnd.FAILED if status >= 500 or status in _LATER else AttemptEnd.HOPELESS, reason)

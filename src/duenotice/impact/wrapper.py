@@ -91,7 +91,7 @@ def _draft(place: Path, note: dict[str, Any]) -> Path:
     return draft
 
 
-def _sync(directory: Path) -> None:
+def _sync(directory: Path) -> None:  # as files.sync_directory, which cannot be imported here
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

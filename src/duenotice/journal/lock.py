@@ -91,15 +91,6 @@ class DirectoryLock:
         self._file = -1
 
 
-def sync_directory(directory: Path) -> None:
-    """Make the names in a directory survive power loss (S5)."""
-    file = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
-
-
 def _open(directory: Path) -> int:
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ from duenotice.domain.snapshot import Snapshot
 from duenotice.domain.transitions import Record
 from duenotice.journal.codec import RECORDS, SNAPSHOTS, Row
 from duenotice.journal.positions import refuse_unless_next, refuse_unless_reached
-from duenotice.wire.record_json import event_id_of
+from duenotice.wire.operator.from_domain import event_id_of
 
 KEPT_RECORDS = 100_000
 """So that memory stays bounded (S24); what is not in a snapshot yet is kept all the same."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import apsw
 
 from duenotice.errors import Damaged, Misconfigured
-from duenotice.journal.lock import sync_directory
+from duenotice.files import sync_directory
 from duenotice.journal.sqlite_errors import told_plainly
 
 APPLICATION_ID = 0x44554E4F  # «DUNO», so that `file` and SQLite can tell our files from others

@@ -13,7 +13,7 @@ from duenotice.errors import DuenoticeError
 from duenotice.metadata_api.caller import Callers, Lane
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.pulse import Pulse
-from duenotice.metadata_api.questions import Approve, Describe, ListVersions, Poll, Question
+from duenotice.metadata_api.questions import Describe, LetStart, ListVersions, Poll, Question
 from duenotice.metadata_api.responses import (
     EMPTY_OK,
     Answer,
@@ -98,7 +98,7 @@ class Answers:
             return question if lane is None or lane.polls.take(self._pulse.now) else THROTTLED
         if lane is None:
             return self._stranger(address)
-        bucket = lane.approvals if isinstance(question, Approve) else lane.polls
+        bucket = lane.approvals if isinstance(question, LetStart) else lane.polls
         return self._answer(address, lane, question, body) if bucket.take(self._pulse.now) else THROTTLED
 
     def still(self, address: str, poll: Poll) -> Answer | Hold:
@@ -112,14 +112,14 @@ class Answers:
         return self._stranger(address) if lane is None else self._show(self._callers.page_of(lane), poll)
 
     def _answer(
-        self, address: str, lane: Lane, question: Poll | Approve | Describe | ListVersions, body: bytes
+        self, address: str, lane: Lane, question: Poll | LetStart | Describe | ListVersions, body: bytes
     ) -> Outcome | Later:
         match question:
             case Poll() if self._callers.page_of(lane).enabled:
                 return self._poll(lane, question)
             case Poll():
                 return self._first_poll(address, lane, question)
-            case Approve():
+            case LetStart():
                 return self._approve(lane, body)
             case Describe():
                 return self._describe(lane, question)

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from duenotice.domain.fleet import Vm
 from duenotice.engine.publisher import Page, Publisher
-from duenotice.metadata_api.limits import Bucket, Pace
+from duenotice.metadata_api.limits import Bucket, Rate
 from duenotice.metadata_api.options import MetadataOptions
 
 _MAPPED = "::ffff:"
@@ -34,8 +34,8 @@ class Callers:
         self.lanes: dict[str, Lane] = {}
         self._publisher = publisher
         self._default = options.default_vm
-        self._polls = Pace(options.throttle)
-        self._approvals = Pace(options.approvals_throttle)
+        self._polls = Rate(options.throttle)
+        self._approvals = Rate(options.approvals_throttle)
 
     def find(self, address: str) -> Lane | None:
         """The lane of whoever has this address, else of the default VM; nothing is kept for unknown addresses."""

@@ -9,12 +9,12 @@ from duenotice.clock import Clock
 from duenotice.engine.publisher import Publisher
 from duenotice.metadata_api.answers import Answering, Answers, Delay, Submit
 from duenotice.metadata_api.caller import Callers
+from duenotice.metadata_api.held_polls import HeldPolls
 from duenotice.metadata_api.limits import Crowd, files_left
 from duenotice.metadata_api.memo import Memo
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.pulse import pulse_of
 from duenotice.metadata_api.routes import Router
-from duenotice.metadata_api.waiting import Waiting
 
 if TYPE_CHECKING:
     from duenotice.metadata_api.protocol import Connection
@@ -55,7 +55,7 @@ class Door:
         self.lanes = self.callers.lanes
         most = min(options.max_connections, files_left())
         self.crowd: Crowd[Connection] = Crowd(most, options.max_connections_per_address)
-        self.waiting = Waiting(publisher, self.loop.call_soon)
+        self.waiting = HeldPolls(publisher, self.loop.call_soon)
         self.tasks: set[asyncio.Task[object]] = set()
         self.answers: Answering = Answers(submit, publisher, self.callers, self.pulse, options, delay)
         publisher.watch_fleet(self.fleet_changed)

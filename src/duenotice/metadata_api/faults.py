@@ -32,7 +32,7 @@ TOO_MUCH = timedelta(minutes=10)
 _ASKED_FOR = "The operator asked for this fault. Try again."
 
 
-class Asked(NamedTuple):
+class FaultyRequest(NamedTuple):
     """A request that gets a wrong answer; `right` is the correct one."""
 
     lane: Lane
@@ -49,12 +49,12 @@ class Asked(NamedTuple):
         self.lane.polls.take(self.now)
 
 
-Wrong = Callable[[Asked], Outcome | Later | Broken]
+Wrong = Callable[[FaultyRequest], Outcome | Later | Broken]
 Send = Callable[[asyncio.AbstractEventLoop, asyncio.Transport, bytes], None]
 
 
 def _always(answer: Answer | Broken) -> Wrong:
-    def wrong(asked: Asked) -> Answer | Broken:
+    def wrong(asked: FaultyRequest) -> Answer | Broken:
         asked.note()
         return answer
 
@@ -93,28 +93,28 @@ def _send_next(
         transport.close()
 
 
-def _half(asked: Asked) -> Broken:
+def _half(asked: FaultyRequest) -> Broken:
     asked.note()
     if isinstance(asked.question, Poll):
         return Broken(_document(asked.page.document, asked.question), _send_half)
     return DROPPED
 
 
-def _slow(asked: Asked) -> Outcome | Later | Broken:
+def _slow(asked: FaultyRequest) -> Outcome | Later | Broken:
     right = asked.right()
     return _slowly(asked, right) if isinstance(right, Coroutine) else _dripping(asked, right)
 
 
-async def _slowly(asked: Asked, right: Later) -> Outcome | Broken:
+async def _slowly(asked: FaultyRequest, right: Later) -> Outcome | Broken:
     """The first poll of a scope is answered when the scope is on, and slowly too (F01)."""
     return _dripping(asked, await right)
 
 
-def _dripping(asked: Asked, outcome: Outcome | Broken) -> Outcome | Broken:
+def _dripping(asked: FaultyRequest, outcome: Outcome | Broken) -> Outcome | Broken:
     return Broken(outcome, _drip(asked.seconds)) if isinstance(outcome, Answer) else outcome
 
 
-async def _late(asked: Asked) -> Outcome | Broken:
+async def _late(asked: FaultyRequest) -> Outcome | Broken:
     await asked.delay(asked.seconds)
     right = asked.right()
     return await right if isinstance(right, Coroutine) else right
@@ -123,7 +123,7 @@ async def _late(asked: Asked) -> Outcome | Broken:
 def _newer(answer: Answer) -> Wrong:
     """A region that does not know the newest versions yet (A04)."""
 
-    def wrong(asked: Asked) -> Outcome | Later | Broken:
+    def wrong(asked: FaultyRequest) -> Outcome | Later | Broken:
         version = asked.question.version.name if isinstance(asked.question, Poll) else ""
         return _always(answer)(asked) if version > NEWEST_KNOWN else asked.right()
 
@@ -133,7 +133,7 @@ def _newer(answer: Answer) -> Wrong:
 def _lying(lie: Callable[[Document], Document]) -> Wrong:
     """A document that is not true; a client that already has the right one gets the wrong one too."""
 
-    def wrong(asked: Asked) -> Outcome | Later | Broken:
+    def wrong(asked: FaultyRequest) -> Outcome | Later | Broken:
         if not isinstance(asked.question, Poll) or not asked.page.enabled:
             return asked.right()
         asked.note()
@@ -231,7 +231,7 @@ class Faults:
     ) -> Outcome | Later | Broken:
         pulse, page = self._door.pulse, self._door.callers.page_of(lane)
         right = partial(self._right.answer, address, question, body)
-        return wrong(Asked(lane, page, question, right, pulse.now, self._delay, pulse.options.fault_seconds))
+        return wrong(FaultyRequest(lane, page, question, right, pulse.now, self._delay, pulse.options.fault_seconds))
 
     def _wrong_for(self, vm: str) -> Wrong | None:
         fault = self._by_vm.get(vm)

@@ -14,7 +14,7 @@ def files_left() -> int:
     return max(1, soft - _REFUSED_AT_ONCE - _OTHER_FILES)
 
 
-class Pace:
+class Rate:
     """A rate and a burst of the same size; 0 means no limit."""
 
     __slots__ = ("interval", "slack")
@@ -27,26 +27,26 @@ class Pace:
 class Bucket:
     """A token bucket; it only stores when it will be full again."""
 
-    __slots__ = ("_full_at", "_pace")
+    __slots__ = ("_full_at", "_rate")
 
-    def __init__(self, pace: Pace) -> None:
-        self._pace = pace
+    def __init__(self, rate: Rate) -> None:
+        self._rate = rate
         self._full_at = 0.0
 
     def take(self, now: float) -> bool:
         """Take a token; False when there is none."""
         full_at = self._full_at
         if full_at <= now:
-            self._full_at = now + self._pace.interval
+            self._full_at = now + self._rate.interval
             return True
-        if full_at - now > self._pace.slack:
+        if full_at - now > self._rate.slack:
             return False
-        self._full_at = full_at + self._pace.interval
+        self._full_at = full_at + self._rate.interval
         return True
 
     def last_taken(self, now: float) -> float | None:
         """When a token was last taken, at most a second too late; None when none was taken."""
-        return min(now, self._full_at - self._pace.interval) if self._full_at else None
+        return min(now, self._full_at - self._rate.interval) if self._full_at else None
 
 
 class Guest(Protocol):

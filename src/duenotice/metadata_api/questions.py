@@ -23,7 +23,7 @@ class Poll:
 
 
 @dataclass(frozen=True, slots=True)
-class Approve:
+class LetStart:
     """Let the events named in the body start."""
 
 
@@ -40,7 +40,7 @@ class ListVersions:
     """Which api-versions are there?"""
 
 
-Question = Poll | Approve | Describe | ListVersions | Answer
+Question = Poll | LetStart | Describe | ListVersions | Answer
 """An `Answer` stands for a request that is refused whoever sends it."""
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.queries import is_newer, parse_query, parse_tags, parse_wait
-from duenotice.metadata_api.questions import Approve, Ask, Describe, ListVersions, Poll, Question, ask_of
+from duenotice.metadata_api.questions import Ask, Describe, LetStart, ListVersions, Poll, Question, ask_of
 from duenotice.metadata_api.requests import Head
 from duenotice.metadata_api.responses import Answer, error, json
 from duenotice.wire.api_versions import API_VERSIONS, BY_NAME, NEWEST_NAMES
@@ -57,7 +57,7 @@ def _poll(target: Target) -> Question:
 
 
 def _approve(target: Target) -> Question:
-    return Approve()
+    return LetStart()
 
 
 def _describe(target: Target) -> Question:

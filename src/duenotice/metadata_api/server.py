@@ -9,10 +9,10 @@ from duenotice.engine.publisher import Publisher
 from duenotice.metadata_api.answers import Delay, Submit
 from duenotice.metadata_api.door import Door
 from duenotice.metadata_api.faults import Faults
+from duenotice.metadata_api.held_polls import BEAT_SECONDS
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.protocol import Connection
 from duenotice.metadata_api.tap import Tap, TappedConnection
-from duenotice.metadata_api.waiting import BEAT_SECONDS
 
 BACKLOG = 4096
 """Connections that may wait to be accepted; a whole fleet may come back at once after a break."""

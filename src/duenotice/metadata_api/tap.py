@@ -8,7 +8,7 @@ from duenotice.metadata_api.door import Door
 from duenotice.metadata_api.protocol import Connection
 
 
-class Line(Protocol):
+class TappedLine(Protocol):
     """One connection, overheard."""
 
     def received(self, data: bytes) -> None:
@@ -27,7 +27,7 @@ class Line(Protocol):
 class Tap(Protocol):
     """A listener that gets all bytes."""
 
-    def opened(self, address: str) -> Line:
+    def opened(self, address: str) -> TappedLine:
         """A client has connected."""
 
 
@@ -66,7 +66,7 @@ class _Overheard:
 
     __slots__ = ("_line", "_transport")
 
-    def __init__(self, transport: asyncio.BaseTransport, line: Line) -> None:
+    def __init__(self, transport: asyncio.BaseTransport, line: TappedLine) -> None:
         self._transport, self._line = cast(asyncio.Transport, transport), line
 
     def write(self, data: bytes) -> None:

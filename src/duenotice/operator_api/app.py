@@ -1,7 +1,6 @@
 """The operator's REST API as one ASGI application, made from the table of its calls."""
 
 from collections.abc import Callable
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -12,27 +11,21 @@ from starlette.routing import Route
 from duenotice.engine.engine import Engine
 from duenotice.engine.ticker import Ticker
 from duenotice.errors import DuenoticeError
-from duenotice.operator_api.access import Access
+from duenotice.operator_api.answers import KeptAnswers, on_error, problem
 from duenotice.operator_api.audit import Audit
-from duenotice.operator_api.bodies import body_of, check_query
-from duenotice.operator_api.clocks import Clocks
+from duenotice.operator_api.calls import Call, Handler, body_of, check_query
+from duenotice.operator_api.clock import Clocks
 from duenotice.operator_api.events import Events
-from duenotice.operator_api.faults import FaultPort, Faults
 from duenotice.operator_api.feed import Feed
 from duenotice.operator_api.fleet import Fleets
 from duenotice.operator_api.groups import Groups
+from duenotice.operator_api.history import Timelines
 from duenotice.operator_api.hosts import Hosts
-from duenotice.operator_api.idempotency import Answers
 from duenotice.operator_api.maintenances import Maintenances
-from duenotice.operator_api.metrics import Metrics
+from duenotice.operator_api.monitoring import Metrics, Probes
 from duenotice.operator_api.openapi import openapi_call
-from duenotice.operator_api.probes import Probes
-from duenotice.operator_api.problems import on_error, problem
-from duenotice.operator_api.states import Picture
-from duenotice.operator_api.table import Call, Handler
-from duenotice.operator_api.timeline import Timeline
-from duenotice.operator_api.tokens import Gate
-from duenotice.operator_api.vms import SilentFor, Vms
+from duenotice.operator_api.tokens import Gate, Tokens
+from duenotice.operator_api.vms import FaultPort, SilentFor, VmFaults, Vms
 
 _HINTS = {413: "Send less in one request."}
 
@@ -54,20 +47,19 @@ class OperatorApi:
             *Probes(engine, fleet_problem).calls(),
             *Vms(engine, silent_for).calls(),
             *Groups(engine).calls(),
-            *Picture(engine).calls(),
-            *Faults(engine, faults).calls(),
+            *VmFaults(engine, faults).calls(),
             *Hosts(engine).calls(),
             *Fleets(engine, self.feed, fleet_problem).calls(),
             *Events(engine).calls(),
-            *Timeline(engine).calls(),
+            *Timelines(engine).calls(),
             *Maintenances(engine).calls(),
             *Clocks(engine, ticker).calls(),
-            *Access(engine).calls(),
+            *Tokens(engine).calls(),
             *Audit(engine, self.feed).calls(),
             *Metrics(engine, self.feed).calls(),
         ]
         self.calls.append(openapi_call(tuple(self.calls)))
-        self._answers = Answers(engine.answered)
+        self._answers = KeptAnswers(engine.answered)
 
     def app(self) -> Starlette:
         """The ASGI application."""
@@ -75,11 +67,7 @@ class OperatorApi:
         for call in self.calls:
             by_path.setdefault(call.path, {})[call.method] = call
         routes = [Route(path, self._dispatch(calls), methods=list(calls)) for path, calls in by_path.items()]
-        handlers: dict[Any, Any] = {
-            DuenoticeError: on_error,
-            HTTPException: _on_http_error,
-            Exception: on_error,
-        }
+        handlers = {DuenoticeError: on_error, HTTPException: _on_http_error, Exception: on_error}
         return Starlette(routes=routes, exception_handlers=handlers)
 
     def _dispatch(self, calls: dict[str, Call]) -> Handler:

@@ -1,12 +1,10 @@
-"""The routes of what has happened: the audit trail, the history of one event, and the live feed."""
+"""The calls of what has happened: the audit trail, the history of one event, and the live feed."""
 
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
-from typing import Any
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -14,12 +12,12 @@ from duenotice.domain.token import Role
 from duenotice.domain.transitions import Record
 from duenotice.engine.engine import Engine
 from duenotice.errors import Conflict, Malformed, NotFound
+from duenotice.operator_api.answers import JSON, Resource, encode
+from duenotice.operator_api.calls import EVENT, LAST, Call, Parameter, limit_of, number
 from duenotice.operator_api.feed import Feed, FeedResponse
-from duenotice.operator_api.pages import limit_of, number
-from duenotice.operator_api.parameters import CURSOR, LAST, QUERY
-from duenotice.operator_api.table import Call, Parameter
-from duenotice.wire import operator_shapes as shapes
-from duenotice.wire.record_json import ACTIONS, QUIET, action_of, event_id_of, record_to_json
+from duenotice.wire import operator as o
+from duenotice.wire.operator import from_domain
+from duenotice.wire.operator.from_domain import action_of, event_id_of
 from duenotice.wire.start_requests_json import canonical_id
 from duenotice.wire.toml_table import near_miss
 
@@ -35,41 +33,33 @@ MOST_AT_ONCE = 4
 Entry = tuple[int, bytes | None]
 """A record's position, and the record in JSON if it is wanted."""
 
-_encode = msgspec.json.Encoder().encode
-
 LOOKED_THROUGH = 20_000
 """Records that one page of the audit trail may search; the next page goes on from there."""
 
 
-_EVENT = re.compile(str(QUERY["event"]["pattern"]))
+_EVENT = re.compile(EVENT)
+_CURSOR = Parameter("cursor", {"type": "string", "pattern": "^[0-9]{0,15}$"})
+"""A cursor that is a position."""
 
 
-class Audit:
-    """Translates from the journal to JSON."""
+class Audit(Resource):
+    """The records of the journal."""
 
     def __init__(self, engine: Engine, feed: Feed) -> None:
-        self._engine = engine
+        super().__init__(engine)
         self._feed = feed
         self._turns = asyncio.Semaphore(MOST_AT_ONCE)
 
     def calls(self) -> list[Call]:
         """The rows of the table."""
-        viewer = Role.VIEWER
-        query = ("actor", "action", "event", "after", "before", Parameter("cursor", CURSOR), "limit")
-        page: dict[str, Any] = {"answers": {200: shapes.Page[shapes.Record]}, "refusals": (503,)}
-        feed: dict[str, Any] = {"answers": {200: "text/event-stream"}, "refusals": (429, 503)}
+        viewer, page, feed = Role.VIEWER, {200: o.Page[o.Record]}, {200: "text/event-stream"}
+        query = ("actor", "action", "event", "after", "before", _CURSOR, "limit")
+        about, live = "What has happened, oldest first unless `before` is given", "What happens, as server-sent events"
+        history = "/v1/events/{id}/history"
         return [
-            Call(
-                "GET",
-                "/v1/audit",
-                viewer,
-                self.audit,
-                "What has happened, oldest first unless `before` is given",
-                query=query,
-                **page,
-            ),
-            Call("GET", "/v1/feed", viewer, self.live, "What happens, as server-sent events", None, ("after",), **feed),
-            Call("GET", "/v1/events/{id}/history", viewer, self.history, "What became of an event", **page),
+            Call("GET", "/v1/audit", viewer, self.audit, about, page, None, query, (503,)),
+            Call("GET", "/v1/feed", viewer, self.live, live, feed, None, ("after",), (429, 503)),
+            Call("GET", history, viewer, self.history, "What became of an event", page, refusals=(503,)),
         ]
 
     async def audit(self, request: Request) -> Response:
@@ -77,8 +67,8 @@ class Audit:
         if not _EVENT.fullmatch(event := request.query_params.get("event", "")):
             hint = "Use digits, letters A to F and dashes."
             raise Malformed(f"{event[:40]!r} is not the beginning of an id.", hint=hint)
-        if (action := request.query_params.get("action", "")) not in ("", *ACTIONS):
-            raise Malformed(f"{action[:40]!r} is not an action.", hint=near_miss(action[:40], ACTIONS, "actions"))
+        if (action := request.query_params.get("action", "")) not in ("", *o.ACTIONS):
+            raise Malformed(f"{action[:40]!r} is not an action.", hint=near_miss(action[:40], o.ACTIONS, "actions"))
         backwards = bool(request.query_params.get("before"))
         limit, after, before = limit_of(request), *(number(request, key, 0, 0, LAST) for key in ("after", "before"))
         begin = before if backwards else after
@@ -110,7 +100,7 @@ class Audit:
             raise NotFound(f"There is no event {wanted} {self._since()}.", hint="GET /v1/audit lists what happened.")
         if len(ids) > 1:
             raise Conflict(f"Several events begin with {wanted}.", hint="Give more of the id.")
-        return _page([_encode(record_to_json(record)) for record in found], None)
+        return _page([encode(from_domain.record(record)) for record in found], None)
 
     def _since(self) -> str:
         oldest = self._engine.remembers_from
@@ -139,18 +129,18 @@ class Audit:
 
 
 def _entry(query: Mapping[str, str], record: Record) -> Entry:
-    return record.position, _encode(record_to_json(record)) if _is_wanted(record, query) else None
+    return record.position, encode(from_domain.record(record)) if _is_wanted(record, query) else None
 
 
 def _page(items: list[bytes], cursor: str | None) -> Response:
-    body = b'{"items":[%b],"next":%b}' % (b",".join(items), _encode(cursor))
-    return Response(body, media_type="application/json")
+    body = b'{"items":[%b],"next":%b}' % (b",".join(items), encode(cursor))
+    return Response(body, media_type=JSON)
 
 
 def _is_wanted(record: Record, query: Mapping[str, str]) -> bool:
     what, actor, action, event = action_of(record), *(query.get(key, "") for key in ("actor", "action", "event"))
     return (
         actor in ("", record.actor)
-        and (what == action if action else what not in QUIET)
+        and (what == action if action else what not in o.QUIET_ACTIONS)
         and (not event or (event_id_of(record) or "").startswith(event.upper()))
     )

@@ -1,117 +1,87 @@
-"""The routes of events: list, look at, schedule, approve, report, cancel."""
+"""The calls of events: list, look at, schedule, approve, report, cancel."""
 
 from functools import partial
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from duenotice.domain import commands as c
-from duenotice.domain.event import Event, Phase
+from duenotice.domain.event import Event
 from duenotice.domain.token import Role
-from duenotice.engine.engine import Engine
 from duenotice.errors import Malformed
-from duenotice.operator_api.answering import Answer, done, raised
-from duenotice.operator_api.bodies import decoded, new_id
-from duenotice.operator_api.finding import by_id
-from duenotice.operator_api.looking import looked
-from duenotice.operator_api.pages import paging_of
-from duenotice.operator_api.table import Call
-from duenotice.wire import operator_json
-from duenotice.wire import operator_shapes as shapes
+from duenotice.operator_api.answers import Reply, Resource, shown
+from duenotice.operator_api.calls import Call, Paging, by_id, decoded, new_id
+from duenotice.wire import operator as o
+from duenotice.wire.operator import from_domain, to_domain
 from duenotice.wire.start_requests_json import canonical_id
 from duenotice.wire.times import format_iso
 
 _FILTERS = ("vm", "scope", "type", "phase", "limit", "cursor")
-_LIVE = (Phase.SCHEDULED.value, Phase.STARTED.value)
 
 
-class Events:
-    """Translates between JSON and the commands of events."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+class Events(Resource):
+    """The live events."""
 
     def calls(self) -> list[Call]:
         """The rows of the table."""
-        viewer, operator = Role.VIEWER, Role.OPERATOR
-        one = "/v1/events/{id}"
-        schedule, cancel = operator_json.ScheduleRequest, operator_json.CancelRequest
-        page, event, raised_ = {200: shapes.Page[shapes.Event]}, {200: shapes.Event}, {201: shapes.Raised}
+        viewer, operator, all_, one = Role.VIEWER, Role.OPERATOR, "/v1/events", "/v1/events/{id}"
+        page, event, raised = {200: o.Page[o.Event]}, {200: o.Event}, {201: o.Raised}
+        schedule, report = self.schedule, "Report that an impact is over"
         return [
-            Call("GET", "/v1/events", viewer, self.index, "List live events", query=_FILTERS, answers=page),
-            Call(
-                "POST",
-                "/v1/events",
-                operator,
-                self.schedule,
-                "Schedule an event",
-                schedule,
-                answers=raised_,
-                refusals=(404,),
-            ),
-            Call("GET", one, viewer, self.show, "Show a live event", answers=event),
-            Call("POST", f"{one}/approve", operator, self.approve, "Approve an event: it starts now", answers=event),
-            Call(
-                "POST",
-                f"{one}/report",
-                operator,
-                self.report,
-                "Report that an impact is over",
-                operator_json.ReportRequest,
-                answers=event,
-            ),
-            Call("POST", f"{one}/cancel", operator, self.cancel, "Cancel a scheduled event", cancel, answers=event),
+            Call("GET", all_, viewer, self.index, "List live events", page, query=_FILTERS),
+            Call("POST", all_, operator, schedule, "Schedule an event", raised, o.ScheduleRequest, refusals=(404,)),
+            Call("GET", one, viewer, self.show, "Show a live event", event),
+            Call("POST", f"{one}/approve", operator, self.approve, "Approve an event: it starts now", event),
+            Call("POST", f"{one}/report", operator, self.report, report, event, o.ReportRequest),
+            Call("POST", f"{one}/cancel", operator, self.cancel, "Cancel a scheduled event", event, o.CancelRequest),
         ]
 
     async def index(self, request: Request) -> Response:
         """A page of live events, soonest first."""
-        wanted, paging, now = _Filter(request), paging_of(request), self._engine.clock.now()
-        shown = partial(operator_json.event_to_json, now=now)
-        return await looked(
-            self._engine, lambda state: paging.page(filter(wanted, state.events.values()), _order, shown)
-        )
+        wanted, paging, now = _Filter(request), Paging.of(request), self._engine.clock.now()
+        told = partial(from_domain.event, now=now)
+        return await self._looked(lambda state: paging.page(filter(wanted, state.events.values()), _order, told))
 
     async def schedule(self, request: Request) -> Response:
         """Raise one event."""
-        asked = await decoded(request, operator_json.ScheduleRequest)
+        asked = await decoded(request, o.ScheduleRequest)
         command = c.ScheduleEvent(
             event_id=new_id(),
-            type=operator_json.parse_type(asked.type),
+            type=to_domain.parse_type(asked.type),
             resources=asked.resources,
-            not_before=operator_json.parse_moment(asked.not_before),
+            not_before=to_domain.parse_moment(asked.not_before),
             description=asked.description,
             duration=asked.duration,
-            cause=operator_json.parse_cause(asked.cause),
+            cause=to_domain.parse_cause(asked.cause),
         )
-        return await raised(self._engine, request, command)
+        return await self._raised(request, command)
 
     async def show(self, request: Request) -> Response:
         """One event."""
-        return JSONResponse(operator_json.event_to_json(await self._find(request), self._engine.clock.now()))
+        return shown(from_domain.event(await self._find(request), self._engine.clock.now()))
 
     async def approve(self, request: Request) -> Response:
         """Approve one; the answer is the event as it is then."""
         event = await self._find(request)
-        return await done(
-            self._engine,
+        return await self._done(
             request,
             c.ApproveEvents((event.id,)),
-            lambda state, _: Answer(operator_json.event_to_json(state.events.get(event.id, event))),
+            lambda state, _: Reply(from_domain.event(state.events.get(event.id, event))),
         )
 
     async def report(self, request: Request) -> Response:
         """A driver says that its impact is over, or why it failed; the answer is the event as it was."""
         event = await self._find(request)
-        asked = await decoded(request, operator_json.ReportRequest)
-        shown = Answer(operator_json.event_to_json(event))
-        return await done(self._engine, request, c.ReportImpact(event.id, asked.failure), lambda *_: shown)
+        asked = await decoded(request, o.ReportRequest)
+        reply = Reply(from_domain.event(event))
+        return await self._done(request, c.ReportImpact(event.id, asked.failure), lambda *_: reply)
 
     async def cancel(self, request: Request) -> Response:
         """Cancel one; the answer is the event as it was."""
         event = await self._find(request)
-        asked = await decoded(request, operator_json.CancelRequest)
-        answer = Answer(operator_json.event_to_json(event))
-        return await done(self._engine, request, c.CancelEvent(event.id, asked.reason), lambda *_: answer)
+        asked = await decoded(request, o.CancelRequest)
+        reply = Reply(from_domain.event(event))
+        return await self._done(request, c.CancelEvent(event.id, asked.reason), lambda *_: reply)
 
     async def _find(self, request: Request) -> Event:
         text = request.path_params["id"]
@@ -126,10 +96,10 @@ class _Filter:
     def __init__(self, request: Request) -> None:
         query = request.query_params
         self._vm, self._scope = query.get("vm"), query.get("scope")
-        self._type = operator_json.parse_type(query["type"]) if "type" in query else None
+        self._type = to_domain.parse_type(query["type"]) if "type" in query else None
         self._phase = query["phase"].lower() if "phase" in query else None
-        if self._phase not in (None, *_LIVE):
-            raise Malformed(f"{self._phase!r} is not a phase.", hint=f"Use one of {', '.join(_LIVE)}.")
+        if self._phase not in (None, *o.LIVE_PHASES):
+            raise Malformed(f"{self._phase!r} is not a phase.", hint=f"Use one of {', '.join(o.LIVE_PHASES)}.")
 
     def __call__(self, event: Event) -> bool:
         return (

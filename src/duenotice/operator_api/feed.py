@@ -8,14 +8,14 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 
-import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from duenotice.domain.transitions import MaintenanceStarted, Record, TokenRevoked, VmsPut, VmsRemoved
 from duenotice.engine.engine import Engine
-from duenotice.operator_api.problems import problem
-from duenotice.wire.record_json import QUIET, action_of, record_to_json
+from duenotice.operator_api.answers import encode, problem
+from duenotice.wire.operator import QUIET_ACTIONS, from_domain
+from duenotice.wire.operator.from_domain import action_of
 
 HEARTBEAT_SECONDS = 15.0
 GOODBYE_SECONDS = 1.0
@@ -35,8 +35,6 @@ FRAMES_KEPT, LONGEST_KEPT = 2_000, 4_096
 
 LARGE = (MaintenanceStarted, VmsPut, VmsRemoved)
 """Changes that may contain the whole fleet."""
-
-_encode = msgspec.json.Encoder().encode
 
 
 class Reader:
@@ -165,7 +163,7 @@ class FeedResponse(Response):
         async for record in self._feed.records(self._reader, self._after):
             if record is None:
                 await send(_chunk(b": still here\n\n"))
-            elif action_of(record) not in QUIET:
+            elif action_of(record) not in QUIET_ACTIONS:
                 await send(_chunk(await self._feed.frame(record)))
             sent += 1
             if sent % SENT_AT_ONCE == 0:
@@ -183,4 +181,4 @@ def _chunk(body: bytes) -> dict[str, object]:
 
 def _frame(record: Record) -> bytes:
     head = f"id: {record.position}\nevent: {action_of(record)}\ndata: ".encode()
-    return head + _encode(record_to_json(record)) + b"\n\n"
+    return head + encode(from_domain.record(record)) + b"\n\n"

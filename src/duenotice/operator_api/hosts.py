@@ -1,9 +1,7 @@
-"""The routes of hosts: list, drain, degrade, fail, repair."""
+"""The calls of hosts: list, drain, degrade, fail, repair."""
 
 from collections import Counter
-from typing import Annotated
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -11,93 +9,57 @@ from duenotice.clock import micros
 from duenotice.domain import commands as c
 from duenotice.domain.event import Cause, EventType
 from duenotice.domain.fleet import Host
-from duenotice.domain.notice import LONGEST_PREDICTION_SECONDS
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
-from duenotice.engine.engine import Engine
 from duenotice.errors import Malformed, NotFound, Refused
-from duenotice.operator_api.answering import RAISED, raised
-from duenotice.operator_api.bodies import decoded, new_id
-from duenotice.operator_api.looking import looked
-from duenotice.operator_api.maintenances import begun
-from duenotice.operator_api.pages import paging_of
-from duenotice.operator_api.table import Call
-from duenotice.wire import operator_json
-from duenotice.wire import operator_shapes as shapes
+from duenotice.operator_api.answers import RAISED
+from duenotice.operator_api.calls import Call, Paging, decoded, new_id
+from duenotice.operator_api.maintenances import Planning
+from duenotice.wire import operator as o
 from duenotice.wire.duration import parse_duration
-
-_RISKS = {"low": float(LONGEST_PREDICTION_SECONDS), "high": 86_400.0}
-"""How long before a predicted failure its VMs are told (D03)."""
+from duenotice.wire.operator import from_domain, to_domain
 
 
-class DegradeRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of a prediction: a risk, or the notice itself."""
-
-    risk: Annotated[str, msgspec.Meta(extra_json_schema={"enum": list(_RISKS)})] | None = None
-    notice: operator_json.Span | None = None
-
-
-class DrainRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of a request to empty a host."""
-
-    settle: operator_json.Span = "0s"
-    at_once: operator_json.Asked = 0
-
-
-class Hosts:
-    """Translates between JSON and the commands of hosts."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+class Hosts(Planning):
+    """The hosts of the fleet."""
 
     def calls(self) -> list[Call]:
         """The rows of the table."""
-        viewer, operator, one = Role.VIEWER, Role.OPERATOR, "/v1/hosts/{name}"
-        page_, plan = {200: shapes.Page[shapes.Host]}, {201: shapes.Maintenance}
+        viewer, operator, one, paging = Role.VIEWER, Role.OPERATOR, "/v1/hosts/{name}", ("limit", "cursor")
+        page, plan = {200: o.Page[o.Host]}, {201: o.Maintenance}
+        drain, degrade = "Move all VMs of a host away", "Predict a host's failure"
         return [
-            Call("GET", "/v1/hosts", viewer, self.index, "List hosts", query=("limit", "cursor"), answers=page_),
-            Call("GET", one, viewer, self.show, "Show a host", answers={200: shapes.Host}),
-            Call(
-                "POST", f"{one}/drain", operator, self.drain, "Move all VMs of a host away", DrainRequest, answers=plan
-            ),
-            Call(
-                "POST",
-                f"{one}/degrade",
-                operator,
-                self.degrade,
-                "Predict a host's failure",
-                DegradeRequest,
-                answers=RAISED,
-            ),
-            Call("POST", f"{one}/fail", operator, self.fail, "A host has failed", answers=RAISED),
-            Call("POST", f"{one}/repair", operator, self.repair, "A host is healthy again", answers=RAISED),
+            Call("GET", "/v1/hosts", viewer, self.index, "List hosts", page, query=paging),
+            Call("GET", one, viewer, self.show, "Show a host", {200: o.Host}),
+            Call("POST", f"{one}/drain", operator, self.drain, drain, plan, o.DrainRequest),
+            Call("POST", f"{one}/degrade", operator, self.degrade, degrade, RAISED, o.DegradeRequest),
+            Call("POST", f"{one}/fail", operator, self.fail, "A host has failed", RAISED),
+            Call("POST", f"{one}/repair", operator, self.repair, "A host is healthy again", RAISED),
         ]
 
     async def index(self, request: Request) -> Response:
         """A page of hosts by name, with their condition and how many VMs run there."""
-        paging = paging_of(request)
+        paging = Paging.of(request)
 
-        def look(state: State) -> dict[str, object]:
+        def look(state: State) -> o.Page[o.Host]:
             running = Counter(vm.host for vm in state.fleet.vms.values())
             return paging.page(
                 state.fleet.hosts.values(),
                 lambda host: host.name,
-                lambda host: operator_json.host_to_json(host, running[host.name]),
+                lambda host: from_domain.host(host, running[host.name]),
             )
 
-        return await looked(self._engine, look)
+        return await self._looked(look)
 
     async def show(self, request: Request) -> Response:
         """One host."""
         host = self._find(request)
-        return await looked(
-            self._engine, lambda state: operator_json.host_to_json(host, len(state.fleet.on_host(host.name)))
-        )
+        return await self._looked(lambda state: from_domain.host(host, len(state.fleet.on_host(host.name))))
 
     async def drain(self, request: Request) -> Response:
         """A maintenance of live migrations over all VMs of a host."""
-        name, asked = self._find(request).name, await decoded(request, DrainRequest)
-        vms = await self._engine.look(lambda state: operator_json.select((f"host={name}",), state.fleet.vms.values()))
+        name, asked = self._find(request).name, await decoded(request, o.DrainRequest)
+        vms = await self._engine.look(lambda state: to_domain.select((f"host={name}",), state.fleet.vms.values()))
         command = c.StartMaintenance(
             maintenance_id=new_id(),
             type=EventType.FREEZE,
@@ -106,27 +68,27 @@ class Hosts:
             settle=micros(parse_duration(asked.settle)),
             at_once=asked.at_once,
         )
-        return await begun(self._engine, request, command)
+        return await self._begun(request, command)
 
     async def degrade(self, request: Request) -> Response:
         """Its VMs are to move away before it fails."""
-        asked = await decoded(request, DegradeRequest)
+        asked = await decoded(request, o.DegradeRequest)
         risk = (asked.risk or "low").lower()
-        if risk not in _RISKS:
-            raise Malformed(f"{risk[:40]!r} is not a risk.", hint=f"Use one of {', '.join(_RISKS)}.")
+        if risk not in o.RISKS:
+            raise Malformed(f"{risk[:40]!r} is not a risk.", hint=f"Use one of {', '.join(o.RISKS)}.")
         if asked.risk is not None and asked.notice is not None:
             raise Refused("Both a risk and a notice are given.", hint="Give one of them.")
-        notice = _RISKS[risk] if asked.notice is None else parse_duration(asked.notice)
+        notice = o.RISKS[risk] if asked.notice is None else parse_duration(asked.notice)
         command = c.DegradeHost(request.path_params["name"], micros(notice), new_id())
-        return await raised(self._engine, request, command)
+        return await self._raised(request, command)
 
     async def fail(self, request: Request) -> Response:
         """Its VMs are hit already."""
-        return await raised(self._engine, request, c.FailHost(request.path_params["name"], new_id()))
+        return await self._raised(request, c.FailHost(request.path_params["name"], new_id()))
 
     async def repair(self, request: Request) -> Response:
         """What its degradation had scheduled is cancelled."""
-        return await raised(self._engine, request, c.RepairHost(request.path_params["name"]))
+        return await self._raised(request, c.RepairHost(request.path_params["name"]))
 
     def _find(self, request: Request) -> Host:
         host = self._engine.state.fleet.hosts.get(name := request.path_params["name"])

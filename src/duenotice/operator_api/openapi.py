@@ -1,19 +1,20 @@
 """The description of this API, made from the same table that routes requests and the types that answers have."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from http import HTTPStatus
-from typing import Any
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
 from duenotice import __version__
-from duenotice.operator_api.parameters import KEY, Schema, in_path, in_query
-from duenotice.operator_api.table import Call
-from duenotice.wire.operator_shapes import Problem
+from duenotice.operator_api.answers import JSON
+from duenotice.operator_api.calls import KEY_HEADER, Call, Json, Schema, in_path, in_query
+from duenotice.wire.operator import Problem
+
+Schemas = Mapping[object, Schema]
 
 _PLACE = re.compile(r"\{(\w+)\}")
 _REF = "#/components/schemas/{name}"
@@ -42,18 +43,18 @@ def openapi_call(calls: Sequence[Call]) -> Call:
         return msgspec.json.encode(describe((*calls, call)))
 
     async def show(_: Request) -> Response:
-        return Response(body(), media_type="application/json")
+        return Response(body(), media_type=JSON)
 
-    call = Call("GET", "/openapi.json", None, show, "This description", answers={200: dict[str, Any]})
+    call = Call("GET", "/openapi.json", None, show, "This description", {200: dict})
     return call
 
 
-def describe(calls: Sequence[Call]) -> dict[str, Any]:
+def describe(calls: Sequence[Call]) -> Schema:
     """An OpenAPI 3.1 document."""
     kinds = list(dict.fromkeys(kind for call in calls for kind in _kinds(call)))
     shown, components = msgspec.json.schema_components(kinds, ref_template=_REF)
     schemas = dict(zip(kinds, shown, strict=True))
-    paths: dict[str, dict[str, Any]] = {}
+    paths: dict[str, dict[str, Json]] = {}
     for call in calls:
         paths.setdefault(call.path, {})[call.method.lower()] = _operation(call, schemas)
     return {
@@ -84,27 +85,27 @@ def refusals(call: Call) -> list[int]:
     return sorted(found)
 
 
-def _kinds(call: Call) -> list[Any]:
+def _kinds(call: Call) -> list[object]:
     """The types that stand in the description of a call."""
     bodies = [] if call.body is None or isinstance(call.body, tuple) else [call.body]
     answers = [kind for answer in call.answers.values() for kind in _forms(answer) if not isinstance(kind, str)]
     return [Problem, *bodies, *answers]
 
 
-def _forms(answer: Any) -> tuple[Any, ...]:
+def _forms(answer: object) -> tuple[object, ...]:
     """The forms that an answer may have: one, several, or none."""
     return answer if isinstance(answer, tuple) else () if answer is None else (answer,)
 
 
-def _operation(call: Call, schemas: dict[Any, Schema]) -> Schema:
+def _operation(call: Call, schemas: Schemas) -> Schema:
     parameters = [in_path(name) for name in _PLACE.findall(call.path)] + [in_query(asked) for asked in call.query]
     answers = {str(status): _answer(call, status, kind, schemas) for status, kind in call.answers.items()}
     problems = {str(status): _problem(status, schemas) for status in refusals(call)}
-    operation: Schema = {
+    operation: dict[str, Json] = {
         "operationId": _id(call),
         "summary": call.summary,
         "tags": [call.path.removeprefix("/v1/").strip("/").split("/")[0]],
-        "parameters": [*parameters, KEY] if call.method == "POST" else parameters,
+        "parameters": [*parameters, KEY_HEADER] if call.method == "POST" else parameters,
         "responses": dict(sorted((answers | problems).items())),
     }
     if call.role is not None:
@@ -114,15 +115,15 @@ def _operation(call: Call, schemas: dict[Any, Schema]) -> Schema:
     return operation
 
 
-def _body(body: Any, schemas: dict[Any, Schema]) -> Schema:
+def _body(body: type[msgspec.Struct] | tuple[str, ...], schemas: Schemas) -> Schema:
     if isinstance(body, tuple):
         return {"required": True, "content": {media: {"schema": {"type": "string"}} for media in body}}
     needed = any(field.required for field in msgspec.structs.fields(body))
-    return {"required": needed, "content": {"application/json": {"schema": schemas[body]}}}
+    return {"required": needed, "content": {JSON: {"schema": schemas[body]}}}
 
 
-def _answer(call: Call, status: int, kind: Any, schemas: dict[Any, Schema]) -> Schema:
-    answer: Schema = {"description": HTTPStatus(status).phrase}
+def _answer(call: Call, status: int, kind: object, schemas: Schemas) -> Schema:
+    answer: dict[str, Json] = {"description": HTTPStatus(status).phrase}
     if forms := _forms(kind):
         answer["content"] = dict(_content(form, schemas) for form in forms)
     headers = {"Location": "Where it is, if it is one thing"} if status == 201 else {}
@@ -135,14 +136,15 @@ def _answer(call: Call, status: int, kind: Any, schemas: dict[Any, Schema]) -> S
     return answer
 
 
-def _content(form: Any, schemas: dict[Any, Schema]) -> tuple[str, Schema]:
-    is_text = isinstance(form, str)
-    return (form, {"schema": {"type": "string"}}) if is_text else ("application/json", {"schema": schemas[form]})
+def _content(form: object, schemas: Schemas) -> tuple[str, Schema]:
+    if isinstance(form, str):
+        return form, {"schema": {"type": "string"}}
+    return JSON, {"schema": schemas[form]}
 
 
-def _problem(status: int, schemas: dict[Any, Schema]) -> Schema:
+def _problem(status: int, schemas: Schemas) -> Schema:
     content = {"application/problem+json": {"schema": schemas[Problem]}}
-    problem: Schema = {"description": _MEANINGS[status], "content": content}
+    problem: dict[str, Json] = {"description": _MEANINGS[status], "content": content}
     if status in (429, 503):
         problem["headers"] = {"Retry-After": {"description": "In seconds", "schema": {"type": "integer"}}}
     if status == 401:

@@ -1,4 +1,4 @@
-"""Who may act: a token on every call, loopback included, and the admin token of a data directory."""
+"""Who may act: a token on every call, loopback included; the calls that manage tokens; the first token."""
 
 import hashlib
 import os
@@ -9,9 +9,13 @@ from pathlib import Path
 from starlette.requests import Request
 from starlette.responses import Response
 
+from duenotice.domain import commands as c
 from duenotice.domain.token import Role, Token
 from duenotice.errors import Misconfigured
-from duenotice.operator_api.problems import problem
+from duenotice.operator_api.answers import Resource, problem, shown
+from duenotice.operator_api.calls import Call, Paging, actor_of, by_id, decoded, new_id
+from duenotice.wire import operator as o
+from duenotice.wire.operator import from_domain, to_domain
 
 FILE = "admin.token"
 SHORTEST = 20
@@ -79,3 +83,49 @@ class Gate:
         # Comparing digests reveals nothing about the secret.
         digest = digest_of(secret.strip())
         return next((token for token in self._tokens() if token.digest == digest), None)
+
+
+class Tokens(Resource):
+    """The tokens that there are."""
+
+    def calls(self) -> list[Call]:
+        """The rows of the table."""
+        one, all_, admin = "/v1/tokens/{id}", "/v1/tokens", Role.ADMIN
+        page, paging = {200: o.Page[o.Token]}, ("limit", "cursor")
+        return [
+            Call("GET", "/v1/me", Role.VIEWER, self.me, "Whose token this is", {200: o.Token}),
+            Call("GET", all_, admin, self.index, "List tokens, without secrets", page, query=paging),
+            Call("POST", all_, admin, self.create, "Create a token, shown once", {201: o.NewToken}, o.TokenRequest),
+            Call("DELETE", one, admin, self.revoke, "Revoke a token", {204: None}),
+        ]
+
+    async def me(self, request: Request) -> Response:
+        """The token that asks."""
+        return shown(from_domain.token(request.state.token))
+
+    async def index(self, request: Request) -> Response:
+        """All tokens, without their secrets; there are never very many."""
+        return shown(Paging.of(request).page(self._tokens.values(), _name, from_domain.token))
+
+    async def create(self, request: Request) -> Response:
+        """A new token; its secret is only ever in this answer."""
+        asked = await decoded(request, o.TokenRequest)
+        secret, token_id = new_token(), new_id()
+        command = c.CreateToken(token_id, asked.name, to_domain.parse_role(asked.role), digest_of(secret))
+        await self._engine.submit(command, actor_of(request))
+        made = from_domain.new_token(self._tokens[token_id], secret)
+        return shown(made, 201, {"Location": f"/v1/tokens/{token_id}", "Cache-Control": "no-store"})
+
+    async def revoke(self, request: Request) -> Response:
+        """Revoke a token."""
+        token = by_id(self._tokens.values(), request.path_params["id"], "token")
+        await self._engine.submit(c.RevokeToken(token.id), actor_of(request))
+        return Response(status_code=204)
+
+    @property
+    def _tokens(self) -> dict[str, Token]:
+        return self._engine.state.tokens
+
+
+def _name(token: Token) -> str:
+    return token.name

@@ -1,108 +1,89 @@
-"""The routes of VMs."""
+"""The calls of VMs: look at them, poll for them, operate on them, and give them wrong answers to test their clients."""
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Protocol
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
+from duenotice.clock import micros, seconds_since_2020
 from duenotice.domain import commands as c
 from duenotice.domain.event import EventType
 from duenotice.domain.fleet import Vm
 from duenotice.domain.scope import scope_of
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
-from duenotice.engine.engine import Engine
-from duenotice.errors import Malformed
-from duenotice.operator_api.answering import RAISED, Answer, done, raised
-from duenotice.operator_api.bodies import new_id
-from duenotice.operator_api.finding import vm_named
-from duenotice.operator_api.looking import looked
-from duenotice.operator_api.pages import paging_of
-from duenotice.operator_api.states import WANTED, States, Wanted, state_of_vm
-from duenotice.operator_api.table import Call, Handler
-from duenotice.wire import operator_json
-from duenotice.wire import operator_shapes as shapes
+from duenotice.engine.engine import Engine, Records
+from duenotice.errors import Malformed, Refused
+from duenotice.operator_api.answers import RAISED, Reply, Resource, shown
+from duenotice.operator_api.calls import Call, Handler, Paging, decoded, new_id, vm_named
+from duenotice.operator_api.fleet import WANTED, VmStates, Wanted, state_of_vm
+from duenotice.wire import operator as o
 from duenotice.wire.api_versions import API_VERSIONS, BY_NAME
 from duenotice.wire.document_json import encode_document
-from duenotice.wire.times import format_iso
+from duenotice.wire.duration import parse_duration
+from duenotice.wire.operator import from_domain
 
 SilentFor = Callable[[str], float | None]
 """How many seconds ago the VM with this address last asked for its document, if it did."""
 
 _ONE = "/v1/vms/{name}"
 _PAGING = ("limit", "cursor")
+_OPERATIONS = {
+    "restart": (EventType.REBOOT, "Restart a VM"),
+    "redeploy": (EventType.REDEPLOY, "Redeploy a VM"),
+    "delete": (EventType.TERMINATE, "Delete a VM"),
+}
 
 
-class Vms:
-    """Translates between JSON and commands about VMs."""
+class Vms(Resource):
+    """The VMs of the fleet."""
 
     def __init__(self, engine: Engine, silent_for: SilentFor) -> None:
-        self._engine = engine
+        super().__init__(engine)
         self._silent_for = silent_for
         self._publisher = engine.publisher
 
     def calls(self) -> list[Call]:
         """The rows of the table."""
-        viewer, operator = Role.VIEWER, Role.OPERATOR
-        all_, read = {200: shapes.Page[shapes.Vm]}, {200: shapes.Document}
+        viewer, operator, page, read = Role.VIEWER, Role.OPERATOR, {200: o.Page[o.Vm]}, {200: o.Document}
+        listen, query, version = "Poll for the first time on behalf of a VM", (*WANTED, *_PAGING), ("api-version",)
         return [
-            Call("GET", "/v1/vms", viewer, self.index, "List VMs", None, (*WANTED, *_PAGING), all_, (404,)),
-            Call("GET", _ONE, viewer, self.show, "Show a VM", answers={200: shapes.VmWithEvents}),
-            Call(
-                "GET", f"{_ONE}/document", viewer, self.document, "The document of a VM", None, ("api-version",), read
+            Call("GET", "/v1/vms", viewer, self.index, "List VMs", page, None, query, (404,)),
+            Call("GET", _ONE, viewer, self.show, "Show a VM", {200: o.VmWithEvents}),
+            Call("GET", f"{_ONE}/document", viewer, self.document, "The document of a VM", read, query=version),
+            Call("POST", f"{_ONE}/listen", operator, self.listen, listen, {200: o.Vm}),
+            *(
+                Call("POST", f"{_ONE}/{name}", operator, self._operation(event_type), summary, RAISED)
+                for name, (event_type, summary) in _OPERATIONS.items()
             ),
-            Call(
-                "POST",
-                f"{_ONE}/listen",
-                operator,
-                self.listen,
-                "Poll for the first time on behalf of a VM",
-                answers={200: shapes.Vm},
-            ),
-            Call(
-                "POST", f"{_ONE}/restart", operator, self._operation(EventType.REBOOT), "Restart a VM", answers=RAISED
-            ),
-            Call(
-                "POST",
-                f"{_ONE}/redeploy",
-                operator,
-                self._operation(EventType.REDEPLOY),
-                "Redeploy a VM",
-                answers=RAISED,
-            ),
-            Call(
-                "POST", f"{_ONE}/delete", operator, self._operation(EventType.TERMINATE), "Delete a VM", answers=RAISED
-            ),
-            Call("POST", f"{_ONE}/evict", operator, self.evict, "Evict a spot VM", answers={201: shapes.Raised}),
+            Call("POST", f"{_ONE}/evict", operator, self.evict, "Evict a spot VM", {201: o.Raised}),
         ]
 
     async def index(self, request: Request) -> Response:
         """A page of VMs by name."""
-        wanted, paging, names = Wanted(request), paging_of(request), await self._publisher.names.in_order()
+        wanted, paging, names = Wanted(request), Paging.of(request), await self._publisher.names.in_order()
 
-        def look(state: State) -> dict[str, object]:
+        def look(state: State) -> o.Page[o.Vm]:
             wanted.check(state.fleet)
-            states = States(state)
+            states = VmStates(state)
 
-            def shown(name: str) -> shapes.Vm | None:
+            def told(name: str) -> o.Vm | None:
                 vm = state.fleet.vms.get(name)
-                return _shown(state, vm, states.of(vm)) if vm is not None and wanted(vm, states) else None
+                return _told(state, vm, states.of(vm)) if vm is not None and wanted(vm, states) else None
 
-            return paging.page_of_names(names, shown)
+            return paging.page_of_names(names, told)
 
-        return await looked(self._engine, look)
+        return await self._looked(look)
 
     async def show(self, request: Request) -> Response:
         """One VM with the events that hit it."""
         vm = self._find(request)
         state, now = self._engine.state, self._engine.clock.now()
-        shown: shapes.VmWithEvents = {
-            **_shown(state, vm, state_of_vm(state, vm)),
-            "last_seen": self._last_seen(vm),
-            "events": [operator_json.event_to_json(event, now) for event in state.events_of(vm)],
-        }
-        return JSONResponse(shown)
+        events = tuple(from_domain.event(event, now) for event in state.events_of(vm))
+        told = _told(state, vm, state_of_vm(state, vm))
+        return shown(from_domain.vm_with_events(told, self._last_seen(vm), events))
 
     async def document(self, request: Request) -> Response:
         """The document as the VM sees it, byte for byte.
@@ -119,30 +100,87 @@ class Vms:
     async def listen(self, request: Request) -> Response:
         """Counts as a poll of the VM: its scope listens from now on, for at least 24 hours (F01, F02)."""
         vm = self._find(request)
-        shown = Answer(operator_json.vm_to_json(vm, True, state_of_vm(self._engine.state, vm)))
-        response = await done(self._engine, request, c.EnableScope(vm.name), lambda *_: shown)
+        reply = Reply(from_domain.vm(vm, True, state_of_vm(self._engine.state, vm)))
+        response = await self._done(request, c.EnableScope(vm.name), lambda *_: reply)
         self._publisher.page_of(vm).last_poll = self._engine.clock.now().steady
         return response
 
     async def evict(self, request: Request) -> Response:
         """The platform takes a spot VM back."""
-        return await raised(self._engine, request, c.EvictVm(new_id(), request.path_params["name"]))
+        return await self._raised(request, c.EvictVm(new_id(), request.path_params["name"]))
 
     def _operation(self, event_type: EventType) -> Handler:
         async def operate(request: Request) -> Response:
             command = c.OperateVm(new_id(), request.path_params["name"], event_type)
-            return await raised(self._engine, request, command)
+            return await self._raised(request, command)
 
         return operate
 
-    def _last_seen(self, vm: Vm) -> str | None:
+    def _last_seen(self, vm: Vm) -> datetime | None:
         """When it last asked, on the service's clock; it is not stored (decision 0007)."""
         silent, clock = self._silent_for(vm.address), self._engine.clock
-        return None if silent is None else format_iso(clock.now().at - timedelta(seconds=silent * clock.speed))
+        return None if silent is None else clock.now().at - timedelta(seconds=silent * clock.speed)
 
     def _find(self, request: Request) -> Vm:
         return vm_named(self._engine.state, request.path_params["name"])
 
 
-def _shown(state: State, vm: Vm, condition: str) -> shapes.Vm:
-    return operator_json.vm_to_json(vm, state.enabled(scope_of(vm)), condition)
+def _told(state: State, vm: Vm, condition: str) -> o.Vm:
+    return from_domain.vm(vm, state.enabled(scope_of(vm)), condition)
+
+
+class FaultPort(Protocol):
+    """The part that answers VMs."""
+
+    def put(self, vm: str, answer: str, seconds: float) -> None:
+        """Give all requests of a VM this answer, for this long."""
+
+    def lift(self, vm: str) -> None:
+        """Answer it correctly again."""
+
+
+class VmFaults(Resource):
+    """Wrong answers on purpose, for a while; without a port this service allows none."""
+
+    def __init__(self, engine: Engine, port: FaultPort | None) -> None:
+        super().__init__(engine)
+        self._port = port
+
+    def calls(self) -> list[Call]:
+        """The rows of the table."""
+        one, admin, put = f"{_ONE}/fault", Role.ADMIN, "Give a VM wrong answers for a while"
+        lift, jump, jumped = "Answer a VM correctly again", "Let incarnations jump ahead", {200: o.Jumped}
+        return [
+            Call("PUT", one, admin, self.put, put, {200: o.Fault}, o.FaultRequest, refusals=(422,)),
+            Call("DELETE", one, admin, self.lift, lift, {204: None}, refusals=(422,)),
+            Call("POST", f"{_ONE}/jump", admin, self.jump, jump, jumped, refusals=(422,)),
+        ]
+
+    async def put(self, request: Request) -> Response:
+        """Until then all metadata requests of the VM get this answer. It is kept in memory only."""
+        port, vm = self._allowed(), vm_named(self._engine.state, request.path_params["name"])
+        asked = await decoded(request, o.FaultRequest)
+        seconds = parse_duration(asked.lasts)
+        port.put(vm.name, asked.answer, seconds)
+        until = self._engine.clock.now().after(micros(seconds)).at
+        return shown(o.Fault(vm.name, asked.answer, from_domain.whole_second(until)))
+
+    async def lift(self, request: Request) -> Response:
+        """Also when there is none."""
+        self._allowed().lift(vm_named(self._engine.state, request.path_params["name"]).name)
+        return Response(status_code=204)
+
+    async def jump(self, request: Request) -> Response:
+        """For all scopes, by a large step, as after a restore (S3). It cannot be undone."""
+        self._allowed()
+        vm = vm_named(self._engine.state, request.path_params["name"])
+
+        def build(state: State, _: Records) -> Reply:
+            return Reply(o.Jumped(vm.name, state.document(scope_of(vm)).incarnation))
+
+        return await self._done(request, c.LiftIncarnations(seconds_since_2020()), build)
+
+    def _allowed(self) -> FaultPort:
+        if self._port is None:
+            raise Refused("This service does not allow faults.", hint="Start it with --allow-faults to test clients.")
+        return self._port

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from duenotice.testkit.recording import Answered
+from duenotice.testkit.recording import RecordedAnswer
 
 
 class Difference(NamedTuple):
@@ -16,12 +16,12 @@ class Difference(NamedTuple):
     second: str
 
 
-def differences(api_version: str, first: Answered, second: Answered) -> list[Difference]:
+def differences(api_version: str, first: RecordedAnswer, second: RecordedAnswer) -> list[Difference]:
     """Status, the kind of content, and the shape of the body; ids, times and numbers may differ."""
     return [Difference(api_version, where, *pair) for where, pair in _compared(first, second) if pair[0] != pair[1]]
 
 
-def _compared(first: Answered, second: Answered) -> Iterable[tuple[str, tuple[str, str]]]:
+def _compared(first: RecordedAnswer, second: RecordedAnswer) -> Iterable[tuple[str, tuple[str, str]]]:
     yield "status", (str(first.status), str(second.status))
     yield "content-type", (_kind(first), _kind(second))
     yield "has an ETag", (str("etag" in first.headers), str("etag" in second.headers))
@@ -39,7 +39,7 @@ def _is_empty(shape: dict[str, str], place: str) -> bool:
     return any(around in shape and not any(at.startswith(f"{around}[]") for at in shape) for around in lists)
 
 
-def _kind(answered: Answered) -> str:
+def _kind(answered: RecordedAnswer) -> str:
     return answered.headers.get("content-type", "").replace(" ", "").lower()
 
 

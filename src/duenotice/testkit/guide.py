@@ -12,18 +12,18 @@ from pathlib import Path
 from duenotice.clock import monotonic
 from duenotice.domain import commands as c
 from duenotice.domain.event import Cause, EventType, Phase, Source
-from duenotice.operator_api.bodies import new_id
+from duenotice.operator_api.calls import new_id
 from duenotice.testkit.emulator import Emulator
 from duenotice.testkit.kit import FOREVER, RaisedEvent, ScheduledEvents
 from duenotice.testkit.overheard import Exchange
-from duenotice.testkit.verdicts.evidence import Tempo, Trial, Window, document_of
-from duenotice.testkit.watch import LOOK_SECONDS, Client, TrialEnded, Watch
+from duenotice.testkit.verdicts.evidence import Duty, FaultWindow, Tempo, document_of
+from duenotice.testkit.watch import LOOK_SECONDS, Client, ClientWatch, TrialEnded
 
 GONE = "gone"
 _CAUSES = {Source.PLATFORM: Cause.MAINTENANCE, Source.USER: Cause.USER}
 
 
-class Guide(Watch):
+class Guide(ClientWatch):
     """One client, one VM, one service."""
 
     def __init__(
@@ -90,7 +90,7 @@ class Guide(Watch):
             yield
         finally:
             self._emulator.lift(self.vm)
-            self.notes.windows.append(Window(answer, begun, monotonic()))
+            self.notes.windows.append(FaultWindow(answer, begun, monotonic()))
 
     def cancel_when_shown(self, event: RaisedEvent) -> None:
         """Cancel an event as soon as it is shown, before anybody can approve it."""
@@ -136,7 +136,7 @@ class Guide(Watch):
         for event in events:
             self.shown(event, "Scheduled")
         self._pass_notice(events, share)
-        self.notes.trials.append(Trial(rule, tuple(event.id for event in events), monotonic()))
+        self.notes.duties.append(Duty(rule, tuple(event.id for event in events), monotonic()))
 
     def over(self, *events: RaisedEvent) -> None:
         """Let it see events start and end."""
@@ -151,9 +151,9 @@ class Guide(Watch):
     @property
     def is_approver(self) -> bool:
         """Whether it approves events, and not only long ago; if not, there is no need to wait for it."""
-        trials = self.notes.trials
-        handled = {self._sources[event_id] for trial in trials for event_id in trial.event_ids}
-        lately = {event_id for trial in trials[-2:] for event_id in trial.event_ids}
+        duties = self.notes.duties
+        handled = {self._sources[event_id] for duty in duties for event_id in duty.event_ids}
+        lately = {event_id for duty in duties[-2:] for event_id in duty.event_ids}
         return handled != set(Source) or not lately.isdisjoint(self.approved)
 
     def _next_source(self) -> Source:

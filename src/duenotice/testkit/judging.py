@@ -20,7 +20,7 @@ from duenotice.testkit.asker import Asker
 from duenotice.testkit.emulator import Emulator
 from duenotice.testkit.guide import Guide
 from duenotice.testkit.overheard import Exchange
-from duenotice.testkit.trials import FLEET, TRIALS, Step
+from duenotice.testkit.trials import FLEET, TRIALS, Trial
 from duenotice.testkit.verdicts.evidence import Evidence, Notes, Tempo
 from duenotice.testkit.verdicts.verdict import Verdict, judge
 from duenotice.testkit.watch import Client, TourEnded, TrialEnded
@@ -40,7 +40,7 @@ class Plan:
     """What a client is tested with."""
 
     vm: str = ""
-    trials: Sequence[Step] = TRIALS
+    trials: Sequence[Trial] = TRIALS
     scenario: Scenario | None = None
     """In place of the trials."""
     tempo: Tempo = field(default_factory=Tempo)
@@ -140,11 +140,11 @@ def _lead(guide: Guide, emulator: Emulator, plan: Plan, tell: Tell) -> None:
     if plan.scenario is not None:
         _play(guide, emulator, plan.scenario, plan, tell)
         return
-    trials = [step for step in plan.trials if step.name != "peers" or plan.peers_ready is not None]
-    guide.notes.tries = frozenset[str]().union(*(step.tries for step in trials))
-    for number, step in enumerate(trials, start=1):
-        tell(f"{number:2}/{len(trials)} {step.name}: {step.about}")
-        if left := guide.lead(step.lead):
+    trials = [trial for trial in plan.trials if trial.name != "peers" or plan.peers_ready is not None]
+    guide.notes.tries = frozenset[str]().union(*(trial.tries for trial in trials))
+    for number, trial in enumerate(trials, start=1):
+        tell(f"{number:2}/{len(trials)} {trial.name}: {trial.about}")
+        if left := guide.lead(trial.lead):
             tell(f"      This trial ends early: {left}.")
 
 

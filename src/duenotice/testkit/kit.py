@@ -12,12 +12,13 @@ from duenotice.domain import transitions as t
 from duenotice.domain.event import Cause, Event, EventType, Phase
 from duenotice.domain.fleet import Declaration, Fleet, Group, GroupKind, Vm
 from duenotice.errors import Conflict, Malformed, NotFound
-from duenotice.operator_api.bodies import new_id
+from duenotice.operator_api.calls import new_id
 from duenotice.testkit.emulator import OPERATOR, Emulator
 from duenotice.testkit.overheard import Exchange
 from duenotice.wire.api_versions import API_VERSIONS, BY_NAME
-from duenotice.wire.document_json import STATUS_NAMES, TYPE_NAMES, encode_document
+from duenotice.wire.document_json import encode_document
 from duenotice.wire.duration import LONGEST_SECONDS
+from duenotice.wire.event_names import STATUS_NAMES, TYPE_NAMES
 from duenotice.wire.fleet_toml import read_fleet
 
 ONLY_VM = "vm"
@@ -276,7 +277,7 @@ class RaisedEvent:
         self._kit.submit(c.ApproveEvents((self.id,)))
 
     def cancel(self) -> None:
-        """Cancel it."""
+        """Take it back, as the operator; refused once it has started."""
         self._kit.submit(c.CancelEvent(self.id))
 
     def start(self) -> None:

@@ -22,7 +22,7 @@ KEPT_HEADERS = ("content-type", "etag", "retry-after", "server")
 PATH = "/metadata/scheduledevents"
 
 
-class Answered(NamedTuple):
+class RecordedAnswer(NamedTuple):
     """One answer of an endpoint; status 0 is none at all."""
 
     status: int
@@ -39,10 +39,10 @@ class Frame(NamedTuple):
     """An answer, and when it was first seen: seconds after the beginning."""
 
     after: float
-    answered: Answered
+    answered: RecordedAnswer
 
 
-def ask(endpoint: str, api_version: str) -> Answered:
+def ask(endpoint: str, api_version: str) -> RecordedAnswer:
     """Ask an endpoint for its document, directly: no proxy, no redirect."""
     url = urlsplit(endpoint if "//" in endpoint else f"http://{endpoint}")
     if url.scheme != "http" or not url.hostname or url.path.strip("/") or url.query:
@@ -56,9 +56,9 @@ def ask(endpoint: str, api_version: str) -> Answered:
             answer = connection.getresponse()
             body = answer.read().decode(errors="replace")
         except (OSError, http.client.HTTPException) as error:
-            return Answered(0, {}, f"{type(error).__name__}: {error}")
+            return RecordedAnswer(0, {}, f"{type(error).__name__}: {error}")
     headers = {name.lower(): value for name, value in answer.getheaders() if name.lower() in KEPT_HEADERS}
-    return Answered(answer.status, headers, body)
+    return RecordedAnswer(answer.status, headers, body)
 
 
 def record(
@@ -93,7 +93,7 @@ def _frame(line: str, place: str) -> Frame:
     try:
         found: dict[str, Any] = json.loads(line)
         headers = {str(name): str(value) for name, value in found["headers"].items()}
-        return Frame(float(found["after"]), Answered(int(found["status"]), headers, str(found["body"])))
+        return Frame(float(found["after"]), RecordedAnswer(int(found["status"]), headers, str(found["body"])))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Malformed(f"{place}: not a line of a recording: {error!r}.", hint="Record it again.") from None
 

@@ -21,7 +21,7 @@ class Replay:
         self._server: asyncio.Server | None = None
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
-        """Listen; tells where."""
+        """Listen, and tell on which address: port 0 takes a free one."""
         self._server = await asyncio.start_server(self._serve, host, port)
         bound: tuple[str, int] = self._server.sockets[0].getsockname()[:2]
         return bound

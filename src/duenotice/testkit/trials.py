@@ -9,7 +9,7 @@ from duenotice.domain import commands as c
 from duenotice.domain.event import EventType, Source
 from duenotice.errors import NotFound
 from duenotice.testkit.guide import Guide
-from duenotice.testkit.verdicts.evidence import Window
+from duenotice.testkit.verdicts.evidence import FaultWindow
 from duenotice.testkit.watch import TrialEnded
 from duenotice.wire.toml_table import near_miss
 
@@ -36,7 +36,7 @@ those of documentation, so that whoever asks is the default VM."""
 HOST = "host-1"
 
 
-class Step(NamedTuple):
+class Trial(NamedTuple):
     """One trial: its name, what it is about, what is done, and the rules that it tries."""
 
     name: str
@@ -49,7 +49,7 @@ def first_answer(guide: Guide) -> None:
     """F01: the service is told how late to be before it starts."""
     guide.first_request()
     begun, since = monotonic(), 0
-    guide.notes.windows.append(Window("late", 0.0, begun + guide.tempo.late))
+    guide.notes.windows.append(FaultWindow("late", 0.0, begun + guide.tempo.late))
     guide.asked(lambda one: one.is_poll and one.status in (200, 304), since)
 
 
@@ -179,39 +179,39 @@ def _under(guide: Guide, rule: str, *faults: str) -> None:
     guide.over(event)
 
 
-def _step(name: str, about: str, lead: Callable[[Guide], None], tries: str) -> Step:
-    return Step(name, about, lead, frozenset(tries.split()))
+def _trial(name: str, about: str, lead: Callable[[Guide], None], tries: str) -> Trial:
+    return Trial(name, about, lead, frozenset(tries.split()))
 
 
 TRIALS = (
-    _step("first-answer", "the first answer is late", first_answer, ""),
-    _step(
+    _trial("first-answer", "the first answer is late", first_answer, ""),
+    _trial(
         "reboot",
         "events of its own: by the platform, by its user, and once more",
         reboot,
         "comes-back once started work empty-not-before",
     ),
-    _step("incarnation", "an incarnation that jumps", incarnation, "incarnation"),
-    _step("neighbour", "an event of another VM of its set", neighbour, "neighbour"),
-    _step("leader", "an event that another VM leads", leader, "leader"),
-    _step("peers", "an event that it leads, for others too", peers, "peers"),
-    _step("several", "two events at once", several, "every-event"),
-    _step("cancelled", "an event that is cancelled as soon as it is read", cancelled, "cancelled"),
-    _step("started", "an event that is Started from the beginning", started, "started empty-not-before"),
-    _step("errors", "500, 503, 429, 410, 404 and 400 while an event waits", errors, "errors"),
-    _step("empty-answer", "an empty 200 while an event waits", empty_answer, "empty-answer"),
-    _step("cut-answer", "a dropped connection and half an answer while an event waits", cut_answer, "cut-answer"),
-    _step("late-answer", "a slow answer, byte by byte, while an event waits", late_answer, "late-answer"),
-    _step("neighbour-preempted", "30 seconds to the end of another VM of its set", neighbour_preempted, "neighbour"),
-    _step("preempt", "30 seconds to the end of the VM", preempt, ""),
+    _trial("incarnation", "an incarnation that jumps", incarnation, "incarnation"),
+    _trial("neighbour", "an event of another VM of its set", neighbour, "neighbour"),
+    _trial("leader", "an event that another VM leads", leader, "leader"),
+    _trial("peers", "an event that it leads, for others too", peers, "peers"),
+    _trial("several", "two events at once", several, "every-event"),
+    _trial("cancelled", "an event that is cancelled as soon as it is read", cancelled, "cancelled"),
+    _trial("started", "an event that is Started from the beginning", started, "started empty-not-before"),
+    _trial("errors", "500, 503, 429, 410, 404 and 400 while an event waits", errors, "errors"),
+    _trial("empty-answer", "an empty 200 while an event waits", empty_answer, "empty-answer"),
+    _trial("cut-answer", "a dropped connection and half an answer while an event waits", cut_answer, "cut-answer"),
+    _trial("late-answer", "a slow answer, byte by byte, while an event waits", late_answer, "late-answer"),
+    _trial("neighbour-preempted", "30 seconds to the end of another VM of its set", neighbour_preempted, "neighbour"),
+    _trial("preempt", "30 seconds to the end of the VM", preempt, ""),
 )
-BY_NAME = {step.name: step for step in TRIALS}
+BY_NAME = {trial.name: trial for trial in TRIALS}
 
 
-def chosen(names: Iterable[str]) -> tuple[Step, ...]:
+def chosen(names: Iterable[str]) -> tuple[Trial, ...]:
     """The trials of these names in the order of the tour, after the first answer; all of them when none is named."""
     names = list(names)
     for name in names:
         if name not in BY_NAME:
             raise NotFound(f"There is no trial {name!r}.", hint=near_miss(name, BY_NAME, "trials"))
-    return tuple(step for step in TRIALS if not names or step.name in names or step is TRIALS[0])
+    return tuple(trial for trial in TRIALS if not names or trial.name in names or trial is TRIALS[0])

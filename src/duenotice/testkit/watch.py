@@ -32,7 +32,7 @@ class Client(NamedTuple):
     when_gone: str = "it is gone"
 
 
-class Watch:
+class ClientWatch:
     """One client; what it does is noted."""
 
     def __init__(self, overheard: Overheard, client: Client, tempo: Tempo) -> None:

@@ -3,20 +3,12 @@
 import msgspec
 
 from duenotice.domain.document import Document
-from duenotice.domain.event import Event, EventType, Phase, Source
+from duenotice.domain.event import Event, Phase
 from duenotice.domain.scope import is_cloud_service
 from duenotice.wire.api_versions import ApiVersion
+from duenotice.wire.event_names import SOURCE_NAMES, STATUS_NAMES, TYPE_NAMES
 from duenotice.wire.times import format_iso, format_rfc1123
 
-TYPE_NAMES = {
-    EventType.FREEZE: "Freeze",
-    EventType.REBOOT: "Reboot",
-    EventType.REDEPLOY: "Redeploy",
-    EventType.PREEMPT: "Preempt",
-    EventType.TERMINATE: "Terminate",
-}
-STATUS_NAMES = {Phase.SCHEDULED: "Scheduled", Phase.STARTED: "Started"}
-SOURCE_NAMES = {Source.PLATFORM: "Platform", Source.USER: "User"}
 RESOURCE_TYPE = "VirtualMachine"
 
 _encoder = msgspec.json.Encoder()

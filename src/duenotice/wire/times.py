@@ -1,18 +1,14 @@
 """Moments as the wire writes them, both directions: RFC 1123 and ISO 8601 (B08). Standard library only."""
 
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from email.utils import format_datetime, parsedate_to_datetime
 
 from duenotice.errors import Malformed
-
-_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 def format_rfc1123(moment: datetime) -> str:
     """`Mon, 19 Sep 2016 18:29:47 GMT`, whatever the locale."""
-    day, month = _DAYS[moment.weekday()], _MONTHS[moment.month - 1]
-    return f"{day}, {moment:%d} {month} {moment.year:04d} {moment:%H:%M:%S} GMT"
+    return format_datetime(moment, usegmt=True)
 
 
 def format_iso(moment: datetime) -> str:

@@ -50,14 +50,15 @@ def ask(method, body=None, header=HOW != "preview", version=VERSION):
 
 
 def approve(event_id):
-    """Let an event start."""
+    """Let an event start; a service in trouble is asked again after the next poll."""
     requests = [{"EventId": event_id}]
     body = requests if HOW == "understood" else {"StartRequests": requests}
     for _ in range(2 if HOW == "once" else 1):
         try:
             ask("POST", json.dumps(body), header=HOW not in ("header", "preview"))
-        except Refused:
-            continue
+        except Refused as refused:
+            if refused.args[0] >= 429:
+                approved.discard(event_id)
 
 
 def is_mine(event):

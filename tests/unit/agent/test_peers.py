@@ -7,9 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from duenotice.agent.config_tables import Peers
-from duenotice.agent.http import Answer, Request, serve
+from duenotice.agent.http import Request, serve
 from duenotice.agent.peers import PATH, Asking, State, answer_peer, sign
 from duenotice.agent.plan import AskPeers, News
+from duenotice.http_call import Answer
 
 KEY = b"0123456789abcdef"
 TARGET = f"{PATH}?event=E1&content=C1"

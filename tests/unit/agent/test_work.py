@@ -14,8 +14,9 @@ from duenotice.agent.handlers.base import HandlerFailed, Occasion, TryAgain
 from duenotice.agent.plan import Prepare, Recover
 from duenotice.agent.recorder import Pretended, Recorder
 from duenotice.agent.rules import HandlerSpec
-from duenotice.agent.tasks import Later, Pauses, Tasks
+from duenotice.agent.tasks import Later, Tasks
 from duenotice.agent.work import Worker
+from duenotice.backoff import Backoff
 from tests.unit.agent.build import ID, cases, record, seen
 
 Verb = Callable[[Occasion], Awaitable[None]]
@@ -111,7 +112,7 @@ def test_a_handler_that_will_not_be_cut_off_is_left_to_itself(monkeypatch: pytes
 
 def test_try_again_is_tried_again_within_the_notice(monkeypatch: pytest.MonkeyPatch):
     """As a hook asks for with exit 75; each try has the notes of the last."""
-    monkeypatch.setattr(work, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(work, "AGAIN", Backoff(0.01, 10.0))
     met: list[dict[str, Any]] = []
 
     async def third_time(occasion: Occasion) -> None:
@@ -209,14 +210,14 @@ def test_a_task_that_runs_is_not_begun_again_and_one_that_failed_pauses():
             begun.append("x")
             raise Later
 
-        tasks.start("key", fails, Pauses(0.02, 0.04))
-        tasks.start("key", fails, Pauses(0.02, 0.04))
+        tasks.start("key", fails, Backoff(0.02, 0.04))
+        tasks.start("key", fails, Backoff(0.02, 0.04))
         await woken.wait()
         woken.clear()
         tasks.start("key", fails)  # in its pause
         assert begun == ["x"]
         await asyncio.wait_for(woken.wait(), 5)
-        tasks.start("key", fails, Pauses(0.02, 0.04))
+        tasks.start("key", fails, Backoff(0.02, 0.04))
         await asyncio.sleep(0)
         await tasks.stop()
         return begun

@@ -17,10 +17,10 @@ from duenotice.domain.commands import (
     RepairHost,
     ScheduleEvent,
 )
-from duenotice.domain.event import Cause, EventType, Phase
+from duenotice.domain.event import LONGEST_DESCRIPTION, LONGEST_DURATION, Cause, EventType, Phase
 from duenotice.domain.fleet import Condition
 from duenotice.domain.policy import Policy
-from duenotice.domain.raising import LONGEST_DESCRIPTION, LONGEST_DURATION, NOBODY_LISTENS
+from duenotice.domain.raising import NOBODY_LISTENS
 from duenotice.domain.snapshot import take
 from duenotice.domain.state import State
 from duenotice.domain.transitions import EventCancelled, EventRaised, HostsPut, OperationPerformed, VmsPut, VmsRemoved

@@ -1,4 +1,4 @@
-"""A rule of ours that fails costs only what it was asked for: everybody else goes on (B14 of issue 10, S6)."""
+"""A rule of ours that fails costs only what it was asked for: everybody else goes on (S6)."""
 
 from typing import Any
 

@@ -12,12 +12,12 @@ import pytest
 from duenotice.errors import Misconfigured, Unavailable
 from duenotice.impact import wrapper
 from duenotice.impact.command import environment_of
-from duenotice.impact.driver import OUTPUT_KEPT, Outcome, Verdict
-from duenotice.impact.spool import Ended, Lost, NotBegun, Running, Spool
+from duenotice.impact.driver import OUTPUT_KEPT, AttemptEnd, AttemptOutcome
+from duenotice.impact.spool import CommandEnded, Lost, NotBegun, Running, Spool
 from tests.unit.domain.build import id_of
 from tests.unit.impact.rig import driver, in_loop, python, started, until
 
-DONE = Outcome(Verdict.DONE)
+DONE = AttemptOutcome(AttemptEnd.DONE)
 
 
 def appending(path: Path) -> tuple[str, ...]:
@@ -94,13 +94,13 @@ class TestHowItEnds:
     def test_a_failure_says_how_and_what_was_said(self, tmp_path: Path, code: str, reason: str) -> None:
         """The reason has the exit status or signal, and the end of the output."""
         outcome = asyncio.run(driver(tmp_path, *python(code)).run(started(), 1))
-        assert outcome == Outcome(Verdict.FAILED, reason)
+        assert outcome == AttemptOutcome(AttemptEnd.FAILED, reason)
 
     @in_loop
     async def test_a_program_that_is_gone_meanwhile_is_a_failure(self, tmp_path: Path) -> None:
         """It was there at the start of the service; now it is not."""
-        verdict, reason = await driver(tmp_path, "/no/such").run(started(), 1)
-        assert verdict is Verdict.FAILED
+        end, reason = await driver(tmp_path, "/no/such").run(started(), 1)
+        assert end is AttemptEnd.FAILED
         assert reason.startswith("Exit 127: Cannot run /no/such")
 
     @in_loop
@@ -123,7 +123,7 @@ class TestHowItEnds:
             "time.sleep(600)"
         )
         outcome = await driver(tmp_path, *python(code), timeout=0.5).run(started(), 1)
-        assert outcome == Outcome(Verdict.FAILED, "Not over after 0.5 seconds; killed.")
+        assert outcome == AttemptOutcome(AttemptEnd.FAILED, "Not over after 0.5 seconds; killed.")
         await until(lambda: not Path(f"/proc/{child.read_text()}").exists() or _is_zombie(int(child.read_text())))
 
     @in_loop
@@ -191,16 +191,16 @@ class TestOnce:
 class TestLost:
     """It was begun, and nobody can know how it ended."""
 
-    @pytest.mark.parametrize(("final", "verdict"), [(True, Verdict.HOPELESS), (False, Verdict.FAILED)])
+    @pytest.mark.parametrize(("final", "end"), [(True, AttemptEnd.HOPELESS), (False, AttemptEnd.FAILED)])
     def test_after_a_reboot_of_the_machine_the_setting_decides(
-        self, tmp_path: Path, final: bool, verdict: Verdict
+        self, tmp_path: Path, final: bool, end: AttemptEnd
     ) -> None:
         """Fail, or try again; never again by itself without being told so."""
         runs = tmp_path / "runs"
         one = driver(tmp_path, *appending(runs), lost_is_final=final)
         note(tmp_path, f"{id_of(1)}.1.begun", {"boot": "another", "pid": os.getpid(), "started": 1})
         outcome = asyncio.run(one.run(started(), 1))
-        assert outcome == (verdict, "The machine was restarted while the command ran; nobody knows how far it came.")
+        assert outcome == (end, "The machine was restarted while the command ran; nobody knows how far it came.")
         assert not runs.exists()
 
     @in_loop
@@ -286,7 +286,7 @@ class TestNotes:
         assert spool.look(place) == NotBegun()
         note(tmp_path, "E.1.begun", {"boot": "another", "pid": 1, "started": 1})
         note(tmp_path, "E.1.exit", {"status": 0, "timed_out": False, "output": "x"})
-        assert spool.look(place) == Ended(0, False, "x")
+        assert spool.look(place) == CommandEnded(0, False, "x")
 
 
 def note(tmp_path: Path, name: str, content: dict[str, object]) -> None:

@@ -7,21 +7,22 @@ from typing import Any
 
 import pytest
 
+from duenotice.backoff import Backoff
 from duenotice.domain.commands import FailHost, ReportImpact
 from duenotice.domain.event import Event
 from duenotice.domain.policy import Policy
 from duenotice.engine.engine import Engine
 from duenotice.errors import Unavailable
 from duenotice.impact.dispatcher import Dispatcher
-from duenotice.impact.driver import Outcome, Verdict
+from duenotice.impact.driver import AttemptEnd, AttemptOutcome
 from duenotice.journal.memory import MemoryJournal
-from duenotice.wire.record_json import action_of, event_id_of
+from duenotice.wire.operator.from_domain import action_of, event_id_of
 from tests.unit.domain.build import SEED, id_of
 from tests.unit.engine.rig import FailingJournal, approval, ask, in_loop, listen, once, reboot, running, shown
 
 DRIVEN = Policy(simulated_impact=False, impact_attempts=3)
-DONE, ACCEPTED = Outcome(Verdict.DONE), Outcome(Verdict.ACCEPTED)
-FAILED, HOPELESS = Outcome(Verdict.FAILED, "broken"), Outcome(Verdict.HOPELESS, "never")
+DONE, ACCEPTED = AttemptOutcome(AttemptEnd.DONE), AttemptOutcome(AttemptEnd.ACCEPTED)
+FAILED, HOPELESS = AttemptOutcome(AttemptEnd.FAILED, "broken"), AttemptOutcome(AttemptEnd.HOPELESS, "never")
 
 
 class ScriptedDriver:
@@ -29,7 +30,7 @@ class ScriptedDriver:
 
     name = "scripted"
 
-    def __init__(self, *outcomes: Outcome | Exception) -> None:
+    def __init__(self, *outcomes: AttemptOutcome | Exception) -> None:
         self.runs: list[tuple[str, int]] = []
         self.forgotten: list[tuple[str, int]] = []
         self.swept: list[str] = []
@@ -38,7 +39,7 @@ class ScriptedDriver:
         self.gate = asyncio.Event()
         self._outcomes = list(outcomes)
 
-    async def run(self, event: Event, attempt: int) -> Outcome:
+    async def run(self, event: Event, attempt: int) -> AttemptOutcome:
         self.runs.append((event.id, attempt))
         if self._outcomes:
             outcome = self._outcomes.pop(0)
@@ -260,7 +261,7 @@ async def test_a_retry_is_dropped_when_its_event_is_gone() -> None:
 @in_loop
 async def test_an_outcome_is_reported_once_it_can_be_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     """A full disk delays the report; the impact is not brought about again."""
-    monkeypatch.setattr("duenotice.impact.dispatcher._STORE_PAUSE", 0.001)
+    monkeypatch.setattr("duenotice.impact.dispatcher._STORE_AGAIN", Backoff(0.001, 30.0))
     journal, driver = FailingJournal(), ScriptedDriver()
     async with dispatching(driver, journal) as engine:
         await start(engine, "alone")

@@ -7,21 +7,22 @@ import json
 import socket
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from duenotice.impact import webhook
-from duenotice.impact.driver import OUTPUT_KEPT, Outcome, Verdict
+from duenotice.impact.driver import OUTPUT_KEPT, AttemptEnd, AttemptOutcome
 from duenotice.impact.webhook import WebhookDriver
-from duenotice.wire.operator_json import event_to_json
+from duenotice.wire.operator import from_domain
 from tests.support.receiver import HANG, Receiver
 from tests.unit.domain.build import id_of
 from tests.unit.impact.rig import SECONDS, started
 
 
-def asked(target: webhook.Receiver, attempt: int = 1, timeout: float = SECONDS) -> Outcome:
+def asked(target: webhook.Receiver, attempt: int = 1, timeout: float = SECONDS) -> AttemptOutcome:
     """What comes of one attempt."""
 
-    async def ask() -> Outcome:
+    async def ask() -> AttemptOutcome:
         driver = WebhookDriver(target, timeout)
         try:
             return await driver.run(started(), attempt)
@@ -32,20 +33,20 @@ def asked(target: webhook.Receiver, attempt: int = 1, timeout: float = SECONDS) 
 
 
 @pytest.mark.parametrize(
-    ("status", "verdict"),
+    ("status", "end"),
     [
-        *((status, Verdict.DONE) for status in (200, 201, 204, 299)),
-        (202, Verdict.ACCEPTED),
-        *((status, Verdict.FAILED) for status in (500, 502, 503, 599, 408, 425, 429)),
-        *((status, Verdict.HOPELESS) for status in (400, 401, 404, 409, 422, 301, 302, 307, 308)),
+        *((status, AttemptEnd.DONE) for status in (200, 201, 204, 299)),
+        (202, AttemptEnd.ACCEPTED),
+        *((status, AttemptEnd.FAILED) for status in (500, 502, 503, 599, 408, 425, 429)),
+        *((status, AttemptEnd.HOPELESS) for status in (400, 401, 404, 409, 422, 301, 302, 307, 308)),
     ],
 )
-def test_each_answer_has_its_meaning(status: int, verdict: Verdict) -> None:
+def test_each_answer_has_its_meaning(status: int, end: AttemptEnd) -> None:
     """2xx completes, 202 promises a report, 5xx and "not now" are tried again; other answers are final."""
     with Receiver(status, Location="/elsewhere") as receiver:
         outcome = asked(webhook.Receiver(receiver.url))
-        assert outcome.verdict is verdict
-        assert str(status) in outcome.reason or verdict in (Verdict.DONE, Verdict.ACCEPTED)
+        assert outcome.end is end
+        assert str(status) in outcome.reason or end in (AttemptEnd.DONE, AttemptEnd.ACCEPTED)
         assert len(receiver.received) == 1  # a redirect is not followed
 
 
@@ -55,7 +56,7 @@ def test_the_event_goes_out_with_its_key() -> None:
         for attempt in (1, 2):
             asked(webhook.Receiver(receiver.url), attempt)
         first, second = receiver.received
-    assert first.event() == event_to_json(started())
+    assert first.event() == msgspec.json.decode(msgspec.json.encode(from_domain.event(started())))
     assert first.body == second.body
     assert {first.headers["Idempotency-Key"], second.headers["Idempotency-Key"]} == {id_of(1)}
     assert [request.headers["Duenotice-Attempt"] for request in (first, second)] == ["1", "2"]
@@ -76,14 +77,14 @@ def test_the_receiver_can_know_that_it_is_us() -> None:
 def test_a_receiver_that_hangs_is_left_after_the_timeout() -> None:
     with Receiver(HANG) as receiver:
         outcome = asked(webhook.Receiver(receiver.url), timeout=0.2)
-    assert outcome == Outcome(Verdict.FAILED, "No answer within 0.2 seconds.")
+    assert outcome == AttemptOutcome(AttemptEnd.FAILED, "No answer within 0.2 seconds.")
 
 
 def test_a_receiver_that_is_not_there_is_tried_again() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         outcome = asked(webhook.Receiver(f"http://127.0.0.1:{unused.getsockname()[1]}/"))
-    assert outcome.verdict is Verdict.FAILED
+    assert outcome.end is AttemptEnd.FAILED
     assert outcome.reason.startswith("No answer: ")
 
 
@@ -100,7 +101,7 @@ def test_proxies_of_the_environment_are_none_of_ours(monkeypatch: pytest.MonkeyP
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9/")
     with Receiver(200) as receiver:
-        assert asked(webhook.Receiver(receiver.url)).verdict is Verdict.DONE
+        assert asked(webhook.Receiver(receiver.url)).end is AttemptEnd.DONE
 
 
 def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path: Path) -> None:
@@ -108,9 +109,9 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path: Path) -> Non
     certificate, context = self_signed(tmp_path)
     with Receiver(200, tls=context) as receiver:
         refused = asked(webhook.Receiver(receiver.url))
-        assert (refused.verdict, receiver.received) == (Verdict.FAILED, [])
+        assert (refused.end, receiver.received) == (AttemptEnd.FAILED, [])
         assert "certificate" in refused.reason.lower()
-        assert asked(webhook.Receiver(receiver.url, ca_file=str(certificate))).verdict is Verdict.DONE
+        assert asked(webhook.Receiver(receiver.url, ca_file=str(certificate))).end is AttemptEnd.DONE
         assert json.loads(receiver.received[0].body)["id"] == id_of(1)
 
 

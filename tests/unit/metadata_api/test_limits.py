@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duenotice.metadata_api.limits import Bucket, Crowd, Pace
+from duenotice.metadata_api.limits import Bucket, Crowd, Rate
 
 
 def taken(bucket: Bucket, times: int, now: float) -> int:
@@ -13,11 +13,11 @@ def taken(bucket: Bucket, times: int, now: float) -> int:
 
 
 def test_a_bucket_holds_a_burst_of_one_seconds_worth() -> None:
-    assert taken(Bucket(Pace(5)), 20, 1000.0) == 5
+    assert taken(Bucket(Rate(5)), 20, 1000.0) == 5
 
 
 def test_a_bucket_fills_with_time_but_never_over_its_brim() -> None:
-    bucket = Bucket(Pace(5))
+    bucket = Bucket(Rate(5))
     assert taken(bucket, 20, 1000.0) == 5
     assert taken(bucket, 20, 1000.2) == 1
     assert taken(bucket, 20, 1000.6) == 2
@@ -26,22 +26,22 @@ def test_a_bucket_fills_with_time_but_never_over_its_brim() -> None:
 
 def test_one_request_a_second_is_always_allowed_even_at_the_lowest_rate() -> None:
     for rate in (1, 5, 1e9):
-        bucket = Bucket(Pace(rate))
+        bucket = Bucket(Rate(rate))
         assert all(bucket.take(1000.0 + second) for second in range(100))
 
 
 def test_a_rate_below_one_makes_callers_wait_longer() -> None:
-    bucket = Bucket(Pace(0.5))
+    bucket = Bucket(Rate(0.5))
     assert [bucket.take(now) for now in (1000.0, 1001.0, 1002.0, 1003.0)] == [True, False, True, False]
 
 
 def test_a_rate_of_zero_is_no_limit() -> None:
-    assert taken(Bucket(Pace(0)), 10_000, 1000.0) == 10_000
+    assert taken(Bucket(Rate(0)), 10_000, 1000.0) == 10_000
 
 
 @given(st.lists(st.floats(0, 0.5), max_size=200), st.integers(1, 20))
 def test_in_no_stretch_of_time_is_more_allowed_than_the_burst_and_the_rate(gaps: list[float], rate: int) -> None:
-    bucket, now, allowed = Bucket(Pace(rate)), 1000.0, []
+    bucket, now, allowed = Bucket(Rate(rate)), 1000.0, []
     for gap in gaps:
         now += gap
         if bucket.take(now):

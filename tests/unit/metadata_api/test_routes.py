@@ -5,7 +5,7 @@ import json
 import pytest
 
 from duenotice.metadata_api.options import MetadataOptions
-from duenotice.metadata_api.questions import Approve, Ask, Describe, ListVersions, Poll
+from duenotice.metadata_api.questions import Ask, Describe, LetStart, ListVersions, Poll
 from duenotice.metadata_api.requests import parse_head
 from duenotice.metadata_api.responses import CLOSE, KEEP_ALIVE, Answer
 from duenotice.metadata_api.routes import Router
@@ -52,7 +52,7 @@ def test_other_paths_are_not_found(path: str) -> None:
 @pytest.mark.parametrize("version", BY_NAME.values(), ids=BY_NAME.keys())
 def test_every_version_is_known_to_get_and_post(version) -> None:
     assert asked("GET", f"{EVENTS}?api-version={version.name}").question == Poll(version)
-    assert asked("POST", f"{EVENTS}?api-version={version.name}").question == Approve()
+    assert asked("POST", f"{EVENTS}?api-version={version.name}").question == LetStart()
 
 
 @pytest.mark.parametrize("version", ["", "latest", "{latest}", "2020-07-02", "2020-07-01x", "2999-01-01", "x"])
@@ -86,7 +86,7 @@ def test_without_the_metadata_header_there_is_no_answer(target: str) -> None:
 
 
 def test_the_preview_version_does_not_ask_for_the_header() -> None:
-    assert asked("POST", f"{EVENTS}?api-version=2017-03-01", metadata=None).question == Approve()
+    assert asked("POST", f"{EVENTS}?api-version=2017-03-01", metadata=None).question == LetStart()
     assert asked("GET", f"{EVENTS}?api-version=2017-03-01", metadata=None).question == Poll(BY_NAME["2017-03-01"])
 
 

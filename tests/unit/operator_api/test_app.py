@@ -8,7 +8,7 @@ import pytest
 
 from duenotice import __version__
 from duenotice.operator_api.app import OperatorApi
-from duenotice.operator_api.table import Call
+from duenotice.operator_api.calls import Call
 from tests.support.node import SECONDS, Answer, Node
 
 FLEET = """

@@ -10,11 +10,9 @@ from duenotice.domain.event import Cause, Event, EventType, Phase, description_o
 from duenotice.wire.api_versions import API_VERSIONS, BY_NAME, ApiVersion
 from duenotice.wire.document_json import (
     RESOURCE_TYPE,
-    SOURCE_NAMES,
-    STATUS_NAMES,
-    TYPE_NAMES,
     encode_document,
 )
+from duenotice.wire.event_names import SOURCE_NAMES, STATUS_NAMES, TYPE_NAMES
 from duenotice.wire.seen_document import read_document
 
 MOMENT = datetime(2016, 9, 19, 18, 29, 47, tzinfo=UTC)

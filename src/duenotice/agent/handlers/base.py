@@ -1,12 +1,14 @@
 """What every handler has: the two verbs `prepare` and `recover`. A handler decides nothing about events."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Generic, TypeVar
 
-from duenotice.errors import DuenoticeError
+from duenotice.agent.handlers.options import Argv
+from duenotice.errors import DuenoticeError, Unavailable
 from duenotice.wire.seen_document import SeenEvent
 
+Keys = TypeVar("Keys")
 Note = Callable[[str, Any], Awaitable[None]]
 
 
@@ -14,7 +16,7 @@ class HandlerFailed(DuenoticeError):
     """The handler could not do its work."""
 
 
-class TryAgain(HandlerFailed):
+class TryAgain(HandlerFailed, Unavailable):
     """The handler could not do its work yet; another try within the notice may succeed (exit 75 of a hook)."""
 
 
@@ -36,16 +38,27 @@ class Occasion:
     """A rehearsal: the work is real, the event is not (`DUENOTICE_DRILL=1` for hooks)."""
 
 
-class Handler(Protocol):
-    """One kind of work. It is made as `Class(name, options)` from `[handlers.NAME]`; both verbs may be called again."""
+class Handler(Generic[Keys]):
+    """One kind of work. It is made as `Class(name, options)` from `[handlers.NAME]`; both verbs may be called again.
+
+    A plugin may inherit from it, or have the same parts.
+    """
 
     options: ClassVar[type]
     """The kind's own keys, as a frozen msgspec.Struct that forbids unknown fields."""
 
-    def __init__(self, name: str, options: Any) -> None: ...
+    def __init__(self, name: str, options: Keys) -> None:
+        self.name = name
+        self._options = options
 
     async def prepare(self, occasion: Occasion) -> None:
         """Prepare for the event; returning means ready, raising means not ready."""
+        raise NotImplementedError
 
     async def recover(self, occasion: Occasion) -> None:
         """Put back what was noted; called once the event is gone or the machine has rebooted, until it works."""
+        raise NotImplementedError
+
+    def programs(self) -> Iterable[Argv]:
+        """The programs that it would run; `agent check` says which of them would be refused."""
+        return ()

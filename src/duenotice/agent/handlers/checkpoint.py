@@ -6,11 +6,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from duenotice.agent.handlers.base import HandlerFailed, Occasion
+from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion
 from duenotice.agent.handlers.dbus import SYSTEM_BUS
 from duenotice.agent.handlers.hook import run_hook
 from duenotice.agent.handlers.options import Argv, Span
-from duenotice.agent.handlers.trust import distrust
 from duenotice.agent.handlers.units import systemd
 from duenotice.agent.handlers.waiting import until
 from duenotice.clock import monotonic
@@ -39,14 +38,10 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"{self.signal!r} is not a signal; write it like SIGUSR1")
 
 
-class Checkpoint:
+class Checkpoint(Handler[Options]):
     """A try that was cut off is made again: one more checkpoint does no harm."""
 
     options = Options
-
-    def __init__(self, name: str, options: Options) -> None:
-        self.name = name
-        self._options = options
 
     async def prepare(self, occasion: Occasion) -> None:
         before = _stamp(self._options.file)
@@ -59,10 +54,8 @@ class Checkpoint:
             await run_hook(self._options.recover, "recover", occasion)
             await occasion.note("begun", False)
 
-    def problems(self) -> list[str]:
-        """Programs that would be refused now."""
-        programs = [argv[0] for argv in (self._options.command, self._options.recover) if argv]
-        return [reason for path in programs if (reason := distrust(path))]
+    def programs(self) -> list[Argv]:
+        return [self._options.command, self._options.recover]
 
     async def _tell(self, occasion: Occasion) -> None:
         options = self._options

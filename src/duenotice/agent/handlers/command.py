@@ -7,10 +7,9 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from duenotice.agent.cases import fingerprint
-from duenotice.agent.handlers.base import HandlerFailed, Occasion
+from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion
 from duenotice.agent.handlers.hook import run_hook
 from duenotice.agent.handlers.options import Argv
-from duenotice.agent.handlers.trust import distrust
 
 _HOOK_NAME = re.compile(r"\d\d-[\w.-]+", re.ASCII)
 
@@ -38,14 +37,10 @@ class Step(NamedTuple):
     recover: Argv
 
 
-class Command:
+class Command(Handler[Options]):
     """Notes each step as begun and as done. A second try goes on where the first ended; recover undoes what began."""
 
     options = Options
-
-    def __init__(self, name: str, options: Options) -> None:
-        self.name = name
-        self._options = options
 
     async def prepare(self, occasion: Occasion) -> None:
         for step in self._steps():
@@ -55,13 +50,8 @@ class Command:
         for step in reversed(self._steps()):
             await recover_step(step, occasion)
 
-    def problems(self) -> list[str]:
-        """Programs that would be refused now."""
-        try:
-            programs = [argv[0] for step in self._steps() for argv in (step.prepare, step.recover) if argv]
-        except HandlerFailed as error:
-            return [error.message]
-        return sorted({reason for path in programs if (reason := distrust(path))})
+    def programs(self) -> list[Argv]:
+        return [argv for step in self._steps() for argv in (step.prepare, step.recover)]
 
     def _steps(self) -> list[Step]:
         if not self._options.hooks:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from duenotice.agent.handlers.base import HandlerFailed, Occasion, TryAgain
+from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion, TryAgain
 from duenotice.agent.handlers.options import Span
 from duenotice.agent.handlers.waiting import seconds_left, until
 from duenotice.clock import monotonic
@@ -37,14 +37,10 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
             _address(self.socket)
 
 
-class Haproxy:
+class Haproxy(Handler[Options]):
     """Does not touch servers that somebody else has drained or taken out."""
 
     options = Options
-
-    def __init__(self, name: str, options: Options) -> None:
-        self.name = name
-        self._options = options
 
     async def prepare(self, occasion: Occasion) -> None:
         states = await self._states()

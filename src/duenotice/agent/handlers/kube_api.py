@@ -8,10 +8,10 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from duenotice.agent.handlers.base import HandlerFailed, Occasion, TryAgain
-from duenotice.agent.handlers.http_call import call, parse_url
 from duenotice.agent.handlers.secrets import read_secret, trusting
 from duenotice.agent.handlers.waiting import seconds_left
 from duenotice.errors import Malformed
+from duenotice.http_call import call, parse_url
 
 _ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 MERGE = "application/merge-patch+json"

@@ -3,10 +3,11 @@
 from contextlib import suppress
 from typing import Any
 
-from duenotice.agent.handlers.base import HandlerFailed, Occasion, TryAgain
+from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion
 from duenotice.agent.handlers.kube_api import STRATEGIC, ApiOptions, KubeApi, eviction_path, node_path, pods_path
 from duenotice.agent.handlers.waiting import until
 from duenotice.clock import wall
+from duenotice.errors import Unavailable
 
 TAINT = "duenotice/scheduled-event"
 CONDITION = "ScheduledEvent"
@@ -19,14 +20,10 @@ class Options(ApiOptions, frozen=True, forbid_unknown_fields=True, kw_only=True)
     node: str = ""
 
 
-class Kubernetes:
+class Kubernetes(Handler[Options]):
     """Cordon and taint are one patch, so the taint on the node is the mark that the cordon is ours."""
 
     options = Options
-
-    def __init__(self, name: str, options: Options) -> None:
-        self.name = name
-        self._options = options
 
     async def prepare(self, occasion: Occasion) -> None:
         api, node = KubeApi(self._options, occasion), self._node(occasion)
@@ -100,7 +97,7 @@ async def _tell(api: KubeApi, node: str, occasion: Occasion, phase: str) -> None
         "lastTimestamp": now,
         "count": 1,
     }
-    with suppress(TryAgain):
+    with suppress(Unavailable):
         await api.send("PATCH", f"{node_path(node)}/status", {"status": {"conditions": [condition | times]}}, STRATEGIC)
         await api.send("POST", "/api/v1/namespaces/default/events", {"apiVersion": "v1", "kind": "Event"} | shown)
 

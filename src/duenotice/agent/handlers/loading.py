@@ -9,14 +9,15 @@ from typing import Any
 import msgspec
 
 from duenotice.agent.handlers import KINDS
-from duenotice.agent.handlers.base import Handler
+from duenotice.agent.handlers.base import Handler, HandlerFailed
 from duenotice.agent.handlers.options import read_value
+from duenotice.agent.handlers.trust import distrust
 from duenotice.errors import Misconfigured
 
 GROUP = "duenotice.handlers"
 
 
-def load(name: str, kind: str, keys: Mapping[str, Any]) -> Handler:
+def load(name: str, kind: str, keys: Mapping[str, Any]) -> Handler[Any]:
     """The handler of that kind with those keys, or an error that names the key."""
     made = handler_class(name, kind)
     return made(name, _options(name, kind, made.options, keys))
@@ -27,17 +28,20 @@ def kinds() -> list[str]:
     return sorted({*KINDS, *(plugin.name for plugin in entry_points(group=GROUP))})
 
 
-def problems(handler: Handler) -> list[str]:
-    """What would fail on this machine, as far as this handler can know; for `agent check`."""
-    find = getattr(handler, "problems", None)
-    return list(find()) if find else []
+def problems(handler: Handler[Any]) -> list[str]:
+    """Why this machine would refuse to run the handler's programs; for `agent check`. A plugin need not name any."""
+    try:
+        programs = handler.programs() if hasattr(handler, "programs") else ()
+    except HandlerFailed as error:
+        return [error.message]
+    return sorted({reason for argv in programs if argv and (reason := distrust(argv[0]))})
 
 
-def handler_class(name: str, kind: str) -> type[Handler]:
+def handler_class(name: str, kind: str) -> type[Handler[Any]]:
     """The class behind a kind, imported only now."""
     if kind in KINDS:
         module, _, attribute = KINDS[kind].partition(":")
-        found: type[Handler] = getattr(import_module(module), attribute)
+        found: type[Handler[Any]] = getattr(import_module(module), attribute)
         return found
     plugins = [plugin for plugin in entry_points(group=GROUP) if plugin.name == kind]
     if not plugins:
@@ -45,9 +49,9 @@ def handler_class(name: str, kind: str) -> type[Handler]:
     return _plugin_class(name, plugins[0])
 
 
-def _plugin_class(name: str, plugin: EntryPoint) -> type[Handler]:
+def _plugin_class(name: str, plugin: EntryPoint) -> type[Handler[Any]]:
     try:
-        made: type[Handler] = plugin.load()
+        made: type[Handler[Any]] = plugin.load()
     except Exception as error:  # a module of somebody else may raise anything when it is imported
         raise _bad_plugin(name, plugin, f"cannot be loaded: {error}") from error
     for part in ("options", "prepare", "recover"):

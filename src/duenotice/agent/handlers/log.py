@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from duenotice.agent.handlers.base import HandlerFailed, Occasion
+from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion
 from duenotice.clock import wall
 from duenotice.plain_text import one_line
 from duenotice.wire.seen_document import event_to_json
@@ -33,14 +33,10 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError('to = "stderr" has no `path`')
 
 
-class Log:
+class Log(Handler[Options]):
     """One entry when preparation begins and one when the event is over."""
 
     options = Options
-
-    def __init__(self, name: str, options: Options) -> None:
-        self.name = name
-        self._options = options
 
     async def prepare(self, occasion: Occasion) -> None:
         await occasion.note("logged", True)

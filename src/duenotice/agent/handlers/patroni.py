@@ -5,11 +5,11 @@ import json
 import msgspec
 from msgspec import Struct
 
-from duenotice.agent.handlers.base import HandlerFailed, Occasion, TryAgain
-from duenotice.agent.handlers.http_call import Answer, call, parse_url
+from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion, TryAgain
 from duenotice.agent.handlers.secrets import basic_auth, trusting
 from duenotice.agent.handlers.waiting import seconds_left, until
 from duenotice.errors import Malformed
+from duenotice.http_call import Answer, call, parse_url
 
 _LEADS = ("leader", "master", "primary", "standby_leader")
 _WELL = ("running", "streaming", "in archive recovery")
@@ -65,7 +65,7 @@ class Status(Struct, frozen=True):
     replication: tuple[Stream, ...] = ()
 
 
-class Patroni:
+class Patroni(Handler[Options]):
     """Nothing to do on a replica.
 
     With asynchronous replication Patroni hands over to any replica that is not far behind. If that replica does not
@@ -74,10 +74,6 @@ class Patroni:
     """
 
     options = Options
-
-    def __init__(self, name: str, options: Options) -> None:
-        self.name = name
-        self._options = options
 
     async def prepare(self, occasion: Occasion) -> None:
         # In this order: if the role moves in between, Patroni refuses, because the node named does not lead any more.

@@ -2,10 +2,10 @@
 
 from msgspec import Struct
 
-from duenotice.agent.handlers.base import Occasion
+from duenotice.agent.handlers.base import Handler, Occasion
 from duenotice.agent.handlers.options import Argv
 from duenotice.agent.handlers.processes import run
-from duenotice.agent.handlers.trust import distrust, require_trusted
+from duenotice.agent.handlers.trust import require_trusted
 from duenotice.agent.handlers.waiting import until
 
 _SWITCH_WAL = "SELECT CASE WHEN pg_is_in_recovery() THEN NULL ELSE pg_switch_wal() END"
@@ -29,14 +29,10 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("`psql` must begin with an absolute path")
 
 
-class Postgresql:
+class Postgresql(Handler[Options]):
     """Changes nothing that would have to be put back."""
 
     options = Options
-
-    def __init__(self, name: str, options: Options) -> None:
-        self.name = name
-        self._options = options
 
     async def prepare(self, occasion: Occasion) -> None:
         await self._ask(occasion, "CHECKPOINT")
@@ -49,10 +45,8 @@ class Postgresql:
     async def recover(self, occasion: Occasion) -> None:
         """Nothing to do: a checkpoint need not be undone."""
 
-    def problems(self) -> list[str]:
-        """A `psql` that would be refused now."""
-        reason = distrust(self._options.psql[0])
-        return [reason] if reason else []
+    def programs(self) -> list[Argv]:
+        return [self._options.psql]
 
     async def _flushed(self, occasion: Occasion, position: str) -> bool:
         return await self._ask(occasion, _BEHIND.format(position)) == "0"

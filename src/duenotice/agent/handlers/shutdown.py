@@ -4,14 +4,13 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from duenotice.agent.handlers.base import Occasion
+from duenotice.agent.handlers.base import Handler, Occasion
 from duenotice.agent.handlers.command import Step, prepare_step, recover_step
 from duenotice.agent.handlers.dbus import SYSTEM_BUS
 from duenotice.agent.handlers.hook import run_hook
 from duenotice.agent.handlers.options import Argv
 from duenotice.agent.handlers.systemd import Options as SystemdOptions
 from duenotice.agent.handlers.systemd import Systemd
-from duenotice.agent.handlers.trust import distrust
 
 
 class StepOptions(Struct, frozen=True, forbid_unknown_fields=True):
@@ -35,14 +34,10 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
     socket: str = SYSTEM_BUS
 
 
-class Shutdown:
+class Shutdown(Handler[Options]):
     """Each step is done by the `systemd` or the `command` handler, with notes of its own."""
 
     options = Options
-
-    def __init__(self, name: str, options: Options) -> None:
-        self.name = name
-        self._options = options
 
     async def prepare(self, occasion: Occasion) -> None:
         for index, step in enumerate(self._options.steps):
@@ -60,11 +55,9 @@ class Shutdown:
             else:
                 await recover_step(_programs(index, step), occasion)
 
-    def problems(self) -> list[str]:
-        """Programs that would be refused now."""
-        programs = [argv[0] for step in self._options.steps for argv in (step.stop, step.start) if argv]
-        programs += self._options.power_off_command[:1] if self._options.power_off else ()
-        return [reason for path in programs if (reason := distrust(path))]
+    def programs(self) -> list[Argv]:
+        steps = [argv for step in self._options.steps for argv in (step.stop, step.start)]
+        return [*steps, *([self._options.power_off_command] if self._options.power_off else [])]
 
     def _unit(self, step: StepOptions) -> Systemd:
         return Systemd(self.name, SystemdOptions(units=(step.unit,), socket=self._options.socket))

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from duenotice.agent.handlers.base import Occasion
+from duenotice.agent.handlers.base import Handler, Occasion
 from duenotice.agent.handlers.dbus import SYSTEM_BUS
 from duenotice.agent.handlers.units import systemd
 
@@ -21,14 +21,10 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
                 raise ValueError(f"{unit!r} is not a whole unit name; write {unit}.service")
 
 
-class Systemd:
+class Systemd(Handler[Options]):
     """Notes which units are up before it stops the first."""
 
     options = Options
-
-    def __init__(self, name: str, options: Options) -> None:
-        self.name = name
-        self._options = options
 
     async def prepare(self, occasion: Occasion) -> None:
         async with systemd(self._options.socket) as units:

@@ -7,18 +7,19 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from duenotice.agent.handlers.base import HandlerFailed, Occasion, TryAgain
-from duenotice.agent.handlers.http_call import call, parse_url
+from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion, TryAgain
 from duenotice.agent.handlers.secrets import read_secret, trusting
 from duenotice.agent.handlers.waiting import seconds_left
-from duenotice.errors import Malformed
+from duenotice.backoff import Backoff
+from duenotice.errors import Malformed, Unavailable
+from duenotice.http_call import call, parse_url
 from duenotice.wire.seen_document import event_to_json
 
 PLACEHOLDERS = ("id", "type", "status", "not_before", "resources", "source", "description", "duration", "vm", "phase")
 PREPARE = '{"text": "$vm: $type of $resources, not before $not_before. $description Preparing."}'
 RECOVER = '{"text": "$vm: $type of $resources is over. Back in service."}'
 ATTEMPT = 10.0
-LONGEST_PAUSE = 8.0
+AGAIN = Backoff(0.5, 8.0)
 
 
 class Options(Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,14 +48,10 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
             _check_template(text, self.content_type)
 
 
-class Webhook:
+class Webhook(Handler[Options]):
     """Says once that the event is over, and only if it said before that the event is coming."""
 
     options = Options
-
-    def __init__(self, name: str, options: Options) -> None:
-        self.name = name
-        self._options = options
 
     async def prepare(self, occasion: Occasion) -> None:
         await occasion.note("told", True)
@@ -69,16 +66,14 @@ class Webhook:
         if not template:
             return
         body = render(template, self._options.content_type, phase, occasion).encode()
-        pause = 0.5
-        while True:
+        for pause in AGAIN.pauses():
             try:
                 await self._attempt(body, occasion)
                 return
-            except TryAgain:
+            except Unavailable:
                 if seconds_left(occasion) <= pause:
                     raise
             await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _attempt(self, body: bytes, occasion: Occasion) -> None:
         options = self._options

@@ -1,4 +1,4 @@
-// Small comforts: questions before what cannot be undone, copying, JSON to read, menus that close, folds that last.
+// Small helps: questions before what cannot be undone, copying, JSON to read, menus that close, folds that last.
 
 document.addEventListener("submit", (event) => {
   const question = event.target.dataset.confirm;
@@ -53,7 +53,7 @@ const HIDDEN = /(?![\n\ufe00-\ufe0f])[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code
 const visible = (text) => text.replace(HIDDEN, (found) => found.split("").map((unit) =>
   `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`).join(""));
 
-// On a narrow screen the menu scrolls: where one is must be in sight.
+// On a narrow screen the menu scrolls: the entry of this page must be visible.
 const here = document.querySelector(".top nav [aria-current]"), menu = here?.parentElement;
 if (menu) menu.scrollLeft = here.offsetLeft - (menu.clientWidth - here.offsetWidth) / 2;
 

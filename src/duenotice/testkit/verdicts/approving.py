@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from duenotice.domain.event import Source
 from duenotice.testkit.overheard import Exchange
-from duenotice.testkit.verdicts.evidence import Evidence, Life, Trial, needs_header
+from duenotice.testkit.verdicts.evidence import Duty, EventTimes, Evidence, needs_header
 from duenotice.testkit.verdicts.said import Said, said
 from duenotice.testkit.verdicts.stopping import after, is_always_slow, left_for
 
@@ -24,7 +24,7 @@ def neighbour(evidence: Evidence) -> Said:
 
 
 def leader(evidence: Evidence) -> Said:
-    """H03."""
+    """H03: an event that another VM leads is for that VM to approve."""
     led = _told(evidence, lambda life: evidence.vm in life.resources[1:])
     wrong = (life for life in led if life.id in evidence.approved)
     return said(led, (f"it approved {life.id}, which {life.resources[0]} leads" for life in wrong))
@@ -96,9 +96,9 @@ def cancelled(evidence: Evidence) -> Said:
 
 def every_event(evidence: Evidence) -> Said:
     """H01: each outstanding event, not only the first."""
-    trials = [trial for trial in evidence.notes.trials if trial.rule == "every-event"]
-    tried = [trial for trial in trials if _begun(evidence, trial) or _missed(evidence, trial)]
-    left = [event_id for trial in tried for event_id in trial.event_ids if not _in_time(evidence, trial, event_id)]
+    duties = [duty for duty in evidence.notes.duties if duty.rule == "every-event"]
+    tried = [duty for duty in duties if _begun(evidence, duty) or _missed(evidence, duty)]
+    left = [event_id for duty in tried for event_id in duty.event_ids if not _in_time(evidence, duty, event_id)]
     return said(tried, (f"it did not approve {event_id}, one of two events at once" for event_id in left))
 
 
@@ -118,14 +118,14 @@ def handles(rule: str) -> Callable[[Evidence], Said]:
 
 def _handles(rule: str, evidence: Evidence) -> Said:
     asks = after(rule)(evidence)
-    trials = [trial for trial in evidence.notes.trials if _about(evidence, trial) == rule]
-    missed = [event_id for trial in trials for event_id in _missed(evidence, trial)]
-    if asks is None and not any(_is_shown(evidence, trial) for trial in trials):
+    duties = [duty for duty in evidence.notes.duties if _about(evidence, duty) == rule]
+    missed = [event_id for duty in duties for event_id in _missed(evidence, duty)]
+    if asks is None and not any(_is_shown(evidence, duty) for duty in duties):
         return None
     return [*(asks or []), *(f"it read of {event_id}, and did not approve it as it did others" for event_id in missed)]
 
 
-def _stays_away(evidence: Evidence, life: Life) -> bool:
+def _stays_away(evidence: Evidence, life: EventTimes) -> bool:
     """Whether it was there for an event, was silent when that was over, and did not end meanwhile."""
     if life.ended is None:
         return False
@@ -137,50 +137,50 @@ def _stays_away(evidence: Evidence, life: Life) -> bool:
     return evidence.silence_after((later or [last])[-1]) >= evidence.tempo.patience
 
 
-def _about(evidence: Evidence, trial: Trial) -> str:
-    """The rule that a trial is about; a client may meet a gap of incarnations before we make one."""
-    shown = [one for one in evidence.shown if one.poll.monotonic < trial.until]
+def _about(evidence: Evidence, duty: Duty) -> str:
+    """The rule that a duty is about; a client may meet a gap of incarnations before we make one."""
+    shown = [one for one in evidence.shown if one.poll.monotonic < duty.until]
     steps = [(one.document.incarnation, two.document.incarnation) for one, two in pairwise(shown) if one.run == two.run]
     gap = any(after not in (before, before + 1) for before, after in steps)
-    return "incarnation" if gap and trial.rule == "comes-back" else trial.rule
+    return "incarnation" if gap and duty.rule == "comes-back" else duty.rule
 
 
-def _missed(evidence: Evidence, trial: Trial) -> list[str]:
-    """Events of a trial that it did not approve although it had approved those of the trial before.
+def _missed(evidence: Evidence, duty: Duty) -> list[str]:
+    """Events of a duty that it did not approve although it had approved those of the duty before.
 
     Some clients approve only what their user asked for: events that they never approve show nothing.
     """
-    alike = [one for one in evidence.notes.trials if _sources(evidence, one) <= evidence.approved_sources]
-    before = alike[: alike.index(trial)] if trial in alike else []
-    if not before or not _is_shown(evidence, trial) or not _is_handled(evidence, before[-1]):
+    alike = [one for one in evidence.notes.duties if _sources(evidence, one) <= evidence.approved_sources]
+    before = alike[: alike.index(duty)] if duty in alike else []
+    if not before or not _is_shown(evidence, duty) or not _is_handled(evidence, before[-1]):
         return []
-    return [event_id for event_id in trial.event_ids if not _in_time(evidence, trial, event_id)]
+    return [event_id for event_id in duty.event_ids if not _in_time(evidence, duty, event_id)]
 
 
-def _sources(evidence: Evidence, trial: Trial) -> set[Source]:
-    return {evidence.lives[event_id].source for event_id in trial.event_ids}
+def _sources(evidence: Evidence, duty: Duty) -> set[Source]:
+    return {evidence.lives[event_id].source for event_id in duty.event_ids}
 
 
-def _is_handled(evidence: Evidence, trial: Trial) -> bool:
-    return all(event_id in evidence.taken for event_id in trial.event_ids)
+def _is_handled(evidence: Evidence, duty: Duty) -> bool:
+    return all(event_id in evidence.taken for event_id in duty.event_ids)
 
 
-def _is_shown(evidence: Evidence, trial: Trial) -> bool:
+def _is_shown(evidence: Evidence, duty: Duty) -> bool:
     return all(
-        any(poll.monotonic < trial.until and not event.started for poll, event in evidence.seen.get(event_id, []))
-        for event_id in trial.event_ids
+        any(poll.monotonic < duty.until and not event.started for poll, event in evidence.seen.get(event_id, []))
+        for event_id in duty.event_ids
     )
 
 
-def _begun(evidence: Evidence, trial: Trial) -> bool:
-    return _is_shown(evidence, trial) and any(event_id in evidence.taken for event_id in trial.event_ids)
+def _begun(evidence: Evidence, duty: Duty) -> bool:
+    return _is_shown(evidence, duty) and any(event_id in evidence.taken for event_id in duty.event_ids)
 
 
-def _in_time(evidence: Evidence, trial: Trial, event_id: str) -> bool:
-    return any(one.monotonic <= trial.until for one in evidence.taken.get(event_id, []))
+def _in_time(evidence: Evidence, duty: Duty, event_id: str) -> bool:
+    return any(one.monotonic <= duty.until for one in evidence.taken.get(event_id, []))
 
 
-def _told(evidence: Evidence, which: Callable[[Life], bool]) -> list[Life]:
+def _told(evidence: Evidence, which: Callable[[EventTimes], bool]) -> list[EventTimes]:
     """Events that the client was shown, if it is one that approves at all."""
     return [life for life in evidence.lives.values() if evidence.approvals and life.id in evidence.seen and which(life)]
 
@@ -201,7 +201,7 @@ def _is_over(evidence: Evidence, event_id: str, approval: Exchange) -> bool:
     return life is not None and life.ended is not None and life.ended <= (approval.answered or approval.monotonic)
 
 
-def _is_too_late(evidence: Evidence, life: Life, approval: Exchange) -> bool:
+def _is_too_late(evidence: Evidence, life: EventTimes, approval: Exchange) -> bool:
     if life.ended is None or approval.monotonic < life.ended:
         return False
     answers = (shown.poll.answered for shown in evidence.shown if shown.poll.monotonic >= life.ended)

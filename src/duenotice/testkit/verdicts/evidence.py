@@ -43,15 +43,15 @@ class Tempo(NamedTuple):
     """Requests that the service allows a VM (A08)."""
 
 
-class Trial(NamedTuple):
-    """One trial of a client: events of its own that it had to handle by a moment in real time."""
+class Duty(NamedTuple):
+    """Events of its own that a client had to handle by a moment in real time, and the rule that asks for it."""
 
     rule: str
     event_ids: tuple[str, ...]
     until: float
 
 
-class Window(NamedTuple):
+class FaultWindow(NamedTuple):
     """A time in which answers were wrong on purpose."""
 
     fault: str
@@ -70,8 +70,8 @@ class Ending(NamedTuple):
 class Notes:
     """The notes of the guide who leads a client through trials."""
 
-    trials: list[Trial] = field(default_factory=list)
-    windows: list[Window] = field(default_factory=list)
+    duties: list[Duty] = field(default_factory=list)
+    windows: list[FaultWindow] = field(default_factory=list)
     tries: frozenset[str] = frozenset()
     """The rules that the chosen trials are about."""
     ended: str = ""
@@ -87,7 +87,7 @@ class Notes:
     """What the file of finished work said when an approval came, by its number; None without such a file."""
 
 
-class Life(NamedTuple):
+class EventTimes(NamedTuple):
     """When things happened to an event, in real monotonic seconds."""
 
     id: str
@@ -156,7 +156,7 @@ class Evidence:
         return {self.lives[event_id].source for event_id in self.taken if event_id in self.lives}
 
     @cached_property
-    def lives(self) -> dict[str, Life]:
+    def lives(self) -> dict[str, EventTimes]:
         """What happened to events."""
         return _lives(self.happened)
 
@@ -252,13 +252,13 @@ def _read(answer: bytes, underscore: bool) -> SeenDocument | None:
         return None
 
 
-def _lives(happened: Iterable[Happened]) -> dict[str, Life]:
-    lives: dict[str, Life] = {}
+def _lives(happened: Iterable[Happened]) -> dict[str, EventTimes]:
+    lives: dict[str, EventTimes] = {}
     for at, record in happened:
         match record.transition:
             case t.EventRaised(event):
                 started = None if event.started_at is None else at
-                lives[event.id] = Life(event.id, event.resources, event.source, at, started)
+                lives[event.id] = EventTimes(event.id, event.resources, event.source, at, started)
             case t.EventStarted(event) if event.id in lives:
                 lives[event.id] = lives[event.id]._replace(started=at)
             case t.EventCompleted(event_id) | t.EventFailed(event_id) if event_id in lives:

@@ -36,7 +36,7 @@ def finding_to_json(finding: Finding) -> dict[str, Any]:
 
 
 def json_text(verdict: Verdict) -> str:
-    """JSON."""
+    """For programs: everything that was found, whatever the rules said."""
     return lines(json.dumps(to_json(verdict), indent=2, ensure_ascii=False)) + "\n"
 
 

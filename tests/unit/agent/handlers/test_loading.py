@@ -29,7 +29,7 @@ SMALLEST: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_loads_with_what_it_needs_at_least(kind):
     """And has both verbs; its keys are a frozen struct that forbids unknown ones."""
-    handler: Handler = load("it", kind, SMALLEST[kind])
+    handler: Handler[Any] = load("it", kind, SMALLEST[kind])
     assert all(callable(getattr(handler, verb)) for verb in ("prepare", "recover"))
     config = handler.options.__struct_config__  # type: ignore[attr-defined]
     assert config.frozen and config.forbid_unknown_fields

@@ -1,0 +1,133 @@
+"""One HTTP request that can be cancelled, with size limits: no proxy, no redirect, nothing from the environment."""
+
+import asyncio
+import http.client
+import io
+import re
+import socket
+import ssl
+from collections.abc import Mapping
+from typing import NamedTuple, cast
+from urllib.parse import urlsplit
+
+from duenotice.errors import Malformed, Unavailable
+
+_LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*(\d{1,18})[ \t]*\r\n", re.IGNORECASE)
+LONGEST = 16 * 1024 * 1024
+
+
+class Answer(NamedTuple):
+    """What came back, whatever its status; names of headers in lower case."""
+
+    status: int
+    body: bytes = b""
+    headers: Mapping[str, str] = {}
+
+
+class Target(NamedTuple):
+    """Where a request goes."""
+
+    secure: bool
+    host: str
+    port: int
+    path: str
+
+
+def parse_url(url: str) -> Target:
+    """An http or https address without user and fragment. Errors do not repeat it: chat addresses are secrets."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or {"http": 80, "https": 443}[parts.scheme]
+    except (ValueError, KeyError):
+        raise Malformed("This is not an http or https address.", hint="Write https://host/path.") from None
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    if not parts.hostname or "@" in parts.netloc or not path.isascii() or not path.isprintable() or " " in path:
+        raise Malformed("This is not a plain http or https address.", hint="Write https://host/path.")
+    return Target(parts.scheme == "https", parts.hostname, port, path)
+
+
+async def call(
+    url: str,
+    *,
+    method: str = "GET",
+    body: bytes = b"",
+    headers: Mapping[str, str] | None = None,
+    timeout: float | None = 10.0,
+    trust: ssl.SSLContext | None = None,
+    longest: int = LONGEST,
+    cut: bool = False,
+) -> Answer:
+    """Send, and read the whole answer. Any status is an answer; raises `Unavailable` when there is none.
+
+    An answer of more than `longest` bytes is none either, or is cut off there.
+    """
+    target = parse_url(url)
+    try:
+        async with asyncio.timeout(timeout):
+            raw = await _exchange(target, _request(target, method, body, headers or {}), trust, longest)
+        if len(raw) > longest and not cut:
+            raise http.client.HTTPException("the answer is too long")
+        return _answer(raw, method, cut)
+    except TimeoutError:
+        raise Unavailable(f"{target.host}:{target.port} did not answer in time.", hint="Is it up?") from None
+    except (OSError, http.client.HTTPException) as error:
+        said = str(error) or type(error).__name__
+        raise Unavailable(f"{target.host}:{target.port} cannot be asked: {said}.", hint="Is it up?") from None
+
+
+def _request(target: Target, method: str, body: bytes, headers: Mapping[str, str]) -> bytes:
+    host = f"[{target.host}]" if ":" in target.host else target.host
+    whole = {"Host": f"{host}:{target.port}", "Connection": "close", "Content-Length": str(len(body)), **headers}
+    for name, value in whole.items():
+        if not (name + value).isprintable() or not (name + value).isascii():
+            raise Malformed(
+                f"The header {name!r} has a character that HTTP does not allow.", hint="Remove that character."
+            )
+    lines = [f"{method} {target.path} HTTP/1.1", *(f"{name}: {value}" for name, value in whole.items())]
+    return "\r\n".join([*lines, "", ""]).encode("ascii") + body
+
+
+async def _exchange(target: Target, request: bytes, trust: ssl.SSLContext | None, longest: int) -> bytes:
+    secure = (trust or ssl.create_default_context()) if target.secure else None
+    reader, writer = await asyncio.open_connection(target.host, target.port, ssl=secure)
+    try:
+        writer.write(request)
+        raw = bytearray()
+        while len(raw) <= longest and (chunk := await reader.read(65536)):
+            raw += chunk
+            if _is_whole(raw):  # the other side may leave the connection open all the same
+                break
+        return bytes(raw)
+    finally:
+        writer.transport.abort()
+
+
+def _is_whole(raw: bytearray) -> bool:
+    """Whether as much has come as the head says; an answer that does not say its length ends with the connection."""
+    head = raw.find(b"\r\n\r\n") + 4
+    length = _LENGTH.search(raw, 0, head) if head >= 4 else None
+    return length is not None and len(raw) >= head + int(length[1])
+
+
+class _Bytes:
+    """Bytes that have arrived, in the form that `http.client` reads."""
+
+    def __init__(self, raw: bytes) -> None:
+        self._raw = raw
+
+    def makefile(self, *_: object, **__: object) -> io.BytesIO:
+        return io.BytesIO(self._raw)
+
+
+def _answer(raw: bytes, method: str, cut: bool) -> Answer:
+    if b"\r\n\r\n" not in raw:  # `http.client` would accept a head that was cut off
+        raise http.client.HTTPException("the answer ends in its head")
+    response = http.client.HTTPResponse(cast(socket.socket, _Bytes(raw)), method=method)
+    response.begin()
+    try:
+        body = response.read()
+    except http.client.IncompleteRead as error:
+        if not cut:
+            raise
+        body = error.partial
+    return Answer(response.status, body, {name.lower(): value for name, value in response.getheaders()})

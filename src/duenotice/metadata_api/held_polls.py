@@ -1,0 +1,79 @@
+"""Polls whose answer is held back until there is news, and until when. It does not answer them itself."""
+
+import math
+from collections.abc import Callable, Collection, Iterator
+
+from duenotice.engine.publisher import Publisher
+from duenotice.metadata_api.caller import Lane
+from duenotice.metadata_api.questions import Ask, Poll
+
+BEAT_SECONDS = 0.1
+"""How often the time of waiting polls is looked at; no timer for each of ten thousand."""
+
+_WOKEN_AT_ONCE = 256
+
+Wake = Callable[[], None]
+
+
+class Held:
+    """One such poll: who asked what, and when its time is up."""
+
+    __slots__ = ("addresses", "ask", "beat", "poll", "scope", "vm", "wake")
+
+    def __init__(self, ask: Ask, poll: Poll, lane: Lane, beat: int, wake: Wake, caller: str) -> None:
+        self.ask = ask
+        self.poll = poll
+        self.vm, self.scope = lane.vm.name, lane.scope
+        # Who is taken for the default VM may become a VM of its own.
+        self.addresses = {lane.vm.address, caller}
+        self.beat = beat
+        self.wake = wake
+
+
+class HeldPolls:
+    """All such polls, by the connection they came on."""
+
+    __slots__ = ("_beats", "_by_beat", "_call_soon", "_publisher", "held")
+
+    def __init__(self, publisher: Publisher, call_soon: Callable[[Wake], object]) -> None:
+        self._publisher = publisher
+        self.held: dict[object, Held] = {}
+        self._by_beat: dict[int, set[object]] = {}
+        self._beats = 0
+        self._call_soon = call_soon
+
+    def hold(self, who: object, ask: Ask, poll: Poll, lane: Lane, wake: Wake, caller: str = "") -> None:
+        """Wake when the document changes or the time is up; never before, and at most a beat after."""
+        beat = self._beats + 1 + math.ceil(poll.wait / BEAT_SECONDS)
+        self.held[who] = Held(ask, poll, lane, beat, wake, caller)
+        self._by_beat.setdefault(beat, set()).add(who)
+        self._publisher.watch(lane.scope, who, wake)
+
+    def let_go(self, who: object) -> Held | None:
+        """Wait no more; None when nobody did."""
+        held = self.held.pop(who, None)
+        if held is not None:
+            self._publisher.unwatch(held.scope, who)
+            others = self._by_beat.get(held.beat, set())
+            others.discard(who)
+            if not others:
+                self._by_beat.pop(held.beat, None)
+        return held
+
+    def beat(self) -> None:
+        """Some time has passed: wake those whose time is up."""
+        self._beats += 1
+        self._wake_some(iter([self.held[who].wake for who in self._by_beat.get(self._beats, ())]))
+
+    def fleet_changed(self, addresses: Collection[str]) -> None:
+        """Wake those whose VM changed: they may be in another scope now, or in none (S16)."""
+        wakes = [held.wake for held in self.held.values() if not held.addresses.isdisjoint(addresses)]
+        self._call_soon(lambda: self._wake_some(iter(wakes)))
+
+    def _wake_some(self, wakes: Iterator[Wake]) -> None:
+        """Wake a few in this turn of the loop and the others in the next ones, so that other polls get a turn."""
+        for woken, wake in enumerate(wakes, start=1):
+            wake()
+            if woken == _WOKEN_AT_ONCE:
+                self._call_soon(lambda: self._wake_some(wakes))
+                return

@@ -1,0 +1,224 @@
+"""How the operator's API answers: JSON, problems (RFC 9457), and each request with a key only once (S6).
+
+An answer to a request that changes something is made in the same commit as the change, and stored under its
+`Idempotency-Key` for a day. A refusal has changed nothing and is not kept. An answer that must not be stored, such as
+a secret, is not kept either.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from duenotice import errors
+from duenotice.clock import Instant
+from duenotice.domain import commands as c
+from duenotice.domain.requests import KEPT
+from duenotice.domain.state import State
+from duenotice.domain.transitions import EventRaised, RequestAnswered
+from duenotice.engine.engine import Engine, Receipt, Records
+from duenotice.errors import InvariantBroken, Malformed, Refused
+from duenotice.operator_api.calls import KEY, actor_of
+from duenotice.wire import operator as o
+from duenotice.wire.operator import from_domain
+
+JSON = "application/json"
+RAISED = {201: o.Raised, 200: o.Raised}
+"""The answers of what raises events, or none."""
+
+STATUS: dict[type[errors.DuenoticeError], int] = {
+    errors.NotFound: 404,
+    errors.Conflict: 409,
+    errors.Refused: 422,
+    errors.Malformed: 400,
+    errors.Misconfigured: 422,
+    errors.Damaged: 500,
+    errors.Unavailable: 503,
+    errors.InvariantBroken: 500,
+    errors.DuenoticeError: 500,
+}
+
+encode = msgspec.json.Encoder().encode
+
+
+def shown(body: msgspec.Struct, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """An answer in JSON."""
+    return Response(encode(body), status, headers, JSON)
+
+
+def problem(status: int, title: str, hint: str = "", headers: dict[str, str] | None = None) -> Response:
+    """One problem: what happened and what to do."""
+    body = o.Problem("about:blank", status, title, hint)
+    return Response(encode(body), status, headers, "application/problem+json")
+
+
+async def on_error(_: Request, error: Exception) -> Response:
+    """The answer to an error of ours."""
+    if not isinstance(error, errors.DuenoticeError):
+        return problem(500, "An internal error occurred.", "Look at the service's log.")
+    headers = {}
+    if isinstance(error, errors.Unavailable):
+        headers["Retry-After"] = str(max(1, round(error.retry_after)))
+    status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
+    return problem(status, error.message, error.hint, headers)
+
+
+class Reply(NamedTuple):
+    """What is to be answered to a request that changes something."""
+
+    body: msgspec.Struct
+    status: int = 200
+    location: str = ""
+
+
+Build = Callable[[State, Records], Reply]
+
+
+class Keyed(NamedTuple):
+    """A request with a key: the digest of the key and whose it is, and the digest of what is asked for."""
+
+    key: str = ""
+    fingerprint: str = ""
+    old_key: str = ""
+    """What the key was while it was bound to the name of a token, and from when on that name was this token's."""
+    since: datetime = datetime.max.replace(tzinfo=UTC)
+
+
+class Resource:
+    """What all resources have: an engine to ask, and the ways to answer from it."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def _written(self, write: Callable[[], msgspec.Struct]) -> Response:
+        """Answer with something large, made from values that never change, off the loop that answers VMs (S26)."""
+        return Response(await self._engine.aside(lambda: encode(write())), media_type=JSON)
+
+    async def _looked(self, look: Callable[[State], msgspec.Struct]) -> Response:
+        """Answer with the result of a query on the durable state, which may be large, off the loop as well (S26)."""
+        return Response(await self._engine.look(lambda state: encode(look(state))), media_type=JSON)
+
+    async def _done(self, request: Request, command: c.Command, build: Build) -> Response:
+        """Submit a command; `build` sees the state as it is once the command and all that is due are applied."""
+        asked: Keyed = request.state.asked
+        made: list[RequestAnswered] = []
+
+        def write(state: State, records: Records, now: Instant) -> RequestAnswered | None:
+            reply = build(state, records)
+            body = encode(reply.body).decode()
+            made.append(
+                RequestAnswered(asked.key, asked.fingerprint, now.at + KEPT, reply.status, body, reply.location)
+            )
+            return made[0] if asked.key else None
+
+        await self._engine.submit(command, actor_of(request), Receipt(asked.key, write))
+        if not made:
+            raise InvariantBroken("The request was done, but its answer is lost.", hint="Please report this.")
+        return response_of(made[0])
+
+    async def _raised(self, request: Request, command: c.Command) -> Response:
+        """Submit it and answer with the events that came of it; none when nobody listens (F03)."""
+
+        def build(_: State, records: Records) -> Reply:
+            events = events_in(records)
+            location = f"/v1/events/{events[0].id}" if len(events) == 1 else ""
+            return Reply(o.Raised(events), 201 if events else 200, location)
+
+        return await self._done(request, command, build)
+
+
+def events_in(records: Records) -> tuple[o.Event, ...]:
+    """The events that were raised in these records."""
+    changes = (record.transition for record in records)
+    return tuple(from_domain.event(change.event) for change in changes if isinstance(change, EventRaised))
+
+
+class _UnderWay(NamedTuple):
+    asked: Keyed
+    answer: "asyncio.Future[Response]"
+
+
+class KeptAnswers:
+    """Checks whether a request was answered before. The same request waits while it is being done."""
+
+    def __init__(self, answered: Callable[[str], Awaitable[RequestAnswered | None]]) -> None:
+        """`answered` tells what a request with a key was answered, if it was."""
+        self._answered = answered
+        self._under_way: dict[str, _UnderWay] = {}
+
+    async def once(self, request: Request, do: Callable[[], Awaitable[Response]]) -> Response:
+        """The answer to a request, done now or before."""
+        request.state.asked = asked = await _asked(request)
+        if not asked.key:
+            return await do()
+        under_way = self._under_way.get(asked.key)
+        if under_way is None:
+            return await self._first(asked, do)
+        _refuse_another(asked, under_way.asked.fingerprint)
+        return _again(await asyncio.shield(under_way.answer))
+
+    async def _first(self, asked: Keyed, do: Callable[[], Awaitable[Response]]) -> Response:
+        answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        self._under_way[asked.key] = _UnderWay(asked, answer)
+        try:
+            response = await self._kept(asked) or await do()
+        except BaseException as error:
+            # Those who wait are told the same.
+            answer.set_exception(error if isinstance(error, Exception) else ConnectionError())
+            answer.exception()
+            raise
+        finally:
+            del self._under_way[asked.key]
+        answer.set_result(response)
+        return response
+
+    async def _kept(self, asked: Keyed) -> Response | None:
+        known = await self._answered(asked.key) or await self._answered_before(asked)
+        if known is None:
+            return None
+        _refuse_another(asked, known.fingerprint)
+        return _again(response_of(known))
+
+    async def _answered_before(self, asked: Keyed) -> RequestAnswered | None:
+        """What an older duenotice has answered to this token; answers to another of its name are not for it."""
+        known = await self._answered(asked.old_key)
+        return known if known is not None and known.until - KEPT >= asked.since else None
+
+
+def response_of(answered: RequestAnswered) -> Response:
+    """The answer as it was."""
+    headers = {"Location": answered.location} if answered.location else None
+    return Response(answered.body, answered.status, headers, JSON)
+
+
+async def _asked(request: Request) -> Keyed:
+    text = request.headers.get("idempotency-key")
+    if text is None or request.method != "POST":
+        return Keyed()
+    if not KEY.fullmatch(text):
+        raise Malformed("The Idempotency-Key is not valid.", hint="Use 1 to 255 letters, digits and signs.")
+    head = f"{request.url.path}?{request.url.query}\n".encode()
+    # The token's id, not its name: whoever gets a name that was free again must not get answers of the one before.
+    token, fingerprint = request.state.token, _digest(head + await request.body())
+    key, old_key = (_digest(f"{bound_to}\n{text}".encode()) for bound_to in (token.id, request.state.actor))
+    return Keyed(key, fingerprint, old_key, token.created_at)
+
+
+def _refuse_another(asked: Keyed, fingerprint: str) -> None:
+    if asked.fingerprint != fingerprint:
+        raise Refused("This Idempotency-Key was used for another request.", hint="Use a new key for each request.")
+
+
+def _again(response: Response) -> Response:
+    copy = Response(response.body, response.status_code, dict(response.headers))
+    copy.headers["Idempotent-Replayed"] = "true"
+    return copy
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,156 @@
+"""What monitoring asks, with no token: whether the process lives and takes requests, its version, and metrics.
+
+Metrics are counted when asked for; their labels come from fixed sets, never from names of VMs.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.registry import Collector
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from duenotice import __version__
+from duenotice.domain.event import EventType, Phase
+from duenotice.domain.fleet import Condition
+from duenotice.domain.maintenance import Status
+from duenotice.domain.state import State
+from duenotice.domain.transitions import Record
+from duenotice.engine.engine import Engine
+from duenotice.operator_api.answers import Resource, problem, shown
+from duenotice.operator_api.calls import Call
+from duenotice.operator_api.feed import Feed
+from duenotice.plain_text import one_line
+from duenotice.wire import operator as o
+from duenotice.wire.operator.from_domain import action_of
+
+_LATER = {"Retry-After": "5"}
+_LIVE = (Phase.SCHEDULED, Phase.STARTED)
+
+
+class Probes(Resource):
+    """Whether the service works, from memory."""
+
+    def __init__(self, engine: Engine, fleet_problem: Callable[[], str | None]) -> None:
+        super().__init__(engine)
+        self._fleet_problem = fleet_problem
+
+    def calls(self) -> list[Call]:
+        """The rows of the table."""
+        ready, takes = {200: (o.Health, "text/plain")}, "Whether it takes requests"
+        return [
+            Call("GET", "/livez", None, self.alive, "Whether the process lives", {200: o.Health}),
+            Call("GET", "/readyz", None, self.ready, takes, ready, query=("verbose",), refusals=(503,)),
+            Call("GET", "/version", None, self.version, "Which duenotice this is", {200: o.Version}),
+        ]
+
+    async def alive(self, _: Request) -> Response:
+        """Always yes: otherwise nobody would answer."""
+        return shown(o.Health("ok"))
+
+    async def ready(self, request: Request) -> Response:
+        """200 as long as polls are answered; `verbose` says what is wrong."""
+        stopped = self._engine.failed.done()
+        if "verbose" in request.query_params:
+            return PlainTextResponse(self._checks(stopped), 503 if stopped else 200, _LATER if stopped else None)
+        if stopped:
+            return problem(503, "The engine has stopped.", "Look at the service's log.", _LATER)
+        return shown(o.Health("ok"))
+
+    def _checks(self, stopped: bool) -> str:
+        """One line for each check, in the form that Kubernetes uses."""
+        problems = {"engine": "has stopped" if stopped else None, "fleet": self._fleet_problem()}
+        lines = [one_line(f"[-]{name} {why}") if why else f"[+]{name} ok" for name, why in problems.items()]
+        return "".join(f"{line}\n" for line in [*lines, f"readyz check {'failed' if stopped else 'passed'}"])
+
+    async def version(self, _: Request) -> Response:
+        """Ours."""
+        return shown(o.Version(__version__))
+
+
+class _Counted(NamedTuple):
+    """What has to be counted by walking the state."""
+
+    vms: int
+    listening: int
+    events: Counter[tuple[EventType, Phase]]
+    hosts: Counter[Condition]
+    plans: Counter[Status]
+
+    @classmethod
+    def of(cls, state: State) -> "_Counted":
+        """One look at all of it."""
+        return cls(
+            len(state.fleet.vms),
+            sum(scope.enabled for scope in state.scopes.values()),
+            Counter((event.type, event.phase) for event in state.events.values()),
+            Counter(host.condition for host in state.fleet.hosts.values()),
+            Counter(plan.status for plan in state.maintenances.values()),
+        )
+
+
+class Metrics(Collector):
+    """Looks at what is published."""
+
+    def __init__(self, engine: Engine, feed: Feed) -> None:
+        self._engine = engine
+        self._feed = feed
+        self._records: Counter[str] = Counter()
+        self._counted = _Counted.of(State())
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+        engine.on_commit.append(self._count)
+
+    def calls(self) -> list[Call]:
+        """The rows of the table."""
+        return [Call("GET", "/metrics", None, self.show, "Metrics for Prometheus", {200: "text/plain"})]
+
+    async def show(self, _: Request) -> Response:
+        """All numbers in the text format."""
+        self._counted = await self._engine.look(_Counted.of)
+        return Response(generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: there is no need to check for clashes."""
+        return []
+
+    def collect(self) -> Iterable[Metric]:
+        """Everything as it is now."""
+        clock, counted = self._engine.clock, self._counted
+        yield InfoMetricFamily("duenotice", "The running duenotice.", {"version": __version__})
+        yield _gauge("duenotice_vms", "VMs of the fleet.", counted.vms)
+        yield _gauge("duenotice_scopes_listening", "Scopes that ask for their document.", counted.listening)
+        yield _gauge("duenotice_feed_readers", "Who listens to the feed.", len(self._feed.readers))
+        yield _gauge("duenotice_journal_position", "The newest record that is durable.", self._feed.position)
+        yield _gauge("duenotice_clock_time_seconds", "The clock's time of day.", clock.now().at.timestamp())
+        yield _gauge("duenotice_clock_speed", "Clock seconds per second; 0 for a manual clock.", clock.speed)
+        yield self._events()
+        hosts = GaugeMetricFamily("duenotice_hosts", "Hosts by condition.", labels=["condition"])
+        for condition in Condition:
+            hosts.add_metric([condition.value], counted.hosts[condition])
+        yield hosts
+        plans = GaugeMetricFamily("duenotice_maintenances", "Maintenances remembered, by status.", labels=["status"])
+        for status in Status:
+            plans.add_metric([status.value], counted.plans[status])
+        yield plans
+        records = CounterMetricFamily("duenotice_records", "Records since the start, by action.", labels=["action"])
+        for action, count in sorted(self._records.items()):
+            records.add_metric([action], count)
+        yield records
+
+    def _events(self) -> Metric:
+        events = GaugeMetricFamily("duenotice_events", "Live events by type and phase.", labels=["type", "phase"])
+        for event_type in EventType:
+            for phase in _LIVE:
+                events.add_metric([event_type.value, phase.value], self._counted.events[event_type, phase])
+        return events
+
+    def _count(self, records: Sequence[Record]) -> None:
+        self._records.update(map(action_of, records))
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, text, value)

@@ -1,0 +1,253 @@
+"""The answers of the operator's API, each made from its domain value; the only place where that happens."""
+
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+import msgspec
+
+from duenotice.clock import Instant, seconds
+from duenotice.domain import event as e
+from duenotice.domain import fleet as f
+from duenotice.domain import maintenance as m
+from duenotice.domain import preview
+from duenotice.domain import token as k
+from duenotice.domain import transitions as t
+from duenotice.domain.scope import scope_of
+from duenotice.wire.event_names import SOURCE_NAMES, TYPE_NAMES
+from duenotice.wire.operator.events import Event, Life
+from duenotice.wire.operator.fleet import Group, Host, Site, Vm, VmWithEvents
+from duenotice.wire.operator.maintenances import Maintenance, PlannedStep, Step
+from duenotice.wire.operator.records import Details, Record
+from duenotice.wire.operator.service import NewToken, Token
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+_A_MOMENT = timedelta(seconds=2)
+"""How far the two faces of time may differ without a message."""
+
+
+def whole_second(moment: datetime) -> datetime:
+    """A moment as answers tell it: nobody needs fractions of a second."""
+    return moment.replace(microsecond=0)
+
+
+def _maybe(moment: datetime | None) -> datetime | None:
+    return None if moment is None else whole_second(moment)
+
+
+def _with(base: msgspec.Struct, kind: type[S], **more: object) -> S:
+    """What `base` says, and more; where both say something, the latter counts."""
+    return kind(**(msgspec.structs.asdict(base) | more))
+
+
+def event(event: e.Event, now: Instant | None = None) -> Event:
+    """One event; give `now` for a live event, because time may have stood still (S25)."""
+    return Event(
+        id=event.id,
+        type=TYPE_NAMES[event.type],
+        phase=event.phase.value,
+        scope=event.scope,
+        resources=event.resources,
+        update_domain=event.update_domain,
+        cause=event.cause.value,
+        source=SOURCE_NAMES[event.source],
+        description=event.description,
+        duration=event.duration,
+        not_before=whole_second(event.not_before),
+        approved_by=event.approved_by or None,
+        started_at=_maybe(event.started_at),
+        ends_at=_ends_at(event, now),
+    )
+
+
+def _ends_at(event: e.Event, now: Instant | None) -> datetime | None:
+    """When Started will be over, if that is known."""
+    if event.impact_ends is None:
+        return None
+    ends = event.not_before + timedelta(microseconds=event.impact_ends - event.notice_ends)
+    ends_from_now = ends if now is None else now.after(event.impact_ends - now.steady).at
+    return whole_second(ends if abs(ends_from_now - ends) <= _A_MOMENT else ends_from_now)
+
+
+def life(
+    event: Event,
+    *,
+    raised_at: datetime | None,
+    approved_at: datetime | None,
+    approved_by: str,
+    ended_at: datetime | None,
+    outcome: str,
+    reason: str,
+) -> Life:
+    """An event with its moments; `approved_by` is who did it by name, if that is known."""
+    return _with(
+        event,
+        Life,
+        raised_at=_maybe(raised_at),
+        approved_at=_maybe(approved_at),
+        approved_by=approved_by or event.approved_by,
+        ended_at=_maybe(ended_at),
+        outcome=outcome or None,
+        reason=reason,
+    )
+
+
+def vm(vm: f.Vm, listens: bool, state: str) -> Vm:
+    """One VM."""
+    return Vm(
+        name=vm.name,
+        state=state,
+        address=vm.address,
+        scope=scope_of(vm),
+        listens=listens,
+        group=vm.group,
+        placement_group=vm.placement_group,
+        update_domain=vm.update_domain,
+        fault_domain=vm.fault_domain,
+        zone=vm.zone,
+        host=vm.host,
+        spot=vm.spot,
+        size=vm.size,
+        os=vm.os,
+        tags=dict(vm.tags),
+    )
+
+
+def vm_with_events(vm: Vm, last_seen: datetime | None, events: tuple[Event, ...]) -> VmWithEvents:
+    """One VM with the events that hit it."""
+    return _with(vm, VmWithEvents, last_seen=_maybe(last_seen), events=events)
+
+
+def group(group: f.Group, vms: int) -> Group:
+    """One group."""
+    return Group(
+        key=group.key,
+        kind=group.kind.value,
+        name=group.name,
+        update_domains=group.update_domains,
+        fault_domains=group.fault_domains,
+        terminate_notice=group.terminate_notice,
+        vms=vms,
+    )
+
+
+def host(host: f.Host, vms: int) -> Host:
+    """One host."""
+    return Host(host.name, host.condition.value, vms)
+
+
+def site(site: f.Site) -> Site:
+    """What all VMs have in common."""
+    return Site(site.location, site.resource_group, site.subscription_id)
+
+
+def token(token: k.Token) -> Token:
+    """One token as an admin sees it: nothing that could be used in its place."""
+    return Token(token.id, token.name, token.role.value, whole_second(token.created_at))
+
+
+def new_token(made: k.Token, secret: str) -> NewToken:
+    """A token with its secret."""
+    return _with(token(made), NewToken, token=secret)
+
+
+def maintenance(plan: m.Maintenance) -> Maintenance:
+    """One maintenance."""
+    return Maintenance(
+        id=plan.id,
+        type=TYPE_NAMES[plan.type],
+        cause=plan.cause.value,
+        status=plan.status.value,
+        reason=plan.reason,
+        description=plan.description,
+        settle=seconds(plan.settle),
+        at_once=plan.at_once,
+        failures_allowed=plan.failures_allowed,
+        progress={status.value: plan.count(status) for status in m.StepStatus},
+        steps=tuple(map(_step, plan.steps)),
+    )
+
+
+def _step(step: m.Step) -> Step:
+    return Step(
+        lane=step.lane,
+        turn=step.turn,
+        scope=step.scope,
+        host=step.host,
+        resources=step.resources,
+        status=step.status.value,
+        event_id=step.event_id,
+        reason=step.reason,
+    )
+
+
+def planned_step(planned: preview.PlannedStep) -> PlannedStep:
+    """One step of a timeline."""
+    step = planned.step
+    return PlannedStep(
+        lane=step.lane,
+        turn=step.turn,
+        scope=step.scope,
+        host=step.host,
+        resources=step.resources,
+        status=m.StepStatus.WAITING.value,
+        event_id=step.event_id,
+        reason=step.reason,
+        scheduled_at=whole_second(planned.scheduled_at),
+        not_before=whole_second(planned.not_before),
+        starts_at=whole_second(planned.starts_at),
+        ends_at=whole_second(planned.ends_at),
+    )
+
+
+def action_of(record: t.Record) -> str:
+    """What happened, as the journal names it: `event-raised`."""
+    return str(record.transition.__struct_config__.tag)
+
+
+def event_id_of(record: t.Record) -> str | None:
+    """The event that a record is about, if it is about one."""
+    change = record.transition
+    if isinstance(change, t.EventRaised | t.EventMoved | t.EventNarrowed | t.EventPostponed | t.EventStarted):
+        return change.event.id
+    return getattr(change, "event_id", None)
+
+
+def record(record: t.Record) -> Record:
+    """One record of the journal."""
+    return Record(
+        position=record.position,
+        at=whole_second(record.at),
+        actor=record.actor,
+        action=action_of(record),
+        event_id=event_id_of(record),
+        details=_details(record.transition),
+    )
+
+
+def _details(change: t.Transition) -> Details:
+    """What a record says: as it is stored, but events, plans and tokens as everywhere, and spans in seconds."""
+    match change:
+        case t.EventMoved(moved, from_scope):
+            return Details(event=event(moved), from_scope=from_scope)
+        case t.EventRaised(shown) | t.EventNarrowed(shown) | t.EventPostponed(shown) | t.EventStarted(shown):
+            return Details(event=event(shown))
+        case t.VmsPut(vms):
+            return Details(names=tuple(vm.name for vm in vms))
+        case t.MaintenanceStarted(plan):
+            return Details(maintenance=maintenance(plan))
+        case t.RequestAnswered(status=status, location=location):
+            return Details(status=status, location=location)
+        case t.TokenCreated(created):
+            return Details(token=token(created))
+    return _as_stored(change)
+
+
+def _as_stored(change: t.Transition) -> Details:
+    stored = msgspec.to_builtins(change)
+    if isinstance(change, t.StepEnded):
+        stored["ended"] = seconds(change.ended)
+    if isinstance(change, t.ClockMarked):
+        at, _, boot_id, _, *speeds = stored["mark"]
+        stored["mark"] = [at, seconds(change.mark.steady), boot_id, seconds(change.mark.boot_micros), *speeds]
+    return msgspec.convert(stored, Details)

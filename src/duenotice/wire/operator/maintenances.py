@@ -1,0 +1,78 @@
+"""Maintenances in the operator's contract: plans, their steps, and when the steps would begin."""
+
+from typing import Annotated
+
+from duenotice.domain.event import Cause
+from duenotice.wire.operator.events import Description
+from duenotice.wire.operator.words import (
+    AnswerBody,
+    CauseName,
+    CauseToGive,
+    Count,
+    CountToGive,
+    MaintenanceStatus,
+    Moment,
+    RequestBody,
+    Seconds,
+    Selector,
+    Span,
+    StepStatusName,
+    TypeName,
+    described,
+)
+
+
+class Step(AnswerBody, frozen=True):
+    """VMs of one update domain that are hit together; of one lane only one turn goes at a time."""
+
+    lane: str
+    turn: int
+    scope: str
+    host: str | None
+    resources: tuple[str, ...]
+    status: StepStatusName
+    event_id: str | None
+    reason: str
+
+
+class PlannedStep(Step, frozen=True):
+    """A step with the times it would have if nobody approved anything."""
+
+    scheduled_at: Moment
+    not_before: Moment
+    starts_at: Moment
+    ends_at: Moment
+
+
+class Timeline(AnswerBody, frozen=True):
+    """What a maintenance would do."""
+
+    timeline: tuple[PlannedStep, ...]
+
+
+class Maintenance(AnswerBody, frozen=True):
+    """A plan with its steps; `progress` counts them by status."""
+
+    id: str
+    type: TypeName
+    cause: CauseName
+    status: MaintenanceStatus
+    reason: str
+    description: str | None
+    settle: Seconds
+    at_once: Count
+    failures_allowed: Count
+    progress: dict[str, int]
+    steps: tuple[Step, ...]
+
+
+class MaintenanceRequest(RequestBody, frozen=True):
+    """The body of a request for a maintenance; `on` names what: `set=web`, `vm=db-0`, `zone=1`, `tag=role=db`."""
+
+    on: Annotated[tuple[Selector, ...], described(minItems=1)]
+    type: TypeName
+    settle: Span = "0s"
+    at_once: CountToGive = 0
+    failures_allowed: CountToGive = 0
+    description: Description | None = None
+    cause: CauseToGive = Cause.MAINTENANCE.value

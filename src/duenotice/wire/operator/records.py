@@ -1,0 +1,93 @@
+"""The journal in the operator's contract: the audit trail, the history of an event and the live feed say the same."""
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from duenotice.wire.operator.events import Event
+from duenotice.wire.operator.maintenances import Maintenance
+from duenotice.wire.operator.service import Token
+from duenotice.wire.operator.words import Action, AnswerBody, ConditionName, Count, KindName, Moment
+
+
+class Declared(AnswerBody, frozen=True, omit_defaults=True):
+    """A part of the fleet as the journal has it: what is as usual is left out."""
+
+
+class DeclaredSite(Declared, frozen=True):
+    """What all VMs have in common."""
+
+    location: str | None = None
+    resource_group: str | None = None
+    subscription_id: str | None = None
+
+
+class DeclaredHost(Declared, frozen=True):
+    """A host that was added or changed."""
+
+    name: str
+    condition: ConditionName | None = None
+
+
+class DeclaredGroup(Declared, frozen=True):
+    """A group that was added or changed."""
+
+    kind: KindName
+    name: str
+    update_domains: int | None = None
+    fault_domains: int | None = None
+    terminate_notice: int | None = None
+    addresses: str | None = None
+    spot: bool | None = None
+    zone: str | None = None
+
+
+class ClockMark(Struct, frozen=True, gc=False, array_like=True):
+    """Where the clock stood, as a list; `steady` and `since_boot` in seconds."""
+
+    at: datetime
+    steady: float
+    boot_id: str
+    since_boot: float
+    given: float
+    speed: float
+
+
+class Details(AnswerBody, frozen=True, omit_defaults=True):
+    """What a record says about its action; which of these are there depends on the action."""
+
+    event: Event | None = None
+    from_scope: str | None = None
+    digest: str | None = None
+    site: DeclaredSite | None = None
+    hosts: tuple[DeclaredHost, ...] | None = None
+    groups: tuple[DeclaredGroup, ...] | None = None
+    keys: tuple[str, ...] | None = None
+    names: tuple[str, ...] | None = None
+    scope: str | None = None
+    by: str | int | None = None
+    attempt: int | None = None
+    vm: str | None = None
+    operation: str | None = None
+    maintenance: Maintenance | None = None
+    maintenance_id: str | None = None
+    step: int | None = None
+    status: str | int | None = None
+    ended: float | None = None
+    reason: str | None = None
+    location: str | None = None
+    token: Token | None = None
+    token_id: str | None = None
+    name: str | None = None
+    mark: ClockMark | None = None
+
+
+class Record(AnswerBody, frozen=True):
+    """One change in the journal: who did what when."""
+
+    position: Count
+    at: Moment
+    actor: str
+    action: Action
+    event_id: str | None
+    details: Details

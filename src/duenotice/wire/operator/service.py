@@ -1,0 +1,80 @@
+"""The service itself in the operator's contract: pages, problems, the clock, tokens, probes."""
+
+from typing import Annotated, Generic, TypeVar
+
+from msgspec import Meta
+
+from duenotice.domain.token import TOKEN_NAME
+from duenotice.wire.operator.words import AnswerBody, Moment, RequestBody, RoleName, Seconds, Span, described
+
+T = TypeVar("T")
+
+
+class Page(AnswerBody, Generic[T], frozen=True):
+    """Some of many things; `next` is the `cursor` of the page that follows, null on the last."""
+
+    items: tuple[T, ...]
+    next: str | None
+
+
+class Problem(AnswerBody, frozen=True):
+    """Why a request was refused, as in RFC 9457."""
+
+    type: str
+    status: int
+    title: Annotated[str, Meta(description="What happened")]
+    hint: Annotated[str, Meta(description="What to do")]
+
+
+class Clock(AnswerBody, frozen=True):
+    """The service's clock; `speed` is 0 for a manual clock."""
+
+    clock: str
+    now: Moment
+    speed: Seconds
+
+
+class Token(AnswerBody, frozen=True):
+    """A token without its secret."""
+
+    id: str
+    name: str
+    role: RoleName
+    created_at: Moment
+
+
+class NewToken(Token, frozen=True):
+    """A token with its secret, which is shown only once."""
+
+    token: str
+
+
+class Health(AnswerBody, frozen=True):
+    """The answer that all is well."""
+
+    status: str
+
+
+class Version(AnswerBody, frozen=True):
+    """Which duenotice this is."""
+
+    version: str
+
+
+class AdvanceRequest(RequestBody, frozen=True):
+    """The body that lets time pass."""
+
+    by: Span
+
+
+class SpeedRequest(RequestBody, frozen=True):
+    """The body that sets the speed."""
+
+    speed: Annotated[str, described(pattern="^[1-9][0-9]{0,4}x$")]
+
+
+class TokenRequest(RequestBody, frozen=True):
+    """The body of a request for a token."""
+
+    name: Annotated[str, described(pattern=TOKEN_NAME)]
+    role: RoleName

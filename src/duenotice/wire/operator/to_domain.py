@@ -1,0 +1,105 @@
+"""What requests to the operator's API mean to the domain: roles, types, causes, moments, and which VMs are chosen."""
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from duenotice.domain.event import Cause, EventType
+from duenotice.domain.fleet import Vm
+from duenotice.domain.token import Role
+from duenotice.errors import Malformed, NotFound
+from duenotice.wire.event_names import TYPE_NAMES
+from duenotice.wire.operator.words import CAUSES_TO_GIVE, EVENT_TYPES, ROLES, SELECTOR_KINDS
+
+T = TypeVar("T")
+
+_TYPES = {name.lower(): event_type for event_type, name in TYPE_NAMES.items()}
+
+MOST_SELECTORS = 10_000
+"""How many different selectors one request may have."""
+
+
+def parse_role(text: str) -> Role:
+    """`viewer`, `operator` or `admin`."""
+    return _named(text, {role.value: role for role in Role}, "a role", ROLES)
+
+
+def parse_type(text: str) -> EventType:
+    """`Reboot`, in any case."""
+    return _named(text, _TYPES, "an event type", EVENT_TYPES)
+
+
+def parse_cause(text: str) -> Cause:
+    """A cause an operator may give."""
+    return _named(text, {cause: Cause(cause) for cause in CAUSES_TO_GIVE}, "a cause", CAUSES_TO_GIVE)
+
+
+def _named(text: str, table: dict[str, T], what: str, known: Iterable[str]) -> T:
+    if text.lower() not in table:
+        raise Malformed(f"{text!r} is not {what}.", hint=f"Use one of {', '.join(known)}.")
+    return table[text.lower()]
+
+
+def parse_moment(moment: datetime | None) -> datetime | None:
+    """A moment with its offset; without one it would be ambiguous."""
+    if moment is None:
+        return None
+    if moment.tzinfo is None:
+        raise Malformed(f"not_before {moment.isoformat()} has no offset.", hint="Write it in UTC, with a Z.")
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise Malformed(f"not_before {moment.isoformat()} is out of range.", hint="Write it in UTC.") from None
+
+
+def select(on: Iterable[str], vms: Iterable[Vm]) -> tuple[str, ...]:
+    """The names of the VMs that selectors such as `set=web` choose; a selector that chooses none is a mistake.
+
+    All selectors are answered in one look at each VM: a plan may name thousands, of a fleet of a million.
+    """
+    selectors = dict.fromkeys(on)
+    if len(selectors) > MOST_SELECTORS:
+        hint = f"Use {MOST_SELECTORS} at the most; a set, a host or a tag chooses many VMs at once."
+        raise Malformed(f"{len(selectors)} selectors are too many.", hint=hint)
+    chosen: dict[_Place, list[str]] = {_place(selector): [] for selector in selectors}
+    kinds = {kind for kind, _ in chosen}
+    looks = [look for kind, look in _LOOKS.items() if kind in kinds]
+    for vm in vms:
+        for place in (place for look in looks for place in look(vm)):
+            if place in chosen:
+                chosen[place].append(vm.name)
+    return tuple(dict.fromkeys(name for selector in selectors for name in _found(selector, chosen[_place(selector)])))
+
+
+_Place = tuple[str, object]
+"""What a selector is about, and the value there."""
+
+_NOWHERE: _Place = ("", None)
+
+_LOOKS: dict[str, Callable[[Vm], list[_Place]]] = {
+    "vm": lambda vm: [("vm", vm.name)],
+    "host": lambda vm: [("host", vm.host)],
+    "group": lambda vm: [("group", vm.group)],
+    "zone": lambda vm: [("zone", vm.zone)],
+    "tag": lambda vm: [("tag", tag) for tag in vm.tags],
+}
+
+
+def _place(selector: str) -> _Place:
+    kind, _, name = selector.partition("=")
+    if kind not in SELECTOR_KINDS or not name:
+        return _NOWHERE
+    if kind == "tag":
+        key, _, value = name.partition("=")
+        return "tag", (key, value)
+    return (kind, name) if kind in _LOOKS else ("group", f"{kind}/{name}")
+
+
+def _found(selector: str, names: list[str]) -> list[str]:
+    if _place(selector) is _NOWHERE:
+        raise Malformed(
+            f"{selector!r} chooses nothing.", hint=f"Write KIND=NAME, with {', '.join(SELECTOR_KINDS)} as KIND."
+        )
+    if not names:
+        raise NotFound(f"No VM is chosen by {selector!r}.", hint="List the fleet for its names.")
+    return names

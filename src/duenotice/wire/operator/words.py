@@ -1,0 +1,98 @@
+"""The words of the operator's contract: every list of values that a field can have, and the types made from them.
+
+A client that offers choices takes them from here. The words are described, not enforced: an older client can read the
+answers of a newer service, and the errors of the server's parsers can give a hint.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from enum import Enum
+from typing import Annotated, get_args
+
+from msgspec import Meta, Struct
+
+from duenotice.domain.event import Cause, Phase
+from duenotice.domain.fleet import Condition, GroupKind
+from duenotice.domain.maintenance import Status, StepStatus
+from duenotice.domain.notice import LONGEST_PREDICTION_SECONDS
+from duenotice.domain.token import Role
+from duenotice.domain.transitions import Transition
+from duenotice.wire.event_names import SOURCE_NAMES, STATUS_NAMES, TYPE_NAMES
+
+
+def _values(kind: type[Enum]) -> tuple[str, ...]:
+    return tuple(member.value for member in kind)
+
+
+def described(**schema: object) -> Meta:
+    """What the description says about a value; nothing is checked."""
+    return Meta(extra_json_schema=schema)
+
+
+def _one_of(words: Iterable[str]) -> Meta:
+    return described(enum=list(words))
+
+
+EVENT_TYPES = tuple(TYPE_NAMES.values())
+SOURCES = tuple(SOURCE_NAMES.values())
+PHASES = _values(Phase)
+LIVE_PHASES = (Phase.SCHEDULED.value, Phase.STARTED.value)
+"""The phases of events that are not over."""
+OUTCOMES = ("completed", "cancelled", "failed")
+"""How an event can end."""
+CAUSES = _values(Cause)
+CAUSES_TO_GIVE = (Cause.MAINTENANCE.value, Cause.LIVE_MIGRATION.value, Cause.USER.value)
+"""The causes that an operator may give."""
+STATES = ("started", "approved", "scheduled", "degraded", "fine")
+"""The states of a VM, most urgent first: from its events, else from its host."""
+GROUP_KINDS = _values(GroupKind)
+CONDITIONS = _values(Condition)
+MAINTENANCE_STATUSES = _values(Status)
+STEP_STATUSES = _values(StepStatus)
+SELECTOR_KINDS = ("vm", "host", *GROUP_KINDS, "zone", "tag")
+"""What a selector of VMs can begin with: `set=web`."""
+RISKS = {"low": float(LONGEST_PREDICTION_SECONDS), "high": 86_400.0}
+"""How many seconds before a predicted failure its VMs are told (D03)."""
+ROLES = _values(Role)
+"""What a token allows; each role may do what those before it may."""
+ACTIONS = tuple(str(kind.__struct_config__.tag) for kind in get_args(Transition))
+"""All that can be in the journal."""
+QUIET_ACTIONS = frozenset({"clock-marked", "request-answered"})
+"""Internal actions; shown only when asked for."""
+
+Moment = Annotated[datetime, Meta(tz=True, description="RFC 3339, in UTC")]
+Count = Annotated[int, Meta(ge=0)]
+Seconds = Annotated[float, Meta(ge=0)]
+TypeName = Annotated[str, _one_of(EVENT_TYPES)]
+SourceName = Annotated[str, _one_of(SOURCES)]
+PhaseName = Annotated[str, _one_of(PHASES)]
+Outcome = Annotated[str, _one_of(OUTCOMES)]
+CauseName = Annotated[str, _one_of(CAUSES)]
+CauseToGive = Annotated[str, _one_of(CAUSES_TO_GIVE)]
+StateName = Annotated[str, _one_of(STATES)]
+KindName = Annotated[str, _one_of(GROUP_KINDS)]
+ConditionName = Annotated[str, _one_of(CONDITIONS)]
+MaintenanceStatus = Annotated[str, _one_of(MAINTENANCE_STATUSES)]
+StepStatusName = Annotated[str, _one_of(STEP_STATUSES)]
+RoleName = Annotated[str, _one_of(ROLES)]
+Risk = Annotated[str, _one_of(RISKS)]
+Action = Annotated[str, _one_of(ACTIONS)]
+ShownStatus = Annotated[str, _one_of(STATUS_NAMES.values())]
+Selector = Annotated[str, described(pattern=f"^({'|'.join(SELECTOR_KINDS)})=.+$", examples=["set=web"])]
+Span = Annotated[
+    str,
+    described(
+        pattern=r"^([0-9]{1,4}(\.[0-9]{1,3})?(ms|[smhd])){1,3}$|^[0-9]{1,9}$|^PT[0-9]{1,4}[HMS]$",
+        examples=["30s", "1h30m", "PT5M"],
+    ),
+]
+"""A span of time in a request."""
+CountToGive = Annotated[int, described(minimum=0)]
+
+
+class AnswerBody(Struct, frozen=True, gc=False):
+    """What all answers are: values that never change and never refer to themselves."""
+
+
+class RequestBody(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What all bodies of requests are: a key that is not known is a mistake."""

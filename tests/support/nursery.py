@@ -1,0 +1,80 @@
+"""Processes of `duenotice` that begin with everything imported: real ones, without the cost of a new Python."""
+
+import multiprocessing
+import os
+import pkgutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from duenotice import cli
+
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload(
+    [
+        "duenotice.agent.agent",
+        "duenotice.bootstrap.service",
+        "http.client",
+        "rich.live",
+        "tests.agent.dying",
+        *(module.name for module in pkgutil.iter_modules(cli.__path__, "duenotice.cli.")),
+    ]
+)
+"""What every child has imported when it begins."""
+
+
+class Forked:
+    """A child as `subprocess.Popen` shows one; `run` must be a function that can be imported."""
+
+    def __init__(
+        self, run: Callable[[], object], arguments: list[str], env: dict[str, str], cwd: Path, out: Path, err: Path
+    ) -> None:
+        """What it says goes into the files `out` and `err`, which may be the same."""
+        out.touch()
+        err.touch()
+        self._process = _CONTEXT.Process(target=_begin, args=(run, arguments, env, cwd, out, err), daemon=True)
+        self._process.start()
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        assert self._process.pid is not None
+        return self._process.pid
+
+    def poll(self) -> int | None:
+        """How it ended, if it has."""
+        return self._process.exitcode
+
+    def wait(self, timeout: float) -> int:
+        """How it ended, once it has."""
+        self._process.join(timeout)
+        if self._process.exitcode is None:
+            raise subprocess.TimeoutExpired("a forked process", timeout)
+        return self._process.exitcode
+
+    def kill(self) -> None:
+        """kill -9."""
+        self._process.kill()
+
+    def terminate(self) -> None:
+        """SIGTERM."""
+        self._process.terminate()
+
+    def send_signal(self, number: int) -> None:
+        """Any signal."""
+        os.kill(self.pid, number)
+
+
+def _begin(
+    run: Callable[[], object], arguments: list[str], env: dict[str, str], cwd: Path, out: Path, err: Path
+) -> None:
+    """Become what a new process would be: its environment, folder, output and arguments."""
+    os.environ.clear()
+    os.environ.update(env)
+    os.chdir(cwd)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    for file, number in ((out, 1), (err, 2)):
+        os.dup2(os.open(file, os.O_WRONLY | os.O_APPEND), number)
+    sys.argv = ["duenotice", *arguments]
+    run()

@@ -1,0 +1,163 @@
+"""The agent's own port: readiness for load balancers, metrics, status; everything bounded."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from duenotice.agent import http
+from duenotice.agent.handlers.readiness import Switch
+from duenotice.agent.http import Request, serve
+from duenotice.agent.ports import answers, cases_json, metrics, state_of
+from duenotice.agent.recorder import Counters
+from duenotice.errors import Misconfigured
+from duenotice.http_call import Answer, call
+from tests.unit.agent.build import NOW, case, cases, event, record, seen
+
+
+def port(switch: Switch) -> http.Respond:
+    return answers(switch, lambda: {"vm": "web-0"}, lambda: "up 1\n")
+
+
+def test_readiness_follows_the_switch():
+    """`/readyz` fails while drained and `/drainz` succeeds, so that either can be checked."""
+    switch = Switch()
+    respond = port(switch)
+    for drained, ready, drain in ((False, 200, 503), (True, 503, 200)):
+        if drained:
+            switch.drain("event E1")
+        assert (respond(Request("/readyz", {})).status, respond(Request("/drainz?x=1", {})).status) == (ready, drain)
+
+
+def test_two_reasons_must_both_be_over():
+    """The first event to end does not put the machine back."""
+    switch = Switch()
+    switch.drain("E1")
+    switch.drain("E2")
+    switch.ready("E1")
+    assert switch.is_drained
+    switch.ready("E2")
+    assert not switch.is_drained
+
+
+def test_the_switch_is_remembered(tmp_path: Path):
+    """An agent that starts again answers as before."""
+    switch = Switch()
+    switch.keep_in(tmp_path / "drained.json")
+    switch.drain("E1")
+    again = Switch()
+    again.keep_in(tmp_path / "drained.json")
+    assert again.reasons == ["E1"]
+
+
+def test_an_unknown_page_says_which_there_are():
+    """404, with the list."""
+    answer = port(Switch())(Request("/", {}))
+    assert answer.status == 404 and "/readyz" in answer.body.decode()
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"GET /readyz HTTP/1.1\r\n\r\n", b"200"),
+        (b"HEAD /readyz HTTP/1.0\r\nA: b\r\n\r\n", b"200"),
+        (b"POST /readyz HTTP/1.1\r\n\r\n", b"405"),
+        (b"what\r\n\r\n", b"400"),
+        (b"\xff\xfe\r\n\r\n", b"400"),
+        (b"GET /" + b"x" * 20_000 + b" HTTP/1.1\r\n\r\n", b""),
+        (b"GET /readyz HT", b""),
+    ],
+)
+def test_odd_requests_get_an_answer_or_nothing(sent: bytes, status: bytes, monkeypatch: pytest.MonkeyPatch):
+    """And never more than their connection."""
+    monkeypatch.setattr(http, "SECONDS", 0.2)
+
+    async def scene() -> bytes:
+        server = await serve(("127.0.0.1", 0), port(Switch()))
+        async with server:
+            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
+            writer.write(sent)
+            try:
+                return await reader.read()
+            except ConnectionError:
+                return b""
+            finally:
+                writer.close()
+
+    answer = asyncio.run(scene())
+    assert answer.startswith(b"HTTP/1.1 " + status) if status else answer == b""
+
+
+def test_the_client_side_reads_what_the_server_side_writes():
+    """Headers, status and body."""
+
+    async def scene() -> Answer:
+        server = await serve(("127.0.0.1", 0), port(Switch()))
+        async with server:
+            return await call(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/status")
+
+    answer = asyncio.run(scene())
+    assert (answer.status, json.loads(answer.body)) == (200, {"vm": "web-0"})
+
+
+DONE = (seen(), record("preparing", "a"), record("prepared", "a"))
+GONE = record("returning", reason="gone")
+
+
+@pytest.mark.parametrize(
+    ("records", "state"),
+    [
+        (DONE[:1], "seen"),
+        (DONE[:2], "preparing"),
+        (DONE, "prepared"),
+        ((*DONE[:2], record("failed", "a")), "failed"),
+        ((*DONE, record("approved")), "approved"),
+        ((*DONE, seen(event("Started"))), "started"),
+        ((*DONE, GONE), "recovering"),
+        ((*DONE, GONE, record("stuck", "a", reason="x")), "stuck"),
+        ((*DONE, GONE, record("recovered", "a")), "over"),
+    ],
+)
+def test_a_case_in_one_word(records, state):
+    """What `agent status` shows."""
+    assert state_of(case(*records)) == state
+
+
+def test_status_says_how_long_is_left():
+    """While there is something left."""
+    (row,) = cases_json(cases(*DONE), NOW)
+    assert (row["seconds_left"], row["coming"], row["handlers"][0]["state"]) == (900, True, "prepared")
+    (row,) = cases_json(cases(*DONE, seen(event("Started"))), NOW)
+    assert (row["seconds_left"], row["coming"]) == (None, False)
+
+
+def test_metrics_are_what_prometheus_reads():
+    """Every line parses; drills are not counted."""
+    counters = Counters()
+    for each in (*DONE, record("approved"), record("prepared", "a", drill=True)):
+        counters.count(each)
+    families = {
+        each.name: each for each in text_string_to_metric_families(metrics(cases(*DONE), counters, NOW, True, NOW))
+    }
+    runs = {sample.labels["outcome"]: sample.value for sample in families["duenotice_agent_handler_runs"].samples}
+    assert runs == {"prepared": 1.0}
+    assert families["duenotice_agent_approvals"].samples[0].value == 1
+    assert families["duenotice_agent_notice_left_seconds"].samples[0].value == 900
+    assert families["duenotice_agent_drained"].samples[0].value == 1
+    assert families["duenotice_agent_last_document_timestamp_seconds"].samples[0].value == pytest.approx(
+        NOW.timestamp()
+    )
+
+
+def test_a_port_that_is_taken_is_named():
+    """In one line, with what to do."""
+
+    async def scene() -> None:
+        server = await serve(("127.0.0.1", 0), port(Switch()))
+        async with server:
+            await serve(server.sockets[0].getsockname()[:2], port(Switch()))
+
+    with pytest.raises(Misconfigured, match=r"Cannot listen on 127.0.0.1:.*in use"):
+        asyncio.run(scene())
