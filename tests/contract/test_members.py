@@ -100,7 +100,7 @@ def test_members_are_in_the_order_in_which_they_registered(shared: Shared) -> No
 
 
 def test_joining_tells_the_head_of_that_moment(led: Shared) -> None:
-    led.a.append("life-a", 1, 0, records(1, 3))
+    led.a.append("life-a", 1, records(1, 3))
     led.b.hidden("life-b", 2)
     assert led.a.show("life-a", 1, 2) == ()
     led.a.beat("life-a", 50, {})
@@ -147,7 +147,7 @@ def test_a_replaced_member_is_still_waited_for(led: Shared) -> None:
     """It may be answering: it has to hide, or to be put out."""
     led.b.register("life-2", "node-b", "http://new", "1.1")
     assert led.a.look().member("life-b") == Member("life-b", "node-b", "http://life-b", "1.0", replaced=True)
-    led.a.append("life-a", 1, 0, records(1, 1))
+    led.a.append("life-a", 1, records(1, 1))
     assert led.a.show("life-a", 1, 1) == ("life-b",)
     led.b.hidden("life-b", 1)
     assert led.a.show("life-a", 1, 1) == ()
@@ -166,7 +166,7 @@ def test_a_replaced_leader_leads_no_more(led: Shared) -> None:
     led.b.register("life-2", "node-a", "", "1.0")
     assert led.b.look().head == Head(0, 0, 1, "", 0)
     with pytest.raises(Deposed):
-        led.a.append("life-a", 1, 0, records(1, 1))
+        led.a.append("life-a", 1, records(1, 1))
 
 
 # --- beats (N04, N05, N10, N11) ---
@@ -234,7 +234,7 @@ def test_nobody_takes_over_from_a_leader_that_has_beaten_since(led: Shared) -> N
 def test_the_old_leader_stays_a_member(led: Shared) -> None:
     """It may be answering, so what the new one writes is shown when the old one has hidden."""
     assert lead(led.b, "life-b") == 2
-    led.b.append("life-b", 2, 0, records(1, 1))
+    led.b.append("life-b", 2, records(1, 1))
     assert led.b.show("life-b", 2, 1) == ("life-a",)
 
 
@@ -273,23 +273,23 @@ def test_who_leaves_is_forgotten_and_waited_for_no_more(led: Shared, leaves: str
 
 
 def test_what_the_leader_appends_is_in_the_journal_and_not_shown(led: Shared) -> None:
-    led.a.append("life-a", 1, 0, records(1, 2))
-    led.a.append("life-a", 1, 0, records(3, 3))
+    led.a.append("life-a", 1, records(1, 2))
+    led.a.append("life-a", 1, records(3, 3))
     assert list(led.journal.read(0)) == records(1, 3)
     assert led.b.look().head == Head(3, 0, 1, "life-a", 0)
 
 
 def test_the_time_of_an_append_is_kept_too(led: Shared) -> None:
     """So that whoever leads next does not decide at an earlier time (N10)."""
-    led.a.append("life-a", 1, 70, records(1, 1))
-    led.a.append("life-a", 1, 60, records(2, 2))
+    led.a.append("life-a", 1, records(1, 1), steady=70)
+    led.a.append("life-a", 1, records(2, 2), steady=60)
     assert led.b.look().head.steady == 70
 
 
 @pytest.mark.parametrize(("life", "epoch"), [("life-b", 1), ("life-a", 0), ("life-a", 2), ("life-b", 2)])
 def test_only_who_leads_under_this_epoch_appends(led: Shared, life: str, epoch: int) -> None:
     with pytest.raises(Deposed):
-        led.a.append(life, epoch, 0, records(1, 1))
+        led.a.append(life, epoch, records(1, 1))
     assert led.journal.last_position() == 0
 
 
@@ -297,20 +297,20 @@ def test_a_leader_that_wakes_up_late_writes_nothing(led: Shared) -> None:
     """Also under its own old epoch, and after it leads again (S21)."""
     lead(led.b, "life-b")
     with pytest.raises(Deposed):
-        led.a.append("life-a", 1, 0, records(1, 1))
+        led.a.append("life-a", 1, records(1, 1))
     assert lead(led.a, "life-a") == 3
     with pytest.raises(Deposed):
-        led.a.append("life-a", 1, 0, records(1, 1))
+        led.a.append("life-a", 1, records(1, 1))
     assert led.journal.last_position() == 0
 
 
 def test_a_position_is_given_once(led: Shared) -> None:
     """What comes twice or leaves a gap is refused, and nothing of it is kept."""
-    led.a.append("life-a", 1, 0, records(1, 2))
+    led.a.append("life-a", 1, records(1, 2))
     with pytest.raises(Conflict):
-        led.a.append("life-a", 1, 0, records(2, 3))
+        led.a.append("life-a", 1, records(2, 3))
     with pytest.raises(InvariantBroken):
-        led.a.append("life-a", 1, 0, records(4, 4))
+        led.a.append("life-a", 1, records(4, 4))
     assert list(led.journal.read(0)) == records(1, 2)
 
 
@@ -318,7 +318,7 @@ def test_a_position_is_given_once(led: Shared) -> None:
 
 
 def test_nothing_is_shown_before_every_member_has_hidden_it(led: Shared) -> None:
-    led.a.append("life-a", 1, 0, records(1, 2))
+    led.a.append("life-a", 1, records(1, 2))
     begin(led.b, "life-c")
     assert led.a.show("life-a", 1, 2) == ("life-b", "life-c")
     led.b.hidden("life-b", 2)
@@ -331,7 +331,7 @@ def test_nothing_is_shown_before_every_member_has_hidden_it(led: Shared) -> None
 
 
 def test_to_show_means_to_have_hidden_oneself(led: Shared) -> None:
-    led.a.append("life-a", 1, 0, records(1, 2))
+    led.a.append("life-a", 1, records(1, 2))
     led.b.hidden("life-b", 2)
     led.a.show("life-a", 1, 2)
     assert [member.hidden for member in led.b.look().members] == [2, 2]
@@ -339,13 +339,13 @@ def test_to_show_means_to_have_hidden_oneself(led: Shared) -> None:
 
 def test_a_new_leader_waits_for_the_old_one_too(led: Shared) -> None:
     """To have appended does not mean to have hidden: the leader may have stopped in between."""
-    led.a.append("life-a", 1, 0, records(1, 1))
+    led.a.append("life-a", 1, records(1, 1))
     lead(led.b, "life-b")
     assert led.b.show("life-b", 2, 1) == ("life-a",)
 
 
 def test_what_is_shown_or_hidden_never_goes_back(led: Shared) -> None:
-    led.a.append("life-a", 1, 0, records(1, 3))
+    led.a.append("life-a", 1, records(1, 3))
     for position in (3, 1):
         led.b.hidden("life-b", position)
     for position in (3, 2):
@@ -362,7 +362,7 @@ def test_who_was_put_out_cannot_say_that_it_has_hidden(led: Shared) -> None:
 
 @pytest.mark.parametrize(("life", "epoch"), [("life-b", 1), ("life-a", 0), ("life-b", 2)])
 def test_only_the_leader_shows_and_puts_out(led: Shared, life: str, epoch: int) -> None:
-    led.a.append("life-a", 1, 0, records(1, 1))
+    led.a.append("life-a", 1, records(1, 1))
     led.b.hidden("life-b", 1)
     with pytest.raises(Deposed):
         led.a.show(life, epoch, 1)
@@ -376,7 +376,7 @@ def test_only_the_leader_shows_and_puts_out(led: Shared, life: str, epoch: int) 
 
 
 def test_a_silent_member_is_put_out_and_waited_for_no_more(led: Shared) -> None:
-    led.a.append("life-a", 1, 0, records(1, 1))
+    led.a.append("life-a", 1, records(1, 1))
     assert led.a.put_out("life-a", 1, "life-b", 0) is True
     assert led.a.show("life-a", 1, 1) == ()
     with pytest.raises(NotMember):
@@ -396,7 +396,7 @@ def test_who_is_not_there_any_more_needs_no_putting_out(led: Shared) -> None:
 
 def test_who_was_put_out_may_join_again(led: Shared) -> None:
     led.a.put_out("life-a", 1, "life-b", 0)
-    led.a.append("life-a", 1, 0, records(1, 1))
+    led.a.append("life-a", 1, records(1, 1))
     assert led.b.join("life-b", 0) == Head(1, 0, 1, "life-a", 0)
     assert led.a.show("life-a", 1, 1) == ("life-b",)
 
@@ -419,7 +419,7 @@ def test_everybody_hears_the_news(shared: Shared) -> None:
     begin(shared.a, "life-a")
     begin(shared.b, "life-b")
     lead(shared.a, "life-a")
-    shared.a.append("life-a", 1, 0, records(1, 2))
+    shared.a.append("life-a", 1, records(1, 2))
     shared.b.hidden("life-b", 2)
     shared.a.show("life-a", 1, 2)
     shared.a.put_out("life-a", 1, "life-b", 0)
@@ -436,9 +436,9 @@ def test_what_is_refused_is_not_news(led: Shared) -> None:
     heard: list[News] = []
     led.b.listen(heard.append)
     with pytest.raises(Deposed):
-        led.a.append("life-b", 1, 0, records(1, 1))
+        led.a.append("life-b", 1, records(1, 1))
     led.b.take_over("life-b", 1, 7)
-    led.a.append("life-a", 1, 0, records(1, 1))
+    led.a.append("life-a", 1, records(1, 1))
     led.a.show("life-a", 1, 1)
     led.a.put_out("life-a", 1, "life-b", 7)
     led.a.resign("life-a")

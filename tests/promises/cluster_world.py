@@ -203,7 +203,7 @@ class Node:
         self.is_appending = True
 
         def append() -> None:
-            store.append(self.life, epoch, steady, [record])
+            store.append(self.life, epoch, [record], steady=steady)
             self.world.writings.append(Writing(record.position, epoch, steady, self.world.now))
 
         def done(_: object) -> m.Message | None:

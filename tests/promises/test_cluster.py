@@ -185,7 +185,7 @@ def test_a_leader_that_was_stopped_has_no_right_and_no_say_when_it_wakes(world: 
     old.is_stopped = False
     assert not old.may_answer()
     with pytest.raises(Deposed):
-        world.store.append(old.life, epoch or 0, 0, [record(world.store.journal.last_position() + 1)])
+        world.store.append(old.life, epoch or 0, [record(world.store.journal.last_position() + 1)])
     world.run(LEASE)
     assert old.may_answer()
     assert old.epoch is None

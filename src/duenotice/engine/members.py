@@ -148,7 +148,7 @@ class Members(Protocol):
         leader stays a member: it may be answering. `Changed` is told. Raises `NotMember` or `Replaced`.
         """
 
-    def append(self, life: str, epoch: int, steady: int, records: Sequence[Record]) -> None:
+    def append(self, life: str, epoch: int, records: Sequence[Record], *, steady: int = 0) -> None:
         """Store all records or none, if this life leads under this epoch (N01); else raises `Deposed`.
 
         `steady` is when they were decided; as with a beat, `head.steady` is at least that (N10).

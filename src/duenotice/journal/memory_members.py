@@ -103,7 +103,7 @@ class MemoryMembers:
         self._tell(Changed())
         return head
 
-    def append(self, life: str, epoch: int, steady: int, records: Sequence[Record]) -> None:
+    def append(self, life: str, epoch: int, records: Sequence[Record], *, steady: int = 0) -> None:
         """Store all records or none, if this life leads."""
         with self._lock:
             self._refuse_unless_leader(life, epoch)
