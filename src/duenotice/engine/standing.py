@@ -28,8 +28,13 @@ def may_answer(standing: Standing, now: int) -> bool:
 
     Ask for each request, with the time of that moment: a process that was stopped has no right when it wakes.
     """
+    return now < answers_until(standing)
+
+
+def answers_until(standing: Standing) -> int:
+    """Before which moment of its own clock a node may answer, as far as it knows now; 0: not at all."""
     has_caught_up = standing.revealed >= standing.answers_from
-    return standing.phase in MEMBERS and now < standing.right_until and has_caught_up
+    return standing.right_until if standing.phase in MEMBERS and has_caught_up else 0
 
 
 def step(standing: Standing, message: m.Message, now: int) -> Step:

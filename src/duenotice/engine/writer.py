@@ -94,6 +94,8 @@ class Writer:
         self._lag: Records = ()
         self._unseen = list(journal.read(after=journal.seen))
         self._faulty: set[str] = set()
+        self.is_in_doubt = False
+        """Whether our own state may have something that the journal has not, or the other way round."""
         self.unfinished = False
         """Whether more is due than one commit should hold; the next tick goes on."""
 
@@ -152,6 +154,32 @@ class Writer:
         lag, self._lag = self._lag, ()
         for record in lag:
             fold(self._ahead, record)
+
+    def take_in(self, until: int | None = None) -> News | None:
+        """Fold what another node has written, up to a position or all of it; what is not shown yet (N08)."""
+        self.catch_up()
+        if self.is_in_doubt:
+            self._read_again()
+        limit = None if until is None else max(0, until - self._ahead.position)
+        for record in self._journal.read(after=self._ahead.position, limit=limit):
+            fold(self._ahead, record)
+            self._unseen.append(record)
+        return self._news()
+
+    def not_shown(self) -> News | None:
+        """What is stored and not shown yet."""
+        self.catch_up()
+        return self._news()
+
+    @property
+    def state(self) -> State:
+        """Our own state; up to date after `catch_up`."""
+        return self._ahead
+
+    @property
+    def position(self) -> int:
+        """Up to where all is folded."""
+        return self._ahead.position if not self._lag else self._lag[-1].position
 
     def save_snapshot(self) -> int:
         """Store a snapshot of all that is durable, and tell its position."""
@@ -275,13 +303,18 @@ class Writer:
             f"The change could not be stored: {error.message}", hint=error.hint, retry_after=retry_after
         )
         try:
-            # A commit that seemed to fail may be in the journal after all.
-            self._unseen = list(self._journal.read(after=self._shown.position))
-            self._rebuild(())
+            self._read_again()
         except (Damaged, InvariantBroken, Unavailable) as worse:
             return Outcome([answer] * asked, None, error, worse)
         late = self._postponed(self._clock.now())  # a tick has to store that first
         return Outcome([answer] * asked, None if late else self._news(), error)
+
+    def _read_again(self) -> None:
+        """A commit that seemed to fail may be in the journal after all."""
+        self.is_in_doubt = True
+        self._unseen = list(self._journal.read(after=self._shown.position))
+        self._rebuild(())
+        self.is_in_doubt = False
 
 
 def _raised(records: Iterable[Record]) -> tuple[str, ...]:
