@@ -25,7 +25,6 @@ SNAPSHOT_ENOUGH = 600.0
 
 _HEAD = "SELECT position, shown, alive_boot, alive_steady, origin = duenotice.origin() FROM duenotice.head"
 _POSITION = "SELECT position FROM duenotice.head"
-_ORIGIN = "SELECT duenotice.origin()"
 _CHECKSUM = "SELECT crc FROM duenotice.records WHERE position = %s"
 _RECORDS_BETWEEN = """SELECT position, format, crc, payload FROM duenotice.records
     WHERE position BETWEEN %s AND %s ORDER BY position"""
@@ -56,6 +55,7 @@ class PostgresJournal:
         self._notes = notes
         self._line = Line(url)
         self._reached = 0
+        self._connected = members.connected
         self._look_around(known)
 
     def _look_around(self, known: Known) -> None:
@@ -86,9 +86,8 @@ class PostgresJournal:
         if not records:
             return
         is_lift = any(isinstance(record.transition, IncarnationsLifted) for record in records)
-        origin = self._line.ask(_ORIGIN)[0][0] if is_lift else None
         try:
-            self._members.append(self.life, self.epoch, records, origin)
+            self._members.append(self.life, self.epoch, records, self._new_origin(is_lift))
         except InvariantBroken:
             self._newest()  # if records are gone that we had stored, that is what it says
             raise
@@ -97,6 +96,12 @@ class PostgresJournal:
         self.restored = self.restored and not is_lift
         if not self.restored:
             self._notes.note(position=last.position, crc=last.crc)
+
+    def _new_origin(self, is_lift: bool) -> str | None:
+        """After a failover that has lost nothing, as the append itself makes sure, this is no copy."""
+        before, self._connected = self._connected, self._members.connected
+        is_elsewhere = before != self._connected and not self.restored
+        return self._members.origin() if is_lift or is_elsewhere else None
 
     def read(self, after: int, limit: int | None = None) -> Iterator[Record]:
         """The records behind a position, in order, each checked as it is read; ends where it ended at first."""

@@ -88,10 +88,13 @@ class PostgresMembers:
         turn = self._take_turn(life, epoch)
         try:
             newest = self._append(turn, records, rows, origin)
-        except Unavailable as error:
-            if self._is_stored(life, epoch, rows, error):
+        except Unavailable:
+            if self._line.is_connected:
+                raise  # the server has answered: it is not stored
+            turn = self._take_turn(life, epoch)  # from now on, what was sent before does not get there (N02)
+            if self._is_stored(epoch, rows):
                 return
-            raise
+            newest = self._append(turn, records, rows, origin)
         if newest is not None:
             refuse_unless_next(newest, records)
 
@@ -114,6 +117,15 @@ class PostgresMembers:
     def leave(self, life: str) -> None:
         """Be forgotten."""
         self._call("leave", life)
+
+    def origin(self) -> str:
+        """The server, database and timeline that appends go to."""
+        return str(self._line.ask("SELECT duenotice.origin()")[0][0])
+
+    @property
+    def connected(self) -> int:
+        """How often a connection was made: after another one, it may be another server."""
+        return self._line.connected
 
     def note(self, life: str, epoch: int, shown: int, alive: Alive) -> None:
         """What a leader that is alone knows: how far readers have seen, and until when they could be answered."""
@@ -163,11 +175,7 @@ class PostgresMembers:
         newest = _any(self._unless_refused(answer))
         return None if newest is True else int(newest)
 
-    def _is_stored(self, life: str, epoch: int, rows: Sequence[Row], error: Unavailable) -> bool:
-        """Whether an append whose answer was lost is in the journal; from now on it does not get there (N02)."""
-        if isinstance(error, Deposed):
-            return False
-        self._turn = None
-        self._take_turn(life, epoch)
+    def _is_stored(self, epoch: int, rows: Sequence[Row]) -> bool:
+        """Whether an append whose answer was lost is in the journal after all."""
         found = self._line.ask(_CHECKSUMS, (rows[0].position, rows[-1].position))
         return bool(found == [(epoch, row.crc) for row in rows])
