@@ -25,6 +25,10 @@ class ServeSettings(Struct, frozen=True):
     data_dir: Annotated[
         str, Meta(description="directory for the journal (~/.local/state/duenotice); :memory: keeps nothing on disk")
     ] = ""
+    journal: Annotated[
+        str, Meta(description="postgresql:// URL of the journal; without it, it is a file in the data directory")
+    ] = ""
+    node: Annotated[str, Meta(description="name of this node on a database (the host's name)")] = ""
     metadata_listen: Annotated[str, Meta(description="HOST:PORT that VMs ask")] = "127.0.0.1:16925"
     operator_listen: Annotated[str, Meta(description="HOST:PORT for the operator, or none")] = "127.0.0.1:16926"
     clock: Annotated[str, Meta(description="real, a speed such as 60x, or manual")] = "real"
@@ -148,6 +152,12 @@ def resolve(flags: Mapping[str, Any], environment: Mapping[str, str], file: str 
         return Resolved(msgspec.convert(values, ServeSettings, strict=False), origins)
     except msgspec.ValidationError as error:
         raise _misfit(error, values, origins) from None
+
+
+def without_password(text: str) -> str:
+    """A setting as it may be logged: the password of a URL is left out."""
+    text = re.sub(r"(?<=://)([^:/?@]*):[^/?]*@", r"\1:***@", text)
+    return re.sub(r"(?<=[?&])((?:ssl)?password)=[^&]*", r"\1=***", text)
 
 
 def default_data_dir() -> Path:

@@ -25,7 +25,11 @@ from duenotice.engine.members import (
 from duenotice.engine.ports import Journal
 from duenotice.errors import Conflict, InvariantBroken
 from duenotice.journal.memory_members import MemoryMembers
-from tests.unit.journal.examples import records
+from duenotice.journal.postgres import PostgresJournal
+from duenotice.journal.postgres_members import PostgresMembers
+from duenotice.journal.postgres_notes import Known, Notes
+from duenotice.journal.postgres_schema import prepared
+from duenotice.testkit.journal_examples import records
 
 
 class Shared(NamedTuple):
@@ -36,12 +40,20 @@ class Shared(NamedTuple):
     journal: Journal
 
 
-@pytest.fixture(params=["memory"])
+@pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.machine)])
 def shared(request: pytest.FixtureRequest) -> Iterator[Shared]:
     """A new store."""
-    store = MemoryMembers()
-    yield Shared(store, store, store.journal)
-    store.close()
+    if request.param == "memory":
+        store = MemoryMembers()
+        yield Shared(store, store, store.journal)
+        return
+    url = request.getfixturevalue("database").url
+    prepared(url)
+    a, b = PostgresMembers(url), PostgresMembers(url)
+    journal = PostgresJournal(url, a, Notes(None), Known(), "reader")
+    yield Shared(a, b, journal)
+    journal.close()
+    b.close()
 
 
 LIVES = ("life-a", "life-b", "life-c")
@@ -85,7 +97,7 @@ def test_who_has_only_registered_is_not_a_member(shared: Shared) -> None:
 
 
 def test_who_joins_is_a_member_of_all_nodes(shared: Shared) -> None:
-    """With its name, its address and the position that it knows."""
+    """With its name, the address that commands are passed on to (N09), and the position that it knows."""
     shared.a.register("life-a", "node-a", "http://a", "1.0")
     assert shared.a.join("life-a", 7) == Head()
     assert shared.b.look().members == (Member("life-a", "node-a", "http://a", "1.0", beat=0, hidden=7),)

@@ -167,22 +167,12 @@ class NodeEngine(Engine):
     async def _serve(self, batch: list[_Waiting]) -> None:
         async with self._turn:
             if self._leading:
-                await self._decide(batch)
+                await super()._serve(batch)
                 return
         for waiting in batch:
             task = asyncio.create_task(self._have_done(waiting))
             self._passing.add(task)
             task.add_done_callback(self._passing.discard)
-
-    async def _decide(self, batch: list[_Waiting]) -> None:
-        try:
-            if self._writer.is_in_doubt:
-                await self._take_in(None)
-        except DuenoticeError as error:
-            for waiting in batch:
-                _answer(waiting.answer, error)
-            return
-        await super()._serve(batch)
 
     async def _have_done(self, waiting: _Waiting) -> None:
         """Pass a command on to the leader, and answer when VMs can see here what came of it (N09)."""
@@ -209,12 +199,6 @@ class NodeEngine(Engine):
             await super()._look_after_journal()
 
     # --- the curtain ---
-
-    async def _make_known(self, outcome: Outcome) -> None:
-        if isinstance(outcome.lost, Unavailable):
-            # The store cannot be reached: that passes, and what is in doubt is read again before the next command.
-            outcome = outcome._replace(lost=None)
-        await super()._make_known(outcome)
 
     async def _show(self, news: News) -> None:
         """Show it when every member has hidden it. If we lead no more, the next leader does, and `reveal` shows it."""
@@ -275,8 +259,11 @@ class NodeEngine(Engine):
             await self._show_what_is_allowed(await self._off_loop(self._writer.not_shown))
 
     def is_in_time(self) -> bool:
-        """Whether what is to be shown may be shown now (S2)."""
-        return self._to_show is None or not self._to_show.is_late(self.clock.now())
+        """Whether what is to be shown may be shown now (S2); if not, `_show` has its notice made longer."""
+        is_late = self._to_show is not None and self._to_show.is_late(self.clock.now())
+        if is_late:
+            self._wake_up()
+        return not is_late
 
     async def lead(self, epoch: int, steady: int) -> None:
         """Decide from now on, from the end of the journal and not before its last moment (N10)."""
@@ -315,7 +302,7 @@ class NodeEngine(Engine):
     def end(self, why: str) -> None:
         """Another process has taken this node's name (N03)."""
         hint = "Give each node a name of its own."
-        self._give_up(InvariantBroken(why, hint=hint))
+        self.give_up(InvariantBroken(why, hint=hint))
 
 
 def _ignore(_: object) -> None:
