@@ -1,10 +1,10 @@
 """One running node: journal, engine, clock and both doors, wired from settings and taken down in order."""
 
 import asyncio
-import difflib
 import gc
 import socket
 from contextlib import ExitStack
+from itertools import islice
 from pathlib import Path
 
 import structlog
@@ -36,6 +36,7 @@ from duenotice.operator_api.app import OperatorApi
 from duenotice.operator_api.calls import new_id
 from duenotice.operator_api.tokens import FILE, new_token, token_of
 from duenotice.operator_api.tokens import digest_of as token_digest
+from duenotice.toml import near_miss
 from duenotice.wire.fleet_toml import is_name
 
 IN_MEMORY = ":memory:"
@@ -180,8 +181,7 @@ class Service:
     def _check_default_vm(self) -> None:
         name, known = self.settings.default_vm, self.engine.state.fleet.vms
         if name and name not in known:
-            near = difflib.get_close_matches(name, list(known)[:10_000], 1)
-            hint = f"Did you mean {near[0]!r}?" if near else "Name a VM of the fleet file."
+            hint = near_miss(name, islice(known, 10_000), otherwise="Name a VM of the fleet file.")
             raise Misconfigured(f"default_vm {name!r} is not in the fleet.", hint=hint)
 
     async def _let_admin_in(self) -> None:
