@@ -56,6 +56,16 @@ def test_another_machine_goes_on_where_the_first_one_was(database: Database, tmp
         assert [(seen["EventId"], seen["EventStatus"]) for seen in node.events("web-0")] == [(event, "Started")]
 
 
+def test_two_machines_in_turn_keep_their_tokens(database: Database, tmp_path: Path) -> None:
+    """Each has one in its own directory, and neither takes the other's away."""
+    tokens = []
+    for name in ("a", "b", "a", "b"):
+        with Node(DEMO, data_dir=str(tmp_path / name), journal=database.url, node=f"node-{name}") as node:
+            tokens.append(node.token)
+            assert node.operator("GET", "/v1/vms").status == 200
+    assert tokens[:2] == tokens[2:] and tokens[0] != tokens[1]
+
+
 def test_a_second_node_ends_at_once_with_a_clear_line(database: Database, tmp_path: Path) -> None:
     """And the first one goes on as if nobody had come (S21)."""
     with on(database, tmp_path / "a") as node:

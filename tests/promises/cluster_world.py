@@ -21,7 +21,7 @@ from duenotice.engine.shared_time import SharedClock
 from duenotice.engine.standing import may_answer, step
 from duenotice.errors import Conflict, DuenoticeError
 from duenotice.journal.memory_members import MemoryMembers
-from tests.unit.journal.examples import NOON
+from duenotice.testkit.journal_examples import NOON
 
 DRIFT = 0.04
 SCOPES = ("vm/a", "vm/b", "vm/c")

@@ -13,8 +13,8 @@ from duenotice.clock import MICROS
 from duenotice.engine import membership as m
 from duenotice.engine.members import Deposed
 from duenotice.engine.membership import Phase
+from duenotice.testkit.journal_examples import record
 from tests.promises.cluster_world import SCOPES, Node, World
-from tests.unit.journal.examples import record
 
 LEASE = 6 * MICROS
 Act = Callable[[World, Node], None]

@@ -1,10 +1,10 @@
 """One running node: journal, engine, clock and both doors, wired from settings and taken down in order."""
 
 import asyncio
-import difflib
 import gc
 import socket
 from contextlib import ExitStack
+from itertools import islice
 from pathlib import Path
 
 import structlog
@@ -12,7 +12,7 @@ import structlog
 from duenotice import settings as s
 from duenotice.bootstrap import impact, operator_port
 from duenotice.bootstrap.fleet_file import FleetFile, check_first
-from duenotice.bootstrap.journals import end_when_lost, is_postgres, open_journal
+from duenotice.bootstrap.journals import end_when_lost, is_postgres, node_name, open_journal
 from duenotice.bootstrap.logs import log_changes
 from duenotice.bootstrap.operator_port import OperatorServer
 from duenotice.bootstrap.timekeeping import Heartbeat, clock_of
@@ -36,6 +36,7 @@ from duenotice.operator_api.app import OperatorApi
 from duenotice.operator_api.calls import new_id
 from duenotice.operator_api.tokens import FILE, new_token, token_of
 from duenotice.operator_api.tokens import digest_of as token_digest
+from duenotice.toml import near_miss
 from duenotice.wire.fleet_toml import is_name
 
 IN_MEMORY = ":memory:"
@@ -57,6 +58,7 @@ class Service:
         self._tap, self._metadata_socket = tap, metadata_socket
         self._operator_socket: socket.socket | None = None
         self.data_dir = _data_dir(settings)
+        self.node = node_name(settings.node)
         self.token = ""
         self.metadata_address = ("", 0)
         self.operator_address = ("", 0)
@@ -77,7 +79,7 @@ class Service:
             ports.pop_all()
 
     async def _set_up(self) -> None:
-        journal = open_journal(self.settings.journal, self.data_dir, self.settings.node)
+        journal = open_journal(self.settings.journal, self.data_dir, self.node)
         try:
             state = _load(journal)
             clock = clock_of(self.settings.clock, state, journal)
@@ -179,8 +181,7 @@ class Service:
     def _check_default_vm(self) -> None:
         name, known = self.settings.default_vm, self.engine.state.fleet.vms
         if name and name not in known:
-            near = difflib.get_close_matches(name, list(known)[:10_000], 1)
-            hint = f"Did you mean {near[0]!r}?" if near else "Name a VM of the fleet file."
+            hint = near_miss(name, islice(known, 10_000), otherwise="Name a VM of the fleet file.")
             raise Misconfigured(f"default_vm {name!r} is not in the fleet.", hint=hint)
 
     async def _let_admin_in(self) -> None:
@@ -190,7 +191,9 @@ class Service:
         admins = [token for token in self.engine.state.tokens.values() if token.role is Role.ADMIN]
         if is_new or not admins:
             digest = token_digest(self.token)
-            await self.engine.submit(CreateToken(new_id(), "admin", Role.ADMIN, digest, replace=True), SELF)
+            # Nodes that share a journal have a directory each, so each has a token of its own.
+            name = f"admin@{self.node}" if self.settings.journal else "admin"
+            await self.engine.submit(CreateToken(new_id(), name, Role.ADMIN, digest, replace=True), SELF)
 
     def _open_operator_door(self, listening: socket.socket) -> None:
         faults = self._metadata.faults if self.settings.allow_faults else None

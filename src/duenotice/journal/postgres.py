@@ -87,7 +87,7 @@ class PostgresJournal:
             return
         is_lift = any(isinstance(record.transition, IncarnationsLifted) for record in records)
         try:
-            self._members.append(self.life, self.epoch, records, self._new_origin(is_lift))
+            self._members.append(self.life, self.epoch, records, origin=self._new_origin(is_lift))
         except InvariantBroken:
             self._newest()  # if records are gone that we had stored, that is what it says
             raise
@@ -98,7 +98,7 @@ class PostgresJournal:
             self._notes.note(position=last.position, crc=last.crc)
 
     def _new_origin(self, is_lift: bool) -> str | None:
-        """After a failover that has lost nothing, as the append itself makes sure, this is no copy."""
+        """After a failover that has lost nothing, as the append itself makes sure, this is not a copy."""
         before, self._connected = self._connected, self._members.connected
         is_elsewhere = before != self._connected and not self.restored
         return self._members.origin() if is_lift or is_elsewhere else None

@@ -79,7 +79,9 @@ class PostgresMembers:
         answer = self._call("take_over", life, epoch, beat, again=False)
         return None if answer == "null" else _sight(answer).head
 
-    def append(self, life: str, epoch: int, records: Sequence[Record], origin: str | None = None) -> None:
+    def append(
+        self, life: str, epoch: int, records: Sequence[Record], *, steady: int = 0, origin: str | None = None
+    ) -> None:
         """Store all records or none, if this life leads. `origin` becomes that of all records, if given."""
         if not records:
             return
@@ -87,14 +89,14 @@ class PostgresMembers:
         rows = [RECORDS.pack(record) for record in records]
         turn = self._take_turn(life, epoch)
         try:
-            newest = self._append(turn, records, rows, origin)
+            newest = self._append(turn, records, rows, steady, origin)
         except Unavailable:
             if self._line.is_connected:
                 raise  # the server has answered: it is not stored
             turn = self._take_turn(life, epoch)  # from now on, what was sent before does not get there (N02)
             if self._is_stored(epoch, rows):
                 return
-            newest = self._append(turn, records, rows, origin)
+            newest = self._append(turn, records, rows, steady, origin)
         if newest is not None:
             refuse_unless_next(newest, records)
 
@@ -162,12 +164,14 @@ class PostgresMembers:
             turn = self._turn = _Turn(life, epoch, self._line.connected, number)
         return turn
 
-    def _append(self, turn: _Turn, records: Sequence[Record], rows: Sequence[Row], origin: str | None) -> int | None:
+    def _append(
+        self, turn: _Turn, records: Sequence[Record], rows: Sequence[Row], steady: int, origin: str | None
+    ) -> int | None:
         """None when all is stored; else nothing is, since the journal ends somewhere else."""
         columns = ([row.format for row in rows], [row.crc for row in rows], [row.payload.decode() for row in rows])
         events = [None if (about := event_id_of(record)) is None else about.encode() for record in records]
-        values = (turn.life, turn.epoch, turn.number, rows[0].position - 1, *columns, events, origin)
-        query = "SELECT duenotice.append(%s, %s, %s, %s, %s, %s, %s, %s::bytea[], %s)::text"
+        values = (turn.life, turn.epoch, turn.number, rows[0].position - 1, *columns, events, steady, origin)
+        query = "SELECT duenotice.append(%s, %s, %s, %s, %s, %s, %s, %s::bytea[], %s, %s)::text"
         ((answer,),) = self._line.ask(query, values, again=False, patience=_APPEND_ENOUGH)
         if answer == f'"{STALE}"':
             self._turn = None

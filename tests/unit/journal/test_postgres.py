@@ -362,7 +362,7 @@ def test_what_an_older_connection_has_sent_comes_too_late(journal: LoneJournal, 
     journal.append(records(2, 2))
     late._turn = old._replace(connected=late._line.connected)
     with pytest.raises(Unavailable, match="Another connection"):
-        late._append(late._turn, records(3, 3), [RECORDS.pack(records(3, 3)[0])], None)
+        late._append(late._turn, records(3, 3), [RECORDS.pack(records(3, 3)[0])], 0, None)
     late.close()
     assert journal.last_position() == 2
 
