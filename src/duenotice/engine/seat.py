@@ -145,32 +145,7 @@ class Seat:
             await asyncio.sleep(seconds(self.standing.terms.every) / 4)
 
     def _do(self, action: m.Action) -> None:
-        """One row for each action: a call to the store and what its answer says, or work of the crew."""
-        members, (life, node, url, version) = self._members, self.identity
         match action:
-            case m.Register():
-                self._call(action, lambda: members.register(life, node, url, version), m.Registered)
-            case m.Join(position):
-                self._call(action, lambda: members.join(life, position), m.Joined)
-            case m.Beat():
-                steady, polls = self._crew.time(), self._crew.gather_polls()
-                sent = self._now()
-                self._call(action, lambda: members.beat(life, steady, polls), partial(m.Beaten, sent))
-            case m.Look():
-                self._call(action, members.look, m.Looked)
-            case m.TakeOver(epoch, beat):
-                self._call(action, lambda: members.take_over(life, epoch, beat), m.TookOver)
-            case m.SayHidden(position):
-                self._call(action, lambda: members.hidden(life, position), _nothing)
-            case m.Show() if not self._crew.is_in_time():
-                self._begin(self._fail(action))
-            case m.Show(epoch, position):
-                self._call(action, lambda: members.show(life, epoch, position), partial(m.Showing, position))
-            case m.PutOut(epoch, other, beat):
-                gone = partial(_gone, other)
-                self._call(action, lambda: members.put_out(life, epoch, other, beat), gone)
-            case m.Resign():
-                self._call(action, lambda: members.resign(life), _nothing)
             case m.Read(position):
                 self._work.put_nowait(partial(self._read, action, position))
             case m.Reveal(position):
@@ -184,9 +159,34 @@ class Seat:
                 self._crew.end(why)
             case m.Leave():
                 pass  # `leave` waits for it
+            case m.Show() if not self._crew.is_in_time():
+                self._begin(self._fail(action))
+            case _:
+                self._begin(self._carry_out(action, *self._call(action)))
 
-    def _call(self, action: m.Action, call: Callable[[], T], answer: Callable[[T], m.Message | None]) -> None:
-        self._begin(self._carry_out(action, call, answer))
+    def _call(self, action: m.Action) -> tuple[Callable[[], Any], Callable[[Any], m.Message | None]]:
+        """The call to the store that an action asks for, and what its answer says."""
+        members, (life, node, url, version) = self._members, self.identity
+        match action:
+            case m.Register():
+                return lambda: members.register(life, node, url, version), m.Registered
+            case m.Join(position):
+                return lambda: members.join(life, position), m.Joined
+            case m.Beat():
+                steady, polls = self._crew.time(), self._crew.gather_polls()
+                return lambda: members.beat(life, steady, polls), partial(m.Beaten, self._now())
+            case m.TakeOver(epoch, beat):
+                return lambda: members.take_over(life, epoch, beat), m.TookOver
+            case m.SayHidden(position):
+                return lambda: members.hidden(life, position), _nothing
+            case m.Show(epoch, position):
+                return lambda: members.show(life, epoch, position), partial(m.Showing, position)
+            case m.PutOut(epoch, other, beat):
+                return lambda: members.put_out(life, epoch, other, beat), partial(_gone, other)
+            case m.Resign():
+                return lambda: members.resign(life), _nothing
+            case _:
+                return members.look, m.Looked
 
     async def _carry_out(
         self, action: m.Action, call: Callable[[], T], answer: Callable[[T], m.Message | None]
