@@ -116,6 +116,7 @@ class Seat:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._ask(m.Leave(), self._members.close)
         if self._calls is not None:
             self._calls.shutdown(wait=False)
 
