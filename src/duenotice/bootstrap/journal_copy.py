@@ -14,7 +14,7 @@ from duenotice.errors import Conflict, Damaged, NotFound
 
 AT_ONCE = 1000
 """Records in one transaction."""
-WHO = "journal copy"
+WHO = "journal-copy"
 
 Progress = Callable[[str, int, int], None]
 """What is being done, how far it is, and how far it goes."""
@@ -77,7 +77,7 @@ def _told(journal: Journal, what: str, newest: int, progress: Progress) -> Itera
 
 
 def _opened(place: str) -> Journal:
-    return open_journal(place, None, WHO) if place.startswith(POSTGRES) else open_journal("", Path(place))
+    return open_journal(place, None, WHO) if place.startswith(POSTGRES) else open_journal("", Path(place), WHO)
 
 
 def _refuse_unless_there(place: str) -> None:

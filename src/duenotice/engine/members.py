@@ -54,7 +54,7 @@ class Head(NamedTuple):
     """The one row that says where all is.
 
     `position` is the last record, `shown` the last that VMs may see. `leader` is a life, or "" when nobody leads.
-    `steady` is the steady time of a leader's last beat: so much of it has passed, at least (N10).
+    `steady` is the steady time of a leader's last beat or append: so much of it has passed, at least (N10).
     """
 
     position: int = 0
@@ -148,9 +148,10 @@ class Members(Protocol):
         leader stays a member: it may be answering. `Changed` is told. Raises `NotMember` or `Replaced`.
         """
 
-    def append(self, life: str, epoch: int, records: Sequence[Record]) -> None:
+    def append(self, life: str, epoch: int, records: Sequence[Record], *, steady: int = 0) -> None:
         """Store all records or none, if this life leads under this epoch (N01); else raises `Deposed`.
 
+        `steady` is when they were decided; as with a beat, `head.steady` is at least that (N10).
         Positions follow `head.position` without a gap, or it raises as `Journal.append` does; when this returns, they
         survive kill -9 and power loss (S5). With each record its epoch is kept. If the answer of the database is lost,
         find out before raising `Unavailable`: are these positions there with this epoch and these checksums (N02)?

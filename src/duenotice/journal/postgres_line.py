@@ -103,6 +103,11 @@ class Line:
         with self._lock, told_plainly(self.name):
             return self._open()
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection that was not lost, as far as one knows."""
+        return self._connection is not None
+
     def close(self) -> None:
         """Be used no more."""
         with self._lock:
