@@ -30,10 +30,10 @@ def _examples(service: Service, vm: Vm, metadata: str, operator: str) -> None:
     ask = f"'http://{metadata}/metadata/scheduledevents?api-version=2020-07-01'"
     source = "" if vm.address == "127.0.0.1" else f"--interface {vm.address} "
     say("\nTry, in another terminal:")
-    say(f"  # 1. be {vm.name} and ask: nothing is planned\n  curl {source}-H Metadata:true {ask}")
-    say(f"  # 2. be the operator and restart {vm.name}, then ask again")
+    say(f"  # 1. ask as {vm.name}: nothing is planned\n  curl {source}-H Metadata:true {ask}")
+    say(f"  # 2. restart {vm.name} as the operator, then ask again")
     say(f'  curl -X POST -H "Authorization: Bearer {_token_line(service)}" http://{operator}/v1/vms/{vm.name}/restart')
-    say(f"  # 3. be {vm.name} and approve, with the EventId you were given")
+    say(f"  # 3. approve as {vm.name}, with the EventId from the answer")
     say(f'  curl {source}-H Metadata:true -d \'{{"StartRequests":[{{"EventId":"…"}}]}}\' {ask}')
 
 
