@@ -10,6 +10,9 @@ import pytest
 if TYPE_CHECKING:
     from duenotice.testing import ScheduledEvents
 
+# So that pytest shows what differs in these tests too; it loads nothing.
+pytest.register_assert_rewrite("duenotice.testkit.journal_contract")
+
 
 @pytest.fixture
 def scheduled_events() -> Iterator[ScheduledEvents]:

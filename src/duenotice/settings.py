@@ -5,7 +5,6 @@ import errno
 import os
 import re
 import sys
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
@@ -14,6 +13,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from duenotice.errors import Misconfigured, reason
+from duenotice.toml import Table, TomlFile, misfit
 
 ENVIRONMENT_PREFIX = "DUENOTICE_"
 
@@ -25,6 +25,10 @@ class ServeSettings(Struct, frozen=True):
     data_dir: Annotated[
         str, Meta(description="directory for the journal (~/.local/state/duenotice); :memory: keeps nothing on disk")
     ] = ""
+    journal: Annotated[
+        str, Meta(description="postgresql:// URL of the journal; without it, it is a file in the data directory")
+    ] = ""
+    node: Annotated[str, Meta(description="name of this node on a database (the host's name)")] = ""
     metadata_listen: Annotated[str, Meta(description="HOST:PORT that VMs ask")] = "127.0.0.1:16925"
     operator_listen: Annotated[str, Meta(description="HOST:PORT for the operator, or none")] = "127.0.0.1:16926"
     clock: Annotated[str, Meta(description="real, a speed such as 60x, or manual")] = "real"
@@ -140,14 +144,21 @@ def resolve(flags: Mapping[str, Any], environment: Mapping[str, str], file: str 
     """Flag before environment before file before default; an unknown key is an error with a near-miss hint."""
     values: dict[str, Any] = {}
     origins = {row.name: "default" for row in rows()}
-    layers = ((_from_file(file), file), (_from_environment(environment), "environment"), (flags, "flag"))
+    toml = _open(file)
+    layers = ((_from_file(toml), file), (_from_environment(environment), "environment"), (flags, "flag"))
     for layer, origin in layers:
         values.update(layer)
         origins.update(dict.fromkeys(layer, origin))
     try:
         return Resolved(msgspec.convert(values, ServeSettings, strict=False), origins)
     except msgspec.ValidationError as error:
-        raise _misfit(error, values, origins) from None
+        raise _misfit(error, values, origins, toml) from None
+
+
+def without_password(text: str) -> str:
+    """A setting as it may be logged: the password of a URL is left out."""
+    text = re.sub(r"(?<=://)([^:/?@]*):[^/?]*@", r"\1:***@", text)
+    return re.sub(r"(?<=[?&])((?:ssl)?password)=[^&]*", r"\1=***", text)
 
 
 def default_data_dir() -> Path:
@@ -188,17 +199,19 @@ def listen_hint(address: tuple[str, int], error: OSError) -> str:
     return "Name an address of this machine and a port, like 127.0.0.1:16925."
 
 
-def _from_file(file: str) -> dict[str, Any]:
-    if not file:
-        return {}
+def _open(file: str) -> TomlFile:
     try:
-        values = tomllib.loads(Path(file).read_text())
-    except (OSError, ValueError, RecursionError) as error:
+        return TomlFile(Path(file).read_text() if file else "", file)
+    except (OSError, ValueError) as error:
         raise Misconfigured(
             f"Cannot read the settings file {file}: {reason(error)}.", hint="Fix it, or leave --config out."
         ) from None
-    for key in values:
-        _check_known(key, f"{file} has an unknown key {key!r}.")
+
+
+def _from_file(file: TomlFile) -> dict[str, Any]:
+    top = Table(file, file.read())
+    values = {row.name: top.take(row.name, object) for row in rows() if top.has(row.name)}
+    top.done()
     return values
 
 
@@ -212,18 +225,10 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {names[key]: value for key, value in environment.items() if key in names}
 
 
-def _check_known(key: str, problem: str) -> None:
-    known = [row.name for row in rows()]
-    if key not in known:
-        near = difflib.get_close_matches(key, known, 1)
-        hint = f"Did you mean {near[0]!r}?" if near else f"Known keys: {', '.join(known)}."
-        raise Misconfigured(problem, hint=hint)
-
-
-def _misfit(error: msgspec.ValidationError, values: dict[str, Any], origins: dict[str, str]) -> Misconfigured:
-    message, _, path = str(error).partition(" - at ")
-    name = path.strip("`$.")
-    origin, value = origins.get(name, ""), values.get(name)
+def _misfit(error: Exception, values: dict[str, Any], origins: dict[str, str], file: TomlFile) -> Misconfigured:
+    (name, *_), problem, _ = misfit(error)
+    origin, value = origins[str(name)], values[str(name)]
+    where = file.where((name,)) if origin == file.name else origin
     return Misconfigured(
-        f"{name} = {value!r} (from {origin}) is not valid: {message}.", hint="See --help for the valid values."
+        f"{name} = {value!r} (from {where}) is not valid: {problem}.", hint="See --help for the valid values."
     )

@@ -1,291 +1,31 @@
-"""What every journal promises to the engine, the same for all of them; see `duenotice.engine.ports.Journal`."""
+"""Each journal of ours keeps the contract that ships in the test kit, for whoever writes another one.
 
-from collections.abc import Callable, Iterator
+That two engines never share a position (S21) is in it.
+"""
+
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from msgspec import Struct, structs
 
-from duenotice.clock import Alive
-from duenotice.domain.event import Cause, Event, EventType
-from duenotice.domain.snapshot import Snapshot
-from duenotice.domain.transitions import (
-    EventApproved,
-    EventCancelled,
-    EventRaised,
-    EventStarted,
-    StepBegun,
-    Transition,
-)
 from duenotice.engine.ports import Journal
-from duenotice.errors import Conflict, InvariantBroken
 from duenotice.journal.memory import MemoryJournal
 from duenotice.journal.sqlite import SqliteJournal
-from tests.unit.journal.examples import NOON, TRANSITIONS, Record, any_of, record, records, snapshot
+from duenotice.testkit.journal_contract import JournalContract
 
-EVENT = Event("AA-1", EventType.REBOOT, Cause.MAINTENANCE, "vm/x", ("x",), NOON, 900_000_000)
-FEW = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
+class TestMemoryJournal(JournalContract):
+    """It lives as long as its object."""
 
-class World:
-    """A journal that can be closed and opened again, as a restart would."""
+    @pytest.fixture
+    def open_journal(self) -> Callable[[], Journal]:
+        journal = MemoryJournal()
+        return lambda: journal
 
-    def __init__(self, reopen: Callable[[], Journal]) -> None:
-        self._reopen = reopen
-        self.journal = reopen()
 
-    def restart(self) -> Journal:
-        self.journal.close()
-        self.journal = self._reopen()
-        return self.journal
+class TestSqliteJournal(JournalContract):
+    """It lives in a directory."""
 
-
-@pytest.fixture(params=["memory", "sqlite"])
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
-    memory = MemoryJournal()
-    world = World(lambda: memory if request.param == "memory" else SqliteJournal(tmp_path / "data"))
-    yield world
-    world.journal.close()
-
-
-@pytest.fixture
-def journal(world: World) -> Journal:
-    return world.journal
-
-
-def test_a_new_journal_is_empty(journal: Journal) -> None:
-    """A new journal has no records and no snapshot."""
-    assert (journal.last_position(), list(journal.read(0)), journal.snapshot()) == (0, [], None)
-
-
-def test_records_come_back_in_order(journal: Journal) -> None:
-    """What was appended in several calls is read as one log, in order."""
-    journal.append(records(1, 3))
-    journal.append(records(4, 4))
-    journal.append(records(5, 9))
-    assert list(journal.read(0)) == records(1, 9)
-    assert journal.last_position() == 9
-
-
-def test_how_far_readers_have_seen_it_is_remembered(world: World) -> None:
-    """What is appended is not seen yet; what was noted as seen is so after a restart too."""
-    assert world.journal.seen == 0
-    world.journal.append(records(1, 3))
-    world.journal.note_seen(3)
-    world.journal.append(records(4, 5))
-    assert world.journal.seen == 3
-    assert world.restart().seen == 3
-
-
-def test_until_when_somebody_could_be_answered_is_remembered(world: World) -> None:
-    """The last note counts, after a restart too; it is none of the other notes."""
-    assert (world.journal.alive, world.journal.seen) == (None, 0)
-    world.journal.append(records(1, 3))
-    world.journal.note_seen(2)
-    world.journal.note_alive(Alive("boot-1", 12_345_678))
-    world.journal.note_alive(Alive("boot-2", 7))
-    assert world.journal.alive == Alive("boot-2", 7)
-    world.restart()
-    assert (world.journal.alive, world.journal.seen) == (Alive("boot-2", 7), 2)
-
-
-def test_what_is_stored_later_leaves_that_note_as_it_is(world: World) -> None:
-    world.journal.note_alive(Alive("3e0c8a5f-6d0c-4a8e-9a55-0f3f7c1f2a11", 10**15))
-    world.journal.append(records(1, 3))
-    world.journal.note_seen(3)
-    assert world.restart().alive == Alive("3e0c8a5f-6d0c-4a8e-9a55-0f3f7c1f2a11", 10**15)
-
-
-def test_more_records_than_are_fetched_at_once(journal: Journal) -> None:
-    """A long log is read without a gap, however it is fetched."""
-    journal.append(records(1, 1000))
-    assert [r.position for r in journal.read(0)] == list(range(1, 1001))
-
-
-def test_appending_nothing_changes_nothing(journal: Journal) -> None:
-    """An empty append is no change."""
-    journal.append([])
-    assert journal.last_position() == 0
-
-
-@pytest.mark.parametrize(
-    ("after", "limit", "first", "last"),
-    [(0, None, 1, 10), (4, None, 5, 10), (0, 3, 1, 3), (4, 3, 5, 7), (8, 9, 9, 10), (10, None, 1, 0), (3, 0, 1, 0)],
-)
-def test_reading_a_part(journal: Journal, after: int, limit: int | None, first: int, last: int) -> None:
-    """Reading begins behind `after` and ends after `limit` records or at the end."""
-    journal.append(records(1, 10))
-    assert list(journal.read(after, limit)) == records(first, last)
-
-
-def about(position: int, transition: Transition) -> Record:
-    return Record(position, NOON, "operator", transition)
-
-
-HISTORY = [
-    about(1, EventRaised(EVENT)),
-    record(2),
-    about(3, EventRaised(structs.replace(EVENT, id="AB-2"))),
-    about(4, EventApproved("AA-1", "vm/x", "vm/x")),
-    about(5, StepBegun("plan", 0, "AA-1")),
-    about(6, EventCancelled("AB-2", "vm/x")),
-    about(7, EventStarted(EVENT)),
-]
-
-
-def found(journal: Journal, prefix: str, limit: int = 100) -> list[int]:
-    while journal.index():
-        pass
-    return [record.position for record in journal.find(prefix, limit)]
-
-
-def test_the_records_about_an_event_are_found(world: World) -> None:
-    """By its id or the beginning of it, in order, now and after a restart; other records are not."""
-    world.journal.append(HISTORY)
-    for reopened in (lambda: world.journal, world.restart):
-        journal = reopened()
-        assert found(journal, "AA-1") == [1, 4, 5, 7]
-        assert found(journal, "A") == [1, 3, 4, 5, 6, 7]
-        assert (found(journal, "A", limit=2), found(journal, "AA-12"), found(journal, "B")) == ([1, 3], [], [])
-    assert world.journal.find("AA-1", 1) == HISTORY[:1]
-
-
-def test_what_is_appended_later_is_found_too(journal: Journal) -> None:
-    """The index goes on where it was."""
-    journal.append(HISTORY[:3])
-    assert found(journal, "AA-1") == [1]
-    journal.append(HISTORY[3:])
-    assert found(journal, "AA-1") == [1, 4, 5, 7]
-
-
-def test_the_oldest_record_of_a_short_journal_is_its_first(journal: Journal) -> None:
-    """Nothing is forgotten as long as there is little."""
-    journal.append(HISTORY)
-    journal.save_snapshot(snapshot(7))
-    assert journal.first_position() == 1
-
-
-def test_a_reader_may_read_while_others_append(journal: Journal) -> None:
-    """A reading that has begun ends where the journal ended then, and an append goes through meanwhile."""
-    journal.append(records(1, 3))
-    reading = journal.read(0)
-    first = next(reading)
-    journal.append(records(4, 5))
-    assert [first, *reading] == records(1, 3)
-    assert list(journal.read(3)) == records(4, 5)
-
-
-@pytest.mark.parametrize("taken", [1, 2, 3])
-def test_a_position_is_given_once(journal: Journal, taken: int) -> None:
-    """Whoever comes second with a position gets a conflict, and nothing of it is kept (S21)."""
-    journal.append(records(1, 3))
-    with pytest.raises(Conflict, match="already taken"):
-        journal.append([record(taken, "another engine's"), record(taken + 1)])
-    assert list(journal.read(0)) == records(1, 3)
-
-
-@pytest.mark.parametrize("positions", [[5], [6, 7], [0], [-1, 0], [4, 6], [4, 4], [4, 5, 3], [4, 5, 7, 6]])
-def test_positions_have_no_gaps(journal: Journal, positions: list[int]) -> None:
-    """Records that do not follow one another are our own mistake, and none of them is kept (S6)."""
-    journal.append(records(1, 3))
-    with pytest.raises(InvariantBroken):
-        journal.append([record(position) for position in positions])
-    assert list(journal.read(0)) == records(1, 3)
-
-
-def test_the_journal_goes_on_after_a_refusal(journal: Journal) -> None:
-    """A refused append does not stand in the way of the next one."""
-    journal.append(records(1, 1))
-    with pytest.raises(Conflict):
-        journal.append(records(1, 2))
-    journal.append(records(2, 3))
-    assert list(journal.read(0)) == records(1, 3)
-
-
-def test_an_append_that_cannot_be_encoded_leaves_nothing(journal: Journal) -> None:
-    """All or nothing: one record that no journal can store takes the others with it (S6)."""
-    odd = structs.replace(record(2), actor="\ud800")
-    with pytest.raises(UnicodeEncodeError):
-        journal.append([record(1), odd, record(3)])
-    assert journal.last_position() == 0
-
-
-def test_the_newest_snapshot_wins(journal: Journal) -> None:
-    """Of all snapshots the one at the highest position is given, also when it was not the last to come."""
-    journal.append(records(1, 9))
-    for position in (2, 9, 5):
-        journal.save_snapshot(snapshot(position))
-    assert journal.snapshot() == snapshot(9)
-
-
-def test_a_snapshot_replaces_one_at_the_same_position(journal: Journal) -> None:
-    """A snapshot saved again is the one that counts."""
-    journal.append(records(1, 2))
-    journal.save_snapshot(snapshot(2, "before"))
-    journal.save_snapshot(snapshot(2, "after"))
-    assert journal.snapshot() == snapshot(2, "after")
-
-
-def test_records_stay_after_a_snapshot(journal: Journal) -> None:
-    """A snapshot is a short cut, never a replacement: no record goes away."""
-    journal.append(records(1, 5))
-    for position in (3, 4, 5):
-        journal.save_snapshot(snapshot(position))
-    assert list(journal.read(0)) == records(1, 5)
-
-
-def test_a_snapshot_ahead_of_the_records_is_refused(journal: Journal) -> None:
-    """A snapshot cannot know more than the records say."""
-    journal.append(records(1, 5))
-    with pytest.raises(InvariantBroken):
-        journal.save_snapshot(snapshot(6))
-    assert journal.snapshot() is None
-
-
-def test_everything_is_there_after_a_restart(world: World) -> None:
-    """What was stored is read by the next process, which goes on from there (S5)."""
-    world.journal.append(records(1, 5))
-    world.journal.save_snapshot(snapshot(4, "digest", vms=50))
-    journal = world.restart()
-    assert journal.snapshot() == snapshot(4, "digest", vms=50)
-    assert list(journal.read(4)) == records(5, 5)
-    journal.append(records(6, 6))
-    assert list(world.restart().read(0)) == records(1, 6)
-
-
-def test_upkeep_changes_nothing_that_can_be_read(journal: Journal) -> None:
-    """Upkeep may come at any time and has no effect on what is stored."""
-    journal.maintain()
-    journal.append(records(1, 5))
-    journal.save_snapshot(snapshot(5))
-    journal.maintain()
-    assert (list(journal.read(0)), journal.snapshot()) == (records(1, 5), snapshot(5))
-
-
-def test_closing_twice_is_fine(journal: Journal) -> None:
-    """Letting go of what was let go is no error."""
-    journal.close()
-    journal.close()
-
-
-@pytest.mark.parametrize("kind", TRANSITIONS, ids=lambda kind: str(kind.__struct_config__.tag))
-@given(data=st.data())
-@FEW
-def test_every_transition_comes_back_as_it_was(journal: Journal, kind: type[Struct], data: st.DataObject) -> None:
-    """Any record of any kind is read as the value that was appended."""
-    actor, at, transition = (data.draw(any_of(of)) for of in (str, type(NOON), kind))
-    stored = Record(journal.last_position() + 1, at, actor, transition)
-    journal.append([stored])
-    assert list(journal.read(stored.position - 1)) == [stored]
-
-
-@given(data=st.data())
-@FEW
-def test_every_snapshot_comes_back_as_it_was(journal: Journal, data: st.DataObject) -> None:
-    """Any snapshot is read as the value that was saved."""
-    journal.append([record(journal.last_position() + 1)])
-    saved = structs.replace(data.draw(any_of(Snapshot)), position=journal.last_position())
-    journal.save_snapshot(saved)
-    assert journal.snapshot() == saved
+    @pytest.fixture
+    def open_journal(self, tmp_path: Path) -> Callable[[], Journal]:
+        return lambda: SqliteJournal(tmp_path / "data")

@@ -99,13 +99,14 @@ def psql(connection: str, query: str) -> str:
 
 
 @contextlib.contextmanager
-def postgresql() -> Iterator[str]:
-    """One server; how to connect to it."""
+def postgresql(*options: str) -> Iterator[str]:
+    """One server, with settings such as fsync=off; how to connect to it."""
     require_postgresql()
     with folder_of_postgres() as folder:
         with as_postgres(folder, f"{BINARIES}/initdb", "-D", f"{folder}/data", "-A", "trust", "--no-sync") as made:
             assert made.wait(30) == 0, (folder / "log").read_text()
         server = [f"{BINARIES}/postgres", "-D", f"{folder}/data", "-k", str(folder), "-c", "listen_addresses="]
+        server += [word for option in options for word in ("-c", option)]
         connection = f"host={folder} user=postgres dbname=postgres"
         with as_postgres(folder, *server):
             wait_until(lambda: answers(connection))

@@ -138,10 +138,10 @@ def test_a_unit_is_signalled_at_its_main_process(tmp_path_factory):
     units = {"saver.service": f"[Service]\nExecStart={python} {text} {state} {pidfile}\n"}
     # In there: the process numbers that this systemd tells are not those of our namespace.
     prepares = "import sys; from tests.handlers.occasions import prepare; prepare('checkpoint', {}, file=sys.argv[1], "
-    prepares += "unit='saver.service', socket=sys.argv[2], settle='200ms')"
+    prepares += "unit='saver.service', systemctl=sys.argv[2:], settle='200ms')"
     with private_systemd(folder, units) as systemd:
         systemd.run("StartUnit", "saver.service", "active")
         wait_until(pidfile.exists)
         path = f"PYTHONPATH={os.pathsep.join(map(str, sys.path))}:{Path.cwd()}"
-        systemd.inside("env", path, sys.executable, "-B", "-c", prepares, str(state), systemd.socket)
+        systemd.inside("env", path, sys.executable, "-B", "-c", prepares, str(state), *systemd.systemctl)
     assert state.read_text() == "state\n" * 10

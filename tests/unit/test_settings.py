@@ -106,19 +106,20 @@ class TestMistakes:
     @pytest.mark.parametrize(
         ("text", "what", "hint"),
         [
-            ("throtle = 1", "has an unknown key 'throtle'", "Did you mean 'throttle'?"),
-            ("fleets = 1", "has an unknown key 'fleets'", "Did you mean 'fleet'?"),
-            ("banana = 1", "has an unknown key 'banana'", "Known keys: fleet, data_dir"),
-            ("throttle = ", "Cannot read the settings file", "Fix it, or leave --config out."),
-            ("x = " + "[" * 5000, "Cannot read the settings file", "Fix it, or leave --config out."),
-            ('throttle = "fast"', "throttle = 'fast'", "--help"),
-            ("throttle = [1]", "throttle = [1]", "--help"),
-            ("fleet = 1", "fleet = 1", "--help"),
-            ("[throttle]", "throttle = {}", "--help"),
+            ("throtle = 1", "line 3: unknown key 'throtle'", "Did you mean 'throttle'?"),
+            ("fleets = 1", "line 3: unknown key 'fleets'", "Did you mean 'fleet'?"),
+            ("banana = 1", "line 3: unknown key 'banana'", "Known keys: fleet, data_dir"),
+            ("throttle = ", "not TOML: Invalid value (at ", "Fix the line and try again."),
+            ("x = " + "[" * 5000, "not TOML: ", "Fix the line and try again."),
+            ('throttle = "fast"', "line 3) is not valid", "--help"),
+            ("throttle = [1]", "line 3) is not valid", "--help"),
+            ("fleet = 1", "line 3) is not valid", "--help"),
+            ("[throttle]", "line 3) is not valid", "--help"),
         ],
     )
     def test_in_a_file(self, tmp_path: Path, text: str, what: str, hint: str) -> None:
-        path = file_with(tmp_path, text)
+        """With its line."""
+        path = file_with(tmp_path, f"# first\n\n{text}")
         with pytest.raises(Misconfigured) as mistake:
             resolve({}, {}, path)
         assert what in mistake.value.message

@@ -153,7 +153,6 @@ ASSERTING = {"raises", "warns", "fail", "expect", "fnmatch_lines", "once", "wait
 """Of pytest, Playwright and pytester; ours that wait until something holds, and the checkers of promises."""
 
 NOTHING_RAISED = {
-    "test_closing_twice_is_fine": "that the second call raises nothing is all there is to see",
     "test_these_fit": "that nothing is refused is all there is to see",
 }
 

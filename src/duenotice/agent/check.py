@@ -8,7 +8,7 @@ from duenotice.agent.cases import Cases, unfinished
 from duenotice.agent.config import Config
 from duenotice.agent.handlers.loading import problems
 from duenotice.agent.rules import Rule
-from duenotice.wire.toml_table import near_miss
+from duenotice.toml import near_miss
 
 TYPES = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
 SOURCES = ("Platform", "User")

@@ -1,8 +1,6 @@
 """`agent.toml`: read whole before anything starts; every mistake is named by file, line and key. Runs nothing."""
 
-import difflib
 import re
-import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,14 +16,11 @@ from duenotice.agent.rules import HandlerSpec, Rule
 from duenotice.client.endpoint import chosen_endpoint
 from duenotice.errors import DuenoticeError, Misconfigured, reason
 from duenotice.settings import parse_listen
+from duenotice.toml import Misfit, Misplaced, TomlFile, misfit, near_miss, shown
+from duenotice.toml import Path as Keys
 from duenotice.wire.duration import parse_duration
-from duenotice.wire.toml_lines import Path as Keys
-from duenotice.wire.toml_lines import line_of
 
-_UNKNOWN_KEY = re.compile(r"Object contains unknown field `(.*)`")
-_PATH_PART = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[\.\.\.\]")
 _HANDLER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}")
-_OWN_KEY = re.compile(r"^handlers\.[A-Za-z0-9_-]+\.([A-Za-z0-9_-]+)")
 _SPANS = ("shorter_than", "longer_than", "within")
 SHORTEST_KEY = 16
 
@@ -57,27 +52,23 @@ def load_config(file: Path) -> Config:
 
 def read_config(text: str, file: str = "agent.toml") -> Config:
     """The configuration in a text."""
-    try:
-        raw = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise Misconfigured(f"{file}: not TOML: {error}.", hint="Fix the line and try again.") from None
-    return _Reader(text, file).config(raw)
+    return _Reader(TomlFile(text, file)).config()
 
 
 class _Reader:
-    """Reads the tables, and knows the text, so that it can say where a mistake is."""
+    """Reads the tables of a file, and says where a mistake is."""
 
-    def __init__(self, text: str, file: str) -> None:
-        self._text, self._file = text, file
+    def __init__(self, file: TomlFile) -> None:
+        self._file = file
 
-    def config(self, raw: dict[str, Any]) -> Config:
-        top: Top = self._fit(raw, Top, ())
+    def config(self) -> Config:
+        top: Top = self._fit(self._file.read(), Top, ())
         made = {name: self._handler(name, values) for name, values in top.handlers.items()}
         peers = top.approval.peers
         with self._at("metadata", "endpoint"):
             chosen_endpoint(top.metadata.endpoint)
         return Config(
-            self._file,
+            self._file.name,
             top.metadata,
             self._approval(top.approval),
             peers,
@@ -89,22 +80,20 @@ class _Reader:
         )
 
     def wrong(self, keys: Keys, what: str, hint: str) -> Misconfigured:
-        place = ".".join(f"[{key + 1}]" if isinstance(key, int) else key for key in keys).replace(".[", "[")
-        return Misconfigured(f"{self._file}, line {line_of(self._text, keys)}: {place}: {what}.", hint=hint)
+        return Misconfigured(f"{self._file.where(keys)}: {shown(keys)}: {what}.", hint=hint)
 
     def _fit(self, raw: Any, kind: Any, keys: Keys) -> Any:
         try:
             return msgspec.convert(raw, kind)
         except msgspec.ValidationError as error:
-            raise self._misfit(str(error), keys) from None
+            raise self._misfit(misfit(error), keys) from None
 
-    def _misfit(self, error: str, keys: Keys) -> Misconfigured:
-        message, _, path = error.partition(" - at ")
-        keys = keys + _keys(path)
-        if unknown := _UNKNOWN_KEY.fullmatch(message):
-            hint = _near(unknown[1], known_keys(keys), f"Known keys: {', '.join(known_keys(keys))}.")
-            return self.wrong((*keys, unknown[1]), "there is no such key", hint)
-        return self.wrong(keys, message[:1].lower() + message[1:], "See docs/agent.md for what is valid.")
+    def _misfit(self, found: Misfit, keys: Keys) -> Misconfigured:
+        keys = keys + found.path
+        if found.unknown:
+            return self.wrong(keys, "there is no such key", near_miss(found.unknown, known_keys(keys[:-1]), "keys"))
+        problem = found.problem[:1].lower() + found.problem[1:]
+        return self.wrong(keys, problem, "See docs/agent.md for what is valid.")
 
     @contextmanager
     def _at(self, *keys: str | int) -> Iterator[None]:
@@ -127,7 +116,7 @@ class _Reader:
     def _rule(self, number: int, table: RuleTable, top: Top) -> Rule:
         for name in table.handlers:
             if name not in top.handlers:
-                hint = _near(name, list(top.handlers), f"Add a table [handlers.{name}].")
+                hint = near_miss(name, top.handlers, otherwise=f"Add a table [handlers.{name}].")
                 raise self.wrong(("rules", number, "handlers"), f"there is no handler {name!r}", hint)
         if len(set(table.handlers)) < len(table.handlers):
             raise self.wrong(("rules", number, "handlers"), "a handler is named twice", "Name each once.")
@@ -149,9 +138,8 @@ class _Reader:
         try:
             return HandlerSpec(name, required, timeout), load(name, kind, own)
         except DuenoticeError as error:  # its message begins with the key
-            keys = (*at, *_OWN_KEY.findall(error.message)[:1])
-            line = line_of(self._text, keys)
-            raise Misconfigured(f"{self._file}, line {line}: {error.message}", hint=error.hint) from None
+            where = self._file.where(error.path if isinstance(error, Misplaced) else at)
+            raise Misconfigured(f"{where}: {error.message}", hint=error.hint) from None
 
     def _take(self, values: dict[str, Any], key: str, kind: type, default: Any, at: Keys) -> Any:
         if key not in values and default is None:
@@ -188,13 +176,3 @@ class _Reader:
         if len(key) < SHORTEST_KEY:
             raise self.wrong(at, "the key is too short", f"Use {SHORTEST_KEY} characters or more.")
         return key
-
-
-def _keys(path: str) -> Keys:
-    """msgspec's `$.rules[0].types` as keys."""
-    return tuple(name or int(number or 0) for name, number in _PATH_PART.findall(path.strip("`")))
-
-
-def _near(word: str, known: list[str], otherwise: str) -> str:
-    near = difflib.get_close_matches(word, known, 1)
-    return f"Did you mean {near[0]!r}?" if near else otherwise

@@ -1,10 +1,10 @@
 """One running node: journal, engine, clock and both doors, wired from settings and taken down in order."""
 
 import asyncio
-import difflib
 import gc
 import socket
 from contextlib import ExitStack
+from itertools import islice
 from pathlib import Path
 
 import structlog
@@ -12,6 +12,7 @@ import structlog
 from duenotice import settings as s
 from duenotice.bootstrap import impact, operator_port
 from duenotice.bootstrap.fleet_file import FleetFile, check_first
+from duenotice.bootstrap.journals import end_when_lost, is_postgres, open_journal
 from duenotice.bootstrap.logs import log_changes
 from duenotice.bootstrap.operator_port import OperatorServer
 from duenotice.bootstrap.timekeeping import Heartbeat, clock_of
@@ -27,8 +28,6 @@ from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
 from duenotice.engine.ticker import Ticker
 from duenotice.errors import Misconfigured, Unavailable
-from duenotice.journal.memory import MemoryJournal
-from duenotice.journal.sqlite import SqliteJournal
 from duenotice.metadata_api.faults import Faults
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.server import MetadataServer
@@ -37,6 +36,7 @@ from duenotice.operator_api.app import OperatorApi
 from duenotice.operator_api.calls import new_id
 from duenotice.operator_api.tokens import FILE, new_token, token_of
 from duenotice.operator_api.tokens import digest_of as token_digest
+from duenotice.toml import near_miss
 from duenotice.wire.fleet_toml import is_name
 
 IN_MEMORY = ":memory:"
@@ -67,7 +67,8 @@ class Service:
 
     async def start(self) -> None:
         """Take the ports, load, apply the fleet, open the doors; a failure on the way leaves nothing open."""
-        check_first(self.settings.fleet, self.data_dir)
+        if not is_postgres(self.settings.journal):
+            check_first(self.settings.fleet, self.data_dir)
         with ExitStack() as ports:  # before anything is written: if a port is in use, nothing must be left behind
             if self._metadata_socket is None:
                 self._metadata_socket = ports.enter_context(_bound(self._metadata_listen, dual=True))
@@ -77,7 +78,7 @@ class Service:
             ports.pop_all()
 
     async def _set_up(self) -> None:
-        journal = _open_journal(self.data_dir)
+        journal = open_journal(self.settings.journal, self.data_dir, self.settings.node)
         try:
             state = _load(journal)
             clock = clock_of(self.settings.clock, state, journal)
@@ -88,6 +89,7 @@ class Service:
         loop = asyncio.get_running_loop()
         self.publisher = Publisher(loop.call_soon)
         self.engine = Engine(journal, clock, _policy(self.settings, clock), state, self.publisher, threaded=True)
+        end_when_lost(journal, lambda error: loop.call_soon_threadsafe(self.engine.give_up, error))
         self.ticker = Ticker(self.engine)
         self._heartbeat = Heartbeat(journal, clock, self.ticker.absent)
         self.fleet_file = FleetFile(self.settings.fleet, self.engine)
@@ -178,8 +180,7 @@ class Service:
     def _check_default_vm(self) -> None:
         name, known = self.settings.default_vm, self.engine.state.fleet.vms
         if name and name not in known:
-            near = difflib.get_close_matches(name, list(known)[:10_000], 1)
-            hint = f"Did you mean {near[0]!r}?" if near else "Name a VM of the fleet file."
+            hint = near_miss(name, islice(known, 10_000), otherwise="Name a VM of the fleet file.")
             raise Misconfigured(f"default_vm {name!r} is not in the fleet.", hint=hint)
 
     async def _let_admin_in(self) -> None:
@@ -214,10 +215,6 @@ def _data_dir(settings: s.ServeSettings) -> Path | None:
     if settings.data_dir == IN_MEMORY:
         return None
     return Path(settings.data_dir) if settings.data_dir else s.default_data_dir()
-
-
-def _open_journal(data_dir: Path | None) -> Journal:
-    return MemoryJournal() if data_dir is None else SqliteJournal(data_dir)
 
 
 def _load(journal: Journal) -> State:

@@ -4,7 +4,7 @@ import inspect
 
 import click
 
-from duenotice.wire.toml_table import nearest
+from duenotice.toml import nearest
 
 
 class Noun(click.Group):

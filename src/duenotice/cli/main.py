@@ -51,6 +51,8 @@ COMMANDS = {
     "diff": Place("recording:diff", "Compare the answers of two endpoints."),
     "audit": Place("audit:audit", "Show who did what, and when."),
     "token": Place("token:token", "Create, list and revoke tokens."),
+    "db": Place("db:db", "Make and check the tables of a journal in PostgreSQL."),
+    "journal": Place("journal:journal", "Copy the journal of a stopped service."),
     "agent": Place("agent:agent", "Run on a VM: prepare for its events, approve them, put things back."),
     "completion": Place("completion:completion", "Print the completion script of a shell."),
 }

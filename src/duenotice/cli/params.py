@@ -4,7 +4,7 @@ from datetime import datetime
 
 import click
 
-from duenotice.wire.toml_table import nearest
+from duenotice.toml import nearest
 
 
 class _Choice(click.Choice[str]):

@@ -108,7 +108,7 @@ def find(name: str) -> "Scenario":
 
 
 def _told(told: Sequence[str], scenarios: Sequence["Scenario"]) -> dict[str, str]:
-    from duenotice.wire.toml_table import near_miss
+    from duenotice.toml import near_miss
 
     roles = dict.fromkeys(role.name for one in scenarios for role in one.cast)
     pairs = [pair.partition("=") for pair in told]

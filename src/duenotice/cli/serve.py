@@ -11,7 +11,7 @@ import click
 
 from duenotice.cli.setting_options import with_settings
 from duenotice.errors import DuenoticeError
-from duenotice.settings import Resolved, host_port, resolve, rows
+from duenotice.settings import Resolved, host_port, resolve, rows, without_password
 
 Beside = Callable[[Any], AbstractAsyncContextManager[Any]]
 
@@ -111,7 +111,7 @@ def _addresses(service: Any) -> dict[str, str]:
 def _settings(resolved: Resolved) -> dict[str, str]:
     """Every setting with where it came from."""
     return {
-        row.name: f"{getattr(resolved.settings, row.name)} ({resolved.origins[row.name]})"
+        row.name: without_password(f"{getattr(resolved.settings, row.name)} ({resolved.origins[row.name]})")
         for row in rows()
         if resolved.origins[row.name] != "default"
     }

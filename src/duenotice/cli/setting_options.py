@@ -10,6 +10,8 @@ from duenotice.settings import Row, rows
 _METAVARS = {
     "fleet": "FILE",
     "data_dir": "DIR",
+    "journal": "URL",
+    "node": "NAME",
     "clock": "real|60x|manual",
     "default_vm": "NAME",
     "fault": "NAME",

@@ -197,7 +197,7 @@ class Engine:
     def lost(self, task: "asyncio.Task[None]") -> None:
         """A part of the service has ended by mistake; without it no promise can be kept."""
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._give_up(InvariantBroken(f"{task.get_name()} has ended: {error!r}.", hint="Please report this."))
+            self.give_up(InvariantBroken(f"{task.get_name()} has ended: {error!r}.", hint="Please report this."))
 
     @property
     def is_busy(self) -> bool:
@@ -260,7 +260,7 @@ class Engine:
             # A bug that is not about one command: the state in memory cannot be trusted.
             broken = InvariantBroken(f"The engine failed: {error!r}.", hint="Please report this; restart to go on.")
             report("error", "the engine failed", action="engine-failed", exc_info=error)
-            self._give_up(broken)
+            self.give_up(broken)
             outcome = Outcome([broken] * len(batch), None)
         for waiting, came_of_it in zip(batch, outcome.answers, strict=True):
             _answer(waiting.answer, came_of_it)
@@ -279,7 +279,7 @@ class Engine:
         elif outcome.news is not None:
             self._complaints.worked()
         if outcome.lost is not None:
-            self._give_up(outcome.lost)
+            self.give_up(outcome.lost)
             return
         if outcome.news is not None:
             await self._show(outcome.news)
@@ -307,7 +307,7 @@ class Engine:
                 with suppress(Exception):
                     listener(records[begin : begin + _TOLD_AT_ONCE])
 
-    def _give_up(self, error: DuenoticeError) -> None:
+    def give_up(self, error: DuenoticeError) -> None:
         """Stop: readers keep what was durable, writers get an error, the process ends."""
         self._refuse_all(error)
         if not self.failed.done():

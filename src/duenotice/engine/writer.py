@@ -94,13 +94,14 @@ class Writer:
         self._lag: Records = ()
         self._unseen = list(journal.read(after=journal.seen))
         self._faulty: set[str] = set()
+        self._is_unsure = False  # the journal is away, and may have stored what it did not answer
         self.unfinished = False
         """Whether more is due than one commit should hold; the next tick goes on."""
 
     @property
     def behind(self) -> bool:
-        """Whether something is stored that could not be shown yet; a tick tries again."""
-        return bool(self._unseen)
+        """Whether something is stored, or may be, that could not be shown yet; a tick tries again."""
+        return bool(self._unseen) or self._is_unsure
 
     @property
     def lags(self) -> int:
@@ -109,6 +110,8 @@ class Writer:
 
     def serve(self, asks: Sequence[Ask]) -> Outcome:
         """Decide, apply and store a batch, with all that is due."""
+        if self._is_unsure and (trouble := self._read_back()) is not None:
+            return self._unstored(trouble, len(asks), trouble)
         self.catch_up()
         self.unfinished = False
         now = self._clock.now()
@@ -269,17 +272,30 @@ class Writer:
         return News(self._ahead, records, touched(self._shown, self._ahead, records), until)
 
     def _recovered(self, error: DuenoticeError, asked: int) -> Outcome:
-        """Go on from what readers see and what the journal really holds. If that fails, the engine stops."""
+        """Go on from what readers see and what the journal really holds."""
+        return self._unstored(error, asked, self._read_back())
+
+    def _read_back(self) -> DuenoticeError | None:
+        """Look what is stored: a commit that seemed to fail may be in the journal after all. Tells what went wrong."""
+        self._is_unsure = True
+        try:
+            self._unseen = list(self._journal.read(after=self._shown.position))
+            self._is_unsure = False
+        except (Damaged, InvariantBroken, Unavailable) as trouble:
+            return trouble
+        finally:
+            self._rebuild(())
+        return None
+
+    def _unstored(self, error: DuenoticeError, asked: int, trouble: DuenoticeError | None) -> Outcome:
+        """Nothing of a batch counts as done. A journal that is away for now is asked again before the next batch; if it
+        cannot be trusted, the engine stops."""
         retry_after = error.retry_after if isinstance(error, Unavailable) else 1.0
         answer = Unavailable(
             f"The change could not be stored: {error.message}", hint=error.hint, retry_after=retry_after
         )
-        try:
-            # A commit that seemed to fail may be in the journal after all.
-            self._unseen = list(self._journal.read(after=self._shown.position))
-            self._rebuild(())
-        except (Damaged, InvariantBroken, Unavailable) as worse:
-            return Outcome([answer] * asked, None, error, worse)
+        if trouble is not None:
+            return Outcome([answer] * asked, None, error, None if isinstance(trouble, Unavailable) else trouble)
         late = self._postponed(self._clock.now())  # a tick has to store that first
         return Outcome([answer] * asked, None if late else self._news(), error)
 

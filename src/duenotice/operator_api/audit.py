@@ -15,11 +15,11 @@ from duenotice.errors import Conflict, Malformed, NotFound
 from duenotice.operator_api.answers import JSON, Resource, encode
 from duenotice.operator_api.calls import EVENT, LAST, Call, Parameter, limit_of, number
 from duenotice.operator_api.feed import Feed, FeedResponse
+from duenotice.toml import near_miss
 from duenotice.wire import operator as o
 from duenotice.wire.operator import from_domain
 from duenotice.wire.operator.from_domain import action_of, event_id_of
 from duenotice.wire.start_requests_json import canonical_id
-from duenotice.wire.toml_table import near_miss
 
 READ_AT_ONCE = 500
 """Records per look into the journal."""

@@ -20,10 +20,10 @@ from duenotice.errors import Malformed, NotFound
 from duenotice.operator_api.answers import Resource, shown
 from duenotice.operator_api.calls import Call, Parameter, actor_of, flag, number
 from duenotice.operator_api.feed import Feed
+from duenotice.toml import nearest
 from duenotice.wire import operator as o
 from duenotice.wire.fleet_toml import read_fleet
 from duenotice.wire.operator import STATES, from_domain
-from duenotice.wire.toml_table import nearest
 
 _TOML = ("application/toml", "text/plain")
 ALONE = "alone"

@@ -9,7 +9,7 @@ from typing import Any
 from duenotice.errors import Malformed, Refused
 from duenotice.scenarios.asking import Ask, pages
 from duenotice.scenarios.roles import GROUP_KINDS, Role, needs_of
-from duenotice.wire.toml_table import near_miss
+from duenotice.toml import near_miss
 
 OWN_WORLD = "play it on its own service with --clock manual"
 _OPEN = ("running", "paused")

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from duenotice.errors import Malformed
+from duenotice.toml import near_miss
 from duenotice.wire.api_versions import BY_NAME
 from duenotice.wire.duration import parse_duration
-from duenotice.wire.toml_table import near_miss
 
 T = TypeVar("T")
 VM_KINDS = ("vm", "spot", "member")

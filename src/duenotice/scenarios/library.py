@@ -5,7 +5,7 @@ from importlib.resources.abc import Traversable
 
 from duenotice.errors import NotFound
 from duenotice.scenarios.scenario import Scenario, read_scenario
-from duenotice.wire.toml_table import near_miss
+from duenotice.toml import near_miss
 
 _FOLDER: Traversable = files("duenotice.scenarios") / "shipped"
 _FLEET = "fleet.toml"

@@ -1,17 +1,15 @@
 """A scenario as a value, and how its TOML is read: every mistake is refused with its file, line and key."""
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from duenotice.errors import Malformed, Misconfigured
+from duenotice.errors import Malformed
 from duenotice.scenarios import kinds as k
-from duenotice.scenarios.lines import Lines
 from duenotice.scenarios.roles import CAST, Role
 from duenotice.scenarios.verbs import ALLOWED, VERBS, Verb, tell
-from duenotice.wire.toml_table import Table, near_miss
+from duenotice.toml import Table, TomlFile, near_miss
 
 _SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
@@ -47,33 +45,24 @@ class Scenario:
 
 def read_scenario(text: str, source: str = "scenario") -> Scenario:
     """The scenario a file tells, or `Misconfigured` naming file, line, key and what to do."""
-    try:
-        values = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise Misconfigured(f"{source}: not TOML: {error}.", hint="Fix the line and try again.") from None
-    return _Reader(text, source).read(values)
+    file = TomlFile(text, source, between=":")
+    return _Reader().read(Table(file, file.read()))
 
 
 class _Reader:
     """Reads tables in order, since a step may only refer to what came before it."""
 
-    def __init__(self, text: str, source: str) -> None:
-        lines = Lines(text)
-
-        class Placed(Table):
-            def where(self, key: str) -> str:
-                return f"{self.source}:{lines.of(f'{self.place}.{key}'.strip('.'))}"
-
-        self._source, self._table = source, Placed
+    def __init__(self) -> None:
         self._known = k.Known({})
 
-    def read(self, values: dict[str, Any]) -> Scenario:
-        top = self._table(self._source, "", values)
+    def read(self, top: Table) -> Scenario:
         name = top.take("name", str)
         if not _SLUG.fullmatch(name):
             raise top.wrong(f"name {name!r} is not a valid name", "Use small letters, digits and dashes.", "name")
         title, about, trap = top.take("title", str), top.take("about", str), top.take("trap", str, "")
-        cast = tuple(self._role(role, raw) for role, raw in top.take("cast", dict).items())
+        cast = tuple(
+            self._role(role, Table(top.file, raw, ("cast", role))) for role, raw in top.take("cast", dict).items()
+        )
         steps = tuple(self._step(table) for table in top.tables("steps"))
         top.done()
         if not steps:
@@ -82,8 +71,7 @@ class _Reader:
             raise top.wrong("cast has no VM", "At least one VM must read a document: add a role that is a VM.", "cast")
         return Scenario(name, title, " ".join(about.split()), trap, cast, steps)
 
-    def _role(self, name: str, raw: object) -> Role:
-        table = self._table(self._source, f"cast.{name}", raw)
+    def _role(self, name: str, table: Table) -> Role:
         if not _NAME.fullmatch(name):
             raise table.wrong("is not a valid name for a role", "Use small letters, digits, dash and underscore.")
         kind = table.take("is", str)

@@ -11,7 +11,7 @@ from duenotice.errors import NotFound
 from duenotice.testkit.guide import Guide
 from duenotice.testkit.verdicts.evidence import FaultWindow
 from duenotice.testkit.watch import TrialEnded
-from duenotice.wire.toml_table import near_miss
+from duenotice.toml import near_miss
 
 FLEET = """
 [site]

@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-import tomllib
 from collections.abc import Iterator
 from ipaddress import ip_address, ip_network
 from itertools import islice
@@ -12,9 +11,8 @@ from duenotice.domain.event import EventType
 from duenotice.domain.fleet import LARGEST_SCALE_SET, Declaration, Group, GroupKind, Host, Site, Vm
 from duenotice.domain.notice import LONGEST_TERMINATE_SECONDS, MINIMUM_SECONDS
 from duenotice.errors import Malformed, Misconfigured
+from duenotice.toml import Table, TomlFile, near_miss
 from duenotice.wire.duration import parse_duration
-from duenotice.wire.toml_lines import LONGEST, Path, line_of
-from duenotice.wire.toml_table import Table, nearest
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}")
 _SHORTEST_TERMINATE_SECONDS = MINIMUM_SECONDS[EventType.TERMINATE]
@@ -22,11 +20,8 @@ _SHORTEST_TERMINATE_SECONDS = MINIMUM_SECONDS[EventType.TERMINATE]
 
 def read_fleet(text: str, source: str = "fleet file") -> Declaration:
     """The declaration in a fleet file; raises `Misconfigured`, which names the file, the place and what to do."""
-    try:
-        top = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # also for what TOML allows and tomllib cannot read
-        raise Misconfigured(f"{source}: not TOML: {error}.", hint="Fix the line and try again.") from None
-    return _Reader(_placed(text), source).read(top, digest_of(text))
+    file = TomlFile(text, source)
+    return _Reader().read(_Table(file, file.read()), digest_of(text))
 
 
 def is_name(text: str) -> bool:
@@ -49,43 +44,23 @@ class _Table(Table):
             raise self.wrong(
                 f"has the name {name!r}, which is not valid",
                 "Use letters, digits, dot, dash and underscore, at most 80 of them.",
+                "name",
             )
         self.place = f'{self.place} "{name}"'
         return name
 
 
-def _placed(text: str) -> type[_Table]:
-    """Tables of this text, which know the line of a mistake."""
-
-    class Placed(_Table):
-        def where(self, key: str) -> str:
-            """The line of the key, or of the table; in a very large file it is not looked for."""
-            if len(text) > LONGEST:
-                return self.source
-            return f"{self.source}, line {line_of(text, _path(self.place) + ((key,) if key else ()))}"
-
-    return Placed
-
-
-def _path(place: str) -> Path:
-    """`availability_sets[1] "web".vms[4]` as keys; places count from 1, and names are left out."""
-    parts = re.findall(r"([A-Za-z_]+)\]?|\[(\d+)\]", re.sub(r' "[^"]*"', "", place))
-    return tuple(word or int(number) - 1 for word, number in parts)
-
-
 class _Reader:
     """Collects the parts of a fleet and makes sure that no name or address is used twice."""
 
-    def __init__(self, table: type[_Table], source: str) -> None:
-        self._table, self._source = table, source
+    def __init__(self) -> None:
         self._hosts: dict[str, Host] = {}
         self._groups: dict[str, Group] = {}
         self._vms: list[Vm] = []
         self._places: dict[tuple[str, str], str] = {}
 
-    def read(self, values: dict[str, Any], digest: str) -> Declaration:
-        top = self._table(self._source, "", values)
-        site = self._site(self._table(self._source, "[site]", top.take("site", dict, {})))
+    def read(self, top: _Table, digest: str) -> Declaration:
+        site = self._site(_Table(top.file, top.take("site", dict, {}), ("site",), "[site]"))
         for table in top.tables("hosts"):
             self._host(table)
         for table in top.tables("vms"):
@@ -113,7 +88,7 @@ class _Reader:
 
     def _host(self, table: _Table) -> None:
         name = table.name()
-        self._once("host", name, table)
+        self._once("host", name, table, "name")
         self._hosts[name] = Host(name)
         table.done()
 
@@ -148,19 +123,20 @@ class _Reader:
         group = Group(GroupKind.SCALE_SET, name, update_domains, fault_domains, notice, addresses, spot, zone)
         self._group(group, table)
         for number, address in enumerate(self._addresses(table, addresses, capacity)):
-            self._keep(group.instance(number, address), table)
+            self._keep(group.instance(number, address), table, "addresses")
         table.done()
 
     def _terminate_notice(self, table: _Table) -> int | None:
-        text = table.take("terminate_notice", str, "")
+        key = "terminate_notice"
+        text = table.take(key, str, "")
         if not text:
             return None
         try:
             seconds = parse_duration(text)
         except Malformed as error:
-            raise table.wrong(f"terminate_notice: {error.message.rstrip('.')}", error.hint) from None
+            raise table.wrong(f"{key}: {error.message.rstrip('.')}", error.hint, key) from None
         if not _SHORTEST_TERMINATE_SECONDS <= seconds <= LONGEST_TERMINATE_SECONDS:
-            raise table.wrong(f"terminate_notice = {text!r} is out of bounds", "Use PT5M to PT15M (D01).")
+            raise table.wrong(f"{key} = {text!r} is out of bounds", "Use PT5M to PT15M (D01).", key)
         return int(seconds)
 
     def _addresses(self, table: _Table, text: str, capacity: int) -> Iterator[str]:
@@ -172,9 +148,8 @@ class _Reader:
             raise table.wrong(f"addresses: {error}", hint, "addresses") from None
         addresses = list(islice(map(str, network.hosts()), capacity))
         if len(addresses) < capacity:
-            raise table.wrong(
-                f"addresses {text} has room for {len(addresses)} VMs, not {capacity}", "Use a larger network."
-            )
+            small = f"addresses {text} has room for {len(addresses)} VMs, not {capacity}"
+            raise table.wrong(small, "Use a larger network.", "addresses")
         return iter(addresses)
 
     def _add(self, table: _Table, name: str, **fields: Any) -> None:
@@ -182,8 +157,7 @@ class _Reader:
         usual = Vm(name, "")
         host = table.take("host", str, None)
         if host is not None and host not in self._hosts:
-            near = nearest(host, self._hosts)
-            hint = f"Did you mean {near!r}?" if near else "Add it under [[hosts]]."
+            hint = near_miss(host, self._hosts, otherwise="Add it under [[hosts]].")
             raise table.wrong(f"runs on the host {host!r}, which is not declared", hint, "host")
         vm = Vm(
             name=name,
@@ -194,7 +168,7 @@ class _Reader:
             tags=self._tags(table),
             **fields,
         )
-        self._keep(vm, table)
+        self._keep(vm, table, "address")
         table.done()
 
     def _address(self, table: _Table) -> str:
@@ -209,22 +183,22 @@ class _Reader:
         tags = table.take("tags", dict, {})
         for key, value in tags.items():
             if not isinstance(value, str):
-                raise table.wrong(f"tag {key!r} must be a text", f"Found {value!r}.")
+                raise table.wrong(f"tag {key!r} must be a text", f"Found {value!r}.", "tags", key)
         return tuple(tags.items())
 
     def _group(self, group: Group, table: _Table) -> None:
-        self._once("group", group.key, table)
+        self._once("group", group.key, table, "name")
         self._groups[group.key] = group
 
-    def _keep(self, vm: Vm, table: _Table) -> None:
-        self._once("VM name", vm.name, table)
-        self._once("address", vm.address, table)
+    def _keep(self, vm: Vm, table: _Table, key: str) -> None:
+        self._once("VM name", vm.name, table, "name")
+        self._once("address", vm.address, table, key)
         self._vms.append(vm)
 
-    def _once(self, what: str, value: str, table: _Table) -> None:
+    def _once(self, what: str, value: str, table: _Table, key: str) -> None:
         first = self._places.setdefault((what, value), table.place)
         if first is not table.place:
             raise Misconfigured(
-                f"{table.where('')}: the {what} {value} is used twice: by {first} and by {table.place}.",
+                f"{table.where(key)}: the {what} {value} is used twice: by {first} and by {table.place}.",
                 hint="Give each its own.",
             )

@@ -123,6 +123,18 @@ def test_mistakes_about_peers(tmp_path: Path, key: str, mode: int, more: str, me
         ("http://169", "https://169", "line 3: metadata.endpoint: The metadata endpoint", "169.254.169.254"),
         ("recover =", "recovr =", "line 13: handlers.drain.recovr is not a key of command", "'recover'"),
         ('prepare = ["/etc/duenotice/drain"]', "prepare = 5", "line 12: handlers.drain.prepare is not valid", ""),
+        (
+            'kind = "command"',
+            'kind = "shutdown"\nsteps = [\n  { unit = "a.service" },\n  { units = "b" },\n]',
+            "line 16: handlers.drain.prepare is not a key of shutdown",
+            "Known keys",
+        ),
+        (
+            'kind = "command"\nprepare = ["/etc/duenotice/drain"]\nrecover = ["/etc/duenotice/undrain"]',
+            'kind = "shutdown"\nsteps = [\n  { unit = "a.service" },\n  { units = "b" },\n]',
+            "line 14: handlers.drain.steps[2].units is not valid: Object contains unknown field `units`",
+            "Keys of shutdown",
+        ),
         ('policy = "own"', 'policy = "all-ready"', "line 5: approval: asking others needs [approval.peers]", ""),
         ("[approval]", "[approval", "not TOML", "line"),
         ("[approval]", '[status]\nlisten = "nine"\n[approval]', "line 6: status.listen:", "127.0.0.1"),

@@ -212,6 +212,37 @@ class TestFailingCommits:
             with pytest.raises(Unavailable, match="The service has stopped"):
                 await ask(engine, reboot("alone"))
 
+    @pytest.mark.parametrize("kept", [False, True])
+    @in_loop
+    async def test_a_journal_that_is_away_is_asked_again_until_it_is_back(self, kept: bool) -> None:
+        """A database that was restarted: meanwhile nothing is done, then what it holds counts (S6, N15)."""
+        journal = FailingJournal()
+        async with running(journal) as engine:
+            await listen(engine, "alone", "zonal")
+            away = Unavailable("The database does not answer.")
+            journal.failures, journal.kept, journal.read_failures = [away], kept, [away, away]
+            for number in (1, 2):
+                with pytest.raises(Unavailable, match="does not answer"):
+                    await ask(engine, reboot("alone", number))
+                assert (shown(engine, "alone"), engine.behind) == ([], True)
+            assert not engine.failed.done()
+            await ask(engine, reboot("zonal", 3))
+            assert (shown(engine, "zonal"), engine.behind) == ([(id_of(3), "scheduled")], False)
+            assert shown(engine, "alone") == ([(id_of(1), "scheduled")] if kept else [])
+            assert take(load(journal)) == take(engine.state)
+
+    @in_loop
+    async def test_a_journal_that_comes_back_damaged_stops_the_engine(self) -> None:
+        journal = FailingJournal()
+        async with running(journal) as engine:
+            await listen(engine, "alone")
+            away, torn = Unavailable("The database does not answer."), Damaged("It has lost records.")
+            journal.failures, journal.read_failures = [away], [away, torn]
+            for number in (1, 2):
+                with pytest.raises(Unavailable):
+                    await ask(engine, reboot("alone", number))
+            assert "lost records" in (await engine.failed).message
+
 
 class TestFaultsOfOurs:
     """An error that is none of ours means that memory cannot be trusted: everybody is told, nobody waits."""

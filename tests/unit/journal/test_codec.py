@@ -8,7 +8,7 @@ import pytest
 from duenotice.domain.transitions import EventRaised, Record
 from duenotice.errors import Damaged, Misconfigured
 from duenotice.journal.codec import RECORDS, SNAPSHOTS, Codec, Plain, Row, checksum
-from tests.unit.journal.examples import record, snapshot
+from duenotice.testkit.journal_examples import record, snapshot
 
 # Written by format 1. These rows must be readable for ever: if this test fails, the stored shape has changed.
 OLD_RECORD = b"""{"position":7,"at":"2026-03-01T12:00:00Z","actor":"alice","transition":{"change":"event-raised",

@@ -7,7 +7,7 @@ import pytest
 from duenotice.clock import Alive
 from duenotice.domain.transitions import IncarnationsLifted, Record
 from duenotice.journal.sqlite import SqliteJournal
-from tests.unit.journal.examples import NOON, record, records, snapshot
+from duenotice.testkit.journal_examples import NOON, record, records, snapshot
 
 
 def lift(position: int) -> Record:

@@ -11,7 +11,7 @@ from duenotice.clock import MICROS, Mark
 from duenotice.domain import transitions as t
 from duenotice.domain.snapshot import Snapshot
 from duenotice.journal.codec import RECORDS, SNAPSHOTS, Row, checksum
-from tests.unit.journal.examples import NOON
+from duenotice.testkit.journal_examples import NOON
 
 SECONDS = st.floats(0, 1e10)
 AT = "2026-03-01T12:00:00Z"

@@ -3,14 +3,14 @@
 import os
 import signal
 from pathlib import Path
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion
-from duenotice.agent.handlers.dbus import SYSTEM_BUS
 from duenotice.agent.handlers.hook import run_hook
 from duenotice.agent.handlers.options import Argv, Span
-from duenotice.agent.handlers.units import systemd
+from duenotice.agent.handlers.units import SYSTEMCTL, Units, check_unit
 from duenotice.agent.handlers.waiting import until
 from duenotice.clock import monotonic
 
@@ -29,11 +29,13 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
     settle: Span = Span(1)
     """The file counts as written when it has not changed for this long."""
     recover: Argv = ()
-    socket: str = SYSTEM_BUS
+    systemctl: Annotated[Argv, Meta(min_length=1)] = SYSTEMCTL
 
     def __post_init__(self) -> None:
         if sum(map(bool, (self.pidfile, self.unit, self.command))) != 1:
             raise ValueError("give one of `pidfile`, `unit` and `command`")
+        if self.unit:
+            check_unit(self.unit)
         if self.signal not in signal.Signals.__members__:
             raise ValueError(f"{self.signal!r} is not a signal; write it like SIGUSR1")
 
@@ -55,15 +57,16 @@ class Checkpoint(Handler[Options]):
             await occasion.note("begun", False)
 
     def programs(self) -> list[Argv]:
-        return [self._options.command, self._options.recover]
+        systemctl = [self._options.systemctl] if self._options.unit else []
+        return [self._options.command, self._options.recover, *systemctl]
 
     async def _tell(self, occasion: Occasion) -> None:
         options = self._options
         if options.command:
             await run_hook(options.command, "prepare", occasion)
         elif options.unit:
-            async with systemd(options.socket) as units:
-                _send(await units.main_pid(options.unit), options.signal, options.unit)
+            pid = await Units(options.systemctl, occasion).main_pid(options.unit)
+            _send(pid, options.signal, options.unit)
         else:
             pid = _read_pid(options.pidfile)
             _check_owner(pid, options.pidfile)

@@ -1,7 +1,6 @@
 """From `[handlers.NAME]` to a handler: our own kinds, then plugins of the group `duenotice.handlers`."""
 
-import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
@@ -12,7 +11,7 @@ from duenotice.agent.handlers import KINDS
 from duenotice.agent.handlers.base import Handler, HandlerFailed
 from duenotice.agent.handlers.options import read_value
 from duenotice.agent.handlers.trust import distrust
-from duenotice.errors import Misconfigured
+from duenotice.toml import Misplaced, misfit, near_miss, shown
 
 GROUP = "duenotice.handlers"
 
@@ -45,7 +44,8 @@ def handler_class(name: str, kind: str) -> type[Handler[Any]]:
         return found
     plugins = [plugin for plugin in entry_points(group=GROUP) if plugin.name == kind]
     if not plugins:
-        raise Misconfigured(f"handlers.{name}.kind = {kind!r} is unknown.", hint=_nearest(kind, kinds()))
+        unknown = f"handlers.{name}.kind = {kind!r} is unknown."
+        raise Misplaced(unknown, hint=near_miss(kind, kinds(), "kinds"), path=("handlers", name, "kind"))
     return _plugin_class(name, plugins[0])
 
 
@@ -60,29 +60,21 @@ def _plugin_class(name: str, plugin: EntryPoint) -> type[Handler[Any]]:
     return made
 
 
-def _bad_plugin(name: str, plugin: EntryPoint, problem: str) -> Misconfigured:
+def _bad_plugin(name: str, plugin: EntryPoint, problem: str) -> Misplaced:
     message = f"handlers.{name}: the plugin {plugin.name!r} ({plugin.value}) {problem}."
-    return Misconfigured(message, hint="Fix or remove the package that it comes from.")
+    return Misplaced(message, hint="Fix or remove the package that it comes from.", path=("handlers", name, "kind"))
 
 
 def _options(name: str, kind: str, options: type, keys: Mapping[str, Any]) -> Any:
     known = [field.encode_name for field in msgspec.structs.fields(options)]
     for key in keys:
         if key not in known:
-            raise Misconfigured(f"handlers.{name}.{key} is not a key of {kind}.", hint=_nearest(key, known))
+            unknown = f"handlers.{name}.{key} is not a key of {kind}."
+            raise Misplaced(unknown, hint=near_miss(key, known, "keys"), path=("handlers", name, key))
     try:
         return msgspec.convert(dict(keys), options, dec_hook=read_value)
     except msgspec.ValidationError as error:
-        raise _misfit(name, kind, str(error), known) from None
-
-
-def _misfit(name: str, kind: str, message: str, known: list[str]) -> Misconfigured:
-    problem, _, path = message.partition(" - at ")
-    where = f"handlers.{name}{path.strip('`').removeprefix('$')}"
-    return Misconfigured(f"{where} is not valid: {problem.rstrip('.')}.", hint=f"Keys of {kind}: {', '.join(known)}.")
-
-
-def _nearest(word: str, known: Iterable[str]) -> str:
-    listed = list(known)
-    near = difflib.get_close_matches(word, listed, 1)
-    return f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(listed) or 'none'}."
+        path, problem, _ = misfit(error)
+        path = ("handlers", name, *path)
+        message = f"{shown(path)} is not valid: {problem.rstrip('.')}."
+        raise Misplaced(message, hint=f"Keys of {kind}: {', '.join(known)}.", path=path) from None

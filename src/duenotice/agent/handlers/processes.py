@@ -4,7 +4,6 @@ import asyncio
 import ctypes
 import os
 import signal
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
@@ -98,7 +97,7 @@ class _Ear(asyncio.Protocol):
 async def _start(
     argv: Sequence[str], environment: Mapping[str, str] | None, stdin: bytes, output: _Ear, errors: _Ear
 ) -> asyncio.subprocess.Process:
-    with tempfile.TemporaryFile() as told:  # a file and not a pipe, because a program need not read its input
+    with os.fdopen(os.memfd_create("input"), "w+b") as told:  # not a pipe, because a program need not read its input
         told.write(stdin)
         told.seek(0)
         try:

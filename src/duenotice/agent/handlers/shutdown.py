@@ -6,11 +6,11 @@ from msgspec import Meta, Struct
 
 from duenotice.agent.handlers.base import Handler, Occasion
 from duenotice.agent.handlers.command import Step, prepare_step, recover_step
-from duenotice.agent.handlers.dbus import SYSTEM_BUS
 from duenotice.agent.handlers.hook import run_hook
 from duenotice.agent.handlers.options import Argv
 from duenotice.agent.handlers.systemd import Options as SystemdOptions
 from duenotice.agent.handlers.systemd import Systemd
+from duenotice.agent.handlers.units import SYSTEMCTL, check_unit
 
 
 class StepOptions(Struct, frozen=True, forbid_unknown_fields=True):
@@ -23,6 +23,8 @@ class StepOptions(Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if bool(self.unit) == bool(self.stop or self.start):
             raise ValueError("a step is a `unit`, or `stop` and `start`")
+        if self.unit:
+            check_unit(self.unit)
 
 
 class Options(Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,7 +33,7 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
     steps: Annotated[tuple[StepOptions, ...], Meta(min_length=1)]
     power_off: bool = False
     power_off_command: Argv = ("/usr/bin/systemctl", "poweroff")
-    socket: str = SYSTEM_BUS
+    systemctl: Annotated[Argv, Meta(min_length=1)] = SYSTEMCTL
 
 
 class Shutdown(Handler[Options]):
@@ -57,10 +59,11 @@ class Shutdown(Handler[Options]):
 
     def programs(self) -> list[Argv]:
         steps = [argv for step in self._options.steps for argv in (step.stop, step.start)]
+        steps += [self._options.systemctl for step in self._options.steps if step.unit]
         return [*steps, *([self._options.power_off_command] if self._options.power_off else [])]
 
     def _unit(self, step: StepOptions) -> Systemd:
-        return Systemd(self.name, SystemdOptions(units=(step.unit,), socket=self._options.socket))
+        return Systemd(self.name, SystemdOptions(units=(step.unit,), systemctl=self._options.systemctl))
 
 
 def _programs(index: int, step: StepOptions) -> Step:

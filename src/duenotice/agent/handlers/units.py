@@ -1,64 +1,72 @@
 """systemd's units as handlers see them: is it active, stop it, start it; each waits until the job is over."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
+import os
+import re
 
-from duenotice.agent.handlers.base import HandlerFailed
-from duenotice.agent.handlers.dbus import SYSTEM_BUS, Connection
-from duenotice.agent.handlers.dbus_wire import MEMBER
+from duenotice.agent.handlers.base import HandlerFailed, Occasion, TryAgain
+from duenotice.agent.handlers.options import Argv
+from duenotice.agent.handlers.processes import Finished, finish
+from duenotice.agent.handlers.trust import require_trusted
+from duenotice.agent.handlers.waiting import seconds_left
 
-_SYSTEMD = "org.freedesktop.systemd1"
-_MANAGER = (_SYSTEMD, "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager")
-_BUS = ("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus")
-_JOBS_END = f"type='signal',interface='{_MANAGER[2]}',member='JobRemoved'"
+SYSTEMCTL: Argv = ("/usr/bin/systemctl",)
 _UP = ("active", "activating", "reloading")
+_UNIT = re.compile(r"[A-Za-z0-9:_.\\@-]+\.[a-z]+", re.ASCII)
+
+
+def check_unit(unit: str) -> None:
+    """Refuse what systemctl would complete, or take for a pattern of several units."""
+    if not _UNIT.fullmatch(unit):
+        name = re.split(r"[^A-Za-z0-9:_\\@-]", unit)[0] or "name"
+        raise ValueError(f"{unit!r} is not a whole unit name; write {name}.service")
 
 
 class Units:
-    """A connection to systemd's manager."""
+    """systemd's manager, asked through systemctl until the occasion's deadline."""
 
-    def __init__(self, bus: Connection) -> None:
-        self._bus = bus
+    def __init__(self, systemctl: Argv, occasion: Occasion) -> None:
+        self._systemctl, self._occasion = systemctl, occasion
 
     async def is_up(self, unit: str) -> bool:
         """Whether there is something to stop. A unit that does not exist is an error, not a stopped unit."""
-        if await self._property(unit, f"{_SYSTEMD}.Unit", "LoadState") == "not-found":
+        shown = await self._show(unit)
+        if shown["LoadState"] == "not-found":
             raise HandlerFailed(f"There is no unit {unit!r} in systemd.", hint="See `systemctl list-unit-files`.")
-        return await self._property(unit, f"{_SYSTEMD}.Unit", "ActiveState") in _UP
+        return shown["ActiveState"] in _UP
 
     async def main_pid(self, unit: str) -> int:
         """The process a signal is meant for; 0 when there is none."""
-        return int(await self._property(unit, f"{_SYSTEMD}.Service", "MainPID"))
+        return int((await self._show(unit)).get("MainPID", 0))
 
     async def stop(self, unit: str) -> None:
         """Stop it and wait until it is down."""
-        await self._job("StopUnit", unit)
+        await self._job("stop", unit)
 
     async def start(self, unit: str) -> None:
         """Start it and wait until it is up."""
-        await self._job("StartUnit", unit)
+        await self._job("start", unit)
 
     async def _job(self, verb: str, unit: str) -> None:
-        # systemd forgets a job when it ends, so only a signal tells its end.
-        (job,) = await self._bus.call(*_MANAGER, verb, unit, "replace")
-        while True:
-            signal = await self._bus.next_signal()
-            if signal.fields.get(MEMBER) == "JobRemoved" and signal.body[1] == job:
-                break
-        if signal.body[3] not in ("done", "skipped"):
-            raise HandlerFailed(f"{verb} of {unit} ended as {signal.body[3]}.", hint=f"See `systemctl status {unit}`.")
+        """systemctl waits for the end of the job. If it is killed, with us or at the deadline, the job goes on."""
+        finished = await self._run(verb, "--", unit)
+        if finished.code:
+            said = _first_line(finished)
+            lost = "connect" in said.lower()  # systemd starts itself again at an upgrade
+            kind = TryAgain if lost else HandlerFailed
+            raise kind(f"systemd did not {verb} {unit}: {said}", hint=f"See `systemctl status {unit}`.")
 
-    async def _property(self, unit: str, interface: str, name: str) -> Any:
-        (path,) = await self._bus.call(*_MANAGER, "LoadUnit", unit)
-        answer = await self._bus.call(_SYSTEMD, path, "org.freedesktop.DBus.Properties", "Get", interface, name)
-        return answer[0]
+    async def _show(self, unit: str) -> dict[str, str]:
+        finished = await self._run("show", "--property=LoadState,ActiveState,MainPID", "--", unit)
+        if finished.code:  # also a unit that does not exist is shown
+            raise TryAgain(f"systemd does not answer: {_first_line(finished)}", hint="Is it running?")
+        return dict(line.split("=", 1) for line in finished.output.splitlines())
+
+    async def _run(self, *words: str) -> Finished:
+        require_trusted(self._systemctl[0])
+        environment = os.environ | {"LC_ALL": "C"}
+        argv = (*self._systemctl, "--no-ask-password", *words)
+        return await finish(argv, seconds_left(self._occasion), environment=environment)
 
 
-@asynccontextmanager
-async def systemd(socket: str = SYSTEM_BUS) -> AsyncIterator[Units]:
-    """Talk to systemd until the block ends."""
-    async with Connection(socket) as bus:
-        await bus.call(*_BUS, "AddMatch", _JOBS_END)
-        await bus.call(*_MANAGER, "Subscribe")
-        yield Units(bus)
+def _first_line(finished: Finished) -> str:
+    return next(iter(finished.errors.strip().splitlines()), f"systemctl exited with {finished.code}.")

@@ -1,4 +1,4 @@
-"""Values for journal tests: short plain ones, and any that the types allow."""
+"""Values to test a journal with: short plain ones, and any that the types allow. It needs hypothesis."""
 
 import types
 from datetime import UTC, datetime

@@ -1,0 +1,47 @@
+"""Which journal a node has: in memory, in a file of its data directory, or in PostgreSQL; one place knows them all."""
+
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+from duenotice.engine.ports import Journal
+from duenotice.errors import DuenoticeError, Misconfigured
+from duenotice.journal.memory import MemoryJournal
+from duenotice.journal.sqlite import SqliteJournal
+
+POSTGRES = ("postgresql://", "postgres://")
+
+
+def is_postgres(url: str) -> bool:
+    """Whether this names a database; refuses what names nothing."""
+    if url and not url.startswith(POSTGRES):
+        raise Misconfigured(
+            f"journal = {url!r} is not the URL of a database.", hint="Write it like postgresql://user@host/database."
+        )
+    return bool(url)
+
+
+def open_journal(url: str, data_dir: Path | None, node: str = "") -> Journal:
+    """The journal of a node, which from now on leads: nobody else writes to it (S21)."""
+    if is_postgres(url):
+        require_driver()
+        from duenotice.journal.postgres_alone import LoneJournal
+
+        return LoneJournal(url, data_dir, node or socket.gethostname())
+    return MemoryJournal() if data_dir is None else SqliteJournal(data_dir)
+
+
+def end_when_lost(journal: Journal, end: Callable[[DuenoticeError], object]) -> None:
+    """Have `end` called, from any thread, when this node may not write to its journal any more."""
+    if hasattr(journal, "on_lost"):
+        journal.on_lost = end
+
+
+def require_driver() -> None:
+    """Raise with what to do when PostgreSQL's driver is not installed; nobody else needs it."""
+    try:
+        import psycopg  # noqa: F401
+    except ImportError as error:
+        raise Misconfigured(
+            f"PostgreSQL needs a package that is not installed: {error}.", hint="pip install 'duenotice[postgres]'"
+        ) from None

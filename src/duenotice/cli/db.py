@@ -1,0 +1,74 @@
+"""`duenotice db`: the tables of a journal in PostgreSQL, and who works with them."""
+
+from contextlib import closing
+
+import click
+
+from duenotice.cli.groups import Noun
+from duenotice.cli.output import Column, View, write_one
+from duenotice.cli.saying import tell
+from duenotice.cli.session import OUTPUT
+
+DATABASE = View(
+    "database",
+    (
+        Column("DATABASE", "database"),
+        Column("VERSION", "version"),
+        Column("CLUSTER", "cluster"),
+        Column("RECORDS", "records"),
+        Column("SHOWN", "shown"),
+        Column("EPOCH", "epoch"),
+        Column("LEADER", "leader"),
+        Column("NODES", "nodes", "list"),
+        Column("SYNCED", "durable"),
+    ),
+)
+_URL = click.option(
+    "--journal",
+    "url",
+    required=True,
+    metavar="URL",
+    envvar="DUENOTICE_JOURNAL",
+    help="postgresql:// URL of the journal; also DUENOTICE_JOURNAL.",
+)
+
+
+@click.group(cls=Noun)
+def db() -> None:
+    """Make the tables of a journal in PostgreSQL, and look at them."""
+
+
+@db.command("migrate", epilog="Example: duenotice db migrate --journal postgresql://owner@db/duenotice")
+@_URL
+def migrate(url: str) -> None:
+    """Make the tables, or bring them up to date. A node does the same at its start, if its role may.
+
+    Nodes of the version before go on with the new tables.
+    """
+    _require(url)
+    from duenotice.journal import postgres_line, postgres_schema
+
+    with closing(postgres_line.Line(url)) as line:
+        before, after = postgres_schema.migrate(line)
+    if before == after:
+        tell(f"Nothing to do: the tables have version {after.version}.")
+    else:
+        tell(f"The tables had version {before.version}, and have version {after.version} now.")
+
+
+@db.command("status", epilog="Example: duenotice db status --journal postgresql://duenotice@db/duenotice -o json")
+@_URL
+@OUTPUT
+def status(url: str, output: str) -> None:
+    """Show the version of the tables, how far the journal is, who leads, and which nodes there are."""
+    _require(url)
+    from duenotice.journal import postgres_status
+
+    write_one(output, postgres_status.status(url), DATABASE, lambda: "")
+
+
+def _require(url: str) -> None:
+    from duenotice.bootstrap import journals
+
+    journals.is_postgres(url)
+    journals.require_driver()

@@ -1,0 +1,196 @@
+"""A store that several nodes in one process share: for tests and simulations of many nodes; keeps nothing on disk."""
+
+from collections.abc import Callable, Mapping, Sequence
+from threading import RLock
+
+from duenotice.domain.transitions import Record
+from duenotice.engine.members import (
+    Appended,
+    Changed,
+    Deposed,
+    Head,
+    Hid,
+    Member,
+    News,
+    NotMember,
+    Replaced,
+    Shown,
+    Sight,
+)
+from duenotice.journal.memory import MemoryJournal
+
+_REPLACED = "Another process has registered as this node, or the store was changed."
+_END = "Give each node a name of its own; end this process."
+
+
+class MemoryMembers:
+    """Head and members beside a journal in memory; the lock makes each method one transaction."""
+
+    blocking = False
+
+    def __init__(self, journal: MemoryJournal | None = None) -> None:
+        self.journal = MemoryJournal() if journal is None else journal
+        self.epochs: dict[int, int] = {}
+        """Under which epoch each record was stored."""
+        self._lock = RLock()
+        self._head = Head()
+        self._registered: dict[str, Member] = {}
+        self._joined: set[str] = set()
+        self._polls: dict[str, int] = {}
+        self._hear: list[Callable[[News], None]] = []
+
+    def register(self, life: str, node: str, url: str, version: str) -> Sight:
+        """A process of a node begins, and replaces the others of this node."""
+        with self._lock:
+            if life in self._registered:
+                self._known(life)
+                return self.look()
+            for other in [each for each in self._registered.values() if each.node == node]:
+                self._replace(other)
+            self._registered[life] = Member(life, node, url, version)
+        self._tell(Changed())
+        return self.look()
+
+    def _replace(self, old: Member) -> None:
+        self._lead_no_more(old.life)
+        if old.life in self._joined:
+            self._registered[old.life] = old._replace(replaced=True)
+        else:
+            del self._registered[old.life]
+
+    def join(self, life: str, position: int) -> Head:
+        """Become a member that answers with nothing older than a position."""
+        with self._lock:
+            member = self._known(life)
+            self._joined.add(life)
+            self._registered[life] = member._replace(hidden=max(member.hidden, position))
+            head = self.look().head
+        self._tell(Changed())
+        return head
+
+    def beat(self, life: str, steady: int, polls: Mapping[str, int]) -> Sight:
+        """Say that a member is there."""
+        with self._lock:
+            member = self._present(self._known(life))
+            self._registered[life] = member._replace(beat=member.beat + 1)
+            if self._head.leader == life:
+                self._head = self._head._replace(steady=max(self._head.steady, steady))
+            for scope, polled in polls.items():
+                self._polls[scope] = max(polled, self._polls.get(scope, polled))
+            return self.look()
+
+    def look(self) -> Sight:
+        """What is there now."""
+        with self._lock:
+            members = tuple(member for member in self._registered.values() if member.life in self._joined)
+            return Sight(self._head._replace(position=self.journal.last_position()), members)
+
+    def polls(self, after: int) -> Mapping[str, int]:
+        """The last polls that are later than that; older ones are forgotten."""
+        with self._lock:
+            self._polls = {scope: polled for scope, polled in self._polls.items() if polled > after}
+            return dict(self._polls)
+
+    def take_over(self, life: str, epoch: int, beat: int) -> Head | None:
+        """Lead from now on, if all is as the caller has seen it."""
+        with self._lock:
+            self._present(self._known(life))
+            leader = self._registered.get(self._head.leader)
+            if self._head.epoch != epoch or (leader is not None and leader.beat != beat):
+                return None
+            self._head = self._head._replace(epoch=epoch + 1, leader=life)
+            head = self.look().head
+        self._tell(Changed())
+        return head
+
+    def append(self, life: str, epoch: int, records: Sequence[Record]) -> None:
+        """Store all records or none, if this life leads."""
+        with self._lock:
+            self._refuse_unless_leader(life, epoch)
+            self.journal.append(records)
+            self.epochs.update((record.position, epoch) for record in records)
+            position = self.journal.last_position()
+        self._tell(Appended(position))
+
+    def hidden(self, life: str, position: int) -> None:
+        """A member answers with nothing older from now on."""
+        with self._lock:
+            member = self._registered.get(life)
+            if member is None:
+                raise Replaced(_REPLACED, hint=_END)
+            self._present(member)
+            self._registered[life] = member._replace(hidden=max(member.hidden, position))
+        self._tell(Hid(life, position))
+
+    def show(self, life: str, epoch: int, position: int) -> tuple[str, ...]:
+        """Let all up to a position be shown, if every other member has hidden it."""
+        with self._lock:
+            self._refuse_unless_leader(life, epoch)
+            members = self.look().members
+            missing = tuple(each.life for each in members if each.hidden < position and each.life != life)
+            if missing:
+                return missing
+            me = self._registered[life]
+            self._registered[life] = me._replace(hidden=max(me.hidden, position))
+            self._head = self._head._replace(shown=max(self._head.shown, position))
+        self._tell(Shown(position))
+        return ()
+
+    def put_out(self, life: str, epoch: int, member: str, beat: int) -> bool:
+        """Wait for a member no more, if it has not beaten since."""
+        with self._lock:
+            self._refuse_unless_leader(life, epoch)
+            if member not in self._joined:
+                return True
+            if self._registered[member].beat != beat:
+                return False
+            self._joined.discard(member)
+            if self._registered[member].replaced:
+                del self._registered[member]
+        self._tell(Changed())
+        return True
+
+    def resign(self, life: str) -> None:
+        """Lead no more."""
+        with self._lock:
+            self._lead_no_more(life)
+        self._tell(Changed())
+
+    def leave(self, life: str) -> None:
+        """Be forgotten."""
+        with self._lock:
+            self._lead_no_more(life)
+            self._joined.discard(life)
+            self._registered.pop(life, None)
+        self._tell(Changed())
+
+    def listen(self, hear: Callable[[News], None]) -> Callable[[], None]:
+        """Have all news told, until the answer is called."""
+        self._hear.append(hear)
+        return lambda: self._hear.remove(hear)
+
+    def close(self) -> None:
+        """Nothing is held: other nodes go on with the same object."""
+
+    def _known(self, life: str) -> Member:
+        member = self._registered.get(life)
+        if member is None or member.replaced:
+            raise Replaced(_REPLACED, hint=_END)
+        return member
+
+    def _present(self, member: Member) -> Member:
+        if member.life not in self._joined:
+            raise NotMember("This node was silent for too long and was put out.", hint="It joins again by itself.")
+        return member
+
+    def _lead_no_more(self, life: str) -> None:
+        if self._head.leader == life:
+            self._head = self._head._replace(leader="")
+
+    def _refuse_unless_leader(self, life: str, epoch: int) -> None:
+        if (self._head.leader, self._head.epoch) != (life, epoch):
+            raise Deposed("Another node leads by now.", hint="Ask again; it is passed on to the node that leads.")
+
+    def _tell(self, news: News) -> None:
+        for hear in list(self._hear):
+            hear(news)

@@ -1,0 +1,198 @@
+"""The journal in PostgreSQL: what a node stores there, any other can go on from; an append is fenced (N01, S21)."""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import structlog
+
+from duenotice.clock import Alive
+from duenotice.domain.snapshot import Snapshot
+from duenotice.domain.transitions import IncarnationsLifted, Record
+from duenotice.engine.members import Deposed
+from duenotice.errors import Damaged, InvariantBroken
+from duenotice.journal.codec import RECORDS, SNAPSHOTS, Row
+from duenotice.journal.positions import refuse_unless_reached
+from duenotice.journal.postgres_errors import told_plainly
+from duenotice.journal.postgres_line import Line
+from duenotice.journal.postgres_members import PostgresMembers
+from duenotice.journal.postgres_notes import Known, Notes
+
+RECORDS_AT_ONCE = 256
+KEPT_SNAPSHOTS = 2
+SNAPSHOT_ENOUGH = 600.0
+"""Seconds to store or read a snapshot: that of a million VMs is large."""
+
+_HEAD = "SELECT position, shown, alive_boot, alive_steady, origin = duenotice.origin() FROM duenotice.head"
+_POSITION = "SELECT position FROM duenotice.head"
+_ORIGIN = "SELECT duenotice.origin()"
+_CHECKSUM = "SELECT crc FROM duenotice.records WHERE position = %s"
+_RECORDS_BETWEEN = """SELECT position, format, crc, payload FROM duenotice.records
+    WHERE position BETWEEN %s AND %s ORDER BY position"""
+_FIND = """SELECT position, format, crc, payload FROM duenotice.records
+    WHERE event >= %s AND event < %s ORDER BY position LIMIT %s"""
+_SNAPSHOT_POSITIONS = "SELECT position FROM duenotice.snapshots ORDER BY position DESC"
+_SNAPSHOT_AT = "SELECT position, format, crc, payload FROM duenotice.snapshots WHERE position = %s"
+_SAVE_SNAPSHOT = "SELECT duenotice.save_snapshot(%s, %s, %s, %s, %s, %s, %s)::text"
+_MARK_AS_COPY = "UPDATE duenotice.head SET origin = '' WHERE leader = %s AND epoch = %s RETURNING true"
+_BEYOND_UTF8 = b"\xff"
+
+_log = structlog.get_logger()
+
+
+class PostgresJournal:
+    """The records and snapshots of a database, as one life of a node writes them under its epoch; all may read.
+
+    Open it with `open_journal` of `postgres_alone`, which leads; a journal that does not lead refuses to write.
+    """
+
+    blocking = True
+
+    def __init__(self, url: str, members: PostgresMembers, notes: Notes, known: Known, life: str) -> None:
+        self.life = life
+        self.epoch = 0
+        self.restored = False
+        self._members = members
+        self._notes = notes
+        self._line = Line(url)
+        self._reached = 0
+        self._look_around(known)
+
+    def _look_around(self, known: Known) -> None:
+        """Is this the journal that we left? If not, VMs may have seen more than it knows (S3)."""
+        ((position, shown, boot, steady, is_here),) = self._line.ask(_HEAD)
+        self._reached = position
+        self.restored = position > 0 and not (is_here and self._has(known.position, known.crc))
+        self.seen = min(position, max(shown, known.seen))
+        self.alive = known.alive or (Alive(boot, steady) if boot else None)
+
+    def _has(self, position: int, crc: int) -> bool:
+        return position == 0 or self._line.ask(_CHECKSUM, (position,)) == [(crc,)]
+
+    def note_seen(self, position: int) -> None:
+        """Remember that readers have seen so much; the database hears of it later."""
+        self.seen = position
+        if not self.restored:
+            self._notes.note(seen=position)
+
+    def note_alive(self, alive: Alive) -> None:
+        """Remember that VMs can be answered now; the database hears of it later."""
+        self.alive = alive
+        if not self.restored:
+            self._notes.note(alive=alive)
+
+    def append(self, records: Sequence[Record]) -> None:
+        """Store all records or none, if we lead; when this returns they survive kill -9 and power loss (S5)."""
+        if not records:
+            return
+        is_lift = any(isinstance(record.transition, IncarnationsLifted) for record in records)
+        origin = self._line.ask(_ORIGIN)[0][0] if is_lift else None
+        try:
+            self._members.append(self.life, self.epoch, records, origin)
+        except InvariantBroken:
+            self._newest()  # if records are gone that we had stored, that is what it says
+            raise
+        last = RECORDS.pack(records[-1])
+        self._reached = last.position
+        self.restored = self.restored and not is_lift
+        if not self.restored:
+            self._notes.note(position=last.position, crc=last.crc)
+
+    def read(self, after: int, limit: int | None = None) -> Iterator[Record]:
+        """The records behind a position, in order, each checked as it is read; ends where it ended at first."""
+        with told_plainly(self._line.name):
+            yield from self._records(after, limit)
+
+    def index(self) -> bool:
+        """There is nothing to do: each record is stored with its event."""
+        return False
+
+    def find(self, prefix: str, limit: int) -> list[Record]:
+        """The first records about events whose id begins so."""
+        begin = prefix.encode()
+        with told_plainly(self._line.name):
+            rows = self._line.ask(_FIND, (begin, begin + _BEYOND_UTF8, limit))
+            return [RECORDS.unpack(_row(row)) for row in rows]
+
+    def first_position(self) -> int:
+        """All are kept."""
+        return 1
+
+    def last_position(self) -> int:
+        """The position of the newest record; 0 when there is none."""
+        with told_plainly(self._line.name):
+            return self._newest()
+
+    def snapshot(self) -> Snapshot | None:
+        """The newest intact snapshot. If one is damaged, the records are used instead, if all of them are intact."""
+        with told_plainly(self._line.name):
+            positions = [position for (position,) in self._line.ask(_SNAPSHOT_POSITIONS)]
+            found = next(filter(None, map(self._intact_snapshot, positions)), None)
+            start = found.position if found else 0
+            if positions and start != positions[0]:
+                deque(self._records(start, None), maxlen=0)
+            return found
+
+    def save_snapshot(self, snapshot: Snapshot) -> None:
+        """Store a snapshot durably and forget all but the newest two; no record is ever removed."""
+        row = SNAPSHOTS.pack(snapshot)
+        values = (self.life, self.epoch, row.position, row.format, row.crc, row.payload.decode(), KEPT_SNAPSHOTS)
+        ((answer,),) = self._line.ask(_SAVE_SNAPSHOT, values, patience=SNAPSHOT_ENOUGH)
+        if answer == '"deposed"':
+            raise Deposed("Another node leads by now.", hint="It takes the snapshots.")
+        refuse_unless_reached(int(answer), row.position)
+
+    def mark_as_copy(self) -> None:
+        """Have the next start take this for an older copy put in place, which lifts the incarnations (S3)."""
+        self._line.ask(_MARK_AS_COPY, (self.life, self.epoch))
+
+    def needs_upkeep(self) -> bool:
+        """Never: PostgreSQL has its own."""
+        return False
+
+    def maintain(self) -> None:
+        """There is nothing to tidy up."""
+
+    def close(self) -> None:
+        """Let the database and the data directory go."""
+        self._line.close()
+        self._members.close()
+        self._notes.close()
+
+    def _newest(self) -> int:
+        ((position,),) = self._line.ask(_POSITION)
+        self._refuse_if_rewound(position)
+        return int(position)
+
+    def _refuse_if_rewound(self, position: int) -> None:
+        if position < self._reached:
+            raise Damaged(
+                f"it ends at record {position} although record {self._reached} was stored",
+                hint="Its last commits were lost, perhaps in a failover without a synchronous standby. Start again: "
+                "duenotice goes on from what is there, and lifts the incarnations.",
+            )
+
+    def _records(self, after: int, limit: int | None) -> Iterator[Record]:
+        newest = self._newest()
+        end = newest if limit is None else min(newest, after + limit)
+        for first in range(after + 1, end + 1, RECORDS_AT_ONCE):
+            last = min(end, first + RECORDS_AT_ONCE - 1)
+            rows = self._line.ask(_RECORDS_BETWEEN, (first, last))
+            if [row[0] for row in rows] != list(range(first, last + 1)):
+                raise Damaged(f"some of the records {first} to {last} are missing")
+            yield from (RECORDS.unpack(_row(row)) for row in rows)
+
+    def _intact_snapshot(self, position: int) -> Snapshot | None:
+        rows = self._line.ask(_SNAPSHOT_AT, (position,), patience=SNAPSHOT_ENOUGH)
+        if not rows:
+            return None  # a newer one has come, and this one has gone, since we looked
+        try:
+            return SNAPSHOTS.unpack(_row(rows[0]))
+        except Damaged as error:
+            _log.warning(error.message, action="snapshot-skipped", database=self._line.name)
+            return None
+
+
+def _row(row: tuple[Any, ...]) -> Row:
+    position, format, crc, payload = row
+    return Row(position, format, crc, payload.encode())

@@ -1,0 +1,134 @@
+"""What PostgreSQL's errors mean: a server that fails for now, a mistake in the set-up, or data not to be trusted."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import psycopg
+from psycopg import errors
+
+from duenotice.errors import Damaged, DuenoticeError, Misconfigured, Unavailable
+
+
+class _Meaning(NamedTuple):
+    kind: type[DuenoticeError]
+    what: str
+    hint: str
+
+
+_LOST_NOTHING = "Nothing was lost; it goes on by itself."
+_BY_CODE: tuple[tuple[type[psycopg.Error], _Meaning], ...] = (
+    (
+        errors.DiskFull,
+        _Meaning(Unavailable, "its disk is full", f"Free some space on the disk of the database. {_LOST_NOTHING}"),
+    ),
+    (
+        errors.ReadOnlySqlTransaction,
+        _Meaning(
+            Unavailable,
+            "it is a standby or is set to read only",
+            f"Name all hosts of the database, so that the primary is found. {_LOST_NOTHING}",
+        ),
+    ),
+    (
+        errors.InsufficientPrivilege,
+        _Meaning(
+            Misconfigured,
+            "this role may not use it",
+            "Grant the role what docs/clustering.md says, or run `duenotice db migrate` as the owner.",
+        ),
+    ),
+    (
+        errors.LockNotAvailable,
+        _Meaning(Unavailable, "somebody holds a lock on its tables", f"End that transaction. {_LOST_NOTHING}"),
+    ),
+    *(
+        (kind, _Meaning(Damaged, "its tables are not the ones that duenotice made", ""))
+        for kind in (
+            errors.UndefinedTable,
+            errors.UndefinedFunction,
+            errors.UndefinedColumn,
+            errors.InvalidSchemaName,
+            errors.DatatypeMismatch,
+            errors.IntegrityError,
+        )
+    ),
+    *((kind, _Meaning(Damaged, "its data is corrupted", "")) for kind in (errors.DataCorrupted, errors.IndexCorrupted)),
+)
+
+# A connection that is refused has no code, only words; these are the same since many versions.
+_BY_WORDS: tuple[tuple[str, _Meaning], ...] = (
+    ("pg_hba", _Meaning(Misconfigured, "the server refuses connections from here", "Add a line to its pg_hba.conf.")),
+    (
+        "read-only",
+        _Meaning(
+            Unavailable, "there is only a standby", "Name all hosts of the database, so that the primary is found."
+        ),
+    ),
+    (
+        "password",
+        _Meaning(
+            Misconfigured, "the password is wrong or missing", "Fix it in the URL, in ~/.pgpass or in PGPASSWORD."
+        ),
+    ),
+    ("role ", _Meaning(Misconfigured, "the role cannot log in", "Create the role, or name another user in the URL.")),
+    (
+        "database ",
+        _Meaning(Misconfigured, "that database cannot be used", "Create the database, or name another in the URL."),
+    ),
+    ("service", _Meaning(Misconfigured, "the service file is wrong", "Fix pg_service.conf, or the name in the URL.")),
+    (
+        "certificate",
+        _Meaning(Misconfigured, "its certificate is not trusted", "Fix sslrootcert or sslmode in the URL."),
+    ),
+    (
+        "SSL",
+        _Meaning(Misconfigured, "TLS does not work with it", "Fix sslmode, sslcert and sslkey in the URL."),
+    ),
+)
+_PASSING = ("starting up", "shutting down", "recovery mode", "too many", "remaining connection", "timeout", "refused")
+
+
+@contextmanager
+def told_plainly(name: str, *, at_start: bool = False) -> Iterator[None]:
+    """Turns every error of psycopg into one of ours that names the database and what to do.
+
+    A mistake in the set-up ends a start. In a service that runs, it is `Unavailable`: a password may have expired, and
+    somebody renews it.
+    """
+    try:
+        yield
+    except Damaged as error:
+        raise _damaged(name, error.message, error.hint) from error
+    except psycopg.Error as error:
+        raise _ours(name, error, at_start) from error
+
+
+def _ours(name: str, error: psycopg.Error, at_start: bool) -> DuenoticeError:
+    words = _words(error)
+    meaning = _meaning(error, words)
+    if meaning.kind is Damaged:
+        return _damaged(name, f"{meaning.what}: {words}")
+    kind = Unavailable if meaning.kind is Misconfigured and not at_start else meaning.kind
+    return kind(f"{name} cannot be used right now, {meaning.what}: {words}", hint=meaning.hint)
+
+
+def _meaning(error: psycopg.Error, words: str) -> _Meaning:
+    passing = _Meaning(Unavailable, "it does not answer", f"Look at the database and the network. {_LOST_NOTHING}")
+    for kind, meaning in _BY_CODE:
+        if isinstance(error, kind):
+            return meaning
+    if error.sqlstate is not None or any(word in words for word in _PASSING):
+        return passing
+    return next((meaning for word, meaning in _BY_WORDS if word in words), passing)
+
+
+def _damaged(name: str, what: str, hint: str = "") -> Damaged:
+    rescue = "Name another database, or keep a copy of this one (pg_dump) and restore a backup."
+    return Damaged(f"{name} is not to be trusted: {what}", hint=hint or rescue)
+
+
+def _words(error: psycopg.Error) -> str:
+    """What the server says, in one line; of several hosts each once."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    return "; ".join(dict.fromkeys(line for line in lines if line)) or type(error).__name__

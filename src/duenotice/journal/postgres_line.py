@@ -1,0 +1,147 @@
+"""A connection to PostgreSQL that is made when it is needed, and made again when it was lost; it knows no tables."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from threading import Lock
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg.abc import PQGen
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from duenotice.errors import Misconfigured, Unavailable
+from duenotice.journal.postgres_errors import told_plainly
+
+T = TypeVar("T")
+
+PATIENCE = 10.0
+"""Real seconds to wait for an answer. A server that stands still does not hold a node for ever."""
+
+# What the URL does not say. Dead peers are noticed in seconds, on both ends; the operating system takes hours.
+_DEFAULTS: dict[str, str | int] = {
+    "application_name": "duenotice",
+    "connect_timeout": 5,
+    "keepalives": 1,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
+# What holds whatever the URL says: only the primary knows the truth, and its bytes come as they are stored.
+_ALWAYS: dict[str, str | int] = {"target_session_attrs": "read-write", "client_encoding": "UTF8"}
+# An append that was answered survives (S5), also where the server would answer earlier.
+_SET_UP = """SELECT set_config('lock_timeout', '5s', false), set_config('tcp_keepalives_idle', '5', false),
+    set_config('tcp_keepalives_interval', '2', false), set_config('tcp_keepalives_count', '3', false),
+    CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', false) END"""
+
+
+class _Connection(psycopg.Connection[tuple[Any, ...]]):
+    """One that does not wait for ever."""
+
+    patience = PATIENCE
+
+    def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
+        return super().wait(gen, interval, self.patience if timeout is None else timeout)
+
+
+def conninfo_of(url: str) -> str:
+    """What libpq is given; the URL may leave things to PG* variables and service files."""
+    try:
+        given = conninfo_to_dict(url)
+    except psycopg.ProgrammingError as error:
+        raise Misconfigured(
+            f"The URL of the database is not valid: {str(error).strip()}.",
+            hint="Write it like postgresql://user@host/database.",
+        ) from None
+    return make_conninfo("", **{**_DEFAULTS, **given, **_ALWAYS})
+
+
+def name_of(url: str) -> str:
+    """How messages call the database: never with its password."""
+    given = conninfo_to_dict(conninfo_of(url))
+    where = given.get("host") or given.get("service") or "the default host"
+    port = f":{given['port']}" if "port" in given else ""
+    return f"the database {given.get('dbname') or ''} at {where}{port}".replace("  ", " ")
+
+
+class Line:
+    """One connection, used by one thread at a time. `connected` counts how often it was made."""
+
+    def __init__(self, url: str) -> None:
+        self.name = name_of(url)
+        self.connected = 0
+        self._conninfo = conninfo_of(url)
+        self._lock = Lock()
+        self._connection: _Connection | None = None
+        self._is_closed = False
+
+    def ask(self, query: str, values: Sequence[Any] = (), *, again: bool = True, patience: float = PATIENCE) -> Any:
+        """All rows of an answer. `again`: if the connection turns out to be lost, ask once more on a new one."""
+        with self._lock:
+            was_connected = self._connection is not None
+            try:
+                return self._ask(query, values, patience)
+            except Unavailable:
+                is_lost = was_connected and self._connection is None and not self._is_closed
+                if not (again and is_lost):
+                    raise
+                return self._ask(query, values, patience)
+
+    def run(self, work: Callable[[psycopg.Connection[tuple[Any, ...]]], T]) -> T:
+        """Work with the connection, in one transaction."""
+        with self._lock, told_plainly(self.name, at_start=True):
+            connection = self._open()
+            try:
+                with connection.transaction():
+                    return work(connection)
+            except psycopg.Error:
+                self._drop_if_broken()
+                raise
+
+    def connection(self) -> psycopg.Connection[tuple[Any, ...]]:
+        """The connection itself, for a thread that has this line alone."""
+        with self._lock, told_plainly(self.name):
+            return self._open()
+
+    def close(self) -> None:
+        """Be used no more."""
+        with self._lock:
+            self._is_closed = True
+            self._drop()
+
+    def _ask(self, query: str, values: Sequence[Any], patience: float) -> Any:
+        with told_plainly(self.name, at_start=self.connected == 0):
+            connection = self._open()
+            connection.patience = patience
+            try:
+                return connection.execute(query, values, binary=True).fetchall()
+            except psycopg.Error:
+                self._drop_if_broken()
+                raise
+
+    def _open(self) -> _Connection:
+        if self._is_closed:
+            raise Unavailable(f"{self.name} is closed.", hint="Open the journal again.")
+        if self._connection is not None and self._connection.closed:
+            self._drop()
+        if self._connection is None:
+            self._connection = _Connection.connect(self._conninfo, autocommit=True)
+            self.connected += 1
+            self._connection.execute(_SET_UP)
+        return self._connection
+
+    def _drop_if_broken(self) -> None:
+        """After an answer that did not come in time, the connection cannot be used either."""
+        connection = self._connection
+        if connection is not None and (connection.closed or _is_busy(connection)):
+            self._drop()
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(psycopg.Error):
+                connection.close()
+
+
+def _is_busy(connection: _Connection) -> bool:
+    return connection.pgconn.transaction_status == psycopg.pq.TransactionStatus.ACTIVE

@@ -1,0 +1,173 @@
+"""Head and members of several nodes, in PostgreSQL: each method calls one function of `postgres_tables_1.sql`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from duenotice.clock import Alive
+from duenotice.domain.transitions import Record
+from duenotice.engine.members import Deposed, Head, News, NotMember, Replaced, Sight
+from duenotice.errors import DuenoticeError, Unavailable
+from duenotice.journal.codec import RECORDS, Row
+from duenotice.journal.positions import refuse_unless_next
+from duenotice.journal.postgres_ear import Ear
+from duenotice.journal.postgres_line import Line
+from duenotice.wire.operator.from_domain import event_id_of
+
+STALE = "stale"
+_REFUSALS: dict[str, tuple[type[DuenoticeError], str, str]] = {
+    "deposed": (Deposed, "Another node leads by now.", "Ask again; it is passed on to the node that leads."),
+    "not-member": (NotMember, "This node was silent for too long and was put out.", "It joins again by itself."),
+    "replaced": (
+        Replaced,
+        "Another process has registered as this node, or the database was changed.",
+        "Give each node a name of its own; end this process.",
+    ),
+}
+_CHECKSUMS = "SELECT epoch, crc FROM duenotice.records WHERE position BETWEEN %s AND %s ORDER BY position"
+_APPEND_ENOUGH = 60.0
+"""Seconds for an append: ten thousand records on a slow disk."""
+
+_sight = msgspec.json.Decoder(Sight).decode
+_any = msgspec.json.decode
+
+
+class _Turn(NamedTuple):
+    """Who may append on this connection."""
+
+    life: str
+    epoch: int
+    connected: int
+    number: int
+
+
+class PostgresMembers:
+    """The shared store of `engine.members`; any thread may use it. It has a connection for itself."""
+
+    blocking = True
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._line = Line(url)
+        self._turn: _Turn | None = None
+        self._ear: Ear | None = None
+
+    def register(self, life: str, node: str, url: str, version: str) -> Sight:
+        """A process of a node begins, and replaces the others of this node."""
+        return _sight(self._call("register", life, node, url, version))
+
+    def join(self, life: str, position: int) -> Head:
+        """Become a member that answers with nothing older than a position."""
+        return _sight(self._call("join", life, position)).head
+
+    def beat(self, life: str, steady: int, polls: Mapping[str, int]) -> Sight:
+        """Say that a member is there."""
+        return _sight(self._call("beat", life, steady, list(polls), list(polls.values())))
+
+    def look(self) -> Sight:
+        """What is there now."""
+        return _sight(self._call("sight"))
+
+    def polls(self, after: int) -> Mapping[str, int]:
+        """The last polls that are later than that; older ones are forgotten."""
+        found: dict[str, int] = _any(self._call("polls", after))
+        return found
+
+    def take_over(self, life: str, epoch: int, beat: int) -> Head | None:
+        """Lead from now on, if all is as the caller has seen it."""
+        answer = self._call("take_over", life, epoch, beat, again=False)
+        return None if answer == "null" else _sight(answer).head
+
+    def append(self, life: str, epoch: int, records: Sequence[Record], origin: str | None = None) -> None:
+        """Store all records or none, if this life leads. `origin` becomes that of all records, if given."""
+        if not records:
+            return
+        refuse_unless_next(records[0].position - 1, records)
+        rows = [RECORDS.pack(record) for record in records]
+        turn = self._take_turn(life, epoch)
+        try:
+            newest = self._append(turn, records, rows, origin)
+        except Unavailable as error:
+            if self._is_stored(life, epoch, rows, error):
+                return
+            raise
+        if newest is not None:
+            refuse_unless_next(newest, records)
+
+    def hidden(self, life: str, position: int) -> None:
+        """A member answers with nothing older from now on."""
+        self._call("hide", life, position)
+
+    def show(self, life: str, epoch: int, position: int) -> tuple[str, ...]:
+        """Let all up to a position be shown, if every other member has hidden it."""
+        return tuple(_any(self._call("show", life, epoch, position)))
+
+    def put_out(self, life: str, epoch: int, member: str, beat: int) -> bool:
+        """Wait for a member no more, if it has not beaten since."""
+        return bool(_any(self._call("put_out", life, epoch, member, beat)))
+
+    def resign(self, life: str) -> None:
+        """Lead no more."""
+        self._call("resign", life)
+
+    def leave(self, life: str) -> None:
+        """Be forgotten."""
+        self._call("leave", life)
+
+    def note(self, life: str, epoch: int, shown: int, alive: Alive) -> None:
+        """What a leader that is alone knows: how far readers have seen, and until when they could be answered."""
+        self._call("note", life, epoch, shown, alive.boot_id, alive.steady)
+
+    def listen(self, hear: Callable[[News], None]) -> Callable[[], None]:
+        """Have all news told from now on, by a thread with a connection of its own, until the answer is called."""
+        if self._ear is None:
+            self._ear = Ear(self._url)
+        return self._ear.add(hear)
+
+    def close(self) -> None:
+        """Hear no more, close everything."""
+        if self._ear is not None:
+            self._ear.close()
+        self._line.close()
+
+    def _call(self, function: str, *values: Any, again: bool = True) -> str:
+        places = ", ".join(["%s"] * len(values))
+        ((answer,),) = self._line.ask(f"SELECT duenotice.{function}({places})::text", values, again=again)
+        return self._unless_refused(answer)
+
+    def _unless_refused(self, answer: str) -> str:
+        if answer.startswith('"') and (refusal := _REFUSALS.get(_any(answer))):
+            kind, what, hint = refusal
+            raise kind(what, hint=hint)
+        return answer
+
+    def _take_turn(self, life: str, epoch: int) -> _Turn:
+        """The right to append on this connection: what an older one has sent comes too late (N02)."""
+        turn = self._turn
+        if turn is None or turn[:3] != (life, epoch, self._line.connected):
+            number, _ = _any(self._call("take_turn", life, epoch))
+            turn = self._turn = _Turn(life, epoch, self._line.connected, number)
+        return turn
+
+    def _append(self, turn: _Turn, records: Sequence[Record], rows: Sequence[Row], origin: str | None) -> int | None:
+        """None when all is stored; else nothing is, since the journal ends somewhere else."""
+        columns = ([row.format for row in rows], [row.crc for row in rows], [row.payload.decode() for row in rows])
+        events = [None if (about := event_id_of(record)) is None else about.encode() for record in records]
+        values = (turn.life, turn.epoch, turn.number, rows[0].position - 1, *columns, events, origin)
+        query = "SELECT duenotice.append(%s, %s, %s, %s, %s, %s, %s, %s::bytea[], %s)::text"
+        ((answer,),) = self._line.ask(query, values, again=False, patience=_APPEND_ENOUGH)
+        if answer == f'"{STALE}"':
+            self._turn = None
+            raise Unavailable("Another connection of this node has appended meanwhile.", hint="Try again.")
+        newest = _any(self._unless_refused(answer))
+        return None if newest is True else int(newest)
+
+    def _is_stored(self, life: str, epoch: int, rows: Sequence[Row], error: Unavailable) -> bool:
+        """Whether an append whose answer was lost is in the journal; from now on it does not get there (N02)."""
+        if isinstance(error, Deposed):
+            return False
+        self._turn = None
+        self._take_turn(life, epoch)
+        found = self._line.ask(_CHECKSUMS, (rows[0].position, rows[-1].position))
+        return bool(found == [(epoch, row.crc) for row in rows])

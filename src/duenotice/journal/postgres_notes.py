@@ -1,0 +1,66 @@
+"""What a node notes in its data directory about a journal that is elsewhere: which one, how far, and until when.
+
+The database could tell most of it, but not what it has lost itself: it may be an older copy, put in place after this
+node has shown more (S3). Nothing is synced: it survives kill -9; after a power loss it may be too old, which is safe.
+"""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct, structs
+
+from duenotice.clock import Alive
+from duenotice.errors import Misconfigured
+from duenotice.journal.lock import DirectoryLock
+
+FILE = "database.notes"
+_SIZE = 1024
+
+
+class Known(Struct, frozen=True):
+    """All that is noted. `life` was the last process here: it is gone, since this one holds the directory."""
+
+    cluster: str = ""
+    life: str = ""
+    position: int = 0
+    crc: int = 0
+    seen: int = 0
+    alive: Alive | None = None
+
+
+class Notes:
+    """The notes of a data directory that no other process may use meanwhile; without a directory they are forgotten."""
+
+    def __init__(self, data_dir: Path | None) -> None:
+        self.known = Known()
+        self._lock = None if data_dir is None else DirectoryLock(data_dir)
+        self._file = -1
+        if data_dir is not None:
+            self._file = os.open(data_dir / FILE, os.O_RDWR | os.O_CREAT, 0o600)
+            with suppress(msgspec.MsgspecError):  # cut short by a power loss: as if there were none
+                self.known = msgspec.json.decode(os.pread(self._file, _SIZE, 0), type=Known)
+
+    def refuse_unless_of(self, cluster: str, where: str) -> None:
+        """Raise when this directory belongs to another journal."""
+        if self.known.cluster not in ("", cluster):
+            raise Misconfigured(
+                f"{where} has another journal than the one that this data directory belongs to.",
+                hint=f"Name the database of this cluster. To begin with another one on purpose, delete {FILE}.",
+            )
+
+    def note(self, **changes: object) -> None:
+        """Remember something; an error is none of the caller's."""
+        self.known = structs.replace(self.known, **changes)
+        if self._file >= 0:
+            with suppress(OSError):
+                os.pwrite(self._file, msgspec.json.encode(self.known).ljust(_SIZE), 0)
+
+    def close(self) -> None:
+        """Let the directory go."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+        if self._lock is not None:
+            self._lock.release()

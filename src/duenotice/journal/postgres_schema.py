@@ -1,0 +1,112 @@
+"""The tables in PostgreSQL: made, brought up to date and checked; they are all in the schema `duenotice` (N16).
+
+A new version only adds (expand), so that nodes of the version before go on with the same tables. What nobody uses any
+more goes one version later (contract), which raises `readable_from`.
+"""
+
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import psycopg
+
+from duenotice.errors import Misconfigured
+from duenotice.journal.postgres_line import Line
+
+VERSION = 1
+READABLE_FROM = 1
+
+_TABLES = {
+    "about": "one boolean, version integer, readable_from integer, cluster text",
+    "head": "one boolean, position bigint, shown bigint, epoch bigint, leader text, steady bigint, turn bigint, "
+    "alive_boot text, alive_steady bigint, origin text",
+    "records": "position bigint, epoch bigint, format integer, crc bigint, payload text, event bytea",
+    "snapshots": "position bigint, format integer, crc bigint, payload text",
+    "nodes": "life text, number bigint, node text, url text, version text, beat bigint, hidden bigint, "
+    "joined boolean, replaced boolean",
+    "polls": "scope text, steady bigint",
+}
+"""What we need of each table; a newer version may have more."""
+
+_COLUMNS = """SELECT c.relname, a.attname || ' ' || format_type(a.atttypid, a.atttypmod)
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_attribute a ON a.attrelid = c.oid
+    WHERE n.nspname = 'duenotice' AND c.relkind IN ('r', 'p', 'f') AND a.attnum > 0 AND NOT a.attisdropped"""
+_ABOUT = "SELECT version, readable_from, cluster FROM duenotice.about"
+_ENCODING = "SELECT current_setting('server_encoding')"
+_ONE_AT_A_TIME = "SELECT pg_advisory_xact_lock(hashtext('duenotice.migrate'))"
+
+_FOREIGN = "Name another database: this one has a schema of the same name that somebody else made."
+
+
+class About(NamedTuple):
+    """Which tables there are: version 0 means none."""
+
+    version: int
+    readable_from: int = 0
+    cluster: str = ""
+
+
+def about(line: Line) -> About:
+    """The tables as they are; refuses what is not ours or too new (N16), and changes nothing."""
+    return line.run(_checked)
+
+
+def migrate(line: Line) -> tuple[About, About]:
+    """Make the tables, or bring them up to date; what was there before, and what is there now. All or nothing."""
+    before = about(line)
+    if before.version >= VERSION:
+        return before, before
+    return line.run(_migrated)
+
+
+def prepared(url: str) -> About:
+    """The tables of a database, made or brought up to date before."""
+    line = Line(url)
+    try:
+        return migrate(line)[1]
+    finally:
+        line.close()
+
+
+def _migrated(db: "psycopg.Connection[tuple[Any, ...]]") -> tuple[About, About]:
+    db.execute(_ONE_AT_A_TIME)
+    before = _checked(db)  # another node may have done it while we waited
+    for version in range(before.version + 1, VERSION + 1):
+        db.execute(files(__package__).joinpath(f"postgres_tables_{version}.sql").read_bytes())
+    return before, _checked(db)
+
+
+def _checked(db: "psycopg.Connection[tuple[Any, ...]]") -> About:
+    ((encoding,),) = db.execute(_ENCODING).fetchall()
+    if encoding != "UTF8":
+        raise Misconfigured(
+            f"The database has the encoding {encoding}.", hint="Create it with ENCODING 'UTF8' TEMPLATE template0."
+        )
+    columns: dict[str, set[str]] = {}
+    for table, column in db.execute(_COLUMNS):
+        columns.setdefault(table, set()).add(column)
+    if not columns:
+        return About(0)
+    if not columns.get("about", set()) >= set(_TABLES["about"].split(", ")):
+        raise Misconfigured("The schema duenotice has tables that duenotice did not make.", hint=_FOREIGN)
+    found = About._make(*db.execute(_ABOUT).fetchall())
+    _refuse_too_new(found)
+    _refuse_changed(columns)
+    return found
+
+
+def _refuse_too_new(found: About) -> None:
+    if found.readable_from > VERSION:
+        raise Misconfigured(
+            f"The tables were made by a newer duenotice (version {found.version}, this one knows {VERSION}).",
+            hint="Upgrade duenotice, or restore a backup made by this version.",
+        )
+
+
+def _refuse_changed(columns: dict[str, set[str]]) -> None:
+    for table, wanted in _TABLES.items():
+        if missing := set(wanted.split(", ")) - columns.get(table, set()):
+            lacks = ", ".join(sorted(missing))
+            raise Misconfigured(
+                f"The table duenotice.{table} is not the one that duenotice made: it lacks {lacks}.",
+                hint="Keep a copy of the database (pg_dump), and restore a backup.",
+            )

@@ -1,0 +1,402 @@
+"""The journal in PostgreSQL beyond the contract: who may write, what was lost on the way, copies put in place."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from duenotice.clock import Alive
+from duenotice.domain.transitions import IncarnationsLifted, Record
+from duenotice.errors import Conflict, Damaged, Misconfigured, Unavailable
+from duenotice.journal.codec import RECORDS, checksum
+from duenotice.journal.postgres_alone import LoneJournal
+from duenotice.journal.postgres_members import PostgresMembers
+from duenotice.journal.postgres_schema import prepared
+from duenotice.testkit.journal_examples import NOON, big_record, records, snapshot
+from tests.handlers.databases import BINARIES
+from tests.support.postgres import Database, Server, Wire
+
+pytestmark = pytest.mark.machine
+
+ROUNDS = 4
+SHORT = 0.6
+"""A lease, in seconds, for tests that wait for one."""
+APPEND_FOR_EVER = """
+import pathlib, sys
+from duenotice.journal.postgres_alone import LoneJournal
+from duenotice.testkit.journal_examples import records
+journal = LoneJournal(sys.argv[2], pathlib.Path(sys.argv[1]), "node-a")
+while True:
+    position = journal.last_position()
+    journal.append(records(position + 1, position + 3))
+    print(position + 3, flush=True)
+"""
+
+
+@pytest.fixture
+def journal(database: Database, tmp_path: Path) -> Iterator[LoneJournal]:
+    journal = LoneJournal(database.url, tmp_path, "node-a")
+    yield journal
+    journal.close()
+
+
+def lift(position: int) -> Record:
+    return Record(position, NOON, "duenotice", IncarnationsLifted(7))
+
+
+def reopened(database: Database, directory: Path | None, node: str = "node-a", lease: float = SHORT) -> LoneJournal:
+    return LoneJournal(database.url, directory, node, lease)
+
+
+def is_restored(database: Database, directory: Path | None) -> bool:
+    journal = reopened(database, directory)
+    try:
+        return journal.restored
+    finally:
+        journal.close()
+
+
+# --- what is stored ---
+
+
+def test_a_person_can_read_the_rows(journal: LoneJournal, database: Database) -> None:
+    """Time, actor and kind of change are columns of a view."""
+    journal.append(records(1, 2))
+    rows = database.sql("SELECT position, epoch, at, actor, change FROM duenotice.history").splitlines()
+    assert rows == [f"{n}|1|2026-03-01T12:00:00Z|operator|scope-enabled" for n in (1, 2)]
+
+
+def test_only_the_newest_two_snapshots_are_kept(journal: LoneJournal, database: Database) -> None:
+    journal.append(records(1, 5))
+    for position in (1, 2, 4, 5):
+        journal.save_snapshot(snapshot(position))
+    assert database.sql("SELECT position FROM duenotice.snapshots ORDER BY 1").split() == ["4", "5"]
+
+
+def test_a_commit_waits_for_the_disk_whatever_the_server_says(server: Server, tmp_path: Path) -> None:
+    """Also where the server would answer earlier (S5)."""
+    database = server.start("synchronous_commit=off")
+    journal = reopened(database, tmp_path)
+    asked = journal._line.ask("SELECT current_setting('synchronous_commit')")
+    journal.close()
+    assert asked == [("on",)]
+    assert database.sql("SHOW synchronous_commit") == "off"
+
+
+def test_each_append_is_one_transaction(journal: LoneJournal, database: Database) -> None:
+    """The head and its records have the same one (N01)."""
+    journal.append(records(1, 3))
+    rows = database.sql("SELECT xmin FROM duenotice.records UNION ALL SELECT xmin FROM duenotice.head").split()
+    assert len(rows) == 4 and len(set(rows)) == 1
+
+
+def test_a_closed_journal_is_unavailable(journal: LoneJournal) -> None:
+    journal.close()
+    for late in (lambda: journal.append(records(1, 1)), journal.last_position, journal.snapshot):
+        with pytest.raises(Unavailable):
+            late()
+
+
+# --- damage ---
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        ("UPDATE duenotice.records SET payload = replace(payload, 'vm/', 'VM/') WHERE position = 2", "checksum"),
+        ("UPDATE duenotice.records SET crc = crc + 1 WHERE position = 2", "checksum"),
+        ("DELETE FROM duenotice.records WHERE position = 2", "missing"),
+        ("DELETE FROM duenotice.records WHERE position = 3", "missing"),
+    ],
+)
+def test_damage_is_noticed(journal: LoneJournal, database: Database, damage: str, told: str) -> None:
+    journal.append(records(1, 3))
+    database.sql(damage)
+    with pytest.raises(Damaged, match=f"is not to be trusted: .*{told}") as caught:
+        list(journal.read(0))
+    assert "pg_dump" in caught.value.hint
+
+
+def test_a_damaged_snapshot_is_skipped_if_the_records_are_whole(journal: LoneJournal, database: Database) -> None:
+    journal.append(records(1, 5))
+    for position in (3, 5):
+        journal.save_snapshot(snapshot(position))
+    database.sql("UPDATE duenotice.snapshots SET payload = '{}' WHERE position = 5")
+    assert journal.snapshot() == snapshot(3)
+    database.sql("DELETE FROM duenotice.records WHERE position = 4")
+    with pytest.raises(Damaged, match="missing"):
+        journal.snapshot()
+
+
+def test_a_record_of_a_newer_duenotice_is_refused(journal: LoneJournal, database: Database) -> None:
+    """It is not read as something else (N16)."""
+    journal.append(records(1, 1))
+    row = RECORDS.pack(records(1, 1)[0])
+    newer = RECORDS.format + 1
+    crc = checksum(1, newer, row.payload)
+    database.sql(f"UPDATE duenotice.records SET format = {newer}, crc = {crc}")
+    with pytest.raises(Misconfigured, match="written by a newer duenotice"):
+        list(journal.read(0))
+
+
+def test_records_that_are_gone_while_it_runs_are_missed(journal: LoneJournal, database: Database) -> None:
+    """A standby that lacked the last commits has become the server (N14)."""
+    journal.append(records(1, 5))
+    database.sql("DELETE FROM duenotice.records WHERE position > 3; UPDATE duenotice.head SET position = 3")
+    for use in (lambda: list(journal.read(5)), lambda: journal.append(records(6, 6)), journal.last_position):
+        with pytest.raises(Damaged, match="ends at record 3 although record 5 was stored") as caught:
+            use()
+        assert "lifts the incarnations" in caught.value.hint
+
+
+# --- one node alone (N01, N03, S21) ---
+
+
+def test_a_second_node_is_refused_while_the_first_one_beats(database: Database, tmp_path: Path) -> None:
+    """Two clusters on one database: the one that was there does not notice."""
+    first = reopened(database, tmp_path / "a", lease=SHORT)
+    first.append(records(1, 1))
+    with pytest.raises(Conflict, match="in use by the node 'node-a'") as caught:
+        reopened(database, tmp_path / "b", "node-b", lease=2 * SHORT)
+    assert "database of its own" in caught.value.hint
+    first.append(records(2, 2))
+    assert list(first.read(0)) == records(1, 2)
+    first.close()
+
+
+def test_a_name_that_is_in_use_is_refused_too(database: Database, tmp_path: Path) -> None:
+    first = reopened(database, tmp_path / "a")
+    with pytest.raises(Conflict, match="in use by the node 'node-a'"):
+        reopened(database, tmp_path / "b", "node-a", lease=2 * SHORT)
+    first.append(records(1, 1))
+    first.close()
+
+
+def test_a_node_that_was_silent_for_a_lease_is_deposed_and_writes_nothing(database: Database, tmp_path: Path) -> None:
+    """It had stopped, and wakes up: its journal neither writes nor reads, and says why (S21)."""
+    first = reopened(database, tmp_path / "a")
+    first.append(records(1, 1))
+    first._beating._ended.set()  # it is stopped: no beats
+    lost: list[Exception] = []
+    first.on_lost = lost.append
+    second = reopened(database, tmp_path / "b", "node-b")
+    for use in (lambda: first.append(records(2, 2)), lambda: first.read(0)):
+        with pytest.raises(Damaged, match="does not lead any more") as caught:
+            use()
+    assert lost == [caught.value]
+    assert list(second.read(0)) == records(1, 1)
+    second.append(records(2, 2))
+    first.close()
+    second.append(records(3, 3))
+    second.close()
+
+
+def test_a_node_hears_at_its_next_beat_that_it_was_deposed(database: Database, tmp_path: Path) -> None:
+    """Without being asked for anything."""
+    journal = reopened(database, tmp_path)
+    heard = threading.Event()
+    journal.on_lost = lambda _error: heard.set()
+    database.sql("UPDATE duenotice.head SET leader = 'somebody', epoch = epoch + 1")
+    assert heard.wait(30)
+    journal.close()
+
+
+def test_a_restart_in_the_same_directory_does_not_wait_for_the_lease(database: Database, tmp_path: Path) -> None:
+    """Whoever holds the directory knows that the last process of it is gone (N03)."""
+    with run(APPEND_FOR_EVER, tmp_path, database) as child:
+        assert child.stdout and child.stdout.readline()
+        child.kill()
+    journal = LoneJournal(database.url, tmp_path, "node-a", lease=3600)
+    assert journal.last_position() >= 3
+    journal.close()
+
+
+def test_a_directory_belongs_to_one_journal(postgres_folder: str, database: Database, tmp_path: Path) -> None:
+    """The URL of another cluster's database in the settings: refused before anything is written."""
+    reopened(database, tmp_path).close()
+    database.sql("CREATE DATABASE other")
+    other = Database(postgres_folder, "other")
+    try:
+        prepared(other.url)
+        with pytest.raises(Misconfigured, match="another journal than the one that this data directory") as caught:
+            reopened(other, tmp_path)
+        assert "database.notes" in caught.value.hint
+        assert other.sql("SELECT count(*) FROM duenotice.nodes") == "0"
+    finally:
+        database.sql("DROP DATABASE other WITH (FORCE)")
+
+
+def test_a_second_process_on_the_directory_is_refused(journal: LoneJournal, database: Database, tmp_path: Path) -> None:
+    with pytest.raises(Conflict, match=f"the data directory {tmp_path} is in use"):
+        reopened(database, tmp_path)
+
+
+# --- copies put in place (S3) ---
+
+
+def test_a_journal_that_was_never_elsewhere_is_not_restored(database: Database, tmp_path: Path) -> None:
+    """Neither a new one nor one that is opened again, also by another node."""
+    assert not is_restored(database, tmp_path)
+    journal = reopened(database, tmp_path)
+    journal.append(records(1, 3))
+    journal.close()
+    assert not is_restored(database, tmp_path)
+    assert not is_restored(database, None)
+
+
+def test_a_dump_put_in_place_says_so_until_incarnations_are_lifted(database: Database, tmp_path: Path) -> None:
+    """At every start, however far a start got otherwise; also where no node has any notes."""
+    journal = reopened(database, tmp_path)
+    journal.append(records(1, 3))
+    journal.close()
+    dump = [f"{BINARIES}/pg_dump", "-h", database.folder, "-U", "postgres", database.name]
+    text = subprocess.run(dump, capture_output=True, check=True, text=True).stdout
+    database.sql("CREATE DATABASE copied TEMPLATE template0 ENCODING 'UTF8'")
+    copy = Database(database.folder, "copied")
+    try:
+        restore = ["psql", "-XqAt", "-h", copy.folder, "-U", "postgres", copy.name]
+        subprocess.run(restore, input=text, check=True, text=True, stdout=subprocess.DEVNULL)
+        journal = reopened(copy, None)
+        assert journal.restored
+        journal.append(records(4, 4))
+        journal.note_alive(Alive("boot", 7))
+        journal.close()
+        journal = reopened(copy, None)
+        before = journal.restored
+        journal.append([lift(5)])
+        assert (before, journal.restored) == (True, False)
+        journal.close()
+        assert not is_restored(copy, None)
+    finally:
+        database.sql("DROP DATABASE copied WITH (FORCE)")
+
+
+def test_a_node_notices_that_the_database_knows_less_than_it_has_shown(database: Database, tmp_path: Path) -> None:
+    """A disk that was set back to a snapshot: the server cannot know, the node's notes do."""
+    journal = reopened(database, tmp_path)
+    journal.append(records(1, 5))
+    journal.close()
+    database.sql("DELETE FROM duenotice.records WHERE position > 3; UPDATE duenotice.head SET position = 3, shown = 3")
+    assert is_restored(database, tmp_path)
+    journal = reopened(database, tmp_path)
+    journal.append([lift(4)])
+    journal.close()
+    assert not is_restored(database, tmp_path)
+
+
+# --- answers lost on the way (N02, S6) ---
+
+
+@pytest.fixture
+def wire(database: Database, tmp_path: Path) -> Iterator[Wire]:
+    (tmp_path / "wire").mkdir()
+    wire = Wire(tmp_path / "wire", database.folder)
+    yield wire
+    wire.close()
+
+
+def test_an_append_whose_answer_was_lost_is_read_back(wire: Wire, database: Database, tmp_path: Path) -> None:
+    """It was done, so it is answered as done, and it is there once."""
+    journal = reopened(Database(str(tmp_path / "wire"), database.name), None, lease=60)
+    journal.append(records(1, 3))
+    for first in (4, 7, 10):
+        wire.loses_next_answer = True
+        journal.append(records(first, first + 2))
+    assert wire.lost == 3
+    assert list(journal.read(0)) == records(1, 12)
+    journal.close()
+
+
+def test_what_an_older_connection_has_sent_comes_too_late(journal: LoneJournal, database: Database) -> None:
+    """It was under way when the journal looked whether it was done: from then on it changes nothing."""
+    journal.append(records(1, 1))
+    late = PostgresMembers(database.url)
+    old = late._take_turn(journal.life, journal.epoch)
+    journal._members._turn = None
+    journal.append(records(2, 2))
+    late._turn = old._replace(connected=late._line.connected)
+    with pytest.raises(Unavailable, match="Another connection"):
+        late._append(late._turn, records(3, 3), [RECORDS.pack(records(3, 3)[0])], None)
+    late.close()
+    assert journal.last_position() == 2
+
+
+# --- kill -9 (S5) ---
+
+
+def run(program: str, directory: Path, database: Database) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", program, str(directory), database.url]
+    environment = {"PYTHONPATH": ":".join(sys.path), "PATH": os.environ["PATH"]}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+
+
+def test_kill_9_of_the_node_loses_nothing_that_was_answered(database: Database, tmp_path: Path) -> None:
+    """In the midst of appends, again and again: every acknowledged record is there, and no half batch."""
+    for acknowledgements in range(20, 20 + 37 * ROUNDS, 37):
+        with run(APPEND_FOR_EVER, tmp_path, database) as child:
+            assert child.stdout
+            answered = [int(child.stdout.readline()) for _ in range(acknowledgements)]
+            child.send_signal(signal.SIGKILL)
+            answered += [int(line) for line in child.stdout if line.endswith("\n")]
+        journal = reopened(database, tmp_path)
+        kept = [record.position for record in journal.read(0)]
+        journal.close()
+        assert kept == list(range(1, len(kept) + 1))
+        assert len(kept) in (answered[-1], answered[-1] + 3)
+
+
+def test_kill_9_of_the_server_loses_nothing_that_was_answered(server: Server, tmp_path: Path) -> None:
+    """The journal is unavailable meanwhile, and goes on by itself; what it could not answer is there once or not."""
+    journal = reopened(server.start(), tmp_path, lease=600)
+    stop, answered = threading.Event(), [0]
+
+    def append_on() -> None:
+        while not stop.is_set():
+            position = answered[-1]
+            try:
+                journal.append(records(position + 1, position + 3))
+                answered.append(position + 3)
+            except Unavailable:
+                stop.wait(0.01)
+            except Conflict:  # it was stored after all; nobody could be asked at that time
+                answered.append(position + 3)
+
+    appending = threading.Thread(target=append_on)
+    appending.start()
+    try:
+        for _ in range(ROUNDS):
+            count = len(answered)
+            while len(answered) < count + 30:
+                stop.wait(0.01)
+            server.kill()
+            server.start()
+    finally:
+        stop.set()
+        appending.join()
+    kept = list(journal.read(0))
+    assert kept == records(1, len(kept))
+    assert len(kept) in (answered[-1], answered[-1] + 3)
+    journal.close()
+
+
+def test_big_appends_and_snapshots_come_back(journal: LoneJournal) -> None:
+    """More than a message of the protocol, or a page of the server."""
+    journal.append([big_record(position) for position in range(1, 501)])
+    journal.save_snapshot(snapshot(500, vms=200_000))
+    assert [record.position for record in journal.read(0)] == list(range(1, 501))
+    found = journal.snapshot()
+    assert found is not None and len(found.vms) == 200_000
+
+
+def test_the_driver_raises_nothing_of_its_own(journal: LoneJournal, database: Database) -> None:
+    """Whatever is wrong with the tables, the error is one of ours."""
+    database.sql("DROP TABLE duenotice.records CASCADE")
+    with pytest.raises(Damaged, match="not the ones that duenotice made") as caught:
+        journal.append(records(1, 1))
+    assert isinstance(caught.value.__cause__, psycopg.Error)
