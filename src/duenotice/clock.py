@@ -130,7 +130,7 @@ def wall() -> datetime:
 
 
 def seconds_since_2020() -> int:
-    """A number that grows by itself wherever we run, and fits 32 bits until 2088."""
+    """A number that grows by itself on every machine, and fits 32 bits until 2088."""
     return int((wall() - datetime(2020, 1, 1, tzinfo=UTC)).total_seconds())
 
 
@@ -187,7 +187,7 @@ class _RunningClock:
 
 
 class SystemClock(_RunningClock):
-    """Real time. The time of day follows the machine; `steady` follows the time since boot, as far as that counts."""
+    """Real time. The time of day is the machine's; `steady` is the time since boot, as far as that counts."""
 
     name = "real"
 

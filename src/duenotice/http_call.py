@@ -95,7 +95,7 @@ async def _exchange(target: Target, request: bytes, trust: ssl.SSLContext | None
         raw = bytearray()
         while len(raw) <= longest and (chunk := await reader.read(65536)):
             raw += chunk
-            if _is_whole(raw):  # the other side may leave the connection open all the same
+            if _is_whole(raw):  # the other side may leave the connection open anyway
                 break
         return bytes(raw)
     finally:

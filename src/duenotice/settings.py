@@ -109,7 +109,7 @@ QUIRKS = (
     "fault",
     "fault_seconds",
 )
-"""The settings that make the service behave oddly. Whoever tests a client wants them too."""
+"""The settings that make the service behave oddly; `run` and `check`, which test clients, have them too."""
 
 
 class Row(NamedTuple):
@@ -141,7 +141,7 @@ def _row(field: msgspec.structs.FieldInfo) -> Row:
 
 
 def resolve(flags: Mapping[str, Any], environment: Mapping[str, str], file: str = "") -> Resolved:
-    """Flag before environment before file before default; an unknown key is an error with a near-miss hint."""
+    """Flag before environment before file before default; an unknown key is an error that names the nearest one."""
     values: dict[str, Any] = {}
     origins = {row.name: "default" for row in rows()}
     toml = _open(file)
@@ -180,13 +180,13 @@ def parse_listen(name: str, text: str) -> tuple[str, int]:
 
 
 def host_port(address: tuple[str, int]) -> str:
-    """The way back: HOST:PORT, with IPv6 in brackets."""
+    """As text again: HOST:PORT, with IPv6 in brackets."""
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def listen_hint(address: tuple[str, int], error: OSError) -> str:
-    """What to do when a port cannot be had."""
+    """What to do when a port cannot be used."""
     host, port = address
     if error.errno == errno.EADDRINUSE:
         return "Is another duenotice running there? Stop it, or choose another HOST:PORT."

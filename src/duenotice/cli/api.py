@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 DEFAULT_ENDPOINT = "http://127.0.0.1:16926"
 PAGE = 1000
 SILENCE = 40.0
-"""A feed that is silent for so many seconds is lost; the service sends a sign of life every 15."""
+"""A feed that is silent for this many seconds is lost; the service sends a sign of life every 15."""
 ERRORS: dict[int, type[DuenoticeError]] = {
     400: Malformed,
     401: Denied,

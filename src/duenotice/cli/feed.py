@@ -19,7 +19,7 @@ Say = Callable[[str], None]
 class Feed:
     """`with Feed(api, say) as feed:` misses no record from then on. A thread reads, and `next` returns what it read.
 
-    A lost connection is reported once. It is tried again after growing pauses, and goes on where it was lost.
+    A lost connection is reported once. It connects again after growing pauses, and goes on where it stopped.
     """
 
     def __init__(self, api: Api, say: Say) -> None:

@@ -18,7 +18,7 @@ from duenotice.clock import monotonic
 from duenotice.errors import NotFound
 
 LINGER = 4.0
-"""An event is shown for so many seconds after its end; an eviction would be too short to see otherwise."""
+"""An event is shown for this many seconds after its end; otherwise an eviction would be too short to see."""
 
 
 def waits(command: Callable[..., None]) -> Callable[..., None]:

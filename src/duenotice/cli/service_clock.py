@@ -11,7 +11,7 @@ from duenotice.errors import Unavailable
 
 LOOK_AGAIN = 5.0
 SLACK = 2.0
-"""Our copy may be wrong by so many seconds before it is set again: the service tells whole seconds only."""
+"""Our copy may be wrong by this many seconds before it is set again: the service tells whole seconds only."""
 
 
 class ServiceClock:

@@ -87,7 +87,7 @@ async def _missed(visit: Visit) -> list[dict[str, Any]] | None:
 
 
 async def _gathered(chunks: Chunks, seconds: float | None) -> list[bytes] | None:
-    """Records that came together; empty when none came for so long, None when the feed is over."""
+    """Records that came together; empty when none came in these seconds, None when the feed is over."""
     try:
         async with asyncio.timeout(seconds):
             found = [await chunks.get()]

@@ -98,7 +98,7 @@ def find(state: State, maintenance_id: str) -> Progress:
 
 
 def _unique(names: Iterable[str]) -> Iterator[str]:
-    """Each once. A dict would be enough, but for a million names it stops all other threads."""
+    """Each once. A dict would do the same, but with a million names it stops all other threads."""
     seen: set[str] = set()
     for name in names:
         if name not in seen:

@@ -249,7 +249,7 @@ class TokenRevoked(Change, frozen=True, tag="token-revoked"):
 
 
 class RequestAnswered(Change, frozen=True, tag="request-answered"):
-    """What a request with a key was answered, in one commit with what came of it: both are durable, or neither (S6)."""
+    """What a request with a key was answered, in one commit with what it changed: both are durable, or neither (S6)."""
 
     key: str
     fingerprint: str
@@ -260,7 +260,7 @@ class RequestAnswered(Change, frozen=True, tag="request-answered"):
 
 
 class IncarnationsLifted(Change, frozen=True, tag="incarnations-lifted"):
-    """Every incarnation, also of scopes that never had an event, went ahead by so much (S3)."""
+    """Every incarnation, also of scopes that never had an event, went ahead by this much (S3)."""
 
     by: int
 

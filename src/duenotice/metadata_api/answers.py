@@ -65,7 +65,7 @@ class Answering(Protocol):
         """The answer to a question of an address."""
 
     def still(self, address: str, poll: Poll) -> Answer | Hold:
-        """What a poll gets that was to be held a moment ago."""
+        """The answer to a poll that was about to be held, or that it is still to be held."""
 
     def again(self, address: str, poll: Poll) -> Answer:
         """The answer that a held poll gets in the end."""
@@ -102,7 +102,7 @@ class Answers:
         return self._answer(address, lane, question, body) if bucket.take(self._pulse.now) else THROTTLED
 
     def still(self, address: str, poll: Poll) -> Answer | Hold:
-        """What a poll gets that was to be held a moment ago: there may be news by now, or another VM behind it."""
+        """A poll was about to be held: is it still? There may be news by now, or another VM may have this address."""
         lane = self._callers.find(address)
         return self._stranger(address) if lane is None else self._poll(lane, poll)
 

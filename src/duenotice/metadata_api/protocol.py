@@ -105,7 +105,7 @@ class Connection(asyncio.Protocol):
         self.deadline = self.door.pulse.request_until
 
     def _advance(self) -> None:
-        """Answer whole requests that have arrived, in order, and only so many in one turn of the loop."""
+        """Answer whole requests that have arrived, in order, and only a few in one turn of the loop."""
         for _ in range(REQUESTS_PER_TURN):
             if self.reader is None or self.busy or self.blocked or self.closing:
                 return
@@ -282,7 +282,7 @@ class Connection(asyncio.Protocol):
         self._close()
 
     def drain(self) -> None:
-        """The server is about to stop: answer who waits, close what is idle, let the rest come to its end."""
+        """The server is about to stop: answer who waits, close what is idle, let the rest finish."""
         if self.reader is None:
             self._close()
         else:

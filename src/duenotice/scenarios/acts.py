@@ -31,7 +31,7 @@ class Stage:
         self.undo: list[Undo] = []
 
     def name_of(self, role: RoleName) -> str:
-        """Whoever plays a role."""
+        """The VM, host or group that plays a role."""
         return self.picks[role].name
 
     def called(self, name: str) -> str:
@@ -41,7 +41,7 @@ class Stage:
         return self.named[name]
 
     def raised(self, answer: Any) -> list[Any]:
-        """Remember events that came of a call."""
+        """Remember events that a call has raised."""
         events = list(answer["events"])
         self.undo += [Undo(f"event {e['id']}", "POST", path("events", e["id"], "cancel")) for e in events]
         return events

@@ -14,7 +14,7 @@ from duenotice.scenarios.sights import KEYS, Event, Expectation, Sight, look, ne
 from duenotice.scenarios.verbs import GONE, REMOVED
 
 SLICES = 10
-"""How often it looks during a span on a manual clock, besides at each NotBefore."""
+"""How often it looks during a span on a manual clock, in addition to each NotBefore."""
 
 Seen = Generator[datetime, None, Sight]
 """Yields until when it waits, again and again; returns what it saw."""
