@@ -217,7 +217,7 @@ def _steady_at_start(last: Mark | None, alive: Alive | None) -> int:
 class ScaledClock(_RunningClock):
     """Time that runs `speed` times as fast; begins at the real time once, then goes on from its mark.
 
-    So does a speed that was set meanwhile, unless it is given another than at the last start.
+    A speed that was set meanwhile stays too, unless this start asks for another speed than the last start did.
     """
 
     def __init__(self, speed: float, last: Mark | None = None) -> None:
@@ -258,10 +258,10 @@ class ManualClock:
         return Mark(*self._now)
 
     def hold(self) -> None:
-        """It always stands still."""
+        """Nothing: it stands still between two calls of `advance`."""
 
     def run(self) -> None:
-        """It still needs to be told."""
+        """Nothing: only `advance` moves it."""
 
     def beat(self) -> int:
         return 0

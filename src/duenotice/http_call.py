@@ -59,7 +59,7 @@ async def call(
 ) -> Answer:
     """Send, and read the whole answer. Any status is an answer; raises `Unavailable` when there is none.
 
-    An answer of more than `longest` bytes is none either, or is cut off there.
+    An answer of more than `longest` bytes counts as none; with `cut` it is cut off there instead.
     """
     target = parse_url(url)
     try:

@@ -43,7 +43,7 @@ class ServeSettings(Struct, frozen=True):
     first_answer_empty: Annotated[bool, Meta(description="answer a scope's first request with an empty 200")] = False
     newer_versions_404: Annotated[bool, Meta(description="answer unknown newer api-versions with 404, not 400")] = False
     leaf_json: Annotated[
-        bool, Meta(description="answer one value of /metadata/instance in JSON, not with 400, without format=text")
+        bool, Meta(description="answer a single instance value in JSON, not with 400, if format=text is missing")
     ] = False
     gone_approval: Annotated[
         Literal[200, 400], Meta(description="answer to an approval of an event that is gone: 200 or 400")
@@ -63,7 +63,7 @@ class ServeSettings(Struct, frozen=True):
     ] = 30.0
     impact: Annotated[
         Literal["simulated", "command", "webhook"],
-        Meta(description="who carries impacts out"),
+        Meta(description="who carries out impacts"),
     ] = "simulated"
     impact_command: Annotated[
         str | tuple[str, ...], Meta(description="program and arguments that carry out one impact; no shell")

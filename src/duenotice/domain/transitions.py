@@ -20,7 +20,7 @@ class Change(Struct, frozen=True, omit_defaults=True, tag_field="change", gc=Fal
 
     @property
     def touched_scopes(self) -> tuple[str, ...]:
-        """Scopes whose events, or whether they listen, it changes."""
+        """Scopes in which it changes the events, or whether they listen."""
         return ()
 
     @property
@@ -35,7 +35,7 @@ class Change(Struct, frozen=True, omit_defaults=True, tag_field="change", gc=Fal
 
     @property
     def touches_everything(self) -> bool:
-        """Whether no scope is as it was."""
+        """Whether it changes every scope."""
         return False
 
 

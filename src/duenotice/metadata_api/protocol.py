@@ -208,7 +208,7 @@ class Connection(asyncio.Protocol):
             self.door.loop.call_exception_handler(context)
         outcome = task.result() if problem is None else _BROKEN
         if isinstance(outcome, Hold):
-            # Some turns of the loop have passed since that was said.
+            # The loop has gone on since this was decided, so it is checked again.
             outcome = self._held_only_if_useful(self.door.answers.still(self.address, outcome.poll))
         if self.closing:
             return
