@@ -366,7 +366,7 @@ def test_A09_a_default_vm_that_is_gone_is_not_advised():
         answer = node.get("127.7.7.7")
         assert (answer.status, "127.7.7.7" in answer.json()["error"]) == (404, True)
         assert "The default VM me is not in the fleet any more." in answer.json()["error"]
-        assert "start the server with a default VM" not in answer.json()["error"]
+        assert "start the service with a default VM" not in answer.json()["error"]
 
 
 # A10

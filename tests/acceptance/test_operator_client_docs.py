@@ -27,7 +27,7 @@ def node() -> Iterator[Node]:
 
 
 def test_every_program_says_what_it_prints() -> None:
-    """Below each program of the page stands its output."""
+    """An example without its output proves nothing."""
     assert len(PROGRAMS) == PAGE.count("```python") >= 7
 
 
@@ -53,7 +53,7 @@ def cells(heading: str, column: int) -> list[str]:
 
 
 def test_the_table_of_verbs_has_all_of_them_and_invents_none() -> None:
-    """The page has every public verb of the client, once."""
+    """A verb that is not there cannot be found."""
     listed = re.findall(r"`(\w+)`", " ".join(cells("Verbs", 2)))
     public = {name for name in dir(OperatorClient) if not name.startswith("_")} - {"close", "in_process"}
     assert len(listed) == len(set(listed))
@@ -61,7 +61,7 @@ def test_the_table_of_verbs_has_all_of_them_and_invents_none() -> None:
 
 
 def test_the_table_of_errors_has_all_of_them_with_their_statuses() -> None:
-    """The page has every error of the client, with the statuses that lead to it."""
+    """A caller has to know what to catch."""
     rows = dict(zip(cells("Errors", 1), cells("Errors", 2), strict=True))
     found = {
         name.strip(" `"): {int(number) for number in re.findall(r"\b\d{3}\b", when)} for name, when in rows.items()

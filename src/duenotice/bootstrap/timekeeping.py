@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from duenotice.clock import Alive, Clock, Mark, SystemClock, boot_id, clock_from_name, micros_of, seconds
 from duenotice.domain.state import State
+from duenotice.engine.log import report
 from duenotice.engine.ports import Journal
-from duenotice.engine.writer import report
 from duenotice.errors import Misconfigured
 
 EVERY = 0.25

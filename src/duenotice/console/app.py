@@ -20,6 +20,7 @@ from duenotice.console.audit_page import AuditPage
 from duenotice.console.clock_page import ClockPage
 from duenotice.console.event_pages import EventPages
 from duenotice.console.fleet_pages import FleetPages
+from duenotice.console.hints import with_pages
 from duenotice.console.host_pages import HostPages
 from duenotice.console.live import Live
 from duenotice.console.maintenance_pages import MaintenancePages
@@ -103,7 +104,7 @@ class Console:
 
     async def _visit(self, request: Request) -> Visit:
         token = door.token_of(request)
-        client = AsyncOperatorClient.in_process(self._operator_api, token)
+        client = AsyncOperatorClient.in_process(self._operator_api, token, explain=with_pages)
         # The position is read first: what happens after it is told live, so nothing is missed.
         me, fleet, clock = await client.me(), await client.fleet(), await client.clock()
         return Visit(request, client, token, me, clock, fleet.position, self._render, fleet.problem)

@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar
 from duenotice.client.operator.blocking import OperatorClient
 from duenotice.client.operator.in_process import App
 from duenotice.client.operator.request import OperatorRequest
+from duenotice.console.hints import with_pages
 from duenotice.errors import Conflict, DuenoticeError, Malformed, NotFound, Refused
 from duenotice.scenarios import progress as p
 from duenotice.scenarios.player import play
@@ -135,6 +136,7 @@ class PlayersClient(OperatorClient):
 
 def _as_refusal(error: DuenoticeError) -> DuenoticeError:
     """Whatever the service does not do ends a play; its verdict says what is left behind."""
+    with_pages(error)
     return error if isinstance(error, Refused | Malformed) else Refused(error.message, hint=error.hint)
 
 

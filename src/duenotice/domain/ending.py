@@ -2,8 +2,9 @@
 
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Cause, Event, EventType, Phase
-from duenotice.domain.fleet import Vm, chunks
+from duenotice.domain.fleet import Vm
 from duenotice.domain.lifecycle import Act, move
+from duenotice.domain.pieces import chunks
 from duenotice.domain.state import State
 
 _REMOVING = frozenset({EventType.PREEMPT, EventType.TERMINATE})
@@ -23,9 +24,9 @@ def complete(state: State, event: Event) -> list[t.Transition]:
     return changes
 
 
-def fail(state: State, event: Event, reason: str) -> list[t.Transition]:
+def fail(event: Event, reason: str) -> list[t.Transition]:
     """The driver gave up: the event is gone, and the fleet stays as it was."""
-    move(event.phase, Act.COMPLETE)
+    move(event.phase, Act.FAIL)
     return [t.EventFailed(event.id, event.scope, reason)]
 
 

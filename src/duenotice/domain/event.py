@@ -23,6 +23,7 @@ class Phase(Enum):
     STARTED = "started"
     COMPLETED = "completed"
     CANCELLED = "cancelled"
+    FAILED = "failed"
 
 
 class Cause(Enum):

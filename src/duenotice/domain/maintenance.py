@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from duenotice.domain.event import Cause, EventType
 from duenotice.domain.fleet import Vm
-from duenotice.domain.order import in_order
+from duenotice.domain.pieces import in_order
 from duenotice.domain.scope import scope_of
 
 
@@ -35,9 +35,6 @@ class StepStatus(Enum):
     DONE = "done"
     FAILED = "failed"
     SKIPPED = "skipped"
-
-
-OVER = frozenset({StepStatus.DONE, StepStatus.FAILED, StepStatus.SKIPPED})
 
 
 class Step(Struct, frozen=True, omit_defaults=True, gc=False):

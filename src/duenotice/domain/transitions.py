@@ -249,14 +249,15 @@ class TokenRevoked(Change, frozen=True, tag="token-revoked"):
 
 
 class RequestAnswered(Change, frozen=True, tag="request-answered"):
-    """What a request with a key was answered, in one commit with what it changed: both are durable, or neither (S6)."""
+    """What a request with a key was answered, in one commit with what it changed: both are durable, or neither (S6).
+
+    `answer` is only for the door that wrote it.
+    """
 
     key: str
     fingerprint: str
     until: datetime
-    status: int
-    body: str
-    location: str = ""
+    answer: bytes
 
 
 class IncarnationsLifted(Change, frozen=True, tag="incarnations-lifted"):

@@ -7,9 +7,9 @@ from duenotice.clock import MICROS, Instant, ManualClock, SystemClock, seconds
 from duenotice.domain.commands import DisableScopes, MakeUpForAbsence, MarkClock, Tick
 from duenotice.domain.due import next_due
 from duenotice.domain.enablement import SILENCE
-from duenotice.domain.fleet import chunks
+from duenotice.domain.pieces import chunks
 from duenotice.engine.engine import SELF, Engine
-from duenotice.engine.writer import report
+from duenotice.engine.log import report
 from duenotice.errors import DuenoticeError, Refused
 
 LONGEST_SLEEP = 1.0

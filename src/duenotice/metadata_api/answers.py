@@ -181,7 +181,7 @@ class Answers:
     def _stranger(self, address: str) -> Answer:
         """A09: an unknown address. If a default VM is set but gone, the hint says that instead."""
         default = self._options.default_vm
-        hint = "Add it to the fleet, or start the server with a default VM."
+        hint = "Add it to the fleet, or start the service with a default VM."
         if default is not None:
             hint = f"The default VM {default} is not in the fleet any more. Add the address or this VM to the fleet."
         return error(404, f"Not found. No VM is registered with the address {address}. {hint}")

@@ -49,13 +49,13 @@ class Callers:
         return None if vm is None else self.lanes.get(vm.address) or self._open(vm)
 
     def _open(self, vm: Vm) -> Lane:
-        page = self._publisher.page_of(vm)
+        page = self._publisher.open_page_of(vm)
         lane = self.lanes[vm.address] = Lane(vm, page, Bucket(self._polls), Bucket(self._approvals))
         return lane
 
     def page_of(self, lane: Lane) -> Page:
         """The page that a VM reads now."""
-        lane.page = page = self._publisher.page(lane.scope)
+        lane.page = page = self._publisher.open_page(lane.scope)
         return page
 
     def forget(self, addresses: Collection[str]) -> None:

@@ -19,6 +19,7 @@ from duenotice.wire.operator.fleet import Group, Host, Site, Vm, VmWithEvents
 from duenotice.wire.operator.maintenances import Maintenance, PlannedStep, Step
 from duenotice.wire.operator.records import Details, Record
 from duenotice.wire.operator.service import NewToken, Token
+from duenotice.wire.stored_answer import unpacked
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -236,8 +237,9 @@ def _details(change: t.Transition) -> Details:
             return Details(names=tuple(vm.name for vm in vms))
         case t.MaintenanceStarted(plan):
             return Details(maintenance=maintenance(plan))
-        case t.RequestAnswered(status=status, location=location):
-            return Details(status=status, location=location)
+        case t.RequestAnswered(answer=answer):
+            said = unpacked(answer)
+            return Details(status=said.status, location=said.location)
         case t.TokenCreated(created):
             return Details(token=token(created))
     return _as_stored(change)
