@@ -150,7 +150,7 @@ def test_so_many_commands_run_at_once_and_no_more(tmp_path: Path):
 
 
 def test_a_clean_stop_leaves_commands_alone_and_the_next_start_takes_them_over(tmp_path: Path):
-    """Stopping waits for no command; what it did is reported by whoever serves then."""
+    """Stopping waits for no command; the next process that serves reports what it did."""
     code = NOTE_ID + "\nwhile not os.path.exists(here + '/gate'): time.sleep(.01)"
     with commanded(tmp_path, code) as node:
         event_id = approved(node, "Reboot", "me")
