@@ -201,7 +201,7 @@ class NodeEngine(Engine):
     # --- the curtain ---
 
     async def _show(self, news: News) -> None:
-        """Show it when every member has hidden it. If another node leads by then, it does that, and `reveal` shows it."""
+        """Show it when every member has hidden it. If another node leads by then, it does that; `reveal` shows it."""
         while True:
             position = news.records[-1].position
             self._to_show = news
