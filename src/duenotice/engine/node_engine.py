@@ -28,7 +28,7 @@ from duenotice.engine.writer import Ask, News, Outcome, Records
 from duenotice.errors import DuenoticeError, InvariantBroken, Unavailable
 
 PassOn = Callable[[Member, Ask], Awaitable[Records]]
-"""Passes a command to the node that leads; the answer is there when it is durable and shown (N09)."""
+"""Has a command done by the node that leads; the answer is there when it is durable and shown (N09)."""
 
 PATIENCE = 1.0
 """Real seconds that a command waits for a leader, and for this node to show what the leader has done."""
@@ -201,7 +201,7 @@ class NodeEngine(Engine):
     # --- the curtain ---
 
     async def _show(self, news: News) -> None:
-        """Show it when every member has hidden it. If another node leads by then, it does so, and `reveal` shows it."""
+        """Show it when every member has hidden it. If another node leads by then, it does that; `reveal` shows it."""
         while True:
             position = news.records[-1].position
             self._to_show = news
@@ -280,7 +280,7 @@ class NodeEngine(Engine):
             self.submit(Tick(), SELF).add_done_callback(lambda done: _ignore(done.exception()))
 
     def follow(self) -> None:
-        """Stop deciding."""
+        """Decide no more."""
         if self._leading:
             self._leading = False
             for end in self.on_follow:

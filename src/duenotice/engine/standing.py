@@ -1,6 +1,6 @@
 """Decides how a node takes part in a cluster: one table from phase and message to what follows (N03-N08).
 
-`step` is a pure function: no clock, no store, no threads. The caller (`seat`) carries out the actions in order and
+`step` is a pure function: no clock, no store, no threads. Its caller carries out the actions in their order and
 tells their answers as messages. Any message may be lost, late, doubled or out of order: what is safe does not depend on
 it, and the next beat puts right what is missing.
 """
@@ -183,7 +183,7 @@ def _follow_or_take_over(s: Standing, sight: Sight, now: int) -> Step:
 
 
 def _lead_on(s: Standing, sight: Sight, now: int) -> Step:
-    """Put out a member that was silent for a whole lease: its right to answer is over, by its clock and ours (N06)."""
+    """Put out who was silent for a whole lease: its right to answer is over, by its clock and by ours (N06)."""
     if s.leader != s.life:
         return _deposed(s, None, now)
     silent = [(life, seen.beat) for life, seen in s.others.items() if now - seen.since >= s.terms.lease]
