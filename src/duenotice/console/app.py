@@ -24,7 +24,7 @@ from duenotice.console.hints import with_pages
 from duenotice.console.host_pages import HostPages
 from duenotice.console.live import Live
 from duenotice.console.maintenance_pages import MaintenancePages
-from duenotice.console.pages import Page, Visit, form_of, status_of
+from duenotice.console.pages import PageRoute, Visit, form_of, status_of
 from duenotice.console.plays import Plays
 from duenotice.console.scenario_pages import ScenarioPages
 from duenotice.console.timeline_page import TimelinePage
@@ -65,9 +65,9 @@ class Console:
     def app(self) -> ASGIApp:
         """The ASGI application."""
         rooms = (FleetPages, TimelinePage, EventPages, MaintenancePages, HostPages, AuditPage, ClockPage, Live)
-        pages: list[Page] = [page for room in rooms for page in room().pages()]
+        pages: list[PageRoute] = [page for room in rooms for page in room().pages()]
         pages += ScenarioPages(self._plays).pages()
-        by_path: dict[str, dict[str, Page]] = {}
+        by_path: dict[str, dict[str, PageRoute]] = {}
         for page in pages:
             by_path.setdefault(page.path, {})[page.method] = page
         routes: list[BaseRoute] = [
@@ -83,7 +83,7 @@ class Console:
         await self._plays.close()
         self._workroom.close()
 
-    def _behind_the_door(self, ways: dict[str, Page]) -> Callable[[Request], Awaitable[Response]]:
+    def _behind_the_door(self, ways: dict[str, PageRoute]) -> Callable[[Request], Awaitable[Response]]:
         async def visit(request: Request) -> Response:
             if request.method == "POST" and door.is_cross_site(request):
                 return self._refusal(403, "This came from another site.", "Use the console's own page.")

@@ -32,7 +32,7 @@ SELF = "duenotice"
 """The actor of what happens because time passes."""
 
 MOST_AT_ONCE = 10_000
-"""When a batch has so many records, what else is due waits for the next one, so that other commands get a turn."""
+"""When a batch has this many records, what else is due waits for the next batch: other commands get a turn."""
 
 
 class Receipt(NamedTuple):

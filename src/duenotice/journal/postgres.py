@@ -73,13 +73,13 @@ class PostgresJournal:
         return self._members.is_copy
 
     def note_seen(self, position: int) -> None:
-        """Remember that readers have seen so much; the database hears of it later."""
+        """Remember how far readers have seen; the database is told later."""
         self.seen = position
         if not self.restored:
             self._notes.note(seen=position)
 
     def note_alive(self, alive: Alive) -> None:
-        """Remember that VMs can be answered now; the database hears of it later."""
+        """Remember that VMs can be answered now; the database is told later."""
         self.alive = alive
         if not self.restored:
             self._notes.note(alive=alive)
@@ -108,7 +108,7 @@ class PostgresJournal:
         return False
 
     def find(self, prefix: str, limit: int) -> list[Record]:
-        """The first records about events whose id begins so."""
+        """The first records about events whose id begins like this."""
         begin = prefix.encode()
         with told_plainly(self._line.name):
             rows = self._line.ask(_FIND, (begin, begin + _BEYOND_UTF8, limit))
@@ -143,7 +143,7 @@ class PostgresJournal:
         refuse_unless_reached(int(answer), row.position)
 
     def mark_as_copy(self) -> None:
-        """Have the next start take this for an older copy put in place, which lifts the incarnations (S3)."""
+        """Let the next start treat this as an older copy that was put in place: it lifts the incarnations (S3)."""
         self._line.ask(_MARK_AS_COPY, (self.life, self.epoch))
 
     def needs_upkeep(self) -> bool:
@@ -154,7 +154,7 @@ class PostgresJournal:
         """There is nothing to tidy up."""
 
     def close(self) -> None:
-        """Let the database and the data directory go."""
+        """Close the database and release the data directory."""
         self._line.close()
         self._members.close()
         self._notes.close()

@@ -52,7 +52,7 @@ class PostgresMembers:
         self._url = url
         self._line = Line(url)
         self.is_copy = True
-        """Whether the journal may be a copy put in place; whoever opens it finds out."""
+        """Whether the journal may be a copy put in place; the one who opens it finds out."""
         self._turn: _Turn | None = None
         self._stored_on = 0  # the number of the connection that has stored something
         self._ear: Ear | None = None
@@ -112,11 +112,11 @@ class PostgresMembers:
         return tuple(_any(self._call("show", life, epoch, position)))
 
     def put_out(self, life: str, epoch: int, member: str, beat: int) -> bool:
-        """Wait for a member no more, if it has not beaten since."""
+        """Stop waiting for a member, if it has not beaten since."""
         return bool(_any(self._call("put_out", life, epoch, member, beat)))
 
     def resign(self, life: str) -> None:
-        """Lead no more."""
+        """Stop leading."""
         self._call("resign", life)
 
     def leave(self, life: str) -> None:
@@ -128,13 +128,13 @@ class PostgresMembers:
         self._call("note", life, epoch, shown, alive.boot_id, alive.steady)
 
     def listen(self, hear: Callable[[News], None]) -> Callable[[], None]:
-        """Have all news told from now on, by a thread with a connection of its own, until the answer is called."""
+        """Tell all news from now on, in a thread with a connection of its own, until what is returned is called."""
         if self._ear is None:
             self._ear = Ear(self._url)
         return self._ear.add(hear)
 
     def close(self) -> None:
-        """Hear no more, close everything."""
+        """Stop listening, close everything."""
         if self._ear is not None:
             self._ear.close()
         self._line.close()

@@ -46,7 +46,7 @@ class Callers:
         self._approvals = Rate(options.approvals_throttle)
 
     def find(self, address: str) -> Lane | None:
-        """The lane of whoever has this address, else of the default VM; nothing is kept for unknown addresses."""
+        """The lane of the VM with this address, else of the default VM; nothing is kept for unknown addresses."""
         lane = self.lanes.get(address)
         if lane is not None:
             return lane

@@ -20,7 +20,7 @@ from duenotice.metadata_api.routes import Router
 if TYPE_CHECKING:
     from duenotice.metadata_api.protocol import Connection
 
-_BROKEN = error(500, "Something is wrong in the server. Look at its log.")
+_BROKEN = error(500, "Something is wrong in the service. Look at its log.")
 
 
 class Door:

@@ -37,7 +37,7 @@ def _maybe(moment: datetime | None) -> datetime | None:
 
 
 def _with(base: msgspec.Struct, kind: type[S], **more: object) -> S:
-    """What `base` says, and more; where both say something, the latter counts."""
+    """The fields of `base`, and more; if a field is in both, `more` counts."""
     return kind(**(msgspec.structs.asdict(base) | more))
 
 
@@ -94,7 +94,7 @@ def life(
 
 
 def vm(vm: f.Vm, listens: bool, state: str) -> Vm:
-    """One VM."""
+    """As operators read it; `listens` and `state` are of the whole service, so the caller has looked them up."""
     return Vm(
         name=vm.name,
         state=state,
@@ -120,7 +120,7 @@ def vm_with_events(vm: Vm, last_seen: datetime | None, events: tuple[Event, ...]
 
 
 def group(group: f.Group, vms: int) -> Group:
-    """One group."""
+    """With how many VMs it has now, which the group itself does not know."""
     return Group(
         key=group.key,
         kind=group.kind.value,
@@ -133,7 +133,7 @@ def group(group: f.Group, vms: int) -> Group:
 
 
 def host(host: f.Host, vms: int) -> Host:
-    """One host."""
+    """With how many VMs run there, which the host itself does not know."""
     return Host(host.name, host.condition.value, vms)
 
 
@@ -153,7 +153,7 @@ def new_token(made: k.Token, secret: str) -> NewToken:
 
 
 def maintenance(plan: m.Maintenance) -> Maintenance:
-    """One maintenance."""
+    """A plan with all its steps; spans are in seconds outside."""
     return Maintenance(
         id=plan.id,
         type=TYPE_NAMES[plan.type],
