@@ -171,7 +171,7 @@ def test_an_answer_that_makes_no_sense_is_told_without_a_traceback() -> None:
         threading.Thread(target=_answer_one, args=(server, said), daemon=True).start()
         where = f"127.0.0.1:{server.getsockname()[1]}"
         done = duenotice(None, "clock", "show", "-o", "name", "--endpoint", where, DUENOTICE_TOKEN="x")
-    assert (done.code, told(done.err)[0].partition(":")[0]) == (1, "Cannot read an answer")
+    assert (done.code, told(done.err)[0].partition(" of ")[0]) == (1, "Cannot read an answer")
 
 
 def _answer_one(server: socket.socket, said: bytes) -> None:

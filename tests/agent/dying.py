@@ -12,7 +12,7 @@ from duenotice.agent.cases import Record
 from duenotice.agent.ledger import Ledger
 from duenotice.backoff import Backoff
 from duenotice.cli import main
-from duenotice.client import asking, watching
+from duenotice.client import patience, watching
 
 
 def die() -> None:
@@ -40,7 +40,7 @@ def run() -> None:
     """The whole life of the process."""
     clock._BOOT_ID = Path(os.environ["BOOT_ID_FILE"])
     watching.POLL_SECONDS = 0.05
-    asking.AGAIN = Backoff(0.02, 0.02)
+    patience.AGAIN = Backoff(0.02, 0.02)
     when, _, number = os.environ.get("DYING_AT", "never:0").partition(":")
     prepare(when, int(number))
     main()

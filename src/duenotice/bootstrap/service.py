@@ -200,9 +200,9 @@ class Service:
         self._api = OperatorApi(
             self.engine, self.ticker, self._metadata.silent_for, faults, lambda: self.fleet_file.problem
         )
-        app, paths = self._api.app(), {call.path for call in self._api.calls}
-        self._console = Console(app)
-        front = operator_port.Front(app, self._console.app(), paths)
+        self.operator_app, paths = self._api.app(), {call.path for call in self._api.calls}
+        self._console = Console(self.operator_app)
+        front = operator_port.Front(self.operator_app, self._console.app(), paths)
         self._operator = OperatorServer(operator_port.config(front))
         self._operator_task = asyncio.create_task(self._operator.serve(sockets=[listening]), name="operator-api")
         self._operator_task.add_done_callback(self.engine.lost)

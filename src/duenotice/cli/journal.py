@@ -6,9 +6,8 @@ from contextlib import contextmanager
 
 import click
 
-from duenotice.cli.groups import Noun
-from duenotice.cli.params import NAME
-from duenotice.cli.saying import tell
+from duenotice.cli.arguments import NAME, Noun
+from duenotice.cli.output import tell
 
 
 @click.group(cls=Noun)

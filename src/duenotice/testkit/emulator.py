@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import uvloop
 
 from duenotice.bootstrap.service import NOWHERE, Service
+from duenotice.client.operator.blocking import OperatorClient
 from duenotice.clock import Instant, micros_of, monotonic
 from duenotice.domain.commands import ApplyFleet, Command
 from duenotice.domain.fleet import Declaration
@@ -22,6 +23,7 @@ from duenotice.testkit.overheard import Overheard
 from duenotice.wire.fleet_toml import read_fleet
 
 T = TypeVar("T")
+C = TypeVar("C", bound=OperatorClient)
 OPERATOR = "test"
 """The actor of what a test does."""
 
@@ -87,6 +89,10 @@ class Emulator:
     def operator_url(self) -> str:
         """Where the operator's API is, if it was given an address."""
         return f"http://{host_port(self.service.operator_address)}"
+
+    def operator(self, kind: type[C]) -> C:
+        """A client of the operator's API, if that was given an address: OperatorClient, or a kind of it."""
+        return kind.in_process(self.service.operator_app, self.service.token, self._loop, timeout=PATIENCE_SECONDS)
 
     def submit(self, command: Command) -> list[Record]:
         """Do something as the operator; its result is durable and visible."""
