@@ -6,11 +6,13 @@ command that comes while another node leads is passed on to that node.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 from duenotice.clock import Alive, Instant, boot_micros
 from duenotice.domain.commands import Tick
+from duenotice.domain.enablement import SILENCE
 from duenotice.domain.policy import Policy
 from duenotice.domain.snapshot import Snapshot
 from duenotice.domain.state import State
@@ -18,6 +20,7 @@ from duenotice.domain.transitions import Record
 from duenotice.engine import membership as m
 from duenotice.engine.curtain import Curtain
 from duenotice.engine.engine import SELF, Engine, _answer, _Waiting
+from duenotice.engine.last_polls import LastPolls
 from duenotice.engine.members import Deposed, Member, Members
 from duenotice.engine.membership import Terms
 from duenotice.engine.ports import Journal
@@ -130,7 +133,8 @@ class NodeEngine(Engine):
         self._to_show: News | None = None
         self._turn = asyncio.Lock()
         self._stirred = asyncio.Event()
-        self._passing: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._last_polls = LastPolls(publisher, clock.now().steady)
         self.seat = Seat(members, identity, self, terms, now)
         loop = asyncio.get_running_loop()
         journal.on_deposed = lambda: _ignore(loop.call_soon_threadsafe(self.seat.tell, m.WasDeposed()))
@@ -170,9 +174,12 @@ class NodeEngine(Engine):
                 await super()._serve(batch)
                 return
         for waiting in batch:
-            task = asyncio.create_task(self._have_done(waiting))
-            self._passing.add(task)
-            task.add_done_callback(self._passing.discard)
+            self._begin(self._have_done(waiting))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _have_done(self, waiting: _Waiting) -> None:
         """Pass a command on to the leader, and answer when VMs can see here what came of it (N09)."""
@@ -207,9 +214,9 @@ class NodeEngine(Engine):
             self._to_show = news
             self.curtain.hide(news.touched)
             self.seat.tell(m.Wrote(position))
-            while self._leading and self._allowed < position and not news.is_late(self.clock.now()):
+            while self._waits_for(position) and not news.is_late(self.clock.now()):
                 await self._stir()
-            if not self._leading or self._allowed >= position:
+            if not self._waits_for(position):
                 break
             later = (await self._in_time(Outcome((), news))).news
             if later is None:
@@ -217,6 +224,10 @@ class NodeEngine(Engine):
             news = later
         self._to_show = None
         await self._show_what_is_allowed(news)
+
+    def _waits_for(self, position: int) -> bool:
+        """As long as we lead and reach the store; whoever can reach it then has it shown later."""
+        return self._leading and self._allowed < position and self.seat.has_right
 
     async def _show_what_is_allowed(self, news: News | None) -> None:
         if news is not None and news.records[-1].position <= self._allowed:
@@ -273,6 +284,7 @@ class NodeEngine(Engine):
             mark = self._writer.state.mark
             last = steady if mark is None else max(steady, mark.steady)
             self._shared_clock.lead(Instant(self._writer.state.at, last))
+            self._last_polls.merge(await self.seat.polls(self.time() - SILENCE))
             self._leading = self.seat.leads and self.seat.standing.epoch == epoch
         if self._leading:
             for begin in self.on_lead:
@@ -296,8 +308,17 @@ class NodeEngine(Engine):
         return self.clock.now().steady
 
     def gather_polls(self) -> Mapping[str, int]:
-        """Nothing yet: see N11."""
-        return {}
+        """The last polls here, now and then; the leader hears of those of the others as often (N11)."""
+        now = self.time()
+        if not self._last_polls.is_due(now):
+            return {}
+        if self._leading:
+            self._begin(self._hear_of_polls())
+        return self._last_polls.gather(now)
+
+    async def _hear_of_polls(self) -> None:
+        with suppress(DuenoticeError):  # in some minutes again
+            self._last_polls.merge(await self.seat.polls(self.time() - SILENCE))
 
     def end(self, why: str) -> None:
         """Another process has taken this node's name (N03)."""

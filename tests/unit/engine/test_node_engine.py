@@ -5,7 +5,8 @@ from functools import partial
 import pytest
 
 from duenotice.clock import MICROS
-from duenotice.domain.commands import EnableScope
+from duenotice.domain.commands import EnableScope, EvictVm, Tick
+from duenotice.domain.enablement import SILENCE
 from duenotice.errors import Unavailable
 from tests.unit.domain.build import id_of
 from tests.unit.engine.cluster_rig import LEASE, ask, settle, three
@@ -221,3 +222,44 @@ async def test_a_second_process_with_the_same_name_ends_the_first() -> None:
         await cluster.until(old.engine.failed.done)
         assert "Another process has registered as this node." in str(old.engine.failed.result())
         assert not old.engine.may_answer()
+
+
+@in_loop
+async def test_an_event_starts_under_a_new_leader_when_its_notice_is_over_and_not_before() -> None:
+    """S1, N10: the time in which the others answered counts, and nothing is started early."""
+    async with three() as cluster:
+        old = cluster.leader
+        await ask(old, EnableScope("spot"))
+        done = ask(old, EvictVm(id_of(1), "spot"))
+        await done
+        begin = cluster.micros
+        await cluster.pass_time(10 * MICROS)
+        cluster.kill(old)
+        await cluster.until(lambda: any(node.engine.leads for node in cluster.nodes if node is not old))
+        while shown(cluster.leader.engine, "spot") == SCHEDULED:
+            await cluster.pass_time(MICROS // 12)
+            await ask(cluster.leader, Tick())
+            assert cluster.micros - begin < 60 * MICROS
+        assert 30 * MICROS <= cluster.micros - begin <= 35 * MICROS
+        assert shown(cluster.leader.engine, "spot") == STARTED
+
+
+@in_loop
+async def test_a_scope_that_is_polled_at_another_node_is_not_silent() -> None:
+    """N11, F02: the leader hears of it with the beats, and so does whoever leads next."""
+    async with three() as cluster:
+        leader, other = cluster.leader, cluster.others[0]
+        for vm in ("alone", "zonal"):
+            await ask(leader, EnableScope(vm))
+        for _ in range(25):
+            for node in cluster.nodes:
+                node.clock.pass_by(3600 * MICROS)
+            other.engine.publisher.page("vm/alone").last_poll = other.engine.clock.now().steady
+            await cluster.pass_time(2 * MICROS)
+        now = leader.engine.clock.now().steady
+        assert leader.engine.publisher.silent_among(["vm/alone", "vm/zonal"], now, SILENCE) == ["vm/zonal"]
+        cluster.kill(other)
+        cluster.kill(leader)
+        await cluster.until(lambda: any(node.engine.leads for node in cluster.nodes if not node.is_dead), 10 * LEASE)
+        silent = cluster.leader.engine.publisher.silent_among(["vm/alone", "vm/zonal"], now, SILENCE)
+        assert silent == ["vm/zonal"]
