@@ -162,7 +162,7 @@ class Cluster:
 
 async def settle() -> None:
     """Let everything happen that needs no time."""
-    for _ in range(60):
+    for _ in range(30):
         await asyncio.sleep(0)
 
 
