@@ -186,6 +186,10 @@ class NodeEngine(Engine):
         try:
             async with asyncio.timeout(PATIENCE):
                 leader = await self._leader()
+            if leader is None:
+                self._asks.append(waiting)
+                self._wake.set()
+                return
             records = await self._pass_on(leader, waiting.ask)
             async with asyncio.timeout(PATIENCE):
                 while records and self.state.position < records[-1].position:
@@ -196,10 +200,14 @@ class NodeEngine(Engine):
         except TimeoutError:
             _answer(waiting.answer, Unavailable(_NOBODY, hint="Try again in some seconds."))
 
-    async def _leader(self) -> Member:
-        while (leader := self.seat.leader) is None or leader.life == self.seat.identity.life:
+    async def _leader(self) -> Member | None:
+        """The node that leads, as soon as there is one; None: we do ourselves by now."""
+        while not self._leading:
+            leader = self.seat.leader
+            if leader is not None and leader.life != self.seat.identity.life:
+                return leader
             await self._stir()
-        return leader
+        return None
 
     async def _look_after_journal(self) -> None:
         if self._leading:
@@ -287,6 +295,7 @@ class NodeEngine(Engine):
             self._last_polls.merge(await self.seat.polls(self.time() - SILENCE))
             self._leading = self.seat.leads and self.seat.standing.epoch == epoch
         if self._leading:
+            self._wake_up()
             for begin in self.on_lead:
                 begin()
             self.submit(Tick(), SELF).add_done_callback(lambda done: _ignore(done.exception()))

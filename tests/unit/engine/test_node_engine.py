@@ -5,11 +5,12 @@ from functools import partial
 import pytest
 
 from duenotice.clock import MICROS
-from duenotice.domain.commands import EnableScope, EvictVm, Tick
+from duenotice.domain.commands import ApplyFleet, EnableScope, EvictVm, Tick
 from duenotice.domain.enablement import SILENCE
+from duenotice.engine.membership import HandOver
 from duenotice.errors import Unavailable
-from tests.unit.domain.build import id_of
-from tests.unit.engine.cluster_rig import LEASE, ask, settle, three
+from tests.unit.domain.build import declaration, id_of
+from tests.unit.engine.cluster_rig import LEASE, Cluster, Node, ask, settle, three
 from tests.unit.engine.rig import approval, in_loop, reboot, shown
 
 SCHEDULED, STARTED = [(id_of(1), "scheduled")], [(id_of(1), "started")]
@@ -163,6 +164,42 @@ async def test_the_store_is_away_for_a_while() -> None:
         await cluster.until(done.done)
         await done
         assert shown(cluster.nodes[2].engine, "alone") == STARTED
+
+
+@in_loop
+async def test_a_command_that_waits_for_a_leader_is_done_here_if_this_node_leads_then() -> None:
+    """The first command of a new cluster comes before anybody leads."""
+    cluster = Cluster()
+    node = Node(cluster, "a")
+    cluster.nodes.append(node)
+    done = ask(node, ApplyFleet(declaration()))
+    await settle()
+    assert not done.done()
+    await cluster.until(done.done)
+    await done
+    assert node.engine.state.fleet.vms
+    await node.engine.stop()
+
+
+@in_loop
+async def test_who_leads_no_more_does_not_show_what_others_have_not_hidden() -> None:
+    """It has stored something and handed over, while a member that is cut off may still be answering with the old."""
+    async with three() as cluster:
+        old, cut = cluster.leader, cluster.others[0]
+        await ask(old, EnableScope("alone"))
+        await settle()
+        cut.line.is_cut = True
+        done = ask(old, reboot("alone"))
+        await settle()
+        old.engine.seat.tell(HandOver())
+        await settle()
+        await done  # it is durable
+        assert cut.engine.may_answer()
+        assert [shown(node.engine, "alone") for node in cluster.nodes] == [[]] * 3
+        assert old.engine.curtain.hides("vm/alone")
+        await cluster.pass_time(2 * LEASE)
+        assert [shown(node.engine, "alone") for node in cluster.nodes if node is not cut] == [SCHEDULED] * 2
+        assert not cut.engine.may_answer()
 
 
 @in_loop
