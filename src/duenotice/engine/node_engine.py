@@ -6,24 +6,22 @@ command that comes while another node leads is passed on to that node.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any
 
-from duenotice.clock import Alive, Instant, boot_micros
+from duenotice.clock import Instant, boot_micros
 from duenotice.domain.commands import Tick
 from duenotice.domain.enablement import SILENCE
 from duenotice.domain.policy import Policy
-from duenotice.domain.snapshot import Snapshot
 from duenotice.domain.state import State
-from duenotice.domain.transitions import Record
 from duenotice.engine import membership as m
 from duenotice.engine.curtain import Curtain
 from duenotice.engine.engine import SELF, Engine, _answer, _Waiting
+from duenotice.engine.fenced_journal import FencedJournal
 from duenotice.engine.last_polls import LastPolls
-from duenotice.engine.members import Deposed, Member, Members
+from duenotice.engine.members import Member, Members
 from duenotice.engine.membership import Terms
-from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
 from duenotice.engine.seat import Identity, Seat
 from duenotice.engine.shared_time import SharedClock
@@ -37,74 +35,6 @@ PATIENCE = 1.0
 """Real seconds that a command waits for a leader, and for this node to show what the leader has done."""
 
 _NOBODY = "No node leads right now."
-
-
-class FencedJournal:
-    """The shared journal as one life writes it: under its epoch, or not at all (N01). All else is the journal's own."""
-
-    def __init__(self, journal: Journal, members: Members, life: str, clock: SharedClock, seen: int) -> None:
-        self.epoch = 0
-        self.blocking = journal.blocking or members.blocking
-        self.restored = False
-        self.seen = seen
-        self.alive: Alive | None = None
-        self.on_deposed: Callable[[], None] = lambda: None
-        self._journal, self._members, self._life, self._clock = journal, members, life, clock
-
-    def append(self, records: Sequence[Record]) -> None:
-        """Store all records or none, if we lead."""
-        try:
-            self._members.append(self._life, self.epoch, records, steady=self._clock.now().steady)
-        except Deposed:
-            self.on_deposed()
-            raise
-
-    def note_seen(self, position: int) -> None:
-        """The store knows what is shown."""
-        self.seen = position
-
-    def note_alive(self, alive: Alive) -> None:
-        """The store knows the time of the leader's last beat."""
-
-    def read(self, after: int, limit: int | None = None) -> Iterator[Record]:
-        """The records behind a position, in order."""
-        return self._journal.read(after, limit)
-
-    def index(self) -> bool:
-        """Index some more records."""
-        return self._journal.index()
-
-    def find(self, prefix: str, limit: int) -> list[Record]:
-        """The first records about events whose id begins so."""
-        return self._journal.find(prefix, limit)
-
-    def first_position(self) -> int:
-        """The position of the oldest record."""
-        return self._journal.first_position()
-
-    def last_position(self) -> int:
-        """The position of the newest record."""
-        return self._journal.last_position()
-
-    def snapshot(self) -> Snapshot | None:
-        """The newest snapshot."""
-        return self._journal.snapshot()
-
-    def save_snapshot(self, snapshot: Snapshot) -> None:
-        """Store a snapshot."""
-        self._journal.save_snapshot(snapshot)
-
-    def needs_upkeep(self) -> bool:
-        """Whether there is something to tidy up."""
-        return self._journal.needs_upkeep()
-
-    def maintain(self) -> None:
-        """Tidy up."""
-        self._journal.maintain()
-
-    def close(self) -> None:
-        """Close it."""
-        self._journal.close()
 
 
 class NodeEngine(Engine):
@@ -330,8 +260,8 @@ class NodeEngine(Engine):
             self._last_polls.merge(await self.seat.polls(self.time() - SILENCE))
 
     def end(self, why: str) -> None:
-        """Another process has taken this node's name (N03)."""
-        hint = "Give each node a name of its own."
+        """This process cannot go on; a new one can."""
+        hint = "Start it again; it goes on from what is stored. Each node needs a name of its own."
         self.give_up(InvariantBroken(why, hint=hint))
 
 

@@ -300,3 +300,16 @@ async def test_a_scope_that_is_polled_at_another_node_is_not_silent() -> None:
         await cluster.until(lambda: any(node.engine.leads for node in cluster.nodes if not node.is_dead), 10 * LEASE)
         silent = cluster.leader.engine.publisher.silent_among(["vm/alone", "vm/zonal"], now, SILENCE)
         assert silent == ["vm/zonal"]
+
+
+@in_loop
+async def test_a_store_that_has_lost_what_was_stored_ends_the_nodes() -> None:
+    """N14: what they show may be newer than the journal; a new process reads what is left."""
+    async with three() as cluster:
+        await ask(cluster.leader, EnableScope("alone"))
+        await settle()
+        del cluster.store.journal._rows[-1]
+        await cluster.pass_time(2 * MICROS)
+        assert not any(node.engine.may_answer() for node in cluster.nodes)
+        for node in cluster.nodes:
+            assert "The store has lost what it had stored" in str(node.engine.failed.result())
