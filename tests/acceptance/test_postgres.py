@@ -37,7 +37,7 @@ def test_what_was_answered_is_there_after_a_restart_and_kill_9(database: Databas
         assert node.statuses("web-0") == ["Started"]
     with Served(tmp_path, DEMO, journal=database.url) as node:
         assert node.statuses("web-0") == ["Started"]
-        assert [record["action"] for record in node.history(event)] == [
+        assert [record.action for record in node.history(event)] == [
             "event-raised",
             "event-approved",
             "event-started",

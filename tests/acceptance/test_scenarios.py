@@ -9,7 +9,7 @@ import pytest
 from duenotice.client import OperatorClient
 from duenotice.scenarios import library
 from duenotice.scenarios.player import play as play_in_process
-from duenotice.scenarios.progress import PASSED, Verdict
+from duenotice.scenarios.progress import PASSED, PlayVerdict
 from tests.acceptance.conftest import DEMO
 from tests.support.cli import Done, duenotice
 from tests.support.node import Node
@@ -39,7 +39,7 @@ def test_every_shipped_scenario_ends_with_nothing_left_to_happen(name: str) -> N
         *_, verdict = play_in_process(
             library.shipped(name), operator_of(node, OperatorClient), {}, lambda seconds: None
         )
-        assert isinstance(verdict, Verdict)
+        assert isinstance(verdict, PlayVerdict)
         assert verdict.outcome == PASSED
         assert node.operate("/v1/events", method="GET") == []
         assert {plan["status"] for plan in node.operate("/v1/maintenances", method="GET")} <= {"done", "cancelled"}

@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 
 from duenotice import clock
-from duenotice.agent.cases import Record
+from duenotice.agent.cases import LedgerRecord
 from duenotice.agent.ledger import Ledger
 from duenotice.backoff import Backoff
 from duenotice.cli import main
@@ -23,7 +23,7 @@ def prepare(when: str, number: int) -> None:
     """Count the records as they are written, and die there."""
     write, written = Ledger.append, 0
 
-    def append(self: Ledger, *records: Record) -> None:
+    def append(self: Ledger, *records: LedgerRecord) -> None:
         nonlocal written
         for record in records:
             written += 1

@@ -43,7 +43,7 @@ def open_journal(url: str, data_dir: Path | None, node: str) -> Journal:
 
 
 def end_when_lost(journal: Journal, end: Callable[[DuenoticeError], object]) -> None:
-    """Have `end` called, from any thread, when this node may not write to its journal any more."""
+    """Call `end`, from any thread, when this node may not write to its journal any more."""
     if hasattr(journal, "on_lost"):
         journal.on_lost = end
 

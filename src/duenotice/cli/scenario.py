@@ -17,7 +17,7 @@ from duenotice.errors import Malformed, Misconfigured, Refused, reason
 
 if TYPE_CHECKING:
     from duenotice.client import OperatorClient
-    from duenotice.scenarios.progress import Verdict
+    from duenotice.scenarios.progress import PlayVerdict
     from duenotice.scenarios.scenario import Scenario
 
 _FREE_PORT = "127.0.0.1:0"
@@ -121,17 +121,17 @@ def _told(told: Sequence[str], scenarios: Sequence["Scenario"]) -> dict[str, str
     return {role: name for role, _, name in pairs}
 
 
-def _play(session: Session, one: "Scenario", roles: dict[str, str], clock: str | None, clean: bool) -> "Verdict":
+def _play(session: Session, one: "Scenario", roles: dict[str, str], clock: str | None, clean: bool) -> "PlayVerdict":
     from duenotice.cli.verdict_views import shown
     from duenotice.scenarios.player import play as played
-    from duenotice.scenarios.progress import Verdict
+    from duenotice.scenarios.progress import PlayVerdict
 
     told = {role.name: roles[role.name] for role in one.cast if role.name in roles}
     world = contextlib.nullcontext(session.client) if clock is None else _own_service(clock)
     with world as client, shown(one, session.output) as show:
         for progress in played(one, client, told, time.sleep, clean):
             show(progress)
-    assert isinstance(progress, Verdict)
+    assert isinstance(progress, PlayVerdict)
     return progress
 
 
@@ -153,7 +153,7 @@ def _own_service(clock: str) -> Iterator["OperatorClient"]:
         yield client
 
 
-def _end(verdicts: Sequence["Verdict"]) -> None:
+def _end(verdicts: Sequence["PlayVerdict"]) -> None:
     """The exit code: a failed scenario counts before a refused one."""
     from duenotice.scenarios.progress import FAILED, PASSED
 

@@ -12,7 +12,7 @@ import click
 from duenotice.cli.output import say
 from duenotice.errors import DuenoticeError
 from duenotice.plain_text import one_line
-from duenotice.settings import Resolved, Row, host_port, resolve, rows, without_password
+from duenotice.settings import Resolved, SettingRow, host_port, resolve, rows, without_password
 
 if TYPE_CHECKING:
     import asyncio
@@ -43,7 +43,7 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def option_of(row: Row, text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def option_of(row: SettingRow, text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """The flag of a row of the settings."""
     dashed = row.name.replace("_", "-")
     flag = f"--{dashed}/--no-{dashed}" if row.default is True else f"--{dashed}"
@@ -55,7 +55,7 @@ def _plain(default: object) -> str:
     return f"{default:g}" if isinstance(default, int | float) else str(default)
 
 
-def _metavar(row: Row) -> str:
+def _metavar(row: SettingRow) -> str:
     """What help shows as its value: the allowed words, or the kind of value."""
     if row.choices:
         return f"[{'|'.join(row.choices)}]"
@@ -209,10 +209,10 @@ def _examples(service: "Service", vm: "Vm", metadata: str, operator: str) -> Non
     source = "" if vm.address == "127.0.0.1" else f"--interface {vm.address} "
     token = _token(service, "$(cat {})")
     say("\nTry, in another terminal:")
-    say(f"  # 1. be {vm.name} and ask: nothing is planned\n  curl {source}-H Metadata:true {ask}")
-    say(f"  # 2. be the operator and restart {vm.name}, then ask again")
+    say(f"  # 1. ask as {vm.name}: nothing is planned\n  curl {source}-H Metadata:true {ask}")
+    say(f"  # 2. restart {vm.name} as the operator, then ask again")
     say(f'  curl -X POST -H "Authorization: Bearer {token}" http://{operator}/v1/vms/{vm.name}/restart')
-    say(f"  # 3. be {vm.name} and approve, with the EventId you were given")
+    say(f"  # 3. approve as {vm.name}, with the EventId from the answer")
     say(f'  curl {source}-H Metadata:true -d \'{{"StartRequests":[{{"EventId":"…"}}]}}\' {ask}')
 
 
@@ -224,7 +224,7 @@ def _example_vm(service: "Service") -> "Vm":
 
 
 def _token(service: "Service", from_file: str) -> str:
-    """The admin's token itself if it is in no file."""
+    """The admin's token itself, if no file has it."""
     from duenotice.operator_api.tokens import FILE
 
     return service.token if service.data_dir is None else from_file.format(service.data_dir / FILE)

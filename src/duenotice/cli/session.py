@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from duenotice.cli.errors import Failed
+from duenotice.cli.hints import COMMANDS
 from duenotice.cli.output import WRITERS, TableView, asked, write_one
 from duenotice.client.operator.errors import ForeignAnswer, NotReached, UnknownToken
 from duenotice.client.operator.place import DEFAULT_ENDPOINT, found_token
@@ -16,16 +17,6 @@ from duenotice.errors import DuenoticeError
 
 if TYPE_CHECKING:
     from duenotice.client import OperatorClient
-
-SAME_HERE = {
-    "GET /v1/vms": "'duenotice vm list'",
-    "GET /v1/groups": "'duenotice scale-set list'",
-    "GET /v1/hosts": "'duenotice host list'",
-    "GET /v1/events": "'duenotice events list'",
-    "GET /v1/maintenances": "'duenotice maintenance list'",
-    "GET /v1/tokens": "'duenotice token list'",
-}
-"""What to write on the command line instead of what a hint of the API says."""
 
 HINTS: dict[type[DuenoticeError], str] = {
     NotReached: "Start it with 'duenotice serve', or name another with --endpoint or DUENOTICE_ENDPOINT.",
@@ -77,11 +68,9 @@ def connected(endpoint: str, token: str, timeout: float) -> "OperatorClient":
 
 def in_our_words(token: str, error: DuenoticeError) -> DuenoticeError:
     """The same error with hints for the command line instead of those for programs."""
-    message, hint = error.message, HINTS.get(type(error), error.hint)
+    message, hint = error.message, HINTS.get(type(error)) or error.hint_in(COMMANDS)
     if isinstance(error, UnknownToken):
         message = "The service does not know this token." if token else "No token was found, and the service needs one."
-    for call, same_here in SAME_HERE.items():
-        hint = hint.replace(call, same_here)
     return type(error)(message, hint=hint)
 
 

@@ -84,7 +84,7 @@ class _Picture:
             case p.Ended():
                 self._live("")
                 self._print(self._over(progress))
-            case p.Verdict(outcome=p.PASSED):
+            case p.PlayVerdict(outcome=p.PASSED):
                 self._print(Text.assemble(("passed", "green"), f"  {_took(progress)}"))
 
     def _print(self, *what: RenderableType) -> None:
@@ -110,7 +110,7 @@ class _Picture:
         return row
 
 
-def show_verdicts(session: Session, verdicts: Sequence[p.Verdict]) -> None:
+def show_verdicts(session: Session, verdicts: Sequence[p.PlayVerdict]) -> None:
     """All verdicts as data; a table of only one would say nothing new."""
     if session.output != "table":
         session.show([msgspec.to_builtins(verdict) for verdict in verdicts], VERDICTS)
@@ -118,16 +118,16 @@ def show_verdicts(session: Session, verdicts: Sequence[p.Verdict]) -> None:
         session.show([_verdict_row(verdict) for verdict in verdicts], VERDICTS)
 
 
-def _verdict_row(verdict: p.Verdict) -> dict[str, object]:
+def _verdict_row(verdict: p.PlayVerdict) -> dict[str, object]:
     ok = sum(step.ok for step in verdict.steps)
     return {**msgspec.to_builtins(verdict), "passed": ok, "took": _seconds(verdict)}
 
 
-def _took(verdict: p.Verdict) -> str:
+def _took(verdict: p.PlayVerdict) -> str:
     return f"{len(verdict.steps)} steps, {span(_seconds(verdict))} on the service's clock ({verdict.clock})"
 
 
-def _seconds(verdict: p.Verdict) -> float:
+def _seconds(verdict: p.PlayVerdict) -> float:
     return (verdict.ended - verdict.began).total_seconds()
 
 

@@ -13,9 +13,9 @@ from duenotice.client.errors import BadAnswer, MetadataError, TimedOut, Unreacha
 from duenotice.client.response import (
     LARGEST_BODY,
     Body,
-    Head,
     Reading,
     Response,
+    ResponseHead,
     Stream,
     Unreadable,
     read_body,
@@ -34,7 +34,7 @@ class Connect:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send all of this."""
+    """Give all bytes to the other side, by the deadline."""
 
     data: bytes
     deadline: float
@@ -140,7 +140,7 @@ class EndlessAnswer:
         self._stream, self._body = Stream(), Body(largest)
         self._reading: Reading[None] | None = None
 
-    def begin(self, request: bytes, deadline: float) -> Talk[Head]:
+    def begin(self, request: bytes, deadline: float) -> Talk[ResponseHead]:
         """Ask for it; its head."""
         yield Connect(deadline, reuse=False)
         first = yield from _first_piece(request, deadline)

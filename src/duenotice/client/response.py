@@ -36,7 +36,7 @@ class Response:
     reusable: bool = True
 
 
-class Head(NamedTuple):
+class ResponseHead(NamedTuple):
     """What comes before the body; `minor` is the version behind `HTTP/1.`."""
 
     minor: int
@@ -118,7 +118,7 @@ class Stream:
             body.add(piece)
 
 
-def read_head(stream: Stream) -> Reading[Head]:
+def read_head(stream: Stream) -> Reading[ResponseHead]:
     """The head that counts; heads with 1xx before it are skipped, and one size limit holds for all of them."""
     left = LARGEST_HEAD
     while True:
@@ -131,7 +131,7 @@ def read_head(stream: Stream) -> Reading[Head]:
             raise Unreadable("it speaks another protocol")
 
 
-def _parse_head(raw: bytes) -> Head:
+def _parse_head(raw: bytes) -> ResponseHead:
     first, *lines = raw.split(b"\r\n")
     if not (match := _STATUS_LINE.fullmatch(first)):
         raise Unreadable("it does not begin like HTTP/1.1")
@@ -143,15 +143,15 @@ def _parse_head(raw: bytes) -> Head:
         if name in ("content-length", "transfer-encoding") and headers.get(name, value) != value:
             raise Unreadable(f"{name} is there twice")
         headers[name] = value
-    return Head(int(match[1]), int(match[2]), headers)
+    return ResponseHead(int(match[1]), int(match[2]), headers)
 
 
-def _keeps_alive(head: Head) -> bool:
+def _keeps_alive(head: ResponseHead) -> bool:
     options = head.headers.get("connection", "").lower()
     return "close" not in options and (head.minor == 1 or "keep-alive" in options)
 
 
-def read_body(stream: Stream, head: Head, body: Body) -> Reading[None]:
+def read_body(stream: Stream, head: ResponseHead, body: Body) -> Reading[None]:
     """Put what comes behind the head into the body, to its end."""
     if head.status in _BODILESS:
         return

@@ -20,10 +20,11 @@ from duenotice.console.audit_page import AuditPage
 from duenotice.console.clock_page import ClockPage
 from duenotice.console.event_pages import EventPages
 from duenotice.console.fleet_pages import FleetPages
+from duenotice.console.hints import with_pages
 from duenotice.console.host_pages import HostPages
 from duenotice.console.live import Live
 from duenotice.console.maintenance_pages import MaintenancePages
-from duenotice.console.pages import Page, Visit, form_of, status_of
+from duenotice.console.pages import PageRoute, Visit, form_of, status_of
 from duenotice.console.plays import Plays
 from duenotice.console.scenario_pages import ScenarioPages
 from duenotice.console.timeline_page import TimelinePage
@@ -64,9 +65,9 @@ class Console:
     def app(self) -> ASGIApp:
         """The ASGI application."""
         rooms = (FleetPages, TimelinePage, EventPages, MaintenancePages, HostPages, AuditPage, ClockPage, Live)
-        pages: list[Page] = [page for room in rooms for page in room().pages()]
+        pages: list[PageRoute] = [page for room in rooms for page in room().pages()]
         pages += ScenarioPages(self._plays).pages()
-        by_path: dict[str, dict[str, Page]] = {}
+        by_path: dict[str, dict[str, PageRoute]] = {}
         for page in pages:
             by_path.setdefault(page.path, {})[page.method] = page
         routes: list[BaseRoute] = [
@@ -82,7 +83,7 @@ class Console:
         await self._plays.close()
         self._workroom.close()
 
-    def _behind_the_door(self, ways: dict[str, Page]) -> Callable[[Request], Awaitable[Response]]:
+    def _behind_the_door(self, ways: dict[str, PageRoute]) -> Callable[[Request], Awaitable[Response]]:
         async def visit(request: Request) -> Response:
             if request.method == "POST" and door.is_cross_site(request):
                 return self._refusal(403, "This came from another site.", "Use the console's own page.")
@@ -103,7 +104,7 @@ class Console:
 
     async def _visit(self, request: Request) -> Visit:
         token = door.token_of(request)
-        client = AsyncOperatorClient.in_process(self._operator_api, token)
+        client = AsyncOperatorClient.in_process(self._operator_api, token, explain=with_pages)
         # The position is read first: what happens after it is told live, so nothing is missed.
         me, fleet, clock = await client.me(), await client.fleet(), await client.clock()
         return Visit(request, client, token, me, clock, fleet.position, self._render, fleet.problem)

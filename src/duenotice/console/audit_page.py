@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 import msgspec
 from starlette.responses import Response
 
-from duenotice.console.pages import Page, Visit
+from duenotice.console.pages import PageRoute, Visit
 from duenotice.wire import operator as w
 
 FILTERS = ("actor", "action", "event")
@@ -17,9 +17,9 @@ ACTIONS = tuple(action for action in w.ACTIONS if action not in w.QUIET_ACTIONS)
 class AuditPage:
     """The page of the audit trail."""
 
-    def pages(self) -> list[Page]:
+    def pages(self) -> list[PageRoute]:
         """The rows of the table."""
-        return [Page("GET", "/audit", self.audit)]
+        return [PageRoute("GET", "/audit", self.audit)]
 
     async def audit(self, visit: Visit) -> Response:
         """A page of records: the newest, those before a position, or those after one."""

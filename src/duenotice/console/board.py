@@ -24,7 +24,7 @@ MOST_ONE_BY_ONE = 1500
 """VMs of a fleet up to which sections may draw all of theirs."""
 
 UNFOLDED = 12
-"""So many sections are open even when all their VMs are fine."""
+"""This many sections are open even when all their VMs are fine."""
 
 KINDS = {"set": "availability set", "scale-set": "scale set", "service": "cloud service", "alone": "no group"}
 ALONE = "alone"
@@ -39,7 +39,7 @@ class Cell(NamedTuple):
     says: str
 
 
-class Column(NamedTuple):
+class BoardColumn(NamedTuple):
     """One update domain, or one zone of VMs without a group; `more` are not fine and not drawn."""
 
     label: str
@@ -55,7 +55,7 @@ class Section(NamedTuple):
     key: str
     kind: str
     name: str
-    columns: list[Column]
+    columns: list[BoardColumn]
     counts: Mapping[str, int]
     total: int
     aggregated: bool
@@ -137,7 +137,7 @@ class Board(NamedTuple):
         aggregated = not self.one_by_one or group.vms > self.most_cells
         columns = [_column(column, key, cells, aggregated) for column in group.columns]
         if (lost := cells.get((key, GONE))) is not None:
-            columns.append(Column(GONE, lost, {}, 0, 0))
+            columns.append(BoardColumn(GONE, lost, {}, 0, 0))
         quiet = group.counts["fine"] == group.vms
         return Section(
             key,
@@ -151,12 +151,12 @@ class Board(NamedTuple):
         )
 
 
-def _column(column: w.Column, key: str, cells: Mapping[tuple[str, str], list[Cell]], aggregated: bool) -> Column:
+def _column(column: w.Column, key: str, cells: Mapping[tuple[str, str], list[Cell]], aggregated: bool) -> BoardColumn:
     label = _label(column.update_domain, column.zone)
     drawn = [cell for cell in cells.get((key, label), ()) if not aggregated or cell.state != "fine"]
     busy = sum(column.counts[state] for state in BUSY)
     shown = sum(cell.state in BUSY for cell in drawn)
-    return Column(label, drawn, column.counts, column.vms, max(0, busy - shown))
+    return BoardColumn(label, drawn, column.counts, column.vms, max(0, busy - shown))
 
 
 def _label(update_domain: int | None, zone: str | None) -> str:

@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.console.door import safe
-from duenotice.console.pages import Page, Visit, form_of
+from duenotice.console.pages import PageRoute, Visit, form_of
 from duenotice.errors import NotFound
 
 ACTS: dict[str, tuple[Callable[[AsyncOperatorClient, str], Awaitable[object]], str]] = {
@@ -18,9 +18,9 @@ ACTS: dict[str, tuple[Callable[[AsyncOperatorClient, str], Awaitable[object]], s
 class ClockPage:
     """The clock's forms."""
 
-    def pages(self) -> list[Page]:
+    def pages(self) -> list[PageRoute]:
         """The rows of the table."""
-        return [Page("POST", "/clock/{act}", self.act)]
+        return [PageRoute("POST", "/clock/{act}", self.act)]
 
     async def act(self, visit: Visit) -> Response:
         """Advance a manual clock or set the speed of a scaled one, and go back to where the form was."""

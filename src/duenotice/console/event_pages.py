@@ -11,7 +11,7 @@ from starlette.responses import Response
 from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.console.board import event_state
 from duenotice.console.fleet_pages import VERSIONS, over_since, urgency, version_of
-from duenotice.console.pages import Page, Visit
+from duenotice.console.pages import PageRoute, Visit
 from duenotice.errors import NotFound
 from duenotice.wire.operator import Life, VmWithEvents
 
@@ -30,12 +30,12 @@ ENDPOINT = "http://169.254.169.254/metadata/scheduledevents?api-version="
 class EventPages:
     """Shows events and their lives; what a visitor does to one goes through the API, with the visitor's token."""
 
-    def pages(self) -> list[Page]:
+    def pages(self) -> list[PageRoute]:
         """The rows of the table."""
         return [
-            Page("GET", "/events", self.index),
-            Page("GET", "/events/{id}", self.event),
-            Page("POST", "/events/{id}/{act}", self.act),
+            PageRoute("GET", "/events", self.index),
+            PageRoute("GET", "/events/{id}", self.event),
+            PageRoute("POST", "/events/{id}/{act}", self.act),
         ]
 
     async def index(self, visit: Visit) -> Response:
@@ -71,7 +71,7 @@ class EventPages:
         return await visit.done(f"/events/{event_id}", lambda: do(visit.client, event_id), said)
 
 
-class Told(NamedTuple):
+class Audience(NamedTuple):
     """Who is told of an event, and the document as the first VM that is hit reads it."""
 
     recipients: Sequence[str] = ()
@@ -79,14 +79,14 @@ class Told(NamedTuple):
     reader: str | None = None
 
 
-async def _told(visit: Visit, life: Life, version: str) -> Told:
+async def _told(visit: Visit, life: Life, version: str) -> Audience:
     if (first := await _first_there(visit, life.resources)) is None:
-        return Told()
+        return Audience()
     vms = await visit.client.vms(group=first.group).first(MOST_TOLD) if first.group else [first]
     recipients = [vm.name for vm in vms if vm.scope == life.scope]
     if life.outcome:
-        return Told(recipients)
-    return Told(recipients, (await visit.client.document_bytes(first.name, version)).decode(), first.name)
+        return Audience(recipients)
+    return Audience(recipients, (await visit.client.document_bytes(first.name, version)).decode(), first.name)
 
 
 async def _first_there(visit: Visit, names: Sequence[str]) -> VmWithEvents | None:

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.console import board
-from duenotice.console.pages import Page, Visit, go
+from duenotice.console.pages import PageRoute, Visit, go
 from duenotice.console.words import natural
 from duenotice.errors import DuenoticeError, NotFound
 from duenotice.wire.api_versions import API_VERSIONS
@@ -39,14 +39,14 @@ VERSIONS = tuple(version.name for version in reversed(API_VERSIONS))
 class FleetPages:
     """The pages of VMs and groups."""
 
-    def pages(self) -> list[Page]:
+    def pages(self) -> list[PageRoute]:
         """The rows of the table."""
         return [
-            Page("GET", "/", self.fleet),
-            Page("GET", "/groups/{key:path}", self.group),
-            Page("GET", "/vms/{name}", self.vm),
-            Page("POST", "/vms/{name}/{operation}", self.operate),
-            Page("GET", "/parts", self.parts),
+            PageRoute("GET", "/", self.fleet),
+            PageRoute("GET", "/groups/{key:path}", self.group),
+            PageRoute("GET", "/vms/{name}", self.vm),
+            PageRoute("POST", "/vms/{name}/{operation}", self.operate),
+            PageRoute("GET", "/parts", self.parts),
         ]
 
     async def fleet(self, visit: Visit) -> Response:

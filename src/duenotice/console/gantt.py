@@ -70,7 +70,7 @@ class Bar(NamedTuple):
     label: str
 
 
-class Lane(NamedTuple):
+class GanttLane(NamedTuple):
     """One set or host with as many rows as it needs, each of bars that do not overlap."""
 
     key: str
@@ -129,7 +129,7 @@ def ticks(seen: Window) -> list[tuple[float, str]]:
 
 def lanes(
     lives: Iterable[Drawn], seen: Window, now: datetime, lanes_of: Callable[[Drawn], Iterable[str]]
-) -> list[Lane]:
+) -> list[GanttLane]:
     """The picture: `lanes_of` tells for each event the lanes it is drawn in."""
     bars: dict[str, list[tuple[float, float, Bar]]] = {}
     for life in lives:
@@ -220,7 +220,7 @@ def says(life: Drawn) -> str:
     return f"{planned_}{life.type} of {some(life.resources, 12)}: {told}. {life.description}".strip()
 
 
-def _lane(key: str, bars: list[tuple[float, float, Bar]]) -> Lane:
+def _lane(key: str, bars: list[tuple[float, float, Bar]]) -> GanttLane:
     """As few rows as possible: each bar goes into the first row that is free by then."""
     rows: list[list[Bar]] = []
     ends: list[float] = []
@@ -235,4 +235,4 @@ def _lane(key: str, bars: list[tuple[float, float, Bar]]) -> Lane:
             ends.append(right)
         else:
             left_out += 1
-    return Lane(key, rows, left_out)
+    return GanttLane(key, rows, left_out)

@@ -18,7 +18,7 @@ Records = asyncio.Queue[Record | None]
 """What a page is told; None is the end."""
 
 
-class Line:
+class SharedFeed:
     """An open feed, and the pages that get it."""
 
     def __init__(self, client: AsyncOperatorClient) -> None:
@@ -76,14 +76,14 @@ class Hearing:
     """The open feeds, by the id of the token."""
 
     def __init__(self) -> None:
-        self._lines: dict[str, Line] = {}
+        self._lines: dict[str, SharedFeed] = {}
 
     @asynccontextmanager
     async def hear(self, token_id: str, client: AsyncOperatorClient) -> AsyncIterator[Records]:
         """Records from now on, for one page; raises when too many pages are live."""
         line = self._lines.get(token_id)
         if line is None or line.is_over:
-            line = self._lines[token_id] = Line(client)
+            line = self._lines[token_id] = SharedFeed(client)
         if len(line.pages) >= MOST_PAGES:
             raise Unavailable(f"{MOST_PAGES} pages of this token are live.", hint="Close some.")
         page = Records(PAGE_QUEUE)

@@ -8,7 +8,7 @@ from duenotice.client.operator.errors import Denied
 from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.console import board
 from duenotice.console.fleet_pages import coming
-from duenotice.console.pages import Page, Visit, go
+from duenotice.console.pages import PageRoute, Visit, go
 from duenotice.console.words import natural
 from duenotice.errors import DuenoticeError, NotFound
 
@@ -29,12 +29,12 @@ ACTS: dict[str, tuple[Callable[[AsyncOperatorClient, str], Awaitable[object]], s
 class HostPages:
     """Shows hosts and lets them be drained, degraded, failed and repaired, as far as the visitor's token allows."""
 
-    def pages(self) -> list[Page]:
+    def pages(self) -> list[PageRoute]:
         """The rows of the table."""
         return [
-            Page("GET", "/hosts", self.index),
-            Page("GET", "/hosts/{name}", self.host),
-            Page("POST", "/hosts/{name}/{act}", self.act),
+            PageRoute("GET", "/hosts", self.index),
+            PageRoute("GET", "/hosts/{name}", self.host),
+            PageRoute("POST", "/hosts/{name}/{act}", self.act),
         ]
 
     async def index(self, visit: Visit) -> Response:

@@ -12,7 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.console.board import section_of_scope
 from duenotice.console.hearing import Hearing, Records
-from duenotice.console.pages import Page, Visit
+from duenotice.console.pages import PageRoute, Visit
 from duenotice.errors import DuenoticeError, NotFound
 from duenotice.wire.operator import Clock, Record, Vm
 
@@ -28,15 +28,15 @@ MOST_TOLD = 200
 FLEET_ACTIONS = ("fleet-declared", "groups-put", "groups-removed", "vms-put", "hosts-removed")
 
 
-class Change(NamedTuple):
+class PageChange(NamedTuple):
     """What records change on pages: topics that pages listen for, VMs and sections of the board."""
 
     topics: frozenset[str] = frozenset()
     vms: frozenset[str] = frozenset()
     sections: frozenset[str] = frozenset()
 
-    def __or__(self, other: "Change") -> "Change":
-        return Change(self.topics | other.topics, self.vms | other.vms, self.sections | other.sections)
+    def __or__(self, other: "PageChange") -> "PageChange":
+        return PageChange(self.topics | other.topics, self.vms | other.vms, self.sections | other.sections)
 
     def to_json(self) -> dict[str, object]:
         """As the browser reads it; `all` when there are too many names."""
@@ -51,9 +51,9 @@ class Live:
     def __init__(self) -> None:
         self._hearing = Hearing()
 
-    def pages(self) -> list[Page]:
+    def pages(self) -> list[PageRoute]:
         """The rows of the table."""
-        return [Page("GET", "/live", self.live, at_home=True)]
+        return [PageRoute("GET", "/live", self.live, at_home=True)]
 
     async def live(self, visit: Visit) -> Response:
         """Server-sent events from the position the page was made at, or the last one seen."""
@@ -94,7 +94,7 @@ async def _missed(visit: Visit) -> Sequence[Record] | None:
 
 
 async def _gathered(heard: Records, seconds: float | None) -> list[Record] | None:
-    """Records that came together; empty when none came for so long, None when the feed is over."""
+    """Records that came together; empty when none came in these seconds, None when the feed is over."""
     try:
         async with asyncio.timeout(seconds):
             found = [await heard.get()]
@@ -124,7 +124,7 @@ def _message(position: int | None, change: dict[str, object]) -> str:
     return f"{place}data: {json.dumps(change)}\n\n"
 
 
-def changed(record: Record) -> Change:
+def changed(record: Record) -> PageChange:
     """What a record changes on pages, by itself."""
     details, action, topics = record.details, record.action, {"any"}
     event = details.event
@@ -139,17 +139,17 @@ def changed(record: Record) -> Change:
     if action.startswith("hosts-"):
         topics.add("hosts")
     topics |= {f"vm:{name}" for name in vms} | {f"scope:{scope}" for scope in scopes}
-    return Change(frozenset(topics), frozenset(vms), frozenset(map(section_of_scope, scopes)))
+    return PageChange(frozenset(topics), frozenset(vms), frozenset(map(section_of_scope, scopes)))
 
 
-async def _beyond(client: AsyncOperatorClient, record: Record) -> Change:
+async def _beyond(client: AsyncOperatorClient, record: Record) -> PageChange:
     """The VMs that a record concerns without naming them: those of an event by its id, those on a host."""
     names: set[str] = set()
     if record.event_id and record.details.event is None:
         names = set((await client.event_life(record.event_id)).resources)
     for host in record.details.hosts or () if record.action == "hosts-put" else ():
         names |= {vm.name for vm in await _on(client, host.name)}
-    return Change(frozenset(f"vm:{name}" for name in names), frozenset(names))
+    return PageChange(frozenset(f"vm:{name}" for name in names), frozenset(names))
 
 
 async def _on(client: AsyncOperatorClient, host: str) -> list[Vm]:

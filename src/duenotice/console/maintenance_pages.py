@@ -8,7 +8,7 @@ from starlette.responses import Response
 from duenotice.client.operator.errors import Denied
 from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.console import gantt
-from duenotice.console.pages import Page, Visit, form_of, go, status_of
+from duenotice.console.pages import PageRoute, Visit, form_of, go, status_of
 from duenotice.console.timeline_page import steps_to_come
 from duenotice.errors import DuenoticeError, Malformed, NotFound
 from duenotice.wire.operator import MaintenanceRequest, PlannedStep, Step
@@ -34,15 +34,15 @@ MOST_STEPS = 200
 class MaintenancePages:
     """Shows plans, previews one while its form is filled in, and begins, pauses, resumes and cancels them."""
 
-    def pages(self) -> list[Page]:
+    def pages(self) -> list[PageRoute]:
         """The rows of the table."""
         return [
-            Page("GET", "/maintenances", self.index),
-            Page("GET", "/maintenances/new", self.form),
-            Page("GET", "/maintenances/preview", self.preview),
-            Page("POST", "/maintenances", self.begin),
-            Page("GET", "/maintenances/{id}", self.plan),
-            Page("POST", "/maintenances/{id}/{turn}", self.turn),
+            PageRoute("GET", "/maintenances", self.index),
+            PageRoute("GET", "/maintenances/new", self.form),
+            PageRoute("GET", "/maintenances/preview", self.preview),
+            PageRoute("POST", "/maintenances", self.begin),
+            PageRoute("GET", "/maintenances/{id}", self.plan),
+            PageRoute("POST", "/maintenances/{id}/{turn}", self.turn),
         ]
 
     async def index(self, visit: Visit) -> Response:

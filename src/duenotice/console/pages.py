@@ -121,7 +121,7 @@ async def form_of(request: Request) -> dict[str, str]:
     return dict(parse_qsl(body.decode(errors="replace"), max_num_fields=20))
 
 
-class Page(NamedTuple):
+class PageRoute(NamedTuple):
     """One method of one path. Pages are put together in the workroom, unless they have to stay `at_home`."""
 
     method: str

@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar
 from duenotice.client.operator.blocking import OperatorClient
 from duenotice.client.operator.in_process import App
 from duenotice.client.operator.request import OperatorRequest
+from duenotice.console.hints import with_pages
 from duenotice.errors import Conflict, DuenoticeError, Malformed, NotFound, Refused
 from duenotice.scenarios import progress as p
 from duenotice.scenarios.player import play
@@ -24,7 +25,7 @@ class Stopped(Exception):
     """Somebody ended the play, or the service ends."""
 
 
-class Line(NamedTuple):
+class StepLine(NamedTuple):
     """One step and its progress; `state` is waiting, running, passed or failed."""
 
     text: str
@@ -35,7 +36,7 @@ class Line(NamedTuple):
     until: datetime | None = None
 
 
-class Outcome(NamedTuple):
+class PlayOutcome(NamedTuple):
     """How a play ended: passed, failed, refused or stopped; `left` is what was raised and is still there."""
 
     outcome: str
@@ -49,9 +50,9 @@ class Play:
 
     def __init__(self, number: int, scenario: Scenario, by: str) -> None:
         self.id, self.scenario, self.by = str(number), scenario, by
-        self.lines = [Line(step.tell(), step.note) for step in scenario.steps]
+        self.lines = [StepLine(step.tell(), step.note) for step in scenario.steps]
         self.cast: Mapping[str, str] = {}
-        self.verdict: Outcome | None = None
+        self.verdict: PlayOutcome | None = None
         self.stop = threading.Event()
 
     @property
@@ -65,18 +66,18 @@ class Play:
             case p.Cast(names=names):
                 self.cast = names
             case p.Begun(step=step, text=text, note=note, at=at):
-                self.lines[step - 1] = Line(text, note, "running", at=at)
+                self.lines[step - 1] = StepLine(text, note, "running", at=at)
             case p.Waiting(step=step, until=until):
                 self.lines[step - 1] = self.lines[step - 1]._replace(until=until)
             case p.Ended(step=step, ok=ok, seen=seen, at=at):
                 state = "passed" if ok else "failed"
                 self.lines[step - 1] = self.lines[step - 1]._replace(state=state, seen=seen, at=at, until=None)
-            case p.Verdict():
-                self.verdict = Outcome(progress.outcome, progress.problem, progress.hint, progress.left)
+            case p.PlayVerdict():
+                self.verdict = PlayOutcome(progress.outcome, progress.problem, progress.hint, progress.left)
 
     def end(self, outcome: str, problem: str, hint: str = "") -> None:
         """It ended without the player's own verdict."""
-        self.verdict = Outcome(outcome, problem, hint)
+        self.verdict = PlayOutcome(outcome, problem, hint)
 
 
 class Plays:
@@ -135,6 +136,7 @@ class PlayersClient(OperatorClient):
 
 def _as_refusal(error: DuenoticeError) -> DuenoticeError:
     """Whatever the service does not do ends a play; its verdict says what is left behind."""
+    with_pages(error)
     return error if isinstance(error, Refused | Malformed) else Refused(error.message, hint=error.hint)
 
 

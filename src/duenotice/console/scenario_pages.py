@@ -5,7 +5,7 @@ from functools import cache
 from starlette.responses import Response
 
 from duenotice.client.operator.errors import Denied
-from duenotice.console.pages import Page, Visit, form_of, go
+from duenotice.console.pages import PageRoute, Visit, form_of, go
 from duenotice.console.plays import Play, Plays
 from duenotice.errors import Conflict, DuenoticeError
 from duenotice.scenarios.library import names, shipped
@@ -22,14 +22,14 @@ class ScenarioPages:
     def __init__(self, plays: Plays) -> None:
         self._plays = plays
 
-    def pages(self) -> list[Page]:
+    def pages(self) -> list[PageRoute]:
         """The rows of the table."""
         return [
-            Page("GET", "/scenarios", self.index, at_home=True),
-            Page("GET", "/scenarios/plays/{id}", self.play, at_home=True),
-            Page("POST", "/scenarios/plays/{id}/stop", self.stop),
-            Page("GET", "/scenarios/{name}", self.scenario),
-            Page("POST", "/scenarios/{name}", self.begin),
+            PageRoute("GET", "/scenarios", self.index, at_home=True),
+            PageRoute("GET", "/scenarios/plays/{id}", self.play, at_home=True),
+            PageRoute("POST", "/scenarios/plays/{id}/stop", self.stop),
+            PageRoute("GET", "/scenarios/{name}", self.scenario),
+            PageRoute("POST", "/scenarios/{name}", self.begin),
         ]
 
     async def index(self, visit: Visit) -> Response:

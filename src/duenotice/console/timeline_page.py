@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from duenotice.console import gantt
 from duenotice.console.board import ALONE, section_of_scope
-from duenotice.console.pages import Page, Visit
+from duenotice.console.pages import PageRoute, Visit
 from duenotice.errors import NotFound
 from duenotice.wire.operator import Maintenance
 from duenotice.wire.times import format_iso
@@ -24,9 +24,9 @@ MOST_VMS = 20_000
 class TimelinePage:
     """Draws past, running and coming events in one picture, by set or by host."""
 
-    def pages(self) -> list[Page]:
+    def pages(self) -> list[PageRoute]:
         """The rows of the table."""
-        return [Page("GET", "/timeline", self.timeline)]
+        return [PageRoute("GET", "/timeline", self.timeline)]
 
     async def timeline(self, visit: Visit) -> Response:
         """A window of time."""

@@ -46,7 +46,7 @@ class FencedJournal:
         return self._journal.index()
 
     def find(self, prefix: str, limit: int) -> list[Record]:
-        """The first records about events whose id begins so."""
+        """The first records about events whose id begins like this."""
         return self._journal.find(prefix, limit)
 
     def first_position(self) -> int:

@@ -29,5 +29,5 @@ class LastPolls:
         """Who was polled at another node is not silent."""
         for scope, polled in polls.items():
             if self._publisher.state.enabled(scope):
-                page = self._publisher.page(scope)
+                page = self._publisher.open_page(scope)
                 page.last_poll = max(page.last_poll, polled)

@@ -112,7 +112,7 @@ class NodeEngine(Engine):
         task.add_done_callback(self._tasks.discard)
 
     async def _have_done(self, waiting: _Waiting) -> None:
-        """Pass a command on to the leader, and answer when VMs can see here what came of it (N09)."""
+        """Pass a command on to the leader, and answer when VMs can see its result here (N09)."""
         try:
             async with asyncio.timeout(PATIENCE):
                 leader = await self._leader()
@@ -146,7 +146,7 @@ class NodeEngine(Engine):
     # --- the curtain ---
 
     async def _show(self, news: News) -> None:
-        """Show it when every member has hidden it. If we lead no more, the next leader does, and `reveal` shows it."""
+        """Show it when every member has hidden it. If another node leads by then, it does that; `reveal` shows it."""
         while True:
             position = news.records[-1].position
             self._to_show = news
@@ -164,7 +164,7 @@ class NodeEngine(Engine):
         await self._show_what_is_allowed(news)
 
     def _waits_for(self, position: int) -> bool:
-        """As long as we lead and reach the store; whoever can reach it then has it shown later."""
+        """As long as we lead and reach the store; a node that can reach it then has it shown later."""
         return self._leading and self._allowed < position and self.seat.has_right
 
     async def _show_what_is_allowed(self, news: News | None) -> None:

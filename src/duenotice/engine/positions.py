@@ -1,4 +1,4 @@
-"""What the positions of a node ask for in any phase: to read, to say, to show and to reveal (N06, N08)."""
+"""What the positions of a node ask for in any phase: to read and hide, to tell that, to show, to reveal (N06, N08)."""
 
 from duenotice.engine import membership as m
 from duenotice.engine.membership import MEMBERS, Phase, Standing, Step

@@ -138,7 +138,7 @@ class MemoryMembers:
         return ()
 
     def put_out(self, life: str, epoch: int, member: str, beat: int) -> bool:
-        """Wait for a member no more, if it has not beaten since."""
+        """Stop waiting for a member, if it has not beaten since."""
         with self._lock:
             self._refuse_unless_leader(life, epoch)
             if member not in self._joined:
@@ -152,7 +152,7 @@ class MemoryMembers:
         return True
 
     def resign(self, life: str) -> None:
-        """Lead no more."""
+        """Stop leading."""
         with self._lock:
             self._lead_no_more(life)
         self._tell(Changed())
@@ -166,7 +166,7 @@ class MemoryMembers:
         self._tell(Changed())
 
     def listen(self, hear: Callable[[News], None]) -> Callable[[], None]:
-        """Have all news told, until the answer is called."""
+        """Tell all news, until what is returned is called."""
         key = object()
         self._hear[key] = hear
 

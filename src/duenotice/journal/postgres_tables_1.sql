@@ -252,11 +252,11 @@ BEGIN
 END $$;
 
 CREATE FUNCTION duenotice.save_snapshot(
-    a_life text, an_epoch bigint, a_position bigint, a_format integer, a_crc bigint, a_payload text, kept integer
+    a_life text, a_position bigint, a_format integer, a_crc bigint, a_payload text, kept integer
 ) RETURNS json LANGUAGE plpgsql AS $$
 DECLARE newest bigint;
 BEGIN
-    SELECT position INTO newest FROM duenotice.head WHERE leader = a_life AND epoch = an_epoch;
+    SELECT position INTO newest FROM duenotice.head WHERE leader = a_life;
     IF NOT FOUND THEN RETURN '"deposed"'; END IF;
     IF newest < a_position THEN RETURN to_json(newest); END IF;
     INSERT INTO duenotice.snapshots VALUES (a_position, a_format, a_crc, a_payload)

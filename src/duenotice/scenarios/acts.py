@@ -8,7 +8,7 @@ from duenotice.client.operator.blocking import OperatorClient
 from duenotice.errors import Refused
 from duenotice.scenarios.casting import OPEN, Pick
 from duenotice.scenarios.kinds import RoleName
-from duenotice.scenarios.scenario import Step
+from duenotice.scenarios.scenario import ScenarioStep
 from duenotice.wire.operator import CAUSES_TO_GIVE, LIVE_PHASES, Event, Maintenance, MaintenanceRequest, Raised
 from duenotice.wire.times import format_iso
 
@@ -32,7 +32,7 @@ class Stage:
         self.undo: list[Undo] = []
 
     def name_of(self, role: RoleName) -> str:
-        """Whoever plays a role."""
+        """The VM, host or group that plays a role."""
         return self.picks[role].name
 
     def called(self, name: str) -> str:
@@ -42,7 +42,7 @@ class Stage:
         return self.named[name]
 
     def raised(self, answer: Raised) -> tuple[Event, ...]:
-        """Remember events that came of a call."""
+        """Remember events that a call has raised."""
         self.undo += [Undo("event", event.id, f"event {event.id}") for event in answer.events]
         return answer.events
 
@@ -52,7 +52,7 @@ class Stage:
         return plan.id
 
 
-Act = Callable[[Stage, Step], str]
+Act = Callable[[Stage, ScenarioStep], str]
 
 TAKE_BACK: dict[str, Callable[[OperatorClient, str], object]] = {
     "event": OperatorClient.cancel_event,
@@ -83,22 +83,22 @@ _ON_PLAN: dict[str, Callable[[OperatorClient, str], Maintenance]] = {
 }
 
 
-def act(stage: Stage, step: Step) -> str:
+def act(stage: Stage, step: ScenarioStep) -> str:
     """Do what a step says; returns the result in a few words."""
     return ACTS[step.verb](stage, step)
 
 
-def _listen(stage: Stage, step: Step) -> str:
+def _listen(stage: Stage, step: ScenarioStep) -> str:
     for role in step.value:
         stage.client.listen_vm(stage.name_of(role))
     return "somebody listens"
 
 
-def _operate(stage: Stage, step: Step) -> str:
+def _operate(stage: Stage, step: ScenarioStep) -> str:
     return _event(stage, step, _ON_VM[step.verb](stage.client, stage.name_of(step.value)))
 
 
-def _schedule(stage: Stage, step: Step) -> str:
+def _schedule(stage: Stage, step: ScenarioStep) -> str:
     given = step.options
     not_before = None
     if "not_before" in given:
@@ -114,7 +114,7 @@ def _schedule(stage: Stage, step: Step) -> str:
     return _event(stage, step, answer)
 
 
-def _event(stage: Stage, step: Step, answer: Raised) -> str:
+def _event(stage: Stage, step: ScenarioStep, answer: Raised) -> str:
     """Give the new event its name."""
     events = stage.raised(answer)
     if step.name and not events:
@@ -124,12 +124,12 @@ def _event(stage: Stage, step: Step, answer: Raised) -> str:
     return _raised(events)
 
 
-def _on_event(stage: Stage, step: Step) -> str:
+def _on_event(stage: Stage, step: ScenarioStep) -> str:
     event = _ON_EVENT[step.verb](stage.client, stage.called(step.value))
     return f"{step.verb}d {event.type} of {' '.join(event.resources)}"
 
 
-def _maintain(stage: Stage, step: Step) -> str:
+def _maintain(stage: Stage, step: ScenarioStep) -> str:
     given = step.options
     plan = MaintenanceRequest(
         on=tuple(stage.picks[role].selector for role in given["on"]),
@@ -143,36 +143,36 @@ def _maintain(stage: Stage, step: Step) -> str:
     return _plan(stage, step, stage.client.begin_maintenance(plan))
 
 
-def _drain(stage: Stage, step: Step) -> str:
+def _drain(stage: Stage, step: ScenarioStep) -> str:
     settle, at_once = str(step.options.get("settle", "0s")), step.options.get("at_once", 0)
     plan = stage.client.drain_host(stage.name_of(step.value), settle=settle, at_once=at_once)
     return _plan(stage, step, plan)
 
 
-def _plan(stage: Stage, step: Step, plan: Maintenance) -> str:
+def _plan(stage: Stage, step: ScenarioStep, plan: Maintenance) -> str:
     plan_id = stage.began(plan)
     if step.name:
         stage.named[step.name] = plan_id
     return f"{len(plan.steps)} steps"
 
 
-def _turn(stage: Stage, step: Step) -> str:
+def _turn(stage: Stage, step: ScenarioStep) -> str:
     return f"the maintenance is {_ON_PLAN[step.verb](stage.client, stage.called(step.value)).status}"
 
 
-def _degrade(stage: Stage, step: Step) -> str:
+def _degrade(stage: Stage, step: ScenarioStep) -> str:
     name, notice = stage.name_of(step.value), step.options.get("notice")
     risk = step.options.get("risk")
     answer = stage.client.degrade_host(name, risk=risk, notice=None if notice is None else notice.text)
     return _host(stage, name, answer, is_well=False)
 
 
-def _fail(stage: Stage, step: Step) -> str:
+def _fail(stage: Stage, step: ScenarioStep) -> str:
     name = stage.name_of(step.value)
     return _host(stage, name, stage.client.fail_host(name), is_well=False)
 
 
-def _repair(stage: Stage, step: Step) -> str:
+def _repair(stage: Stage, step: ScenarioStep) -> str:
     name = stage.name_of(step.value)
     return _host(stage, name, stage.client.repair_host(name), is_well=True)
 
@@ -183,14 +183,14 @@ def _host(stage: Stage, name: str, answer: Raised, is_well: bool) -> str:
     return _raised(stage.raised(answer))
 
 
-def _fault(stage: Stage, step: Step) -> str:
+def _fault(stage: Stage, step: ScenarioStep) -> str:
     name = stage.name_of(step.value)
     fault = stage.client.set_fault(name, step.options["answer"], step.options["for"].text)
     stage.undo.append(Undo("fault", name, f"the fault of {fault.vm}"))
     return f"{fault.vm} is answered {fault.answer} until {format_iso(fault.until)}"
 
 
-def _jump(stage: Stage, step: Step) -> str:
+def _jump(stage: Stage, step: ScenarioStep) -> str:
     return f"the incarnation is {stage.client.jump_incarnation(stage.name_of(step.value)).incarnation}"
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from duenotice.client.operator.blocking import OperatorClient
 from duenotice.errors import Malformed, Refused
-from duenotice.scenarios.roles import GROUP_KINDS, Needs, Role, needs_of
+from duenotice.scenarios.roles import GROUP_KINDS, CastRole, Needs, needs_of
 from duenotice.toml import near_miss
 from duenotice.wire.operator import Event, Group, Host, Maintenance, Vm
 
@@ -25,7 +25,7 @@ class Pick:
     vms: tuple[str, ...]
 
 
-class Fleet:
+class Candidates:
     """What there is to pick from, as the operator sees it."""
 
     def __init__(
@@ -44,7 +44,7 @@ class Fleet:
         self._busy |= {step.scope for plan in plans if plan.status in OPEN for step in plan.steps}
 
     @classmethod
-    def of(cls, client: OperatorClient) -> "Fleet":
+    def of(cls, client: OperatorClient) -> "Candidates":
         """The fleet of a service."""
         return cls(client.vms(), client.groups(), client.hosts(), client.maintenances(), client.events())
 
@@ -67,7 +67,7 @@ class Fleet:
 Picks = Mapping[str, Pick]
 
 
-def cast(roles: Iterable[Role], fleet: Fleet, told: Mapping[str, str]) -> dict[str, Pick]:
+def cast(roles: Iterable[CastRole], fleet: Candidates, told: Mapping[str, str]) -> dict[str, Pick]:
     """Somebody for every role: the given one, else the first by name that has no events, else the first by name."""
     roles = list(roles)
     for name in told:
@@ -79,7 +79,7 @@ def cast(roles: Iterable[Role], fleet: Fleet, told: Mapping[str, str]) -> dict[s
     return picks
 
 
-def _pick(role: Role, fleet: Fleet, picks: Picks, told: str | None) -> Pick:
+def _pick(role: CastRole, fleet: Candidates, picks: Picks, told: str | None) -> Pick:
     fitting = _FITTING[role.kind](role, fleet, picks)
     if role.is_vm:
         taken = {pick.name for pick in picks.values()}
@@ -93,15 +93,15 @@ def _pick(role: Role, fleet: Fleet, picks: Picks, told: str | None) -> Pick:
     return next((pick for pick in fitting if not fleet.is_busy(pick)), fitting[0])
 
 
-def _vms(role: Role, fleet: Fleet, picks: Picks) -> list[Pick]:
+def _vms(role: CastRole, fleet: Candidates, picks: Picks) -> list[Pick]:
     return [_vm(vm) for vm in fleet.vms if vm.group is None and not vm.spot]
 
 
-def _spots(role: Role, fleet: Fleet, picks: Picks) -> list[Pick]:
+def _spots(role: CastRole, fleet: Candidates, picks: Picks) -> list[Pick]:
     return [_vm(vm) for vm in fleet.vms if vm.spot]
 
 
-def _groups(role: Role, fleet: Fleet, picks: Picks) -> list[Pick]:
+def _groups(role: CastRole, fleet: Candidates, picks: Picks) -> list[Pick]:
     by_group = fleet.by(lambda vm: vm.group)
     return [
         _whole(group.kind, group.name, vms)
@@ -110,7 +110,7 @@ def _groups(role: Role, fleet: Fleet, picks: Picks) -> list[Pick]:
     ]
 
 
-def _hosts(role: Role, fleet: Fleet, picks: Picks) -> list[Pick]:
+def _hosts(role: CastRole, fleet: Candidates, picks: Picks) -> list[Pick]:
     by_host = fleet.by(lambda vm: vm.host)
     return [
         _whole("host", host.name, by_host.get(host.name, []))
@@ -119,7 +119,7 @@ def _hosts(role: Role, fleet: Fleet, picks: Picks) -> list[Pick]:
     ]
 
 
-def _members(role: Role, fleet: Fleet, picks: Picks) -> list[Pick]:
+def _members(role: CastRole, fleet: Candidates, picks: Picks) -> list[Pick]:
     """VMs of a role, those of its fullest update domain first. All are of one scope: only those are told together."""
     vms = fleet.members(picks[role.needs["of"]])
     sizes = Counter(vm.update_domain for vm in vms)
@@ -153,7 +153,7 @@ def _is_enough(needs: Needs, group: Group, vms: list[Vm]) -> bool:
     )
 
 
-_FITTING: dict[str, Callable[[Role, Fleet, Picks], list[Pick]]] = {
+_FITTING: dict[str, Callable[[CastRole, Candidates, Picks], list[Pick]]] = {
     "vm": _vms,
     "spot": _spots,
     "host": _hosts,

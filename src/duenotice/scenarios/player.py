@@ -11,10 +11,10 @@ from duenotice.client.operator.blocking import OperatorClient
 from duenotice.errors import Malformed, NotFound, Refused
 from duenotice.scenarios import progress as p
 from duenotice.scenarios.acts import STILL_THERE, TAKE_BACK, Stage, Undo, act
-from duenotice.scenarios.casting import Fleet, cast
+from duenotice.scenarios.casting import Candidates, cast
 from duenotice.scenarios.kinds import RoleName
 from duenotice.scenarios.pace import Pace
-from duenotice.scenarios.scenario import Scenario, Step
+from duenotice.scenarios.scenario import Scenario, ScenarioStep
 from duenotice.scenarios.watcher import Missed, Watcher
 
 
@@ -60,14 +60,14 @@ class _Player:
 
     def play(self, told: Mapping[str, str]) -> Iterator[p.Progress]:
         """All steps in order; an error ends it."""
-        self._stage.picks = cast(self._scenario.cast, Fleet.of(self._stage.client), told)
+        self._stage.picks = cast(self._scenario.cast, Candidates.of(self._stage.client), told)
         yield p.Cast(self._began.clock, self._names, self._began.now)
         for number, step in enumerate(self._scenario.steps, start=1):
             yield from self._step(number, step)
 
-    def verdict(self, outcome: str, problem: str = "", hint: str = "", left: tuple[str, ...] = ()) -> p.Verdict:
+    def verdict(self, outcome: str, problem: str = "", hint: str = "", left: tuple[str, ...] = ()) -> p.PlayVerdict:
         """How it ended."""
-        return p.Verdict(
+        return p.PlayVerdict(
             name=self._scenario.name,
             outcome=outcome,
             cast=self._names,
@@ -97,7 +97,7 @@ class _Player:
             return undo.kind not in STILL_THERE or STILL_THERE[undo.kind](self._stage.client, undo.name)
         return False
 
-    def _step(self, number: int, step: Step) -> Iterator[p.Progress]:
+    def _step(self, number: int, step: ScenarioStep) -> Iterator[p.Progress]:
         text = step.tell(self._names)
         self._pace.look()
         yield p.Begun(number, text, step.note, self._pace.moment.now)
@@ -114,7 +114,7 @@ class _Player:
         self._ended.append(p.Ended(number, text, ok, seen, self._pace.moment.now))
         return self._ended[-1]
 
-    def _done(self, number: int, step: Step) -> Generator[p.Progress, None, str]:
+    def _done(self, number: int, step: ScenarioStep) -> Generator[p.Progress, None, str]:
         if step.verb == "wait":
             yield from self._wait(number, step.value.seconds)
             return ""
@@ -128,7 +128,7 @@ class _Player:
             yield p.Waiting(number, self._pace.moment.now, end)
             self._pace.let_pass(left)
 
-    def _expect(self, number: int, step: Step) -> Generator[p.Progress, None, str]:
+    def _expect(self, number: int, step: ScenarioStep) -> Generator[p.Progress, None, str]:
         watching = Watcher(self._stage, self._pace, step, self._looker).watch()
         while True:
             try:

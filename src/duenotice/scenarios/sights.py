@@ -21,7 +21,7 @@ class Expectation(NamedTuple):
     total: int | None = None
 
 
-class Sight(NamedTuple):
+class Observation(NamedTuple):
     """Whether it is true, which event shows it or may show it later, and what was seen."""
 
     ok: bool
@@ -39,16 +39,16 @@ KEYS = {
 """The name of an option in the document."""
 
 
-def look(expected: Expectation, document: Document, now: datetime, slack: float) -> Sight:
+def look(expected: Expectation, document: Document, now: datetime, slack: float) -> Observation:
     """Compare a document with an expectation; `slack` is how many seconds a fast clock may have lost."""
     events = document.events
     about = [event for event in events if _is_about(expected, event)]
     right_number = expected.total in (None, len(events))
     if expected.status == GONE:
-        return Sight(not about and right_number, None, describe(events, now))
+        return Observation(not about and right_number, None, describe(events, now))
     shown = [event for event in about if _shows(expected, event, now, slack)]
     found = next(iter(shown or about), None)
-    return Sight(bool(shown) and right_number, found, describe((found,) if shown and found else events, now))
+    return Observation(bool(shown) and right_number, found, describe((found,) if shown and found else events, now))
 
 
 def describe(events: tuple[ScheduledEvent, ...], now: datetime) -> str:

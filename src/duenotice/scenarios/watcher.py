@@ -7,15 +7,15 @@ from duenotice.errors import NotFound
 from duenotice.scenarios.acts import Stage
 from duenotice.scenarios.kinds import RoleName
 from duenotice.scenarios.pace import Pace
-from duenotice.scenarios.scenario import Step
-from duenotice.scenarios.sights import KEYS, Expectation, Sight, look, next_moment
+from duenotice.scenarios.scenario import ScenarioStep
+from duenotice.scenarios.sights import KEYS, Expectation, Observation, look, next_moment
 from duenotice.scenarios.verbs import GONE, REMOVED
 from duenotice.wire.operator import Document, ScheduledEvent
 
 SLICES = 10
-"""How often it looks during a span on a manual clock, besides at each NotBefore."""
+"""How often it looks during a span on a manual clock, in addition to each NotBefore."""
 
-Seen = Generator[datetime, None, Sight]
+Seen = Generator[datetime, None, Observation]
 """Yields until when it waits, again and again; returns what it saw."""
 
 
@@ -26,7 +26,7 @@ class Missed(Exception):
 class Watcher:
     """Looks at the document of one VM for one step."""
 
-    def __init__(self, stage: Stage, pace: Pace, step: Step, looker: RoleName) -> None:
+    def __init__(self, stage: Stage, pace: Pace, step: ScenarioStep, looker: RoleName) -> None:
         self._stage, self._pace, self._step = stage, pace, step
         self._vm = stage.name_of(step.options.get("vm", looker))
         self._expected = _expectation(stage, step)
@@ -50,7 +50,7 @@ class Watcher:
             if sight.ok:
                 return sight
             if waiting and sight.event is None and self._went_by(waiting, end):
-                return Sight(True, waiting, "it started, and was over before the next look")
+                return Observation(True, waiting, "it started, and was over before the next look")
             waiting = sight.event or waiting
             left = self._pace.moment.until(end)
             if left <= -self._pace.moment.slack:
@@ -82,11 +82,11 @@ class Watcher:
         except NotFound:
             return None
 
-    def _look(self, document: Document | None) -> Sight:
+    def _look(self, document: Document | None) -> Observation:
         if document is None or self._expected.status == REMOVED:
             place = "gone from" if document is None else "in"
             is_so = document is None and self._expected.status in (GONE, REMOVED)
-            return Sight(is_so, None, f"{self._vm} is {place} the fleet")
+            return Observation(is_so, None, f"{self._vm} is {place} the fleet")
         moment = self._pace.moment
         return look(self._expected, document, moment.now, moment.slack)
 
@@ -98,13 +98,13 @@ class Watcher:
         starts = [record.at for record in records if record.action == "event-started"]
         return any((start - end).total_seconds() <= self._pace.moment.slack for start in starts)
 
-    def _missed(self, sight: Sight) -> Missed:
+    def _missed(self, sight: Observation) -> Missed:
         names = {role: pick.name for role, pick in self._stage.picks.items()}
         what = self._step.tell(names).removeprefix("expect ")
         return Missed(f"Expected {what}; at {self._pace.moment.now:%H:%M:%S} there was: {sight.seen}.")
 
 
-def _expectation(stage: Stage, step: Step) -> Expectation:
+def _expectation(stage: Stage, step: ScenarioStep) -> Expectation:
     """What a step expects, with names and ids in place of roles."""
     options = step.options
     return Expectation(

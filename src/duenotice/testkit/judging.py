@@ -15,7 +15,7 @@ from duenotice.client.operator.request import SpanToGive
 from duenotice.clock import monotonic
 from duenotice.errors import Misconfigured, Unavailable
 from duenotice.scenarios import library
-from duenotice.scenarios.casting import Fleet, cast
+from duenotice.scenarios.casting import Candidates, cast
 from duenotice.scenarios.player import play
 from duenotice.scenarios.progress import Ended
 from duenotice.scenarios.scenario import Scenario
@@ -24,7 +24,7 @@ from duenotice.testkit.emulator import Emulator
 from duenotice.testkit.guide import Guide
 from duenotice.testkit.overheard import Exchange
 from duenotice.testkit.trials import FLEET, TRIALS, Trial
-from duenotice.testkit.verdicts.evidence import Evidence, Notes, Tempo
+from duenotice.testkit.verdicts.evidence import Evidence, GuideNotes, Tempo
 from duenotice.testkit.verdicts.verdict import Verdict, judge
 from duenotice.testkit.watch import Client, TourEnded, TrialEnded
 from duenotice.wire.duration import parse_duration
@@ -108,7 +108,7 @@ def run_by_proxy(program: Sequence[str], plan: Plan, tell: Tell) -> Verdict:
 
 
 def check(listen: str, plan: Plan, seconds: float, tell: Tell) -> Verdict:
-    """Judge whoever asks us at an address, for so long at the most."""
+    """Judge the client that asks us at an address, for this long at most."""
     with _emulator(plan, metadata_listen=listen) as emulator:
         tell(f"Waiting for a client at {emulator.url}, in place of http://169.254.169.254.")
         ends = monotonic() + seconds
@@ -211,7 +211,7 @@ def _vm(plan: Plan) -> str:
     if plan.scenario is None or plan.vm:
         return plan.vm or DEFAULT_VM
     with as_file(library.fleet()) as fleet, Emulator(fleet=str(fleet), operator_listen=FREE_PORT) as emulator:
-        picks = cast(plan.scenario.cast, Fleet.of(emulator.operator(OperatorClient)), {})
+        picks = cast(plan.scenario.cast, Candidates.of(emulator.operator(OperatorClient)), {})
     return picks[_first_vm(plan.scenario)].name
 
 
@@ -224,7 +224,7 @@ def _first_vm(scenario: Scenario) -> str:
     return next(role.name for role in scenario.cast if role.is_vm)
 
 
-def _watch_work(emulator: Emulator, file: Path | None, notes: Notes) -> None:
+def _watch_work(emulator: Emulator, file: Path | None, notes: GuideNotes) -> None:
     if file is None:
         return
     work = notes.work = {}

@@ -2,15 +2,16 @@
 
 import pytest
 
-from duenotice.cli.session import SAME_HERE, in_our_words
+from duenotice.cli.hints import COMMANDS
+from duenotice.cli.session import in_our_words
 from duenotice.client.operator.errors import NotReached, UnknownToken
-from duenotice.errors import DuenoticeError, NotFound, Refused
+from duenotice.errors import DuenoticeError, Listing, NotFound, Refused
 
 
-@pytest.mark.parametrize(("call", "command"), SAME_HERE.items())
-def test_a_call_in_a_hint_becomes_the_command_that_does_the_same(call: str, command: str) -> None:
-    told = in_our_words("t", NotFound("There is no such thing.", hint=f"{call} lists all."))
-    assert (type(told), told.message, told.hint) == (NotFound, "There is no such thing.", f"{command} lists all.")
+@pytest.mark.parametrize(("listing", "command"), COMMANDS.items())
+def test_a_list_in_a_hint_becomes_the_command_that_shows_it(listing: Listing, command: str) -> None:
+    told = in_our_words("t", NotFound("There is no such thing.", look_at=listing))
+    assert (type(told), told.message, told.hint) == (NotFound, "There is no such thing.", listing.hint(command))
 
 
 def test_other_hints_stay_as_they_are() -> None:

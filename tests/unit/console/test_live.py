@@ -1,6 +1,6 @@
 """What a record changes on open pages."""
 
-from duenotice.console.live import MOST_TOLD, Change, changed
+from duenotice.console.live import MOST_TOLD, PageChange, changed
 from tests.support.answers import a_plan, an_event
 from tests.support.answers import a_record as record
 
@@ -24,7 +24,7 @@ def test_a_step_concerns_its_maintenance() -> None:
 def test_vms_that_go_are_named_and_tokens_are_not() -> None:
     assert changed(record("vms-removed", names=("a",))).vms == {"a"}
     assert changed(record("groups-removed", keys=("set/a",))).topics == {"any", "fleet"}
-    assert changed(record("token-revoked", token_id="T", name="a")) == Change(frozenset({"any"}))
+    assert changed(record("token-revoked", token_id="T", name="a")) == PageChange(frozenset({"any"}))
 
 
 def test_changes_add_up_until_they_are_too_many() -> None:

@@ -291,7 +291,7 @@ async def test_a_scope_that_is_polled_at_another_node_is_not_silent() -> None:
         for _ in range(25):
             for node in cluster.nodes:
                 node.clock.pass_by(3600 * MICROS)
-            other.engine.publisher.page("vm/alone").last_poll = other.engine.clock.now().steady
+            other.engine.publisher.open_page("vm/alone").last_poll = other.engine.clock.now().steady
             await cluster.pass_time(2 * MICROS)
         now = leader.engine.clock.now().steady
         assert leader.engine.publisher.silent_among(["vm/alone", "vm/zonal"], now, SILENCE) == ["vm/zonal"]

@@ -353,6 +353,20 @@ def test_an_append_whose_answer_was_lost_is_read_back(wire: Wire, database: Data
     journal.close()
 
 
+def test_a_lift_whose_answer_was_lost_is_one(wire: Wire, database: Database, tmp_path: Path) -> None:
+    """The journal is not taken for a copy any more, now and at the next start (S3)."""
+    journal = reopened(Database(str(tmp_path / "wire"), database.name), None, lease=60)
+    journal.append(records(1, 1))
+    journal.close()
+    database.sql("UPDATE duenotice.head SET origin = 'the old server'")
+    journal = reopened(Database(str(tmp_path / "wire"), database.name), None, lease=60)
+    before, wire.loses_next_answer = journal.restored, True
+    journal.append([lift(2)])
+    assert (before, wire.lost, journal.restored) == (True, 1, False)
+    journal.close()
+    assert not is_restored(database, None)
+
+
 def test_what_an_older_connection_has_sent_comes_too_late(journal: LoneJournal, database: Database) -> None:
     """It was under way when the journal looked whether it was done: from then on it changes nothing."""
     journal.append(records(1, 1))
@@ -362,7 +376,7 @@ def test_what_an_older_connection_has_sent_comes_too_late(journal: LoneJournal, 
     journal.append(records(2, 2))
     late._turn = old._replace(connected=late._line.connected)
     with pytest.raises(Unavailable, match="Another connection"):
-        late._append(late._turn, records(3, 3), [RECORDS.pack(records(3, 3)[0])], 0, None)
+        late._append(late._turn, records(3, 3), [RECORDS.pack(records(3, 3)[0])], 0)
     late.close()
     assert journal.last_position() == 2
 

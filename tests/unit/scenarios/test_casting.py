@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from duenotice.errors import Malformed, Refused
-from duenotice.scenarios.casting import Fleet, cast
+from duenotice.scenarios.casting import Candidates, cast
 from duenotice.scenarios.kinds import RoleName
-from duenotice.scenarios.roles import Role
+from duenotice.scenarios.roles import CastRole
 from duenotice.wire.operator import Group, Host, Vm
 from tests.support.answers import a_plan, a_step, a_vm, an_event
 
@@ -30,14 +30,16 @@ CONDITIONS = (("h0", "healthy", 0), ("h1", "failed", 1), ("h2", "healthy", 1))
 HOSTS = [Host(name, condition, vms) for name, condition, vms in CONDITIONS]
 
 
-def picked(*roles: Role, told: dict[str, str] | None = None, **more: Any) -> list[str]:
+def picked(*roles: CastRole, told: dict[str, str] | None = None, **more: Any) -> list[str]:
     """Who plays these."""
-    fleet = Fleet(VMS, GROUPS, HOSTS, **more)
+    fleet = Candidates(VMS, GROUPS, HOSTS, **more)
     return [pick.name for pick in cast(roles, fleet, told or {}).values()]
 
 
-def role(name: str, kind: str, **needs: Any) -> Role:
-    return Role(name, kind, {key: RoleName(value) if isinstance(value, str) else value for key, value in needs.items()})
+def role(name: str, kind: str, **needs: Any) -> CastRole:
+    return CastRole(
+        name, kind, {key: RoleName(value) if isinstance(value, str) else value for key, value in needs.items()}
+    )
 
 
 def test_roles_go_to_those_who_fit_by_name_and_nobody_plays_two() -> None:
@@ -108,7 +110,9 @@ def test_somebody_can_be_told_to_play() -> None:
         ),
     ],
 )
-def test_when_nobody_fits_the_refusal_says_what_it_needs(roles: list[Role], told: dict[str, str], what: str) -> None:
+def test_when_nobody_fits_the_refusal_says_what_it_needs(
+    roles: list[CastRole], told: dict[str, str], what: str
+) -> None:
     """And where somebody would."""
     with pytest.raises(Refused) as refused:
         picked(*roles, told=told)

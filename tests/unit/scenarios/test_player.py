@@ -45,10 +45,10 @@ def never(seconds: float) -> None:
     raise AssertionError(f"slept {seconds} s on a manual clock")
 
 
-def played(node: Node, steps: str, clean: bool = False, **told: str) -> p.Verdict:
+def played(node: Node, steps: str, clean: bool = False, **told: str) -> p.PlayVerdict:
     """The verdict on some steps."""
     *_, verdict = play(read_scenario(HEAD + steps), operator_of(node, OperatorClient), told, never, clean)
-    assert isinstance(verdict, p.Verdict)
+    assert isinstance(verdict, p.PlayVerdict)
     return verdict
 
 
@@ -69,10 +69,10 @@ def test_progress_is_told_step_by_step_and_ends_with_a_verdict(node: Node) -> No
     assert [type(progress).__name__ for progress in seen] == [
         *("Cast", "Begun", "Ended", "Begun", "Ended", "Begun"),
         *["Waiting"] * 10,
-        *("Ended", "Verdict"),
+        *("Ended", "PlayVerdict"),
     ]
     verdict = seen[-1]
-    assert isinstance(verdict, p.Verdict)
+    assert isinstance(verdict, p.PlayVerdict)
     assert (verdict.outcome, verdict.cast["vm"], verdict.clock, len(verdict.steps)) == ("passed", "app-0", "manual", 3)
     assert (verdict.ended - verdict.began).total_seconds() == 900
     assert verdict.steps[-1].seen == "Reboot Started: app-0"
@@ -268,9 +268,9 @@ class Running(OperatorClient):
         self.slept.append(seconds)
         self.node.advance(f"{max(self.stride, seconds * self.speed):.3f}s")
 
-    def verdict(self, steps: str) -> p.Verdict:
+    def verdict(self, steps: str) -> p.PlayVerdict:
         *_, verdict = play(read_scenario(HEAD + steps), self, {}, self.sleep)
-        assert isinstance(verdict, p.Verdict)
+        assert isinstance(verdict, p.PlayVerdict)
         return verdict
 
 

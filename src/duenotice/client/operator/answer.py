@@ -10,7 +10,7 @@ import msgspec
 from duenotice.client.exchange import Silent, why
 from duenotice.client.operator.errors import BY_STATUS, CallFailed, ForeignAnswer, NoAnswer, NotReached
 from duenotice.client.response import Response, Unreadable
-from duenotice.errors import DuenoticeError, Unavailable
+from duenotice.errors import DuenoticeError, Listing, Unavailable
 
 T = TypeVar("T")
 LARGEST = 512 * 1024 * 1024
@@ -56,12 +56,13 @@ def problem_in(response: Response, where: str) -> DuenoticeError:
     try:
         said = json.loads(response.body)
         title, hint = str(said["title"])[:_LONGEST_TITLE], str(said.get("hint") or "")[:_LONGEST_TITLE]
+        look_at = next((listing for listing in Listing if listing.value == said.get("look_at")), None)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        title, hint = f"The service answers {status}.", ""
+        title, hint, look_at = f"The service answers {status}.", "", None
     kind = BY_STATUS.get(status, CallFailed)
     if issubclass(kind, Unavailable):
         return kind(title, hint=hint, retry_after=_retry_after(response))
-    return kind(title, hint=hint)
+    return kind(title, hint=hint, look_at=look_at)
 
 
 def failure_of(error: Exception, where: str, seconds: float) -> DuenoticeError:

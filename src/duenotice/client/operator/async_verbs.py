@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class AsyncVerbs(ABC):
-    """What an operator can ask and do. Ids may be cut short, as long as only one thing begins so."""
+    """What an operator can ask and do. The beginning of an id is enough, if no other id begins like it."""
 
     @abstractmethod
     async def _do(self, request: OperatorRequest[T]) -> T: ...
@@ -92,7 +92,7 @@ class AsyncVerbs(ABC):
         return await self._do(get(w.Group, "groups", kind, name))
 
     async def scale(self, scale_set: str, *, capacity: int | None = None, by: int | None = None) -> w.Scaled:
-        """Give a scale set another capacity, or so many instances more or less."""
+        """Give a scale set another capacity, or add or remove a number of instances."""
         return await self._do(post(w.Scaled, "scale-sets", scale_set, "scale", body=w.ScaleRequest(capacity, by)))
 
     async def delete_instances(self, scale_set: str, instances: Iterable[str]) -> w.Scaled:
@@ -107,7 +107,7 @@ class AsyncVerbs(ABC):
         return self._all(w.Host, "hosts")
 
     async def host(self, name: str) -> w.Host:
-        """One host."""
+        """Its condition, and how many VMs run there."""
         return await self._do(get(w.Host, "hosts", name))
 
     async def drain_host(self, name: str, *, settle: SpanToGive = "0s", at_once: int = 0) -> w.Maintenance:
@@ -180,7 +180,7 @@ class AsyncVerbs(ABC):
         return await self._do(post(w.Event, "events", event_id, "cancel", body=w.CancelRequest(reason)))
 
     def event_history(self, event_id: str) -> AsyncListing[w.Record]:
-        """What became of an event, also when it is over: its records, oldest first."""
+        """What happened to an event, also when it is over: its records, oldest first."""
         return self._all(w.Record, "events", event_id, "history")
 
     async def event_life(self, event_id: str) -> w.Life:
@@ -204,7 +204,7 @@ class AsyncVerbs(ABC):
         return await self._do(get(w.Maintenance, "maintenances", plan_id))
 
     async def begin_maintenance(self, plan: w.MaintenanceRequest) -> w.Maintenance:
-        """Begin a maintenance."""
+        """Begin to work through VMs, one update domain of a set at a time; `preview_maintenance` shows it before."""
         return await self._do(post(w.Maintenance, "maintenances", body=plan))
 
     async def preview_maintenance(self, plan: w.MaintenanceRequest) -> w.Timeline:
@@ -256,7 +256,7 @@ class AsyncVerbs(ABC):
         return await self._do(post(w.NewToken, "tokens", body=w.TokenRequest(name, role), once=True))
 
     async def revoke_token(self, token_id: str) -> None:
-        """Revoke a token."""
+        """Refuse everybody who uses it from now on; a revoked token stays revoked."""
         return await self._do(delete("tokens", token_id))
 
     # what has happened

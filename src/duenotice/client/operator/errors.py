@@ -37,7 +37,7 @@ class NoAnswer(Unavailable):
 
 
 class CallFailed(DuenoticeError):
-    """The call failed."""
+    """The service answered with a status that has no error of its own."""
 
 
 class ForeignAnswer(DuenoticeError):

@@ -15,7 +15,7 @@ from duenotice.client.response import Response
 from duenotice.errors import DuenoticeError, Unavailable
 
 SILENCE_SECONDS = 40.0
-"""A feed that is silent for so long is lost; the service sends a sign of life every 15 s."""
+"""A feed that is silent for this long is lost; the service sends a sign of life every 15 s."""
 
 AGAIN = Backoff(0.25, 8.0)
 
@@ -23,7 +23,7 @@ OnLost = Callable[[DuenoticeError], None]
 OnFound = Callable[[], None]
 
 
-class Frame(NamedTuple):
+class FeedFrame(NamedTuple):
     """One server-sent event; without data it is only our position."""
 
     position: int
@@ -37,7 +37,7 @@ class Frames:
         self._rest = bytearray()
         self._fields: dict[bytes, bytes] = {}
 
-    def feed(self, piece: bytes) -> Iterator[Frame]:
+    def feed(self, piece: bytes) -> Iterator[FeedFrame]:
         """The events that this piece completes."""
         self._rest += piece
         if b"\n" not in piece:  # a record may contain a whole fleet, and come in many pieces
@@ -50,7 +50,7 @@ class Frames:
             elif not line.strip():
                 fields, self._fields = self._fields, {}
                 if (position := fields.get(b"id", b"")).isdigit():
-                    yield Frame(int(position), fields.get(b"data", b""))
+                    yield FeedFrame(int(position), fields.get(b"data", b""))
 
 
 def _ignore(*_: object) -> None:
@@ -142,7 +142,7 @@ class FeedTalk(Generic[T]):
             self.lost = True
             self.on_lost(error)
 
-    def _note(self, frame: Frame) -> None:
+    def _note(self, frame: FeedFrame) -> None:
         self.position = frame.position
         if self.lost:
             self.lost = False

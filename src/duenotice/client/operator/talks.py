@@ -22,7 +22,7 @@ BUDGET_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class AskOnce:
     """Send a request; the result is the whole answer."""
 
     request: OperatorRequest[Any]
@@ -49,7 +49,7 @@ class HangUp:
     """Listen no longer."""
 
 
-OperatorStep = Ask | Listen | Hear | HangUp | Sleep | Show
+OperatorStep = AskOnce | Listen | Hear | HangUp | Sleep | Show
 T = TypeVar("T")
 OperatorTalk = Generator[OperatorStep, Any, T]
 
@@ -73,7 +73,7 @@ def call(request: OperatorRequest[T], manner: Manner) -> OperatorTalk[T]:
     def attempt(deadline: float) -> OperatorTalk[T]:
         begun = manner.now()
         try:
-            response: Response = yield Ask(request, deadline)
+            response: Response = yield AskOnce(request, deadline)
         except FAILURES as error:
             raise failure_of(error, manner.where, deadline - begun) from None
         return value_in(response, request.kind, manner.where)

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Verbs(ABC):
-    """What an operator can ask and do. Ids may be cut short, as long as only one thing begins so."""
+    """What an operator can ask and do. The beginning of an id is enough, if no other id begins like it."""
 
     @abstractmethod
     def _do(self, request: OperatorRequest[T]) -> T: ...
@@ -95,7 +95,7 @@ class Verbs(ABC):
         return self._do(get(w.Group, "groups", kind, name))
 
     def scale(self, scale_set: str, *, capacity: int | None = None, by: int | None = None) -> w.Scaled:
-        """Give a scale set another capacity, or so many instances more or less."""
+        """Give a scale set another capacity, or add or remove a number of instances."""
         return self._do(post(w.Scaled, "scale-sets", scale_set, "scale", body=w.ScaleRequest(capacity, by)))
 
     def delete_instances(self, scale_set: str, instances: Iterable[str]) -> w.Scaled:
@@ -110,7 +110,7 @@ class Verbs(ABC):
         return self._all(w.Host, "hosts")
 
     def host(self, name: str) -> w.Host:
-        """One host."""
+        """Its condition, and how many VMs run there."""
         return self._do(get(w.Host, "hosts", name))
 
     def drain_host(self, name: str, *, settle: SpanToGive = "0s", at_once: int = 0) -> w.Maintenance:
@@ -183,7 +183,7 @@ class Verbs(ABC):
         return self._do(post(w.Event, "events", event_id, "cancel", body=w.CancelRequest(reason)))
 
     def event_history(self, event_id: str) -> Listing[w.Record]:
-        """What became of an event, also when it is over: its records, oldest first."""
+        """What happened to an event, also when it is over: its records, oldest first."""
         return self._all(w.Record, "events", event_id, "history")
 
     def event_life(self, event_id: str) -> w.Life:
@@ -207,7 +207,7 @@ class Verbs(ABC):
         return self._do(get(w.Maintenance, "maintenances", plan_id))
 
     def begin_maintenance(self, plan: w.MaintenanceRequest) -> w.Maintenance:
-        """Begin a maintenance."""
+        """Begin to work through VMs, one update domain of a set at a time; `preview_maintenance` shows it before."""
         return self._do(post(w.Maintenance, "maintenances", body=plan))
 
     def preview_maintenance(self, plan: w.MaintenanceRequest) -> w.Timeline:
@@ -259,7 +259,7 @@ class Verbs(ABC):
         return self._do(post(w.NewToken, "tokens", body=w.TokenRequest(name, role), once=True))
 
     def revoke_token(self, token_id: str) -> None:
-        """Revoke a token."""
+        """Refuse everybody who uses it from now on; a revoked token stays revoked."""
         return self._do(delete("tokens", token_id))
 
     # what has happened

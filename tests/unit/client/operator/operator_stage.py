@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from duenotice.client.exchange import FAILURES, Show, Sleep
 from duenotice.client.operator.request import OperatorRequest
-from duenotice.client.operator.talks import Ask, HangUp, Hear, Listen, Manner, OperatorTalk
+from duenotice.client.operator.talks import AskOnce, HangUp, Hear, Listen, Manner, OperatorTalk
 from duenotice.client.patience import Patience
 from duenotice.client.response import Response
 
@@ -60,7 +60,7 @@ class OperatorStage:
 
     def _do(self, step: Any) -> Any:
         match step:
-            case Ask(request, deadline) | Listen(request, deadline):
+            case AskOnce(request, deadline) | Listen(request, deadline):
                 return self._answered(request, deadline)
             case Hear(deadline):
                 return self._heard(deadline)

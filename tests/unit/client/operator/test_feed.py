@@ -6,7 +6,7 @@ import pytest
 
 from duenotice.client.exchange import Silent
 from duenotice.client.operator.errors import NotReached, UnknownToken
-from duenotice.client.operator.feed import SILENCE_SECONDS, FeedTalk, Frame, Frames
+from duenotice.client.operator.feed import SILENCE_SECONDS, FeedFrame, FeedTalk, Frames
 from duenotice.client.operator.request import OperatorRequest, get
 from duenotice.client.response import Response
 from duenotice.errors import DuenoticeError, Unavailable
@@ -35,7 +35,7 @@ def in_turn(*answers: Response | Exception | list[bytes | Exception]) -> Service
 def test_frames_are_the_same_wherever_they_are_cut() -> None:
     """Also byte by byte; what has no id is a sign of life."""
     whole = OPENED + b": still here\n\n" + frame(5, "a") + b"id: 6\r\ndata: b\r\n\r\n" + b"data: no id\n\n"
-    expected = [Frame(4, b""), Frame(5, b'{"status":"a"}'), Frame(6, b"b")]
+    expected = [FeedFrame(4, b""), FeedFrame(5, b'{"status":"a"}'), FeedFrame(6, b"b")]
     assert list(Frames().feed(whole)) == expected
     frames = Frames()
     assert [found for byte in whole for found in frames.feed(bytes([byte]))] == expected

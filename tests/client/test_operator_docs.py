@@ -12,9 +12,9 @@ import pytest
 from duenotice.client import OperatorClient
 from duenotice.client.operator import errors
 from duenotice.client.operator.errors import BY_STATUS
-from tests.acceptance.conftest import DEMO
 from tests.support.node import Node
 
+FLEET = Path(__file__).parents[1] / "support" / "fleet.toml"
 PAGE = (Path(__file__).parents[2] / "docs" / "operator-client.md").read_text()
 PROGRAMS = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", PAGE, re.DOTALL)
 SECONDS = 120
@@ -22,11 +22,12 @@ SECONDS = 120
 
 @pytest.fixture
 def node() -> Iterator[Node]:
-    with Node(DEMO) as running:
+    with Node(FLEET) as running:
         yield running
 
 
 def test_every_program_says_what_it_prints() -> None:
+    """An example without its output proves nothing."""
     assert len(PROGRAMS) == PAGE.count("```python") >= 7
 
 
@@ -52,6 +53,7 @@ def cells(heading: str, column: int) -> list[str]:
 
 
 def test_the_table_of_verbs_has_all_of_them_and_invents_none() -> None:
+    """A verb that is not there cannot be found."""
     listed = re.findall(r"`(\w+)`", " ".join(cells("Verbs", 2)))
     public = {name for name in dir(OperatorClient) if not name.startswith("_")} - {"close", "in_process"}
     assert len(listed) == len(set(listed))
@@ -59,6 +61,7 @@ def test_the_table_of_verbs_has_all_of_them_and_invents_none() -> None:
 
 
 def test_the_table_of_errors_has_all_of_them_with_their_statuses() -> None:
+    """A caller has to know what to catch."""
     rows = dict(zip(cells("Errors", 1), cells("Errors", 2), strict=True))
     found = {
         name.strip(" `"): {int(number) for number in re.findall(r"\b\d{3}\b", when)} for name, when in rows.items()
