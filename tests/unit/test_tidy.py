@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tools.measure_house import classes
+
 ROOT = Path(__file__).parents[2]
 HOUSE = ROOT / "src" / "duenotice"
 TESTS = ROOT / "tests"
@@ -98,6 +100,37 @@ def size(function: Function) -> tuple[int, int]:
     return (function.end_lineno or 0) - function.lineno + 1 - said, statements
 
 
+NOTHING = {"a", "all", "an", "and", "are", "as", "at", "be", "by", "do", "for", "from", "in", "is", "it", "its"}
+NOTHING |= {"of", "on", "one", "or", "something", "that", "the", "this", "to", "what", "with"}
+"""Words that say nothing by themselves."""
+
+
+def test_no_docstring_repeats_the_name() -> None:
+    """`close`: "Close it." is noise. It says what it is for or what surprises, or it is left out."""
+    idle = {}
+    for path in sources():
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, Function | ast.ClassDef) and says_nothing(node):
+                name = f"{name_of(path)}::{node.name}"
+                idle[name] = f"{name} says {ast.get_docstring(node)!r}, which its name says already"
+    excused(idle, {})
+
+
+def says_nothing(node: Function | ast.ClassDef) -> bool:
+    """Whether a docstring has no word that the name does not have; the help of a command is for users and may."""
+    said = ast.get_docstring(node)
+    is_command = any(".command" in ast.unparse(decorator) for decorator in node.decorator_list)
+    return said is not None and not is_command and not words(said) - words(node.name)
+
+
+def words(text: str) -> set[str]:
+    """The words of a sentence or of a name, without their endings."""
+    apart = re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", text).lower()
+    return {
+        re.sub(r"(?<=\w{3})(ing|ed|es|s|e)$", "", word) for word in re.findall("[a-z]+", apart) if word not in NOTHING
+    }
+
+
 # What a file imports: import-linter sees all but these
 
 
@@ -145,6 +178,107 @@ def _imported(body: Iterable[ast.stmt], typing: bool) -> Iterator[tuple[str, boo
                 yield from ((name if name in modules() else module, typing) for name in whole)
             case ast.If() if "TYPE_CHECKING" in ast.unparse(node.test):
                 yield from _imported(node.body, typing=True)
+
+
+# Words
+
+
+SAME_THING = "the JSON of what the domain calls by this name; whoever reads one knows the other"
+TWO_MEANINGS = dict.fromkeys(
+    (
+        *("Clock", "Document", "Event", "Fleet", "Group", "Host", "Maintenance", "PlannedStep", "Record", "Site"),
+        *("Step", "Token", "Vm"),
+    ),
+    SAME_THING,
+) | {
+    "Options": "the keys of one kind of handler; nobody but its handler names it, and plugins do the same",
+}
+"""Class names that are defined more than once, and why that helps."""
+
+
+def test_a_class_name_means_one_thing() -> None:
+    """Whoever has met `Step` once must not wonder which. Names with an underscore before them stay in their file."""
+    doubles = {
+        name: f"{name} means {len(places)} things: {', '.join(places)}. Give all but one a name of their own"
+        for name, places in classes(HOUSE).items()
+        if len(places) > 1
+    }
+    excused(doubles, TWO_MEANINGS)
+
+
+def test_the_domain_knows_no_paths() -> None:
+    """Each door says in its own words how to get at things; a path of one of them would be wrong at the others."""
+    told = {
+        name_of(path): f"{name_of(path)} says '/v1/', which is the operator's API: name the list in the error instead"
+        for path in sorted((HOUSE / "domain").rglob("*.py"))
+        if "/v1/" in path.read_text()
+    }
+    excused(told, {})
+
+
+TESTED_AS_A_WHOLE = {
+    "agent/handlers/": "tests/handlers",
+    "cli/": "tests/acceptance",
+    "console/": "tests/console",
+    "journal/postgres_": "tests/unit/journal/test_postgres.py",
+    "journal/sqlite_": "tests/unit/journal/test_sqlite.py",
+    "operator_api/": "tests/acceptance",
+    "testkit/": "tests/testkit",
+}
+"""Files that begin so are tested together: against real programs, by the command, in a browser, over HTTP."""
+
+TESTED_ELSEWHERE = {
+    "agent/agent.py": "tests/agent/test_kill.py",
+    "agent/process.py": "tests/agent/test_process.py",
+    "bootstrap/fleet_file.py": "tests/acceptance/test_fleet_at_start.py",
+    "bootstrap/journal_copy.py": "tests/contract/test_journal.py",
+    "bootstrap/journals.py": "tests/contract/test_journal.py",
+    "client/base.py": "tests/client/test_evil_answers.py",
+    "client/contract.py": "tests/unit/client/test_asking.py",
+    "client/line.py": "tests/client/test_evil_answers.py",
+    "client/operator/base.py": "tests/client/test_operator_network.py",
+    "client/operator/in_process.py": "tests/acceptance/test_scenarios.py",
+    "client/stream_line.py": "tests/client/test_evil_answers.py",
+    "engine/log.py": "tests/unit/engine/test_faults.py",
+    "files.py": "tests/crash/test_kill.py",
+    "metadata_api/tap.py": "tests/testkit/test_plugin.py",
+    "pytest_plugin.py": "tests/testkit/test_plugin.py",
+    "scenarios/pace.py": "tests/unit/scenarios/test_player.py",
+    "scenarios/watcher.py": "tests/unit/scenarios/test_player.py",
+}
+"""Files that no test imports, and the test that would notice if they were wrong."""
+
+
+def test_every_file_has_its_test() -> None:
+    """`domain/due.py` has tests/unit/domain/test_due.py, or a test that imports it; else a table says who tests it."""
+    named, whole = imported_by_tests(), tuple(TESTED_AS_A_WHOLE)
+    untested = {}
+    for module, path in modules().items():
+        name = name_of(path)
+        mirror = TESTS / "unit" / Path(name).with_name(f"test_{path.name}")
+        if not (path.stem.startswith("__") or module in named or mirror.exists()):
+            untested[name] = f"{name} has no {mirror.relative_to(ROOT)}, and no test imports it: who would notice?"
+    idle = [start for start in whole if not any(name.startswith(start) for name in untested)]
+    assert not idle, f"{idle} excuse no file any more: delete their entries"
+    excused({name: why for name, why in untested.items() if not name.startswith(whole)}, TESTED_ELSEWHERE)
+
+
+def test_who_is_said_to_test_a_file_is_there() -> None:
+    """A table of reasons is worth what its reasons are."""
+    places = [*TESTED_AS_A_WHOLE.values(), *TESTED_ELSEWHERE.values()]
+    assert [place for place in places if not (ROOT / place).exists()] == []
+
+
+@cache
+def imported_by_tests() -> frozenset[str]:
+    """The modules of ours that tests import; what a package gathers is imported with it."""
+    found: set[str] = set()
+    for path in TESTS.rglob("*.py"):
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("duenotice"):
+                found |= {str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)}
+    packages = [modules()[name] for name in found & modules().keys() if modules()[name].stem == "__init__"]
+    return frozenset(found | {name for path in packages for name, _ in imported(path)})
 
 
 # What a test is

@@ -188,7 +188,7 @@ class CreateToken(Command, frozen=True):
 
 
 class RevokeToken(Command, frozen=True):
-    """Let nobody in with this token any more."""
+    """Refuse whoever uses this token from now on."""
 
     token_id: str
 

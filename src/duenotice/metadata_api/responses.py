@@ -9,7 +9,7 @@ from uuid import uuid4
 import msgspec
 
 from duenotice.domain.document import Document
-from duenotice.engine.publisher import Page
+from duenotice.engine.publisher import ScopePage
 from duenotice.errors import DuenoticeError, Malformed, Refused, Unavailable
 from duenotice.metadata_api.bodies import BodyTooLarge
 from duenotice.metadata_api.reader import HeadTooLarge
@@ -122,7 +122,7 @@ def not_modified(incarnation: int) -> Answer:
     return Answer(304, b'\r\nETag: "%d"\r\n\r\n' % incarnation)
 
 
-def document_tail(page: Page, version: ApiVersion) -> bytes:
+def document_tail(page: ScopePage, version: ApiVersion) -> bytes:
     """What follows the common headers when a scope's document is shown; kept until the document changes."""
     tail = page.rendered[version.index]
     if tail is None:
