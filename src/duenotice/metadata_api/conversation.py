@@ -14,8 +14,8 @@ from duenotice.metadata_api.answers import Broken, Hold, Outcome
 from duenotice.metadata_api.connection_states import ConnectionState, Moves
 from duenotice.metadata_api.door import Door
 from duenotice.metadata_api.questions import VmRequest
-from duenotice.metadata_api.reader import RequestReader
-from duenotice.metadata_api.requests import RequestHead
+from duenotice.metadata_api.request_head import RequestHead
+from duenotice.metadata_api.request_reader import RequestReader
 from duenotice.metadata_api.responses import CLOSE, CONTINUE, Answer, blamed, error
 
 REQUESTS_PER_TURN = 16

@@ -6,7 +6,7 @@ from its bytes and nothing else; who sent it is looked up every time.
 
 from duenotice.errors import Malformed
 from duenotice.metadata_api.questions import VmRequest
-from duenotice.metadata_api.requests import parse_head
+from duenotice.metadata_api.request_head import parse_head
 from duenotice.metadata_api.routes import Router
 
 MAX_ENTRIES = 4096

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from duenotice.metadata_api.requests import RequestHead
+from duenotice.metadata_api.request_head import RequestHead
 from duenotice.metadata_api.responses import CLOSE, KEEP_ALIVE, Answer
 from duenotice.wire.api_versions import ApiVersion
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.queries import is_newer, parse_query, parse_tags, parse_wait
 from duenotice.metadata_api.questions import Describe, LetStart, ListVersions, Poll, Question, VmRequest, ask_of
-from duenotice.metadata_api.requests import RequestHead
+from duenotice.metadata_api.request_head import RequestHead
 from duenotice.metadata_api.responses import Answer, error, json
 from duenotice.wire.api_versions import API_VERSIONS, BY_NAME, NEWEST_NAMES
 from duenotice.wire.instance_json import ANSWERED_VERSIONS, INSTANCE_VERSIONS

@@ -9,9 +9,9 @@ import pytest
 from duenotice.domain.document import Document
 from duenotice.engine.publisher import ScopePage
 from duenotice.errors import DuenoticeError, InvariantBroken, Malformed, Misconfigured, NotFound, Refused, Unavailable
-from duenotice.metadata_api.bodies import BodyTooLarge
-from duenotice.metadata_api.reader import HeadTooLarge
-from duenotice.metadata_api.requests import UnmetExpectation
+from duenotice.metadata_api.request_body import BodyTooLarge
+from duenotice.metadata_api.request_head import UnmetExpectation
+from duenotice.metadata_api.request_reader import HeadTooLarge
 from duenotice.metadata_api.responses import (
     CLOSE,
     EMPTY_OK,

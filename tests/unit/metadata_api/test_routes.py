@@ -6,7 +6,7 @@ import pytest
 
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.questions import Describe, LetStart, ListVersions, Poll, VmRequest
-from duenotice.metadata_api.requests import parse_head
+from duenotice.metadata_api.request_head import parse_head
 from duenotice.metadata_api.responses import CLOSE, KEEP_ALIVE, Answer
 from duenotice.metadata_api.routes import Router
 from duenotice.wire.api_versions import BY_NAME

@@ -4,8 +4,8 @@ import re
 from typing import NamedTuple
 
 from duenotice.errors import Malformed
-from duenotice.metadata_api.bodies import Body, body_of
-from duenotice.metadata_api.requests import RequestHead, parse_head
+from duenotice.metadata_api.request_body import Body, body_of
+from duenotice.metadata_api.request_head import RequestHead, parse_head
 
 MAX_HEAD = 16 * 1024
 MAX_EMPTY_LINES = 4
