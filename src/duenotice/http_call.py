@@ -59,7 +59,7 @@ async def call(
 ) -> HttpAnswer:
     """Send, and read the whole answer. Any status is an answer; raises `Unavailable` when there is none.
 
-    An answer of more than `longest` bytes is none either, or is cut off there.
+    An answer of more than `longest` bytes counts as none; with `cut` it is cut off there instead.
     """
     target = parse_url(url)
     try:
@@ -95,7 +95,7 @@ async def _exchange(target: HttpTarget, request: bytes, trust: ssl.SSLContext | 
         raw = bytearray()
         while len(raw) <= longest and (chunk := await reader.read(65536)):
             raw += chunk
-            if _is_whole(raw):  # the other side may leave the connection open all the same
+            if _is_whole(raw):  # the other side may leave the connection open anyway
                 break
         return bytes(raw)
     finally:

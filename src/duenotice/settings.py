@@ -43,7 +43,7 @@ class ServeSettings(Struct, frozen=True):
     first_answer_empty: Annotated[bool, Meta(description="answer a scope's first request with an empty 200")] = False
     newer_versions_404: Annotated[bool, Meta(description="answer unknown newer api-versions with 404, not 400")] = False
     leaf_json: Annotated[
-        bool, Meta(description="answer one value of /metadata/instance in JSON, not with 400, without format=text")
+        bool, Meta(description="answer a single instance value in JSON, not with 400, if format=text is missing")
     ] = False
     gone_approval: Annotated[
         Literal[200, 400], Meta(description="answer to an approval of an event that is gone: 200 or 400")
@@ -63,7 +63,7 @@ class ServeSettings(Struct, frozen=True):
     ] = 30.0
     impact: Annotated[
         Literal["simulated", "command", "webhook"],
-        Meta(description="who carries impacts out"),
+        Meta(description="who carries out impacts"),
     ] = "simulated"
     impact_command: Annotated[
         str | tuple[str, ...], Meta(description="program and arguments that carry out one impact; no shell")
@@ -109,7 +109,7 @@ QUIRKS = (
     "fault",
     "fault_seconds",
 )
-"""The settings that make the service behave oddly. Whoever tests a client wants them too."""
+"""The settings that make the service behave oddly; `run` and `check`, which test clients, have them too."""
 
 
 class SettingRow(NamedTuple):
@@ -141,7 +141,7 @@ def _row(field: msgspec.structs.FieldInfo) -> SettingRow:
 
 
 def resolve(flags: Mapping[str, Any], environment: Mapping[str, str], file: str = "") -> Resolved:
-    """Flag before environment before file before default; an unknown key is an error with a near-miss hint."""
+    """Flag before environment before file before default; an unknown key is an error that names the nearest one."""
     values: dict[str, Any] = {}
     origins = {row.name: "default" for row in rows()}
     toml = _open(file)
@@ -180,13 +180,13 @@ def parse_listen(name: str, text: str) -> tuple[str, int]:
 
 
 def host_port(address: tuple[str, int]) -> str:
-    """The way back: HOST:PORT, with IPv6 in brackets."""
+    """As text again: HOST:PORT, with IPv6 in brackets."""
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def listen_hint(address: tuple[str, int], error: OSError) -> str:
-    """What to do when a port cannot be had."""
+    """What to do when a port cannot be used."""
     host, port = address
     if error.errno == errno.EADDRINUSE:
         return "Is another duenotice running there? Stop it, or choose another HOST:PORT."

@@ -171,7 +171,7 @@ def test_H06_throttled_client_comes_back_when_it_was_told_to(connect: Connect):
 
 
 def test_H06_service_that_is_gone_is_unreachable_and_watched_until_it_is_back(connect: Connect):
-    """Errors are told to whoever wants to know, and the next document is the first of the service that came back."""
+    """Errors are passed to `on_error`, and the next document is the first of the service that came back."""
     errors: list[Exception] = []
     with Node(DEMO) as first:
         client = vm(connect, first, "me", budget=0.2)

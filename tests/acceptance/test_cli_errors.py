@@ -174,7 +174,7 @@ def test_an_endpoint_that_is_none_is_2(endpoint: str) -> None:
 
 @pytest.mark.parametrize("token", ["gr\u00fcn", "two\nlines"])
 def test_a_token_that_cannot_be_one_is_5(shared: Node, token: str) -> None:
-    """A wrong file, say; it is not sent."""
+    """For example from a wrong file; it is not sent."""
     assert duenotice(shared, "events", "list", DUENOTICE_TOKEN=token).code == 5
 
 

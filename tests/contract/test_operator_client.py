@@ -1,11 +1,13 @@
 """The operator's client against a real service: every verb, through every carrier."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from duenotice.client import AsyncOperatorClient
 from duenotice.client.operator.errors import Denied, UnknownToken
 from duenotice.errors import Conflict, Malformed, NotFound, Refused, Unavailable
 from duenotice.wire import operator as w
@@ -13,6 +15,7 @@ from tests.support.node import Node
 from tests.support.operators import MakeOperator, operate
 
 __all__ = ["operate"]
+SECONDS = 30
 FLEET = Path(__file__).parents[1] / "support" / "fleet.toml"
 REBOOT_WEB = w.MaintenanceRequest(on=("set=web",), type="Reboot", settle="10s")
 
@@ -207,3 +210,38 @@ def test_the_feed_ends_with_the_token(node: Node, operate: MakeOperator) -> None
 def test_a_feed_that_is_refused_says_why(node: Node, operate: MakeOperator) -> None:
     with pytest.raises(UnknownToken, match="needs a token"), operate(node, "").feed():
         pass
+
+
+def test_who_gives_up_waiting_can_go_on_later(node: Node) -> None:
+    """Nothing is lost, and the connection stays: nobody is told of a loss."""
+
+    async def wait_twice(client: AsyncOperatorClient, vm: str) -> tuple[str, list[object]]:
+        lost: list[object] = []
+        async with client, client.feed(on_lost=lost.append) as feed:
+            for _ in range(3):
+                with pytest.raises(TimeoutError):
+                    async with asyncio.timeout(0.02):
+                        await anext(feed)
+            await client.listen_vm(vm)
+            return (await anext(feed)).action, lost
+
+    network = AsyncOperatorClient("http://{}:{}".format(*node.operator_address), node.token)
+    assert asyncio.run(wait_twice(network, "db-0")) == ("scope-enabled", [])
+    in_process = AsyncOperatorClient.in_process(node.service.operator_app, node.token, node.emulator._loop)
+    assert asyncio.run(wait_twice(in_process, "db-1")) == ("scope-enabled", [])
+
+
+def test_a_feed_that_nobody_reads_can_be_closed() -> None:
+    """However much of it waits."""
+
+    async def talkative(_: object, __: object, send: Callable[[dict[str, object]], Awaitable[None]]) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for number in range(5000):
+            await send({"type": "http.response.body", "body": b"id: %d\n\n" % number, "more_body": True})
+
+    async def open_and_leave() -> int | None:
+        async with asyncio.timeout(SECONDS), AsyncOperatorClient.in_process(talkative, "").feed() as feed:
+            await asyncio.sleep(0.01)
+        return feed.position
+
+    assert asyncio.run(open_and_leave()) == 0

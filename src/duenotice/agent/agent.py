@@ -39,7 +39,7 @@ from duenotice.errors import DuenoticeError
 from duenotice.wire.seen_document import SeenDocument
 
 TICK = 0.5
-"""The agent looks again after so many seconds, even without news: for drills, and for work that begins later."""
+"""The agent looks again after this many seconds, even without news: for drills, and for work that begins later."""
 QUICK = Backoff(0.5, 2.0)
 NAME_FILE = "vm-name"
 

@@ -1,8 +1,8 @@
 """A drill: an event that only this machine sees. Handlers run for real; nothing is ever approved for it (S12).
 
 The drill is a file in the state directory: everybody who may write there may start one. It is
-Scheduled until its notice is over or everything is prepared, then Started for a while, then gone. Who follows it
-reads the ledger that the agent writes.
+Scheduled until its notice is over or everything is prepared, then Started for a while, then gone. A command that
+follows it reads the agent's ledger.
 """
 
 import secrets

@@ -47,7 +47,7 @@ class PlanView(NamedTuple):
 
 
 class Prepare(NamedTuple):
-    """Let a handler prepare, in at most so many seconds."""
+    """Let a handler prepare, in at most this many seconds."""
 
     event_id: str
     handler: str
@@ -106,7 +106,7 @@ def _is_news(event: SeenEvent, case: Case | None) -> bool:
 def woken(cases: Cases, view: PlanView) -> Iterator[LedgerRecord]:
     """What a new boot changes, whatever the document says: all that was begun before it is put back (H05, S15).
 
-    Mostly the reboot was the event. If not, and the event is still Scheduled, it becomes a new case: a reboot may have
+    Usually the event was the reboot. If not, and the event is still Scheduled, it becomes a new case: a reboot may have
     undone what the handlers had done, so nothing done before it counts as ready.
     """
     for event_id, case in cases.items():

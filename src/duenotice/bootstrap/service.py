@@ -12,7 +12,7 @@ import structlog
 from duenotice import settings as s
 from duenotice.bootstrap import impact, operator_port
 from duenotice.bootstrap.fleet_file import FleetFile, check_first
-from duenotice.bootstrap.journals import end_when_lost, is_postgres, open_journal
+from duenotice.bootstrap.journals import end_when_lost, is_postgres, node_name, open_journal
 from duenotice.bootstrap.logs import log_changes
 from duenotice.bootstrap.operator_port import OperatorServer
 from duenotice.bootstrap.timekeeping import Heartbeat, clock_of
@@ -58,6 +58,7 @@ class Service:
         self._tap, self._metadata_socket = tap, metadata_socket
         self._operator_socket: socket.socket | None = None
         self.data_dir = _data_dir(settings)
+        self.node = node_name(settings.node)
         self.token = ""
         self.metadata_address = ("", 0)
         self.operator_address = ("", 0)
@@ -78,7 +79,7 @@ class Service:
             ports.pop_all()
 
     async def _set_up(self) -> None:
-        journal = open_journal(self.settings.journal, self.data_dir, self.settings.node)
+        journal = open_journal(self.settings.journal, self.data_dir, self.node)
         try:
             state = _load(journal)
             clock = clock_of(self.settings.clock, state, journal)
@@ -190,7 +191,9 @@ class Service:
         admins = [token for token in self.engine.state.tokens.values() if token.role is Role.ADMIN]
         if is_new or not admins:
             digest = token_digest(self.token)
-            await self.engine.submit(CreateToken(new_id(), "admin", Role.ADMIN, digest, replace=True), SELF)
+            # Nodes that share a journal have a directory each, so each has a token of its own.
+            name = f"admin@{self.node}" if self.settings.journal else "admin"
+            await self.engine.submit(CreateToken(new_id(), name, Role.ADMIN, digest, replace=True), SELF)
 
     def _open_operator_door(self, listening: socket.socket) -> None:
         faults = self._metadata.faults if self.settings.allow_faults else None

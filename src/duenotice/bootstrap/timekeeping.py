@@ -1,4 +1,4 @@
-"""The clock of a node: where it goes on at a start, and that its time counts only while VMs can be answered (S25)."""
+"""The clock of a node, and where it goes on at a start. Its time counts only while VMs can be answered (S25)."""
 
 import asyncio
 from collections.abc import Callable

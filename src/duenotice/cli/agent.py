@@ -279,7 +279,7 @@ def _follow_drill(directory: Path, event_id: str, seconds: float) -> None:
 
 
 def _may_read(folder: str) -> bool:
-    """Whether we may read there; true also when there is no such directory, which then has no ledger."""
+    """Whether we may read there; also true if the directory does not exist, because then there is no ledger."""
     return not Path(folder).exists() or os.access(folder, os.R_OK | os.X_OK)
 
 

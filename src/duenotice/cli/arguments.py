@@ -91,7 +91,7 @@ SPAN = _Span()
 
 
 class _Name(click.ParamType[str]):
-    """A name or an id. It is mostly empty because a script has not set a variable."""
+    """A name or an id. If it is empty, a script has usually not set a variable."""
 
     name = "name"
 

@@ -39,7 +39,7 @@ TRIES = {
     "{us} events watch": "every event as it comes and goes",
     "{us} maintenance show --watch": "the newest maintenance alone",
     "{us} host fail host-2 --yes": "and see which VMs are hit",
-    "curl -H Metadata:true '{poll}'": "be the VM 'me' and ask",
+    "curl -H Metadata:true '{poll}'": "ask as the VM 'me'",
     "{us} vm restart me --wait": "then restart it, and ask again",
 }
 

@@ -22,13 +22,13 @@ _PHASES = ("scheduled", "started")
 
 LOOK_AGAIN = 5.0
 SLACK = 2.0
-"""Our copy may be wrong by so many seconds before it is set again: the service tells whole seconds only."""
+"""Our copy may be wrong by this many seconds before it is set again: the service tells whole seconds only."""
 
 
 class FeedReader:
     """`with FeedReader(client, say) as feed:` misses no record from then on. A thread reads; `next` is what it read.
 
-    The client finds a lost connection again and goes on where it was lost; here this is only reported, once.
+    After a lost connection the client connects again and goes on where it stopped; here this is only reported, once.
     """
 
     def __init__(self, client: "OperatorClient", say: Say) -> None:

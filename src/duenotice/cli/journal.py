@@ -30,7 +30,7 @@ def copy(source: str, target: str) -> None:
 
     with _progress() as told:
         count = journal_copy.copy(source, target, told)
-    tell(f"Copied {count} records. Both journals add up to the same state.")
+    tell(f"Copied {count} records. Both journals give the same state.")
 
 
 @contextmanager

@@ -68,11 +68,11 @@ class TableView(NamedTuple):
 
 def fields_of(thing: object) -> dict[str, object]:
     """A thing as JSON has it: values of the service are turned into plain ones."""
+    if isinstance(thing, dict):
+        return thing
     import msgspec  # costs milliseconds that --help should not pay
 
-    found = thing if isinstance(thing, dict) else msgspec.to_builtins(thing)
-    if not isinstance(found, dict):
-        raise TypeError(f"{thing!r} has no fields")
+    found: dict[str, object] = msgspec.json.decode(msgspec.json.encode(thing), type=dict)  # tuples become lists
     return found
 
 

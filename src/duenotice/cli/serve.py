@@ -209,10 +209,10 @@ def _examples(service: "Service", vm: "Vm", metadata: str, operator: str) -> Non
     source = "" if vm.address == "127.0.0.1" else f"--interface {vm.address} "
     token = _token(service, "$(cat {})")
     say("\nTry, in another terminal:")
-    say(f"  # 1. be {vm.name} and ask: nothing is planned\n  curl {source}-H Metadata:true {ask}")
-    say(f"  # 2. be the operator and restart {vm.name}, then ask again")
+    say(f"  # 1. ask as {vm.name}: nothing is planned\n  curl {source}-H Metadata:true {ask}")
+    say(f"  # 2. restart {vm.name} as the operator, then ask again")
     say(f'  curl -X POST -H "Authorization: Bearer {token}" http://{operator}/v1/vms/{vm.name}/restart')
-    say(f"  # 3. be {vm.name} and approve, with the EventId you were given")
+    say(f"  # 3. approve as {vm.name}, with the EventId from the answer")
     say(f'  curl {source}-H Metadata:true -d \'{{"StartRequests":[{{"EventId":"…"}}]}}\' {ask}')
 
 
@@ -224,7 +224,7 @@ def _example_vm(service: "Service") -> "Vm":
 
 
 def _token(service: "Service", from_file: str) -> str:
-    """The admin's token itself if it is in no file."""
+    """The admin's token itself, if no file has it."""
     from duenotice.operator_api.tokens import FILE
 
     return service.token if service.data_dir is None else from_file.format(service.data_dir / FILE)

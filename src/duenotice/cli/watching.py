@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 REDRAW = 1.0
 DUMB = ("dumb", "unknown")
 LINGER = 4.0
-"""An event is shown for so many seconds after its end; an eviction would be too short to see otherwise."""
+"""An event is shown for this many seconds after its end; otherwise an eviction would be too short to see."""
 OPEN = ("running", "paused")
 
 

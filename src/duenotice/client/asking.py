@@ -1,4 +1,4 @@
-"""The verbs of a client as talks: negotiation, retries within the notice, and the watch. Pure but for the clock."""
+"""The verbs of a client as talks: negotiation, retries within the notice, and the watch. Pure, except for the clock."""
 
 import random
 from collections.abc import Callable, Iterable

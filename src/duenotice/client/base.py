@@ -1,4 +1,4 @@
-"""What the two clients share besides the talks: their making, and the connections kept open between calls."""
+"""What the two clients share in addition to the talks: how they are made, and connections that stay open."""
 
 from contextlib import suppress
 from datetime import datetime

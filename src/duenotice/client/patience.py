@@ -1,4 +1,4 @@
-"""Trying again: for how long, how often, and after which pauses. Pure but for the clock and the dice it is given."""
+"""Trying again: how long, how often, after which pauses. Pure, except for the clock and random numbers it is given."""
 
 import random
 from collections.abc import Callable, Generator

@@ -81,7 +81,7 @@ class SocketLine:
         """What a socket says when it is open and has nothing for us."""
         if self._tls is None:
             return BlockingIOError
-        from ssl import SSLWantReadError  # loaded already by whoever made the context
+        from ssl import SSLWantReadError  # the program that made the context has loaded it
 
         return SSLWantReadError
 

@@ -24,7 +24,7 @@ MOST_ONE_BY_ONE = 1500
 """VMs of a fleet up to which sections may draw all of theirs."""
 
 UNFOLDED = 12
-"""So many sections are open even when all their VMs are fine."""
+"""This many sections are open even when all their VMs are fine."""
 
 KINDS = {"set": "availability set", "scale-set": "scale set", "service": "cloud service", "alone": "no group"}
 ALONE = "alone"

@@ -1,4 +1,4 @@
-"""The pages that show the lists which a hint of the service may name; there is none of tokens."""
+"""The pages that show the lists which a hint of the service may name; tokens have no page."""
 
 from duenotice.errors import DuenoticeError, LookAt
 

@@ -94,7 +94,7 @@ async def _missed(visit: Visit) -> Sequence[Record] | None:
 
 
 async def _gathered(heard: Records, seconds: float | None) -> list[Record] | None:
-    """Records that came together; empty when none came for so long, None when the feed is over."""
+    """Records that came together; empty when none came in these seconds, None when the feed is over."""
     try:
         async with asyncio.timeout(seconds):
             found = [await heard.get()]

@@ -60,7 +60,7 @@ def deserted(state: State, event: Event) -> list[t.Transition]:
 
 
 def moved_away(state: State, vms: list[Vm]) -> list[t.Transition]:
-    """The VMs run on another host now, so a failure predicted for the old one hits them no more (D03)."""
+    """The VMs run on another host now, so a failure predicted for the old one does not hit them (D03)."""
     moved = tuple(vm.on(state.fleet.other_host(avoid=vm.host)) for vm in vms if vm.host is not None)
     put = [t.VmsPut(moved)] if moved else []
     return [*put, *cancel_predictions(state, vms, "{} has moved to another host."), *_needless_migrations(state, vms)]

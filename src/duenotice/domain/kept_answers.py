@@ -1,4 +1,4 @@
-"""Which requests of operators were answered, by the key they came with: the same one again is not done again (S6)."""
+"""Which requests of operators were answered, by the key of each: a request that comes again is not done again (S6)."""
 
 from collections import OrderedDict
 from datetime import datetime, timedelta

@@ -74,7 +74,7 @@ class Maintenance(Struct, frozen=True, omit_defaults=True):
 
 
 def cut(vms: Iterable[Vm]) -> tuple[Step, ...]:
-    """The steps of a plan: VMs of one host in one update domain go together, for the host is what is worked on."""
+    """The steps of a plan: VMs of one host in one update domain go together, because the work is on the host."""
     together: dict[tuple[str, int, str, str], list[str]] = {}
     alone: list[Vm] = []
     for vm in vms:

@@ -16,7 +16,7 @@ MINIMUM_SECONDS = {
 }
 LONGEST_TERMINATE_SECONDS = 15 * 60
 LONGEST_PREDICTION_SECONDS = 7 * 24 * 3600
-"""A host failure is foretold seven days ahead at most (D03)."""
+"""A host failure is predicted at most seven days ahead (D03)."""
 
 _FARTHEST = timedelta(days=366)
 

@@ -92,7 +92,7 @@ def go_on(state: State, now: Instant, policy: Policy) -> Iterator[list[t.Transit
 
 
 def _unique(names: Iterable[str]) -> Iterator[str]:
-    """Each once. A dict would be enough, but for a million names it stops all other threads."""
+    """Each once. A dict would do the same, but with a million names it stops all other threads."""
     seen: set[str] = set()
     for name in names:
         if name not in seen:

@@ -210,6 +210,6 @@ def _refuse_over_limit(state: State, policy: Policy, more: int) -> None:
     waiting = sum(e.cause in BY_USER and e.phase is Phase.SCHEDULED for e in state.events.values())
     if waiting + more > limit:
         raise Refused(
-            f"{waiting} user operations are scheduled; with {more} more the limit of {limit} would be passed.",
+            f"{waiting} user operations are scheduled; {more} more would be over the limit of {limit}.",
             hint="Wait until some have started, or raise user_operations_limit.",
         )

@@ -151,6 +151,6 @@ class State:
         return [event for event in self.events_on(vm.name) if event.scope == scope]
 
     def events_on(self, *names: str) -> list[Event]:
-        """The live events that hit any of these VMs, each once, whatever became of the VMs meanwhile."""
+        """The live events that hit any of these VMs, each once, even if the VMs are gone by now."""
         ids = dict.fromkeys(event_id for name in names for event_id in self.on.get(name, ()))
         return [self.events[event_id] for event_id in ids]

@@ -1,6 +1,6 @@
 """The one way in for changes: gathers commands in batches, has them decided and stored off the loop, then publishes.
 
-A command is answered only when what came of it is durable (S5) and shown. The loop that answers polls does nothing
+A command is answered only when its result is durable (S5) and shown. The loop that answers polls does nothing
 here that grows with a batch: deciding, folding and storing are the work of `Writer`, in a thread of its own (S26).
 """
 
@@ -48,7 +48,7 @@ MOST_FORESIGHTS = 8
 """Previews under way and waiting."""
 
 _LONG_LAG = 1000
-"""With so many records to catch up with, the writer does it at once and does not wait for the next command."""
+"""With this many records to catch up with, the writer does it at once and does not wait for the next command."""
 
 
 class _Waiting(NamedTuple):
@@ -133,7 +133,7 @@ class Engine:
         return await _run_in(self._reading, lambda: [convert(each) for each in self._journal.read(after, limit)])
 
     async def history_of(self, prefix: str, limit: int) -> list[Record]:
-        """The first records about events whose id begins so, also of those that are gone."""
+        """The first records about events whose id begins like this, also of those that are gone."""
         while await _run_in(self._reading, self._journal.index):
             pass
         return await _run_in(self._reading, lambda: self._journal.find(prefix, limit))
@@ -161,7 +161,7 @@ class Engine:
             self.free(frozen)
 
     async def aside(self, work: Callable[[], T]) -> T:
-        """What comes of work off the loop; it may only use what never changes. Never refused: it may be an answer."""
+        """The result of work off the loop; it may only use what never changes. Never refused: it may be an answer."""
         self._looks += 1
         try:
             return await _run_in(self._looking, work)
@@ -181,7 +181,7 @@ class Engine:
 
     async def answered(self, key: str) -> RequestAnswered | None:
         """What a request with this key was answered, if it was and that is not too long ago (S6)."""
-        if self._is_serving:  # it may be just being stored: whatever comes behind it is answered after it
+        if self._is_serving:  # it may be about to be stored: what is asked behind it is answered after it
             await self.submit(Tick(), SELF)
         kept = kept_answer(self.state.answers, key, self.clock.now().at)
         if kept is None:

@@ -53,7 +53,7 @@ class ScopePage:
 
 
 class Publisher:
-    """The durable view of everything. Whoever keeps `state` over an await must `freeze` it instead."""
+    """The durable view of everything. `state` may change at every await: to keep it longer, `freeze` it."""
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self.state = State()
@@ -107,7 +107,7 @@ class Publisher:
         self._fleet_watchers.append(callback)
 
     def silent_among(self, scopes: Iterable[str], now: int, silence: int) -> list[str]:
-        """Which of these scopes listen but have not asked for so long; a restart counts as a request."""
+        """Which of these scopes listen but have not asked for this long; a restart counts as a request."""
         return [scope for scope in scopes if self.state.enabled(scope) and now - self._last_poll(scope) >= silence]
 
     def publish(self, state: State, touched: Touched, now: int) -> None:

@@ -32,7 +32,7 @@ SELF = "duenotice"
 """The actor of what happens because time passes."""
 
 MOST_AT_ONCE = 10_000
-"""When a batch has so many records, what else is due waits for the next one, so that other commands get a turn."""
+"""When a batch has this many records, what else is due waits for the next batch: other commands get a turn."""
 
 
 class Receipt(NamedTuple):
@@ -152,6 +152,32 @@ class Writer:
         lag, self._lag = self._lag, ()
         for record in lag:
             fold(self._ahead, record)
+
+    def take_in(self, until: int | None = None) -> News | None:
+        """Fold what another node has written, up to a position or all of it; what is not shown yet (N08)."""
+        self.catch_up()
+        if self._is_unsure and (trouble := self._read_back()) is not None:
+            raise trouble
+        limit = None if until is None else max(0, until - self._ahead.position)
+        for record in self._journal.read(after=self._ahead.position, limit=limit):
+            fold(self._ahead, record)
+            self._unseen.append(record)
+        return self._news()
+
+    def not_shown(self) -> News | None:
+        """What is stored and not shown yet."""
+        self.catch_up()
+        return self._news()
+
+    @property
+    def state(self) -> State:
+        """Our own state; up to date after `catch_up`."""
+        return self._ahead
+
+    @property
+    def position(self) -> int:
+        """Up to where all is folded."""
+        return self._ahead.position if not self._lag else self._lag[-1].position
 
     def save_snapshot(self) -> int:
         """Store a snapshot of all that is durable, and tell its position."""

@@ -51,14 +51,14 @@ class Notes:
             )
 
     def note(self, **changes: object) -> None:
-        """Remember something; an error is none of the caller's."""
+        """Remember something; an error does not reach the caller."""
         self.known = structs.replace(self.known, **changes)
         if self._file >= 0:
             with suppress(OSError):
                 os.pwrite(self._file, msgspec.json.encode(self.known).ljust(_SIZE), 0)
 
     def close(self) -> None:
-        """Let the directory go."""
+        """Release the directory."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1

@@ -1,6 +1,7 @@
 """Who is asking: the VM of a source address, looked up for every request and never stored with it (A09, S16)."""
 
 from collections.abc import Collection
+from typing import Protocol
 
 from duenotice.domain.fleet import Vm
 from duenotice.engine.publisher import Publisher, ScopePage
@@ -27,6 +28,13 @@ class Lane:
         self.approvals = approvals
 
 
+class Lanes(Protocol):
+    """Where a connection looks for the lane of its caller before anything else."""
+
+    def get(self, address: str, /) -> Lane | None:
+        """The lane of an address; None: take the long way."""
+
+
 class Callers:
     """Lanes by address, made when a VM first asks and dropped when the fleet changes under it."""
 
@@ -38,7 +46,7 @@ class Callers:
         self._approvals = Rate(options.approvals_throttle)
 
     def find(self, address: str) -> Lane | None:
-        """The lane of whoever has this address, else of the default VM; nothing is kept for unknown addresses."""
+        """The lane of the VM with this address, else of the default VM; nothing is kept for unknown addresses."""
         lane = self.lanes.get(address)
         if lane is not None:
             return lane

@@ -34,7 +34,7 @@ AnyOutcome = TypeVar("AnyOutcome")
 
 
 class VmConversation(asyncio.Protocol):
-    """One with a client; `ended` when the client sends no more, but may still read.
+    """A connection's talk with its client; `ended` when the client sends nothing more, but may still read.
 
     At rest there is no reader, so that bytes which arrive then are the beginning of a request.
     """
@@ -77,7 +77,7 @@ class VmConversation(asyncio.Protocol):
             self.wake()
 
     def advance(self) -> None:
-        """Answer whole requests that have arrived, in order, and only so many in one turn of the loop."""
+        """Answer whole requests that have arrived, in order, and only a few in one turn of the loop."""
         for _ in range(REQUESTS_PER_TURN):
             if self.state is not states.READING or self.reader is None:
                 return
@@ -101,7 +101,7 @@ class VmConversation(asyncio.Protocol):
     def take(self, ask: VmRequest, outcome: Outcome | Broken) -> None:
         """The pending answer is there, unless it says that there is none yet."""
         if isinstance(outcome, Hold):
-            # Some turns of the loop have passed since that was said.
+            # The loop has gone on since this was decided, so it is checked again.
             outcome = self._held_only_if_useful(self.door.answers.still(self.address, outcome.poll))
         if isinstance(outcome, Hold):
             self._hold(ask, outcome)
@@ -124,7 +124,7 @@ class VmConversation(asyncio.Protocol):
             self._finish(held.ask, answer)
 
     def block(self) -> None:
-        """Take no more requests until the client reads its answers, and that not for ever (S24)."""
+        """Take no more requests until the client reads its answers; this wait has a limit (S24)."""
         self.state = states.WHEN_PAUSED[self.state]
         self._collect()
         self._expect_request()
@@ -239,7 +239,7 @@ class VmConversation(asyncio.Protocol):
             self._resume_reading()
 
     def _held_only_if_useful(self, outcome: AnyOutcome) -> AnyOutcome | Answer:
-        """Hold no poll if the client may be gone or has sent more requests, or if the server is about to stop."""
+        """Hold no poll if the client may be gone or has sent more requests, or if the service is about to stop."""
         if isinstance(outcome, Hold) and (self.ended or self.door.draining or self._is_overfull()):
             return self.door.answers.again(self.address, outcome.poll)
         return outcome

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from duenotice.clock import Clock
 from duenotice.engine.publisher import Publisher
 from duenotice.metadata_api.answers import Answering, Answers, Broken, Delay, Later, Outcome, Submit
-from duenotice.metadata_api.caller import Callers
+from duenotice.metadata_api.caller import Callers, Lanes
 from duenotice.metadata_api.held_polls import HeldPolls
 from duenotice.metadata_api.limits import Crowd, files_left
 from duenotice.metadata_api.memo import Memo
@@ -20,7 +20,7 @@ from duenotice.metadata_api.routes import Router
 if TYPE_CHECKING:
     from duenotice.metadata_api.protocol import Connection
 
-_BROKEN = error(500, "Something is wrong in the server. Look at its log.")
+_BROKEN = error(500, "Something is wrong in the service. Look at its log.")
 
 
 class Door:
@@ -55,7 +55,7 @@ class Door:
         self.memo = Memo(self.router)
         self.known = self.memo.known
         self.callers = Callers(publisher, options)
-        self.lanes = self.callers.lanes
+        self.lanes: Lanes = self.callers.lanes
         most = min(options.max_connections, files_left())
         self.crowd: Crowd[Connection] = Crowd(most, options.max_connections_per_address)
         self.waiting = HeldPolls(publisher, self.loop.call_soon)

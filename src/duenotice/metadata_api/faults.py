@@ -187,11 +187,12 @@ class Faults:
         self._door = door
         self._delay = delay
         self._right: Answering = door.answers
+        self._lanes = door.lanes
         self._by_vm: dict[str, _Fault] = {}
         self._of_all: Wrong | None = None
 
     def put(self, vm: str, answer: str, seconds: float) -> None:
-        """Answer all requests of a VM like this for so long; another fault takes the place of the last."""
+        """Answer all requests of a VM like this for this long; a new fault replaces the old one."""
         self._by_vm[vm] = _Fault(_fault(answer), self._now() + micros(seconds))
         self._step_in()
         for held in list(self._door.waiting.held.values()):
@@ -207,7 +208,7 @@ class Faults:
         """Answer a VM correctly again."""
         self._by_vm.pop(vm, None)
         if not self._by_vm and self._of_all is None:
-            self._door.answers, self._door.lanes = self._right, self._door.callers.lanes
+            self._door.answers, self._door.lanes = self._right, self._lanes
 
     def answer(self, address: str, question: Question, body: bytes) -> Outcome | Later | Broken:
         """Replaces the right answers: the fault of the caller, or the right answer."""
@@ -242,7 +243,7 @@ class Faults:
         self._door.answers, self._door.lanes = self, {}
 
     def _lift_what_is_over(self) -> None:
-        """Of all VMs: one that never asks again must not keep the others on the slow path."""
+        """For all VMs: the fault of a VM that never asks again must not keep the others on the slow path."""
         now = self._now()
         for vm in [vm for vm, fault in self._by_vm.items() if fault.until <= now]:
             self.lift(vm)

@@ -79,7 +79,7 @@ class Connection(VmConversation):
         MOVES[self.state].deadline_passed(self)
 
     def drain(self) -> None:
-        """The server is about to stop: answer who waits, close what is idle, let the rest come to its end."""
+        """The service is about to stop: answer who waits, close what is idle, let the rest finish."""
         MOVES[self.state].server_stops(self)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from collections.abc import Callable
 from functools import partial
 
 from duenotice.clock import Clock
@@ -34,9 +35,11 @@ class MetadataServer:
         options: MetadataOptions = DEFAULTS,
         delay: Delay = asyncio.sleep,
         tap: Tap | None = None,
+        prepare: Callable[[Door], None] = lambda door: None,
     ) -> None:
         self._tap = tap
         self._door = Door(submit, publisher, clock, options, delay)
+        prepare(self._door)
         self.faults = Faults(self._door, delay)
         self._server: asyncio.Server | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -58,7 +61,7 @@ class MetadataServer:
         return None if taken is None else now - taken
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
-        """Listen; port 0 takes a free one. Tells the address that VMs can reach."""
+        """Listen; port 0 takes a free one. Returns the address that VMs can reach."""
         return await self.start_on(_listening(host, port))
 
     async def start_on(self, listening: socket.socket) -> tuple[str, int]:
@@ -71,7 +74,7 @@ class MetadataServer:
         return bound_host, bound_port
 
     async def drain(self, timeout: float) -> None:
-        """Accept nobody more, let requests under way finish, answer who waits, then close."""
+        """Accept no new connections, let running requests finish, answer held polls, then close."""
         if self._server is not None:
             self._server.close()
         await self._door.drain(timeout)

@@ -94,7 +94,7 @@ class Keyed(NamedTuple):
     key: str = ""
     fingerprint: str = ""
     old_key: str = ""
-    """What the key was while it was bound to the name of a token, and from when on that name was this token's."""
+    """The key as an older duenotice made it, from the token's name; and since when this token has that name."""
     since: datetime = datetime.max.replace(tzinfo=UTC)
 
 
@@ -128,7 +128,7 @@ class Resource:
         return response_of(made[0])
 
     async def _raised(self, request: Request, command: c.Command) -> Response:
-        """Submit it and answer with the events that came of it; none when nobody listens (F03)."""
+        """Submit it and answer with the events that it raised; none when nobody listens (F03)."""
 
         def build(_: State, records: Records) -> Reply:
             events = events_in(records)
@@ -150,7 +150,7 @@ class _UnderWay(NamedTuple):
 
 
 class KeptAnswers:
-    """Checks whether a request was answered before. The same request waits while it is being done."""
+    """Checks whether a request was answered before. A request that is being done already waits for that answer."""
 
     def __init__(self, answered: Callable[[str], Awaitable[RequestAnswered | None]]) -> None:
         """`answered` tells what a request with a key was answered, if it was."""
@@ -191,7 +191,7 @@ class KeptAnswers:
         return _again(response_of(unpacked(known.answer)))
 
     async def _answered_before(self, asked: Keyed) -> RequestAnswered | None:
-        """What an older duenotice has answered to this token; answers to another of its name are not for it."""
+        """What an older duenotice answered to this token; answers to an earlier token of the same name do not count."""
         known = await self._answered(asked.old_key)
         return known if known is not None and known.until - KEPT >= asked.since else None
 
@@ -209,7 +209,7 @@ async def _asked(request: Request) -> Keyed:
     if not KEY.fullmatch(text):
         raise Malformed("The Idempotency-Key is not valid.", hint="Use 1 to 255 letters, digits and signs.")
     head = f"{request.url.path}?{request.url.query}\n".encode()
-    # The token's id, not its name: whoever gets a name that was free again must not get answers of the one before.
+    # The token's id, not its name: a new token with an old name must not get the answers of the old token.
     token, fingerprint = request.state.token, _digest(head + await request.body())
     key, old_key = (_digest(f"{bound_to}\n{text}".encode()) for bound_to in (token.id, request.state.actor))
     return Keyed(key, fingerprint, old_key, token.created_at)

@@ -59,7 +59,7 @@ class Audit(Resource):
         return [
             Call("GET", "/v1/audit", viewer, self.audit, about, page, None, query, (503,)),
             Call("GET", "/v1/feed", viewer, self.live, live, feed, None, ("after",), (429, 503)),
-            Call("GET", history, viewer, self.history, "What became of an event", page, refusals=(503,)),
+            Call("GET", history, viewer, self.history, "What happened to an event", page, refusals=(503,)),
         ]
 
     async def audit(self, request: Request) -> Response:

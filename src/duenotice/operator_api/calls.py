@@ -60,7 +60,7 @@ class Call(NamedTuple):
 DEFAULT_LIMIT = 100
 MOST = 1000
 LAST = 2**53
-"""No journal gets so far, and every JSON library can represent it."""
+"""No journal gets this far, and every JSON library can represent it."""
 
 _TEXT: Schema = {"type": "string"}
 _POSITION: Schema = {"type": "integer", "minimum": 0, "maximum": LAST}
@@ -260,7 +260,7 @@ def actor_of(request: Request) -> str:
 class _HasId(Protocol):
     @property
     def id(self) -> str:
-        """What people write to name it; the beginning is enough if no other begins so."""
+        """What people write to name it; its beginning is enough if it is the only one."""
 
 
 Thing = TypeVar("Thing", bound=_HasId)

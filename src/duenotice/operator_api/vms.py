@@ -166,7 +166,7 @@ class VmFaults(Resource):
         return shown(o.Fault(vm.name, asked.answer, from_domain.whole_second(until)))
 
     async def lift(self, request: Request) -> Response:
-        """Also when there is none."""
+        """Does no harm when there is none."""
         self._allowed().lift(vm_named(self._engine.state, request.path_params["name"]).name)
         return Response(status_code=204)
 

@@ -32,7 +32,7 @@ class Stage:
         self.undo: list[Undo] = []
 
     def name_of(self, role: RoleName) -> str:
-        """Whoever plays a role."""
+        """The VM, host or group that plays a role."""
         return self.picks[role].name
 
     def called(self, name: str) -> str:
@@ -42,7 +42,7 @@ class Stage:
         return self.named[name]
 
     def raised(self, answer: Raised) -> tuple[Event, ...]:
-        """Remember events that came of a call."""
+        """Remember events that a call has raised."""
         self.undo += [Undo("event", event.id, f"event {event.id}") for event in answer.events]
         return answer.events
 

@@ -33,7 +33,7 @@ class Span(NamedTuple):
 
 
 class RoleName(str):
-    """The name of a role, which stands for whoever plays it."""
+    """The name of a role, which stands for the VM, host or group that plays it."""
 
     __slots__ = ()
 
@@ -105,7 +105,7 @@ def api_version(raw: object, _: KnownNames) -> str:
 def nothing(raw: object, _: KnownNames) -> str:
     """The empty text, as NotBefore is once an event has started (B08)."""
     if raw != "":
-        raise Malformed(f"{raw!r} is not the empty text", hint='Use "", or notice = "15m" for at least so long.')
+        raise Malformed(f"{raw!r} is not the empty text", hint='Use "", or notice = "15m" for at least that long.')
     return ""
 
 

@@ -33,7 +33,7 @@ class Moment(NamedTuple):
         return (end - self.now).total_seconds()
 
     def after(self, seconds: float) -> datetime:
-        """The time of day so much later."""
+        """The time of day that much later."""
         return self.now + timedelta(seconds=seconds)
 
 
@@ -50,7 +50,7 @@ class Pace:
         self.moment = _moment(self._client.clock())
 
     def let_pass(self, seconds: float) -> None:
-        """Let at most so much time pass; a clock that runs by itself is read again soon."""
+        """Let at most this much time pass; a clock that runs by itself is read again soon."""
         speed = self.moment.speed
         if speed == 0.0:
             self.moment = _moment(self._client.advance_clock(f"{seconds:.3f}"))

@@ -17,7 +17,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
 @dataclass(frozen=True, slots=True)
 class ScenarioStep:
-    """One thing to do or to expect; `name` is what later steps call what came of it."""
+    """One thing to do or to expect; `name` is how later steps refer to its result."""
 
     verb: str
     value: Any

@@ -13,7 +13,7 @@ from duenotice.scenarios.verbs import GONE, REMOVED
 from duenotice.wire.operator import Document, ScheduledEvent
 
 SLICES = 10
-"""How often it looks during a span on a manual clock, besides at each NotBefore."""
+"""How often it looks during a span on a manual clock, in addition to each NotBefore."""
 
 Seen = Generator[datetime, None, Observation]
 """Yields until when it waits, again and again; returns what it saw."""

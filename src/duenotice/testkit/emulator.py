@@ -116,7 +116,7 @@ class Emulator:
         self._wait(self.service.ticker.advance(micros_of(span)))
 
     def fault(self, vm: str, answer: str, seconds: float) -> None:
-        """Give a VM wrong answers for so long on the service's clock."""
+        """Give a VM wrong answers for this long on the service's clock."""
         self.look(lambda service: service.faults.put(vm, answer, seconds))
 
     def lift(self, vm: str) -> None:

@@ -108,7 +108,7 @@ def run_by_proxy(program: Sequence[str], plan: Plan, tell: Tell) -> Verdict:
 
 
 def check(listen: str, plan: Plan, seconds: float, tell: Tell) -> Verdict:
-    """Judge whoever asks us at an address, for so long at the most."""
+    """Judge the client that asks us at an address, for this long at most."""
     with _emulator(plan, metadata_listen=listen) as emulator:
         tell(f"Waiting for a client at {emulator.url}, in place of http://169.254.169.254.")
         ends = monotonic() + seconds

@@ -254,7 +254,7 @@ class TestLimit:
         state = listening()
         self.attempt(state, 0, limit=2)
         self.attempt(state, 1, limit=2)
-        with pytest.raises(Refused, match="2 user operations are scheduled; with 1 more the limit of 2"):
+        with pytest.raises(Refused, match="2 user operations are scheduled; 1 more would be over the limit of 2"):
             self.attempt(state, 2, limit=2)
 
     def test_what_has_started_counts_no_more(self) -> None:

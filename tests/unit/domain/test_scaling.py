@@ -206,7 +206,7 @@ LIMITED = Policy(user_operations_limit=2)
         (c.ScaleSet("jobs", SEED, by=-6), Refused, "-1 is out of bounds"),
         (c.ScaleSet("jobs", SEED, LARGEST_SCALE_SET + 1), Refused, "out of bounds"),
         (c.ScaleSet("jobs", SEED, 15), Refused, "room for 9 more instances of jobs, not 10"),
-        (c.ScaleSet("jobs", SEED, 2), Refused, "with 3 more the limit of 2"),
+        (c.ScaleSet("jobs", SEED, 2), Refused, "3 more would be over the limit of 2"),
         (c.DeleteInstances("nothing", ("jobs_0",), SEED), NotFound, "no scale set"),
         (c.DeleteInstances("jobs", (), SEED), Refused, "each once"),
         (c.DeleteInstances("jobs", ("jobs_0", "jobs_0"), SEED), Refused, "each once"),

@@ -1,8 +1,8 @@
 """The operator's client: typed verbs for every call of the operator's API, blocking, for asyncio, and in process.
 
-blocking   streaming   in_process    the clients and how each carries a request: sockets, asyncio streams, no network
-    └──────────┼───────────┘
-verbs · async_verbs                  one method per call; the second is made from the first by tools/async_verbs.py
-talks · feed                         trying again, and the live feed, as talks that do no I/O
-request · answer · errors · place    pure parts
+blocking · streaming                             the two clients and their live feeds
+socket_carrier · stream_carrier · in_process     how a request reaches the service: sockets, asyncio, no network
+verbs · async_verbs · listing · async_listing    a method for each call, the second made from the first; lists
+talks · feed                                     trying again, and the live feed, as talks that do no I/O
+request · answer · errors · place · base         pure parts
 """

@@ -34,7 +34,7 @@ class AsyncListing(Generic[T]):
         return [item async for item in self]
 
     async def first(self, most: int) -> list[T]:
-        """The first ones, at most so many."""
+        """The first ones, at most this many."""
         found: list[T] = []
         async for item in self._walk(min(PAGE, most)):
             found.append(item)

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class AsyncVerbs(ABC):
-    """What an operator can ask and do. Ids may be cut short, as long as only one thing begins so."""
+    """What an operator can ask and do. The beginning of an id is enough, if no other id begins like it."""
 
     @abstractmethod
     async def _do(self, request: OperatorRequest[T]) -> T: ...
@@ -92,7 +92,7 @@ class AsyncVerbs(ABC):
         return await self._do(get(w.Group, "groups", kind, name))
 
     async def scale(self, scale_set: str, *, capacity: int | None = None, by: int | None = None) -> w.Scaled:
-        """Give a scale set another capacity, or so many instances more or less."""
+        """Give a scale set another capacity, or add or remove a number of instances."""
         return await self._do(post(w.Scaled, "scale-sets", scale_set, "scale", body=w.ScaleRequest(capacity, by)))
 
     async def delete_instances(self, scale_set: str, instances: Iterable[str]) -> w.Scaled:
@@ -180,7 +180,7 @@ class AsyncVerbs(ABC):
         return await self._do(post(w.Event, "events", event_id, "cancel", body=w.CancelRequest(reason)))
 
     def event_history(self, event_id: str) -> AsyncListing[w.Record]:
-        """What became of an event, also when it is over: its records, oldest first."""
+        """What happened to an event, also when it is over: its records, oldest first."""
         return self._all(w.Record, "events", event_id, "history")
 
     async def event_life(self, event_id: str) -> w.Life:
@@ -256,7 +256,7 @@ class AsyncVerbs(ABC):
         return await self._do(post(w.NewToken, "tokens", body=w.TokenRequest(name, role), once=True))
 
     async def revoke_token(self, token_id: str) -> None:
-        """Refuse whoever uses it from now on; a revoked token stays revoked."""
+        """It is refused from now on, and stays revoked."""
         return await self._do(delete("tokens", token_id))
 
     # what has happened

@@ -1,34 +1,18 @@
-"""The operator's client for programs without an event loop: carries requests over sockets and decides nothing."""
+"""The operator's client for programs without an event loop: verbs, lists and the live feed."""
 
-import time
-from typing import TYPE_CHECKING, Any, Protocol, Self, assert_never
+from typing import TYPE_CHECKING, Self
 
-from duenotice.client.exchange import FAILURES, EndlessAnswer, Show, Sleep, answered
-from duenotice.client.line import MOST_IDLE
-from duenotice.client.operator.answer import LARGEST
+from duenotice.client.exchange import Show
 from duenotice.client.operator.base import IN_PROCESS, Explain, as_it_is, context_of, feed_talk
 from duenotice.client.operator.feed import FeedTalk, OnFound, OnLost
 from duenotice.client.operator.listing import Listing
-from duenotice.client.operator.place import Place, chosen_place, chosen_token
+from duenotice.client.operator.place import chosen_place, chosen_token
 from duenotice.client.operator.request import OperatorRequest, QueryValue
-from duenotice.client.operator.talks import (
-    BUDGET_SECONDS,
-    TIMEOUT_SECONDS,
-    AskOnce,
-    HangUp,
-    Hear,
-    Listen,
-    Manner,
-    OperatorStep,
-    OperatorTalk,
-    T,
-    call,
-)
+from duenotice.client.operator.socket_carrier import Carrier, Conversation, SocketCarrier
+from duenotice.client.operator.talks import BUDGET_SECONDS, TIMEOUT_SECONDS, Manner, T, call
 from duenotice.client.operator.verbs import Verbs
 from duenotice.client.patience import Patience
-from duenotice.client.response import Response
-from duenotice.client.socket_line import SocketLine
-from duenotice.errors import DuenoticeError, Refused
+from duenotice.errors import Refused
 from duenotice.wire.operator import Record
 
 if TYPE_CHECKING:
@@ -36,31 +20,6 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
     from duenotice.client.operator.in_process import App
-
-
-class Heard(Protocol):
-    """An answer that does not end."""
-
-    head: Response
-
-    def more(self, deadline: float) -> bytes:
-        """The next bytes, empty at the end."""
-
-    def close(self) -> None:
-        """Listen no longer."""
-
-
-class Carrier(Protocol):
-    """Brings requests to the service; a failure is one of `FAILURES`."""
-
-    def ask(self, request: OperatorRequest[Any], deadline: float) -> Response:
-        """The whole answer."""
-
-    def listen(self, request: OperatorRequest[Any], deadline: float) -> Heard:
-        """The answer as it comes."""
-
-    def close(self) -> None:
-        """End what is kept open."""
 
 
 class OperatorClient(Verbs):
@@ -149,7 +108,7 @@ class OperatorClient(Verbs):
     def _all(self, kind: type[T], *path: str, **query: QueryValue) -> Listing[T]:
         return Listing(self._do, kind, path, query)
 
-    def _conversation(self) -> "Conversation":
+    def _conversation(self) -> Conversation:
         if self._closed:
             raise Refused("This client is closed.", hint="Make a new one.")
         return Conversation(self._carrier, self._explain)
@@ -158,7 +117,7 @@ class OperatorClient(Verbs):
 class RecordFeed:
     """An iterator of records; waits for the next one, and never ends by itself."""
 
-    def __init__(self, talk: FeedTalk[Record], conversation: "Conversation") -> None:
+    def __init__(self, talk: FeedTalk[Record], conversation: Conversation) -> None:
         self._talk, self._conversation, self._running = talk, conversation, talk.run()
 
     @property
@@ -193,117 +152,3 @@ class RecordFeed:
             raise StopIteration
         record: Record = shown.shown
         return record
-
-
-class Conversation:
-    """Does what a talk says, with a carrier; its errors are told in the words of the client's `explain`."""
-
-    def __init__(self, carrier: Carrier, explain: Explain) -> None:
-        self._carrier, self._explain = carrier, explain
-        self._heard: Heard | None = None
-
-    def carry(self, talk: OperatorTalk[T]) -> Show | T:
-        """Carry a talk to its end, or to the next thing it shows."""
-        try:
-            return self._carry(talk)
-        except DuenoticeError as error:
-            self.close()
-            raise self._explain(error) from None
-        except BaseException:
-            self.close()
-            raise
-
-    def _carry(self, talk: OperatorTalk[T]) -> Show | T:
-        reply, failure = None, None
-        while True:
-            try:
-                step = talk.send(reply) if failure is None else talk.throw(failure)
-            except StopIteration as end:
-                value: T = end.value
-                return value
-            if isinstance(step, Show):
-                return step
-            try:
-                reply, failure = self._do(step), None
-            except FAILURES as error:
-                failure = error
-
-    def _do(self, step: OperatorStep) -> Any:
-        match step:
-            case AskOnce(request, deadline):
-                return self._carrier.ask(request, deadline)
-            case Listen(request, deadline):
-                self.close()
-                self._heard = self._carrier.listen(request, deadline)
-                return self._heard.head
-            case Hear(deadline):
-                return b"" if self._heard is None else self._heard.more(deadline)
-            case HangUp():
-                return self.close()
-            case Sleep(seconds):
-                return time.sleep(seconds)
-            case Show():
-                return None
-            case _:
-                assert_never(step)
-
-    def close(self) -> None:
-        """End what it listens to."""
-        if self._heard is not None:
-            self._heard.close()
-            self._heard = None
-
-
-class SocketCarrier:
-    """Over sockets; a few connections are kept open between calls."""
-
-    def __init__(self, place: Place, token: str, tls: "SSLContext | None") -> None:
-        self._place, self._token, self._tls = place, token, tls
-        self._idle: list[SocketLine] = []
-        self._closed = False
-
-    def ask(self, request: OperatorRequest[Any], deadline: float) -> Response:
-        line = self._idle.pop() if self._idle else SocketLine(self._place.address, None, self._tls)
-        data = request.encode(self._place.host, self._token)
-        try:
-            response = line.carry(answered(data, deadline, LARGEST, reuse=request.may_be_repeated))
-            assert not isinstance(response, Show)
-        except BaseException:
-            line.close()
-            raise
-        if self._closed or len(self._idle) >= MOST_IDLE:
-            line.close()
-        else:
-            self._idle.append(line)
-        return response
-
-    def listen(self, request: OperatorRequest[Any], deadline: float) -> Heard:
-        line = SocketLine(self._place.address, None, self._tls)
-        return SocketHeard(line, request.encode(self._place.host, self._token), deadline)
-
-    def close(self) -> None:
-        self._closed = True
-        while self._idle:
-            self._idle.pop().close()
-
-
-class SocketHeard:
-    """An answer that does not end, on a socket of its own."""
-
-    def __init__(self, line: SocketLine, data: bytes, deadline: float) -> None:
-        self._line, self._answer = line, EndlessAnswer(LARGEST)
-        try:
-            head = line.carry(self._answer.begin(data, deadline))
-            assert not isinstance(head, Show)
-        except BaseException:
-            line.close()
-            raise
-        self.head = Response(head.status, head.headers, b"")
-
-    def more(self, deadline: float) -> bytes:
-        piece = self._line.carry(self._answer.more(deadline))
-        assert isinstance(piece, bytes)
-        return piece
-
-    def close(self) -> None:
-        self._line.close()

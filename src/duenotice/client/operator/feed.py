@@ -15,7 +15,7 @@ from duenotice.client.response import Response
 from duenotice.errors import DuenoticeError, Unavailable
 
 SILENCE_SECONDS = 40.0
-"""A feed that is silent for so long is lost; the service sends a sign of life every 15 s."""
+"""A feed that is silent for this long is lost; the service sends a sign of life every 15 s."""
 
 AGAIN = Backoff(0.25, 8.0)
 

@@ -15,6 +15,7 @@ Message = MutableMapping[str, Any]
 App = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
 """An ASGI application."""
 
+GRACE_SECONDS = 5.0
 QUEUE = 1000
 """Pieces of an answer without end that may wait for their reader."""
 
@@ -69,6 +70,7 @@ class AppHeard:
         self._home = home
         self._pieces: asyncio.Queue[bytes] = asyncio.Queue(QUEUE)
         self._begun: asyncio.Future[Response] = home.create_future()
+        self._is_over = False
 
     async def begin(self, app: App, scope: Message) -> None:
         """Wait until the answer begins; on the application's loop."""
@@ -96,9 +98,11 @@ class AppHeard:
         try:
             await app(scope, _never, send)
         finally:
-            await self._pieces.put(b"")
+            if not self._is_over:  # somebody reads, so there will be room
+                await self._pieces.put(b"")
 
     async def _end(self) -> None:
+        self._is_over = True
         self._task.cancel()
         with suppress(asyncio.CancelledError):
             await self._task
@@ -111,10 +115,11 @@ class BlockingAppCarrier:
         self._carrier, self._home = AppCarrier(app, token, home), home
 
     def ask(self, request: OperatorRequest[Any], deadline: float) -> Response:
-        return _waited(self._home, self._carrier.ask(request, deadline))
+        return _waited(self._home, self._carrier.ask(request, deadline), left(deadline))
 
     def listen(self, request: OperatorRequest[Any], deadline: float) -> "BlockingAppHeard":
-        return BlockingAppHeard(self._home, _waited(self._home, self._carrier.listen(request, deadline)))
+        heard = _waited(self._home, self._carrier.listen(request, deadline), left(deadline))
+        return BlockingAppHeard(self._home, heard)
 
     def close(self) -> None:
         """Nothing is kept open."""
@@ -127,10 +132,11 @@ class BlockingAppHeard:
         self.head, self._home, self._heard = heard.head, home, heard
 
     def more(self, deadline: float) -> bytes:
-        return _waited(self._home, self._heard.more(deadline))
+        return _waited(self._home, self._heard.more(deadline), left(deadline))
 
     def close(self) -> None:
-        _waited(self._home, self._heard.close())
+        with suppress(TimeoutError):
+            _waited(self._home, self._heard.close(), GRACE_SECONDS)
 
 
 async def at(home: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
@@ -140,8 +146,9 @@ async def at(home: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, home))
 
 
-def _waited(home: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
-    return asyncio.run_coroutine_threadsafe(work, home).result()
+def _waited(home: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T], seconds: float) -> T:
+    """The work has its own deadline; beyond it we wait a little, because its loop may have ended."""
+    return asyncio.run_coroutine_threadsafe(work, home).result(seconds + GRACE_SECONDS)
 
 
 def scope_of(request: OperatorRequest[Any], token: str) -> Message:

@@ -42,7 +42,7 @@ class Listing(Generic[T]):
         return self._walk(PAGE)
 
     def first(self, most: int) -> list[T]:
-        """The first ones, at most so many."""
+        """The first ones, at most this many."""
         found: list[T] = []
         for item in self._walk(min(PAGE, most)):
             found.append(item)

@@ -1,5 +1,7 @@
-"""Where the operator's API is and which token to show: as given, as the environment says, or the defaults. Pure but for
-reading these."""
+"""Where the operator's API is and which token to show: as given, from the environment, or the defaults.
+
+Pure, except that it reads the environment and the token's file.
+"""
 
 import os
 from pathlib import Path

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Verbs(ABC):
-    """What an operator can ask and do. Ids may be cut short, as long as only one thing begins so."""
+    """What an operator can ask and do. The beginning of an id is enough, if no other id begins like it."""
 
     @abstractmethod
     def _do(self, request: OperatorRequest[T]) -> T: ...
@@ -95,7 +95,7 @@ class Verbs(ABC):
         return self._do(get(w.Group, "groups", kind, name))
 
     def scale(self, scale_set: str, *, capacity: int | None = None, by: int | None = None) -> w.Scaled:
-        """Give a scale set another capacity, or so many instances more or less."""
+        """Give a scale set another capacity, or add or remove a number of instances."""
         return self._do(post(w.Scaled, "scale-sets", scale_set, "scale", body=w.ScaleRequest(capacity, by)))
 
     def delete_instances(self, scale_set: str, instances: Iterable[str]) -> w.Scaled:
@@ -183,7 +183,7 @@ class Verbs(ABC):
         return self._do(post(w.Event, "events", event_id, "cancel", body=w.CancelRequest(reason)))
 
     def event_history(self, event_id: str) -> Listing[w.Record]:
-        """What became of an event, also when it is over: its records, oldest first."""
+        """What happened to an event, also when it is over: its records, oldest first."""
         return self._all(w.Record, "events", event_id, "history")
 
     def event_life(self, event_id: str) -> w.Life:
@@ -259,7 +259,7 @@ class Verbs(ABC):
         return self._do(post(w.NewToken, "tokens", body=w.TokenRequest(name, role), once=True))
 
     def revoke_token(self, token_id: str) -> None:
-        """Refuse whoever uses it from now on; a revoked token stays revoked."""
+        """It is refused from now on, and stays revoked."""
         return self._do(delete("tokens", token_id))
 
     # what has happened

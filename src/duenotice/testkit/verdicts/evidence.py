@@ -22,7 +22,7 @@ class Tempo(NamedTuple):
     """How long things may take, in real seconds: a client polls in real time, however fast the clock runs."""
 
     patience: float = 30.0
-    """The shortest notice (D01): a client that is silent for so long may miss a whole one."""
+    """The shortest notice (D01): a client that is silent for this long may miss a whole one."""
 
     notice: float = 15.0
     """How long the notice of an event lasts: what a client has to get ready and approve."""

@@ -37,7 +37,7 @@ def _maybe(moment: datetime | None) -> datetime | None:
 
 
 def _with(base: msgspec.Struct, kind: type[S], **more: object) -> S:
-    """What `base` says, and more; where both say something, the latter counts."""
+    """The fields of `base`, and more; if a field is in both, `more` counts."""
     return kind(**(msgspec.structs.asdict(base) | more))
 
 

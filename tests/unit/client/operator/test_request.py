@@ -83,6 +83,6 @@ def test_spans_are_written_with_their_unit() -> None:
 
 
 def test_what_is_not_text_is_not_sent() -> None:
-    """Python reads bytes of a shell that are no text as halves of characters."""
+    """Python reads bytes of a shell that are not text as halves of characters."""
     with pytest.raises(Malformed, match="not Unicode"):
         post(Event, "events", "A", "cancel", body=CancelRequest("\udc80"))

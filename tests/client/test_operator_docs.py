@@ -12,9 +12,9 @@ import pytest
 from duenotice.client import OperatorClient
 from duenotice.client.operator import errors
 from duenotice.client.operator.errors import BY_STATUS
-from tests.acceptance.conftest import DEMO
 from tests.support.node import Node
 
+FLEET = Path(__file__).parents[1] / "support" / "fleet.toml"
 PAGE = (Path(__file__).parents[2] / "docs" / "operator-client.md").read_text()
 PROGRAMS = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", PAGE, re.DOTALL)
 SECONDS = 120
@@ -22,7 +22,7 @@ SECONDS = 120
 
 @pytest.fixture
 def node() -> Iterator[Node]:
-    with Node(DEMO) as running:
+    with Node(FLEET) as running:
         yield running
 
 
