@@ -188,7 +188,7 @@ class CreateToken(Command, frozen=True):
 
 
 class RevokeToken(Command, frozen=True):
-    """The token is refused from now on."""
+    """Refuse this token from now on."""
 
     token_id: str
 

@@ -46,7 +46,7 @@ class NodePhase(Enum):
     LEADING = "leading"
     """The member that decides and writes."""
     LEAVING = "leaving"
-    """A member that is about to go: it leads no more, and answers until its doors are closed."""
+    """A member that is about to go: it does not lead any more, and answers until its doors are closed."""
     ENDED = "ended"
     """It does nothing more."""
 

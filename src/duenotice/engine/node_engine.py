@@ -72,7 +72,7 @@ class FencedJournal:
         return self._journal.index()
 
     def find(self, prefix: str, limit: int) -> list[Record]:
-        """The first records about events whose id begins so."""
+        """The first records about events whose id begins like this."""
         return self._journal.find(prefix, limit)
 
     def first_position(self) -> int:
@@ -175,7 +175,7 @@ class NodeEngine(Engine):
             task.add_done_callback(self._passing.discard)
 
     async def _have_done(self, waiting: _Waiting) -> None:
-        """Pass a command on to the leader, and answer when VMs can see here what came of it (N09)."""
+        """Pass a command on to the leader, and answer when VMs can see its result here (N09)."""
         try:
             async with asyncio.timeout(PATIENCE):
                 leader = await self._leader()
@@ -201,7 +201,7 @@ class NodeEngine(Engine):
     # --- the curtain ---
 
     async def _show(self, news: News) -> None:
-        """Show it when every member has hidden it. If we lead no more, the next leader does, and `reveal` shows it."""
+        """Show it when every member has hidden it. If another node leads by then, that one does; `reveal` shows it."""
         while True:
             position = news.records[-1].position
             self._to_show = news

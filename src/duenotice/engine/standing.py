@@ -1,6 +1,6 @@
 """Decides how a node takes part in a cluster: one table from phase and message to what follows (N03-N08).
 
-`step` is a pure function: no clock, no store, no threads. Whoever drives it carries out the actions in their order and
+`step` is a pure function: no clock, no store, no threads. Its caller carries out the actions in their order and
 tells their answers as messages. Any message may be lost, late, doubled or out of order: what is safe does not depend on
 it, and the next beat puts right what is missing.
 """

@@ -52,7 +52,7 @@ class PostgresMembers:
         self._url = url
         self._line = Line(url)
         self.is_copy = True
-        """Whether the journal may be a copy put in place; whoever opens it finds out."""
+        """Whether the journal may be a copy put in place; the one who opens it finds out."""
         self._turn: _Turn | None = None
         self._stored_on = 0  # the number of the connection that has stored something
         self._ear: Ear | None = None

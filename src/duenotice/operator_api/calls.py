@@ -260,7 +260,7 @@ def actor_of(request: Request) -> str:
 class _HasId(Protocol):
     @property
     def id(self) -> str:
-        """What people write to name it; its beginning is enough if it is the only one."""
+        """What people write to name it; the beginning is enough if no other begins like it."""
 
 
 Thing = TypeVar("Thing", bound=_HasId)

@@ -256,7 +256,7 @@ class AsyncVerbs(ABC):
         return await self._do(post(w.NewToken, "tokens", body=w.TokenRequest(name, role), once=True))
 
     async def revoke_token(self, token_id: str) -> None:
-        """It is refused from now on, and stays revoked."""
+        """Refuse everybody who uses it from now on; a revoked token stays revoked."""
         return await self._do(delete("tokens", token_id))
 
     # what has happened

@@ -50,7 +50,7 @@ class Conversation:
         self._carrier, self._explain = carrier, explain
         self._heard: Heard | None = None
         self._unfinished: OperatorStep | None = None
-        """What was interrupted; whoever goes on does it again."""
+        """What was interrupted; the next wait does it again."""
 
     def carry(self, talk: OperatorTalk[T]) -> Show | T:
         """Carry a talk to its end, or to the next thing it shows."""

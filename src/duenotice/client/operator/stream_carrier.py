@@ -50,7 +50,7 @@ class AsyncConversation:
         self._carrier, self._explain = carrier, explain
         self._heard: AsyncHeard | None = None
         self._unfinished: OperatorStep | None = None
-        """What was interrupted, by a timeout perhaps; whoever goes on does it again."""
+        """What was interrupted, by a timeout perhaps; the next wait does it again."""
 
     async def carry(self, talk: OperatorTalk[T]) -> Show | T:
         """Carry a talk to its end, or to the next thing it shows."""

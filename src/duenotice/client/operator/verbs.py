@@ -259,7 +259,7 @@ class Verbs(ABC):
         return self._do(post(w.NewToken, "tokens", body=w.TokenRequest(name, role), once=True))
 
     def revoke_token(self, token_id: str) -> None:
-        """It is refused from now on, and stays revoked."""
+        """Refuse everybody who uses it from now on; a revoked token stays revoked."""
         return self._do(delete("tokens", token_id))
 
     # what has happened
