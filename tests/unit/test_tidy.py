@@ -21,8 +21,8 @@ HOUSE = ROOT / "src" / "duenotice"
 TESTS = ROOT / "tests"
 
 MOST_LINES = 360
-LONGEST_FUNCTION = 34
-MOST_STATEMENTS = 31
+LONGEST_FUNCTION = 31
+MOST_STATEMENTS = 24
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
