@@ -16,7 +16,7 @@ from duenotice.clock import LONGEST_PAUSE, MICROS, Instant, _RunningClock
 from duenotice.domain.transitions import Record, ScopeEnabled
 from duenotice.engine import membership as m
 from duenotice.engine.members import Deposed, News, NotMember, Replaced
-from duenotice.engine.membership import NodePhase, Standing, Terms
+from duenotice.engine.membership import Phase, Standing, Terms
 from duenotice.engine.shared_time import SharedClock
 from duenotice.engine.standing import may_answer, step
 from duenotice.errors import Conflict, DuenoticeError
@@ -69,7 +69,7 @@ class Node:
         self.clock.hold()
         self.queue: list[Callable[[], None]] = []  # what arrives while it is stopped
         self.hear_no_more = world.store.listen(self.hear)
-        self.every(world.terms.every // 4, lambda: self.tell(m.TimePassed()))
+        self.every(world.terms.every // 4, lambda: self.tell(m.Tick()))
         self.every(MICROS // 4, self.count)
         self.every(MICROS // 5, self.show_what_is_left)
         self.every(MICROS // 50, self.take_command)
@@ -175,7 +175,7 @@ class Node:
                 self.records.append(record)
                 assert isinstance(record.transition, ScopeEnabled)
                 self.folded[record.transition.scope] = record.position
-        if self.standing.phase is NodePhase.READING and not self.revealed:
+        if self.standing.phase is Phase.READING and not self.revealed:
             self.shown = dict(self.folded)  # it begins with this state, and has nothing older to hide
         return m.Folded(len(self.records))
 
@@ -397,7 +397,7 @@ class World:
 
     def check_all_is_well(self) -> None:
         """Liveness: one node leads, all that is stored is shown, and every node answers with it."""
-        leading = [node for node in self.alive if node.standing.phase is NodePhase.LEADING]
+        leading = [node for node in self.alive if node.standing.phase is Phase.LEADING]
         assert len(leading) == 1, [(node.life, node.standing.phase) for node in self.alive]
         position = self.store.look().head.position
         for node in self.alive:

@@ -192,7 +192,8 @@ TWO_MEANINGS = dict.fromkeys(
     ),
     SAME_THING,
 ) | {
-    **dict.fromkeys(("Failed", "Gone", "Heard", "Show"), MESSAGE),
+    **dict.fromkeys(("Failed", "Gone", "Heard", "Show", "Tick"), MESSAGE),
+    "Phase": "of an event, and of a node in its cluster: no file knows both",
     "Options": "the keys of one kind of handler; nobody but its handler names it, and plugins do the same",
 }
 """Class names that are defined more than once, and why that helps."""

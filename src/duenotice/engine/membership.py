@@ -14,9 +14,9 @@ from duenotice.engine.members import Head, News, Sight
 class Terms(NamedTuple):
     """How long things may take, the same on all nodes.
 
-    Who is silent for a `lease` may be put out, or loses the lead. A node may answer for `right` after a beat; that is
-    shorter, so that it is over at the member before it is over at the leader, although one of the two clocks runs
-    faster by up to a twentieth (N05).
+    A node that is silent for a `lease` may be put out, or loses the lead. A node may answer for `right` after a
+    beat; that is shorter, so that it is over at the member before it is over at the leader, although one of the two
+    clocks runs faster by up to a twentieth (N05).
     """
 
     lease: int = 6 * MICROS
@@ -32,7 +32,7 @@ class Terms(NamedTuple):
         return self.lease // 12
 
 
-class NodePhase(Enum):
+class Phase(Enum):
     """Where a node is on its way through the cluster."""
 
     REGISTERING = "registering"
@@ -51,7 +51,7 @@ class NodePhase(Enum):
     """It does nothing more."""
 
 
-MEMBERS = frozenset({NodePhase.FOLLOWING, NodePhase.LEADING, NodePhase.LEAVING})
+MEMBERS = frozenset({Phase.FOLLOWING, Phase.LEADING, Phase.LEAVING})
 """The phases in which the store has us as a member, as far as we know."""
 
 
@@ -73,7 +73,7 @@ class Standing(NamedTuple):
 
     life: str
     terms: Terms = Terms()
-    phase: NodePhase = NodePhase.REGISTERING
+    phase: Phase = Phase.REGISTERING
     right_until: int = 0
     known: int = 0
     folded: int = 0
@@ -95,15 +95,15 @@ class Standing(NamedTuple):
     showing: int = 0
     """What the store is being asked to show; 0 when it is not."""
     must_fold: int = 0
-    """Who has not hidden what it knew of at its last beat does not beat: then it is put out, and delays nobody."""
+    """A node that has not hidden what it knew at its last beat does not beat: it is put out, and delays nobody."""
     no_lead_before: int = 0
-    """Who has handed over does not take it back at once."""
+    """A node that has handed over the lead does not take it back at once."""
 
 
 # What a node is told.
 
 
-class TimePassed(NamedTuple):
+class Tick(NamedTuple):
     """Some time has passed."""
 
 
@@ -158,7 +158,7 @@ class Showing(NamedTuple):
 
 
 class Gone(NamedTuple):
-    """A member is one no more."""
+    """A member is not one any more."""
 
     life: str
 
@@ -200,7 +200,7 @@ class Failed(NamedTuple):
 
 
 Message = (
-    TimePassed
+    Tick
     | Registered
     | Joined
     | Beaten
@@ -297,7 +297,7 @@ class Lead(NamedTuple):
 
 
 class Follow(NamedTuple):
-    """Decide and write no more."""
+    """Stop deciding and writing."""
 
 
 class End(NamedTuple):

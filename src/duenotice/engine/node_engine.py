@@ -100,7 +100,7 @@ class FencedJournal:
         self._journal.maintain()
 
     def close(self) -> None:
-        """Let go of the journal."""
+        """Close it."""
         self._journal.close()
 
 
@@ -201,7 +201,7 @@ class NodeEngine(Engine):
     # --- the curtain ---
 
     async def _show(self, news: News) -> None:
-        """Show it when every member has hidden it. If another node leads by then, that one does; `reveal` shows it."""
+        """Show it when every member has hidden it. If another node leads by then, it does that; `reveal` shows it."""
         while True:
             position = news.records[-1].position
             self._to_show = news

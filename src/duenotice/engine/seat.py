@@ -1,4 +1,4 @@
-"""A node's seat among the members: carries out what `standing` decides, and tells it what came of that.
+"""A node's seat among the members: carries out what `standing` decides, and tells it the results.
 
 It decides nothing itself. Calls to the store are made one after the other, off the loop; what the node has to do with
 its own state and doors is handed to its crew.
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from duenotice.clock import boot_micros, seconds
 from duenotice.engine import membership as m
 from duenotice.engine.members import Deposed, Member, Members, News, NotMember, Replaced
-from duenotice.engine.membership import NodePhase, Standing, Terms
+from duenotice.engine.membership import Phase, Standing, Terms
 from duenotice.engine.standing import answers_until, step
 from duenotice.engine.worker import Worker
 from duenotice.errors import DuenoticeError
@@ -45,7 +45,7 @@ class Crew(Protocol):
         """Begin to decide and to write; `steady` is the last that the store knows of a leader's time."""
 
     def follow(self) -> None:
-        """Decide and write no more, from now on."""
+        """Stop deciding and writing."""
 
     def hear_time(self, steady: int) -> None:
         """Another node leads, and this is the last that is known of its time (N10)."""
@@ -101,7 +101,7 @@ class Seat:
     @property
     def leads(self) -> bool:
         """Whether this node is the one that writes, as far as it knows."""
-        return self.standing.phase is NodePhase.LEADING
+        return self.standing.phase is Phase.LEADING
 
     def start(self) -> None:
         """Begin to beat."""
@@ -142,7 +142,7 @@ class Seat:
 
     async def _tick(self) -> None:
         while True:
-            self.tell(m.TimePassed())
+            self.tell(m.Tick())
             await asyncio.sleep(seconds(self.standing.terms.every) / 4)
 
     def _do(self, action: m.Action) -> None:
@@ -219,7 +219,7 @@ class Seat:
             if self.leads and self.standing.epoch == epoch:
                 await self._crew.lead(epoch, self._steady)
         except DuenoticeError:
-            self.tell(m.HandOver())  # who cannot read the journal cannot lead
+            self.tell(m.HandOver())  # a node that cannot read the journal cannot lead
 
     async def _do_work(self) -> None:
         while True:

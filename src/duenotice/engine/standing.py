@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from duenotice.engine import membership as m
 from duenotice.engine.members import Appended, Changed, Hid, Shown, Sight
-from duenotice.engine.membership import MEMBERS, NodePhase, Seen, Standing
+from duenotice.engine.membership import MEMBERS, Phase, Seen, Standing
 
 Actions = tuple[m.Action, ...]
 Rule = Callable[[Standing, Any, int], "Step"]
@@ -52,13 +52,13 @@ def step(standing: Standing, message: m.Message, now: int) -> Step:
 def _settled(s: Standing) -> Step:
     """What the positions ask for: to read what is known, to tell what is hidden, to show what may be shown."""
     actions: list[m.Action] = []
-    if s.known > max(s.folded, s.reading) and s.phase not in (NodePhase.REGISTERING, NodePhase.ENDED):
+    if s.known > max(s.folded, s.reading) and s.phase not in (Phase.REGISTERING, Phase.ENDED):
         s = s._replace(reading=s.known)
         actions.append(m.Read(s.known))
-    if s.phase in (NodePhase.FOLLOWING, NodePhase.LEAVING) and s.folded > s.said:
+    if s.phase in (Phase.FOLLOWING, Phase.LEAVING) and s.folded > s.said:
         s = s._replace(said=s.folded)
         actions.append(m.SayHidden(s.folded))
-    if s.phase is NodePhase.LEADING and s.wanted > max(s.may_show, s.showing) and _all_have_hidden(s):
+    if s.phase is Phase.LEADING and s.wanted > max(s.may_show, s.showing) and _all_have_hidden(s):
         s = s._replace(showing=s.wanted)
         actions.append(m.Show(s.epoch, s.wanted))
     if s.phase in MEMBERS and s.may_show >= s.folded > s.revealed:
@@ -87,7 +87,7 @@ def _try_again(action: Callable[[Standing], m.Action]) -> Rule:
 
 def _registered(s: Standing, message: m.Registered, now: int) -> Step:
     head = message.sight.head
-    s = s._replace(phase=NodePhase.READING, calling=False, known=max(s.known, head.position))
+    s = s._replace(phase=Phase.READING, calling=False, known=max(s.known, head.position))
     return _read_on(s, now)
 
 
@@ -95,7 +95,7 @@ def _read_on(s: Standing, now: int) -> Step:
     """Join as soon as all is read that is known of; what comes between is read as a member (N07)."""
     if s.folded < s.known:
         return Step(s)
-    s = s._replace(phase=NodePhase.JOINING, calling=True, said=s.folded, next_call=now + s.terms.every)
+    s = s._replace(phase=Phase.JOINING, calling=True, said=s.folded, next_call=now + s.terms.every)
     return Step(s, (m.Join(s.folded),))
 
 
@@ -103,14 +103,14 @@ def _folded_while_reading(s: Standing, message: m.Folded, now: int) -> Step:
     return _read_on(_with_fold(s, message), now)
 
 
-def _reading_goes_on(s: Standing, message: m.TimePassed, now: int) -> Step:
+def _reading_goes_on(s: Standing, message: m.Tick, now: int) -> Step:
     return _read_on(s, now)
 
 
 def _joined(s: Standing, message: m.Joined, now: int) -> Step:
     head = message.head
     s = s._replace(
-        phase=NodePhase.FOLLOWING,
+        phase=Phase.FOLLOWING,
         calling=True,
         next_call=now + s.terms.every,
         known=max(s.known, head.position),
@@ -125,7 +125,7 @@ def _joined(s: Standing, message: m.Joined, now: int) -> Step:
 # --- as a member ---
 
 
-def _ticked(s: Standing, message: m.TimePassed, now: int) -> Step:
+def _ticked(s: Standing, message: m.Tick, now: int) -> Step:
     if s.calling or now < s.next_call or s.folded < s.must_fold:
         return Step(s)
     return Step(s._replace(calling=True, next_call=now + s.terms.every), (m.Beat(),))
@@ -194,15 +194,15 @@ def _leave_the_lead(s: Standing, sight: Sight, now: int) -> Step:
     return Step(s, (m.Resign(),) if s.leader == s.life else ())
 
 
-_LOOKS: dict[NodePhase, Callable[[Standing, Sight, int], Step]] = {
-    NodePhase.FOLLOWING: _follow_or_take_over,
-    NodePhase.LEADING: _lead_on,
-    NodePhase.LEAVING: _leave_the_lead,
+_LOOKS: dict[Phase, Callable[[Standing, Sight, int], Step]] = {
+    Phase.FOLLOWING: _follow_or_take_over,
+    Phase.LEADING: _lead_on,
+    Phase.LEAVING: _leave_the_lead,
 }
 
 
 def _lead(s: Standing, epoch: int) -> Step:
-    return Step(s._replace(phase=NodePhase.LEADING, epoch=epoch, leader=s.life, showing=0, wanted=0), (m.Lead(epoch),))
+    return Step(s._replace(phase=Phase.LEADING, epoch=epoch, leader=s.life, showing=0, wanted=0), (m.Lead(epoch),))
 
 
 def _took_over(s: Standing, message: m.TookOver, now: int) -> Step:
@@ -264,42 +264,42 @@ def _heard(s: Standing, message: m.Heard, now: int) -> Step:
 
 def _out(s: Standing, message: Any, now: int) -> Step:
     """Answer nobody; read to the head, and join again (N07)."""
-    if s.phase is NodePhase.LEAVING:
+    if s.phase is Phase.LEAVING:
         return Step(s._replace(right_until=0, calling=False))
-    was_leading: Actions = (m.Follow(),) if s.phase is NodePhase.LEADING else ()
-    s = s._replace(phase=NodePhase.READING, right_until=0, calling=False, leader="", others={}, showing=0)
+    was_leading: Actions = (m.Follow(),) if s.phase is Phase.LEADING else ()
+    s = s._replace(phase=Phase.READING, right_until=0, calling=False, leader="", others={}, showing=0)
     return Step(s, was_leading)
 
 
 def _deposed(s: Standing, message: Any, now: int) -> Step:
     leader = "" if s.leader == s.life else s.leader
-    return Step(s._replace(phase=NodePhase.FOLLOWING, leader=leader, showing=0, said=0), (m.Follow(), m.Look()))
+    return Step(s._replace(phase=Phase.FOLLOWING, leader=leader, showing=0, said=0), (m.Follow(), m.Look()))
 
 
 def _hand_over(s: Standing, message: m.HandOver, now: int) -> Step:
-    s = s._replace(phase=NodePhase.FOLLOWING, leader="", showing=0, said=0, no_lead_before=now + s.terms.lease)
+    s = s._replace(phase=Phase.FOLLOWING, leader="", showing=0, said=0, no_lead_before=now + s.terms.lease)
     return Step(s, (m.Follow(), m.Resign()))
 
 
 def _leave_from_lead(s: Standing, message: m.Stop, now: int) -> Step:
     handed_over, actions = _hand_over(s, m.HandOver(), now)
-    return Step(handed_over._replace(phase=NodePhase.LEAVING), actions)
+    return Step(handed_over._replace(phase=Phase.LEAVING), actions)
 
 
 def _leave(s: Standing, message: m.Stop, now: int) -> Step:
-    return Step(s._replace(phase=NodePhase.LEAVING))
+    return Step(s._replace(phase=Phase.LEAVING))
 
 
 def _gone_for_good(s: Standing, message: Any, now: int) -> Step:
     """Nobody is answered any more, so nobody has to wait for us."""
-    was_leading: Actions = (m.Follow(),) if s.phase is NodePhase.LEADING else ()
-    return Step(s._replace(phase=NodePhase.ENDED, right_until=0), (*was_leading, m.Leave()))
+    was_leading: Actions = (m.Follow(),) if s.phase is Phase.LEADING else ()
+    return Step(s._replace(phase=Phase.ENDED, right_until=0), (*was_leading, m.Leave()))
 
 
 def _replaced(s: Standing, message: m.WasReplaced, now: int) -> Step:
-    was_leading: Actions = (m.Follow(),) if s.phase is NodePhase.LEADING else ()
+    was_leading: Actions = (m.Follow(),) if s.phase is Phase.LEADING else ()
     end = m.End("Another process has registered as this node.")
-    return Step(s._replace(phase=NodePhase.ENDED, right_until=0), (*was_leading, end))
+    return Step(s._replace(phase=Phase.ENDED, right_until=0), (*was_leading, end))
 
 
 def _failed(s: Standing, message: m.Failed, now: int) -> Step:
@@ -315,16 +315,16 @@ def _failed(s: Standing, message: m.Failed, now: int) -> Step:
             return Step(s)
 
 
-_P = NodePhase
+_P = Phase
 
-RULES: dict[tuple[NodePhase, type], Rule] = {
-    (_P.REGISTERING, m.TimePassed): _try_again(lambda s: m.Register()),
+RULES: dict[tuple[Phase, type], Rule] = {
+    (_P.REGISTERING, m.Tick): _try_again(lambda s: m.Register()),
     (_P.REGISTERING, m.Registered): _registered,
-    (_P.READING, m.TimePassed): _reading_goes_on,
+    (_P.READING, m.Tick): _reading_goes_on,
     (_P.READING, m.Folded): _folded_while_reading,
     (_P.READING, m.Wrote): _folded_while_reading,
     (_P.READING, m.Heard): _heard,
-    (_P.JOINING, m.TimePassed): _try_again(lambda s: m.Join(s.said)),
+    (_P.JOINING, m.Tick): _try_again(lambda s: m.Join(s.said)),
     (_P.JOINING, m.Joined): _joined,
     (_P.JOINING, m.Folded): _folded,
     (_P.JOINING, m.Wrote): _folded,
@@ -338,7 +338,7 @@ RULES: dict[tuple[NodePhase, type], Rule] = {
     (_P.LEADING, m.Stop): _leave_from_lead,
     (_P.FOLLOWING, m.Stop): _leave,
     (_P.LEAVING, m.TookOver): _took_over_too_late,
-    **{(phase, m.TimePassed): _ticked for phase in MEMBERS},
+    **{(phase, m.Tick): _ticked for phase in MEMBERS},
     **{(phase, m.Beaten): _beaten for phase in MEMBERS},
     **{(phase, m.Looked): _looked for phase in MEMBERS},
     **{(phase, m.Heard): _heard for phase in MEMBERS},
@@ -347,7 +347,7 @@ RULES: dict[tuple[NodePhase, type], Rule] = {
     **{(phase, m.WasPutOut): _out for phase in MEMBERS},
     **{(phase, m.Closed): _gone_for_good for phase in MEMBERS},
     **{(phase, m.Stop): _gone_for_good for phase in (_P.REGISTERING, _P.READING, _P.JOINING)},
-    **{(phase, m.WasReplaced): _replaced for phase in NodePhase if phase is not _P.ENDED},
-    **{(phase, m.Failed): _failed for phase in NodePhase if phase is not _P.ENDED},
+    **{(phase, m.WasReplaced): _replaced for phase in Phase if phase is not _P.ENDED},
+    **{(phase, m.Failed): _failed for phase in Phase if phase is not _P.ENDED},
 }
 """All that can follow. A pair that is not here has no effect: the message is late, or somebody else's business."""

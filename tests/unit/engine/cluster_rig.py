@@ -10,7 +10,7 @@ from duenotice.domain.commands import ApplyFleet, Command
 from duenotice.domain.policy import Policy
 from duenotice.engine.engine import Records, load
 from duenotice.engine.members import Member, Members, News
-from duenotice.engine.membership import Terms, TimePassed
+from duenotice.engine.membership import Terms, Tick
 from duenotice.engine.node_engine import FencedJournal, NodeEngine
 from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
@@ -133,7 +133,7 @@ class Cluster:
                 if not node.is_dead:
                     node.clock.pass_by(MICROS // 12)
                     node.engine.keep_time()
-                    node.engine.seat.tell(TimePassed())
+                    node.engine.seat.tell(Tick())
             await settle()
 
     async def until(self, condition: Callable[[], object], micros: int = 5 * LEASE) -> None:

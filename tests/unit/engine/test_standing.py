@@ -7,7 +7,7 @@ import pytest
 
 from duenotice.engine import membership as m
 from duenotice.engine.members import Appended, Changed, Head, Hid, Member, Shown, Sight
-from duenotice.engine.membership import MEMBERS, NodePhase, Seen, Standing, Terms
+from duenotice.engine.membership import MEMBERS, Phase, Seen, Standing, Terms
 from duenotice.engine.standing import RULES, may_answer, step
 
 TERMS = Terms(lease=6000)
@@ -15,7 +15,7 @@ NOW = 100_000
 EVERY, RIGHT = TERMS.every, TERMS.right
 
 
-def node(phase: NodePhase, **fields: Any) -> Standing:
+def node(phase: Phase, **fields: Any) -> Standing:
     """A node that has nothing to do: it has folded and shown all ten records, and beats later."""
     known: dict[str, Any] = {
         "known": 10,
@@ -27,7 +27,7 @@ def node(phase: NodePhase, **fields: Any) -> Standing:
     }
     leads: dict[str, Any] = {
         "epoch": 3,
-        "leader": "me" if phase is NodePhase.LEADING else "you",
+        "leader": "me" if phase is Phase.LEADING else "you",
         "others": {"you": Seen(5, NOW - 10, 10)},
     }
     return Standing("me", TERMS, phase)._replace(**{**known, **leads, **fields})
@@ -41,8 +41,8 @@ def sight(leader: str = "you", *members: Member, position: int = 10, shown: int 
     return Sight(Head(position, shown, epoch, leader), members or (member("me"), member("you")))
 
 
-REGISTERING, READING, JOINING = NodePhase.REGISTERING, NodePhase.READING, NodePhase.JOINING
-FOLLOWING, LEADING, LEAVING, ENDED = NodePhase.FOLLOWING, NodePhase.LEADING, NodePhase.LEAVING, NodePhase.ENDED
+REGISTERING, READING, JOINING = Phase.REGISTERING, Phase.READING, Phase.JOINING
+FOLLOWING, LEADING, LEAVING, ENDED = Phase.FOLLOWING, Phase.LEADING, Phase.LEAVING, Phase.ENDED
 
 
 class Row(NamedTuple):
@@ -61,9 +61,9 @@ SILENT = {"you": Seen(5, NOW - TERMS.lease, 10)}
 
 ROWS = [
     # --- before it is a member ---
-    Row("it registers", NEW, m.TimePassed(), CALLED, (m.Register(),)),
-    Row("it waits for the answer", NEW._replace(calling=True), m.TimePassed(), {}),
-    Row("not all the time", NEW._replace(next_call=NOW + 1), m.TimePassed(), {}),
+    Row("it registers", NEW, m.Tick(), CALLED, (m.Register(),)),
+    Row("it waits for the answer", NEW._replace(calling=True), m.Tick(), {}),
+    Row("not all the time", NEW._replace(next_call=NOW + 1), m.Tick(), {}),
     Row("a failed call is over", NEW._replace(calling=True), m.Failed(m.Register()), {"calling": False}),
     Row(
         "what is there is read before it joins (N07)",
@@ -107,14 +107,14 @@ ROWS = [
         {"phase": JOINING, "folded": 11, "said": 11, **CALLED},
         (m.Join(11),),
     ),
-    Row("a failed read is tried again", node(READING, known=12), m.TimePassed(), {"reading": 12}, (m.Read(12),)),
-    Row("who has read all joins", node(READING), m.TimePassed(), {"phase": JOINING, **CALLED}, (m.Join(10),)),
+    Row("a failed read is tried again", node(READING, known=12), m.Tick(), {"reading": 12}, (m.Read(12),)),
+    Row("who has read all joins", node(READING), m.Tick(), {"phase": JOINING, **CALLED}, (m.Join(10),)),
     Row("it hears of more", node(READING), m.Heard(Appended(12)), {"known": 12, "reading": 12}, (m.Read(12),)),
     Row("it does not need to know who leads", node(READING), m.Heard(Changed()), {}),
     Row("reading failed", node(READING, reading=12), m.Failed(m.Read(12)), {"reading": 0}),
     Row("it goes while it reads", node(READING), m.Stop(), {"phase": ENDED}, (m.Leave(),)),
-    Row("it joins again if that failed", node(JOINING, next_call=NOW), m.TimePassed(), CALLED, (m.Join(10),)),
-    Row("it joins but once at a time", node(JOINING, calling=True), m.TimePassed(), {}),
+    Row("it joins again if that failed", node(JOINING, next_call=NOW), m.Tick(), CALLED, (m.Join(10),)),
+    Row("it joins but once at a time", node(JOINING, calling=True), m.Tick(), {}),
     Row(
         "as a member it reads what came between, and beats (N07)",
         node(JOINING, calling=True, may_show=9, revealed=0),
@@ -141,12 +141,12 @@ ROWS = [
         row
         for phase in (FOLLOWING, LEADING, LEAVING)
         for row in [
-            Row(f"{phase.value}: it beats", node(phase, next_call=NOW), m.TimePassed(), CALLED, (m.Beat(),)),
-            Row(f"{phase.value}: one beat at a time", node(phase, next_call=NOW, calling=True), m.TimePassed(), {}),
+            Row(f"{phase.value}: it beats", node(phase, next_call=NOW), m.Tick(), CALLED, (m.Beat(),)),
+            Row(f"{phase.value}: one beat at a time", node(phase, next_call=NOW, calling=True), m.Tick(), {}),
             Row(
                 f"{phase.value}: who has not hidden what it knew of does not beat",
                 node(phase, next_call=NOW, known=12, must_fold=12, reading=12),
-                m.TimePassed(),
+                m.Tick(),
                 {},
             ),
             Row(
@@ -329,7 +329,7 @@ ROWS = [
     Row(
         "it is asked for once",
         node(LEADING, known=12, folded=12, wanted=12, showing=12, others={}),
-        m.TimePassed(),
+        m.Tick(),
         {},
     ),
     Row(
@@ -469,23 +469,21 @@ EXAMPLES: dict[type, m.Message] = {
     m.Heard: m.Heard(Appended(99)),
     m.Failed: m.Failed(m.Beat()),
 }
-OTHER_PAIRS = [(phase, kind) for phase in NodePhase for kind in get_args(m.Message) if (phase, kind) not in RULES]
+OTHER_PAIRS = [(phase, kind) for phase in Phase for kind in get_args(m.Message) if (phase, kind) not in RULES]
 
 
 @pytest.mark.parametrize(("phase", "kind"), OTHER_PAIRS, ids=[f"{p.value}-{kind.__name__}" for p, kind in OTHER_PAIRS])
-def test_any_other_message_has_no_effect(phase: NodePhase, kind: type) -> None:
+def test_any_other_message_has_no_effect(phase: Phase, kind: type) -> None:
     """It is late, or for another phase."""
     before = node(phase, right_until=NOW + 1, next_call=NOW)
     message = EXAMPLES[kind] if kind in EXAMPLES else kind()
     assert step(before, message, NOW) == (before, ())
 
 
-@pytest.mark.parametrize("phase", list(NodePhase))
+@pytest.mark.parametrize("phase", list(Phase))
 @pytest.mark.parametrize(("right_until", "is_over"), [(NOW + 1, False), (NOW, True), (0, True)])
 @pytest.mark.parametrize(("answers_from", "has_caught_up"), [(10, True), (11, False)])
-def test_who_may_answer(
-    phase: NodePhase, right_until: int, is_over: bool, answers_from: int, has_caught_up: bool
-) -> None:
+def test_who_may_answer(phase: Phase, right_until: int, is_over: bool, answers_from: int, has_caught_up: bool) -> None:
     """A member whose right is not over, and that shows what was there when it joined (N05, N07)."""
     standing = node(phase, right_until=right_until, answers_from=answers_from)
     assert may_answer(standing, NOW) is (phase in MEMBERS and not is_over and has_caught_up)
