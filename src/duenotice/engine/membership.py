@@ -96,6 +96,8 @@ class Standing(NamedTuple):
     """What the store is being asked to show; 0 when it is not."""
     must_fold: int = 0
     """A node that has not hidden what it knew at its last beat does not beat: it is put out, and delays nobody."""
+    at_beat: tuple[int, int] = (0, 0)
+    """The epoch and the position that were known when the last beat was sent: its answer cannot say less."""
     no_lead_before: int = 0
     """A node that has handed over the lead does not take it back at once."""
 
@@ -323,3 +325,12 @@ Action = (
     | Follow
     | End
 )
+
+Actions = tuple[Action, ...]
+
+
+class Step(NamedTuple):
+    """What follows from a message."""
+
+    standing: Standing
+    actions: Actions = ()

@@ -99,6 +99,16 @@ class Seat:
         return self._now() < self.right_until
 
     @property
+    def has_right(self) -> bool:
+        """Whether the last good beat is young enough, also while it has not caught up yet."""
+        return self._now() < self.standing.right_until
+
+    async def polls(self, after: int) -> Mapping[str, int]:
+        """The last polls at all nodes, as they were told with beats (N11)."""
+        call = partial(self._members.polls, after)
+        return call() if self._calls is None else await self._loop.run_in_executor(self._calls, call)
+
+    @property
     def leads(self) -> bool:
         """Whether this node is the one that writes, as far as it knows."""
         return self.standing.phase is Phase.LEADING
