@@ -5,7 +5,7 @@ import pytest
 from tests.unit.tidy.house import HOUSE, excused, name_of
 from tools.measure_house import classes
 
-SAME_THING = "the JSON of what the domain calls by this name; whoever reads one knows the other"
+SAME_THING = "the JSON of what the domain calls by this name; who reads one knows the other"
 MESSAGE = "a message of the members' table, written with its module: `m.Show`"
 TWO_MEANINGS = dict.fromkeys(
     (
