@@ -7,15 +7,17 @@ import pytest
 
 from duenotice.files import sync_directory
 
+OPEN = Path("/proc/self/fd")
+
 
 def test_the_directory_itself_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that is synced alone may be there without its name."""
-    synced: list[str] = []
-    monkeypatch.setattr(os, "fsync", lambda file: synced.append(os.readlink(f"/proc/self/fd/{file}")))
-    before = os.listdir("/proc/self/fd")
+    synced: list[Path] = []
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append((OPEN / str(file)).readlink()))
+    before = sorted(path.name for path in OPEN.iterdir())
     sync_directory(tmp_path)
-    assert synced == [str(tmp_path)]
-    assert os.listdir("/proc/self/fd") == before
+    assert synced == [tmp_path]
+    assert sorted(path.name for path in OPEN.iterdir()) == before
 
 
 def test_what_is_not_a_directory_is_refused(tmp_path: Path) -> None:
