@@ -12,9 +12,10 @@ from duenotice.clock import MICROS
 from duenotice.domain.commands import ApplyFleet, CancelEvent, EnableScope
 from duenotice.domain.policy import Policy
 from duenotice.engine.engine import Records, load
+from duenotice.engine.fenced_journal import FencedJournal
 from duenotice.engine.members import Member
 from duenotice.engine.membership import Terms
-from duenotice.engine.node_engine import FencedJournal, NodeEngine
+from duenotice.engine.node_engine import NodeEngine
 from duenotice.engine.publisher import Publisher
 from duenotice.engine.seat import Identity
 from duenotice.engine.shared_time import SharedClock

@@ -6,21 +6,22 @@ command that comes while another node leads is passed on to that node.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
+from typing import Any
 
-from duenotice.clock import Alive, Instant, boot_micros
+from duenotice.clock import Instant, boot_micros
 from duenotice.domain.commands import Tick
+from duenotice.domain.enablement import SILENCE
 from duenotice.domain.policy import Policy
-from duenotice.domain.snapshot import Snapshot
 from duenotice.domain.state import State
-from duenotice.domain.transitions import Record
 from duenotice.engine import membership as m
 from duenotice.engine.curtain import Curtain
 from duenotice.engine.engine import SELF, Engine, _answer, _Waiting
-from duenotice.engine.members import Deposed, Member, Members
+from duenotice.engine.fenced_journal import FencedJournal
+from duenotice.engine.last_polls import LastPolls
+from duenotice.engine.members import Member, Members
 from duenotice.engine.membership import Terms
-from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
 from duenotice.engine.seat import Identity, Seat
 from duenotice.engine.shared_time import SharedClock
@@ -34,74 +35,6 @@ PATIENCE = 1.0
 """Real seconds that a command waits for a leader, and for this node to show what the leader has done."""
 
 _NOBODY = "No node leads right now."
-
-
-class FencedJournal:
-    """The shared journal as one life writes it: under its epoch, or not at all (N01). All else is the journal's own."""
-
-    def __init__(self, journal: Journal, members: Members, life: str, clock: SharedClock, seen: int) -> None:
-        self.epoch = 0
-        self.blocking = journal.blocking or members.blocking
-        self.restored = False
-        self.seen = seen
-        self.alive: Alive | None = None
-        self.on_deposed: Callable[[], None] = lambda: None
-        self._journal, self._members, self._life, self._clock = journal, members, life, clock
-
-    def append(self, records: Sequence[Record]) -> None:
-        """Store all records or none, if we lead."""
-        try:
-            self._members.append(self._life, self.epoch, records, steady=self._clock.now().steady)
-        except Deposed:
-            self.on_deposed()
-            raise
-
-    def note_seen(self, position: int) -> None:
-        """The store knows what is shown."""
-        self.seen = position
-
-    def note_alive(self, alive: Alive) -> None:
-        """The store knows the time of the leader's last beat."""
-
-    def read(self, after: int, limit: int | None = None) -> Iterator[Record]:
-        """The records behind a position, in order."""
-        return self._journal.read(after, limit)
-
-    def index(self) -> bool:
-        """Index some more records."""
-        return self._journal.index()
-
-    def find(self, prefix: str, limit: int) -> list[Record]:
-        """The first records about events whose id begins like this."""
-        return self._journal.find(prefix, limit)
-
-    def first_position(self) -> int:
-        """The position of the oldest record."""
-        return self._journal.first_position()
-
-    def last_position(self) -> int:
-        """The position of the newest record."""
-        return self._journal.last_position()
-
-    def snapshot(self) -> Snapshot | None:
-        """The newest snapshot."""
-        return self._journal.snapshot()
-
-    def save_snapshot(self, snapshot: Snapshot) -> None:
-        """Store a snapshot."""
-        self._journal.save_snapshot(snapshot)
-
-    def needs_upkeep(self) -> bool:
-        """Whether there is something to tidy up."""
-        return self._journal.needs_upkeep()
-
-    def maintain(self) -> None:
-        """Tidy up."""
-        self._journal.maintain()
-
-    def close(self) -> None:
-        """Close it."""
-        self._journal.close()
 
 
 class NodeEngine(Engine):
@@ -130,7 +63,8 @@ class NodeEngine(Engine):
         self._to_show: News | None = None
         self._turn = asyncio.Lock()
         self._stirred = asyncio.Event()
-        self._passing: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._last_polls = LastPolls(publisher, clock.now().steady)
         self.seat = Seat(members, identity, self, terms, now)
         loop = asyncio.get_running_loop()
         journal.on_deposed = lambda: _ignore(loop.call_soon_threadsafe(self.seat.tell, m.WasDeposed()))
@@ -170,15 +104,22 @@ class NodeEngine(Engine):
                 await super()._serve(batch)
                 return
         for waiting in batch:
-            task = asyncio.create_task(self._have_done(waiting))
-            self._passing.add(task)
-            task.add_done_callback(self._passing.discard)
+            self._begin(self._have_done(waiting))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _have_done(self, waiting: _Waiting) -> None:
         """Pass a command on to the leader, and answer when VMs can see its result here (N09)."""
         try:
             async with asyncio.timeout(PATIENCE):
                 leader = await self._leader()
+            if leader is None:
+                self._asks.append(waiting)
+                self._wake.set()
+                return
             records = await self._pass_on(leader, waiting.ask)
             async with asyncio.timeout(PATIENCE):
                 while records and self.state.position < records[-1].position:
@@ -189,10 +130,14 @@ class NodeEngine(Engine):
         except TimeoutError:
             _answer(waiting.answer, Unavailable(_NOBODY, hint="Try again in some seconds."))
 
-    async def _leader(self) -> Member:
-        while (leader := self.seat.leader) is None or leader.life == self.seat.identity.life:
+    async def _leader(self) -> Member | None:
+        """The node that leads, as soon as there is one; None: we do ourselves by now."""
+        while not self._leading:
+            leader = self.seat.leader
+            if leader is not None and leader.life != self.seat.identity.life:
+                return leader
             await self._stir()
-        return leader
+        return None
 
     async def _look_after_journal(self) -> None:
         if self._leading:
@@ -207,9 +152,9 @@ class NodeEngine(Engine):
             self._to_show = news
             self.curtain.hide(news.touched)
             self.seat.tell(m.Wrote(position))
-            while self._leading and self._allowed < position and not news.is_late(self.clock.now()):
+            while self._waits_for(position) and not news.is_late(self.clock.now()):
                 await self._stir()
-            if not self._leading or self._allowed >= position:
+            if not self._waits_for(position):
                 break
             later = (await self._in_time(Outcome((), news))).news
             if later is None:
@@ -217,6 +162,10 @@ class NodeEngine(Engine):
             news = later
         self._to_show = None
         await self._show_what_is_allowed(news)
+
+    def _waits_for(self, position: int) -> bool:
+        """As long as we lead and reach the store; a node that can reach it then has it shown later."""
+        return self._leading and self._allowed < position and self.seat.has_right
 
     async def _show_what_is_allowed(self, news: News | None) -> None:
         if news is not None and news.records[-1].position <= self._allowed:
@@ -273,8 +222,10 @@ class NodeEngine(Engine):
             mark = self._writer.state.mark
             last = steady if mark is None else max(steady, mark.steady)
             self._shared_clock.lead(Instant(self._writer.state.at, last))
+            self._last_polls.merge(await self.seat.polls(self.time() - SILENCE))
             self._leading = self.seat.leads and self.seat.standing.epoch == epoch
         if self._leading:
+            self._wake_up()
             for begin in self.on_lead:
                 begin()
             self.submit(Tick(), SELF).add_done_callback(lambda done: _ignore(done.exception()))
@@ -296,12 +247,21 @@ class NodeEngine(Engine):
         return self.clock.now().steady
 
     def gather_polls(self) -> Mapping[str, int]:
-        """Nothing yet: see N11."""
-        return {}
+        """The last polls here, now and then; the leader hears of those of the others as often (N11)."""
+        now = self.time()
+        if not self._last_polls.is_due(now):
+            return {}
+        if self._leading:
+            self._begin(self._hear_of_polls())
+        return self._last_polls.gather(now)
+
+    async def _hear_of_polls(self) -> None:
+        with suppress(DuenoticeError):  # in some minutes again
+            self._last_polls.merge(await self.seat.polls(self.time() - SILENCE))
 
     def end(self, why: str) -> None:
-        """Another process has taken this node's name (N03)."""
-        hint = "Give each node a name of its own."
+        """This process cannot go on; a new one can."""
+        hint = "Start it again; it goes on from what is stored. Each node needs a name of its own."
         self.give_up(InvariantBroken(why, hint=hint))
 
 

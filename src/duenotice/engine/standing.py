@@ -6,21 +6,14 @@ it, and the next beat puts right what is missing.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from duenotice.engine import membership as m
 from duenotice.engine.members import Appended, Changed, Hid, Shown, Sight
-from duenotice.engine.membership import MEMBERS, Phase, Seen, Standing
+from duenotice.engine.membership import MEMBERS, Actions, Phase, Seen, Standing, Step
+from duenotice.engine.positions import settled
 
-Actions = tuple[m.Action, ...]
-Rule = Callable[[Standing, Any, int], "Step"]
-
-
-class Step(NamedTuple):
-    """What follows from a message."""
-
-    standing: Standing
-    actions: Actions = ()
+Rule = Callable[[Standing, Any, int], Step]
 
 
 def may_answer(standing: Standing, now: int) -> bool:
@@ -45,30 +38,8 @@ def step(standing: Standing, message: m.Message, now: int) -> Step:
     after, actions = rule(standing, message, now)
     if isinstance(message, m.Failed):
         return Step(after, actions)  # not again at once: the next tick asks for what is missing
-    settled, more = _settled(after)
-    return Step(settled, actions + more)
-
-
-def _settled(s: Standing) -> Step:
-    """What the positions ask for: to read what is known, to tell what is hidden, to show what may be shown."""
-    actions: list[m.Action] = []
-    if s.known > max(s.folded, s.reading) and s.phase not in (Phase.REGISTERING, Phase.ENDED):
-        s = s._replace(reading=s.known)
-        actions.append(m.Read(s.known))
-    if s.phase in (Phase.FOLLOWING, Phase.LEAVING) and s.folded > s.said:
-        s = s._replace(said=s.folded)
-        actions.append(m.SayHidden(s.folded))
-    if s.phase is Phase.LEADING and s.wanted > max(s.may_show, s.showing) and _all_have_hidden(s):
-        s = s._replace(showing=s.wanted)
-        actions.append(m.Show(s.epoch, s.wanted))
-    if s.phase in MEMBERS and s.may_show >= s.folded > s.revealed:
-        s = s._replace(revealed=s.folded)
-        actions.append(m.Reveal(s.folded))
-    return Step(s, tuple(actions))
-
-
-def _all_have_hidden(s: Standing) -> bool:
-    return all(seen.hidden >= s.wanted for seen in s.others.values())
+    last, more = settled(after)
+    return Step(last, actions + more)
 
 
 # --- before it is a member ---
@@ -111,15 +82,13 @@ def _joined(s: Standing, message: m.Joined, now: int) -> Step:
     head = message.head
     s = s._replace(
         phase=Phase.FOLLOWING,
-        calling=True,
-        next_call=now + s.terms.every,
         known=max(s.known, head.position),
         may_show=max(s.may_show, head.shown),
         answers_from=head.position,
         must_fold=0,
         others={},
     )
-    return Step(s, (m.Beat(),))
+    return _beat(s, now)
 
 
 # --- as a member ---
@@ -128,13 +97,21 @@ def _joined(s: Standing, message: m.Joined, now: int) -> Step:
 def _ticked(s: Standing, message: m.Tick, now: int) -> Step:
     if s.calling or now < s.next_call or s.folded < s.must_fold:
         return Step(s)
-    return Step(s._replace(calling=True, next_call=now + s.terms.every), (m.Beat(),))
+    return _beat(s, now)
+
+
+def _beat(s: Standing, now: int) -> Step:
+    at_beat = (s.epoch, s.folded)
+    return Step(s._replace(calling=True, next_call=now + s.terms.every, at_beat=at_beat), (m.Beat(),))
 
 
 def _beaten(s: Standing, message: m.Beaten, now: int) -> Step:
     """The right to answer goes on, from before the beat was sent (N05)."""
-    s = s._replace(calling=False, must_fold=max(s.must_fold, message.sight.head.position))
-    if message.sight.head.shown > s.folded:
+    head = message.sight.head
+    if head.epoch < s.at_beat[0] or head.position < s.at_beat[1]:
+        return _ended(s, "The store has lost what it had stored: it was restored, or failed over.")  # N14
+    s = s._replace(calling=False, must_fold=max(s.must_fold, head.position))
+    if head.shown > s.folded:
         # Nothing is shown that a member has not hidden: so we were not one for a while, however we are one now.
         return _out(s, message, now)
     return _looked(s._replace(right_until=max(s.right_until, message.sent + s.terms.right)), message, now)
@@ -297,9 +274,12 @@ def _gone_for_good(s: Standing, message: Any, now: int) -> Step:
 
 
 def _replaced(s: Standing, message: m.WasReplaced, now: int) -> Step:
+    return _ended(s, "Another process has registered as this node.")
+
+
+def _ended(s: Standing, why: str) -> Step:
     was_leading: Actions = (m.Follow(),) if s.phase is Phase.LEADING else ()
-    end = m.End("Another process has registered as this node.")
-    return Step(s._replace(phase=Phase.ENDED, right_until=0), (*was_leading, end))
+    return Step(s._replace(phase=Phase.ENDED, right_until=0), (*was_leading, m.End(why)))
 
 
 def _failed(s: Standing, message: m.Failed, now: int) -> Step:

@@ -9,9 +9,10 @@ from duenotice.clock import MICROS
 from duenotice.domain.commands import ApplyFleet, Command
 from duenotice.domain.policy import Policy
 from duenotice.engine.engine import Records, load
+from duenotice.engine.fenced_journal import FencedJournal
 from duenotice.engine.members import Member, Members, News
 from duenotice.engine.membership import Terms, Tick
-from duenotice.engine.node_engine import FencedJournal, NodeEngine
+from duenotice.engine.node_engine import NodeEngine
 from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
 from duenotice.engine.seat import Identity
@@ -162,7 +163,7 @@ class Cluster:
 
 async def settle() -> None:
     """Let everything happen that needs no time."""
-    for _ in range(60):
+    for _ in range(30):
         await asyncio.sleep(0)
 
 

@@ -5,10 +5,12 @@ from functools import partial
 import pytest
 
 from duenotice.clock import MICROS
-from duenotice.domain.commands import EnableScope
+from duenotice.domain.commands import ApplyFleet, EnableScope, EvictVm, Tick
+from duenotice.domain.enablement import SILENCE
+from duenotice.engine.membership import HandOver
 from duenotice.errors import Unavailable
-from tests.unit.domain.build import id_of
-from tests.unit.engine.cluster_rig import LEASE, ask, settle, three
+from tests.unit.domain.build import declaration, id_of
+from tests.unit.engine.cluster_rig import LEASE, Cluster, Node, ask, settle, three
 from tests.unit.engine.rig import approval, in_loop, reboot, shown
 
 SCHEDULED, STARTED = [(id_of(1), "scheduled")], [(id_of(1), "started")]
@@ -165,6 +167,42 @@ async def test_the_store_is_away_for_a_while() -> None:
 
 
 @in_loop
+async def test_a_command_that_waits_for_a_leader_is_done_here_if_this_node_leads_then() -> None:
+    """The first command of a new cluster comes before anybody leads."""
+    cluster = Cluster()
+    node = Node(cluster, "a")
+    cluster.nodes.append(node)
+    done = ask(node, ApplyFleet(declaration()))
+    await settle()
+    assert not done.done()
+    await cluster.until(done.done)
+    await done
+    assert node.engine.state.fleet.vms
+    await node.engine.stop()
+
+
+@in_loop
+async def test_who_leads_no_more_does_not_show_what_others_have_not_hidden() -> None:
+    """It has stored something and handed over, while a member that is cut off may still be answering with the old."""
+    async with three() as cluster:
+        old, cut = cluster.leader, cluster.others[0]
+        await ask(old, EnableScope("alone"))
+        await settle()
+        cut.line.is_cut = True
+        done = ask(old, reboot("alone"))
+        await settle()
+        old.engine.seat.tell(HandOver())
+        await settle()
+        await done  # it is durable
+        assert cut.engine.may_answer()
+        assert [shown(node.engine, "alone") for node in cluster.nodes] == [[]] * 3
+        assert old.engine.curtain.hides("vm/alone")
+        await cluster.pass_time(2 * LEASE)
+        assert [shown(node.engine, "alone") for node in cluster.nodes if node is not cut] == [SCHEDULED] * 2
+        assert not cut.engine.may_answer()
+
+
+@in_loop
 async def test_a_leader_that_stops_hands_over_at_once() -> None:
     """N07: the others go on within a second, and the one that leaves answers until it is gone."""
     async with three() as cluster:
@@ -221,3 +259,57 @@ async def test_a_second_process_with_the_same_name_ends_the_first() -> None:
         await cluster.until(old.engine.failed.done)
         assert "Another process has registered as this node." in str(old.engine.failed.result())
         assert not old.engine.may_answer()
+
+
+@in_loop
+async def test_an_event_starts_under_a_new_leader_when_its_notice_is_over_and_not_before() -> None:
+    """S1, N10: the time in which the others answered counts, and nothing is started early."""
+    async with three() as cluster:
+        old = cluster.leader
+        await ask(old, EnableScope("spot"))
+        done = ask(old, EvictVm(id_of(1), "spot"))
+        await done
+        begin = cluster.micros
+        await cluster.pass_time(10 * MICROS)
+        cluster.kill(old)
+        await cluster.until(lambda: any(node.engine.leads for node in cluster.nodes if node is not old))
+        while shown(cluster.leader.engine, "spot") == SCHEDULED:
+            await cluster.pass_time(MICROS // 12)
+            await ask(cluster.leader, Tick())
+            assert cluster.micros - begin < 60 * MICROS
+        assert 30 * MICROS <= cluster.micros - begin <= 35 * MICROS
+        assert shown(cluster.leader.engine, "spot") == STARTED
+
+
+@in_loop
+async def test_a_scope_that_is_polled_at_another_node_is_not_silent() -> None:
+    """N11, F02: the leader hears of it with the beats, and so does whoever leads next."""
+    async with three() as cluster:
+        leader, other = cluster.leader, cluster.others[0]
+        for vm in ("alone", "zonal"):
+            await ask(leader, EnableScope(vm))
+        for _ in range(25):
+            for node in cluster.nodes:
+                node.clock.pass_by(3600 * MICROS)
+            other.engine.publisher.open_page("vm/alone").last_poll = other.engine.clock.now().steady
+            await cluster.pass_time(2 * MICROS)
+        now = leader.engine.clock.now().steady
+        assert leader.engine.publisher.silent_among(["vm/alone", "vm/zonal"], now, SILENCE) == ["vm/zonal"]
+        cluster.kill(other)
+        cluster.kill(leader)
+        await cluster.until(lambda: any(node.engine.leads for node in cluster.nodes if not node.is_dead), 10 * LEASE)
+        silent = cluster.leader.engine.publisher.silent_among(["vm/alone", "vm/zonal"], now, SILENCE)
+        assert silent == ["vm/zonal"]
+
+
+@in_loop
+async def test_a_store_that_has_lost_what_was_stored_ends_the_nodes() -> None:
+    """N14: what they show may be newer than the journal; a new process reads what is left."""
+    async with three() as cluster:
+        await ask(cluster.leader, EnableScope("alone"))
+        await settle()
+        del cluster.store.journal._rows[-1]
+        await cluster.pass_time(2 * MICROS)
+        assert not any(node.engine.may_answer() for node in cluster.nodes)
+        for node in cluster.nodes:
+            assert "The store has lost what it had stored" in str(node.engine.failed.result())

@@ -56,6 +56,7 @@ class Row(NamedTuple):
 
 
 CALLED = {"calling": True, "next_call": NOW + EVERY}
+BEATING = {**CALLED, "at_beat": (3, 10)}
 NEW = Standing("me", TERMS)
 SILENT = {"you": Seen(5, NOW - TERMS.lease, 10)}
 
@@ -122,6 +123,7 @@ ROWS = [
         {
             "phase": FOLLOWING,
             "next_call": NOW + EVERY,
+            "at_beat": (3, 10),
             "known": 12,
             "reading": 12,
             "may_show": 11,
@@ -141,7 +143,7 @@ ROWS = [
         row
         for phase in (FOLLOWING, LEADING, LEAVING)
         for row in [
-            Row(f"{phase.value}: it beats", node(phase, next_call=NOW), m.Tick(), CALLED, (m.Beat(),)),
+            Row(f"{phase.value}: it beats", node(phase, next_call=NOW), m.Tick(), BEATING, (m.Beat(),)),
             Row(f"{phase.value}: one beat at a time", node(phase, next_call=NOW, calling=True), m.Tick(), {}),
             Row(
                 f"{phase.value}: who has not hidden what it knew of does not beat",
@@ -161,6 +163,19 @@ ROWS = [
                 m.Beaten(NOW - 500, sight("me" if phase is LEADING else "you")),
                 {"calling": False, "must_fold": 10},
             ),
+            *[
+                Row(
+                    f"{phase.value}: the store has lost something since the beat was sent (N14)",
+                    node(phase, calling=True, right_until=NOW + 1, at_beat=known),
+                    m.Beaten(NOW, sight("you")),
+                    {"phase": ENDED, "right_until": 0},
+                    (
+                        *([m.Follow()] if phase is LEADING else []),
+                        m.End("The store has lost what it had stored: it was restored, or failed over."),
+                    ),
+                )
+                for known in ((3, 11), (4, 10))
+            ],
             Row(f"{phase.value}: a beat got lost", node(phase, calling=True), m.Failed(m.Beat()), {"calling": False}),
             Row(
                 f"{phase.value}: records are stored: it reads and hides them (N06)",
