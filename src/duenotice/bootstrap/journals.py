@@ -19,7 +19,8 @@ def is_postgres(url: str) -> bool:
     if url and not url.startswith(POSTGRES):
         raise Misconfigured(
             # What it is instead is not shown: it may have a password in it.
-            "journal is not the URL of a database.", hint="Write it like postgresql://user@host/database."
+            "journal is not the URL of a database.",
+            hint="Write it like postgresql://user@host/database.",
         )
     return bool(url)
 

@@ -31,7 +31,9 @@ def test_anything_else_is_refused(url: str) -> None:
     assert "postgresql://user@host/database" in caught.value.hint
 
 
-@pytest.mark.parametrize("url", ["postgresq://u:seCRet@db/x", "postgresql://u:seCRet%zz@db/x", "postgresql://u:seCRet%"])
+@pytest.mark.parametrize(
+    "url", ["postgresq://u:seCRet@db/x", "postgresql://u:seCRet%zz@db/x", "postgresql://u:seCRet%"]
+)
 def test_the_password_of_a_bad_url_is_not_shown(url: str) -> None:
     with pytest.raises(Misconfigured) as caught:
         open_journal(url, None, "node")
