@@ -27,7 +27,7 @@ def test_a_class_name_means_one_thing() -> None:
     """Who has met `Step` once must not wonder which. Names with an underscore before them stay in their file."""
     doubles = {
         name: f"{name} means {len(places)} things: {', '.join(places)}. Give all but one a name of their own"
-        for name in classes(HOUSE)
+        for name in all_places()
         if len(places := meanings(name)) > 1
     }
     excused(doubles, TWO_MEANINGS)
