@@ -49,7 +49,7 @@ test: develop ## lint, then every test (as root on Debian it installs Debian pac
 	@$(MAKE) --no-print-directory --jobs --output-sync lint programs
 	@# They wait more than they compute, so more of them run than a small machine has cores. Tests that measure run alone.
 	tools/tests -m "not machine and not browser and not serial" --ignore tests/unit/domain -n 5 --dist worksteal
-	tools/tests -m "(machine or browser) and not serial" -n 5 --dist loadfile
+	tools/tests -m "(machine or browser) and not serial and not soak" -n 5 --dist loadfile
 	tools/tests -m serial
 	$(BIN)/pytest tests/unit/domain -n 2 --cov=duenotice.domain --cov-branch --cov-fail-under=100
 
@@ -63,9 +63,10 @@ bench: develop ## measure, side by side with nginx (as root on Debian it install
 	tools/debian-programs nginx-light wrk
 	$(BIN)/python -m benchmarks
 
-soak: develop ## look for longer: 300 rounds of kill -9, and ten times as many random stories against the promises
+soak: develop ## look for longer: 300 rounds of kill -9, and ten times as many random stories, failovers of PostgreSQL
 	$(BIN)/python -m tests.crash --rounds 300
 	DUENOTICE_EXAMPLES=2000 $(BIN)/pytest tests/promises/test_machine.py tests/promises/test_maintenances.py -n 2
+	$(BIN)/pytest -m soak
 
 stalls: develop ## do everything to a fleet of a million VMs, and measure the slowest poll of another VM meanwhile
 	$(BIN)/python -m tests.promises.stalls --vms 1000000
