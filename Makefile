@@ -4,7 +4,7 @@ RUNS := .venv/.runs
 DEVELOPS := .venv/.develops
 
 .DEFAULT_GOAL := help
-.PHONY: help install develop run test lint programs bench stalls lock clean
+.PHONY: help install develop run test lint programs bench soak stalls lock clean
 
 help: ## list all targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,10 @@ programs: develop ## the programs that tests run (as root on Debian it installs 
 bench: develop ## measure, side by side with nginx (as root on Debian it installs Debian packages)
 	tools/debian-programs nginx-light wrk
 	$(BIN)/python -m benchmarks
+
+soak: develop ## look for longer: 300 rounds of kill -9, and ten times as many random stories against the promises
+	$(BIN)/python -m tests.crash --rounds 300
+	DUENOTICE_EXAMPLES=2000 $(BIN)/pytest tests/promises/test_machine.py tests/promises/test_maintenances.py -n 2
 
 stalls: develop ## do everything to a fleet of a million VMs, and measure the slowest poll of another VM meanwhile
 	$(BIN)/python -m tests.promises.stalls --vms 1000000

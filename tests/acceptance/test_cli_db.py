@@ -69,7 +69,7 @@ def test_a_journal_goes_to_postgresql_and_back(database: Database, tmp_path: Pat
         node.approve("db-0", node.schedule("Freeze", "db-0"))
         node.advance("1m")
     there = duenotice(None, "journal", "copy", str(tmp_path / "old"), database.url)
-    assert re.search(r"Copied \d+ records. Both journals add up to the same state.", there.err), there
+    assert re.search(r"Copied \d+ records. Both journals give the same state.", there.err), there
     before, first = served({"data_dir": str(tmp_path / "old")})
     on_database, second = served({"journal": database.url})
     back = duenotice(None, "journal", "copy", database.url, str(tmp_path / "new"))

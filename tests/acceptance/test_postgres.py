@@ -142,6 +142,19 @@ def test_a_database_that_is_away_for_a_while(own: Server, tmp_path: Path) -> Non
         assert node.schedule("Reboot", "db-0")
 
 
+def test_a_node_whose_database_is_away_can_be_stopped(own: Server, tmp_path: Path) -> None:
+    """It ends cleanly, and the next start finds what was answered (S5)."""
+    url = Database(str(own.folder), "postgres").url
+    with Served(tmp_path, DEMO, journal=url) as node:
+        node.enable("web-0")
+        event = node.schedule("Reboot", "web-0")
+        own.kill()
+        node.server.stop()
+    own.start()
+    with Served(tmp_path, DEMO, journal=url) as node:
+        assert [seen["EventId"] for seen in node.events("web-0")] == [event]
+
+
 def test_a_dump_put_in_place_lifts_the_incarnations(database: Database, tmp_path: Path) -> None:
     """VMs have seen more than the copy knows, so it goes far ahead (S3, N14)."""
     with on(database, tmp_path / "a") as node:

@@ -52,9 +52,16 @@ class Service:
     """A node; `start` and `stop` are all that a caller needs."""
 
     def __init__(
-        self, settings: s.ServeSettings, tap: Tap | None = None, metadata_socket: socket.socket | None = None
+        self,
+        settings: s.ServeSettings,
+        tap: Tap | None = None,
+        metadata_socket: socket.socket | None = None,
+        journal: Journal | None = None,
+        options: MetadataOptions | None = None,
     ) -> None:
+        """A program that embeds a node may give it a socket, a journal, or finer options of the VM's door."""
         self.settings = settings
+        self._given_journal, self._options = journal, options or _options(settings)
         self._tap, self._metadata_socket = tap, metadata_socket
         self._operator_socket: socket.socket | None = None
         self.data_dir = _data_dir(settings)
@@ -79,7 +86,7 @@ class Service:
             ports.pop_all()
 
     async def _set_up(self) -> None:
-        journal = open_journal(self.settings.journal, self.data_dir, self.node)
+        journal = self._given_journal or open_journal(self.settings.journal, self.data_dir, self.node)
         try:
             state = _load(journal)
             clock = clock_of(self.settings.clock, state, journal)
@@ -107,7 +114,7 @@ class Service:
     async def stop(self) -> None:
         """Close the doors, answer the open requests, leave a snapshot."""
         self._heartbeat.stop()
-        await self._metadata.drain(DRAIN_SECONDS)
+        await self.metadata.drain(DRAIN_SECONDS)
         if self._operator_listen is not None:
             self._api.feed.close()
             await self._console.close()
@@ -135,12 +142,12 @@ class Service:
         self._begin_impacts()
 
     async def _open_doors(self) -> None:
-        options, submit = _options(self.settings), self.engine.submit
-        self._metadata = MetadataServer(submit, self.publisher, self.engine.clock, options, tap=self._tap)
+        submit, clock = self.engine.submit, self.engine.clock
+        self.metadata = MetadataServer(submit, self.publisher, clock, self._options, tap=self._tap)
         self._put_fault(self.settings.fault)
         assert self._metadata_socket is not None
         try:
-            self.metadata_address = await self._metadata.start_on(self._metadata_socket)
+            self.metadata_address = await self.metadata.start_on(self._metadata_socket)
         except OSError as error:
             raise _cannot_listen(self._metadata_listen, error) from None
         if self._operator_socket is not None:
@@ -151,13 +158,13 @@ class Service:
     @property
     def faults(self) -> Faults:
         """The faults of this node: what makes it answer wrongly."""
-        return self._metadata.faults
+        return self.metadata.faults
 
     def _put_fault(self, name: str) -> None:
         if name and not self.settings.allow_faults:
             raise Misconfigured(f"fault = {name!r} needs allow_faults.", hint="Add --allow-faults to test clients.")
         if name:
-            self._metadata.faults.put_on_all(name)
+            self.metadata.faults.put_on_all(name)
 
     def _begin_impacts(self) -> None:
         if self._dispatcher is not None:
@@ -196,9 +203,9 @@ class Service:
             await self.engine.submit(CreateToken(new_id(), name, Role.ADMIN, digest, replace=True), SELF)
 
     def _open_operator_door(self, listening: socket.socket) -> None:
-        faults = self._metadata.faults if self.settings.allow_faults else None
+        faults = self.metadata.faults if self.settings.allow_faults else None
         self._api = OperatorApi(
-            self.engine, self.ticker, self._metadata.silent_for, faults, lambda: self.fleet_file.problem
+            self.engine, self.ticker, self.metadata.silent_for, faults, lambda: self.fleet_file.problem
         )
         self.operator_app, paths = self._api.app(), {call.path for call in self._api.calls}
         self._console = Console(self.operator_app)

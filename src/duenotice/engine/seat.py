@@ -1,4 +1,4 @@
-"""A node's seat among the members: carries out what `standing` decides, and tells it what came of that.
+"""A node's seat among the members: carries out what `standing` decides, and tells it the results.
 
 It decides nothing itself. Calls to the store are made one after the other, off the loop; what the node has to do with
 its own state and doors is handed to its crew.
@@ -45,7 +45,7 @@ class Crew(Protocol):
         """Begin to decide and to write; `steady` is the last that the store knows of a leader's time."""
 
     def follow(self) -> None:
-        """Decide and write no more, from now on."""
+        """Stop deciding and writing."""
 
     def hear_time(self, steady: int) -> None:
         """Another node leads, and this is the last that is known of its time (N10)."""
@@ -237,7 +237,7 @@ class Seat:
             if self.leads and self.standing.epoch == epoch:
                 await self._crew.lead(epoch, self._steady)
         except DuenoticeError:
-            self.tell(m.HandOver())  # who cannot read the journal cannot lead
+            self.tell(m.HandOver())  # a node that cannot read the journal cannot lead
 
     async def _do_work(self) -> None:
         while True:

@@ -1,4 +1,4 @@
-"""One steady time for many nodes: who follows goes on from what the leader said last, who leads never goes back (N10).
+"""One steady time for many nodes: a follower goes on from what the leader said last, a leader never goes back (N10).
 
 Each node counts only time in which it could answer VMs itself; all of that is notice (S25). Between two beats of the
 leader a follower counts on by its own clock, so when it takes over, steady time is what the old leader's would be, or a

@@ -28,8 +28,10 @@ _POSITION = "SELECT position FROM duenotice.head"
 _CHECKSUM = "SELECT crc FROM duenotice.records WHERE position = %s"
 _RECORDS_BETWEEN = """SELECT position, format, crc, payload FROM duenotice.records
     WHERE position BETWEEN %s AND %s ORDER BY position"""
-_FIND = """SELECT position, format, crc, payload FROM duenotice.records
-    WHERE event >= %s AND event < %s ORDER BY position LIMIT %s"""
+# The index of events is used first, however many records there are: with a plain LIMIT the planner may read them all.
+_FIND = """WITH found AS MATERIALIZED (SELECT position FROM duenotice.records WHERE event >= %s AND event < %s)
+    SELECT position, format, crc, payload FROM duenotice.records
+    WHERE position IN (SELECT position FROM found ORDER BY position LIMIT %s) ORDER BY position"""
 _SNAPSHOT_POSITIONS = "SELECT position FROM duenotice.snapshots ORDER BY position DESC"
 _SNAPSHOT_AT = "SELECT position, format, crc, payload FROM duenotice.snapshots WHERE position = %s"
 _SAVE_SNAPSHOT = "SELECT duenotice.save_snapshot(%s, %s, %s, %s, %s, %s)::text"
@@ -54,7 +56,11 @@ class PostgresJournal:
         self._notes = notes
         self._line = Line(url)
         self._reached = 0
-        self._look_around(known)
+        try:
+            self._look_around(known)
+        except BaseException:
+            self._line.close()
+            raise
 
     def _look_around(self, known: Known) -> None:
         """Is this the journal that we left? If not, VMs may have seen more than it knows (S3)."""

@@ -17,7 +17,9 @@ from duenotice.clock import Instant, micros_of, monotonic
 from duenotice.domain.commands import ApplyFleet, Command
 from duenotice.domain.fleet import Declaration
 from duenotice.domain.transitions import Record
+from duenotice.engine.ports import Journal
 from duenotice.errors import Refused
+from duenotice.metadata_api.options import MetadataOptions
 from duenotice.settings import ServeSettings, host_port
 from duenotice.testkit.overheard import Overheard
 from duenotice.wire.fleet_toml import read_fleet
@@ -53,9 +55,16 @@ class Happened(NamedTuple):
 class Emulator:
     """`with Emulator(default_vm="me") as emulator:` — settings are those of `duenotice serve`."""
 
-    def __init__(self, metadata_socket: socket.socket | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        metadata_socket: socket.socket | None = None,
+        own_journal: Journal | None = None,
+        options: MetadataOptions | None = None,
+        **settings: Any,
+    ) -> None:
+        """With an `own_journal` it can be seen how a client takes a service that cannot store anything."""
         self._settings = ServeSettings(**(DEFAULTS | settings))
-        self._metadata_socket = metadata_socket
+        self._metadata_socket, self._journal, self._options = metadata_socket, own_journal, options
         self.overheard = Overheard(self._now, self._vm_at)
         self.happened: list[Happened] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -135,9 +144,9 @@ class Emulator:
 
         return self._wait(read())
 
-    def call(self, function: Callable[[], object]) -> None:
+    def call(self, function: Callable[[], T]) -> T:
         """Call something in the service's own thread."""
-        self.look(lambda _: function())
+        return self.look(lambda _: function())
 
     def history(self) -> list[Record]:
         """All that has happened."""
@@ -148,7 +157,7 @@ class Emulator:
         return self._wait(work)
 
     async def _start(self) -> None:
-        self.service = Service(self._settings, self.overheard, self._metadata_socket)
+        self.service = Service(self._settings, self.overheard, self._metadata_socket, self._journal, self._options)
         await self.service.start()
         self.service.engine.on_commit.append(self._note)
 

@@ -15,6 +15,7 @@ from duenotice.clock import Alive
 from duenotice.domain.transitions import IncarnationsLifted, Record
 from duenotice.errors import Conflict, Damaged, Misconfigured, Unavailable
 from duenotice.journal.codec import RECORDS, checksum
+from duenotice.journal.postgres import _FIND
 from duenotice.journal.postgres_alone import LoneJournal
 from duenotice.journal.postgres_members import PostgresMembers
 from duenotice.journal.postgres_schema import prepared
@@ -101,6 +102,17 @@ def test_a_closed_journal_is_unavailable(journal: LoneJournal) -> None:
     for late in (lambda: journal.append(records(1, 1)), journal.last_position, journal.snapshot):
         with pytest.raises(Unavailable):
             late()
+
+
+def test_an_event_is_found_by_its_index_among_very_many_records(journal: LoneJournal, database: Database) -> None:
+    """Whatever the planner thinks of it: no other record is looked at."""
+    database.sql(
+        "INSERT INTO duenotice.records SELECT n, 1, 3, 0, '{}', CASE WHEN n = 150000 THEN 'AA-1'::bytea END"
+        " FROM generate_series(1, 150000) n; ANALYZE duenotice.records"
+    )
+    plan = database.sql("EXPLAIN " + _FIND.replace("%s", "'{}'").format("AA-1", "AA-2", 1))
+    assert "records_of_events" in plan
+    assert "Seq Scan on records" not in plan
 
 
 # --- damage ---
