@@ -138,7 +138,7 @@ def _compare_pages(node: Node, fresh: Publisher) -> None:
 
 
 def _compare_lanes(node: Node, truth: State) -> None:
-    for address, lane in node.door.lanes.items():
+    for address, lane in node.door.callers.lanes.items():
         assert lane.vm == truth.fleet.vms[lane.vm.name]
         assert (address, lane.scope) == (lane.vm.address, scope_of(lane.vm))
         if lane.page.enabled:  # then it is sent without another look

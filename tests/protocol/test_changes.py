@@ -102,7 +102,7 @@ def test_a_request_is_noted_at_the_time_of_a_clock_that_was_just_moved(raw: byte
         assert ask(world).status == 200
         world.call(lambda: world.clock.advance(23 * 3600 * MICROS))
         ask(world, raw)
-        page = world.call(lambda: world.server._door.lanes[SOLO].page)
+        page = world.call(lambda: world.server._door.callers.lanes[SOLO].page)
         assert page.last_poll == world.clock.now().steady
 
 

@@ -101,7 +101,7 @@ def test_strangers_leave_nothing_behind(world: World) -> None:
         assert ask(world, source=f"127.0.200.{last}").status == 404
     eventually(lambda: world.server.connections == 0)
     door = world.server._door
-    assert "127.0.200.1" not in door.lanes
+    assert "127.0.200.1" not in door.callers.lanes
     assert door.crowd.by_address == {}
 
 

@@ -124,7 +124,7 @@ def test_a_waiting_client_that_goes_away_is_forgotten(world: World, seconds_to_l
         assert time.monotonic() < deadline
         time.sleep(0.01)
     assert not world.server._door.waiting.held
-    assert not world.call(lambda: world.server._door.lanes[SOLO].page.watchers)
+    assert not world.call(lambda: world.server._door.callers.lanes[SOLO].page.watchers)
 
 
 def test_a_waiting_client_that_sends_no_more_is_answered_at_once(world: World) -> None:

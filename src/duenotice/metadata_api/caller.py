@@ -1,6 +1,7 @@
 """Who is asking: the VM of a source address, looked up for every request and never stored with it (A09, S16)."""
 
 from collections.abc import Collection
+from typing import Protocol
 
 from duenotice.domain.fleet import Vm
 from duenotice.engine.publisher import Page, Publisher
@@ -25,6 +26,13 @@ class Lane:
         self.page = page
         self.polls = polls
         self.approvals = approvals
+
+
+class Lanes(Protocol):
+    """Where a connection looks for the lane of its caller before anything else."""
+
+    def get(self, address: str, /) -> Lane | None:
+        """The lane of an address; None: take the long way."""
 
 
 class Callers:

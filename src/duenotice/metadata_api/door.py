@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from duenotice.clock import Clock
 from duenotice.engine.publisher import Publisher
 from duenotice.metadata_api.answers import Answering, Answers, Delay, Submit
-from duenotice.metadata_api.caller import Callers
+from duenotice.metadata_api.caller import Callers, Lanes
 from duenotice.metadata_api.held_polls import HeldPolls
 from duenotice.metadata_api.limits import Crowd, files_left
 from duenotice.metadata_api.memo import Memo
@@ -52,7 +52,7 @@ class Door:
         self.memo = Memo(self.router)
         self.known = self.memo.known
         self.callers = Callers(publisher, options)
-        self.lanes = self.callers.lanes
+        self.lanes: Lanes = self.callers.lanes
         most = min(options.max_connections, files_left())
         self.crowd: Crowd[Connection] = Crowd(most, options.max_connections_per_address)
         self.waiting = HeldPolls(publisher, self.loop.call_soon)

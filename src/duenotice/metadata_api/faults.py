@@ -187,6 +187,7 @@ class Faults:
         self._door = door
         self._delay = delay
         self._right: Answering = door.answers
+        self._lanes = door.lanes
         self._by_vm: dict[str, _Fault] = {}
         self._of_all: Wrong | None = None
 
@@ -207,7 +208,7 @@ class Faults:
         """Answer a VM correctly again."""
         self._by_vm.pop(vm, None)
         if not self._by_vm and self._of_all is None:
-            self._door.answers, self._door.lanes = self._right, self._door.callers.lanes
+            self._door.answers, self._door.lanes = self._right, self._lanes
 
     def answer(self, address: str, question: Question, body: bytes) -> Outcome | Later | Broken:
         """Replaces the right answers: the fault of the caller, or the right answer."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from collections.abc import Callable
 from functools import partial
 
 from duenotice.clock import Clock
@@ -34,9 +35,11 @@ class MetadataServer:
         options: MetadataOptions = DEFAULTS,
         delay: Delay = asyncio.sleep,
         tap: Tap | None = None,
+        prepare: Callable[[Door], None] = lambda door: None,
     ) -> None:
         self._tap = tap
         self._door = Door(submit, publisher, clock, options, delay)
+        prepare(self._door)
         self.faults = Faults(self._door, delay)
         self._server: asyncio.Server | None = None
         self._timer: asyncio.TimerHandle | None = None

@@ -1,0 +1,42 @@
+"""Which scopes are hidden for a moment: something newer is stored and may be shown elsewhere already (N06).
+
+Who asks for a hidden scope waits until the curtain is lifted; all other scopes are answered as always.
+"""
+
+import asyncio
+from contextlib import suppress
+
+from duenotice.domain.touched import Touched
+
+
+class Curtain:
+    """To be used on the loop that answers."""
+
+    def __init__(self) -> None:
+        self._scopes: set[str] = set()
+        self._hides_all = False
+        self._lifted = asyncio.Event()
+
+    def hide(self, touched: Touched) -> None:
+        """Hide what some records touch, until all is shown."""
+        self._scopes |= touched.scopes
+        self._hides_all = self._hides_all or touched.everything
+        self._lifted.clear()
+
+    def hides(self, scope: str) -> bool:
+        """Whether a scope is hidden."""
+        return self._hides_all or scope in self._scopes
+
+    def lift(self) -> None:
+        """All that is folded may be shown."""
+        self._scopes = set()
+        self._hides_all = False
+        self._lifted.set()
+
+    async def wait(self, scope: str, timeout: float) -> bool:
+        """Wait until a scope can be shown; whether it can."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                while self.hides(scope):
+                    await self._lifted.wait()
+        return not self.hides(scope)

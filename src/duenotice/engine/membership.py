@@ -1,0 +1,325 @@
+"""The values of a node's membership: where it stands, what it is told, what it then does. The rules are in `standing`.
+
+All times here are microseconds of the node's own clock since boot. They are never compared with another node's (N04).
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import NamedTuple
+
+from duenotice.clock import MICROS
+from duenotice.engine.members import Head, News, Sight
+
+
+class Terms(NamedTuple):
+    """How long things may take, the same on all nodes.
+
+    Who is silent for a `lease` may be put out, or loses the lead. A node may answer for `right` after a beat; that is
+    shorter, so that it is over at the member before it is over at the leader, although one of the two clocks runs
+    faster by up to a twentieth (N05).
+    """
+
+    lease: int = 6 * MICROS
+
+    @property
+    def right(self) -> int:
+        """For how long a node may answer after a good beat."""
+        return self.lease * 9 // 10
+
+    @property
+    def every(self) -> int:
+        """The time between two beats: some of them may get lost."""
+        return self.lease // 12
+
+
+class Phase(Enum):
+    """Where a node is on its way through the cluster."""
+
+    REGISTERING = "registering"
+    """The store does not know this life yet."""
+    READING = "reading"
+    """It reads the journal. Nobody waits for it, and it answers nobody."""
+    JOINING = "joining"
+    """It has read all there was, and asks to be a member."""
+    FOLLOWING = "following"
+    """A member that another node leads, or that looks for a leader."""
+    LEADING = "leading"
+    """The member that decides and writes."""
+    LEAVING = "leaving"
+    """A member that is about to go: it leads no more, and answers until its doors are closed."""
+    ENDED = "ended"
+    """It does nothing more."""
+
+
+MEMBERS = frozenset({Phase.FOLLOWING, Phase.LEADING, Phase.LEAVING})
+"""The phases in which the store has us as a member, as far as we know."""
+
+
+class Seen(NamedTuple):
+    """A member as it was last seen: its beat, since when that has not changed, and what it has hidden."""
+
+    beat: int
+    since: int
+    hidden: int
+
+
+class Standing(NamedTuple):
+    """All that a node knows about itself and the others.
+
+    The positions, each at most the one before: `known` is stored in the journal, `folded` is read, with all that it
+    touches hidden from VMs, `said` is what the others know of that, `revealed` is what VMs see. `may_show` is the last
+    position that anybody may show, `wanted` the one that we, as the leader, want to show next.
+    """
+
+    life: str
+    terms: Terms = Terms()
+    phase: Phase = Phase.REGISTERING
+    right_until: int = 0
+    known: int = 0
+    folded: int = 0
+    said: int = 0
+    revealed: int = 0
+    may_show: int = 0
+    wanted: int = 0
+    answers_from: int = 0
+    """It answers only when it shows this position or a later one: what was stored when it joined (N07)."""
+    epoch: int = 0
+    leader: str = ""
+    others: Mapping[str, Seen] = {}
+    next_call: int = 0
+    """When to beat next, or to try again what has failed."""
+    calling: bool = False
+    """Whether a beat, a registration or a request to join is under way."""
+    reading: int = 0
+    """Up to where the journal is being read; 0 when it is not."""
+    showing: int = 0
+    """What the store is being asked to show; 0 when it is not."""
+    must_fold: int = 0
+    """Who has not hidden what it knew of at its last beat does not beat: then it is put out, and delays nobody."""
+    no_lead_before: int = 0
+    """Who has handed over does not take it back at once."""
+
+
+# What a node is told.
+
+
+class Tick(NamedTuple):
+    """Some time has passed."""
+
+
+class Registered(NamedTuple):
+    """The store knows this life."""
+
+    sight: Sight
+
+
+class Joined(NamedTuple):
+    """This life is a member; the head of that moment."""
+
+    head: Head
+
+
+class Beaten(NamedTuple):
+    """A beat was taken; `sent` is the own time from before it was sent (N05)."""
+
+    sent: int
+    sight: Sight
+
+
+class Looked(NamedTuple):
+    """What a look has found."""
+
+    sight: Sight
+
+
+class TookOver(NamedTuple):
+    """The answer to taking over: the new head, or None."""
+
+    head: Head | None
+
+
+class Folded(NamedTuple):
+    """All up to here is folded, and what it touches is hidden from VMs."""
+
+    position: int
+
+
+class Wrote(NamedTuple):
+    """The same, of what we have written or checked while leading: its notice is long enough to be shown now (S2)."""
+
+    position: int
+
+
+class Showing(NamedTuple):
+    """The answer to showing: who has not hidden that yet."""
+
+    position: int
+    missing: tuple[str, ...]
+
+
+class Gone(NamedTuple):
+    """A member is one no more."""
+
+    life: str
+
+
+class Heard(NamedTuple):
+    """News from the store."""
+
+    news: News
+
+
+class WasPutOut(NamedTuple):
+    """A call was refused: we are not a member."""
+
+
+class WasReplaced(NamedTuple):
+    """A call was refused: a newer life of this node is there (N03)."""
+
+
+class WasDeposed(NamedTuple):
+    """A call was refused: we do not lead."""
+
+
+class HandOver(NamedTuple):
+    """Somebody wants another node to lead."""
+
+
+class Stop(NamedTuple):
+    """The process is about to end."""
+
+
+class Closed(NamedTuple):
+    """The doors are closed: nobody is answered any more."""
+
+
+class Failed(NamedTuple):
+    """A call or a read did not work; nobody knows whether it was done."""
+
+    action: "Action"
+
+
+Message = (
+    Tick
+    | Registered
+    | Joined
+    | Beaten
+    | Looked
+    | TookOver
+    | Folded
+    | Wrote
+    | Showing
+    | Gone
+    | Heard
+    | WasPutOut
+    | WasReplaced
+    | WasDeposed
+    | HandOver
+    | Stop
+    | Closed
+    | Failed
+)
+
+
+# What a node then does: calls to the store, and acts of its own.
+
+
+class Register(NamedTuple):
+    """Call `register`."""
+
+
+class Join(NamedTuple):
+    """Call `join`."""
+
+    position: int
+
+
+class Beat(NamedTuple):
+    """Call `beat`; take the time first."""
+
+
+class Look(NamedTuple):
+    """Call `look`."""
+
+
+class TakeOver(NamedTuple):
+    """Call `take_over`."""
+
+    epoch: int
+    beat: int
+
+
+class SayHidden(NamedTuple):
+    """Call `hidden`."""
+
+    position: int
+
+
+class Show(NamedTuple):
+    """Call `show`."""
+
+    epoch: int
+    position: int
+
+
+class PutOut(NamedTuple):
+    """Call `put_out`."""
+
+    epoch: int
+    life: str
+    beat: int
+
+
+class Resign(NamedTuple):
+    """Call `resign`."""
+
+
+class Leave(NamedTuple):
+    """Call `leave`."""
+
+
+class Read(NamedTuple):
+    """Read and fold up to a position, hide what that touches, then say `Folded`."""
+
+    position: int
+
+
+class Reveal(NamedTuple):
+    """Show VMs what is folded, which is up to this position."""
+
+    position: int
+
+
+class Lead(NamedTuple):
+    """Begin to decide and to write under this epoch, once all that is known is folded."""
+
+    epoch: int
+
+
+class Follow(NamedTuple):
+    """Decide and write no more."""
+
+
+class End(NamedTuple):
+    """End the process, for this reason."""
+
+    why: str
+
+
+Action = (
+    Register
+    | Join
+    | Beat
+    | Look
+    | TakeOver
+    | SayHidden
+    | Show
+    | PutOut
+    | Resign
+    | Leave
+    | Read
+    | Reveal
+    | Lead
+    | Follow
+    | End
+)

@@ -1,0 +1,86 @@
+"""For one of many nodes: answers VMs only while it has the right to, and holds polls of hidden scopes (N05, N06).
+
+A door without a guard has no cost from it.
+"""
+
+from collections.abc import Callable, Coroutine
+from typing import Protocol
+
+from duenotice.metadata_api.answers import Broken, Hold, Later, Outcome
+from duenotice.metadata_api.caller import Lane
+from duenotice.metadata_api.door import Door
+from duenotice.metadata_api.questions import Poll, Question
+from duenotice.metadata_api.responses import EMPTY_OK, Answer, error
+
+PATIENCE = 2.0
+"""Real seconds that a poll of a hidden scope waits; some milliseconds are enough, unless a node has just died."""
+
+NO_RIGHT = error(503, "This node cannot tell whether its events are the newest. Ask again.", "Retry-After: 1")
+HIDDEN = error(503, "The events of this VM are changing. Ask again.", "Retry-After: 1")
+
+
+class Curtain(Protocol):
+    """What is hidden for a moment."""
+
+    def hides(self, scope: str) -> bool:
+        """Whether a scope is hidden."""
+
+    async def wait(self, scope: str, timeout: float) -> bool:
+        """Wait until it is not; whether that came in time."""
+
+
+class Guard:
+    """Stands before the answers of a door, and before the short way that most polls take."""
+
+    def __init__(self, may_answer: Callable[[], bool], curtain: Curtain) -> None:
+        self._may_answer, self._curtain = may_answer, curtain
+
+    def stand_before(self, door: Door) -> None:
+        """From now on nothing is answered without us."""
+        self._door, self._answers = door, door.answers
+        door.answers, door.lanes = self, self
+
+    def get(self, address: str) -> Lane | None:
+        """The lane for the short way: none if the answer must not be given at once."""
+        lane = self._door.callers.lanes.get(address)
+        return None if lane is None or self._curtain.hides(lane.scope) or not self._may_answer() else lane
+
+    def answer(self, address: str, question: Question, body: bytes) -> Outcome | Later | Broken:
+        """The answer of the door, or a refusal, or a wait for the curtain."""
+        if not self._may_answer():
+            return NO_RIGHT
+        lane = self._door.callers.find(address)
+        if not isinstance(question, Poll) or lane is None:
+            return self._answers.answer(address, question, body)
+        if self._curtain.hides(lane.scope):
+            return self._wait(lane.scope, address, question)
+        outcome = self._answers.answer(address, question, body)
+        return self._finish(outcome, address, question) if isinstance(outcome, Coroutine) else outcome
+
+    def still(self, address: str, poll: Poll) -> Answer | Hold:
+        """What a poll gets that was to be held."""
+        return self._refusal(address) or self._answers.still(address, poll)
+
+    def again(self, address: str, poll: Poll) -> Answer:
+        """What a held poll gets in the end."""
+        return self._refusal(address) or self._answers.again(address, poll)
+
+    async def _wait(self, scope: str, address: str, poll: Poll) -> Outcome | Broken:
+        if not await self._curtain.wait(scope, PATIENCE):
+            return HIDDEN
+        outcome = self.answer(address, poll, b"")
+        return await outcome if isinstance(outcome, Coroutine) else outcome
+
+    async def _finish(self, later: Later, address: str, poll: Poll) -> Outcome | Broken:
+        """The scope listens now; meanwhile the right may be gone, or something newer be stored."""
+        came = await later
+        lane = self._door.callers.find(address)
+        if came == EMPTY_OK or lane is None or (isinstance(came, Answer) and came.status not in (200, 304)):
+            return came
+        return self.still(address, poll) if await self._curtain.wait(lane.scope, PATIENCE) else HIDDEN
+
+    def _refusal(self, address: str) -> Answer | None:
+        if not self._may_answer():
+            return NO_RIGHT
+        lane = self._door.callers.find(address)
+        return HIDDEN if lane is not None and self._curtain.hides(lane.scope) else None
