@@ -28,11 +28,11 @@ def serve(config: str, **flags: Any) -> None:
     """
     given = {name: value for name, value in flags.items() if value is not None}
     from duenotice.bootstrap.logs import configure
-    from duenotice.cli.welcome import welcome
+    from duenotice.cli.welcome import follower_welcome, welcome
 
     resolved = resolve(given, os.environ, config)
     configure(resolved.settings.log_format)
-    run(resolved, welcome)
+    run(resolved, follower_welcome if resolved.settings.follow else welcome)
 
 
 def run(resolved: Resolved, greet: Callable[[Any], None], beside: Beside = nullcontext) -> None:
@@ -57,7 +57,7 @@ async def _serve(resolved: Resolved, greet: Callable[[Any], None], beside: Besid
     """Run until a signal comes or the engine fails; returns the engine's error."""
     import structlog
 
-    from duenotice.bootstrap.service import Service
+    from duenotice.bootstrap.services import service_of
     from duenotice.bootstrap.tuning import Tuning
     from duenotice.bootstrap.watchdog import watching
 
@@ -68,9 +68,9 @@ async def _serve(resolved: Resolved, greet: Callable[[Any], None], beside: Besid
         loop.add_signal_handler(number, stop.set)
     reread = asyncio.Event()
     loop.add_signal_handler(signal.SIGHUP, reread.set)
-    service = Service(resolved.settings)
+    service = service_of(resolved.settings)
     await service.start()
-    tuning = Tuning(service.engine)
+    tuning = Tuning(service)
     tuning.start()
     rereading = asyncio.ensure_future(_reread_when_told(service, reread))
     log.info("serving", action="serving", **_addresses(service), settings=_settings(resolved))
@@ -79,14 +79,14 @@ async def _serve(resolved: Resolved, greet: Callable[[Any], None], beside: Besid
     told: asyncio.Future[Any] = asyncio.ensure_future(stop.wait())
     with watching(loop, resolved.settings.watchdog):
         async with beside(service):
-            await asyncio.wait([told, service.engine.failed], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([told, service.failed], return_when=asyncio.FIRST_COMPLETED)
     told.cancel()
     rereading.cancel()
     tuning.stop()
     log.info("stopping", action="stopping")
     await service.stop()
-    log.info("stopped", action="stopped", position=service.engine.state.position)
-    return service.engine.failed.result() if service.engine.failed.done() else None
+    log.info("stopped", action="stopped", position=service.state.position)
+    return service.failed.result() if service.failed.done() else None
 
 
 async def _reread_when_told(service: Any, told: asyncio.Event) -> None:
@@ -97,8 +97,8 @@ async def _reread_when_told(service: Any, told: asyncio.Event) -> None:
         await told.wait()
         told.clear()
         with suppress(DuenoticeError):  # the log says why, and the last good fleet is served
-            await service.fleet_file.apply()
-            log.info("fleet reread", action="fleet-reread", vms=len(service.engine.state.fleet.vms))
+            await service.reread()
+            log.info("fleet reread", action="fleet-reread", vms=len(service.state.fleet.vms))
 
 
 def _addresses(service: Any) -> dict[str, str]:

@@ -12,6 +12,8 @@ _METAVARS = {
     "data_dir": "DIR",
     "journal": "URL",
     "node": "NAME",
+    "follow": "URL",
+    "only": "KIND=NAME",
     "clock": "real|60x|manual",
     "default_vm": "NAME",
     "fault": "NAME",

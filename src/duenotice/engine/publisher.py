@@ -6,7 +6,7 @@ when it is next asked for. Nobody is told of a change before all of it is in pla
 """
 
 import weakref
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from duenotice.domain.document import EMPTY, Document
 from duenotice.domain.fleet import Vm
@@ -106,6 +106,13 @@ class Publisher:
     def silent_among(self, scopes: Iterable[str], now: int, silence: int) -> list[str]:
         """Which of these scopes listen but have not asked for so long; a restart counts as a request."""
         return [scope for scope in scopes if self.state.enabled(scope) and now - self._last_poll(scope) >= silence]
+
+    def note_polls(self, ago: Mapping[str, int], now: int) -> None:
+        """Scopes were asked for elsewhere, so long ago (N11)."""
+        for scope, micros in ago.items():
+            if self.state.enabled(scope):
+                page = self.page(scope)
+                page.last_poll = max(page.last_poll, now - micros)
 
     def publish(self, state: State, touched: Touched, now: int) -> None:
         """Publish a durable state that differs from the last only in what was touched."""

@@ -114,6 +114,9 @@ ABOUT = {
     "actor": "Those of one actor: `token/NAME`",
     "action": "Those of one action: `event-raised`",
     "api-version": "As VMs ask for it",
+    "only": "Only for the VMs that this chooses: `host=h1`",
+    "life": "The id of the process that follows",
+    "node": "`node` of the snapshot",
     "name": "A name as in the fleet file",
     "id": "An id, or the beginning of one that no other has",
 }
