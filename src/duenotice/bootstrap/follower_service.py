@@ -35,10 +35,14 @@ class FollowerService:
     def __init__(self, settings: s.ServeSettings) -> None:
         self.settings = settings
         self.metadata_address = self.operator_address = ("", 0)
-        self.failed: asyncio.Future[DuenoticeError] = asyncio.get_running_loop().create_future()
         self._node = _node(settings)
         self._metadata_listen = s.parse_listen("metadata_listen", settings.metadata_listen)
         self._operator_listen = operator_listen(settings)
+
+    @property
+    def failed(self) -> "asyncio.Future[DuenoticeError]":
+        """Why the process has to end, if it has."""
+        return self.following.failed
 
     @property
     def state(self) -> State:

@@ -34,6 +34,10 @@ SOONEST = 0.25
 POLLS_AT_ONCE = 5000
 """Scopes told in one beat."""
 
+COMMANDS_AT_ONCE = 4
+MOST_COMMANDS = 10_000
+"""Commands under way and waiting; a whole fleet may ask for the first time."""
+
 TRIES = Backoff(0.1, 2.0)
 
 log = structlog.get_logger()
@@ -49,9 +53,13 @@ class Following:
         self.shown = 0
         self.first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when VMs can be answered, or with the first reason why not."""
+        self.failed: asyncio.Future[DuenoticeError] = asyncio.get_running_loop().create_future()
+        """Why the process has to end, if it has."""
         self._line, self._publisher, self._clock, self._chosen = line, publisher, clock, chosen
         self._loop = asyncio.get_running_loop()
-        self._folding, self._beating, self._asking = Worker("fold"), Worker("beat"), Worker("command", threads=4)
+        self._folding, self._beating, self._listening = Worker("fold"), Worker("beat"), Worker("listen")
+        self._asking = Worker("command", threads=COMMANDS_AT_ONCE)
+        self._commands = 0
         self._replica: Replica | None = None
         self._stream: Stream | None = None
         self._joined = self._revealed = False
@@ -70,6 +78,8 @@ class Following:
         """Begin to follow."""
         self._clock.run()
         self._tasks = [asyncio.create_task(work, name="follow") for work in (self._run(), self._beat())]
+        for task in self._tasks:
+            task.add_done_callback(self._lost)
 
     async def stop(self) -> None:
         """The doors are closed: tell the node that nobody is answered here any more."""
@@ -83,7 +93,7 @@ class Following:
             with suppress(DuenoticeError, TimeoutError):
                 async with asyncio.timeout(2.0):
                     await self._in(self._beating, lambda: self._line.beat(f.Beat(self.life, leaving=True)))
-        for worker in (self._folding, self._beating, self._asking):
+        for worker in (self._folding, self._beating, self._listening, self._asking):
             worker.shutdown(wait=False, cancel_futures=True)
 
     async def submit(self, command: Command, actor: str) -> object:
@@ -95,7 +105,7 @@ class Following:
                 asked = f.VmCommand(vm, event_ids)
             case _:
                 raise InvariantBroken(f"A follower does not do {type(command).__name__}.", hint="Please report this.")
-        done = await self._in(self._asking, lambda: self._line.command(asked))
+        done = await self._passed_on(asked)
         try:
             async with asyncio.timeout(max(1.0, seconds(self._lease))):
                 while self.shown < done.position:
@@ -103,6 +113,15 @@ class Following:
         except TimeoutError:
             raise Unavailable("It is done, but is not seen here yet.", hint="Ask again.") from None
         return done
+
+    async def _passed_on(self, asked: f.VmCommand) -> f.Done:
+        if self._commands >= MOST_COMMANDS:
+            raise Unavailable("Too many VMs ask at once.", hint="Ask again.")
+        self._commands += 1
+        try:
+            return await self._in(self._asking, lambda: self._line.command(asked))
+        finally:
+            self._commands -= 1
 
     # --- what the node tells ---
 
@@ -130,7 +149,7 @@ class Following:
             self._last_node = self._replica.node
             self._revealed, self._hidden, self._may_show = False, self._replica.position, 0
         node, after = self._replica.node, self._replica.position
-        self._stream = stream = await self._in(self._asking, lambda: self._line.listen(node, self.life, after))
+        self._stream = stream = await self._in(self._listening, lambda: self._line.listen(node, self.life, after))
         heard: asyncio.Queue[f.Line | None] = asyncio.Queue()
         threading.Thread(target=self._pump, args=(stream, heard), name="stream", daemon=True).start()
         try:
@@ -159,7 +178,8 @@ class Following:
             data = []
             if isinstance(line, f.Hello):
                 self._lease, self._joined = line.lease, True
-                self._line.patience = seconds(line.lease)
+                if self._stream is not None:
+                    self._stream.expect(seconds(line.lease))
                 self._beat_now.set()
             self._may_show = max(self._may_show, line.shown if isinstance(line, f.Hello) else line.position)
             await self._reveal()
@@ -177,7 +197,10 @@ class Following:
     async def _reveal(self) -> None:
         """Show all that is folded, if it may be shown."""
         replica = self._replica
-        if replica is None or self._may_show < replica.position or (self._revealed and self.shown == replica.position):
+        if replica is None or self._may_show < replica.position:
+            return
+        if self._revealed and self.shown == replica.position:
+            self.curtain.lift()
             return
         before = self._publisher.state
         state, touched = await self._in(self._folding, lambda: replica.newest(before))
@@ -254,6 +277,14 @@ class Following:
             self._complained = said
             hint = getattr(error, "hint", "")
             log.warning("cannot follow the node", action="follow-failed", error=said, hint=hint)
+
+    def _lost(self, task: "asyncio.Task[None]") -> None:
+        """Without one of our tasks nobody is answered; only another process can help."""
+        if not task.cancelled() and not self.failed.done():
+            error = task.exception()
+            self.failed.set_result(
+                InvariantBroken(f"A follower's task has ended: {error!r}.", hint="Please report this.")
+            )
 
     def _worked(self) -> None:
         if not self.first.done():

@@ -46,6 +46,11 @@ class Stream:
         finally:
             self._connection.close()
 
+    def expect(self, patience: float) -> None:
+        """It is over when nothing comes for so many seconds."""
+        with suppress(OSError, AttributeError):
+            self._connection.sock.settimeout(patience)
+
     def close(self) -> None:
         """End it, from any thread."""
         with suppress(OSError, AttributeError):
@@ -83,7 +88,7 @@ class Line:
         if connection is None:
             connection = self._kept.connection = self._connection()
         try:
-            return _decoded(self._sent(connection, "POST", _path("beat"), beat).read(), f.Right)
+            return _decoded(self._read(connection, "POST", _path("beat"), beat), f.Right)
         except BaseException:
             connection.close()  # the next beat opens it again
             raise
@@ -94,10 +99,20 @@ class Line:
 
     def _ask(self, method: str, path: str, body: msgspec.Struct | None = None) -> bytes:
         with closing(self._connection()) as connection:
-            try:
-                return self._sent(connection, method, path, body).read()
-            except (OSError, http.client.HTTPException) as error:
-                raise self._lost(error) from None
+            return self._read(connection, method, path, body)
+
+    def _read(
+        self, connection: http.client.HTTPConnection, method: str, path: str, body: msgspec.Struct | None
+    ) -> bytes:
+        """The whole answer; a node that is killed may send half of it."""
+        response = self._sent(connection, method, path, body)
+        try:
+            whole = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise self._lost(error) from None
+        if not whole:  # `http.client` accepts a head that was cut off
+            raise self._lost(ValueError("the answer ends in its head"))
+        return whole
 
     def _connection(self) -> http.client.HTTPConnection:
         host, port = self._target.host, self._target.port
