@@ -52,7 +52,7 @@ class FollowerService:
     async def start(self) -> None:
         """Take the ports, open the doors, begin to follow. What nobody can put right but a person is an error."""
         with ExitStack() as ports:
-            metadata = ports.enter_context(bound(self._metadata_listen, dual=True))
+            metadata = ports.enter_context(bound(self._metadata_listen, dual=True, shared=self.settings.share_port))
             operator = None
             if self._operator_listen is not None:
                 operator = ports.enter_context(bound(self._operator_listen))

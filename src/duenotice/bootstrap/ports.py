@@ -35,12 +35,17 @@ def metadata_options(settings: s.ServeSettings) -> MetadataOptions:
     )
 
 
-def bound(address: tuple[str, int], dual: bool = False) -> socket.socket:
-    """Take a port. Until something listens on it, connections are refused. With `dual`, :: means IPv4 and IPv6."""
+def bound(address: tuple[str, int], dual: bool = False, shared: bool = False) -> socket.socket:
+    """Take a port. Until something listens on it, connections are refused.
+
+    With `dual`, :: means IPv4 and IPv6. If it is `shared`, the kernel spreads connections over all who have it.
+    """
     host, port = address
     made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         if made.family == socket.AF_INET6:
             made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not (dual and host == "::"))
         made.bind((host, port))

@@ -24,6 +24,7 @@ from duenotice.bootstrap.ports import (
     operator_listen,
 )
 from duenotice.bootstrap.timekeeping import Heartbeat, clock_of
+from duenotice.bootstrap.workers import Workers, check_workers
 from duenotice.clock import Clock, micros, seconds_since_2020
 from duenotice.console.app import Console
 from duenotice.domain.commands import ApplyFleet, CreateToken, LiftIncarnations, MarkClock
@@ -62,11 +63,13 @@ class Service:
         self.settings = settings
         self._tap, self._metadata_socket = tap, metadata_socket
         self._operator_socket: socket.socket | None = None
+        self._workers = Workers(settings)
         self.data_dir = _data_dir(settings)
         self.token = ""
         self.metadata_address = ("", 0)
         self.operator_address = ("", 0)
         impact.check(settings, self.data_dir)
+        check_workers(settings)
         self._metadata_listen = s.parse_listen("metadata_listen", settings.metadata_listen)
         self._operator_listen = operator_listen(settings)
 
@@ -76,11 +79,15 @@ class Service:
             check_first(self.settings.fleet, self.data_dir)
         with ExitStack() as ports:  # before anything is written: if a port is in use, nothing must be left behind
             if self._metadata_socket is None:
-                self._metadata_socket = ports.enter_context(bound(self._metadata_listen, dual=True))
+                self._metadata_socket = ports.enter_context(self._metadata_port())
             if self._operator_listen is not None:
                 self._operator_socket = ports.enter_context(bound(self._operator_listen))
             await self._set_up()
             ports.pop_all()
+
+    def _metadata_port(self) -> socket.socket:
+        is_shared = self.settings.share_port or self.settings.workers > 1
+        return bound(self._metadata_listen, dual=True, shared=is_shared)
 
     async def _set_up(self) -> None:
         journal = open_journal(self.settings.journal, self.data_dir, self.settings.node)
@@ -112,6 +119,7 @@ class Service:
 
     async def stop(self) -> None:
         """Close the doors, answer the open requests, leave a snapshot."""
+        await self._workers.stop()
         self._heartbeat.stop()
         await self._metadata.drain(DRAIN_SECONDS)
         if self._operator_listen is not None:
@@ -141,6 +149,7 @@ class Service:
         self._heartbeat.start().add_done_callback(self.engine.lost)
         self.ticker.start()
         self._begin_impacts()
+        await self._workers.start(self.engine, self.metadata_address, self.operator_address)
 
     async def _open_doors_to_followers(self) -> None:
         """Those of the last process of this node may still be answering VMs (N05)."""
