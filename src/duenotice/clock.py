@@ -110,9 +110,12 @@ def boot_id() -> str:
     return _BOOT_ID.read_text().strip() if _BOOT_ID.exists() else ""
 
 
+_SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
 def boot_micros() -> int:
     """Microseconds since boot, suspend included; unaffected by anybody setting the wall clock."""
-    return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)) // 1000
+    return time.clock_gettime_ns(_SINCE_BOOT) // 1000
 
 
 def monotonic() -> float:

@@ -1,4 +1,4 @@
-"""Several processes on one port: VMs see one service, whoever of them answers."""
+"""Several processes on one port: VMs see one service, whoever of them answers, and never go back (S27)."""
 
 import os
 import signal

@@ -7,8 +7,8 @@ import pytest
 from duenotice.errors import Misconfigured
 from duenotice.settings import ENVIRONMENT_PREFIX, ServeSettings, default_data_dir, parse_listen, resolve, rows
 
-CHOICES = {"gone_approval": "400", "log_format": "json", "impact": "command", "impact_lost": "retry"}
-"""Another value than the default for settings that take only some words."""
+CHOICES = {"gone_approval": "400", "log_format": "json", "impact": "command", "impact_lost": "retry", "workers": "2"}
+"""Another value than the default, where that is not just any."""
 
 
 def file_with(tmp_path: Path, text: str) -> str:
@@ -27,6 +27,7 @@ class TestRows:
 
     def test_switches_are_told_from_values(self) -> None:
         assert [row.name for row in rows() if row.is_switch] == [
+            "share_port",
             "first_answer_empty",
             "newer_versions_404",
             "leaf_json",

@@ -3,9 +3,10 @@
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -27,10 +28,12 @@ def serve(config: str, **flags: Any) -> None:
     uses the fleet in the data directory.
     """
     given = {name: value for name, value in flags.items() if value is not None}
+    resolved = resolve(given, os.environ, config)
+    if resolved.settings.follow:
+        _spare_memory()
     from duenotice.bootstrap.logs import configure
     from duenotice.cli.welcome import follower_welcome, welcome
 
-    resolved = resolve(given, os.environ, config)
     configure(resolved.settings.log_format)
     run(resolved, follower_welcome if resolved.settings.follow else welcome)
 
@@ -43,6 +46,11 @@ def run(resolved: Resolved, greet: Callable[[Any], None], beside: Beside = nullc
     error = uvloop.run(_serve(resolved, greet, beside))
     if error is not None:
         raise error
+
+
+def _spare_memory() -> None:
+    """There is a follower on every host. structlog would load rich, which is a tenth of all its memory."""
+    sys.modules["rich"] = cast(Any, None)
 
 
 def _allow_many_connections() -> None:
