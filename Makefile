@@ -47,7 +47,7 @@ test: export PYTHONDONTWRITEBYTECODE =
 
 test: develop ## lint, then every test (as root on Debian it installs Debian packages)
 	@$(MAKE) --no-print-directory --jobs --output-sync lint programs
-	@# They wait more than they compute, hence more of them than a small machine has cores. What measures runs alone.
+	@# They wait more than they compute, so more of them run than a small machine has cores. Tests that measure run alone.
 	tools/tests -m "not machine and not browser and not serial" --ignore tests/unit/domain -n 5 --dist worksteal
 	tools/tests -m "(machine or browser) and not serial" -n 5 --dist loadfile
 	tools/tests -m serial

@@ -1,6 +1,5 @@
 """From the operator's request to the agent's first handler: with a service that waits, and polled; and its memory."""
 
-import json
 import random
 import sys
 import time
@@ -10,14 +9,14 @@ from pathlib import Path
 
 from benchmarks.support.children import Child
 from benchmarks.support.console import step
-from benchmarks.support.http import exchange, post
-from benchmarks.support.machine import LOAD_CORE, CannotMeasure, pinned
+from benchmarks.support.machine import LOAD_CORE, pinned
 from benchmarks.support.node import Node
 from benchmarks.support.process import resident_bytes
 from benchmarks.support.results import Row, p50, p99, within
 from benchmarks.support.yard import Yard
-from duenotice.agent.cases import Record
+from duenotice.agent.cases import LedgerRecord
 from duenotice.agent.ledger import NAME, read_ledger
+from duenotice.client import OperatorClient
 
 FLEET = 1000
 VM = "poller"
@@ -80,25 +79,23 @@ def _sample(agent: _Agent, node: Node) -> float:
     """Seconds from just before the operator's request to the record of the handler's beginning."""
     time.sleep(0.3 + random.random())  # at any moment between two polls
     began = datetime.now(UTC)
-    event_id = _operate(node, "/v1/events", {"type": "Freeze", "resources": [VM]})["events"][0]["id"].upper()
+    client = _client(node)
+    event_id = client.schedule_event("Freeze", [VM]).events[0].id.upper()
     _until(agent, lambda: _find(agent, event_id, "prepared") is not None)
     first = _find(agent, event_id, "preparing")
-    _operate(node, f"/v1/events/{event_id}/cancel", {})
+    client.cancel_event(event_id)
+    client.close()
     _until(agent, lambda: _find(agent, event_id, "recovered") is not None)
     assert first is not None
     return (first.at - began).total_seconds()
 
 
-def _operate(node: Node, path: str, body: object) -> dict[str, list[dict[str, str]]]:
-    answer = exchange(node.operator, post(path, node.token, json.dumps(body).encode()))
-    head, _, content = answer.partition(b"\r\n\r\n")
-    if not head.startswith(b"HTTP/1.1 2"):
-        raise CannotMeasure(f"The operator was answered {answer!r}.")
-    result: dict[str, list[dict[str, str]]] = json.loads(content or b"{}")
-    return result
+def _client(node: Node) -> OperatorClient:
+    """An operator who asks once: a request that is sent again would be measured wrong."""
+    return OperatorClient(f"http://{node.operator}", node.token, budget=0)
 
 
-def _find(agent: _Agent, event_id: str, what: str) -> Record | None:
+def _find(agent: _Agent, event_id: str, what: str) -> LedgerRecord | None:
     records = read_ledger(agent.ledger).records
     return next((each for each in records if (each.event_id, each.what) == (event_id, what)), None)
 

@@ -25,7 +25,7 @@ type event struct {
 var (
 	base     = env("DUENOTICE_METADATA_ENDPOINT", "http://169.254.169.254")
 	events   = base + "/metadata/scheduledevents?api-version=2020-07-01"
-	state    = env("DUENOTICE_STATE_DIR", "/var/lib/duenotice-client") // must survive the reboot it is about
+	state    = env("DUENOTICE_STATE_DIR", "/var/lib/duenotice-client") // must survive a reboot
 	approved = map[string]bool{}
 	isID     = regexp.MustCompile(`^[0-9A-Fa-f-]+$`) // it names a file
 	client   = http.Client{Timeout: 3 * time.Second, Transport: &http.Transport{Proxy: nil},

@@ -9,10 +9,10 @@ const path = require("node:path");
 
 const base = process.env.DUENOTICE_METADATA_ENDPOINT || "http://169.254.169.254";
 const events = `${base}/metadata/scheduledevents?api-version=2020-07-01`;
-const state = process.env.DUENOTICE_STATE_DIR || "/var/lib/duenotice-client"; // must survive the reboot it is about
+const state = process.env.DUENOTICE_STATE_DIR || "/var/lib/duenotice-client"; // must survive a reboot
 const approved = new Set();
 
-// The header goes with POST too; node:http knows no proxy and follows no redirect. The built-in fetch would do as well,
+// The header goes with POST too; node:http knows no proxy and follows no redirect. The built-in fetch would work too,
 // but it calls itself a browser (Sec-Fetch-Mode), and metadata services refuse browsers.
 function ask(url, method = "GET", body = "") {
   const headers = { Metadata: "true", "Content-Length": Buffer.byteLength(body) };
@@ -44,7 +44,7 @@ async function getReady(me, { EventId: id, EventType: type, EventStatus: status,
 
 async function round(me) {
   // Every event counts, not only the first; NotBefore is left alone, it is empty once an event has started.
-  const all = JSON.parse(await ask(events)).Events; // not an array: throws below, and nothing is taken for gone
+  const all = JSON.parse(await ask(events)).Events; // not an array: throws below, so no event counts as gone
   const mine = all.filter((event) => event.Resources.includes(me) && /^[0-9A-Fa-f-]+$/.test(event.EventId));
   for (const id of fs.readdirSync(state)) { // an event that is over or cancelled just disappears
     const begun = path.join(state, id);

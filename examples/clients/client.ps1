@@ -6,7 +6,7 @@ $ErrorActionPreference = 'Stop'
 $base = $env:DUENOTICE_METADATA_ENDPOINT ? $env:DUENOTICE_METADATA_ENDPOINT : 'http://169.254.169.254'
 $events = "$base/metadata/scheduledevents?api-version=2020-07-01"
 $default = $IsWindows ? "$env:ProgramData\duenotice-client" : '/var/lib/duenotice-client'
-$state = $env:DUENOTICE_STATE_DIR ? $env:DUENOTICE_STATE_DIR : $default # must survive the reboot it is about
+$state = $env:DUENOTICE_STATE_DIR ? $env:DUENOTICE_STATE_DIR : $default # must survive a reboot
 $approved = @{}
 New-Item -ItemType Directory -Force $state | Out-Null
 

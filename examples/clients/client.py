@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 BASE = urlsplit(os.environ.get("DUENOTICE_METADATA_ENDPOINT", "http://169.254.169.254"))
 EVENTS = "/metadata/scheduledevents?api-version=2020-07-01"
 SECONDS = 3
-# What was begun must survive the reboot it is about.
+# What was begun must survive a reboot.
 STATE = Path(os.environ.get("DUENOTICE_STATE_DIR", "/var/lib/duenotice-client"))
 
 

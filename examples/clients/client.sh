@@ -5,14 +5,14 @@ set -u
 hook=$1
 base=${DUENOTICE_METADATA_ENDPOINT:-http://169.254.169.254}
 events="$base/metadata/scheduledevents?api-version=2020-07-01"
-state=${DUENOTICE_STATE_DIR:-/var/lib/duenotice-client} # what was begun must survive the reboot it is about
+state=${DUENOTICE_STATE_DIR:-/var/lib/duenotice-client} # what was begun must survive a reboot
 mkdir -p "$state" || exit 1
 
 ask() { # the header goes with POST too; no proxy; a redirect is an error
     curl --silent --show-error --fail --noproxy '*' --location --max-redirs 0 --max-time 3 --header Metadata:true "$@"
 }
 
-approve() { # hits all VMs of the event, so only its leader does it, and only when every one of them is ready
+approve() { # for all VMs of the event: only its leader does it, and only when every one of them is ready
     ask --output /dev/null --data "{\"StartRequests\":[{\"EventId\":\"$1\"}]}" "$events"
 }
 

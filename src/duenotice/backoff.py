@@ -12,7 +12,7 @@ class Backoff(NamedTuple):
     longest: float
 
     def after(self, failures: int) -> float:
-        """The pause when so many tries had failed before the last one."""
+        """The pause when this many tries had failed before the last one."""
         return min(self.longest, self.first * 2.0 ** min(failures, 60))
 
     def pauses(self) -> Iterator[float]:

@@ -133,7 +133,7 @@ def wall() -> datetime:
 
 
 def seconds_since_2020() -> int:
-    """A number that grows by itself wherever we run, and fits 32 bits until 2088."""
+    """A number that grows by itself on every machine, and fits 32 bits until 2088."""
     return int((wall() - datetime(2020, 1, 1, tzinfo=UTC)).total_seconds())
 
 
@@ -190,7 +190,7 @@ class _RunningClock:
 
 
 class SystemClock(_RunningClock):
-    """Real time. The time of day follows the machine; `steady` follows the time since boot, as far as that counts."""
+    """Real time. The time of day is the machine's; `steady` is the time since boot, as far as that counts."""
 
     name = "real"
 
@@ -220,7 +220,7 @@ def _steady_at_start(last: Mark | None, alive: Alive | None) -> int:
 class ScaledClock(_RunningClock):
     """Time that runs `speed` times as fast; begins at the real time once, then goes on from its mark.
 
-    So does a speed that was set meanwhile, unless it is given another than at the last start.
+    A speed that was set meanwhile stays too, unless this start asks for another speed than the last start did.
     """
 
     def __init__(self, speed: float, last: Mark | None = None) -> None:
@@ -261,10 +261,10 @@ class ManualClock:
         return Mark(*self._now)
 
     def hold(self) -> None:
-        """It always stands still."""
+        """Nothing: it stands still between two calls of `advance`."""
 
     def run(self) -> None:
-        """It still needs to be told."""
+        """Nothing: only `advance` moves it."""
 
     def beat(self) -> int:
         return 0

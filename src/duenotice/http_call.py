@@ -16,7 +16,7 @@ _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*(\d{1,18})[ \t]*\r\n", re.IGNOR
 LONGEST = 16 * 1024 * 1024
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """What came back, whatever its status; names of headers in lower case."""
 
     status: int
@@ -24,7 +24,7 @@ class Answer(NamedTuple):
     headers: Mapping[str, str] = {}
 
 
-class Target(NamedTuple):
+class HttpTarget(NamedTuple):
     """Where a request goes."""
 
     secure: bool
@@ -33,7 +33,7 @@ class Target(NamedTuple):
     path: str
 
 
-def parse_url(url: str) -> Target:
+def parse_url(url: str) -> HttpTarget:
     """An http or https address without user and fragment. Errors do not repeat it: chat addresses are secrets."""
     try:
         parts = urlsplit(url)
@@ -43,7 +43,7 @@ def parse_url(url: str) -> Target:
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     if not parts.hostname or "@" in parts.netloc or not path.isascii() or not path.isprintable() or " " in path:
         raise Malformed("This is not a plain http or https address.", hint="Write https://host/path.")
-    return Target(parts.scheme == "https", parts.hostname, port, path)
+    return HttpTarget(parts.scheme == "https", parts.hostname, port, path)
 
 
 async def call(
@@ -56,10 +56,10 @@ async def call(
     trust: ssl.SSLContext | None = None,
     longest: int = LONGEST,
     cut: bool = False,
-) -> Answer:
+) -> HttpAnswer:
     """Send, and read the whole answer. Any status is an answer; raises `Unavailable` when there is none.
 
-    An answer of more than `longest` bytes is none either, or is cut off there.
+    An answer of more than `longest` bytes counts as none; with `cut` it is cut off there instead.
     """
     target = parse_url(url)
     try:
@@ -75,7 +75,7 @@ async def call(
         raise Unavailable(f"{target.host}:{target.port} cannot be asked: {said}.", hint="Is it up?") from None
 
 
-def _request(target: Target, method: str, body: bytes, headers: Mapping[str, str]) -> bytes:
+def _request(target: HttpTarget, method: str, body: bytes, headers: Mapping[str, str]) -> bytes:
     host = f"[{target.host}]" if ":" in target.host else target.host
     whole = {"Host": f"{host}:{target.port}", "Connection": "close", "Content-Length": str(len(body)), **headers}
     for name, value in whole.items():
@@ -87,7 +87,7 @@ def _request(target: Target, method: str, body: bytes, headers: Mapping[str, str
     return "\r\n".join([*lines, "", ""]).encode("ascii") + body
 
 
-async def _exchange(target: Target, request: bytes, trust: ssl.SSLContext | None, longest: int) -> bytes:
+async def _exchange(target: HttpTarget, request: bytes, trust: ssl.SSLContext | None, longest: int) -> bytes:
     secure = (trust or ssl.create_default_context()) if target.secure else None
     reader, writer = await asyncio.open_connection(target.host, target.port, ssl=secure)
     try:
@@ -95,7 +95,7 @@ async def _exchange(target: Target, request: bytes, trust: ssl.SSLContext | None
         raw = bytearray()
         while len(raw) <= longest and (chunk := await reader.read(65536)):
             raw += chunk
-            if _is_whole(raw):  # the other side may leave the connection open all the same
+            if _is_whole(raw):  # the other side may leave the connection open anyway
                 break
         return bytes(raw)
     finally:
@@ -119,7 +119,7 @@ class _Bytes:
         return io.BytesIO(self._raw)
 
 
-def _answer(raw: bytes, method: str, cut: bool) -> Answer:
+def _answer(raw: bytes, method: str, cut: bool) -> HttpAnswer:
     if b"\r\n\r\n" not in raw:  # `http.client` would accept a head that was cut off
         raise http.client.HTTPException("the answer ends in its head")
     response = http.client.HTTPResponse(cast(socket.socket, _Bytes(raw)), method=method)
@@ -130,4 +130,4 @@ def _answer(raw: bytes, method: str, cut: bool) -> Answer:
         if not cut:
             raise
         body = error.partial
-    return Answer(response.status, body, {name.lower(): value for name, value in response.getheaders()})
+    return HttpAnswer(response.status, body, {name.lower(): value for name, value in response.getheaders()})

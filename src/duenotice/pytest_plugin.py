@@ -18,10 +18,10 @@ pytest.register_assert_rewrite("duenotice.testkit.journal_contract")
 def scheduled_events() -> Iterator[ScheduledEvents]:
     """A Scheduled Events service of this test's own: ask `scheduled_events.url` in place of http://169.254.169.254.
 
-    Its type is `duenotice.testing.ScheduledEvents`. There is one VM, `vm()`, and whoever asks is it; `fleet(…)` makes
+    Its type is `duenotice.testing.ScheduledEvents`. There is one VM, `vm()`; every client is this VM. `fleet(…)` makes
     another fleet. Time passes only by `advance(…)`.
     """
-    # Only a test that wants it pays for the import.
+    # Only a test that uses the fixture has to wait for this import.
     from duenotice.testkit.emulator import Emulator
     from duenotice.testkit.kit import ONLY_VM, ScheduledEvents
 

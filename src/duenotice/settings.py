@@ -55,7 +55,7 @@ class ServeSettings(Struct, frozen=True):
     first_answer_empty: Annotated[bool, Meta(description="answer a scope's first request with an empty 200")] = False
     newer_versions_404: Annotated[bool, Meta(description="answer unknown newer api-versions with 404, not 400")] = False
     leaf_json: Annotated[
-        bool, Meta(description="answer one value of /metadata/instance in JSON, not with 400, without format=text")
+        bool, Meta(description="answer a single instance value in JSON, not with 400, if format=text is missing")
     ] = False
     gone_approval: Annotated[
         Literal[200, 400], Meta(description="answer to an approval of an event that is gone: 200 or 400")
@@ -75,7 +75,7 @@ class ServeSettings(Struct, frozen=True):
     ] = 30.0
     impact: Annotated[
         Literal["simulated", "command", "webhook"],
-        Meta(description="who carries impacts out"),
+        Meta(description="who carries out impacts"),
     ] = "simulated"
     impact_command: Annotated[
         str | tuple[str, ...], Meta(description="program and arguments that carry out one impact; no shell")
@@ -121,10 +121,10 @@ QUIRKS = (
     "fault",
     "fault_seconds",
 )
-"""The settings that make the service behave oddly. Whoever tests a client wants them too."""
+"""The settings that make the service behave oddly; `run` and `check`, which test clients, have them too."""
 
 
-class Row(NamedTuple):
+class SettingRow(NamedTuple):
     """One setting as a person sees it."""
 
     name: str
@@ -141,19 +141,19 @@ class Resolved(NamedTuple):
     origins: dict[str, str]
 
 
-def rows() -> list[Row]:
+def rows() -> list[SettingRow]:
     """All settings in order."""
     return [_row(field) for field in msgspec.structs.fields(ServeSettings)]
 
 
-def _row(field: msgspec.structs.FieldInfo) -> Row:
+def _row(field: msgspec.structs.FieldInfo) -> SettingRow:
     kind, meta = field.type.__origin__, field.type.__metadata__[0]
     choices = tuple(map(str, get_args(kind))) if get_origin(kind) is Literal else ()
-    return Row(field.name, field.default, meta.description, isinstance(field.default, bool), choices)
+    return SettingRow(field.name, field.default, meta.description, isinstance(field.default, bool), choices)
 
 
 def resolve(flags: Mapping[str, Any], environment: Mapping[str, str], file: str = "") -> Resolved:
-    """Flag before environment before file before default; an unknown key is an error with a near-miss hint."""
+    """Flag before environment before file before default; an unknown key is an error that names the nearest one."""
     values: dict[str, Any] = {}
     origins = {row.name: "default" for row in rows()}
     toml = _open(file)
@@ -192,13 +192,13 @@ def parse_listen(name: str, text: str) -> tuple[str, int]:
 
 
 def host_port(address: tuple[str, int]) -> str:
-    """The way back: HOST:PORT, with IPv6 in brackets."""
+    """As text again: HOST:PORT, with IPv6 in brackets."""
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def listen_hint(address: tuple[str, int], error: OSError) -> str:
-    """What to do when a port cannot be had."""
+    """What to do when a port cannot be used."""
     host, port = address
     if error.errno == errno.EADDRINUSE:
         return "Is another duenotice running there? Stop it, or choose another HOST:PORT."

@@ -162,7 +162,7 @@ def line_of(text: str, path: Path) -> int:
     return next((places[path[:length]] for length in range(len(path), 0, -1) if path[:length] in places), 1)
 
 
-class Token(NamedTuple):
+class TomlPiece(NamedTuple):
     """A piece of the text and the line it begins on."""
 
     text: str
@@ -260,13 +260,13 @@ class _Scan:
         return " ".join(token.text for token in self._tokens[begin : self._at])
 
 
-def _tokens(text: str) -> Iterator[Token]:
+def _tokens(text: str) -> Iterator[TomlPiece]:
     line = 1
     at = 0
     for found in re.finditer(_TOKEN, text, re.DOTALL):
         line += text.count("\n", at, found.start())
         at = found.start()
-        yield Token(found[0], line)
+        yield TomlPiece(found[0], line)
 
 
 def _keys(dotted: str) -> Path:

@@ -180,7 +180,7 @@ def test_A13_wrong_replies_are_passed_over(platform: Machine, vm: Machine) -> No
 
 
 def test_A13_only_wrong_replies_are_an_error_that_says_what_was_wrong(platform: Machine, vm: Machine) -> None:
-    """If no reply will do, the error comes within the timeout and tells about the last one."""
+    """If no reply is valid, the error comes within the timeout and tells about the last one."""
     with (
         answering(platform, wrong_offers),
         pytest.raises(Unavailable, match=r"No DHCP reply on eth0 within 0\.5 s") as caught,
@@ -235,7 +235,7 @@ def test_A13_interface_that_is_down_is_an_error_at_once(vm: Machine) -> None:
 
 
 def test_A13_port_held_by_a_program_that_does_not_share_is_an_error_at_once(vm: Machine) -> None:
-    """If port 68 cannot be had, the error names it and says why."""
+    """If port 68 cannot be used, the error names it and says why."""
     with vm.call(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as greedy:
         greedy.bind(("", dhcp.CLIENT_PORT))
         with pytest.raises(Unavailable, match="Cannot use UDP port 68 on eth0") as caught:

@@ -359,14 +359,14 @@ def test_A09_a_default_vm_stands_in_for_strangers():
 
 
 def test_A09_a_default_vm_that_is_gone_is_not_advised():
-    """Who has set a default VM that has left the fleet is told that, and not to set one."""
+    """If the default VM has left the fleet, the error says that, and does not advise to set one."""
     with Node(default_vm="me") as node:
         assert node.get("127.7.7.7").status == 200
         node.apply('[[vms]]\nname = "other"\naddress = "127.0.1.9"\n')
         answer = node.get("127.7.7.7")
         assert (answer.status, "127.7.7.7" in answer.json()["error"]) == (404, True)
         assert "The default VM me is not in the fleet any more." in answer.json()["error"]
-        assert "start the server with a default VM" not in answer.json()["error"]
+        assert "start the service with a default VM" not in answer.json()["error"]
 
 
 # A10

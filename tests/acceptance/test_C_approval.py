@@ -147,7 +147,7 @@ def test_C03_a_bad_body_is_refused(shared: Node, body: bytes):
 
 
 def test_C03_nothing_of_a_refused_request_takes_effect(node: Node):
-    """One unknown id, wherever it stands, and none of the events named with it starts."""
+    """If one id is unknown, first or last, none of the events named with it starts."""
     first, second = scheduled(node, "me"), scheduled(node, "me")
     unknown = str(uuid4())
     before = node.get("me").body
@@ -164,7 +164,7 @@ def test_C03_nothing_of_a_request_with_a_foreign_id_takes_effect(node: Node):
 
 
 def test_C03_nothing_of_a_request_with_one_bad_entry_takes_effect(node: Node):
-    """The same holds when the other entry is no StartRequest at all."""
+    """The same holds when the other entry is not a StartRequest at all."""
     event_id = scheduled(node, "me")
     body = json.dumps({"StartRequests": [{"EventId": event_id}, {"Id": event_id}]}).encode()
     assert node.post("me", body).status == 400

@@ -161,7 +161,7 @@ def test_D02_started_it_cannot_be_taken_back(node: Node):
 # D03
 
 
-def test_D03_a_degraded_host_is_foretold_seven_days_ahead(node: Node):
+def test_D03_a_failure_of_a_degraded_host_is_predicted_seven_days_ahead(node: Node):
     """The VMs of a host that is going to fail get a Redeploy seven days ahead."""
     node.enable("db-0")
     node.operate("/v1/hosts/host-1/degrade")
@@ -172,7 +172,7 @@ def test_D03_a_degraded_host_is_foretold_seven_days_ahead(node: Node):
 
 @pytest.mark.parametrize(("risk", "notice"), [("6d", 6 * 86_400), ("36h", 129_600), ("10m", 600)])
 def test_D03_a_higher_risk_gives_less_notice(node: Node, risk: str, notice: int):
-    """The operator may foretell it later, down to the minimum notice of Redeploy."""
+    """The operator may predict it later, down to the minimum notice of Redeploy."""
     node.enable("db-0")
     node.operate("/v1/hosts/host-1/degrade", {"notice": risk})
     assert left(node, node.event("db-0")) == seconds(notice)
@@ -186,7 +186,7 @@ def test_D03_never_less_than_the_minimum_nor_more_than_seven_days(node: Node, ri
 
 
 def test_D03_a_vm_that_is_redeployed_in_time_no_longer_has_the_event(node: Node):
-    """When the user redeploys the VM to another host, the foretold move is gone with it; neighbours keep theirs."""
+    """When the user redeploys the VM to another host, the predicted move is gone with it; neighbours keep theirs."""
     node.enable("db-0", "me")
     node.operate("/v1/hosts/host-1/degrade")
     (own,) = node.operate("/v1/vms/db-0/redeploy")
@@ -234,7 +234,7 @@ def test_D04_a_failure_that_has_happened_is_born_started(node: Node):
 
 
 def test_D04_a_failure_replaces_its_prediction(node: Node):
-    """A failure that comes before its foretold move takes the move's place."""
+    """A failure that comes before its predicted move takes the move's place."""
     node.enable("db-1")
     node.operate("/v1/hosts/host-2/degrade")
     node.operate("/v1/hosts/host-2/fail")

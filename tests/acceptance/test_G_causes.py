@@ -140,7 +140,7 @@ def test_G03_a_limit_can_be_set():
     with Node(DEMO, user_operations_limit=10) as node:
         node.enable(*TWELVE)
         (first, *_) = [node.operate(f"/v1/vms/{vm}/restart")[0] for vm in TWELVE[:10]]
-        refusal = (422, "10 user operations are scheduled; with 1 more the limit of 10 would be passed.")
+        refusal = (422, "10 user operations are scheduled; 1 more would be over the limit of 10.")
         assert node.refusal(f"/v1/vms/{TWELVE[10]}/redeploy") == refusal
         node.approve(TWELVE[0], first["id"])
         assert node.operate(f"/v1/vms/{TWELVE[10]}/redeploy")

@@ -17,9 +17,9 @@ from duenotice import MetadataClient, MetadataError
 from duenotice import client as client_package
 from duenotice.client import BadAnswer, Rejected, Throttled, TimedOut, Unreachable, watching
 from duenotice.client.asking import Asker
-from duenotice.client.blocking import _Line
 from duenotice.client.endpoint import Address
 from duenotice.client.exchange import Show
+from duenotice.client.socket_line import SocketLine
 from duenotice.client.versions import EVENT_VERSIONS
 from duenotice.errors import Misconfigured, Refused
 from duenotice.wire.seen_document import SeenEvent, event_to_json
@@ -118,7 +118,7 @@ def test_H01_watch_waits_where_the_service_does(node: Node, monkeypatch: pytest.
     monkeypatch.setattr(watching, "WAIT_SECONDS", 1)
     address = Address(*node.metadata_address)
     watch = watching.Watch(Asker(address.header))
-    line, talk = _Line(address, (node.address("me"), 0)), watch.run()
+    line, talk = SocketLine(address, (node.address("me"), 0)), watch.run()
     assert isinstance(line.carry(talk), Show)
     timer = threading.Timer(3.5, node.schedule, ("Reboot", "me"))
     timer.start()
@@ -126,7 +126,7 @@ def test_H01_watch_waits_where_the_service_does(node: Node, monkeypatch: pytest.
     line.close()
     timer.join()
     assert isinstance(shown, Show)
-    assert shown.document.events
+    assert shown.shown.events
     assert watch.waits
 
 
@@ -171,7 +171,7 @@ def test_H06_throttled_client_comes_back_when_it_was_told_to(connect: Connect):
 
 
 def test_H06_service_that_is_gone_is_unreachable_and_watched_until_it_is_back(connect: Connect):
-    """Errors are told to whoever wants to know, and the next document is the first of the service that came back."""
+    """Errors are passed to `on_error`, and the next document is the first of the service that came back."""
     errors: list[Exception] = []
     with Node(DEMO) as first:
         client = vm(connect, first, "me", budget=0.2)

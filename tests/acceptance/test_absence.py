@@ -110,7 +110,7 @@ def test_what_a_start_takes_is_no_notice(tmp_path: Path, machine: Machine) -> No
 
 
 def test_what_had_started_says_when_it_is_over_now(tmp_path: Path, machine: Machine) -> None:
-    """That is later by as long as the node was away, wherever it is asked for."""
+    """That is later by as long as the node was away, in every answer that shows it."""
     with on_real_time(tmp_path) as node:
         node.enable("me")
         event_id = node.schedule("Reboot", "me")
@@ -131,7 +131,7 @@ def test_what_had_started_says_when_it_is_over_now(tmp_path: Path, machine: Mach
 
 @pytest.mark.parametrize("pace", ["manual", "60x"])
 def test_both_faces_of_other_clocks_stand_still_together(tmp_path: Path, machine: Machine, pace: str) -> None:
-    """So what a document says of the time left is true without being told anew."""
+    """So what a document says of the time left stays true without a change."""
     with Node(DEMO, data_dir=str(tmp_path), clock=pace) as node:
         node.enable("me")
         node.schedule("Reboot", "me")
@@ -198,7 +198,7 @@ def test_what_was_due_while_a_process_was_stopped_starts_after_its_whole_notice(
         assert node.statuses(SPOT) == ["Scheduled"]
         wait_until(lambda: node.statuses(SPOT) == ["Started"])
         assert time.monotonic() - told >= (STOPPED + NOTICE / 10).total_seconds()
-        assert node.history(raised["id"])[-1]["action"] == "event-started"
+        assert node.history(raised["id"])[-1].action == "event-started"
 
 
 STOPPED = timedelta(seconds=4)

@@ -99,6 +99,20 @@ def test_errors_have_one_style_whoever_finds_them(line: str, what: str, hint: st
     assert told(done.err)[1].startswith(hint)
 
 
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("scale-set scale nix --by 3", "'duenotice scale-set list' lists them."),
+        ("events show FFFF", "'duenotice events list' lists them, without those that are over."),
+        ("events history FFFF", "'duenotice audit' lists what happened."),
+    ],
+)
+def test_a_hint_names_a_command_and_no_path_of_the_api(shared: Node, line: str, hint: str) -> None:
+    """The rules say which list helps, the command line how to see it."""
+    done = duenotice(shared, *line.split())
+    assert (done.code, told(done.err)[1]) == (3, hint)
+
+
 def test_done_is_0_and_interrupted_is_130(shared: Node) -> None:
     """Ctrl-C in a live view leaves without a traceback."""
     assert duenotice(shared, "vm", "list").code == 0
@@ -160,7 +174,7 @@ def test_an_endpoint_that_is_none_is_2(endpoint: str) -> None:
 
 @pytest.mark.parametrize("token", ["gr\u00fcn", "two\nlines"])
 def test_a_token_that_cannot_be_one_is_5(shared: Node, token: str) -> None:
-    """A wrong file, say; it is not sent."""
+    """For example from a wrong file; it is not sent."""
     assert duenotice(shared, "events", "list", DUENOTICE_TOKEN=token).code == 5
 
 
@@ -171,7 +185,7 @@ def test_an_answer_that_makes_no_sense_is_told_without_a_traceback() -> None:
         threading.Thread(target=_answer_one, args=(server, said), daemon=True).start()
         where = f"127.0.0.1:{server.getsockname()[1]}"
         done = duenotice(None, "clock", "show", "-o", "name", "--endpoint", where, DUENOTICE_TOKEN="x")
-    assert (done.code, told(done.err)[0].partition(":")[0]) == (1, "Cannot read an answer")
+    assert (done.code, told(done.err)[0].partition(" of ")[0]) == (1, "Cannot read an answer")
 
 
 def _answer_one(server: socket.socket, said: bytes) -> None:

@@ -193,7 +193,7 @@ def test_G03_a_limit_on_user_operations_cli():
     with Node(DEMO, user_operations_limit=2) as node:
         node.enable("me", "db-0", "db-1")
         (first,), _ = cli(node, "vm restart me"), cli(node, "vm restart db-0")
-        refusal = "2 user operations are scheduled; with 1 more the limit of 2 would be passed."
+        refusal = "2 user operations are scheduled; 1 more would be over the limit of 2."
         assert refused(node, "vm restart db-1") == refusal
         cli(node, f"events approve {first['id']}")
         assert cli(node, "vm restart db-1")

@@ -83,7 +83,7 @@ def test_a_start_that_fails_later_gives_its_ports_back(tmp_path: Path) -> None:
 
 
 def test_an_address_that_this_machine_does_not_have_is_told_with_the_way_to_get_it(tmp_path: Path) -> None:
-    """The address that clients know, say."""
+    """For example the address that clients know."""
     done = duenotice(None, "serve", "--data-dir", str(tmp_path / "data"), "--metadata-listen", "192.0.2.1:16925")
     assert done.err == (
         "error: Cannot listen on 192.0.2.1:16925: Cannot assign requested address.\n"

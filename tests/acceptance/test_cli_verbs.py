@@ -102,7 +102,7 @@ def test_every_form_of_output_says_the_same(node: Node) -> None:
 
 
 def test_an_event_is_scheduled_shown_approved_and_cancelled(node: Node) -> None:
-    """The beginning of an id will do."""
+    """The beginning of an id is enough."""
     scheduled = duenotice(node, "events", "schedule", "web-1", "--type", "Freeze", "--description", "x", "-o", "name")
     prefix = scheduled.out[:8].lower()
     assert duenotice(node, "events", "show", prefix, "-o", "json").json()["description"] == "x"
@@ -175,7 +175,7 @@ def test_one_and_many_are_both_understood(node: Node, noun: str) -> None:
 
 
 def test_the_audit_says_who_did_what(node: Node) -> None:
-    """By action, and for one event all that became of it, also when it is gone."""
+    """By action, and for one event all that happened to it, also when it is gone."""
     event_id = duenotice(node, "vm", "restart", "web-0", "-o", "name").out.strip()
     duenotice(node, "events", "cancel", event_id)
     (record,) = duenotice(node, "audit", "--action", "event-raised", "-o", "json").json()

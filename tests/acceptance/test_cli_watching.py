@@ -106,7 +106,7 @@ def test_watch_prints_each_change_and_ends_when_the_event_is_over(node: Node) ->
 
 
 def test_watch_of_all_events_ends_when_none_is_left(node: Node) -> None:
-    """Lines for people when the output is no terminal; nothing is missed of an hour that passes at once."""
+    """Lines for people when the output is not a terminal; nothing is missed of an hour that passes at once."""
     node.schedule("Reboot", "web-0")
     lines = watching(node, "events", "watch", "--until-none", then=("1h",)).out.splitlines()
     assert [line.split()[1:3] for line in lines] == [
@@ -115,7 +115,7 @@ def test_watch_of_all_events_ends_when_none_is_left(node: Node) -> None:
 
 
 def test_watch_of_an_unknown_event_is_told_at_once(node: Node) -> None:
-    """A slip of the pen does not look like an event that is over."""
+    """A wrong id does not look like an event that is over."""
     assert duenotice(node, "events", "watch", "nix").code == 3
 
 

@@ -101,7 +101,7 @@ def test_a_node_with_a_fleet_starts_with_a_bad_file_and_says_why(fleet: Path, wh
 
 
 def test_a_file_that_is_gone_is_a_bad_file(fleet: Path):
-    """A mount that did not come up, say."""
+    """For example a mount that did not come up."""
     fleet.unlink()
     with served(fleet) as node:
         assert node.statuses("me") == ["Scheduled"]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from duenotice.wire.operator import Details
 from tests.acceptance.conftest import DEMO
 from tests.support.receiver import HANG, Receiver
 from tests.support.served import Served, wait_until
@@ -34,7 +35,7 @@ def hooked(tmp_path: Path, receiver: Receiver, **settings: Any) -> Served:
 
 def actions(node: Served, event_id: str) -> list[str]:
     """What happened to an event since it started."""
-    done = [record["action"] for record in node.history(event_id)]
+    done = [record.action for record in node.history(event_id)]
     return done[done.index("event-started") + 1 :]
 
 
@@ -92,8 +93,8 @@ def test_a_failure_is_recorded_and_tried_again(tmp_path: Path):
         assert node.end_of(event_id) == "event-completed"
         assert actions(node, event_id) == ["impact-failed", "event-completed"]
         failure = node.history(event_id)[-2]
-        assert failure["details"] == {"scope": "vm/me", "attempt": 1, "reason": "Exit 1: the host is busy"}
-        assert failure["actor"] == "driver/command"
+        assert failure.details == Details(scope="vm/me", attempt=1, reason="Exit 1: the host is busy")
+        assert failure.actor == "driver/command"
         assert (tmp_path / "runs").read_text() == f"{event_id} Reboot\n" * 2
 
 
@@ -123,7 +124,7 @@ def test_a_command_that_hangs_is_killed_and_blocks_nobody(tmp_path: Path):
         assert node.end_of(other) == "event-completed"
         assert node.statuses("me") == ["Started"]
         assert node.end_of(hanging) == "event-failed"
-        reason = node.history(hanging)[-1]["details"]["reason"]
+        reason = node.history(hanging)[-1].details.reason or ""
         assert reason == "Gave up after attempt 1: Not over after 1.5 seconds; killed."
         pids = (tmp_path / "pids").read_text().split()
         assert len(pids) == 2
@@ -149,7 +150,7 @@ def test_so_many_commands_run_at_once_and_no_more(tmp_path: Path):
 
 
 def test_a_clean_stop_leaves_commands_alone_and_the_next_start_takes_them_over(tmp_path: Path):
-    """Stopping waits for no command; what it did is reported by whoever serves then."""
+    """Stopping waits for no command; the next process that serves reports what it did."""
     code = NOTE_ID + "\nwhile not os.path.exists(here + '/gate'): time.sleep(.01)"
     with commanded(tmp_path, code) as node:
         event_id = approved(node, "Reboot", "me")
@@ -198,7 +199,7 @@ def test_a_receiver_that_answers_202_reports_later(tmp_path: Path, failure: str,
             assert answer["id"] == event_id
             assert node.end_of(event_id) == end
             last = node.history(event_id)[-1]
-            assert (last["actor"], last["details"].get("reason", "")) == ("token/admin", failure)
+            assert (last.actor, last.details.reason or "") == ("token/admin", failure)
         assert len(receiver.received) == 1
 
 
@@ -216,7 +217,7 @@ def test_a_receiver_that_refuses_is_not_asked_again(tmp_path: Path):
     with Receiver(400, said=b"unknown VM") as receiver, hooked(tmp_path, receiver) as node:
         event_id = approved(node, "Reboot", "me")
         assert node.end_of(event_id) == "event-failed"
-        assert node.history(event_id)[-1]["details"]["reason"] == "The receiver answered 400: unknown VM"
+        assert node.history(event_id)[-1].details.reason == "The receiver answered 400: unknown VM"
         assert len(receiver.received) == 1
 
 
@@ -236,7 +237,7 @@ def test_a_promised_report_that_does_not_come_fails_the_event(tmp_path: Path):
     with Receiver(202) as receiver, hooked(tmp_path, receiver, impact_report_within=0.2) as node:
         event_id = approved(node, "Reboot", "me")
         assert node.end_of(event_id) == "event-failed"
-        assert "no report came within 0.2 seconds" in node.history(event_id)[-1]["details"]["reason"]
+        assert "no report came within 0.2 seconds" in (node.history(event_id)[-1].details.reason or "")
 
 
 # Reports

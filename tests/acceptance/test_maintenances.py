@@ -100,7 +100,7 @@ def test_no_more_than_at_once_are_hit(node: Node) -> None:
 
 
 def test_vms_can_be_chosen_by_zone(node: Node) -> None:
-    """Whoever stands there takes part, and nobody else."""
+    """All VMs in the zone take part, and no others."""
     plan = node.operate("/v1/maintenances", {"on": ["zone=1"], "type": "Freeze"})
     assert [step["resources"] for step in plan["steps"]] == [["db-0"]]
 

@@ -46,7 +46,7 @@ def test_more_connections_than_it_is_meant_for_are_dropped(node: Node, monkeypat
 
 
 def test_a_body_larger_than_anybody_needs_is_refused(node: Node) -> None:
-    """Two megabytes of JSON are no request."""
+    """Two megabytes of JSON are too much for a request."""
     answer = node.operator("POST", "/v1/events", b" " * (2 * 1024 * 1024))
     assert (answer.status, bool(answer.json()["hint"])) == (413, True)
 

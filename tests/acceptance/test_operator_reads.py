@@ -62,13 +62,13 @@ def test_vms_are_chosen_by_group_and_host(node: Node) -> None:
     ],
 )
 def test_a_name_that_is_not_there_is_no_empty_list(node: Node, query: str, status: int, title: str, hint: str) -> None:
-    """A slip is told, with the nearest name there is."""
+    """The error names the nearest name there is."""
     answer = node.operator("GET", f"/v1/{query}")
     assert (answer.status, answer.json()["title"], answer.json()["hint"]) == (status, title, hint)
 
 
 def test_a_vm_is_shown_with_its_scope_its_events_and_whether_it_listens(node: Node) -> None:
-    """Looking at it is no poll of its own (F01)."""
+    """Looking at it does not count as a poll (F01)."""
     assert get(node, "/v1/vms/web-0")["listens"] is False
     node.enable("web-1")
     event_id = node.schedule("Reboot", "web-0")
@@ -212,7 +212,7 @@ def test_the_feed_goes_on_where_a_reader_left_off(node: Node) -> None:
 
 
 def test_the_feed_begins_with_its_position(node: Node) -> None:
-    """Whoever loses the connection before anything came still knows where to go on from."""
+    """A reader that loses the connection before anything came still knows where to go on from."""
     node.enable("web-0")
     with feed(node, "?after=2") as live:
         assert next_frame(live)["id"] == "3"

@@ -139,7 +139,7 @@ def everybody() -> Iterator[tuple[Node, dict[str, str]]]:
 
 
 def test_the_matrix_has_every_call_and_only_those(node: Node) -> None:
-    """Whoever adds a call says here who may use it."""
+    """A call that is new has to be added here, with the role that may use it."""
     table = {(call.method, call.path) for call in OperatorApi(node.service.engine, node.service.ticker).calls}
     assert {(method, path) for method, path, _ in MATRIX} == table
 

@@ -90,7 +90,7 @@ def names(node: Node, tmp_path: Path) -> dict[str, str]:
 @pytest.fixture
 def bad(node: Node, monkeypatch: pytest.MonkeyPatch) -> Iterator[Poisoned]:
     """A service in whose answers every text is hostile."""
-    with Poisoned(node) as server:
+    with Poisoned(node, WIRE) as server:
         monkeypatch.setenv("DUENOTICE_ENDPOINT", "http://{}:{}".format(*server.operator_address))
         monkeypatch.setenv("DUENOTICE_TOKEN", server.token)
         yield server
@@ -128,7 +128,24 @@ def test_json_means_the_same_with_the_escapes(
     """A program reads exactly what the service said."""
     shown = called(capfdbinary, *VIEWS[view].format(**names).split(), "-o", "json").json()
     assert shown
-    assert shown == poisoned(node.operator("GET", f"/v1/{PATHS[view]}").json())["items"]
+    assert shown == poisoned(node.operator("GET", f"/v1/{PATHS[view]}").json(), WIRE)["items"]
+
+
+def test_half_a_character_is_no_answer_of_ours(
+    node: Node, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+):
+    """A service that sends one is not duenotice: nothing of it is shown."""
+    monkeypatch.setenv("DUENOTICE_TOKEN", node.token)
+    with Poisoned(node) as bad:
+        done = called(capfdbinary, "vm", "list", "--endpoint", "http://{}:{}".format(*bad.operator_address))
+    assert (done.code, done.out, RAW.findall(done.err)) == (1, "", [])
+    assert "Cannot read an answer" in done.err
+
+
+def test_half_a_character_in_a_request_is_refused(node: Node):
+    """Bytes of a shell that are not UTF-8."""
+    done = duenotice(node, "events", "schedule", "db-0", "--type", "Reboot", "--description", "\udcff")
+    assert (done.code, done.out, RAW.findall(done.err)) == (2, "", [])
 
 
 def test_a_document_means_the_same_with_the_escapes(node: Node, names: dict[str, str]):

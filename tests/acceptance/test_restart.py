@@ -128,7 +128,7 @@ def test_an_approval_survives(tmp_path: Path):
 
 
 def test_who_listens_is_remembered(tmp_path: Path):
-    """Scopes that were on stay on, those that were off stay off, and the 24 hours begin anew."""
+    """Scopes that were on stay on, those that were off stay off, and the 24 hours begin again."""
     with restarted(tmp_path) as node:
         node.enable("me")
         node.advance("23h")

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from duenotice.client import OperatorClient
 from duenotice.scenarios import library
 from duenotice.scenarios.player import play as play_in_process
-from duenotice.scenarios.progress import PASSED, Verdict
+from duenotice.scenarios.progress import PASSED, PlayVerdict
 from tests.acceptance.conftest import DEMO
-from tests.support.asker import Asker
 from tests.support.cli import Done, duenotice
 from tests.support.node import Node
+from tests.support.operators import operator_of
 from tests.unit.scenarios.test_library import example
 
 
@@ -35,8 +36,10 @@ def test_every_shipped_scenario_passes(verdicts: dict[str, Any], name: str) -> N
 def test_every_shipped_scenario_ends_with_nothing_left_to_happen(name: str) -> None:
     """No event, no maintenance that is open, no host in a bad way: the next one can be played at once."""
     with Node(Path(str(library.fleet())), allow_faults=True) as node:
-        *_, verdict = play_in_process(library.shipped(name), Asker(node), {}, lambda seconds: None)
-        assert isinstance(verdict, Verdict)
+        *_, verdict = play_in_process(
+            library.shipped(name), operator_of(node, OperatorClient), {}, lambda seconds: None
+        )
+        assert isinstance(verdict, PlayVerdict)
         assert verdict.outcome == PASSED
         assert node.operate("/v1/events", method="GET") == []
         assert {plan["status"] for plan in node.operate("/v1/maintenances", method="GET")} <= {"done", "cancelled"}

@@ -46,6 +46,6 @@ def test_who_does_not_have_the_document_does_not_wait(node: Node, tag: str | Non
 
 @pytest.mark.parametrize("span", ["", "soon", "-1", "1y", "30s,30s"])
 def test_a_malformed_wait_is_refused(shared: Node, span: str):
-    """A wait that is no span of time is refused, with what to write instead."""
+    """A wait that is not a span of time is refused, with what to write instead."""
     answer = shared.ask("me", "GET", f"{events_at()}&wait={span}")
     assert (answer.status, "wait is malformed" in answer.json()["error"]) == (400, True)

@@ -8,11 +8,11 @@ import signal
 from pathlib import Path
 
 from duenotice import clock
-from duenotice.agent.cases import Record
+from duenotice.agent.cases import LedgerRecord
 from duenotice.agent.ledger import Ledger
 from duenotice.backoff import Backoff
 from duenotice.cli import main
-from duenotice.client import asking, watching
+from duenotice.client import patience, watching
 
 
 def die() -> None:
@@ -23,7 +23,7 @@ def prepare(when: str, number: int) -> None:
     """Count the records as they are written, and die there."""
     write, written = Ledger.append, 0
 
-    def append(self: Ledger, *records: Record) -> None:
+    def append(self: Ledger, *records: LedgerRecord) -> None:
         nonlocal written
         for record in records:
             written += 1
@@ -40,7 +40,7 @@ def run() -> None:
     """The whole life of the process."""
     clock._BOOT_ID = Path(os.environ["BOOT_ID_FILE"])
     watching.POLL_SECONDS = 0.05
-    asking.AGAIN = Backoff(0.02, 0.02)
+    patience.AGAIN = Backoff(0.02, 0.02)
     when, _, number = os.environ.get("DYING_AT", "never:0").partition(":")
     prepare(when, int(number))
     main()

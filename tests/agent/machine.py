@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from duenotice.agent.cases import Case, Record
+from duenotice.agent.cases import Case, LedgerRecord
 from duenotice.agent.ledger import NAME, read_cases, read_ledger
 from tests.agent import dying
 from tests.support.node import Node
@@ -116,7 +116,7 @@ class Machine:
         return [line.split()[0] for line in text.splitlines()]
 
     @property
-    def records(self) -> list[Record]:
+    def records(self) -> list[LedgerRecord]:
         return read_ledger(self.state / NAME).records
 
     @property

@@ -291,6 +291,13 @@ def test_what_the_leader_appends_is_in_the_journal_and_not_shown(led: Shared) ->
     assert led.b.look().head == Head(3, 0, 1, "life-a", 0)
 
 
+def test_the_time_of_an_append_is_kept_too(led: Shared) -> None:
+    """So that whoever leads next does not decide at an earlier time (N10)."""
+    led.a.append("life-a", 1, records(1, 1), steady=70)
+    led.a.append("life-a", 1, records(2, 2), steady=60)
+    assert led.b.look().head.steady == 70
+
+
 @pytest.mark.parametrize(("life", "epoch"), [("life-b", 1), ("life-a", 0), ("life-a", 2), ("life-b", 2)])
 def test_only_who_leads_under_this_epoch_appends(led: Shared, life: str, epoch: int) -> None:
     with pytest.raises(Deposed):
@@ -431,8 +438,8 @@ def test_everybody_hears_the_news(shared: Shared) -> None:
     shared.a.resign("life-a")
     expected = [*[Changed()] * 5, Appended(2), Hid("life-b", 2), Shown(2), Changed(), Changed()]
     wait_until(lambda: heard == more == expected)
-    stop()
-    stop_more()
+    for stop_hearing in (stop, stop, stop_more):
+        stop_hearing()
     shared.a.leave("life-a")
     assert heard == more == expected
 

@@ -100,6 +100,10 @@ class Server:
 
     def _end(self, how: signal.Signals) -> int:
         os.kill(self._process.pid, how)
+        return self.ended()
+
+    def ended(self) -> int:
+        """How it has ended, which it must do now, if only by itself."""
         status = self._process.wait(_PATIENCE)
         self._reader.join(_PATIENCE)
         assert self._process.stderr is not None

@@ -69,7 +69,7 @@ class Rounds:
 
     def raise_events(self, node: Served) -> None:
         """On VMs that have none; nobody listens, so they start at once."""
-        busy = {vm for event in node.live() for vm in event["resources"]}
+        busy = {vm for event in node.live() for vm in event.resources}
         free = [f"vm-{n}" for n in range(VMS) if f"vm-{n}" not in busy]
         self.answered |= {node.schedule("Reboot", vm) for vm in self.chance.sample(free, self.chance.randint(1, 4))}
 

@@ -30,7 +30,7 @@ MOVES: dict[tuple[type, Phase], Phase] = {
     (t.EventPostponed, Phase.SCHEDULED): Phase.SCHEDULED,
     (t.EventStarted, Phase.SCHEDULED): Phase.STARTED,
     (t.EventCompleted, Phase.STARTED): Phase.COMPLETED,
-    (t.EventFailed, Phase.STARTED): Phase.COMPLETED,
+    (t.EventFailed, Phase.STARTED): Phase.FAILED,
     (t.EventCancelled, Phase.SCHEDULED): Phase.CANCELLED,
 }
 STATUS = {Phase.SCHEDULED: "Scheduled", Phase.STARTED: "Started"}

@@ -47,7 +47,7 @@ def read_all(publisher: Publisher) -> dict[tuple[str, str], bytes]:
 
 def _read(publisher: Publisher, name: str) -> list[tuple[tuple[str, str], bytes]]:
     """What a VM is answered in every api-version, `ETag` checked (A10)."""
-    page = publisher.page_of(publisher.state.fleet.vms[name])
+    page = publisher.open_page_of(publisher.state.fleet.vms[name])
     read = []
     for version in API_VERSIONS:
         head, _, body = document_tail(page, version).partition(b"\r\n\r\n")
@@ -246,7 +246,7 @@ class Driver(RuleBasedStateMachine):
         assert here == there, f"VMs run on {here}, and should on {there}"
         for (name, version), body in moment.documents.items():
             scope = self.model.vms[name].place.scope
-            listens = self.publisher.page_of(known[name]).enabled
+            listens = self.publisher.open_page_of(known[name]).enabled
             assert listens == (scope in self.model.last_poll), f"{name}: enabled is {listens}"
             expected = [_shown(event) for event in self.model.events_of(scope) if event.type in TYPES[version]]
             events = parsed(body)["Events"]
@@ -338,7 +338,7 @@ class Driver(RuleBasedStateMachine):
     def _poll_again(self, name: str) -> bool:
         """A poll of a scope that listens never reaches the engine; False when it must."""
         vm = self.publisher.state.fleet.vms.get(name)
-        page = self.publisher.page_of(vm) if vm is not None else None
+        page = self.publisher.open_page_of(vm) if vm is not None else None
         if page is None or not page.enabled:
             return False
         page.last_poll = self.clock.now().steady

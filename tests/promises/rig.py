@@ -16,7 +16,7 @@ from duenotice.clock import LONGEST_PAUSE, Alive, Instant, ManualClock, micros
 from duenotice.domain.snapshot import Snapshot
 from duenotice.domain.transitions import Record
 from duenotice.engine.ports import Journal
-from duenotice.errors import Unavailable
+from duenotice.errors import Damaged, Unavailable
 from duenotice.journal.memory import MemoryJournal
 from duenotice.journal.sqlite import SqliteJournal
 from tests.promises.history import Absence, Committed
@@ -129,7 +129,7 @@ class WatchedJournal:
 
     def read(self, after: int, limit: int | None = None) -> Iterator[Record]:
         if self._unreadable:
-            raise Unavailable("The disk is still away.")
+            raise Damaged("The disk cannot be read any more.")
         return self._inner.read(after, limit)
 
     @property

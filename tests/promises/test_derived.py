@@ -87,7 +87,7 @@ class Node:
         lane = self.door.callers.find(address)
         if lane is None:
             return
-        known = str(self.publisher.page(lane.scope).document.incarnation)
+        known = str(self.publisher.open_page(lane.scope).document.incarnation)
         poll = Poll(NEWEST, frozenset({known}), wait=60.0)
         outcome = self.door.answers.answer(address, poll, b"")
         if asyncio.iscoroutine(outcome):
@@ -128,12 +128,12 @@ def _compare_fleet(node: Node, truth: State) -> None:
 def _compare_pages(node: Node, fresh: Publisher) -> None:
     for page in [*node.publisher.pages.values()]:
         # What is still rendered and enabled may be sent without another look.
-        expected = fresh.page(page.scope)
+        expected = fresh.open_page(page.scope)
         if page.enabled:
             assert (page.document, expected.enabled) == (expected.document, True)
             assert {None, shown(expected.document, NEWEST)} >= {page.rendered[NEWEST.index]}
     for vm in fresh.state.fleet.vms.values():
-        page, expected = node.publisher.page_of(vm), fresh.page_of(vm)
+        page, expected = node.publisher.open_page_of(vm), fresh.open_page_of(vm)
         assert (page.document, page.enabled) == (expected.document, expected.enabled)
 
 
@@ -151,7 +151,7 @@ def _compare_waiters(node: Node, fresh: Publisher) -> None:
     for who, held in node.door.waiting.held.items():
         vm = fresh.state.fleet.vms[held.vm]
         assert scope_of(vm) == held.scope
-        assert held.poll.has(fresh.page_of(vm).document.incarnation)
+        assert held.poll.has(fresh.open_page_of(vm).document.incarnation)
         watched.setdefault(held.scope, set()).add(who)
     assert {scope: set(page.watchers) for scope, page in node.publisher.pages.items() if page.watchers} == watched
     lived_in = {scope_of(vm) for vm in fresh.state.fleet.vms.values()}
@@ -159,7 +159,7 @@ def _compare_waiters(node: Node, fresh: Publisher) -> None:
     for address, answer in node.told:
         expected = fresh.state.fleet.by_address.get(address)
         if expected is not None:
-            document = fresh.page_of(expected).document
+            document = fresh.open_page_of(expected).document
             assert answer in (Answer(200, shown(document, NEWEST)), not_modified(document.incarnation))
         else:
             assert answer.status == 404
@@ -182,7 +182,7 @@ async def _live(story: list[Moment], policy: Policy) -> None:
         for _ in range(3):
             await asyncio.sleep(0)  # who is told of the fleet is told in the next turn
         compare(node)
-    assert list(await node.publisher.names.in_order()) == sorted(node.engine.state.fleet.vms)
+    assert list(await node.publisher.names.put_in_order()) == sorted(node.engine.state.fleet.vms)
     await node.engine.stop()
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from duenotice.metadata_api.connection_states import BLOCKED
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.protocol import Connection
 from tests.protocol.raw import NOTHING, PATH, POLL, Client, ask, request
@@ -111,7 +112,7 @@ def send_until_blocked(world: World, client: Client) -> tuple[int, Connection]:
     (connection,) = (c for c in world.server._door.crowd.everybody if c.address == SOLO)
     client.socket.settimeout(0.1)
     sent = 0
-    while not connection.blocked or connection.transport.is_reading():
+    while connection.state is not BLOCKED or connection.transport.is_reading():
         with suppress(TimeoutError):
             sent += client.socket.send((POLL * 1000)[sent % len(POLL) :])
     client.socket.settimeout(5)

@@ -1,16 +1,13 @@
-"""A real engine behind a real metadata server, on a loop of its own; tests reach it over sockets only."""
+"""The emulator as protocol tests need it: a small fleet, a disk that can be full, and nothing that fails unseen."""
 
 import asyncio
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
 from uuid import uuid4
 
-import uvloop
-
 from duenotice.clock import Clock, ManualClock
-from duenotice.domain.commands import ApplyFleet, Command, ScheduleEvent
+from duenotice.domain.commands import ApplyFleet, ScheduleEvent
 from duenotice.domain.event import EventType
 from duenotice.domain.fleet import Declaration, Group, GroupKind, Vm
 from duenotice.domain.policy import Policy
@@ -22,7 +19,7 @@ from duenotice.engine.publisher import Publisher
 from duenotice.errors import Unavailable
 from duenotice.journal.memory import MemoryJournal
 from duenotice.metadata_api.options import MetadataOptions
-from duenotice.metadata_api.server import MetadataServer
+from duenotice.testkit.emulator import Emulator
 
 SOLO, WEB_0, WEB_1, STRANGER = "127.0.1.1", "127.0.2.1", "127.0.2.2", "127.0.9.9"
 FLEET = Declaration(
@@ -35,8 +32,6 @@ FLEET = Declaration(
     ),
 )
 GENEROUS = MetadataOptions(throttle=0, approvals_throttle=0, max_connections_per_address=5000)
-
-T = TypeVar("T")
 
 
 class Disk(MemoryJournal):
@@ -59,55 +54,31 @@ async def started_engine(journal: Journal, clock: Clock) -> Engine:
     return engine
 
 
-class World:
-    """Everything between `start` and `stop`; `problems` are errors that nobody caught."""
+class World(Emulator):
+    """`problems` are errors that nobody caught."""
 
     def __init__(self, options: MetadataOptions, host: str) -> None:
-        self.options = options
-        self.host = host
         self.disk = Disk()
         self.problems: list[dict[str, Any]] = []
-        self.address = ("", 0)
-        self._started = threading.Event()
-        self._thread = threading.Thread(target=lambda: uvloop.run(self._main()), daemon=True)
+        listen = f"[{host}]:0" if ":" in host else f"{host}:0"
+        super().__init__(journal=self.disk, options=options, metadata_listen=listen)
 
-    def start(self) -> None:
-        self._thread.start()
-        assert self._started.wait(10), "the world did not start"
-
-    def stop(self) -> None:
-        self.call(self._stop.set)
-        self._thread.join(10)
-        assert not self.problems
-
-    async def _main(self) -> None:
-        self.loop = asyncio.get_running_loop()
+    def __enter__(self) -> "World":
+        super().__enter__()
+        self.engine, self.server = self.service.engine, self.service.metadata
+        self.address = self.service.metadata_address
+        assert isinstance(self.engine.clock, ManualClock)
+        self.clock = self.engine.clock
+        self.loop = self.look(lambda _: asyncio.get_running_loop())
         self.loop.set_exception_handler(lambda _, context: self.problems.append(context))
-        self._stop = asyncio.Event()
-        self.clock = ManualClock()
-        self.engine = await started_engine(self.disk, self.clock)
-        self.server = MetadataServer(self.engine.submit, self.engine.publisher, self.clock, self.options)
-        self.address = await self.server.start(self.host, 0)
-        self._started.set()
-        await self._stop.wait()
-        await self.server.drain(1)
-        await self.engine.stop()
+        self.apply(FLEET)
+        return self
 
-    def call(self, function: Callable[[], T]) -> T:
-        """Run something on the world's own loop."""
-
-        async def run() -> T:
-            return function()
-
-        return asyncio.run_coroutine_threadsafe(run(), self.loop).result(10)
-
-    def submit(self, command: Command) -> None:
-        """Let the engine do something, and wait until it is durable."""
-
-        async def run() -> None:
-            await self.engine.submit(command, "test")
-
-        asyncio.run_coroutine_threadsafe(run(), self.loop).result(10)
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, error, trace)
+        assert not self.problems
 
     def schedule(self, *resources: str) -> str:
         """Raise an event; its id."""
@@ -117,15 +88,9 @@ class World:
 
     def drain(self, timeout: float) -> None:
         """Close the metadata door."""
-        asyncio.run_coroutine_threadsafe(self.server.drain(timeout), self.loop).result(timeout + 5)
+        self.run(self.server.drain(timeout))
 
 
-@contextmanager
-def running(options: MetadataOptions = GENEROUS, host: str = "127.0.0.1") -> Iterator[World]:
+def running(options: MetadataOptions = GENEROUS, host: str = "127.0.0.1") -> World:
     """A world for one test."""
-    world = World(options, host)
-    world.start()
-    try:
-        yield world
-    finally:
-        world.stop()
+    return World(options, host)

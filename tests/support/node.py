@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
+from duenotice.client import OperatorClient
 from duenotice.testkit.emulator import Emulator
 
 T = TypeVar("T")
@@ -161,7 +162,11 @@ class Outside:
             line.send(data)
             return line.answer()
 
-    # The operator's side
+    # The operator's side: the client that users get, and below it plain HTTP, for tests of the API itself
+
+    def client(self) -> OperatorClient:
+        """The operator, who asks once and takes what comes."""
+        return OperatorClient("http://{}:{}".format(*self.operator_address), self.token, timeout=SECONDS, budget=0)
 
     def operator(self, method: str, path: str, body: Any = None) -> Answer:
         """One call of the operator's API; the body is JSON, or bytes as they are."""
@@ -188,15 +193,18 @@ class Outside:
 
     def now(self) -> datetime:
         """What time it is on the node's clock."""
-        return datetime.fromisoformat(self.operate("/v1/clock", method="GET")["now"])
+        with self.client() as client:
+            return client.clock().now
 
     def apply(self, fleet: str) -> None:
         """Apply this fleet."""
-        self.operate("/v1/fleet", fleet.encode(), "PUT")
+        with self.client() as client:
+            client.apply_fleet(fleet)
 
     def advance(self, by: str) -> None:
         """Let time pass."""
-        self.operate("/v1/clock/advance", {"by": by})
+        with self.client() as client:
+            client.advance_clock(by)
 
 
 class Node(Outside):

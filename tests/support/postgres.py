@@ -77,10 +77,12 @@ class Server:
     def start(self, *options: str) -> Database:
         """Run it, with settings such as `hba_file=…`; the database that every server has."""
         words = [word for option in options for word in ("-c", option)]
-        command = ["-D", f"{self.folder}/data", "-k", str(self.folder), "-c", "listen_addresses=", *words]
+        alone = [] if any(option.startswith("listen_addresses") for option in options) else ["-c", "listen_addresses="]
+        command = ["-D", f"{self.folder}/data", "-k", str(self.folder), *alone, *words]
         self.process = self._running.enter_context(as_postgres(self.folder, f"{BINARIES}/postgres", *command))
         made = Database(str(self.folder), "postgres")
-        wait_until(lambda: answers(f"host={made.folder} user=postgres dbname=postgres"))
+        port = next((option.partition("=")[2] for option in options if option.startswith("port=")), "5432")
+        wait_until(lambda: answers(f"host={made.folder} port={port} user=postgres dbname=postgres"))
         return made
 
     def kill(self) -> None:

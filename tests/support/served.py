@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from duenotice.wire.operator import Event, Record
 from tests.crash.server import Server
 from tests.support.node import SECONDS, Outside
 
@@ -31,20 +32,23 @@ class Served(Outside):
 
     def address(self, vm: str) -> str:
         """The source address of a VM by its name."""
-        return str(self.operate(f"/v1/vms/{vm}", method="GET")["address"])
+        with self.client() as client:
+            return client.vm(vm).address
 
-    def history(self, event_id: str) -> list[Any]:
+    def history(self, event_id: str) -> list[Record]:
         """All records of an event."""
-        return list(self.operate(f"/v1/events/{event_id}/history", method="GET"))
+        with self.client() as client:
+            return list(client.event_history(event_id))
 
-    def live(self) -> list[Any]:
+    def live(self) -> list[Event]:
         """All events that are not over."""
-        return list(self.operate("/v1/events", method="GET"))
+        with self.client() as client:
+            return list(client.events())
 
     def end_of(self, event_id: str) -> str:
         """What became of an event, once it is over."""
-        wait_until(lambda: not any(event["id"] == event_id for event in self.live()))
-        return str(self.history(event_id)[-1]["action"])
+        wait_until(lambda: not any(event.id == event_id for event in self.live()))
+        return self.history(event_id)[-1].action
 
 
 def wait_until(condition: Callable[[], object], seconds: float = SECONDS) -> None:

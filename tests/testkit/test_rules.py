@@ -10,7 +10,7 @@ from duenotice.domain.event import Cause, Event, EventType
 from duenotice.testkit.emulator import Happened
 from duenotice.testkit.overheard import Exchange
 from duenotice.testkit.verdicts import approving, asking, stopping
-from duenotice.testkit.verdicts.evidence import Ending, Evidence, Notes
+from duenotice.testkit.verdicts.evidence import Ending, Evidence, GuideNotes
 from duenotice.testkit.verdicts.verdict import FAILED, NOT_TRIED, judge
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -45,11 +45,13 @@ def approval(number: int, at: float, status: int = 200, **fields: Any) -> Exchan
     return asked(number, at, b"", method="POST", body=body, status=status)._replace(**fields)
 
 
-def evidence(*exchanges: Exchange, ended: float = 100.0, notes: Notes | None = None, raised: float = 0.0) -> Evidence:
+def evidence(
+    *exchanges: Exchange, ended: float = 100.0, notes: GuideNotes | None = None, raised: float = 0.0
+) -> Evidence:
     """All that is known; there is one event, of this VM."""
     event = Event(ID, EventType.REBOOT, Cause.MAINTENANCE, "vm/me", ("me",), NOW, 0)
     happened = [Happened(raised, t.Record(1, NOW, "test", t.EventRaised(event)))]
-    return Evidence("me", exchanges, happened, 0.0, ended, notes or Notes())
+    return Evidence("me", exchanges, happened, 0.0, ended, notes or GuideNotes())
 
 
 @pytest.mark.parametrize(
@@ -76,8 +78,8 @@ def test_who_waits_for_us_is_not_silent() -> None:
     assert asking.pace(evidence(asked(1, 0), held)) == []
 
 
-@pytest.mark.parametrize("notes", [Notes(endings=[Ending(2.0, 1)]), Notes(stops=[2.0])])
-def test_who_has_ended_or_was_stopped_is_not_silent(notes: Notes) -> None:
+@pytest.mark.parametrize("notes", [GuideNotes(endings=[Ending(2.0, 1)]), GuideNotes(stops=[2.0])])
+def test_who_has_ended_or_was_stopped_is_not_silent(notes: GuideNotes) -> None:
     """Then it could not ask."""
     assert asking.pace(evidence(asked(1, 0), asked(2, 1), asked(3, 90), ended=91, notes=notes)) == []
 
@@ -85,13 +87,13 @@ def test_who_has_ended_or_was_stopped_is_not_silent(notes: Notes) -> None:
 @pytest.mark.parametrize("answer", [{"answer": EMPTY}, {"answer": b""}, {"status": 500, "answer": b"{}"}])
 def test_a_crash_is_a_failure_of_alive_whatever_the_last_answer_was(answer: dict[str, Any]) -> None:
     """Also when it is the failure of another rule."""
-    seen = evidence(asked(1, 0), asked(2, 1, **answer), notes=Notes(endings=[Ending(1.5, 1)]))
+    seen = evidence(asked(1, 0), asked(2, 1, **answer), notes=GuideNotes(endings=[Ending(1.5, 1)]))
     assert stopping.alive(seen) == ["it ended by itself with code 1, after GET #2"]
 
 
 def test_each_start_of_a_program_may_die() -> None:
     """The one that ended before it asked, too."""
-    notes = Notes(endings=[Ending(1.5, 1), Ending(3.0, -11)])
+    notes = GuideNotes(endings=[Ending(1.5, 1), Ending(3.0, -11)])
     assert stopping.alive(evidence(asked(1, 1), notes=notes)) == [
         "it ended by itself with code 1, after GET #1",
         "it ended by itself with code -11, before it asked",
@@ -148,7 +150,7 @@ def test_a_version_that_does_not_exist_may_be_tried_before_one_that_does(version
 
 def test_a_rule_that_applies_and_was_not_tried_is_no_pass_unless_that_is_allowed() -> None:
     """It is named; rules that do not apply say why, and do not count."""
-    seen = evidence(asked(1, 0), asked(2, 1), ended=2, notes=Notes(tries=frozenset({"errors", "once"})))
+    seen = evidence(asked(1, 0), asked(2, 1), ended=2, notes=GuideNotes(tries=frozenset({"errors", "once"})))
     verdict = judge(seen)
     assert [finding.said for finding in verdict.failed] == [("not tried: errors",)]
     reasons = {finding.rule.id: finding.why for finding in verdict.findings if finding.outcome == NOT_TRIED}
@@ -159,7 +161,7 @@ def test_a_rule_that_applies_and_was_not_tried_is_no_pass_unless_that_is_allowed
 
 def test_a_tour_that_ended_early_says_why() -> None:
     """Also beside a rule that was broken."""
-    verdict = judge(evidence(asked(1, 0), ended=60, notes=Notes(ended="it is gone")))
+    verdict = judge(evidence(asked(1, 0), ended=60, notes=GuideNotes(ended="it is gone")))
     assert {finding.rule.id: finding.said for finding in verdict.findings if finding.outcome == FAILED} == {
         "pace": ("it was silent for 60 s after #1",),
         "tour": ("the tour ended early: it is gone",),

@@ -5,13 +5,13 @@ import asyncio
 import pytest
 
 from duenotice.errors import Malformed, Unavailable
-from duenotice.http_call import Answer, call, parse_url
+from duenotice.http_call import HttpAnswer, call, parse_url
 
 
-def answered(raw: bytes, **more) -> tuple[Answer, bytes]:
+def answered(raw: bytes, **more) -> tuple[HttpAnswer, bytes]:
     """Call a server that sends these bytes; the answer, and the bytes that it was sent."""
 
-    async def exchange() -> tuple[Answer, bytes]:
+    async def exchange() -> tuple[HttpAnswer, bytes]:
         seen: list[bytes] = []
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -62,7 +62,7 @@ def test_half_an_answer_is_none(raw):
 def test_an_answer_is_whole_when_its_length_has_come():
     """Some servers leave the connection open, whatever they are asked."""
 
-    async def exchange() -> Answer:
+    async def exchange() -> HttpAnswer:
         over = asyncio.Event()
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -61,3 +61,25 @@ def test_the_client_loads_nothing_but_the_standard_library(module: str) -> None:
     code = LOADED.format(module=module)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "[]\n"
+
+
+WITHOUT = """
+import sys
+from duenotice.client import {name}
+print(sorted({{"asyncio", "http", "msgspec", "socket", "ssl"}} & set(sys.modules)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "loaded"),
+    [
+        ("MetadataClient", ["socket"]),
+        ("AsyncMetadataClient", ["asyncio", "socket", "ssl"]),
+        ("OperatorClient", ["msgspec", "socket"]),
+    ],
+)
+def test_each_client_loads_only_what_it_needs(name: str, loaded: list[str]) -> None:
+    """A VM loads nothing of the operator's half; the command line starts without asyncio, TLS and http."""
+    code = WITHOUT.format(name=name)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == f"{loaded}\n"

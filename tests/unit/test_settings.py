@@ -5,7 +5,15 @@ from pathlib import Path
 import pytest
 
 from duenotice.errors import Misconfigured
-from duenotice.settings import ENVIRONMENT_PREFIX, ServeSettings, default_data_dir, parse_listen, resolve, rows
+from duenotice.settings import (
+    ENVIRONMENT_PREFIX,
+    ServeSettings,
+    default_data_dir,
+    parse_listen,
+    resolve,
+    rows,
+    without_password,
+)
 
 CHOICES = {"gone_approval": "400", "log_format": "json", "impact": "command", "impact_lost": "retry", "workers": "2"}
 """Another value than the default, where that is not just any."""
@@ -203,3 +211,17 @@ def test_the_journal_is_kept_with_the_state_of_the_user(monkeypatch: pytest.Monk
     monkeypatch.delenv("XDG_STATE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert default_data_dir() == tmp_path / ".local" / "state" / "duenotice"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("postgresql://app:secret@db/x (flag)", "postgresql://app:***@db/x (flag)"),
+        ("postgresql://app:p@ss:word@db:1,db:2/x", "postgresql://app:***@db:1,db:2/x"),
+        ("postgresql:///x?password=secret&sslpassword=secret", "postgresql:///x?password=***&sslpassword=***"),
+        ("postgresql://app@db/x?user=a:b@c", "postgresql://app@db/x?user=a:b@c"),
+        ("127.0.0.1:16925 (environment)", "127.0.0.1:16925 (environment)"),
+    ],
+)
+def test_a_password_is_not_logged(text: str, shown: str) -> None:
+    assert without_password(text) == shown

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from duenotice.agent import drill as drills
-from duenotice.agent.cases import Record, unfinished
+from duenotice.agent.cases import LedgerRecord, unfinished
 from duenotice.agent.config import Config
 from duenotice.agent.foresight import foresee
 from duenotice.agent.logs import complain, log
@@ -16,11 +16,11 @@ from duenotice.agent.peers import Asking
 from duenotice.agent.plan import (
     Approve,
     AskPeers,
-    News,
+    PeerNews,
+    PlanView,
     Prepare,
     Recover,
     Step,
-    View,
     Wait,
     is_ready,
     plan,
@@ -30,7 +30,7 @@ from duenotice.agent.plan import (
 from duenotice.agent.ports import open_ports
 from duenotice.agent.recorder import Recorder
 from duenotice.agent.tasks import Later, Tasks
-from duenotice.agent.work import Worker
+from duenotice.agent.work import HandlerRunner
 from duenotice.backoff import Backoff
 from duenotice.client import AsyncMetadataClient
 from duenotice.client.errors import MetadataError
@@ -39,7 +39,7 @@ from duenotice.errors import DuenoticeError
 from duenotice.wire.seen_document import SeenDocument
 
 TICK = 0.5
-"""The agent looks again after so many seconds, even without news: for drills, and for work that begins later."""
+"""The agent looks again after this many seconds, even without news: for drills, and for work that begins later."""
 QUICK = Backoff(0.5, 2.0)
 NAME_FILE = "vm-name"
 
@@ -55,12 +55,12 @@ class Agent:
         self.boot = boot_id()
         self.document: SeenDocument | None = None
         self.heard_at: datetime | None = None
-        self._news: dict[str, News] = {}
+        self._news: dict[str, PeerNews] = {}
         self._told: set[tuple[Any, ...]] = set()
         self._awake = asyncio.Event()
         self._stopping = False
         self.tasks = Tasks(self.wake)
-        self.worker = Worker(recorder, lambda: self.me, self.boot)
+        self.worker = HandlerRunner(recorder, lambda: self.me, self.boot)
         self.use(config)
 
     def wake(self) -> None:
@@ -110,10 +110,10 @@ class Agent:
             for server in servers:
                 server.close()
 
-    def view(self) -> View:
+    def view(self) -> PlanView:
         """The world as it is now, as the plan needs it."""
         config, heard = self.config, self.document is not None
-        return View(self.me, self.boot, wall(), config.rules, config.specs, config.approval, self._news, heard)
+        return PlanView(self.me, self.boot, wall(), config.rules, config.specs, config.approval, self._news, heard)
 
     def _turn(self) -> None:
         """One round: see what is new, plan, and start the steps."""
@@ -190,7 +190,7 @@ class Agent:
             await self._client.approve(step.event_id)
         finally:
             self._news.pop(step.event_id, None)
-        self.recorder.append(Record("approved", step.event_id, wall(), self.boot, content=content))
+        self.recorder.append(LedgerRecord("approved", step.event_id, wall(), self.boot, content=content))
 
     async def _follow(self) -> None:
         """Read documents for ever; an error is never a document (S14)."""

@@ -86,7 +86,7 @@ class Case(Struct, frozen=True):
 Cases = dict[str, Case]
 
 
-class Record(Struct, frozen=True, omit_defaults=True):
+class LedgerRecord(Struct, frozen=True, omit_defaults=True):
     """One thing that happened; `boot` names the boot it happened on."""
 
     what: What
@@ -109,7 +109,7 @@ def fingerprint(event: SeenEvent) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
-def apply(cases: Cases, record: Record) -> None:
+def apply(cases: Cases, record: LedgerRecord) -> None:
     """Apply one record. A record that fits no case changes nothing, so that an old ledger can always be read."""
     case = cases.get(record.event_id)
     if record.what == "snapshot":
@@ -127,12 +127,14 @@ def unfinished(cases: Cases) -> set[str]:
     return {name for name, work in works if work.state != "recovered"}
 
 
-def snapshot(cases: Cases) -> Record:
+def snapshot(cases: Cases) -> LedgerRecord:
     """One record that stands for all before it."""
-    return Record("snapshot", "", max((case.first_seen for case in cases.values()), default=_LONG_AGO), cases=cases)
+    return LedgerRecord(
+        "snapshot", "", max((case.first_seen for case in cases.values()), default=_LONG_AGO), cases=cases
+    )
 
 
-def _seen(cases: Cases, case: Case | None, record: Record) -> None:
+def _seen(cases: Cases, case: Case | None, record: LedgerRecord) -> None:
     assert record.seen is not None
     if case is None or case.is_closed:
         cases.pop(
@@ -151,14 +153,14 @@ def forget_old(cases: Cases) -> None:
         del cases[event_id]
 
 
-def _begun(case: Case, record: Record) -> Case:
+def _begun(case: Case, record: LedgerRecord) -> Case:
     old = case.works.get(record.handler)
     tries, notes = (old.tries + 1, old.notes) if old else (1, {})
     return _with(case, record, Work("preparing", record.content, record.boot, record.at, tries, "", notes))
 
 
-def _now(state: Literal["prepared", "failed", "recovering", "recovered"]) -> Callable[[Case, Record], Case]:
-    def change(case: Case, record: Record) -> Case:
+def _now(state: Literal["prepared", "failed", "recovering", "recovered"]) -> Callable[[Case, LedgerRecord], Case]:
+    def change(case: Case, record: LedgerRecord) -> Case:
         if (work := case.works.get(record.handler)) is None:
             return case
         return _with(case, record, replace(work, state=state, at=record.at, reason=record.reason))
@@ -166,21 +168,21 @@ def _now(state: Literal["prepared", "failed", "recovering", "recovered"]) -> Cal
     return change
 
 
-def _noted(case: Case, record: Record) -> Case:
+def _noted(case: Case, record: LedgerRecord) -> Case:
     if (work := case.works.get(record.handler)) is None:
         return case
     return _with(case, record, replace(work, notes={**work.notes, record.key: record.value}))
 
 
-def _with(case: Case, record: Record, work: Work) -> Case:
+def _with(case: Case, record: LedgerRecord, work: Work) -> Case:
     return replace(case, works={**case.works, record.handler: work})
 
 
-def _approved(case: Case, record: Record) -> Case:
+def _approved(case: Case, record: LedgerRecord) -> Case:
     return replace(case, approved=record.content, approved_at=record.at)
 
 
-_CHANGES: dict[What, Callable[[Case, Record], Case]] = {
+_CHANGES: dict[What, Callable[[Case, LedgerRecord], Case]] = {
     "preparing": _begun,
     "prepared": _now("prepared"),
     "failed": _now("failed"),

@@ -7,7 +7,7 @@ from typing import Any
 from duenotice.agent.cases import Cases, unfinished
 from duenotice.agent.config import Config
 from duenotice.agent.handlers.loading import problems
-from duenotice.agent.rules import Rule
+from duenotice.agent.rules import HandlerRule
 from duenotice.toml import near_miss
 
 TYPES = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
@@ -38,31 +38,31 @@ def never_matches(config: Config) -> list[str]:
     ]
 
 
-def _unknown_words(rule: Rule) -> Iterator[str]:
+def _unknown_words(rule: HandlerRule) -> Iterator[str]:
     for key, words, known in (("types", rule.types, TYPES), ("sources", rule.sources, SOURCES)):
         for word in words:
             if word not in known:
                 yield f".{key}: {word!r} never matches. {near_miss(word, known, key)}"
 
 
-def _empty_span(rule: Rule) -> Iterator[str]:
+def _empty_span(rule: HandlerRule) -> Iterator[str]:
     """Durations are whole seconds."""
     if rule.shorter_than is not None and rule.longer_than is not None and rule.shorter_than <= rule.longer_than + 1:
         yield f": no event is shorter than {rule.shorter_than:g} s and longer than {rule.longer_than:g} s"
 
 
-def _hidden(rule: Rule, before: Sequence[Rule]) -> Iterator[str]:
+def _hidden(rule: HandlerRule, before: Sequence[HandlerRule]) -> Iterator[str]:
     """The first rule that matches wins, so a rule that matches everything hides those after it."""
     taken = {pair for other in before if _looks_at_no_more(other) for pair in _pairs(other)}
     if taken and taken.issuperset(_pairs(rule)):
         yield ": never matches, because the rules before it take every such event. Put it before them"
 
 
-def _looks_at_no_more(rule: Rule) -> bool:
+def _looks_at_no_more(rule: HandlerRule) -> bool:
     return not rule.resources and rule.shorter_than is None and rule.longer_than is None
 
 
-def _pairs(rule: Rule) -> Iterator[tuple[str, str]]:
+def _pairs(rule: HandlerRule) -> Iterator[tuple[str, str]]:
     """The types and sources that it matches."""
     return product(rule.types or TYPES, rule.sources or SOURCES)
 
@@ -86,7 +86,7 @@ def _row(event_type: str, rule: str, condition: str, does: str) -> dict[str, Any
     return {"type": event_type, "rule": rule, "when": condition, "does": does}
 
 
-def _condition(rule: Rule) -> str:
+def _condition(rule: HandlerRule) -> str:
     parts = {
         "source": " or ".join(rule.sources),
         "VM": " or ".join(rule.resources),
@@ -96,7 +96,7 @@ def _condition(rule: Rule) -> str:
     return ", ".join(f"{name} {value}" for name, value in parts.items() if value) or "always"
 
 
-def _does(config: Config, rule: Rule) -> str:
+def _does(config: Config, rule: HandlerRule) -> str:
     specs = [config.specs[name] for name in rule.handlers]
     names = [f"{spec.name} ({spec.timeout:g} s{'' if spec.required else ', best effort'})" for spec in specs]
     after = {

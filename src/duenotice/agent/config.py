@@ -11,8 +11,8 @@ import msgspec
 from duenotice.agent.config_tables import ApprovalTable, Metadata, Peers, RuleTable, Top, known_keys
 from duenotice.agent.handlers.base import Handler
 from duenotice.agent.handlers.loading import load
-from duenotice.agent.plan import Approval
-from duenotice.agent.rules import HandlerSpec, Rule
+from duenotice.agent.plan import ApprovalPolicy
+from duenotice.agent.rules import HandlerRule, HandlerSpec
 from duenotice.client.endpoint import chosen_endpoint
 from duenotice.errors import DuenoticeError, Misconfigured, reason
 from duenotice.settings import parse_listen
@@ -30,11 +30,11 @@ class Config(NamedTuple):
 
     file: str
     metadata: Metadata
-    approval: Approval
+    approval: ApprovalPolicy
     peers: Peers | None
     peer_key: bytes
     status_listen: tuple[str, int] | None
-    rules: tuple[Rule, ...]
+    rules: tuple[HandlerRule, ...]
     specs: dict[str, HandlerSpec]
     handlers: dict[str, Handler[Any]]
 
@@ -113,7 +113,7 @@ class _Reader:
         with self._at(*keys):
             return parse_listen("listen", text)
 
-    def _rule(self, number: int, table: RuleTable, top: Top) -> Rule:
+    def _rule(self, number: int, table: RuleTable, top: Top) -> HandlerRule:
         for name in table.handlers:
             if name not in top.handlers:
                 hint = near_miss(name, top.handlers, otherwise=f"Add a table [handlers.{name}].")
@@ -122,7 +122,7 @@ class _Reader:
             raise self.wrong(("rules", number, "handlers"), "a handler is named twice", "Name each once.")
         shorter, longer, within = (self._span(getattr(table, key), "rules", number, key) for key in _SPANS)
         matches = (table.types, table.sources, table.resources, shorter, longer)
-        return Rule(table.handlers, *matches, within, table.approve_after_failure)
+        return HandlerRule(table.handlers, *matches, within, table.approve_after_failure)
 
     def _handler(self, name: str, values: dict[str, Any]) -> tuple[HandlerSpec, Handler[Any]]:
         """The common keys first, then the kind's own."""
@@ -146,7 +146,7 @@ class _Reader:
             raise self.wrong(at, f"has no {key!r}", f'Add {key} = "…".')
         return self._fit(values.pop(key, default), kind, (*at, key))
 
-    def _approval(self, table: ApprovalTable) -> Approval:
+    def _approval(self, table: ApprovalTable) -> ApprovalPolicy:
         needs_peers = table.policy == "all-ready" or table.guard is not None
         if needs_peers and table.peers is None:
             raise self.wrong(("approval",), "asking others needs [approval.peers]", "Add key_file and address.")
@@ -154,7 +154,7 @@ class _Reader:
         if guard is not None and not 0 < guard.keep < len(set(guard.group)):
             problem = f"{guard.keep} of {len(set(guard.group))} cannot be kept"
             raise self.wrong(("approval", "guard", "keep"), problem, "Use at least 1 and fewer than the group has.")
-        return Approval(table.policy, guard.group, guard.keep) if guard else Approval(table.policy)
+        return ApprovalPolicy(table.policy, guard.group, guard.keep) if guard else ApprovalPolicy(table.policy)
 
     def _peer_key(self, peers: Peers) -> bytes:
         at: Keys = ("approval", "peers")

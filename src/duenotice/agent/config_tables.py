@@ -51,7 +51,7 @@ class RuleTable(Struct, frozen=True, forbid_unknown_fields=True):
     approve_after_failure: bool = False
 
 
-class Status(Struct, frozen=True, forbid_unknown_fields=True):
+class StatusTable(Struct, frozen=True, forbid_unknown_fields=True):
     """The agent's own port; if it is empty, no port is opened."""
 
     listen: str = ""
@@ -62,7 +62,7 @@ class Top(Struct, frozen=True, forbid_unknown_fields=True):
 
     metadata: Metadata = Metadata()
     approval: ApprovalTable = ApprovalTable()
-    status: Status = Status()
+    status: StatusTable = StatusTable()
     rules: tuple[RuleTable, ...] = ()
     handlers: dict[str, dict[str, Any]] = {}
 

@@ -1,8 +1,8 @@
 """A drill: an event that only this machine sees. Handlers run for real; nothing is ever approved for it (S12).
 
 The drill is a file in the state directory: everybody who may write there may start one. It is
-Scheduled until its notice is over or everything is prepared, then Started for a while, then gone. Who follows it
-reads the ledger that the agent writes.
+Scheduled until its notice is over or everything is prepared, then Started for a while, then gone. A command that
+follows it reads the agent's ledger.
 """
 
 import secrets
@@ -15,10 +15,10 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from duenotice.agent.cases import Case, Cases, Record
+from duenotice.agent.cases import Case, Cases, LedgerRecord
 from duenotice.agent.ledger import NAME as LEDGER
 from duenotice.agent.ledger import read_cases, read_ledger
-from duenotice.agent.plan import View, is_ready
+from duenotice.agent.plan import PlanView, is_ready
 from duenotice.clock import monotonic
 from duenotice.wire.seen_document import SeenEvent
 
@@ -70,7 +70,7 @@ def current(directory: Path, cases: Cases) -> Drill | None:
     return drill
 
 
-def drilled(drill: Drill | None, cases: Cases, view: View) -> list[SeenEvent]:
+def drilled(drill: Drill | None, cases: Cases, view: PlanView) -> list[SeenEvent]:
     """The events of the drill as they are now; none when it is over."""
     case = cases.get(drill.event_id) if drill else None
     if drill is None or (case is not None and case.returning):
@@ -81,20 +81,20 @@ def drilled(drill: Drill | None, cases: Cases, view: View) -> list[SeenEvent]:
     return [drill.event(view.now >= start, view.me)]
 
 
-def _prepared_at(case: Case | None, view: View) -> datetime | None:
+def _prepared_at(case: Case | None, view: PlanView) -> datetime | None:
     if case is None or not is_ready(case, view):
         return None
     return max((work.at for work in case.works.values()), default=case.first_seen)
 
 
-class Line(NamedTuple):
+class DrillLine(NamedTuple):
     """One step, in words, and whether it went well."""
 
     text: str
     good: bool = True
 
 
-def follow(directory: Path, event_id: str, seconds: float) -> Iterator[Line]:
+def follow(directory: Path, event_id: str, seconds: float) -> Iterator[DrillLine]:
     """Each step as it is recorded, until everything is put back."""
     told = 0
     deadline = monotonic() + seconds + PATIENCE
@@ -104,12 +104,12 @@ def follow(directory: Path, event_id: str, seconds: float) -> Iterator[Line]:
         told = max(told, len(records))
         case = read_cases(directory).get(event_id)
         if case is not None and case.is_closed:
-            yield Line("no handler was used" if not case.works else "everything is put back")
+            yield DrillLine("no handler was used" if not case.works else "everything is put back")
             return
         time.sleep(LOOK_SECONDS)
-    yield Line("the drill did not end in time", good=False)
+    yield DrillLine("the drill did not end in time", good=False)
 
 
-def _line(record: Record) -> Line:
+def _line(record: LedgerRecord) -> DrillLine:
     parts = (record.what, record.handler, record.seen.status if record.seen else "", record.reason)
-    return Line(" ".join(filter(None, parts)), record.what not in ("failed", "stuck"))
+    return DrillLine(" ".join(filter(None, parts)), record.what not in ("failed", "stuck"))

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from duenotice.agent.cases import Case, Cases, Record, What, apply
-from duenotice.agent.plan import Approve, AskPeers, News, Prepare, Recover, Step, View, Wait, is_ready, plan
+from duenotice.agent.cases import Case, Cases, LedgerRecord, What, apply
+from duenotice.agent.plan import Approve, AskPeers, PeerNews, PlanView, Prepare, Recover, Step, Wait, is_ready, plan
 from duenotice.agent.rules import rule_for
 
 
@@ -16,7 +16,7 @@ class Foreseen(NamedTuple):
     details: Mapping[str, Any] = MappingProxyType({})
 
 
-def foresee(case: Case, view: View) -> Iterator[Foreseen]:
+def foresee(case: Case, view: PlanView) -> Iterator[Foreseen]:
     """Every step, recovery too. Other events are left out: each is shown by itself."""
     event_id = case.event.event_id
     cases: Cases = {event_id: case}
@@ -51,13 +51,13 @@ def _foreseen(step: Step) -> Foreseen:
             return Foreseen("recover", {"handler": handler})
 
 
-def _after(step: Step, cases: Cases, view: View) -> View:
+def _after(step: Step, cases: Cases, view: PlanView) -> PlanView:
     """The world after a step that went well."""
     match step:
         case Wait(until=until):
             return view._replace(now=until)
         case AskPeers(event_id, ready, in_service):
-            news = News(cases[event_id].content, frozenset(ready), frozenset(in_service))
+            news = PeerNews(cases[event_id].content, frozenset(ready), frozenset(in_service))
             return view._replace(news={**view.news, event_id: news})
         case Prepare(event_id, handler):
             _note(cases, "preparing", event_id, view, handler)
@@ -69,18 +69,18 @@ def _after(step: Step, cases: Cases, view: View) -> View:
     return view
 
 
-def _note(cases: Cases, what: What, event_id: str, view: View, handler: str = "", reason: str = "") -> None:
+def _note(cases: Cases, what: What, event_id: str, view: PlanView, handler: str = "", reason: str = "") -> None:
     content = cases[event_id].content
-    apply(cases, Record(what, event_id, view.now, view.boot, handler, content, reason))
+    apply(cases, LedgerRecord(what, event_id, view.now, view.boot, handler, content, reason))
 
 
-def _unapproved(case: Case, view: View) -> Iterator[Foreseen]:
+def _unapproved(case: Case, view: PlanView) -> Iterator[Foreseen]:
     """Why it would start without our approval; empty when we would have approved it."""
     if case.approved != case.content:
         yield Foreseen("let-notice-run-out", {"reason": _why_not(case, view)})
 
 
-def _why_not(case: Case, view: View) -> str:
+def _why_not(case: Case, view: PlanView) -> str:
     if case.event.started:
         return "it has started"
     if case.drill:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from duenotice.errors import Misconfigured
-from duenotice.http_call import Answer
+from duenotice.http_call import HttpAnswer
 from duenotice.settings import host_port, listen_hint
 
 LARGEST_HEAD = 8 * 1024
@@ -24,7 +24,7 @@ class Request(NamedTuple):
     headers: Mapping[str, str]
 
 
-Respond = Callable[[Request], Answer]
+Respond = Callable[[Request], HttpAnswer]
 
 
 async def serve(address: tuple[str, int], respond: Respond) -> asyncio.Server:
@@ -57,14 +57,14 @@ async def _exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, 
     await writer.drain()
 
 
-def _respond(head: bytes, respond: Respond) -> Answer:
+def _respond(head: bytes, respond: Respond) -> HttpAnswer:
     try:
         start, headers = _read_head(head)
         method, target, _ = start.split(" ")
     except ValueError:
-        return Answer(400, b'{"error":"This is not a request."}')
+        return HttpAnswer(400, b'{"error":"This is not a request."}')
     if method not in ("GET", "HEAD"):
-        return Answer(405, b'{"error":"Only GET is answered here."}', {"allow": "GET, HEAD"})
+        return HttpAnswer(405, b'{"error":"Only GET is answered here."}', {"allow": "GET, HEAD"})
     answer = respond(Request(target, headers))
     return answer._replace(body=b"") if method == "HEAD" else answer
 
@@ -75,7 +75,7 @@ def _read_head(head: bytes) -> tuple[str, dict[str, str]]:
     return start, {name.lower(): value.strip() for name, _, value in pairs}
 
 
-def _encode(answer: Answer) -> bytes:
+def _encode(answer: HttpAnswer) -> bytes:
     lines = [f"HTTP/1.1 {answer.status} {_REASONS.get(answer.status, 'Unknown')}"]
     lines += [f"{name}: {value}" for name, value in {"content-type": JSON, **answer.headers}.items()]
     lines += [f"content-length: {len(answer.body)}", "connection: close", "", ""]

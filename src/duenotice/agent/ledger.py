@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from duenotice.agent.cases import Cases, Record, apply, forget_old, snapshot
+from duenotice.agent.cases import Cases, LedgerRecord, apply, forget_old, snapshot
 from duenotice.errors import Conflict, Damaged, Misconfigured
 from duenotice.files import sync_directory
 
@@ -23,13 +23,13 @@ LOCK = "agent.lock"
 COMPACT_ABOVE = 256 * 1024
 LOCK_TRIES = 5
 _ENCODER = msgspec.json.Encoder()
-_DECODER = msgspec.json.Decoder(Record)
+_DECODER = msgspec.json.Decoder(LedgerRecord)
 
 
 class Read(NamedTuple):
     """What a ledger file says, and how many of its bytes are whole lines."""
 
-    records: list[Record]
+    records: list[LedgerRecord]
     size: int
 
 
@@ -58,7 +58,7 @@ class Ledger:
         forget_old(self.cases)
         self._compact_above = max(COMPACT_ABOVE, 2 * self._size)
 
-    def append(self, *records: Record) -> None:
+    def append(self, *records: LedgerRecord) -> None:
         """Write and sync records; only then do they count."""
         lines = b"".join(map(encode, records))
         try:
@@ -104,7 +104,7 @@ class Ledger:
         os.close(self._lock)
 
 
-def encode(record: Record) -> bytes:
+def encode(record: LedgerRecord) -> bytes:
     """A line: checksum, blank, JSON."""
     body = _ENCODER.encode(record)
     return b"%08x %s\n" % (zlib.crc32(body), body)
@@ -122,7 +122,7 @@ def read_ledger(path: Path) -> Read:
         ) from None
     lines = data.split(b"\n")
     torn = lines.pop()  # what follows the last line end: nothing, or a line whose writing was cut off
-    records: list[Record] = []
+    records: list[LedgerRecord] = []
     for number, line in enumerate(lines, start=1):
         record = _decode(line)
         if record is None:
@@ -159,7 +159,7 @@ def is_taken(directory: Path) -> bool:
     return False
 
 
-def _decode(line: bytes) -> Record | None:
+def _decode(line: bytes) -> LedgerRecord | None:
     checksum, _, body = line.partition(b" ")
     if checksum != b"%08x" % zlib.crc32(body):
         return None

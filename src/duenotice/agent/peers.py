@@ -16,9 +16,9 @@ from urllib.parse import parse_qs, quote, urlsplit
 from duenotice.agent.config_tables import Peers
 from duenotice.agent.http import Request
 from duenotice.agent.logs import describe, log
-from duenotice.agent.plan import AskPeers, News
+from duenotice.agent.plan import AskPeers, PeerNews
 from duenotice.errors import DuenoticeError, Malformed, Misconfigured
-from duenotice.http_call import Answer, call
+from duenotice.http_call import HttpAnswer, call
 
 PATH = "/peer/v1/state"
 SECONDS = 3.0
@@ -27,14 +27,14 @@ AT_ONCE = 20
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,80}", re.ASCII)
 
 
-class State(NamedTuple):
+class PeerState(NamedTuple):
     """What an agent says of its VM."""
 
     ready: bool
     in_service: bool
 
 
-Tell = Callable[[str, str], State]
+Tell = Callable[[str, str], PeerState]
 """Gives our state for an event id and a content."""
 
 
@@ -43,20 +43,20 @@ def sign(key: bytes, *parts: str) -> str:
     return hmac.new(key, json.dumps(parts).encode(), "sha256").hexdigest()
 
 
-def answer_peer(request: Request, key: bytes, me: str, tell: Tell) -> Answer:
+def answer_peer(request: Request, key: bytes, me: str, tell: Tell) -> HttpAnswer:
     """The answer to a peer; only a question that is signed with the key, and is for this VM, is answered."""
     nonce = request.headers.get("duenotice-nonce", "")
     asked = sign(key, "ask", me, request.target, nonce)
     if not hmac.compare_digest(asked, _ascii(request.headers.get("duenotice-signature", ""))):
-        return Answer(403, b'{"error":"The signature does not fit this key and this VM."}')
+        return HttpAnswer(403, b'{"error":"The signature does not fit this key and this VM."}')
     target = urlsplit(request.target)
     query = parse_qs(target.query)
     if target.path != PATH or not {"event", "content"} <= query.keys():
-        return Answer(404, b'{"error":"This path or its query is not known."}')
+        return HttpAnswer(404, b'{"error":"This path or its query is not known."}')
     state = tell(query["event"][0], query["content"][0])
     body = json.dumps({"vm": me, "ready": state.ready, "in_service": state.in_service})
     signature = sign(key, "answer", me, nonce, body)
-    return Answer(200, body.encode(), {"content-type": "application/json", "duenotice-signature": signature})
+    return HttpAnswer(200, body.encode(), {"content-type": "application/json", "duenotice-signature": signature})
 
 
 class Asking:
@@ -65,26 +65,26 @@ class Asking:
     def __init__(self, peers: Peers, key: bytes) -> None:
         self._peers, self._key = peers, key
 
-    async def ask(self, step: AskPeers, content: str) -> News:
+    async def ask(self, step: AskPeers, content: str) -> PeerNews:
         """Ask all peers at the same time, within a limit; one without a good answer is in neither set."""
         limit = asyncio.Semaphore(AT_ONCE)
         names = sorted({*step.ready, *step.in_service})
 
-        async def one(vm: str) -> State:
+        async def one(vm: str) -> PeerState:
             async with limit:
                 return await self._state(vm, step.event_id, content)
 
         states = dict(zip(names, await asyncio.gather(*map(one, names)), strict=True))
-        return News(content, _those(step.ready, states, 0), _those(step.in_service, states, 1))
+        return PeerNews(content, _those(step.ready, states, 0), _those(step.in_service, states, 1))
 
-    async def _state(self, vm: str, event_id: str, content: str) -> State:
+    async def _state(self, vm: str, event_id: str, content: str) -> PeerState:
         try:
             return await self._ask(vm, event_id, content)
         except DuenoticeError as error:
             log("peer-silent", "warning", vm=vm, event_id=event_id, error=describe(error))
-            return State(False, False)
+            return PeerState(False, False)
 
-    async def _ask(self, vm: str, event_id: str, content: str) -> State:
+    async def _ask(self, vm: str, event_id: str, content: str) -> PeerState:
         nonce = secrets.token_hex(16)
         target = f"{PATH}?event={quote(event_id, safe='')}&content={quote(content, safe='')}"
         signature = sign(self._key, "ask", vm, target, nonce)
@@ -94,13 +94,13 @@ class Asking:
             raise Malformed(f"{vm} answers {answer.status}.", hint="Do both agents have the same key?")
         return self._read(vm, nonce, answer)
 
-    def _read(self, vm: str, nonce: str, answer: Answer) -> State:
+    def _read(self, vm: str, nonce: str, answer: HttpAnswer) -> PeerState:
         body = answer.body.decode("latin-1")
         signature = sign(self._key, "answer", vm, nonce, body)
         if not hmac.compare_digest(signature, _ascii(answer.headers.get("duenotice-signature", ""))):
             raise Malformed(f"The answer of {vm} is not signed with our key.", hint="Do both agents have the same key?")
         said = json.loads(body)  # signed: a peer of ours wrote it
-        return State(said["ready"] is True, said["in_service"] is True)
+        return PeerState(said["ready"] is True, said["in_service"] is True)
 
     def _address(self, vm: str) -> str:
         if vm in self._peers.addresses:
@@ -110,7 +110,7 @@ class Asking:
         return self._peers.address.replace("{vm}", vm).rstrip("/")
 
 
-def _those(asked: Iterable[str], states: dict[str, State], which: int) -> frozenset[str]:
+def _those(asked: Iterable[str], states: dict[str, PeerState], which: int) -> frozenset[str]:
     return frozenset(vm for vm in asked if states[vm][which])
 
 

@@ -8,15 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
-from duenotice.agent.cases import Case, Cases, Record, Work, unfinished
-from duenotice.agent.rules import HandlerSpec, Rule, rule_for
+from duenotice.agent.cases import Case, Cases, LedgerRecord, Work, unfinished
+from duenotice.agent.rules import HandlerRule, HandlerSpec, rule_for
 from duenotice.wire.seen_document import SeenEvent
 
 RESERVE = 2.0
 """Seconds of the notice that handlers cannot use: they are for asking peers and for the approval (H07)."""
 
 
-class Approval(NamedTuple):
+class ApprovalPolicy(NamedTuple):
     """When to approve; `keep` of `group` must stay in service."""
 
     policy: Literal["never", "own", "all-ready"] = "never"
@@ -24,7 +24,7 @@ class Approval(NamedTuple):
     keep: int = 0
 
 
-class News(NamedTuple):
+class PeerNews(NamedTuple):
     """What the peers said about one event's content."""
 
     content: str
@@ -32,22 +32,22 @@ class News(NamedTuple):
     in_service: frozenset[str] = frozenset()
 
 
-class View(NamedTuple):
+class PlanView(NamedTuple):
     """All that a plan depends on, in addition to the cases."""
 
     me: str
     boot: str
     now: datetime
-    rules: Sequence[Rule] = ()
+    rules: Sequence[HandlerRule] = ()
     handlers: Mapping[str, HandlerSpec] = {}
-    approval: Approval = Approval()
-    news: Mapping[str, News] = {}
+    approval: ApprovalPolicy = ApprovalPolicy()
+    news: Mapping[str, PeerNews] = {}
     heard: bool = True
     """Whether a document was read since the agent started: before that nothing is prepared or approved (S14)."""
 
 
 class Prepare(NamedTuple):
-    """Let a handler prepare, in at most so many seconds."""
+    """Let a handler prepare, in at most this many seconds."""
 
     event_id: str
     handler: str
@@ -85,12 +85,12 @@ class Wait(NamedTuple):
 Step = Prepare | AskPeers | Approve | Recover | Wait
 
 
-def sight(events: Iterable[SeenEvent], cases: Cases, view: View, drill: bool = False) -> Iterator[Record]:
+def sight(events: Iterable[SeenEvent], cases: Cases, view: PlanView, drill: bool = False) -> Iterator[LedgerRecord]:
     """What a document changes. Only events that hit this VM count (H01); one that no longer hits it is gone."""
     mine = {event.event_id: event for event in events if event.hits(view.me)}
     for event in mine.values():
         if _is_news(event, cases.get(event.event_id)):
-            yield Record("seen", event.event_id, view.now, view.boot, seen=event, drill=drill)
+            yield LedgerRecord("seen", event.event_id, view.now, view.boot, seen=event, drill=drill)
     for event_id, case in cases.items():
         if case.drill == drill and not case.returning and event_id not in mine:
             yield _turn(event_id, "gone", view)
@@ -103,10 +103,10 @@ def _is_news(event: SeenEvent, case: Case | None) -> bool:
     return not event.started if case.is_closed else not case.returning and case.event != event
 
 
-def woken(cases: Cases, view: View) -> Iterator[Record]:
+def woken(cases: Cases, view: PlanView) -> Iterator[LedgerRecord]:
     """What a new boot changes, whatever the document says: all that was begun before it is put back (H05, S15).
 
-    Mostly the reboot was the event. If not, and the event is still Scheduled, it becomes a new case: a reboot may have
+    Usually the event was the reboot. If not, and the event is still Scheduled, it becomes a new case: a reboot may have
     undone what the handlers had done, so nothing done before it counts as ready.
     """
     for event_id, case in cases.items():
@@ -114,17 +114,17 @@ def woken(cases: Cases, view: View) -> Iterator[Record]:
             yield _turn(event_id, "rebooted", view)
 
 
-def _turn(event_id: str, reason: str, view: View) -> Record:
-    return Record("returning", event_id, view.now, view.boot, reason=reason)
+def _turn(event_id: str, reason: str, view: PlanView) -> LedgerRecord:
+    return LedgerRecord("returning", event_id, view.now, view.boot, reason=reason)
 
 
-def _is_of_another_boot(work: Work, view: View) -> bool:
+def _is_of_another_boot(work: Work, view: PlanView) -> bool:
     return (
         bool(work.boot and view.boot) and work.boot != view.boot
     )  # the kernel does not tell the boot: assume the same one
 
 
-def plan(cases: Cases, view: View) -> list[Step]:
+def plan(cases: Cases, view: PlanView) -> list[Step]:
     """Everything that may be done now. Each event is planned by itself; none waits for another event's handlers."""
     steps: list[Step] = []
     held = _held(cases, view)
@@ -136,7 +136,7 @@ def plan(cases: Cases, view: View) -> list[Step]:
     return steps
 
 
-def _way_out(event_id: str, case: Case, view: View) -> Iterator[Step]:
+def _way_out(event_id: str, case: Case, view: PlanView) -> Iterator[Step]:
     rule = rule_for(view.rules, case.event)
     if rule is None:
         return
@@ -148,7 +148,7 @@ def _way_out(event_id: str, case: Case, view: View) -> Iterator[Step]:
         yield Prepare(event_id, spec.name, min(spec.timeout, left))
 
 
-def _not_yet(case: Case, rule: Rule, view: View) -> datetime | None:
+def _not_yet(case: Case, rule: HandlerRule, view: PlanView) -> datetime | None:
     """When to begin, if the rule wants to begin later."""
     if rule.within is None or case.not_before is None or case.event.started or case.works:
         return None
@@ -156,14 +156,14 @@ def _not_yet(case: Case, rule: Rule, view: View) -> datetime | None:
     return begin if begin > view.now else None
 
 
-def _notice_left(case: Case, view: View) -> float:
+def _notice_left(case: Case, view: PlanView) -> float:
     """Seconds for handlers (H07). An event that was Started when we first saw it gave no notice: nothing begins."""
     if case.not_before is None:
         return 0.0
     return (case.not_before - view.now).total_seconds() - RESERVE
 
 
-def _next_handler(case: Case, rule: Rule, view: View) -> HandlerSpec | None:
+def _next_handler(case: Case, rule: HandlerRule, view: PlanView) -> HandlerSpec | None:
     """The first handler of the rule that has not finished with this content (S12, S13)."""
     specs = (view.handlers[name] for name in rule.handlers)
     return next((spec for spec in specs if not _is_through(case.works.get(spec.name), case)), None)
@@ -173,7 +173,7 @@ def _is_through(work: Work | None, case: Case) -> bool:
     return work is not None and work.is_settled and work.content == case.content
 
 
-def is_ready(case: Case, view: View) -> bool:
+def is_ready(case: Case, view: PlanView) -> bool:
     """Whether our own work for this content is done (H04); also what we tell a peer that asks."""
     rule = rule_for(view.rules, case.event)
     if not (view.heard or case.drill) or rule is None or case.returning or _next_handler(case, rule, view) is not None:
@@ -189,7 +189,7 @@ def is_in_service(cases: Cases) -> bool:
     ) and not unfinished(cases)
 
 
-def _approval(event_id: str, case: Case, view: View) -> Iterator[Step]:
+def _approval(event_id: str, case: Case, view: PlanView) -> Iterator[Step]:
     """Never a drill or a Started event, never twice, only as the leader (H03), only when ready (H04)."""
     event, approval = case.event, view.approval
     if case.drill or event.status != "Scheduled" or case.approved == case.content or approval.policy == "never":
@@ -198,22 +198,22 @@ def _approval(event_id: str, case: Case, view: View) -> Iterator[Step]:
         return
     peers = tuple(vm for vm in event.resources if vm != view.me) if approval.policy == "all-ready" else ()
     guarded = tuple(vm for vm in approval.group if not event.hits(vm)) if approval.keep else ()
-    news = view.news.get(event_id, News(case.content))
+    news = view.news.get(event_id, PeerNews(case.content))
     if _peers_agree(news, case, peers) and _enough_left(news, guarded, approval):
         yield Approve(event_id)
     else:
         yield AskPeers(event_id, peers, guarded)
 
 
-def _peers_agree(news: News, case: Case, peers: Sequence[str]) -> bool:
+def _peers_agree(news: PeerNews, case: Case, peers: Sequence[str]) -> bool:
     return news.content == case.content and news.ready.issuperset(peers)
 
 
-def _enough_left(news: News, guarded: Sequence[str], approval: Approval) -> bool:
+def _enough_left(news: PeerNews, guarded: Sequence[str], approval: ApprovalPolicy) -> bool:
     return sum(vm in news.in_service for vm in guarded) >= approval.keep
 
 
-def _way_back(event_id: str, case: Case, held: Set[str], view: View) -> Iterator[Step]:
+def _way_back(event_id: str, case: Case, held: Set[str], view: PlanView) -> Iterator[Step]:
     """What to recover, last prepared first; a handler that is stuck delays the rest only if it is required (S15)."""
     for name, work in reversed(case.works.items()):
         if work.state == "recovered" or name not in view.handlers or name in held:
@@ -223,12 +223,12 @@ def _way_back(event_id: str, case: Case, held: Set[str], view: View) -> Iterator
             return
 
 
-def _held(cases: Cases, view: View) -> set[str]:
+def _held(cases: Cases, view: PlanView) -> set[str]:
     """The handlers whose work some event still needs: another event must not put it back."""
     return {name for case in cases.values() if not case.returning for name in (*case.works, *_wanted(case, view))}
 
 
-def _wanted(case: Case, view: View) -> tuple[str, ...]:
+def _wanted(case: Case, view: PlanView) -> tuple[str, ...]:
     """The handlers that may still prepare for it."""
     rule = rule_for(view.rules, case.event)
     if rule is None or _not_yet(case, rule, view) is not None or _notice_left(case, view) <= 0:

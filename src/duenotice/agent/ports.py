@@ -16,11 +16,11 @@ from duenotice.agent.cases import Case, Cases, Work
 from duenotice.agent.config import Config
 from duenotice.agent.handlers.readiness import SWITCH, Switch
 from duenotice.agent.http import Request, Respond, serve
-from duenotice.agent.peers import State, answer_peer
-from duenotice.agent.plan import View, is_in_service, is_ready
+from duenotice.agent.peers import PeerState, answer_peer
+from duenotice.agent.plan import PlanView, is_in_service, is_ready
 from duenotice.agent.recorder import Counters, Recorder
 from duenotice.clock import wall
-from duenotice.http_call import Answer
+from duenotice.http_call import HttpAnswer
 from duenotice.settings import parse_listen
 from duenotice.wire.seen_document import SeenDocument
 
@@ -40,7 +40,7 @@ class Told(Protocol):
     @property
     def unfinished(self) -> set[str]: ...
 
-    def view(self) -> View: ...
+    def view(self) -> PlanView: ...
 
 
 async def open_ports(agent: Told) -> list[asyncio.Server]:
@@ -58,16 +58,16 @@ async def open_ports(agent: Told) -> list[asyncio.Server]:
     return servers
 
 
-def _answer_peer(agent: Told, asked: Request) -> Answer:
+def _answer_peer(agent: Told, asked: Request) -> HttpAnswer:
     return answer_peer(asked, agent.config.peer_key, agent.me, lambda event_id, content: tell(agent, event_id, content))
 
 
-def tell(agent: Told, event_id: str, content: str) -> State:
+def tell(agent: Told, event_id: str, content: str) -> PeerState:
     """What a peer is told."""
     cases = agent.recorder.cases
     case = cases.get(event_id)
     ready = case is not None and case.content == content and is_ready(case, agent.view())
-    return State(ready, is_in_service(cases))
+    return PeerState(ready, is_in_service(cases))
 
 
 def status(agent: Told) -> dict[str, Any]:
@@ -90,25 +90,25 @@ def _metrics(agent: Told) -> str:
 
 def answers(switch: Switch, status: Callable[[], dict[str, Any]], metrics: Callable[[], str]) -> Respond:
     """What each path says."""
-    pages: dict[str, Callable[[], Answer]] = {
+    pages: dict[str, Callable[[], HttpAnswer]] = {
         "/readyz": lambda: _state(switch, 503 if switch.is_drained else 200),
         "/drainz": lambda: _state(switch, 200 if switch.is_drained else 503),
-        "/livez": lambda: Answer(200, b'{"alive":true}'),
-        "/status": lambda: Answer(200, json.dumps(status()).encode()),
-        "/metrics": lambda: Answer(200, metrics().encode(), {"content-type": METRICS}),
+        "/livez": lambda: HttpAnswer(200, b'{"alive":true}'),
+        "/status": lambda: HttpAnswer(200, json.dumps(status()).encode()),
+        "/metrics": lambda: HttpAnswer(200, metrics().encode(), {"content-type": METRICS}),
     }
 
-    def respond(request: Request) -> Answer:
+    def respond(request: Request) -> HttpAnswer:
         page = pages.get(request.target.partition("?")[0])
         known = " ".join(pages)
-        return page() if page else Answer(404, json.dumps({"error": f"There are {known}."}).encode())
+        return page() if page else HttpAnswer(404, json.dumps({"error": f"There are {known}."}).encode())
 
     return respond
 
 
-def _state(switch: Switch, status: int) -> Answer:
+def _state(switch: Switch, status: int) -> HttpAnswer:
     body = {"drained": switch.is_drained, "reasons": switch.reasons}
-    return Answer(status, json.dumps(body).encode(), {"cache-control": "no-store"})
+    return HttpAnswer(status, json.dumps(body).encode(), {"cache-control": "no-store"})
 
 
 def cases_json(cases: Cases, now: datetime) -> list[dict[str, Any]]:

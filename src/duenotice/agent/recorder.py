@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from duenotice.agent.cases import Cases, Record, apply, forget_old
+from duenotice.agent.cases import Cases, LedgerRecord, apply, forget_old
 from duenotice.agent.ledger import Ledger
 from duenotice.agent.logs import log
 
@@ -17,7 +17,7 @@ class Pretended:
     def __init__(self, cases: Cases) -> None:
         self.cases = cases
 
-    def append(self, *records: Record) -> None:
+    def append(self, *records: LedgerRecord) -> None:
         for record in records:
             apply(self.cases, record)
         forget_old(self.cases)
@@ -31,7 +31,7 @@ class Counters:
         self.poll_errors = 0
         self.documents = 0
 
-    def count(self, record: Record) -> None:
+    def count(self, record: LedgerRecord) -> None:
         if record.what in _COUNTED and not record.drill:
             self.records[record.what, record.handler] += 1
 
@@ -47,7 +47,7 @@ class Recorder:
     def cases(self) -> Cases:
         return self._ledger.cases
 
-    def append(self, *records: Record) -> None:
+    def append(self, *records: LedgerRecord) -> None:
         """Durable when it returns."""
         if records:
             self._ledger.append(*records)
@@ -57,7 +57,7 @@ class Recorder:
                 log(record.what, "error" if record.what in _BAD else "info", **_fields(record))
 
 
-def _fields(record: Record) -> dict[str, Any]:
+def _fields(record: LedgerRecord) -> dict[str, Any]:
     fields: dict[str, Any] = {"event_id": record.event_id, "handler": record.handler, "reason": record.reason}
     if event := record.seen:
         fields |= {"type": event.type, "status": event.status, "resources": event.resources}

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from duenotice.wire.seen_document import SeenEvent
 
 
-class Rule(NamedTuple):
+class HandlerRule(NamedTuple):
     """One `[[rules]]` table; an empty field matches everything. Spans are in seconds."""
 
     handlers: tuple[str, ...] = ()
@@ -43,6 +43,6 @@ class HandlerSpec(NamedTuple):
     timeout: float = 60.0
 
 
-def rule_for(rules: Sequence[Rule], event: SeenEvent) -> Rule | None:
+def rule_for(rules: Sequence[HandlerRule], event: SeenEvent) -> HandlerRule | None:
     """The first rule that matches; with None the event is left alone."""
     return next((rule for rule in rules if rule.matches(event)), None)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from duenotice.agent.cases import Record, What
+from duenotice.agent.cases import LedgerRecord, What
 from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion
 from duenotice.agent.logs import describe, log
 from duenotice.agent.plan import Prepare, Recover
@@ -24,7 +24,7 @@ AGAIN = Backoff(0.5, 10.0)
 LARGEST_NOTE = 16 * 1024
 
 
-class Worker:
+class HandlerRunner:
     """Runs handlers; each does one thing at a time, for all events."""
 
     def __init__(self, recorder: Recorder, vm: Callable[[], str], boot: str) -> None:
@@ -94,11 +94,13 @@ class Worker:
             raise HandlerFailed(f"This note cannot be stored: {error}.", hint="A note must be JSON.") from None
         if size > LARGEST_NOTE:
             raise HandlerFailed(f"A note of {size} bytes is too large.", hint=f"Use at most {LARGEST_NOTE}.")
-        self._recorder.append(Record("note", step.event_id, wall(), self._boot, step.handler, key=key, value=value))
+        self._recorder.append(
+            LedgerRecord("note", step.event_id, wall(), self._boot, step.handler, key=key, value=value)
+        )
 
     def _record(self, what: What, step: Prepare | Recover, content: str = "", reason: str = "") -> None:
         drill = self._recorder.cases[step.event_id].drill
-        made = Record(what, step.event_id, wall(), self._boot, step.handler, content, reason, drill=drill)
+        made = LedgerRecord(what, step.event_id, wall(), self._boot, step.handler, content, reason, drill=drill)
         self._recorder.append(made)
 
     def _lock(self, handler: str) -> asyncio.Lock:

@@ -26,7 +26,7 @@ from duenotice.wire.operator.to_domain import select
 
 ACTOR = "demo"
 YOURS = "127.0.0.1"
-"""The address of the VM that a plain curl is: a person plays that one."""
+"""A plain curl comes from this address: a person plays this VM."""
 
 BETWEEN_MAINTENANCES = 3600.0
 BETWEEN_EVICTIONS = 1500.0

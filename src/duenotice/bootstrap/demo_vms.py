@@ -25,7 +25,7 @@ class PretendVm:
         self._seen: set[str] = set()
 
     async def run(self, group: asyncio.TaskGroup) -> None:
-        """Poll for ever; what cannot be reached or read now may be next time."""
+        """Poll for ever; what cannot be reached or read now may work next time."""
         async with self._client:
             while True:
                 events = await self.poll()

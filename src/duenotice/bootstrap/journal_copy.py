@@ -1,4 +1,4 @@
-"""Copies a journal to another place, and compares what both add up to; nobody may write to either meanwhile."""
+"""Copies a journal to another place, and compares the states of both; nobody may write to either meanwhile."""
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -14,7 +14,7 @@ from duenotice.errors import Conflict, Damaged, NotFound
 
 AT_ONCE = 1000
 """Records in one transaction."""
-WHO = "journal copy"
+WHO = "journal-copy"
 
 Progress = Callable[[str, int, int], None]
 """What is being done, how far it is, and how far it goes."""
@@ -32,7 +32,7 @@ def copy(source: str, target: str, progress: Progress = lambda _what, _done, _al
         before = _copied(old, new, progress)
         after = _folded(_told(new, "checking", new.last_position(), progress))
         if before != after:
-            raise Damaged("The copy adds up to something else than the original.", hint="Please report this.")
+            raise Damaged("The state of the copy is not the state of the original.", hint="Please report this.")
         _leave(old, new, after)
     if not target.startswith(POSTGRES):
         (Path(target) / "journal.lock").unlink()  # so that the next start takes it for what it is: a copy
@@ -77,7 +77,7 @@ def _told(journal: Journal, what: str, newest: int, progress: Progress) -> Itera
 
 
 def _opened(place: str) -> Journal:
-    return open_journal(place, None, WHO) if place.startswith(POSTGRES) else open_journal("", Path(place))
+    return open_journal(place, None, WHO) if place.startswith(POSTGRES) else open_journal("", Path(place), WHO)
 
 
 def _refuse_unless_there(place: str) -> None:

@@ -1,5 +1,6 @@
 """Which journal a node has: in memory, in a file of its data directory, or in PostgreSQL; one place knows them all."""
 
+import re
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from duenotice.errors import DuenoticeError, Misconfigured
 from duenotice.journal.memory import MemoryJournal
 from duenotice.journal.sqlite import SqliteJournal
 
+_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,49}")
 POSTGRES = ("postgresql://", "postgres://")
 
 
@@ -21,18 +23,27 @@ def is_postgres(url: str) -> bool:
     return bool(url)
 
 
-def open_journal(url: str, data_dir: Path | None, node: str = "") -> Journal:
+def node_name(given: str) -> str:
+    """The name of a node: what the setting says, or the name of the host as far as it is a valid one."""
+    if given and not _NODE.fullmatch(given):
+        raise Misconfigured(
+            f"node = {given!r} is not a valid name.", hint="Use up to 50 letters, digits, dots, dashes."
+        )
+    return given or re.sub(r"[^A-Za-z0-9.-]", "-", socket.gethostname())[:50].strip("-.") or "node"
+
+
+def open_journal(url: str, data_dir: Path | None, node: str) -> Journal:
     """The journal of a node, which from now on leads: nobody else writes to it (S21)."""
     if is_postgres(url):
         require_driver()
         from duenotice.journal.postgres_alone import LoneJournal
 
-        return LoneJournal(url, data_dir, node or socket.gethostname())
+        return LoneJournal(url, data_dir, node)
     return MemoryJournal() if data_dir is None else SqliteJournal(data_dir)
 
 
 def end_when_lost(journal: Journal, end: Callable[[DuenoticeError], object]) -> None:
-    """Have `end` called, from any thread, when this node may not write to its journal any more."""
+    """Call `end`, from any thread, when this node may not write to its journal any more."""
     if hasattr(journal, "on_lost"):
         journal.on_lost = end
 

@@ -84,7 +84,7 @@ class _Writer:
             self._dropped += 1
 
     def flush(self) -> None:
-        """The thread does that."""
+        """Nothing: the thread writes and flushes."""
 
     def drain(self, seconds: float) -> None:
         """Give the last lines a chance."""

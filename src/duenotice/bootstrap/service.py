@@ -12,7 +12,7 @@ import structlog
 from duenotice import settings as s
 from duenotice.bootstrap import impact, operator_port
 from duenotice.bootstrap.fleet_file import FleetFile, check_first
-from duenotice.bootstrap.journals import end_when_lost, is_postgres, open_journal
+from duenotice.bootstrap.journals import end_when_lost, is_postgres, node_name, open_journal
 from duenotice.bootstrap.logs import log_changes
 from duenotice.bootstrap.operator_port import OperatorServer
 from duenotice.bootstrap.ports import (
@@ -40,6 +40,7 @@ from duenotice.engine.publisher import Publisher
 from duenotice.engine.ticker import Ticker
 from duenotice.errors import DuenoticeError, Misconfigured
 from duenotice.metadata_api.faults import Faults
+from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.server import MetadataServer
 from duenotice.metadata_api.tap import Tap
 from duenotice.operator_api.app import OperatorApi
@@ -58,13 +59,21 @@ class Service:
     """A node; `start` and `stop` are all that a caller needs."""
 
     def __init__(
-        self, settings: s.ServeSettings, tap: Tap | None = None, metadata_socket: socket.socket | None = None
+        self,
+        settings: s.ServeSettings,
+        tap: Tap | None = None,
+        metadata_socket: socket.socket | None = None,
+        journal: Journal | None = None,
+        options: MetadataOptions | None = None,
     ) -> None:
+        """A program that embeds a node may give it a socket, a journal, or finer options of the VM's door."""
         self.settings = settings
+        self._given_journal, self._options = journal, options or metadata_options(settings)
         self._tap, self._metadata_socket = tap, metadata_socket
         self._operator_socket: socket.socket | None = None
         self._workers = Workers(settings)
         self.data_dir = _data_dir(settings)
+        self.node = node_name(settings.node)
         self.token = ""
         self.metadata_address = ("", 0)
         self.operator_address = ("", 0)
@@ -90,7 +99,7 @@ class Service:
         return bound(self._metadata_listen, dual=True, shared=is_shared)
 
     async def _set_up(self) -> None:
-        journal = open_journal(self.settings.journal, self.data_dir, self.settings.node)
+        journal = self._given_journal or open_journal(self.settings.journal, self.data_dir, self.node)
         try:
             state = _load(journal)
             clock = clock_of(self.settings.clock, state, journal)
@@ -121,7 +130,7 @@ class Service:
         """Close the doors, answer the open requests, leave a snapshot."""
         await self._workers.stop()
         self._heartbeat.stop()
-        await self._metadata.drain(DRAIN_SECONDS)
+        await self.metadata.drain(DRAIN_SECONDS)
         if self._operator_listen is not None:
             self._api.feed.close()
             self.followers.close()
@@ -157,12 +166,12 @@ class Service:
         await self.followers.open(may_be_followed)
 
     async def _open_doors(self) -> None:
-        options, submit = metadata_options(self.settings), self.engine.submit
-        self._metadata = MetadataServer(submit, self.publisher, self.engine.clock, options, tap=self._tap)
+        submit, clock = self.engine.submit, self.engine.clock
+        self.metadata = MetadataServer(submit, self.publisher, clock, self._options, tap=self._tap)
         self._put_fault(self.settings.fault)
         assert self._metadata_socket is not None
         try:
-            self.metadata_address = await self._metadata.start_on(self._metadata_socket)
+            self.metadata_address = await self.metadata.start_on(self._metadata_socket)
         except OSError as error:
             raise cannot_listen(self._metadata_listen, error) from None
         if self._operator_socket is not None:
@@ -192,13 +201,13 @@ class Service:
     @property
     def faults(self) -> Faults:
         """The faults of this node: what makes it answer wrongly."""
-        return self._metadata.faults
+        return self.metadata.faults
 
     def _put_fault(self, name: str) -> None:
         if name and not self.settings.allow_faults:
             raise Misconfigured(f"fault = {name!r} needs allow_faults.", hint="Add --allow-faults to test clients.")
         if name:
-            self._metadata.faults.put_on_all(name)
+            self.metadata.faults.put_on_all(name)
 
     def _begin_impacts(self) -> None:
         if self._dispatcher is not None:
@@ -232,16 +241,18 @@ class Service:
         admins = [token for token in self.engine.state.tokens.values() if token.role is Role.ADMIN]
         if is_new or not admins:
             digest = token_digest(self.token)
-            await self.engine.submit(CreateToken(new_id(), "admin", Role.ADMIN, digest, replace=True), SELF)
+            # Nodes that share a journal have a directory each, so each has a token of its own.
+            name = f"admin@{self.node}" if self.settings.journal else "admin"
+            await self.engine.submit(CreateToken(new_id(), name, Role.ADMIN, digest, replace=True), SELF)
 
     def _open_operator_door(self, listening: socket.socket) -> None:
-        faults = self._metadata.faults if self.settings.allow_faults else None
+        faults = self.metadata.faults if self.settings.allow_faults else None
         self._api = OperatorApi(
-            self.engine, self.ticker, self._metadata.silent_for, faults, lambda: self.fleet_file.problem, self.followers
+            self.engine, self.ticker, self.metadata.silent_for, faults, lambda: self.fleet_file.problem, self.followers
         )
-        app, paths = self._api.app(), {call.path for call in self._api.calls}
-        self._console = Console(app)
-        front = operator_port.Front(app, self._console.app(), paths)
+        self.operator_app, paths = self._api.app(), {call.path for call in self._api.calls}
+        self._console = Console(self.operator_app)
+        front = operator_port.Front(self.operator_app, self._console.app(), paths)
         self._operator = OperatorServer(operator_port.config(front))
         self._operator_task = asyncio.create_task(self._operator.serve(sockets=[listening]), name="operator-api")
         self._operator_task.add_done_callback(self.engine.lost)

@@ -1,12 +1,12 @@
-"""The clock of a node: where it goes on at a start, and that its time counts only while VMs can be answered (S25)."""
+"""The clock of a node, and where it goes on at a start. Its time counts only while VMs can be answered (S25)."""
 
 import asyncio
 from collections.abc import Callable
 
 from duenotice.clock import Alive, Clock, Mark, SystemClock, boot_id, clock_from_name, micros_of, seconds
 from duenotice.domain.state import State
+from duenotice.engine.log import report
 from duenotice.engine.ports import Journal
-from duenotice.engine.writer import report
 from duenotice.errors import Misconfigured
 
 EVERY = 0.25

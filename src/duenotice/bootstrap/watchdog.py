@@ -31,7 +31,7 @@ HINT = "The stack on standard error says where it stood still; please report it.
 
 @contextmanager
 def watching(loop: asyncio.AbstractEventLoop, seconds: float) -> Iterator[None]:
-    """Watch over a loop; 0 seconds is not at all."""
+    """Watch over a loop; with 0 seconds there is no watch."""
     if not seconds:
         yield
         return
@@ -44,7 +44,7 @@ def watching(loop: asyncio.AbstractEventLoop, seconds: float) -> Iterator[None]:
 
 
 class Watchdog(threading.Thread):
-    """Calls `bark` when a loop gives no sign of life for so many seconds."""
+    """Calls `bark` when a loop gives no sign of life for this many seconds."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float, bark: Callable[[float], None]) -> None:
         super().__init__(name="watchdog", daemon=True)
@@ -53,7 +53,7 @@ class Watchdog(threading.Thread):
         self._over, self._alive = threading.Event(), threading.Event()
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop watching."""
         self._over.set()
         self.join()
 

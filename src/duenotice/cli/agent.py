@@ -3,16 +3,14 @@
 import json
 import os
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import click
 
-from duenotice.cli.groups import Noun
-from duenotice.cli.output import WRITERS, Column, View
-from duenotice.cli.params import EVENT_TYPE, SPAN
-from duenotice.cli.saying import say, tell
+from duenotice.cli.arguments import EVENT_TYPE, SPAN, Noun
+from duenotice.cli.output import WRITERS, TableColumn, TableView, say, tell
 
 if TYPE_CHECKING:
     from duenotice.agent.config import Config
@@ -20,19 +18,28 @@ if TYPE_CHECKING:
 
 DEFAULT_CONFIG = "/etc/duenotice/agent.toml"
 DEFAULT_STATE_DIR = "/var/lib/duenotice"
-OUTLOOK = View(
-    "type", (Column("EVENT", "type"), Column("RULE", "rule"), Column("WHEN", "when"), Column("DOES", "does", "prose"))
+CaseFields = dict[str, Any]
+"""What the agent says about an event, as JSON: from its ledger, or from its port."""
+Rows = list[CaseFields]
+OUTLOOK = TableView(
+    "type",
+    (
+        TableColumn("EVENT", "type"),
+        TableColumn("RULE", "rule"),
+        TableColumn("WHEN", "when"),
+        TableColumn("DOES", "does", "prose"),
+    ),
 )
-CASES = View(
+CASES = TableView(
     "event_id",
     (
-        Column("EVENT", "event_id", "id"),
-        Column("TYPE", "type"),
-        Column("STATE", "state", "state"),
-        Column("NOT BEFORE", "left", "when"),
-        Column("SEEN", "first_seen", "when", spare=True),
-        Column("VMS", "resources", "list"),
-        Column("DONE", "done", "list"),
+        TableColumn("EVENT", "event_id", "id"),
+        TableColumn("TYPE", "type"),
+        TableColumn("STATE", "state", "state"),
+        TableColumn("NOT BEFORE", "left", "when"),
+        TableColumn("SEEN", "first_seen", "when", spare=True),
+        TableColumn("VMS", "resources", "list"),
+        TableColumn("DONE", "done", "list"),
     ),
     "No event is coming, and nothing needs to be put back.",
 )
@@ -155,7 +162,7 @@ def status(config: str, state_dir: str, output: str) -> None:
         raise NotFound(f"No agent is running on {state_dir}.", hint="Start it with 'duenotice agent run'.")
 
 
-def _cases(config: Path, state_dir: Path) -> tuple[list[dict[str, Any]], bool]:
+def _cases(config: Path, state_dir: Path) -> tuple[Rows, bool]:
     """What the ledger or the agent's port says, and whether an agent is running."""
     from duenotice.agent.config import load_config
     from duenotice.agent.ledger import is_taken, read_cases
@@ -172,20 +179,34 @@ def _cases(config: Path, state_dir: Path) -> tuple[list[dict[str, Any]], bool]:
         return _ask_port(listen), True
 
 
-def _ask_port(listen: tuple[str, int]) -> list[dict[str, Any]]:
+def _ask_port(listen: tuple[str, int]) -> Rows:
     import asyncio
 
     from duenotice.http_call import call
     from duenotice.settings import host_port
 
     answer = asyncio.run(call(f"http://{host_port(listen)}/status"))
-    rows: list[dict[str, Any]] = json.loads(answer.body)["events"]
+    rows: Rows = json.loads(answer.body)["events"]
     return rows
 
 
-def _done(row: dict[str, Any]) -> list[str]:
+def _done(row: CaseFields) -> list[str]:
     works = [f"{work['handler']}:{work['state']}" for work in row["handlers"]]
     return [*works, *(["approved"] if row["approved_at"] else []), *(["(drill)"] if row["drill"] else [])]
+
+
+class DrillOptions(TypedDict):
+    """What is asked of a drill."""
+
+    config: str
+    state_dir: str
+    event_type: str
+    notice: str
+    not_before: datetime | None
+    lasts: str
+    source: str
+    duration: int
+    no_wait: bool
 
 
 @agent.command(epilog="Example: duenotice agent drill --type Freeze --notice 30s")
@@ -211,7 +232,7 @@ def _done(row: dict[str, Any]) -> list[str]:
     "--duration", type=int, metavar="SECONDS", default=-1, help="its DurationInSeconds, for rules that use it"
 )
 @click.option("--no-wait", is_flag=True, help="do not wait for its end")
-def drill(**asked: Any) -> None:
+def drill(**asked: Unpack[DrillOptions]) -> None:
     """Rehearse on this machine: handlers prepare and recover for real, nothing is approved.
 
     Only the agent that runs here sees the event.
@@ -258,11 +279,11 @@ def _follow_drill(directory: Path, event_id: str, seconds: float) -> None:
 
 
 def _may_read(folder: str) -> bool:
-    """Whether we may read there; true also when there is no such directory, which then has no ledger."""
+    """Whether we may read there; also true if the directory does not exist, because then there is no ledger."""
     return not Path(folder).exists() or os.access(folder, os.R_OK | os.X_OK)
 
 
-def _now() -> str:
+def _now() -> datetime:
     from duenotice.clock import wall
 
-    return wall().isoformat()
+    return wall()

@@ -1,11 +1,8 @@
 """`duenotice audit`: who did what, and when."""
 
-from itertools import islice
-from typing import Any
-
 import click
 
-from duenotice.cli.params import FROM_ONE, NAME
+from duenotice.cli.arguments import FROM_ONE, NAME
 from duenotice.cli.session import Session, talks
 from duenotice.cli.views import AUDIT
 
@@ -20,12 +17,15 @@ FUTURE = 2**53
 @click.option("--first", type=FROM_ONE, default=None, help="Only this many records, the oldest.")
 @click.option("--last", type=FROM_ONE, default=None, help="Only this many records, the newest.")
 @talks
-def audit(session: Session, first: int | None, last: int | None, **filters: Any) -> None:
+def audit(
+    session: Session, actor: str | None, action: str | None, after: int | None, first: int | None, last: int | None
+) -> None:
     """Show all changes, oldest first."""
-    if last is None:
-        session.show(islice(session.api.pages("audit", **filters), first), AUDIT)
-        return
-    if first is not None or filters["after"] is not None:
+    if last is not None and (first is not None or after is not None):
         raise click.UsageError("Give --last, or --first and --after.")
-    newest = session.api.pages("audit", **filters | {"before": FUTURE})
-    session.show(reversed(list(islice(newest, last))), AUDIT)
+    before = None if last is None else FUTURE
+    found = session.client.audit(actor=actor or "", action=action or "", after=after, before=before)
+    if last is not None:
+        session.show(reversed(found.first(last)), AUDIT)
+    else:
+        session.show(found if first is None else found.first(first), AUDIT)

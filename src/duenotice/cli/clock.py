@@ -2,7 +2,7 @@
 
 import click
 
-from duenotice.cli.groups import Noun
+from duenotice.cli.arguments import Noun
 from duenotice.cli.session import Session, talks
 from duenotice.cli.views import CLOCK
 
@@ -16,7 +16,7 @@ def clock() -> None:
 @talks
 def show(session: Session) -> None:
     """Show which clock the service has, and its time."""
-    session.show_one(session.api.get("clock"), CLOCK)
+    session.show_one(session.client.clock(), CLOCK)
 
 
 @clock.command("advance", epilog="Example: duenotice clock advance 15m")
@@ -24,7 +24,7 @@ def show(session: Session) -> None:
 @talks
 def advance(session: Session, by: str) -> None:
     """Let time pass on a manual clock."""
-    session.show_one(session.api.post("clock", "advance", body={"by": by}), CLOCK)
+    session.show_one(session.client.advance_clock(by), CLOCK)
 
 
 @clock.command("speed", epilog="Example: duenotice clock speed 60x")
@@ -32,4 +32,4 @@ def advance(session: Session, by: str) -> None:
 @talks
 def speed(session: Session, speed: str) -> None:
     """Let time pass faster or slower. A real clock refuses this."""
-    session.show_one(session.api.post("clock", "speed", body={"speed": speed}), CLOCK)
+    session.show_one(session.client.set_speed(speed), CLOCK)

@@ -4,23 +4,22 @@ from contextlib import closing
 
 import click
 
-from duenotice.cli.groups import Noun
-from duenotice.cli.output import Column, View, write_one
-from duenotice.cli.saying import tell
+from duenotice.cli.arguments import Noun
+from duenotice.cli.output import NEVER, TableColumn, TableView, tell, write_one
 from duenotice.cli.session import OUTPUT
 
-DATABASE = View(
+DATABASE = TableView(
     "database",
     (
-        Column("DATABASE", "database"),
-        Column("VERSION", "version"),
-        Column("CLUSTER", "cluster"),
-        Column("RECORDS", "records"),
-        Column("SHOWN", "shown"),
-        Column("EPOCH", "epoch"),
-        Column("LEADER", "leader"),
-        Column("NODES", "nodes", "list"),
-        Column("SYNCED", "durable"),
+        TableColumn("DATABASE", "database"),
+        TableColumn("VERSION", "version"),
+        TableColumn("CLUSTER", "cluster"),
+        TableColumn("RECORDS", "records"),
+        TableColumn("SHOWN", "shown"),
+        TableColumn("EPOCH", "epoch"),
+        TableColumn("LEADER", "leader"),
+        TableColumn("NODES", "nodes", "list"),
+        TableColumn("SYNCED", "durable"),
     ),
 )
 _URL = click.option(
@@ -64,7 +63,7 @@ def status(url: str, output: str) -> None:
     _require(url)
     from duenotice.journal import postgres_status
 
-    write_one(output, postgres_status.status(url), DATABASE, lambda: "")
+    write_one(output, postgres_status.status(url), DATABASE, lambda: NEVER)
 
 
 def _require(url: str) -> None:

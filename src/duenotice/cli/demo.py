@@ -4,27 +4,42 @@ import os
 import shutil
 import signal
 import sys
+import threading
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import TYPE_CHECKING, TextIO, cast
 
 import click
 
-from duenotice.cli.api import DEFAULT_ENDPOINT
-from duenotice.cli.live import is_dumb
-from duenotice.cli.saying import say
+from duenotice.cli.feed import OUTCOMES, Events
+from duenotice.cli.output import say
+from duenotice.cli.session import Session, connected
+from duenotice.cli.watching import WatchedPlan, is_dumb, newest, screen, watch
+from duenotice.client.operator.place import DEFAULT_ENDPOINT
+from duenotice.errors import DuenoticeError
+from duenotice.plain_text import one_line
 from duenotice.settings import default_data_dir, host_port, resolve
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from duenotice.bootstrap.service import Service
+    from duenotice.cli.serve import Beside
+    from duenotice.wire.operator import Event, Record
 
 LOG = "demo.log"
 FLEET = Path(__file__).with_name("demo-fleet.toml")
+LINES = 8
+FEW = 5
 
 TRIES = {
     "{us} events watch": "every event as it comes and goes",
     "{us} maintenance show --watch": "the newest maintenance alone",
     "{us} host fail host-2 --yes": "and see which VMs are hit",
-    "curl -H Metadata:true '{poll}'": "be the VM 'me' and ask",
+    "curl -H Metadata:true '{poll}'": "ask as the VM 'me'",
     "{us} vm restart me --wait": "then restart it, and ask again",
 }
 
@@ -82,20 +97,19 @@ class _LateFile:
         return False
 
 
-def _around(watches: bool) -> Callable[[Any], Any]:
+def _around(watches: bool) -> "Beside":
     @asynccontextmanager
-    async def around(service: Any) -> AsyncIterator[None]:
+    async def around(service: "Service") -> AsyncIterator[None]:
         import asyncio
 
         from duenotice.bootstrap.demo import playing
-        from duenotice.cli.demo_view import shown
         from duenotice.wire.fleet_toml import read_fleet
 
         # SIGHUP: the terminal was closed, so the demo ends. A service would read its fleet file again.
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, signal.raise_signal, signal.SIGTERM)
         async with playing(service, read_fleet(FLEET.read_text())):
             if watches:
-                async with shown(service):
+                async with _shown(service):
                     yield
             else:
                 yield
@@ -103,8 +117,8 @@ def _around(watches: bool) -> Callable[[Any], Any]:
     return around
 
 
-def _greeting(folder: Path, watches: bool) -> Callable[[Any], None]:
-    def greet(service: Any) -> None:
+def _greeting(folder: Path, watches: bool) -> Callable[["Service"], None]:
+    def greet(service: "Service") -> None:
         metadata, operator = host_port(service.metadata_address), host_port(service.operator_address)
         poll = f"http://{metadata}/metadata/scheduledevents?api-version=2020-07-01"
         clock = service.engine.clock.name
@@ -131,3 +145,95 @@ def _us() -> str:
     if Path(sys.argv[0]).name == "__main__.py":
         return "python -m duenotice"
     return "duenotice" if shutil.which("duenotice") else os.path.relpath(sys.argv[0])
+
+
+@asynccontextmanager
+async def _shown(service: "Service") -> AsyncIterator[None]:
+    """Draw the view in a thread; it asks the service over HTTP, like any client."""
+    import asyncio
+
+    client = connected(f"http://{host_port(service.operator_address)}", service.token, 30.0)
+    view = DemoView(Session(client))
+    thread = threading.Thread(target=view.run, name="demo-view", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        view.over = True
+        await asyncio.to_thread(thread.join, 5.0)
+        client.close()
+
+
+class DemoView:
+    """The demo, watched until somebody ends it."""
+
+    over = False
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._plan: WatchedPlan | None = None
+        self._happened: deque[str] = deque(maxlen=LINES)
+        self._events: Events = {}
+
+    def run(self) -> None:
+        """Until the service ends."""
+        with suppress(DuenoticeError, OSError), screen(stderr=False) as on:
+            watch(self._session, self, on, "365d", "The demo is")
+
+    def begin(self) -> None:
+        """The newest maintenance, if there is one already."""
+        with suppress(DuenoticeError):
+            self._follow(newest(self._session))
+
+    def take(self, records: "list[Record]") -> None:
+        """Take in what happened; a new maintenance is followed from its start."""
+        for record in records:
+            if record.action == "maintenance-started" and record.details.maintenance is not None:
+                self._follow(record.details.maintenance.id)
+            if line := self._sentence(record):
+                self._happened.append(one_line(f"{record.at:%H:%M:%S}  {line}"))
+        if self._plan is not None:
+            self._plan.take(records)
+
+    def picture(self) -> "RenderableType":
+        """The maintenance, and the last lines below it."""
+        from rich.console import Group
+        from rich.text import Text
+
+        story = Text("\n".join(self._happened), "dim")
+        return Group(self._plan.picture(), "", story) if self._plan is not None else story
+
+    def _follow(self, plan_id: str) -> None:
+        self._plan = WatchedPlan(self._session, plan_id)
+        self._plan.begin()
+
+    def _sentence(self, record: "Record") -> str:
+        event_id, event = record.event_id or "", record.details.event
+        if event is not None:
+            self._events[event_id] = event
+        known = self._events.get(event_id)
+        if record.action in OUTCOMES:
+            self._events.pop(event_id, None)
+        return sentence(record, known)
+
+
+def sentence(record: "Record", event: "Event | None") -> str:
+    """What happened, in words for a newcomer; empty if it is not worth a line."""
+    details, names = record.details, record.details.names or ()
+    vms, type_ = (" ".join(event.resources), event.type) if event else ("", "")
+    plan = details.maintenance.type if details.maintenance else ""
+    sentences = {
+        "maintenance-started": f"maintenance begins: {plan}",
+        "maintenance-changed": f"maintenance is {details.status}",
+        "event-raised": f"{vms}: told of a {type_}",
+        "event-approved": f"{vms}: approved by {details.by}",
+        "event-started": f"{vms}: {type_} has started",
+        "event-narrowed": f"{vms}: {type_} now hits only these",
+        "event-completed": f"{vms}: {type_} is over",
+        "event-cancelled": f"{vms}: {type_} was cancelled",
+        "event-failed": f"{vms}: {type_} has failed",
+        "vms-removed": f"{' '.join(names)}: gone",
+        "vms-put": f"{' '.join(names)}: here",
+    }
+    about_nobody = record.action.startswith("event-") and not vms
+    return "" if about_nobody or len(names) > FEW else sentences.get(record.action, "")

@@ -1,13 +1,9 @@
-"""Errors between the command line and the service, in addition to the errors of duenotice itself."""
+"""How a command can end badly on our side of the service, in addition to the errors of duenotice and of its client."""
 
 from duenotice.errors import DuenoticeError
 
 
-class Denied(DuenoticeError):
-    """The token is missing or wrong, or its role does not allow this."""
-
-
-class TimedOut(DuenoticeError):
+class NotInTime(DuenoticeError):
     """It took longer than was allowed."""
 
 

@@ -1,18 +1,20 @@
 """`duenotice events`: what VMs are told."""
 
-from typing import Any
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
-from duenotice.cli.api import items_of
-from duenotice.cli.following import follow, waits
-from duenotice.cli.groups import Noun
-from duenotice.cli.params import EVENT_TYPE, MOMENT, NAME, SPAN, choice
-from duenotice.cli.saying import tell
+from duenotice.cli.arguments import EVENT_TYPE, MOMENT, NAME, SPAN, Noun, choice
+from duenotice.cli.output import tell
 from duenotice.cli.session import Session, talks
 from duenotice.cli.views import AUDIT, EVENTS
-from duenotice.cli.vm import report
-from duenotice.cli.watching import watch_events
+from duenotice.cli.watching import report, waits, watch_events
+
+if TYPE_CHECKING:
+    from duenotice.client import OperatorClient
+    from duenotice.wire.operator import Event
 
 FILTERS: dict[str, click.ParamType[str]] = {
     "vm": NAME,
@@ -22,12 +24,21 @@ FILTERS: dict[str, click.ParamType[str]] = {
 }
 
 
+class EventOptions(TypedDict):
+    """What else can be said about a new event."""
+
+    not_before: datetime | None
+    description: str | None
+    duration: int | None
+    cause: str
+
+
 @click.group(cls=Noun)
 def events() -> None:
     """List, schedule, cancel, approve and watch events."""
 
 
-def _filtered(command: Any) -> Any:
+def _filtered(command: Callable[..., None]) -> Callable[..., None]:
     for name, kind in reversed(FILTERS.items()):
         text = f"Only events of this {name.replace('vm', 'VM')}."
         command = click.option(f"--{name}", type=kind, default=None, help=text)(command)
@@ -39,7 +50,8 @@ def _filtered(command: Any) -> Any:
 @talks
 def list_events(session: Session, **filters: str | None) -> None:
     """List the events that are not over."""
-    session.show(session.api.pages("events", **filters), EVENTS)
+    given = {name: value for name, value in filters.items() if value is not None}
+    session.show(session.client.events(**given), EVENTS)
 
 
 @events.command("show", epilog="Example: duenotice events show 5C2F53")
@@ -47,7 +59,7 @@ def list_events(session: Session, **filters: str | None) -> None:
 @talks
 def show_event(session: Session, event_id: str) -> None:
     """Show an event; the beginning of its id is enough."""
-    session.show_one(session.api.get("events", event_id), EVENTS)
+    session.show_one(session.client.event(event_id), EVENTS)
 
 
 @events.command("schedule", epilog="Example: duenotice events schedule web-0 --type Freeze --wait")
@@ -64,28 +76,33 @@ def show_event(session: Session, event_id: str) -> None:
 )
 @waits
 @talks
-def schedule(session: Session, vms: tuple[str, ...], type_: str, wait: bool, wait_timeout: str, **more: Any) -> None:
+def schedule(
+    session: Session, vms: tuple[str, ...], type_: str, wait: bool, wait_timeout: str, **more: Unpack[EventOptions]
+) -> None:
     """Schedule an event for VMs of one update domain."""
-    given = {key: value for key, value in more.items() if value is not None}
-    raised = items_of(session.api.post("events", body={"type": type_, "resources": vms, **given}))
-    report(session, raised, "Nobody listens there, so the impact happens without notice.")
-    if wait and raised:
-        follow(session, raised, wait_timeout)
+    raised = session.client.schedule_event(type_, vms, **more)
+    none = "Nobody listens there, so the impact happens without notice."
+    report(session, raised.events, none, wait, wait_timeout)
 
 
-def _act(name: str, text: str, done: str) -> None:
+def _act(name: str, text: str, done: str, do: "Callable[[OperatorClient, str], Event]") -> None:
     @events.command(name, help=text, epilog=f"Example: duenotice events {name} 5C2F53")
     @click.argument("event_ids", type=NAME, nargs=-1, required=True, metavar="EVENT…")
     @talks
     def act(session: Session, event_ids: tuple[str, ...]) -> None:
-        full = [session.api.full_id("events", event_id) for event_id in event_ids]
-        session.show([session.api.post("events", event_id, name) for event_id in full], EVENTS)
+        full = [session.client.event(event_id).id for event_id in event_ids]
+        session.show([do(session.client, event_id) for event_id in full], EVENTS)
         if session.output == "table":
             tell(f"{done} {len(full)}.")
 
 
-_act("cancel", "Cancel events that have not started.", "Cancelled")
-_act("approve", "Approve events on behalf of their VMs: they start now.", "Approved")
+_act("cancel", "Cancel events that have not started.", "Cancelled", lambda client, event: client.cancel_event(event))
+_act(
+    "approve",
+    "Approve events on behalf of their VMs: they start now.",
+    "Approved",
+    lambda client, event: client.approve_event(event),
+)
 
 
 @events.command("report", epilog="Example: duenotice events report 5C2F53 --failure 'no such VM'")
@@ -94,8 +111,8 @@ _act("approve", "Approve events on behalf of their VMs: they start now.", "Appro
 @talks
 def report_impact(session: Session, event_id: str, failure: str) -> None:
     """Report that the impact of a started event is over, on behalf of its driver."""
-    full = session.api.full_id("events", event_id)
-    session.show([session.api.post("events", full, "report", body={"failure": failure})], EVENTS)
+    full = session.client.event(event_id).id
+    session.show([session.client.report_event(full, failure)], EVENTS)
     if session.output == "table":
         tell("Reported as failed." if failure else "Reported as done.")
 
@@ -105,7 +122,7 @@ def report_impact(session: Session, event_id: str, failure: str) -> None:
 @talks
 def history(session: Session, event_id: str) -> None:
     """Show everything that happened to an event, also when it is over."""
-    session.show(session.api.pages("events", event_id, "history"), AUDIT)
+    session.show(session.client.event_history(event_id), AUDIT)
 
 
 @events.command("watch", epilog="Example: duenotice events watch --until-none")
@@ -118,5 +135,5 @@ def watch(session: Session, event_ids: tuple[str, ...], until_none: bool, wait_t
 
     On a terminal this is a live table. Elsewhere it is one line per change, or JSON lines with -o jsonl.
     """
-    ids = [session.api.full_id("events", event_id) for event_id in event_ids]
+    ids = [session.client.event(event_id).id for event_id in event_ids]
     watch_events(session, ids, until_none or bool(ids), wait_timeout)

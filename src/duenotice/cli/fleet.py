@@ -4,10 +4,8 @@ from pathlib import Path
 
 import click
 
-from duenotice.cli.api import target
-from duenotice.cli.groups import Noun
-from duenotice.cli.params import NAME
-from duenotice.cli.saying import tell
+from duenotice.cli.arguments import NAME, Noun
+from duenotice.cli.output import tell
 from duenotice.cli.session import Session, talks
 from duenotice.cli.views import CHANGES, FLEET
 from duenotice.errors import Misconfigured, Refused
@@ -25,7 +23,7 @@ def fleet() -> None:
 @talks
 def show(session: Session) -> None:
     """Show how many VMs, sets and hosts there are."""
-    session.show_one(session.api.get("fleet"), FLEET)
+    session.show_one(session.client.fleet(), FLEET)
 
 
 @fleet.command("apply", epilog="Example: duenotice fleet apply fleet.toml --dry-run")
@@ -39,14 +37,14 @@ def apply(session: Session, file: str, dry_run: bool) -> None:
     except OSError as error:
         raise Misconfigured(f"Cannot read {file}: {error.strerror}.", hint="Name a fleet file (TOML).") from None
     try:
-        found = session.api.call("PUT", target("fleet", dry_run="true" if dry_run else None), body)
+        found = session.client.apply_fleet(body, dry_run=dry_run)
     except Refused as error:
         if not error.message.startswith(CALLED):
             raise
         # A mistake in the file; the service does not know the file's name, so it is added here.
         raise Misconfigured(file + error.message.removeprefix(CALLED), hint=error.hint) from None
     if session.output in ("table", "name"):
-        session.show([{"change": how, "vm": name} for how in CHANGED for name in found[how]], CHANGES)
+        session.show([{"change": how, "vm": name} for how in CHANGED for name in getattr(found, how)], CHANGES)
     else:
         session.show_one(found, CHANGES)
     if session.output == "table":

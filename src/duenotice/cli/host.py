@@ -1,18 +1,12 @@
 """`duenotice host`: what happens to hosts, and so to the VMs on them."""
 
-from typing import Any
-
 import click
 
-from duenotice.cli.api import items_of
-from duenotice.cli.following import follow, waits
-from duenotice.cli.groups import Noun
-from duenotice.cli.maintenance_view import show_plan
-from duenotice.cli.params import COUNT, NAME, SPAN
-from duenotice.cli.saying import tell
+from duenotice.cli.arguments import COUNT, NAME, SPAN, Noun
+from duenotice.cli.output import tell
 from duenotice.cli.session import YES, Session, make_sure, talks
 from duenotice.cli.views import HOSTS
-from duenotice.cli.vm import report
+from duenotice.cli.watching import report, show_plan, waits
 
 RISKS = ["low", "high"]
 
@@ -26,7 +20,7 @@ def host() -> None:
 @talks
 def list_hosts(session: Session) -> None:
     """List hosts."""
-    session.show(session.api.pages("hosts"), HOSTS)
+    session.show(session.client.hosts(), HOSTS)
 
 
 @host.command("degrade", epilog="Example: duenotice host degrade host-1 --risk high")
@@ -39,11 +33,9 @@ def list_hosts(session: Session) -> None:
 @talks
 def degrade(session: Session, name: str, risk: str, notice: str | None, wait: bool, wait_timeout: str) -> None:
     """Predict the failure of a host: its VMs are told, days before."""
-    body = {"notice": notice} if notice else {"risk": risk}
-    raised = items_of(session.api.post("hosts", name, "degrade", body=body))
-    report(session, raised, f"No VM of {name} is left to tell, or all know of that risk already.")
-    if wait and raised:
-        follow(session, raised, wait_timeout)
+    raised = session.client.degrade_host(name, risk=None if notice else risk, notice=notice)
+    none = f"No VM of {name} is left to tell, or all know of that risk already."
+    report(session, raised.events, none, wait, wait_timeout)
 
 
 @host.command("fail", epilog="Example: duenotice host fail host-1 --yes --wait")
@@ -54,10 +46,7 @@ def degrade(session: Session, name: str, risk: str, notice: str | None, wait: bo
 def fail(session: Session, name: str, yes: bool, wait: bool, wait_timeout: str) -> None:
     """Let a host fail: its VMs are hit now and start again on other hosts."""
     make_sure(f"Let {name} fail?", yes)
-    raised = items_of(session.api.post("hosts", name, "fail"))
-    report(session, raised, f"No VM runs on {name}.")
-    if wait and raised:
-        follow(session, raised, wait_timeout)
+    report(session, session.client.fail_host(name).events, f"No VM runs on {name}.", wait, wait_timeout)
 
 
 @host.command("repair", epilog="Example: duenotice host repair host-1")
@@ -65,8 +54,8 @@ def fail(session: Session, name: str, yes: bool, wait: bool, wait_timeout: str) 
 @talks
 def repair(session: Session, name: str) -> None:
     """Repair a host; events that were only predicted are cancelled."""
-    session.api.post("hosts", name, "repair")
-    session.show_one(next(found for found in session.api.pages("hosts") if found["name"] == name), HOSTS)
+    session.client.repair_host(name)
+    session.show_one(session.client.host(name), HOSTS)
     if session.output == "table":
         tell(f"{name} is healthy.")
 
@@ -76,6 +65,6 @@ def repair(session: Session, name: str) -> None:
 @click.option("--settle", type=SPAN, default="0s", help="How long to wait after each update domain.")
 @click.option("--at-once", type=COUNT, default=0, help="At most this many steps at a time; 0 means no limit.")
 @talks
-def drain(session: Session, name: str, **body: Any) -> None:
+def drain(session: Session, name: str, settle: str, at_once: int) -> None:
     """Move all VMs of a host to other hosts by live migration."""
-    show_plan(session, session.api.post("hosts", name, "drain", body=body))
+    show_plan(session, session.client.drain_host(name, settle=settle, at_once=at_once))

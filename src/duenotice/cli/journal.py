@@ -6,9 +6,8 @@ from contextlib import contextmanager
 
 import click
 
-from duenotice.cli.groups import Noun
-from duenotice.cli.params import NAME
-from duenotice.cli.saying import tell
+from duenotice.cli.arguments import NAME, Noun
+from duenotice.cli.output import tell
 
 
 @click.group(cls=Noun)
@@ -31,7 +30,7 @@ def copy(source: str, target: str) -> None:
 
     with _progress() as told:
         count = journal_copy.copy(source, target, told)
-    tell(f"Copied {count} records. Both journals add up to the same state.")
+    tell(f"Copied {count} records. Both journals give the same state.")
 
 
 @contextmanager

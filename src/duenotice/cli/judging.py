@@ -1,18 +1,20 @@
 """`duenotice run` and `duenotice check`: lead a client through maintenance, and say how it behaved."""
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
 from duenotice.cli.errors import Failed
-from duenotice.cli.saying import say, tell
-from duenotice.cli.setting_options import option_of
+from duenotice.cli.output import say, tell
+from duenotice.cli.serve import option_of
 from duenotice.errors import Misconfigured
 from duenotice.settings import QUIRKS, resolve, rows
 
 if TYPE_CHECKING:
+    from duenotice.scenarios.scenario import Scenario
     from duenotice.testkit.judging import Plan
     from duenotice.testkit.verdicts.evidence import Tempo
     from duenotice.testkit.verdicts.verdict import Verdict
@@ -20,8 +22,34 @@ if TYPE_CHECKING:
 FORMS = ("table", "json", "junit", "github")
 
 
-def _judges(command: Callable[..., None]) -> Callable[..., None]:
+Quirks = Mapping[str, float | bool | str]
+"""Settings of `serve` that make the service behave oddly."""
+
+
+class JudgingOptions(TypedDict):
+    """What was asked of both commands; `quirks` are the settings of `serve` that were given."""
+
+    names: Sequence[str]
+    vm: str
+    patience: str
+    notice: str
+    speed: str
+    peers_ready: str
+    work_done: str
+    strict: bool
+    allow_untried: bool
+    quirks: Quirks
+
+
+def _judges(judge: Callable[..., None]) -> Callable[..., None]:
     """The options of both commands; the last ones are the quirks of `serve`."""
+
+    @functools.wraps(judge)
+    def judge_with_quirks(**given: object) -> None:
+        quirks = _quirks({name: given.pop(name) for name in QUIRKS})
+        judge(**given, quirks=quirks)
+
+    command: Callable[..., None] = judge_with_quirks
     for row in reversed(rows()):
         if row.name in QUIRKS:
             text, _, _ = row.help.partition("; needs")  # here nothing has to be allowed first
@@ -70,7 +98,7 @@ _OPTIONS = (
 @_judges
 @click.option("--network", is_flag=True, help="Let the program reach other networks (needs slirp4netns).")
 @click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED)
-def run(program: Sequence[str], network: bool, output: str, report: str, **options: Any) -> None:
+def run(program: Sequence[str], network: bool, output: str, report: str, **options: Unpack[JudgingOptions]) -> None:
     """Run a program where 169.254.169.254 is ours, lead it through maintenance, and say how it behaved.
 
     The program is unchanged and needs no privileges: duenotice run -- ./my-agent --its-flags. It can reach
@@ -82,7 +110,7 @@ def run(program: Sequence[str], network: bool, output: str, report: str, **optio
     """
     from duenotice.testkit.judging import run as run_it
 
-    _end(run_it(program, _plan(**options), network, tell), output, report)
+    _end(run_it(program, _plan(options), network, tell), output, report)
 
 
 @click.command(epilog="Example: duenotice check --metadata-listen 127.0.0.1:16925")
@@ -95,7 +123,7 @@ def run(program: Sequence[str], network: bool, output: str, report: str, **optio
     help="The address that the client asks.",
 )
 @click.option("--for", "span", metavar="SPAN", default="5m", help="The longest time for everything.  [default: 5m]")
-def check(listen: str, span: str, output: str, report: str, **options: Any) -> None:
+def check(listen: str, span: str, output: str, report: str, **options: Unpack[JudgingOptions]) -> None:
     """Wait for a client that you start yourself, lead it through maintenance, and say how it behaved.
 
     Exit codes are those of `duenotice run`.
@@ -103,41 +131,43 @@ def check(listen: str, span: str, output: str, report: str, **options: Any) -> N
     from duenotice.testkit.judging import check as check_it
     from duenotice.wire.duration import parse_duration
 
-    _end(check_it(listen, _plan(**options), parse_duration(span), tell), output, report)
+    _end(check_it(listen, _plan(options), parse_duration(span), tell), output, report)
 
 
-def _plan(names: Sequence[str], patience: str, notice: str, speed: str, **options: Any) -> "Plan":
+def _plan(asked: JudgingOptions) -> "Plan":
     from duenotice.clock import parse_speed
     from duenotice.testkit.judging import Plan
     from duenotice.testkit.trials import BY_NAME, chosen
     from duenotice.wire.duration import parse_duration
 
-    if speed and parse_speed(speed) is None:
-        raise Misconfigured(f"{speed!r} is not a speed.", hint="Use a number such as 60x.")
-    told = [name for name in names if name not in BY_NAME]
-    if told and len(names) > 1:
+    speed = parse_speed(asked["speed"])
+    if asked["speed"] and speed is None:
+        raise Misconfigured(f"{asked['speed']!r} is not a speed.", hint="Use a number such as 60x.")
+    told = [name for name in asked["names"] if name not in BY_NAME]
+    if told and len(asked["names"]) > 1:
         raise click.UsageError("Name trials of the tour, or one scenario alone.")
-    quirks = _quirks({name: options.pop(name) for name in QUIRKS})
     return Plan(
-        trials=chosen([] if told else names),
+        vm=asked["vm"],
+        trials=chosen([] if told else asked["names"]),
         scenario=_scenario(told[0]) if told else None,
-        tempo=_tempo(parse_duration(patience), parse_duration(notice), quirks),
-        speed=parse_speed(speed) if speed else None,
-        peers_ready=_fresh(options.pop("peers_ready")),
-        work_done=_fresh(options.pop("work_done")),
-        quirks=quirks,
-        **options,
+        tempo=_tempo(parse_duration(asked["patience"]), parse_duration(asked["notice"]), asked["quirks"]),
+        speed=speed,
+        peers_ready=_fresh(asked["peers_ready"]),
+        work_done=_fresh(asked["work_done"]),
+        quirks=asked["quirks"],
+        strict=asked["strict"],
+        allow_untried=asked["allow_untried"],
     )
 
 
-def _quirks(flags: dict[str, Any]) -> dict[str, Any]:
+def _quirks(flags: dict[str, object]) -> Quirks:
     """The settings that were given, checked as `serve` checks them."""
     given = {name: value for name, value in flags.items() if value is not None}
     settings = resolve(given, {}).settings
     return {name: getattr(settings, name) for name in given}
 
 
-def _tempo(patience: float, notice: float, quirks: dict[str, Any]) -> "Tempo":
+def _tempo(patience: float, notice: float, quirks: Quirks) -> "Tempo":
     """A short patience also shortens the other waits."""
     from duenotice.testkit.verdicts.evidence import Tempo
 
@@ -146,14 +176,14 @@ def _tempo(patience: float, notice: float, quirks: dict[str, Any]) -> "Tempo":
         patience,
         notice,
         linger=min(usual.linger, patience / 4),
-        late=quirks.get("first_answer_delay", min(usual.late, patience / 3)),
-        slow=quirks.get("fault_seconds", min(usual.slow, patience / 2)),
+        late=float(quirks.get("first_answer_delay", min(usual.late, patience / 3))),
+        slow=float(quirks.get("fault_seconds", min(usual.slow, patience / 2))),
         unaware=min(usual.unaware, patience / 4),
-        most_a_second=quirks.get("throttle", usual.most_a_second),
+        most_a_second=float(quirks.get("throttle", usual.most_a_second)),
     )
 
 
-def _scenario(name: str) -> Any:
+def _scenario(name: str) -> "Scenario":
     from duenotice.cli.scenario import find
 
     return find(name)
@@ -176,9 +206,9 @@ def _end(verdict: "Verdict", output: str, report: str) -> None:
     from duenotice.testkit.verdicts.report import REPORTS
 
     if output == "table":
-        from duenotice.cli.verdict_view import show
+        from duenotice.cli.verdict_views import show_verdict
 
-        show(verdict)
+        show_verdict(verdict)
     else:
         say(REPORTS[output](verdict), nl=False)
     if report:

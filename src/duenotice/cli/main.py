@@ -8,9 +8,10 @@ from typing import NamedTuple
 import click
 
 from duenotice import __version__
-from duenotice.cli.errors import Denied, TimedOut
-from duenotice.cli.groups import Noun
-from duenotice.cli.saying import say, tell
+from duenotice.cli.arguments import Noun
+from duenotice.cli.errors import NotInTime
+from duenotice.cli.output import say, tell
+from duenotice.client.operator.errors import Denied, NoAnswer
 from duenotice.errors import DuenoticeError, Malformed, Misconfigured, NotFound, Refused, Unavailable
 
 EXIT_CODES: dict[type[DuenoticeError], int] = {
@@ -21,11 +22,12 @@ EXIT_CODES: dict[type[DuenoticeError], int] = {
     Refused: 4,
     Denied: 5,
     Unavailable: 6,
-    TimedOut: 7,
+    NotInTime: 7,
+    NoAnswer: 7,
 }
 
 
-class Place(NamedTuple):
+class CommandPlace(NamedTuple):
     """Where a command is defined and what it is for; it is imported only when it is called."""
 
     where: str
@@ -33,28 +35,28 @@ class Place(NamedTuple):
 
 
 COMMANDS = {
-    "serve": Place("serve:serve", "Run the service that VMs ask for coming events."),
-    "demo": Place("demo:demo", "Start a busy fleet of 60 VMs, and watch it."),
-    "vm": Place("vm:vm", "List, restart, redeploy, evict and delete VMs."),
-    "scale-set": Place("scale_set:scale_set", "List scale sets, scale them, delete instances."),
-    "events": Place("events:events", "List, schedule, cancel, approve and watch events."),
-    "maintenance": Place("maintenance:maintenance", "Plan maintenances and follow them."),
-    "host": Place("host:host", "List, drain, degrade, fail and repair hosts."),
-    "document": Place("document:document", "Show the document as a VM reads it."),
-    "clock": Place("clock:clock", "Show the service's clock, let time pass."),
-    "fleet": Place("fleet:fleet", "Apply a fleet file, show what there is."),
-    "scenario": Place("scenario:scenario", "List, show and play scenarios."),
-    "run": Place("judging:run", "Lead a program through maintenance, and judge it."),
-    "check": Place("judging:check", "Judge a client that you start yourself."),
-    "record": Place("recording:record", "Record the documents of an endpoint."),
-    "replay": Place("recording:replay", "Serve a recording, at any speed."),
-    "diff": Place("recording:diff", "Compare the answers of two endpoints."),
-    "audit": Place("audit:audit", "Show who did what, and when."),
-    "token": Place("token:token", "Create, list and revoke tokens."),
-    "db": Place("db:db", "Make and check the tables of a journal in PostgreSQL."),
-    "journal": Place("journal:journal", "Copy the journal of a stopped service."),
-    "agent": Place("agent:agent", "Run on a VM: prepare for its events, approve them, put things back."),
-    "completion": Place("completion:completion", "Print the completion script of a shell."),
+    "serve": CommandPlace("serve:serve", "Run the service that VMs ask for coming events."),
+    "demo": CommandPlace("demo:demo", "Start a busy fleet of 60 VMs, and watch it."),
+    "vm": CommandPlace("vm:vm", "List, restart, redeploy, evict and delete VMs."),
+    "scale-set": CommandPlace("scale_set:scale_set", "List scale sets, scale them, delete instances."),
+    "events": CommandPlace("events:events", "List, schedule, cancel, approve and watch events."),
+    "maintenance": CommandPlace("maintenance:maintenance", "Plan maintenances and follow them."),
+    "host": CommandPlace("host:host", "List, drain, degrade, fail and repair hosts."),
+    "document": CommandPlace("vm:document", "Show the document as a VM reads it."),
+    "clock": CommandPlace("clock:clock", "Show the service's clock, let time pass."),
+    "fleet": CommandPlace("fleet:fleet", "Apply a fleet file, show what there is."),
+    "scenario": CommandPlace("scenario:scenario", "List, show and play scenarios."),
+    "run": CommandPlace("judging:run", "Lead a program through maintenance, and judge it."),
+    "check": CommandPlace("judging:check", "Judge a client that you start yourself."),
+    "record": CommandPlace("recording:record", "Record the documents of an endpoint."),
+    "replay": CommandPlace("recording:replay", "Serve a recording, at any speed."),
+    "diff": CommandPlace("recording:diff", "Compare the answers of two endpoints."),
+    "audit": CommandPlace("audit:audit", "Show who did what, and when."),
+    "token": CommandPlace("token:token", "Create, list and revoke tokens."),
+    "db": CommandPlace("db:db", "Make and check the tables of a journal in PostgreSQL."),
+    "journal": CommandPlace("journal:journal", "Copy the journal of a stopped service."),
+    "agent": CommandPlace("agent:agent", "Run on a VM: prepare for its events, approve them, put things back."),
+    "completion": CommandPlace("main:completion", "Print the completion script of a shell."),
 }
 
 
@@ -92,6 +94,18 @@ class LazyGroup(Noun):
 @click.version_option(__version__, prog_name="duenotice")
 def duenotice() -> None:
     """You are told before you are hit: Scheduled Events for a whole fleet of VMs."""
+
+
+@click.command(epilog='Example: eval "$(duenotice completion bash)"')
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the completion script of a shell."""
+    from click.shell_completion import get_completion_class
+
+    root = click.get_current_context().find_root().command
+    kind = get_completion_class(shell)
+    assert kind is not None
+    say(kind(root, {}, "duenotice", "_DUENOTICE_COMPLETE").source())
 
 
 def _told(error: click.ClickException) -> tuple[str, str]:

@@ -1,21 +1,50 @@
 """`duenotice maintenance`: plan work on many VMs, one update domain at a time."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, TypedDict, Unpack
 
 import click
 
-from duenotice.cli.groups import Noun
-from duenotice.cli.maintenance_view import follow_plan, newest, show_plan
-from duenotice.cli.params import COUNT, MAINTENANCE_TYPE, NAME, SPAN
-from duenotice.cli.saying import tell
+from duenotice.cli.arguments import COUNT, MAINTENANCE_TYPE, NAME, SPAN, Noun
+from duenotice.cli.output import tell
 from duenotice.cli.session import Session, talks
 from duenotice.cli.views import MAINTENANCES, TIMELINE
+from duenotice.cli.watching import follow_plan, newest, show_plan
+
+if TYPE_CHECKING:
+    from duenotice.client import OperatorClient
+    from duenotice.wire.operator import Maintenance
+
+
+class Turn(NamedTuple):
+    """Another direction for a maintenance: its help, and what is done."""
+
+    help: str
+    do: "Callable[[OperatorClient, str], Maintenance]"
+
 
 TURNS = {
-    "pause": "Begin no further step until resumed.",
-    "resume": "Go on with a paused maintenance.",
-    "cancel": "Begin no further step, and cancel events that have not started.",
+    "pause": Turn("Begin no further step until resumed.", lambda client, plan: client.pause_maintenance(plan)),
+    "resume": Turn("Go on with a paused maintenance.", lambda client, plan: client.resume_maintenance(plan)),
+    "cancel": Turn(
+        "Begin no further step, and cancel events that have not started.",
+        lambda client, plan: client.cancel_maintenance(plan),
+    ),
 }
+
+
+class MaintenanceOptions(TypedDict):
+    """What is asked of a new maintenance."""
+
+    on: tuple[str, ...]
+    type: str
+    settle: str
+    at_once: int
+    failures_allowed: int
+    description: str | None
+    cause: str
+
+
 WATCH_TIMEOUT = click.option(
     "--wait-timeout", type=SPAN, default="365d", help="How long to watch or wait, in real time."
 )
@@ -30,7 +59,7 @@ def maintenance() -> None:
 @talks
 def list_plans(session: Session) -> None:
     """List maintenances."""
-    session.show(session.api.pages("maintenances"), MAINTENANCES)
+    session.show(session.client.maintenances(), MAINTENANCES)
 
 
 @maintenance.command(
@@ -59,15 +88,18 @@ def list_plans(session: Session) -> None:
 @click.option("--wait", is_flag=True, help="Follow the maintenance to its end.")
 @WATCH_TIMEOUT
 @talks
-def start(session: Session, dry_run: bool, wait: bool, wait_timeout: str, **body: Any) -> None:
+def start(session: Session, dry_run: bool, wait: bool, wait_timeout: str, **asked: Unpack[MaintenanceOptions]) -> None:
     """Begin a maintenance of a set, a scale set, hosts, or VMs by name, zone or tag."""
+    from duenotice.wire.operator import MaintenanceRequest
+
+    request = MaintenanceRequest(**asked)
     if dry_run:
-        session.show(session.api.post("maintenances", body=body, dry_run="true")["timeline"], TIMELINE)
+        session.show(session.client.preview_maintenance(request).timeline, TIMELINE)
         return
-    plan = session.api.post("maintenances", body=body)
+    plan = session.client.begin_maintenance(request)
     show_plan(session, plan)
     if wait:
-        follow_plan(session, plan["id"], wait_timeout)
+        follow_plan(session, plan.id, wait_timeout)
 
 
 @maintenance.command("show", epilog="Example: duenotice maintenance show --watch")
@@ -77,23 +109,23 @@ def start(session: Session, dry_run: bool, wait: bool, wait_timeout: str, **body
 @talks
 def show(session: Session, maintenance_id: str | None, watch: bool, wait_timeout: str) -> None:
     """Show a maintenance with its steps. Without an id it is the newest; the beginning of an id is enough."""
-    full = session.api.full_id("maintenances", maintenance_id) if maintenance_id else newest(session)
+    full = session.client.maintenance(maintenance_id).id if maintenance_id else newest(session)
     if watch:
         follow_plan(session, full, wait_timeout, also_show=True)
     else:
-        show_plan(session, session.api.get("maintenances", full))
+        show_plan(session, session.client.maintenance(full))
 
 
-def _turn(name: str, text: str) -> None:
-    @maintenance.command(name, help=text, epilog=f"Example: duenotice maintenance {name} A3BCB4")
+def _turn(name: str, turn: Turn) -> None:
+    @maintenance.command(name, help=turn.help, epilog=f"Example: duenotice maintenance {name} A3BCB4")
     @click.argument("maintenance_id", type=NAME, metavar="MAINTENANCE")
     @talks
-    def turn(session: Session, maintenance_id: str) -> None:
-        plan = session.api.post("maintenances", maintenance_id, name)
+    def command(session: Session, maintenance_id: str) -> None:
+        plan = turn.do(session.client, maintenance_id)
         session.show_one(plan, MAINTENANCES)
         if session.output == "table":
-            tell(f"Maintenance {plan['id']} is {plan['status']}.")
+            tell(f"Maintenance {plan.id} is {plan.status}.")
 
 
-for _name, _text in TURNS.items():
-    _turn(_name, _text)
+for _name, _what in TURNS.items():
+    _turn(_name, _what)

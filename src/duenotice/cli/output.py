@@ -1,15 +1,51 @@
-"""Data on standard output in the form asked for: a table for people, JSON, JSON lines, YAML or names for programs."""
+"""What is printed: data on standard output as a table, JSON, JSON lines, YAML or names; words to people beside it.
+
+All but tables passes through `say`, `tell`, `put` and `asked`, so that no text can act on the terminal (S28).
+"""
 
 import json
+import sys
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from datetime import UTC, datetime
+from typing import NamedTuple, TypedDict, Unpack
 
-from duenotice.cli.saying import put, say, tell
+import click
 
-Now = Callable[[], str]
+from duenotice.plain_text import lines, one_line
+
+Now = Callable[[], datetime]
+NEVER = datetime.min.replace(tzinfo=UTC)
 
 
-class Column(NamedTuple):
+class Style(TypedDict, total=False):
+    """What click may do with a text."""
+
+    fg: str
+    bold: bool
+    dim: bool
+
+
+def say(text: str = "", *, err: bool = False, nl: bool = True, **style: Unpack[Style]) -> None:
+    """Print a text of one or many lines; its style is never part of the text."""
+    click.secho(lines(text), err=err, nl=nl, **style)  # noqa: TID251
+
+
+def tell(message: str, **style: Unpack[Style]) -> None:
+    """Say something to the person in one line; standard output is for data."""
+    say(one_line(message), err=True, **style)
+
+
+def put(line: str) -> None:
+    """One line of many; it is buffered."""
+    sys.stdout.write(f"{one_line(line)}\n")
+
+
+def asked(question: str) -> bool:
+    """Whether the person says yes."""
+    return click.confirm(one_line(question), err=True)
+
+
+class TableColumn(NamedTuple):
     """A column of a table: its title, the key of its value, and how it looks (see tables.LOOKS).
 
     The key "" is the whole thing. A spare column is left out when the terminal is too narrow for all columns.
@@ -21,50 +57,60 @@ class Column(NamedTuple):
     spare: bool = False
 
 
-class View(NamedTuple):
+class TableView(NamedTuple):
     """How a kind of thing is shown: the key of its name, and its columns."""
 
     name: str
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     none: str = "Nothing."
-    more: tuple[Column, ...] = ()  # columns that are shown only for one thing
+    more: tuple[TableColumn, ...] = ()  # columns that are shown only for one thing
 
 
-def _write_table(items: Iterable[Any], view: View, now: Now) -> None:
+def fields_of(thing: object) -> dict[str, object]:
+    """A thing as JSON has it: values of the service are turned into plain ones."""
+    if isinstance(thing, dict):
+        return thing
+    import msgspec  # costs milliseconds that --help should not pay
+
+    found: dict[str, object] = msgspec.json.decode(msgspec.json.encode(thing), type=dict)  # tuples become lists
+    return found
+
+
+def _write_table(items: Iterable[object], view: TableView, now: Now) -> None:
     from duenotice.cli import tables  # rich is slow to import
 
-    rows = list(tables.counted(items))
+    rows = [fields_of(item) for item in tables.counted(items)]
     if rows:
-        tables.write_table(rows, view, now() if tables.has_times(view) else "")
+        tables.write_table(rows, view, now() if tables.has_times(view) else NEVER)
     else:
         tell(view.none)
 
 
-def _write_card(item: Any, view: View, now: Now) -> None:
+def _write_card(item: object, view: TableView, now: Now) -> None:
     from duenotice.cli import tables
 
-    tables.write_card(item, view, now() if tables.has_times(view) else "")
+    tables.write_card(fields_of(item), view, now() if tables.has_times(view) else NEVER)
 
 
-def _write_json(items: Iterable[Any], _: View, __: Now) -> None:
-    say(_json(list(items), 2))
+def _write_json(items: Iterable[object], _: TableView, __: Now) -> None:
+    say(_json([fields_of(item) for item in items], 2))
 
 
-def _write_jsonl(items: Iterable[Any], _: View, __: Now) -> None:
+def _write_jsonl(items: Iterable[object], _: TableView, __: Now) -> None:
     for item in items:
-        put(_json(item))  # as they arrive: a fleet may be too large for memory
+        put(_json(fields_of(item)))  # as they arrive: a fleet may be too large for memory
 
 
-def _write_yaml(items: Iterable[Any], _: View, __: Now) -> None:
-    say("\n".join(yaml_lines(list(items))))
+def _write_yaml(items: Iterable[object], _: TableView, __: Now) -> None:
+    say("\n".join(yaml_lines([fields_of(item) for item in items])))
 
 
-def _write_names(items: Iterable[Any], view: View, _: Now) -> None:
+def _write_names(items: Iterable[object], view: TableView, _: Now) -> None:
     for item in items:
-        put(str(item[view.name]))
+        put(str(fields_of(item)[view.name]))
 
 
-WRITERS: dict[str, Callable[[Iterable[Any], View, Now], None]] = {
+WRITERS: dict[str, Callable[[Iterable[object], TableView, Now], None]] = {
     "table": _write_table,
     "json": _write_json,
     "jsonl": _write_jsonl,
@@ -73,14 +119,14 @@ WRITERS: dict[str, Callable[[Iterable[Any], View, Now], None]] = {
 }
 
 
-SINGLE: dict[str, Callable[[Any, View, Now], None]] = {
+SINGLE: dict[str, Callable[[object, TableView, Now], None]] = {
     "table": _write_card,
-    "json": lambda item, _, __: say(_json(item, 2)),
-    "yaml": lambda item, _, __: say("\n".join(yaml_lines(item))),
+    "json": lambda item, _, __: say(_json(fields_of(item), 2)),
+    "yaml": lambda item, _, __: say("\n".join(yaml_lines(fields_of(item)))),
 }
 
 
-def write_one(output: str, item: Any, view: View, now: Now) -> None:
+def write_one(output: str, item: object, view: TableView, now: Now) -> None:
     """One thing: an object, and not an array."""
     if output in SINGLE:
         SINGLE[output](item, view, now)
@@ -88,7 +134,7 @@ def write_one(output: str, item: Any, view: View, now: Now) -> None:
         WRITERS[output]([item], view, now)
 
 
-def yaml_lines(value: Any) -> list[str]:
+def yaml_lines(value: object) -> list[str]:
     """A value in block style; scalars as in JSON, which YAML reads too."""
     if isinstance(value, dict) and value:
         return [line for key, inner in value.items() for line in _under(f"{_key(key)}:", inner)]
@@ -97,7 +143,7 @@ def yaml_lines(value: Any) -> list[str]:
     return [_json(value)]
 
 
-def _under(head: str, value: Any) -> list[str]:
+def _under(head: str, value: object) -> list[str]:
     lines = yaml_lines(value)
     if isinstance(value, dict | list) and value:
         return [head, *(f"  {line}" for line in lines)]
@@ -112,5 +158,5 @@ def _key(key: str) -> str:
     return key if key.replace("_", "a").isidentifier() else _json(key)
 
 
-def _json(value: Any, indent: int | None = None) -> str:
+def _json(value: object, indent: int | None = None) -> str:
     return json.dumps(value, indent=indent, ensure_ascii=False)

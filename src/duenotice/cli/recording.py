@@ -4,14 +4,19 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from duenotice.cli.arguments import SPAN
 from duenotice.cli.errors import Failed
-from duenotice.cli.params import SPAN
-from duenotice.cli.saying import say, tell
+from duenotice.cli.output import say, tell
 from duenotice.errors import Misconfigured, reason
 from duenotice.plain_text import one_line
+
+if TYPE_CHECKING:
+    from duenotice.testkit.recording import Frame
+    from duenotice.testkit.replaying import Replay
 
 _NEWEST = "2020-07-01"
 
@@ -57,31 +62,40 @@ def replay(file: str, speed: str, listen: str) -> None:
     import asyncio
 
     from duenotice.clock import parse_speed
-    from duenotice.settings import host_port, listen_hint, parse_listen
-    from duenotice.testkit.recording import read_recording
     from duenotice.testkit.replaying import Replay
 
     times = parse_speed(speed)
     if times is None:
         raise Misconfigured(f"{speed!r} is not a speed.", hint="Use a number such as 10x.")
+    frames = _frames(file)
+    what = f"{len(frames)} answers over {frames[-1].after:g} s at {speed}"
+    with suppress(KeyboardInterrupt):
+        asyncio.run(_serve(Replay(frames, times), what, listen))
+
+
+def _frames(file: str) -> "list[Frame]":
+    from duenotice.testkit.recording import read_recording
+
     try:
         with Path(file).open() as lines:
-            frames = read_recording(lines, file)
+            return read_recording(lines, file)
     except (OSError, UnicodeDecodeError) as error:
         raise Misconfigured(f"Cannot read {file}: {reason(error)}.", hint="Name a recording.") from None
+
+
+async def _serve(recording: "Replay", what: str, listen: str) -> None:
+    import asyncio
+
+    from duenotice.settings import host_port, listen_hint, parse_listen
+
     address = parse_listen("metadata_listen", listen)
-
-    async def serve() -> None:
-        try:
-            bound = await Replay(frames, times).start(*address)
-        except OSError as error:
-            problem = f"Cannot listen on {listen}: {os.strerror(error.errno or 0)}."
-            raise Misconfigured(problem, hint=listen_hint(address, error)) from None
-        tell(f"{len(frames)} answers over {frames[-1].after:g} s at {speed}: http://{host_port(bound)}")
-        await asyncio.Event().wait()
-
-    with suppress(KeyboardInterrupt):
-        asyncio.run(serve())
+    try:
+        bound = await recording.start(*address)
+    except OSError as error:
+        problem = f"Cannot listen on {listen}: {os.strerror(error.errno or 0)}."
+        raise Misconfigured(problem, hint=listen_hint(address, error)) from None
+    tell(f"{what}: http://{host_port(bound)}")
+    await asyncio.Event().wait()
 
 
 @click.command(epilog="Example: duenotice diff http://127.0.0.1:16925 http://127.0.0.1:26925")

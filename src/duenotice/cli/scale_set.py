@@ -1,15 +1,17 @@
 """`duenotice scale-set`: how many instances a scale set has, and which are deleted."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from duenotice.cli.following import follow, waits
-from duenotice.cli.groups import Noun
-from duenotice.cli.params import COUNT, NAME
-from duenotice.cli.saying import put, tell
+from duenotice.cli.arguments import COUNT, NAME, Noun
+from duenotice.cli.output import put, tell
 from duenotice.cli.session import YES, Session, make_sure, talks
 from duenotice.cli.views import CHANGES, EVENTS, SCALE_SETS
+from duenotice.cli.watching import follow, waits
+
+if TYPE_CHECKING:
+    from duenotice.wire.operator import Scaled
 
 
 @click.group(cls=Noun)
@@ -21,8 +23,7 @@ def scale_set() -> None:
 @talks
 def list_sets(session: Session) -> None:
     """List scale sets."""
-    groups = session.api.pages("groups")
-    session.show([group for group in groups if group["kind"] == "scale-set"], SCALE_SETS)
+    session.show([group for group in session.client.groups() if group.kind == "scale-set"], SCALE_SETS)
 
 
 @scale_set.command("scale", epilog="Example: duenotice scale-set scale workers --by -2 --wait")
@@ -40,8 +41,7 @@ def scale(
         raise click.UsageError("Give either --capacity or --by.")
     if capacity is not None or (by or 0) < 0:
         make_sure(f"Scale {name} {'by' if capacity is None else 'to'} {by if capacity is None else capacity}?", yes)
-    body = {"by": by} if capacity is None else {"capacity": capacity}
-    _report(session, session.api.post("scale-sets", name, "scale", body=body), wait, wait_timeout)
+    _report(session, session.client.scale(name, capacity=capacity, by=by), wait, wait_timeout)
 
 
 @scale_set.command("delete-instances", epilog="Example: duenotice scale-set delete-instances workers workers_3")
@@ -55,28 +55,27 @@ def delete_instances(
 ) -> None:
     """Delete instances of a scale set: all that are named, or none at all."""
     make_sure(f"Delete {', '.join(instances)}?", yes)
-    done = session.api.post("scale-sets", name, "delete-instances", body={"instances": instances})
-    _report(session, done, wait, wait_timeout)
+    _report(session, session.client.delete_instances(name, instances), wait, wait_timeout)
 
 
-def _report(session: Session, done: dict[str, Any], wait: bool, wait_timeout: str) -> None:
+def _report(session: Session, done: "Scaled", wait: bool, wait_timeout: str) -> None:
     """Print the result; `-o name` prints what was made: events or instances."""
     if session.output == "name":
-        for made in [*(event["id"] for event in done["events"]), *done["added"]]:
+        for made in [*(event.id for event in done.events), *done.added]:
             put(made)
     elif session.output == "table":
         _tell_people(session, done)
     else:
         session.show_one(done, CHANGES)
-    if wait and done["events"]:
-        follow(session, done["events"], wait_timeout)
+    if wait and done.events:
+        follow(session, done.events, wait_timeout)
 
 
-def _tell_people(session: Session, done: dict[str, Any]) -> None:
-    changes = [{"change": how, "vm": name} for how in ("added", "removed") for name in done[how]]
-    if done["events"]:
-        session.show(done["events"], EVENTS)
+def _tell_people(session: Session, done: "Scaled") -> None:
+    changes = [{"change": how, "vm": name} for how in ("added", "removed") for name in getattr(done, how)]
+    if done.events:
+        session.show(done.events, EVENTS)
     if changes:
         session.show(changes, CHANGES)
-    if not changes and not done["events"]:
+    if not changes and not done.events:
         tell("It has that capacity already.")

@@ -4,20 +4,24 @@ import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from duenotice.cli.api import Api
+from duenotice.cli.arguments import Noun
 from duenotice.cli.errors import Failed
-from duenotice.cli.groups import Noun
-from duenotice.cli.own_world import own_world
-from duenotice.cli.session import OUTPUT, Session, talks
+from duenotice.cli.output import NEVER, WRITERS, write_one
+from duenotice.cli.session import OUTPUT, Session, connected, talks
+from duenotice.cli.views import SCENARIOS
 from duenotice.errors import Malformed, Misconfigured, Refused, reason
 
 if TYPE_CHECKING:
-    from duenotice.scenarios.progress import Verdict
+    from duenotice.client import OperatorClient
+    from duenotice.scenarios.progress import PlayVerdict
     from duenotice.scenarios.scenario import Scenario
+
+_FREE_PORT = "127.0.0.1:0"
+_PATIENCE = 30.0
 
 
 @click.group(cls=Noun)
@@ -35,11 +39,10 @@ def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -
 @OUTPUT
 def list_scenarios(output: str) -> None:
     """List the scenarios that come with duenotice."""
-    from duenotice.cli.output import WRITERS
-    from duenotice.cli.scenario_view import SCENARIOS, to_json
+    from duenotice.cli.verdict_views import scenario_json
     from duenotice.scenarios.library import names, shipped
 
-    WRITERS[output]([to_json(shipped(name)) for name in names()], SCENARIOS, str)
+    WRITERS[output]([scenario_json(shipped(name)) for name in names()], SCENARIOS, lambda: NEVER)
 
 
 @scenario.command("show", epilog="Example: duenotice scenario show rolling-maintenance")
@@ -47,14 +50,13 @@ def list_scenarios(output: str) -> None:
 @OUTPUT
 def show(name: str, output: str) -> None:
     """Show what a scenario will do, step by step."""
-    from duenotice.cli.output import write_one
-    from duenotice.cli.scenario_view import SCENARIOS, tell, to_json
+    from duenotice.cli.verdict_views import scenario_json, show_scenario
 
     found = find(name)
     if output == "table":
-        tell(found)
+        show_scenario(found)
     else:
-        write_one(output, to_json(found), SCENARIOS, str)
+        write_one(output, scenario_json(found), SCENARIOS, lambda: NEVER)
 
 
 @scenario.command("play", epilog="Example: duenotice scenario play user-reboot --clock manual")
@@ -82,7 +84,7 @@ def play(
 
     Everything happens for real: an eviction removes the VM.
     """
-    from duenotice.cli.scenario_view import show_verdicts
+    from duenotice.cli.verdict_views import show_verdicts
     from duenotice.scenarios.library import names as shipped_names
 
     if not names and not everything:
@@ -119,35 +121,39 @@ def _told(told: Sequence[str], scenarios: Sequence["Scenario"]) -> dict[str, str
     return {role: name for role, _, name in pairs}
 
 
-def _play(session: Session, one: "Scenario", roles: dict[str, str], clock: str | None, clean: bool) -> "Verdict":
-    import json
-
-    from duenotice.cli.scenario_view import shown
+def _play(session: Session, one: "Scenario", roles: dict[str, str], clock: str | None, clean: bool) -> "PlayVerdict":
+    from duenotice.cli.verdict_views import shown
     from duenotice.scenarios.player import play as played
-    from duenotice.scenarios.progress import Verdict
+    from duenotice.scenarios.progress import PlayVerdict
 
-    with _world(session, clock) as api, shown(one, session.output) as show:
-
-        def ask(method: str, path: str, body: Any = None) -> Any:
-            return api.call(method, path, None if body is None else json.dumps(body).encode())
-
-        told = {role.name: roles[role.name] for role in one.cast if role.name in roles}
-        for progress in played(one, ask, told, time.sleep, clean):
+    told = {role.name: roles[role.name] for role in one.cast if role.name in roles}
+    world = contextlib.nullcontext(session.client) if clock is None else _own_service(clock)
+    with world as client, shown(one, session.output) as show:
+        for progress in played(one, client, told, time.sleep, clean):
             show(progress)
-    assert isinstance(progress, Verdict)
+    assert isinstance(progress, PlayVerdict)
     return progress
 
 
 @contextlib.contextmanager
-def _world(session: Session, clock: str | None) -> Iterator[Api]:
-    if clock is None:
-        yield session.api
-    else:
-        with own_world(clock) as api:
-            yield api
+def _own_service(clock: str) -> Iterator["OperatorClient"]:
+    """A service in this process with all VMs and hosts that our scenarios need, on free ports and without a log."""
+    from importlib.resources import as_file
+
+    from duenotice.bootstrap.logs import configure
+    from duenotice.scenarios.library import fleet
+    from duenotice.testkit.emulator import Emulator
+
+    configure("none")
+    with (
+        as_file(fleet()) as file,
+        Emulator(fleet=str(file), clock=clock, operator_listen=_FREE_PORT) as emulator,
+        connected(emulator.operator_url, emulator.service.token, _PATIENCE) as client,
+    ):
+        yield client
 
 
-def _end(verdicts: Sequence["Verdict"]) -> None:
+def _end(verdicts: Sequence["PlayVerdict"]) -> None:
     """The exit code: a failed scenario counts before a refused one."""
     from duenotice.scenarios.progress import FAILED, PASSED
 

@@ -1,26 +1,76 @@
-"""`duenotice serve`: run one node until told to stop."""
+"""`duenotice serve`: run one node until told to stop; its settings as options, and what a person reads at the start."""
 
-import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, nullcontext, suppress
-from typing import Any, cast
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from duenotice.cli.setting_options import with_settings
+from duenotice.cli.output import say
 from duenotice.errors import DuenoticeError
-from duenotice.settings import Resolved, host_port, resolve, rows, without_password
+from duenotice.plain_text import one_line
+from duenotice.settings import Resolved, SettingRow, host_port, resolve, rows, without_password
 
-Beside = Callable[[Any], AbstractAsyncContextManager[Any]]
+if TYPE_CHECKING:
+    import asyncio
+
+    from duenotice.bootstrap.follower_service import FollowerService
+    from duenotice.bootstrap.service import Service
+    from duenotice.domain.fleet import Vm
+
+Greet = Callable[[Any], None]
+Beside = Callable[[Any], AbstractAsyncContextManager[None]]
+_METAVARS = {
+    "fleet": "FILE",
+    "data_dir": "DIR",
+    "journal": "URL",
+    "node": "NAME",
+    "follow": "URL",
+    "only": "KIND=NAME",
+    "clock": "real|60x|manual",
+    "default_vm": "NAME",
+    "fault": "NAME",
+    "impact_command": "COMMAND",
+    "impact_url": "URL",
+}
+
+
+def with_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """One flag per row of the settings; a flag that is not given is left out, so that the next source counts."""
+    for row in reversed(rows()):
+        has_default = not row.is_switch and row.default != ""
+        command = option_of(row, f"{row.help}  [default: {_plain(row.default)}]" if has_default else row.help)(command)
+    return command
+
+
+def option_of(row: SettingRow, text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The flag of a row of the settings."""
+    dashed = row.name.replace("_", "-")
+    flag = f"--{dashed}/--no-{dashed}" if row.default is True else f"--{dashed}"
+    kind = {"is_flag": True, "default": None} if row.is_switch else {"metavar": _metavar(row)}
+    return click.option(flag, row.name, help=text, **kind)
+
+
+def _plain(default: object) -> str:
+    return f"{default:g}" if isinstance(default, int | float) else str(default)
+
+
+def _metavar(row: SettingRow) -> str:
+    """What help shows as its value: the allowed words, or the kind of value."""
+    if row.choices:
+        return f"[{'|'.join(row.choices)}]"
+    ends = {"_listen": "HOST:PORT", "_file": "FILE"}
+    kind = next((metavar for end, metavar in ends.items() if row.name.endswith(end)), "N")
+    return _METAVARS.get(row.name, "SECONDS" if "seconds" in row.help else kind)
 
 
 @click.command(epilog="Example: duenotice serve --fleet fleet.toml --data-dir /var/lib/duenotice")
 @click.option("--config", metavar="FILE", default="", help="TOML file with settings; flags and environment win")
 @with_settings
-def serve(config: str, **flags: Any) -> None:
+def serve(config: str, **flags: object) -> None:
     """Run the service that VMs ask for coming events. Everything is stored durably.
 
     SIGTERM stops it cleanly and leaves a snapshot; SIGHUP reads the fleet file again. Every option can
@@ -32,13 +82,12 @@ def serve(config: str, **flags: Any) -> None:
     if resolved.settings.follow:
         _spare_memory()
     from duenotice.bootstrap.logs import configure
-    from duenotice.cli.welcome import follower_welcome, welcome
 
     configure(resolved.settings.log_format)
     run(resolved, follower_welcome if resolved.settings.follow else welcome)
 
 
-def run(resolved: Resolved, greet: Callable[[Any], None], beside: Beside = nullcontext) -> None:
+def run(resolved: Resolved, greet: Greet, beside: Beside | None = None) -> None:
     """Run a node until told to stop; `beside` runs at the same time."""
     import uvloop  # costs tens of milliseconds that --help should not pay
 
@@ -61,43 +110,67 @@ def _allow_many_connections() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-async def _serve(resolved: Resolved, greet: Callable[[Any], None], beside: Beside) -> DuenoticeError | None:
+async def _serve(resolved: Resolved, greet: Greet, beside: Beside | None) -> DuenoticeError | None:
     """Run until a signal comes or the engine fails; returns the engine's error."""
     import structlog
 
     from duenotice.bootstrap.services import service_of
-    from duenotice.bootstrap.tuning import Tuning
-    from duenotice.bootstrap.watchdog import watching
 
     log = structlog.get_logger()
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    reread = asyncio.Event()
-    loop.add_signal_handler(signal.SIGHUP, reread.set)
+    stop, reread = _event_of(signal.SIGTERM, signal.SIGINT), _event_of(signal.SIGHUP)
     service = service_of(resolved.settings)
     await service.start()
-    tuning = Tuning(service)
-    tuning.start()
-    rereading = asyncio.ensure_future(_reread_when_told(service, reread))
-    log.info("serving", action="serving", **_addresses(service), settings=_settings(resolved))
-    with suppress(OSError):  # nobody reads what we print, but VMs still need answers
-        greet(service)
-    told: asyncio.Future[Any] = asyncio.ensure_future(stop.wait())
-    with watching(loop, resolved.settings.watchdog):
-        async with beside(service):
-            await asyncio.wait([told, service.failed], return_when=asyncio.FIRST_COMPLETED)
-    told.cancel()
-    rereading.cancel()
-    tuning.stop()
+    with _tuned(service, reread):
+        log.info("serving", action="serving", **_addresses(service), settings=_settings(resolved))
+        with suppress(OSError):  # nobody reads what we print, but VMs still need answers
+            greet(service)
+        await _until(stop, service, beside)
     log.info("stopping", action="stopping")
     await service.stop()
     log.info("stopped", action="stopped", position=service.state.position)
     return service.failed.result() if service.failed.done() else None
 
 
-async def _reread_when_told(service: Any, told: asyncio.Event) -> None:
+def _event_of(*signals: signal.Signals) -> "asyncio.Event":
+    """Is set when one of these signals comes."""
+    import asyncio
+
+    came = asyncio.Event()
+    for number in signals:
+        asyncio.get_running_loop().add_signal_handler(number, came.set)
+    return came
+
+
+@contextmanager
+def _tuned(service: "Service | FollowerService", reread: "asyncio.Event") -> Iterator[None]:
+    """What goes on beside the service: the memory is kept tidy, and a signal reads the fleet file again."""
+    import asyncio
+
+    from duenotice.bootstrap.tuning import Tuning
+
+    tuning = Tuning(service)
+    tuning.start()
+    rereading = asyncio.ensure_future(_reread_when_told(service, reread))
+    try:
+        yield
+    finally:
+        rereading.cancel()
+        tuning.stop()
+
+
+async def _until(stop: "asyncio.Event", service: "Service | FollowerService", beside: Beside | None) -> None:
+    """Until it is told to stop or the engine fails; a watchdog ends a process that stands still."""
+    import asyncio
+
+    from duenotice.bootstrap.watchdog import watching
+
+    service.failed.add_done_callback(lambda _: stop.set())
+    with watching(asyncio.get_running_loop(), service.settings.watchdog):
+        async with beside(service) if beside else nullcontext():
+            await stop.wait()
+
+
+async def _reread_when_told(service: "Service | FollowerService", told: "asyncio.Event") -> None:
     import structlog
 
     log = structlog.get_logger()
@@ -109,7 +182,7 @@ async def _reread_when_told(service: Any, told: asyncio.Event) -> None:
             log.info("fleet reread", action="fleet-reread", vms=len(service.state.fleet.vms))
 
 
-def _addresses(service: Any) -> dict[str, str]:
+def _addresses(service: "Service | FollowerService") -> dict[str, str]:
     return {
         "metadata": f"http://{host_port(service.metadata_address)}",
         "operator": f"http://{host_port(service.operator_address)}",
@@ -123,3 +196,53 @@ def _settings(resolved: Resolved) -> dict[str, str]:
         for row in rows()
         if resolved.origins[row.name] != "default"
     }
+
+
+def follower_welcome(service: "FollowerService") -> None:
+    """What it follows, and where VMs ask."""
+    vms = service.state.fleet.vms
+    say(f"duenotice follows {service.settings.follow} for {len(vms)} {'VM' if len(vms) == 1 else 'VMs'}", bold=True)
+    say(f"  VMs ask       http://{host_port(service.metadata_address)}/metadata/scheduledevents?api-version=2020-07-01")
+    sys.stdout.flush()
+
+
+def welcome(service: "Service") -> None:
+    """Addresses and three curl lines, on standard output; nothing when the fleet is empty."""
+    vms = service.engine.state.fleet.vms
+    metadata = host_port(service.metadata_address)
+    operator = host_port(service.operator_address)
+    say(f"duenotice serves {len(vms)} {'VM' if len(vms) == 1 else 'VMs'}", bold=True)
+    if service.fleet_file.problem:
+        say(one_line(f"  NOT APPLIED   {service.fleet_file.problem}"), fg="red")
+    say(f"  VMs ask       http://{metadata}/metadata/scheduledevents?api-version=2020-07-01")
+    say(f"  the operator  http://{operator}/v1  (token: {_token(service, '{}')})")
+    say(f"  the console   http://{operator}/  (sign in with that token)")
+    if vms:
+        _examples(service, _example_vm(service), metadata, operator)
+    sys.stdout.flush()
+
+
+def _examples(service: "Service", vm: "Vm", metadata: str, operator: str) -> None:
+    ask = f"'http://{metadata}/metadata/scheduledevents?api-version=2020-07-01'"
+    source = "" if vm.address == "127.0.0.1" else f"--interface {vm.address} "
+    token = _token(service, "$(cat {})")
+    say("\nTry, in another terminal:")
+    say(f"  # 1. ask as {vm.name}: nothing is planned\n  curl {source}-H Metadata:true {ask}")
+    say(f"  # 2. restart {vm.name} as the operator, then ask again")
+    say(f'  curl -X POST -H "Authorization: Bearer {token}" http://{operator}/v1/vms/{vm.name}/restart')
+    say(f"  # 3. approve as {vm.name}, with the EventId from the answer")
+    say(f'  curl {source}-H Metadata:true -d \'{{"StartRequests":[{{"EventId":"…"}}]}}\' {ask}')
+
+
+def _example_vm(service: "Service") -> "Vm":
+    """The VM that a plain curl on this machine stands for, or the first one."""
+    fleet = service.engine.state.fleet
+    default = fleet.vms.get(service.settings.default_vm)
+    return default or fleet.by_address.get("127.0.0.1") or next(iter(fleet.vms.values()))
+
+
+def _token(service: "Service", from_file: str) -> str:
+    """The admin's token itself, if no file has it."""
+    from duenotice.operator_api.tokens import FILE
+
+    return service.token if service.data_dir is None else from_file.format(service.data_dir / FILE)

@@ -1,54 +1,77 @@
-"""What every command that talks to the service shares: its options, the API, and how to print."""
+"""What every command that talks to the service shares: its options, the client, and how to print."""
 
 import functools
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any
+from datetime import datetime
+from typing import TYPE_CHECKING
 
 import click
 
-from duenotice.cli.api import DEFAULT_ENDPOINT, Api
-from duenotice.cli.credentials import find_token
 from duenotice.cli.errors import Failed
-from duenotice.cli.output import WRITERS, View, write_one
-from duenotice.cli.saying import asked
+from duenotice.cli.hints import COMMANDS
+from duenotice.cli.output import WRITERS, TableView, asked, write_one
+from duenotice.client.operator.errors import ForeignAnswer, NotReached, UnknownToken
+from duenotice.client.operator.place import DEFAULT_ENDPOINT, found_token
 from duenotice.errors import DuenoticeError
+
+if TYPE_CHECKING:
+    from duenotice.client import OperatorClient
+
+HINTS: dict[type[DuenoticeError], str] = {
+    NotReached: "Start it with 'duenotice serve', or name another with --endpoint or DUENOTICE_ENDPOINT.",
+    ForeignAnswer: "Is this the operator's port, and of the version that 'duenotice --version' shows?",
+    UnknownToken: "Set DUENOTICE_TOKEN, or DUENOTICE_TOKEN_FILE to admin.token in the service's data directory.",
+}
+"""What to do on the command line."""
 
 
 class Session:
     """One call of the command line."""
 
-    def __init__(self, api: Api, output: str = "table") -> None:
-        self.api = api
+    def __init__(self, client: "OperatorClient", output: str = "table") -> None:
+        self.client = client
         self.output = output
 
-    def show(self, items: Iterable[Any], view: View) -> None:
+    def show(self, items: Iterable[object], view: TableView) -> None:
         """Print a list; forms with one line per item print each item as it arrives."""
         WRITERS[self.output](items, view, self.now)
 
-    def show_one(self, item: Any, view: View) -> None:
+    def show_one(self, item: object, view: TableView) -> None:
         """Print one thing."""
         write_one(self.output, item, view, self.now)
 
-    def now(self) -> str:
+    def now(self) -> datetime:
         """What time it is on the service's clock, for relative times."""
-        return str(self.api.get("clock")["now"])
+        return self.client.clock().now
 
 
 def talks(command: Callable[..., None]) -> Callable[..., None]:
     """A command whose first argument is a Session, with the options of one."""
 
     @functools.wraps(command)
-    def with_session(endpoint: str, output: str, request_timeout: float, **rest: Any) -> None:
-        try:
-            command(Session(Api(endpoint, find_token(), request_timeout), output), **rest)
-        except (LookupError, TypeError, AttributeError) as error:
-            hint = "Does the service have another version than 'duenotice --version'?"
-            raise DuenoticeError(f"Cannot read an answer: {error!r}.", hint=hint) from error
+    def with_session(endpoint: str, output: str, request_timeout: float, **rest: object) -> None:
+        with connected(endpoint, found_token(), request_timeout) as client:
+            command(Session(client, output), **rest)
 
     for add in (_TIMEOUT, _ENDPOINT, OUTPUT):
         with_session = add(with_session)
     return with_session
+
+
+def connected(endpoint: str, token: str, timeout: float) -> "OperatorClient":
+    """A client whose errors say what to do on the command line; a call is tried once, and a person tries again."""
+    from duenotice.client import OperatorClient  # costs milliseconds that --help should not pay
+
+    return OperatorClient(endpoint, token, timeout=timeout, budget=0.0, explain=functools.partial(in_our_words, token))
+
+
+def in_our_words(token: str, error: DuenoticeError) -> DuenoticeError:
+    """The same error with hints for the command line instead of those for programs."""
+    message, hint = error.message, HINTS.get(type(error)) or error.hint_in(COMMANDS)
+    if isinstance(error, UnknownToken):
+        message = "The service does not know this token." if token else "No token was found, and the service needs one."
+    return type(error)(message, hint=hint)
 
 
 def make_sure(question: str, yes: bool) -> None:

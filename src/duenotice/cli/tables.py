@@ -1,9 +1,10 @@
-"""Tables for people, on a terminal and in a pipe."""
+"""Tables for people, on a terminal and in a pipe, and how a value looks in a cell of one."""
 
 import contextlib
 import sys
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from typing import TypeVar
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -11,10 +12,16 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from duenotice.cli.looks import LOOKS
-from duenotice.cli.output import Column, View
+from duenotice.cli.output import TableColumn, TableView
 from duenotice.plain_text import each_in_one_line, lines
+from duenotice.wire.duration import span
 
+T = TypeVar("T")
+Fields = dict[str, object]
+"""A thing as JSON has it."""
+SHORT_ID = 8
+GIST = 80
+BAR = 16
 MANY = 1000
 LONGEST_STATE = 9
 GAP = 2
@@ -22,10 +29,123 @@ WRAPPED = 24
 """Spare columns are left out before a column that may shrink gets narrower than this many cells."""
 WRAPS = ("list", "pairs", "gist", "prose")
 """Looks of columns that may shrink when a terminal is narrow."""
-
-
 LONGEST_LINE = 10_000
 """In a pipe no line is wrapped: a program reads it."""
+STYLES = {
+    "scheduled": "yellow",
+    "approved": "cyan",
+    "started": "bold red",
+    "completed": "green",
+    "over": "green",
+    "running": "cyan",
+    "under-way": "cyan",
+    "paused": "yellow",
+    "done": "green",
+    "healthy": "green",
+    "degraded": "yellow",
+    "failed": "bold red",
+    "passed": "green",
+    "refused": "yellow",
+    "waiting": "dim",
+    "skipped": "dim",
+    "cancelled": "dim",
+    "added": "green",
+    "removed": "red",
+    "changed": "yellow",
+    "admin": "red",
+    "operator": "yellow",
+}
+
+
+def relative(moment: datetime, now: datetime) -> str:
+    """`in 14m 30s`, `3h ago`, `now`."""
+    seconds = round((moment - now).total_seconds())
+    if seconds == 0:
+        return "now"
+    return f"in {span(seconds)}" if seconds > 0 else f"{span(-seconds)} ago"
+
+
+def _when(value: object, now: datetime) -> str:
+    """A time as JSON has it, seen from now; anything else as it is."""
+    try:
+        return relative(datetime.fromisoformat(str(value)), now)
+    except (ValueError, TypeError):
+        return _plain(value)
+
+
+def state(value: object, _: object = None) -> Text:
+    """A state in its colour."""
+    return Text(_plain(value), STYLES.get(_plain(value).lower(), ""))
+
+
+def passed(begin: datetime, end: datetime, now: datetime) -> float:
+    """How much of the time between two moments is over, from 0 to 1."""
+    return 1.0 if end <= begin else min(1.0, max(0.0, (now - begin) / (end - begin)))
+
+
+def bar(share: float, style: str, width: int = BAR) -> Text:
+    """A share from 0 to 1 as a bar."""
+    full = round(share * width)
+    return Text("━" * full, style) + Text("━" * (width - full), "bright_black")
+
+
+def _plain(value: object) -> str:
+    if value is None or value == "":
+        return "–"
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+
+
+def _many(value: object, _: object) -> str:
+    return _plain(" ".join(map(str, value)) if isinstance(value, list) else value)
+
+
+def _pairs(value: object, _: object) -> str:
+    return _plain(" ".join(f"{key}={inner}" for key, inner in value.items()) if isinstance(value, dict) else value)
+
+
+def _gist(value: object, _: object) -> str:
+    """The details of a record in short: for a list its length, for a thing its name."""
+    details = value if isinstance(value, dict) else {}
+    parts = (
+        f"{key}={_short(inner)[: SHORT_ID if key.endswith('_id') else None]}"
+        for key, inner in details.items()
+        if inner not in (None, "")
+    )
+    return _plain(" ".join(parts))[:GIST]
+
+
+def _short(value: object) -> str:
+    if isinstance(value, dict):
+        return str(value.get("name") or str(value.get("id", "…"))[:SHORT_ID])
+    return str(len(value)) if isinstance(value, list) else str(value)
+
+
+def _progress(value: object, _: object) -> str:
+    steps = value if isinstance(value, dict) else {}
+    return f"{sum(steps.get(key, 0) for key in ('done', 'failed', 'skipped'))}/{sum(steps.values())}"
+
+
+def _not_before(event: object, now: datetime) -> str:
+    """An event that has started shows no NotBefore."""
+    assert isinstance(event, dict)
+    return _when(event["not_before"], now) if event["phase"] == "scheduled" else "–"
+
+
+LOOKS: dict[str, Callable[[object, datetime], Text | str]] = {
+    "text": lambda value, _: Text(_plain(value)),
+    "prose": lambda value, _: Text(_plain(value)),
+    "id": lambda value, _: Text(_plain(value)[:SHORT_ID]),
+    "name": lambda value, _: Text(_plain(value), "bold"),
+    "state": state,
+    "when": _when,
+    "not-before": _not_before,
+    "span": lambda value, _: "–" if value in (None, -1) else span(float(str(value))),
+    "list": lambda value, now: Text(_many(value, now)),
+    "pairs": lambda value, now: Text(_pairs(value, now)),
+    "gist": lambda value, now: Text(_gist(value, now)),
+    "as-is": lambda value, _: value if isinstance(value, Text) else _plain(value),
+    "progress": _progress,
+}
 
 
 class PlainConsole(Console):
@@ -42,7 +162,7 @@ def console(stderr: bool = False) -> Console:
     return PlainConsole(file=sys.stderr if stderr else sys.stdout, highlight=False, markup=False, emoji=False)
 
 
-def write(what: Any) -> None:
+def write(what: RenderableType) -> None:
     """Print something; in a pipe without spaces at the ends of lines."""
     out = console()
     if out.is_terminal:
@@ -54,7 +174,7 @@ def write(what: Any) -> None:
     out.file.write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))
 
 
-def write_table(items: list[Any], view: View, now: str) -> None:
+def write_table(items: list[Fields], view: TableView, now: datetime) -> None:
     """Print things. In a pipe, or when there are very many, they are plain lines of any length."""
     out = console()
     if out.is_terminal and len(items) <= MANY:
@@ -65,7 +185,7 @@ def write_table(items: list[Any], view: View, now: str) -> None:
     out.file.writelines(aligned([titles, *rows]))
 
 
-def write_card(item: Any, view: View, now: str) -> None:
+def write_card(item: Fields, view: TableView, now: datetime) -> None:
     """Print one thing."""
     out = console()
     if out.is_terminal:
@@ -82,7 +202,7 @@ def aligned(rows: list[list[str]]) -> Iterator[str]:
         yield "  ".join(map(str.ljust, row, widths)).rstrip() + "\n"
 
 
-def counted(items: Iterable[Any]) -> Iterator[Any]:
+def counted(items: Iterable[T]) -> Iterator[T]:
     """The items; while very many arrive, a person sees how many there are so far."""
     out = console(stderr=True)
     with contextlib.ExitStack() as stack:
@@ -94,7 +214,7 @@ def counted(items: Iterable[Any]) -> Iterator[Any]:
             yield item
 
 
-def has_times(view: View) -> bool:
+def has_times(view: TableView) -> bool:
     """Whether a table of this view needs the time."""
     return any(column.look in ("when", "not-before") for column in view.columns + view.more)
 
@@ -102,7 +222,7 @@ def has_times(view: View) -> bool:
 class Fitted:
     """A table of things; if the terminal is too narrow, spare columns are left out, the last one first."""
 
-    def __init__(self, items: list[Any], view: View, now: str) -> None:
+    def __init__(self, items: list[Fields], view: TableView, now: datetime) -> None:
         self._items, self._view, self._now = items, view, now
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
@@ -113,14 +233,14 @@ class Fitted:
                 columns.remove(column)
         yield table(self._items, self._view._replace(columns=tuple(columns)), self._now)
 
-    def _wanted(self, column: Column) -> int:
+    def _wanted(self, column: TableColumn) -> int:
         """How wide a column wants to be; one that may shrink wants no more than WRAPPED cells."""
         cells = (str(_cell(item, column, self._now)) for item in self._items)
         widest = max(map(cell_len, (column.title, *cells)))
         return min(widest, WRAPPED) if column.look in WRAPS else widest
 
 
-def table(items: list[Any], view: View, now: str) -> Table:
+def table(items: list[Fields], view: TableView, now: datetime) -> Table:
     """A table of things."""
     made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, GAP, 0, 0))
     for column in view.columns:
@@ -131,7 +251,7 @@ def table(items: list[Any], view: View, now: str) -> Table:
     return made
 
 
-def card(item: Any, view: View, now: str) -> Table:
+def card(item: Fields, view: TableView, now: datetime) -> Table:
     """One thing, a line for each of its columns."""
     made = Table.grid(padding=(0, 2, 0, 0))
     for column in view.columns + view.more:
@@ -139,8 +259,9 @@ def card(item: Any, view: View, now: str) -> Table:
     return made
 
 
-def _cell(item: Any, column: Column, now: str) -> Text | str:
+def _cell(item: Fields, column: TableColumn, now: datetime) -> Text | str:
     """A value, or the whole thing, as it looks; it is made plain first, so that its width is right."""
+    value: object = item
     for part in column.key.split(".") if column.key else ():
-        item = item.get(part) if isinstance(item, dict) else None
-    return LOOKS[column.look](each_in_one_line(item), now)
+        value = value.get(part) if isinstance(value, dict) else None
+    return LOOKS[column.look](each_in_one_line(value), now)

@@ -2,10 +2,8 @@
 
 import click
 
-from duenotice.cli.api import target
-from duenotice.cli.groups import Noun
-from duenotice.cli.params import NAME
-from duenotice.cli.saying import put, tell
+from duenotice.cli.arguments import NAME, Noun
+from duenotice.cli.output import put, tell
 from duenotice.cli.session import Session, talks
 from duenotice.cli.views import TOKENS
 
@@ -19,7 +17,7 @@ def token() -> None:
 @talks
 def list_tokens(session: Session) -> None:
     """List tokens, without their secrets."""
-    session.show(session.api.pages("tokens"), TOKENS)
+    session.show(session.client.tokens(), TOKENS)
 
 
 ROLES = ["viewer", "operator", "admin", "follower"]
@@ -33,14 +31,14 @@ ROLES = ["viewer", "operator", "admin", "follower"]
 @talks
 def create(session: Session, name: str, role: str) -> None:
     """Make a token; its secret is shown once, alone on standard output."""
-    made = session.api.post("tokens", body={"name": name, "role": role})
+    made = session.client.create_token(name, role)
     if session.output == "name":
-        tell(f"The secret, not shown again: {made['token']}")
+        tell(f"The secret, not shown again: {made.token}")
     if session.output != "table":
         session.show_one(made, TOKENS)
         return
-    put(made["token"])
-    tell(f"Token {made['id']} may act as {role}. Keep the secret: it is not shown again.")
+    put(made.token)
+    tell(f"Token {made.id} may act as {role}. Keep the secret: it is not shown again.")
 
 
 @token.command("revoke", epilog="Example: duenotice token revoke ci")
@@ -48,6 +46,6 @@ def create(session: Session, name: str, role: str) -> None:
 @talks
 def revoke(session: Session, token: str) -> None:
     """Revoke a token, so that it is refused from now on; give its name, or the beginning of its id."""
-    named = [found["id"] for found in session.api.pages("tokens") if found["name"] == token]
-    session.api.call("DELETE", target("tokens", named[0] if named else token))
+    named = [found.id for found in session.client.tokens() if found.name == token]
+    session.client.revoke_token(named[0] if named else token)
     tell(f"Revoked {token}.")

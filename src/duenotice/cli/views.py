@@ -1,169 +1,185 @@
 """How each kind of thing is shown in a table."""
 
-from duenotice.cli.output import Column, View
+from duenotice.cli.output import TableColumn, TableView
 
-EVENTS = View(
+EVENTS = TableView(
     "id",
     (
-        Column("EVENT", "id", "id"),
-        Column("TYPE", "type"),
-        Column("STATE", "phase", "state"),
-        Column("NOT BEFORE", "", "not-before"),
-        Column("LASTS", "duration", "span", spare=True),
-        Column("VMS", "resources", "list"),
-        Column("CAUSE", "cause", spare=True),
+        TableColumn("EVENT", "id", "id"),
+        TableColumn("TYPE", "type"),
+        TableColumn("STATE", "phase", "state"),
+        TableColumn("NOT BEFORE", "", "not-before"),
+        TableColumn("LASTS", "duration", "span", spare=True),
+        TableColumn("VMS", "resources", "list"),
+        TableColumn("CAUSE", "cause", spare=True),
     ),
     "No events.",
     (
-        Column("ID", "id"),
-        Column("SCOPE", "scope"),
-        Column("UPDATE DOMAIN", "update_domain"),
-        Column("SOURCE", "source"),
-        Column("STARTED", "started_at", "when"),
-        Column("ENDS", "ends_at", "when"),
-        Column("APPROVED BY", "approved_by"),
-        Column("DESCRIPTION", "description", "prose"),
+        TableColumn("ID", "id"),
+        TableColumn("SCOPE", "scope"),
+        TableColumn("UPDATE DOMAIN", "update_domain"),
+        TableColumn("SOURCE", "source"),
+        TableColumn("STARTED", "started_at", "when"),
+        TableColumn("ENDS", "ends_at", "when"),
+        TableColumn("APPROVED BY", "approved_by"),
+        TableColumn("DESCRIPTION", "description", "prose"),
     ),
 )
 WATCHED_EVENTS = EVENTS._replace(
     columns=(
-        Column("EVENT", "id", "id"),
-        Column("TYPE", "type"),
-        Column("STATE", "phase", "state"),
-        Column("", "bar", "as-is"),
-        Column("", "countdown"),
-        Column("VMS", "resources", "list"),
-        Column("CAUSE", "cause", spare=True),
+        TableColumn("EVENT", "id", "id"),
+        TableColumn("TYPE", "type"),
+        TableColumn("STATE", "phase", "state"),
+        TableColumn("", "bar", "as-is"),
+        TableColumn("", "countdown"),
+        TableColumn("VMS", "resources", "list"),
+        TableColumn("CAUSE", "cause", spare=True),
     ),
 )
-VMS = View(
+VMS = TableView(
     "name",
     (
-        Column("VM", "name", "name"),
-        Column("STATE", "state", "state"),
-        Column("GROUP", "group"),
-        Column("UD", "update_domain"),
-        Column("HOST", "host"),
-        Column("ADDRESS", "address", spare=True),
-        Column("LISTENS", "listens"),
+        TableColumn("VM", "name", "name"),
+        TableColumn("STATE", "state", "state"),
+        TableColumn("GROUP", "group"),
+        TableColumn("UD", "update_domain"),
+        TableColumn("HOST", "host"),
+        TableColumn("ADDRESS", "address", spare=True),
+        TableColumn("LISTENS", "listens"),
     ),
     "No VMs.",
     (
-        Column("SCOPE", "scope"),
-        Column("FAULT DOMAIN", "fault_domain"),
-        Column("ZONE", "zone"),
-        Column("SPOT", "spot"),
-        Column("SIZE", "size"),
-        Column("OS", "os"),
-        Column("TAGS", "tags", "pairs"),
+        TableColumn("SCOPE", "scope"),
+        TableColumn("FAULT DOMAIN", "fault_domain"),
+        TableColumn("ZONE", "zone"),
+        TableColumn("SPOT", "spot"),
+        TableColumn("SIZE", "size"),
+        TableColumn("OS", "os"),
+        TableColumn("TAGS", "tags", "pairs"),
     ),
 )
-HOSTS = View(
+HOSTS = TableView(
     "name",
-    (Column("HOST", "name", "name"), Column("CONDITION", "condition", "state"), Column("VMS", "vms")),
+    (TableColumn("HOST", "name", "name"), TableColumn("CONDITION", "condition", "state"), TableColumn("VMS", "vms")),
     "No hosts.",
 )
-SCALE_SETS = View(
+SCALE_SETS = TableView(
     "name",
     (
-        Column("SCALE SET", "name", "name"),
-        Column("VMS", "vms"),
-        Column("UPDATE DOMAINS", "update_domains"),
-        Column("FAULT DOMAINS", "fault_domains", spare=True),
-        Column("TERMINATE NOTICE", "terminate_notice", "span"),
+        TableColumn("SCALE SET", "name", "name"),
+        TableColumn("VMS", "vms"),
+        TableColumn("UPDATE DOMAINS", "update_domains"),
+        TableColumn("FAULT DOMAINS", "fault_domains", spare=True),
+        TableColumn("TERMINATE NOTICE", "terminate_notice", "span"),
     ),
     "No scale sets.",
 )
-MAINTENANCES = View(
+MAINTENANCES = TableView(
     "id",
     (
-        Column("MAINTENANCE", "id", "id"),
-        Column("TYPE", "type"),
-        Column("STATE", "status", "state"),
-        Column("STEPS", "progress", "progress"),
-        Column("SETTLE", "settle", "span"),
-        Column("REASON", "reason", "prose"),
+        TableColumn("MAINTENANCE", "id", "id"),
+        TableColumn("TYPE", "type"),
+        TableColumn("STATE", "status", "state"),
+        TableColumn("STEPS", "progress", "progress"),
+        TableColumn("SETTLE", "settle", "span"),
+        TableColumn("REASON", "reason", "prose"),
     ),
     "No maintenances.",
     (
-        Column("ID", "id"),
-        Column("CAUSE", "cause"),
-        Column("AT ONCE", "at_once"),
-        Column("FAILURES ALLOWED", "failures_allowed"),
-        Column("PROGRESS", "progress", "pairs"),
-        Column("DESCRIPTION", "description", "prose"),
+        TableColumn("ID", "id"),
+        TableColumn("CAUSE", "cause"),
+        TableColumn("AT ONCE", "at_once"),
+        TableColumn("FAILURES ALLOWED", "failures_allowed"),
+        TableColumn("PROGRESS", "progress", "pairs"),
+        TableColumn("DESCRIPTION", "description", "prose"),
     ),
 )
-STEPS = View(
+STEPS = TableView(
     "event_id",
     (
-        Column("STATE", "status", "state"),
-        Column("LANE", "lane"),
-        Column("UD", "turn"),
-        Column("HOST", "host"),
-        Column("EVENT", "event_id", "id"),
-        Column("VMS", "resources", "list"),
-        Column("REASON", "reason", "prose"),
+        TableColumn("STATE", "status", "state"),
+        TableColumn("LANE", "lane"),
+        TableColumn("UD", "turn"),
+        TableColumn("HOST", "host"),
+        TableColumn("EVENT", "event_id", "id"),
+        TableColumn("VMS", "resources", "list"),
+        TableColumn("REASON", "reason", "prose"),
     ),
     "No steps.",
 )
 WATCHED_STEPS = STEPS._replace(
     columns=(
-        Column("UD", "turn"),
-        Column("STATE", "status", "state"),
-        Column("", "bar", "as-is"),
-        Column("", "countdown"),
-        Column("HOST", "host", spare=True),
-        Column("VMS", "resources", "list"),
-        Column("", "reason", "prose"),
+        TableColumn("UD", "turn"),
+        TableColumn("STATE", "status", "state"),
+        TableColumn("", "bar", "as-is"),
+        TableColumn("", "countdown"),
+        TableColumn("HOST", "host", spare=True),
+        TableColumn("VMS", "resources", "list"),
+        TableColumn("", "reason", "prose"),
     ),
 )
-TIMELINE = View(
+TIMELINE = TableView(
     "scope",
     (
-        Column("LANE", "lane"),
-        Column("UD", "turn"),
-        Column("HOST", "host", spare=True),
-        Column("TOLD", "scheduled_at", "when"),
-        Column("STARTS", "starts_at", "when"),
-        Column("ENDS", "ends_at", "when"),
-        Column("VMS", "resources", "list"),
+        TableColumn("LANE", "lane"),
+        TableColumn("UD", "turn"),
+        TableColumn("HOST", "host", spare=True),
+        TableColumn("TOLD", "scheduled_at", "when"),
+        TableColumn("STARTS", "starts_at", "when"),
+        TableColumn("ENDS", "ends_at", "when"),
+        TableColumn("VMS", "resources", "list"),
     ),
     "Nothing would happen.",
 )
-CLOCK = View("now", (Column("CLOCK", "clock", "name"), Column("NOW", "now"), Column("SPEED", "speed")))
-CHANGES = View("vm", (Column("CHANGE", "change", "state"), Column("VM", "vm", "name")), "No VM changes.")
-AUDIT = View(
+CLOCK = TableView(
+    "now", (TableColumn("CLOCK", "clock", "name"), TableColumn("NOW", "now"), TableColumn("SPEED", "speed"))
+)
+CHANGES = TableView("vm", (TableColumn("CHANGE", "change", "state"), TableColumn("VM", "vm", "name")), "No VM changes.")
+AUDIT = TableView(
     "position",
     (
-        Column("#", "position"),
-        Column("WHEN", "at", "when"),
-        Column("ACTOR", "actor"),
-        Column("ACTION", "action"),
-        Column("EVENT", "event_id", "id"),
-        Column("DETAILS", "details", "gist"),
+        TableColumn("#", "position"),
+        TableColumn("WHEN", "at", "when"),
+        TableColumn("ACTOR", "actor"),
+        TableColumn("ACTION", "action"),
+        TableColumn("EVENT", "event_id", "id"),
+        TableColumn("DETAILS", "details", "gist"),
     ),
     "No records.",
 )
-TOKENS = View(
+TOKENS = TableView(
     "id",
     (
-        Column("TOKEN", "id", "id"),
-        Column("NAME", "name", "name"),
-        Column("ROLE", "role", "state"),
-        Column("CREATED", "created_at", "when"),
+        TableColumn("TOKEN", "id", "id"),
+        TableColumn("NAME", "name", "name"),
+        TableColumn("ROLE", "role", "state"),
+        TableColumn("CREATED", "created_at", "when"),
     ),
     "No tokens.",
 )
-FLEET = View(
+FLEET = TableView(
     "digest",
     (
-        Column("VMS", "vms"),
-        Column("GROUPS", "groups"),
-        Column("HOSTS", "hosts"),
-        Column("EVENTS", "events"),
-        Column("DIGEST", "digest"),
-        Column("SITE", "site", "pairs"),
+        TableColumn("VMS", "vms"),
+        TableColumn("GROUPS", "groups"),
+        TableColumn("HOSTS", "hosts"),
+        TableColumn("EVENTS", "events"),
+        TableColumn("DIGEST", "digest"),
+        TableColumn("SITE", "site", "pairs"),
     ),
-    more=(Column("PROBLEM", "problem", "prose"),),
+    more=(TableColumn("PROBLEM", "problem", "prose"),),
+)
+SCENARIOS = TableView(
+    "name",
+    (TableColumn("SCENARIO", "name", "name"), TableColumn("WHAT", "title"), TableColumn("TRAP", "trap", "prose")),
+)
+VERDICTS = TableView(
+    "name",
+    (
+        TableColumn("SCENARIO", "name", "name"),
+        TableColumn("OUTCOME", "outcome", "state"),
+        TableColumn("STEPS", "passed"),
+        TableColumn("TOOK", "took", "span"),
+        TableColumn("PROBLEM", "problem", "prose"),
+    ),
 )

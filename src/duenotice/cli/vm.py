@@ -1,23 +1,45 @@
-"""`duenotice vm`: show VMs, and do what their user can do with them."""
+"""`duenotice vm` and `document`: show VMs and what they read, and do what their user can do with them."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from duenotice.cli.api import items_of
-from duenotice.cli.following import follow, waits
-from duenotice.cli.groups import Noun
-from duenotice.cli.params import NAME, VM_STATE
-from duenotice.cli.saying import say, tell
+from duenotice.cli.arguments import NAME, VM_STATE, Noun
+from duenotice.cli.output import say
 from duenotice.cli.session import YES, Session, make_sure, talks
 from duenotice.cli.views import EVENTS, VMS
+from duenotice.cli.watching import report, waits
+
+if TYPE_CHECKING:
+    from duenotice.client import OperatorClient
+    from duenotice.wire.operator import Raised
+
+
+class Operation(NamedTuple):
+    """What can be done with a VM: its help, what is done, what is asked first, and what is said if no event came."""
+
+    help: str
+    do: "Callable[[OperatorClient, str], Raised]"
+    question: str = ""
+    none: str = "Nobody listens on {}, so the impact happens without notice."
+
 
 OPERATIONS = {
-    "restart": ("Restart a VM; it is told by a Reboot.", ""),
-    "redeploy": ("Move a VM to another host; it is told by a Redeploy.", ""),
-    "evict": ("Evict a spot VM; it is told by a Preempt.", "Evict {}?"),
-    "delete": ("Delete a VM; it is told by a Terminate if its set asks for that.", "Delete {}?"),
+    "restart": Operation("Restart a VM; it is told by a Reboot.", lambda client, name: client.restart_vm(name)),
+    "redeploy": Operation(
+        "Move a VM to another host; it is told by a Redeploy.", lambda client, name: client.redeploy_vm(name)
+    ),
+    "evict": Operation(
+        "Evict a spot VM; it is told by a Preempt.", lambda client, name: client.evict_vm(name), "Evict {}?"
+    ),
+    "delete": Operation(
+        "Delete a VM; it is told by a Terminate if its set asks for that.",
+        lambda client, name: client.delete_vm(name),
+        "Delete {}?",
+        "{} is gone without notice: nobody listens on it, or its set does not ask for notice.",
+    ),
 }
-LISTENS_NOT = "Nobody listens on {}, so the impact happens without notice."
-NOBODY_IS_TOLD = {"delete": "{} is gone without notice: nobody listens on it, or its set does not ask for notice."}
 
 
 @click.group(cls=Noun)
@@ -31,9 +53,10 @@ def vm() -> None:
 @click.option("--state", type=VM_STATE, multiple=True, help="Only VMs in this state; may be given more than once.")
 @click.option("-q", "--query", "q", type=NAME, metavar="TEXT", help="Only VMs with this text in their name or place.")
 @talks
-def list_vms(session: Session, state: tuple[str, ...], **filters: str | None) -> None:
+def list_vms(session: Session, group: str | None, host: str | None, state: tuple[str, ...], q: str | None) -> None:
     """List VMs."""
-    session.show(session.api.pages("vms", state=",".join(state), **filters), VMS)
+    found = session.client.vms(group=group or "", host=host or "", state=",".join(state), q=q or "")
+    session.show(found, VMS)
 
 
 @vm.command("show", epilog="Example: duenotice vm show web-0")
@@ -41,36 +64,35 @@ def list_vms(session: Session, state: tuple[str, ...], **filters: str | None) ->
 @talks
 def show_vm(session: Session, name: str) -> None:
     """Show a VM and its events."""
-    found = session.api.get("vms", name)
+    found = session.client.vm(name)
     session.show_one(found, VMS)
     if session.output == "table":
         say()
-        session.show(found.get("events", []), EVENTS)
+        session.show(found.events, EVENTS)
 
 
-def _operation(name: str, text: str, question: str) -> click.Command:
+def _operation(name: str, operation: Operation) -> click.Command:
     @click.argument("vm_name", type=NAME, metavar="VM")
     @waits
     @YES
     @talks
     def operate(session: Session, vm_name: str, wait: bool, wait_timeout: str, yes: bool) -> None:
-        if question:
-            make_sure(question.format(vm_name), yes)
-        events = items_of(session.api.post("vms", vm_name, name))
-        report(session, events, NOBODY_IS_TOLD.get(name, LISTENS_NOT).format(vm_name))
-        if wait and events:
-            follow(session, events, wait_timeout)
+        if operation.question:
+            make_sure(operation.question.format(vm_name), yes)
+        raised = operation.do(session.client, vm_name)
+        report(session, raised.events, operation.none.format(vm_name), wait, wait_timeout)
 
-    return click.command(name, help=text, epilog=f"Example: duenotice vm {name} web-0 --wait")(operate)
+    return click.command(name, help=operation.help, epilog=f"Example: duenotice vm {name} web-0 --wait")(operate)
 
 
-def report(session: Session, events: list[object], none: str) -> None:
-    """Print the events that were raised, or say why there are none."""
-    if events or session.output != "table":
-        session.show(events, EVENTS)
-    if not events:
-        tell(none)
+for _name, _what in OPERATIONS.items():
+    vm.add_command(_operation(_name, _what))
 
 
-for _name, (_text, _question) in OPERATIONS.items():
-    vm.add_command(_operation(_name, _text, _question))
+@click.command(epilog="Example: duenotice document web-0 --api-version 2019-08-01")
+@click.argument("vm", type=NAME)
+@click.option("--api-version", default="2020-07-01", metavar="VERSION", help="[default: 2020-07-01]")
+@talks
+def document(session: Session, vm: str, api_version: str) -> None:
+    """Show the document as VM reads it. It is always JSON; control characters are written as \\u001b."""
+    say(session.client.document_bytes(vm, api_version).decode())

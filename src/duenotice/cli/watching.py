@@ -1,26 +1,314 @@
-"""`events watch`: a live table on a terminal, elsewhere one line per change."""
+"""Watching events and maintenances to their end: a live picture on a terminal, elsewhere a line for each change."""
 
+import contextlib
 import json
+import os
 import sys
-from collections.abc import Callable
-from contextlib import nullcontext
-from typing import Any
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from duenotice.cli.following import WatchedEvents, check_outcomes, line_of
-from duenotice.cli.live import NOBODY_LOOKS, is_dumb, screen, watch
-from duenotice.cli.saying import say
+import click
+
+from duenotice.cli.arguments import SPAN
+from duenotice.cli.errors import Failed, NotInTime
+from duenotice.cli.feed import OUTCOMES, Events, FeedReader, ServiceClock, fold
+from duenotice.cli.output import fields_of, say, tell
 from duenotice.cli.session import Session
+from duenotice.cli.views import EVENTS, MAINTENANCES, STEPS
+from duenotice.clock import monotonic
+from duenotice.errors import NotFound, Unavailable
 from duenotice.plain_text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import RenderableType
+
+    from duenotice.wire.operator import Event, Maintenance, Record
+
+REDRAW = 1.0
+DUMB = ("dumb", "unknown")
+LINGER = 4.0
+"""An event is shown for this many seconds after its end; otherwise an eviction would be too short to see."""
+OPEN = ("running", "paused")
+
+
+class Screen(NamedTuple):
+    """Draws pictures, each over the last one, and prints text above them."""
+
+    draw: Callable[[Callable[[], "RenderableType"]], None]
+    say: Callable[[str], None]
+
+
+NOBODY_LOOKS = Screen(lambda picture: None, tell)
+
+
+class Watched(Protocol):
+    """Something that changes until it is over."""
+
+    def begin(self) -> None:
+        """Read it for the first time; the feed is open already, so no change is missed."""
+
+    def take(self, records: "list[Record]") -> None:
+        """Take in what has happened."""
+
+    def picture(self) -> "RenderableType":
+        """What a person sees of it now."""
+
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing more to wait for."""
+
+
+def watch(session: Session, watched: Watched, on: Screen, span: str, what: str) -> None:
+    """Stay until it is over, or for a span of real time."""
+    from duenotice.wire.duration import parse_duration
+
+    end = monotonic() + parse_duration(span)
+    with FeedReader(session.client, on.say) as feed:
+        watched.begin()
+        while not watched.over:
+            on.draw(watched.picture)
+            left = end - monotonic()
+            if left <= 0:
+                hint = "It goes on in the service; wait longer with --wait-timeout."
+                raise NotInTime(f"{what} not over after {span}.", hint=hint)
+            watched.take(feed.next(min(REDRAW, left)))
+        on.draw(watched.picture)
+
+
+def is_dumb(stderr: bool = True) -> bool:
+    """Whether the terminal of a person cannot redraw; it gets lines instead."""
+    return (sys.stderr if stderr else sys.stdout).isatty() and os.environ.get("TERM", "").lower() in DUMB
+
+
+@contextlib.contextmanager
+def screen(stderr: bool = True) -> Iterator[Screen]:
+    """The terminal that a person looks at, if any; a picture on standard error is removed at the end."""
+    from duenotice.cli import tables
+
+    console = tables.console(stderr)
+    if not console.is_terminal or is_dumb(stderr):
+        yield NOBODY_LOOKS
+        return
+    from rich.live import Live
+
+    with Live(console=console, auto_refresh=False, transient=stderr, vertical_overflow="crop") as live:
+        yield Screen(
+            lambda picture: live.update(picture(), refresh=True),
+            lambda text: console.print(text, style="yellow"),
+        )
+
+
+def waits(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of a command that can follow what it made."""
+    command = click.option(
+        "--wait-timeout",
+        type=SPAN,
+        metavar="SPAN",
+        default="1h",
+        help="How long --wait waits, in real time.  [default: 1h]",
+    )(command)
+    return click.option("--wait", is_flag=True, help="Follow the events to their end.")(command)
+
+
+class WatchedEvents:
+    """The given events until all are over; or all events, for ever or until none is left."""
+
+    def __init__(self, session: Session, ids: list[str], ends: bool, tell: "Callable[[Event], None]") -> None:
+        self.outcomes: dict[str, str] = {}
+        self._session, self._ids, self._ends, self._tell = session, ids, ends, tell
+        self._live: Events = {}
+        self._told_at: dict[str, datetime] = {}
+        self._gone: dict[str, tuple[float, Event]] = {}
+        self._clock = ServiceClock(session.client.clock)
+
+    @property
+    def over(self) -> bool:
+        """Whether none of the events that were asked for is left."""
+        return self._ends and not self._live
+
+    def begin(self) -> None:
+        """The events that are not over yet."""
+        if self._ids:
+            self._live = {event_id: event for event_id in self._ids if (event := self._look(event_id)) is not None}
+        else:
+            self._live = {event.id: event for event in self._session.client.events()}
+        for event in self._live.values():
+            self._tell(event)
+
+    def take(self, records: "list[Record]") -> None:
+        """Print each change; no change is lost between two looks."""
+        for record in records:
+            if (not self._ids or record.event_id in self._ids) and (event := fold(self._live, record)) is not None:
+                if record.action == "event-raised":
+                    self._told_at[event.id] = record.at
+                if record.action in OUTCOMES:
+                    self._end(event)
+                self._tell(event)
+
+    def picture(self) -> "RenderableType":
+        """A table with bars and countdowns; an event that has just ended stays a moment longer."""
+        from duenotice.cli.pictures import events_picture
+
+        self._gone = {key: ended for key, ended in self._gone.items() if ended[0] > monotonic()}
+        events = [event for _, event in self._gone.values()] + list(self._live.values())
+        return events_picture(events, self._told_at, self._clock.now(), self._clock.name)
+
+    def _end(self, event: "Event") -> None:
+        self._gone[event.id] = (monotonic() + LINGER, event)
+        self._told_at.pop(event.id, None)
+        if self._ids:
+            self.outcomes[event.id] = event.phase
+
+    def _look(self, event_id: str) -> "Event | None":
+        with contextlib.suppress(NotFound):
+            return self._session.client.event(event_id)
+        self.outcomes[event_id] = _outcome(self._session, event_id)
+        return None
+
+
+def _outcome(session: Session, event_id: str) -> str:
+    """How an event ended that was over before we looked, if the service still knows."""
+    with contextlib.suppress(NotFound):
+        history = session.client.event_history(event_id)
+        return [OUTCOMES[record.action] for record in history if record.action in OUTCOMES][-1]
+    return "over"
+
+
+def report(session: Session, events: "Sequence[Event]", none: str, wait: bool, span: str) -> None:
+    """Print the events that were raised, or say why there are none; then follow them if that was asked for."""
+    if events or session.output != "table":
+        session.show(events, EVENTS)
+    if not events:
+        tell(none)
+    if wait and events:
+        follow(session, events, span)
+
+
+def follow(session: Session, events: "Sequence[Event]", span: str) -> None:
+    """Wait until all are over; it is a failure if one did not complete."""
+    lines = (lambda event: tell(line_of(event))) if is_dumb() else (lambda event: None)
+    watched = WatchedEvents(session, [event.id for event in events], True, lines)
+    with screen() as on:
+        watch(session, watched, on, span, "The events are")
+    check_outcomes(watched.outcomes)
+    if session.output == "table":
+        tell(f"Completed {len(watched.outcomes)}.")
+
+
+def line_of(event: "Event") -> str:
+    """An event as one line of text; one that has started shows no NotBefore."""
+    when = f"{event.not_before:%Y-%m-%dT%H:%M:%SZ}" if event.phase == "scheduled" else "-"
+    return f"{event.id}  {event.type:<9}  {event.phase:<9}  {when:<20}  {' '.join(event.resources)}"
+
+
+def check_outcomes(outcomes: dict[str, str]) -> None:
+    """It is a failure if an event that was asked for did not complete."""
+    missed = [f"{event_id} {end}" for event_id, end in outcomes.items() if end in ("cancelled", "failed")]
+    if missed:
+        hint = "'duenotice events history ID' says why."
+        raise Failed(f"Not all events completed: {', '.join(missed)}.", hint=hint)
 
 
 def watch_events(session: Session, ids: list[str], ends: bool, span: str) -> None:
     """Watch until the events are over, or for ever; it is a failure if one of `ids` did not complete."""
     is_live = session.output == "table" and sys.stdout.isatty() and not is_dumb(stderr=False)
-    line = LINES.get(session.output, json.dumps)
+    line = LINES.get(session.output, _json_of)
     watched = WatchedEvents(session, ids, ends, lambda event: None if is_live else say(one_line(line(event))))
-    with screen(stderr=False) if is_live else nullcontext(NOBODY_LOOKS) as on:
+    with screen(stderr=False) if is_live else contextlib.nullcontext(NOBODY_LOOKS) as on:
         watch(session, watched, on, span, "The events are")
     check_outcomes(watched.outcomes)
 
 
-LINES: dict[str, Callable[[Any], str]] = {"table": line_of, "name": lambda event: str(event["id"])}
+def _json_of(event: "Event") -> str:
+    return json.dumps(fields_of(event))
+
+
+LINES: "dict[str, Callable[[Event], str]]" = {"table": line_of, "name": lambda event: event.id}
+
+
+def show_plan(session: Session, plan: "Maintenance") -> None:
+    """Print a maintenance; a table also has its steps."""
+    session.show_one(plan, MAINTENANCES)
+    if session.output == "table":
+        say()
+        session.show(plan.steps, STEPS)
+
+
+def newest(session: Session) -> str:
+    """The id of the maintenance that began last."""
+    plans = [plan.id for plan in session.client.maintenances()]
+    if not plans:
+        raise NotFound("There is no maintenance yet.", hint="Begin one with 'duenotice maintenance start'.")
+    return plans[-1]
+
+
+class WatchedPlan:
+    """One maintenance until it is over. It is read again when the feed shows a change of it or of its events."""
+
+    def __init__(self, session: Session, plan_id: str, tell: Callable[[str], None] = lambda line: None) -> None:
+        self.plan: Maintenance
+        self._tell, self._states = tell, dict[str, str]()
+        self._session, self._id, self._stale = session, plan_id, False
+        self._events: Events = {}
+        self._told_at: dict[str, datetime] = {}
+        self._clock = ServiceClock(session.client.clock)
+
+    @property
+    def over(self) -> bool:
+        """Whether it is over."""
+        return self.plan.status not in OPEN
+
+    def begin(self) -> None:
+        """The plan, and those of its events that are not over."""
+        self.plan = self._session.client.maintenance(self._id)
+        ours = {step.event_id for step in self.plan.steps if step.status == "under-way"}
+        events = self._session.client.events() if ours else ()
+        self._events = {event.id: event for event in events if event.id in ours}
+        self._tell_steps()
+
+    def take(self, records: "list[Record]") -> None:
+        """Read it again if a record is about this plan."""
+        for record in records:
+            if record.action == "event-raised" and record.event_id:
+                self._told_at[record.event_id] = record.at
+        self._stale = self._stale or any(self._concerns(record) for record in records)
+        if self._stale:
+            with contextlib.suppress(Unavailable):  # the feed reports it; we try again in a second
+                self.begin()
+                self._told_at = {key: at for key, at in self._told_at.items() if key in self._events}
+                self._stale = False
+
+    def picture(self) -> "RenderableType":
+        """Its state, a bar, and a row for each step."""
+        from duenotice.cli.pictures import plan_picture
+
+        return plan_picture(self.plan, self._events, self._told_at, self._clock.now(), self._clock.name)
+
+    def _tell_steps(self) -> None:
+        """A line for each step that has changed."""
+        for step in self.plan.steps:
+            vms = " ".join(step.resources)
+            if self._states.get(vms, "waiting") != step.status:
+                self._tell(f"{step.status:<9}  {step.lane}  UD {step.turn}  {vms}")
+            self._states[vms] = step.status
+
+    def _concerns(self, record: "Record") -> bool:
+        return record.event_id in self._events or record.details.maintenance_id == self.plan.id
+
+
+def follow_plan(session: Session, plan_id: str, span: str, also_show: bool = False) -> None:
+    """Watch until it is over; it is a failure if it failed or was cancelled."""
+    watched = WatchedPlan(session, plan_id, tell) if is_dumb() else WatchedPlan(session, plan_id)
+    with screen() as on:
+        watch(session, watched, on, span, "The maintenance is")
+    if also_show:
+        show_plan(session, watched.plan)
+    plan = watched.plan
+    if plan.status != "done":
+        what = f"Maintenance {plan_id} is {plan.status}{f': {plan.reason}' if plan.reason else ''}."
+        raise Failed(what, hint="Its steps say which VMs were hit.")
+    if session.output == "table" and not also_show:
+        tell(f"Maintenance {plan_id} is done.")

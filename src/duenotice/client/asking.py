@@ -1,10 +1,9 @@
-"""The verbs of a client as talks: negotiation, retries within the notice, and the watch. Pure but for the clock."""
+"""The verbs of a client as talks: negotiation, retries within the notice, and the watch. Pure, except for the clock."""
 
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from duenotice.backoff import Backoff
 from duenotice.client.contract import (
     EVENTS_PATH,
     INSTANCE_PATH,
@@ -15,27 +14,14 @@ from duenotice.client.contract import (
     post_request,
 )
 from duenotice.client.errors import MetadataError
-from duenotice.client.exchange import Sleep, T, Talk, exchange
+from duenotice.client.exchange import T, Talk, exchange
+from duenotice.client.patience import Patience, persistently
 from duenotice.client.response import Response
 from duenotice.client.versions import EVENT_VERSIONS, INSTANCE_VERSIONS, Choice, Search
 from duenotice.clock import monotonic
 from duenotice.wire.seen_document import SeenDocument, encode_start_requests
 
-TIMEOUT_SECONDS = 3.0
-BUDGET_SECONDS = 10.0
-AGAIN = Backoff(0.2, 2.0)
 _ANSWERED = (200, 304)
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """`timeout` is for one try, to its last byte; `budget` for all tries of a call, and 0 means one try.
-
-    Notice may be as short as 30 s (D06, H06): by default a call gives up while 20 of them are still left.
-    """
-
-    timeout: float = TIMEOUT_SECONDS
-    budget: float = BUDGET_SECONDS
 
 
 @dataclass(slots=True)
@@ -109,25 +95,10 @@ class Asker:
 
     def _persistently(self, attempt: Callable[[float], Talk[T]], failed: MetadataError | None = None) -> Talk[T]:
         """Try until it works, the budget is used up, or trying again cannot help; `failed` is a try made before."""
-        begun = self.now()
-        end, deadline = begun + self.patience.budget, begun + self.patience.timeout
-        failures = 0
-        while True:
-            if failed is None:
-                try:
-                    return (yield from attempt(deadline))
-                except MetadataError as error:
-                    failed = error
-            pause = self.pause_after(failed, failures)
-            if not failed.transient or self.now() + pause >= end:
-                raise failed
-            yield Sleep(pause)
-            failed, failures = None, failures + 1
-            deadline = min(end, self.now() + self.patience.timeout)
+        return persistently(attempt, _least_pause, self.patience, self.now, self.dice, failed)
 
-    def pause_after(self, error: MetadataError, failures: int) -> float:
-        """The pause doubles, with jitter so that a fleet does not come back all at once.
 
-        It is never shorter than asked for.
-        """
-        return max(AGAIN.after(failures) * (0.5 + self.dice() / 2), error.retry_after or 0.0, error.least_pause)
+def _least_pause(error: Exception) -> float | None:
+    if not isinstance(error, MetadataError) or not error.transient:
+        return None
+    return max(error.retry_after or 0.0, error.least_pause)

@@ -1,22 +1,17 @@
-"""What the two clients share besides the talks: their making, and the connections kept open between calls."""
+"""What the two clients share in addition to the talks: how they are made, and connections that stay open."""
 
 from contextlib import suppress
 from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 
-from duenotice.client.asking import BUDGET_SECONDS, TIMEOUT_SECONDS, Asker, Patience
+from duenotice.client.asking import Asker
 from duenotice.client.endpoint import Address, chosen_endpoint
+from duenotice.client.line import MOST_IDLE
+from duenotice.client.patience import BUDGET_SECONDS, TIMEOUT_SECONDS, Patience
 from duenotice.client.versions import Choice, chosen_versions
-from duenotice.clock import monotonic
 from duenotice.errors import Malformed, Refused
 from duenotice.wire.seen_document import SeenEvent
 from duenotice.wire.times import parse_time
-
-PIECE = 65536
-"""How much is taken from a socket at once."""
-
-MOST_IDLE = 2
-"""Connections kept open between calls: one for a watch, one for an approval at the same time."""
 
 
 class Closable(Protocol):
@@ -79,13 +74,6 @@ class ClientBase(Generic[L]):
         self._closed = True
         while self._idle:
             self._idle.pop().close()
-
-
-def left(deadline: float) -> float:
-    """Seconds until a deadline; when it has passed, that is an error."""
-    if (seconds := deadline - monotonic()) <= 0:
-        raise TimeoutError("the deadline has passed")
-    return seconds
 
 
 def ids_of(events: tuple[SeenEvent | str, ...]) -> list[str]:

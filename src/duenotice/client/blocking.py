@@ -1,21 +1,20 @@
 """The client for programs without an event loop: runs the talks over plain sockets and decides nothing."""
 
-import socket
-import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from typing import Any, assert_never
+from typing import Any
 
 from duenotice.client.asking import Asker
-from duenotice.client.base import PIECE, ClientBase, ids_of, left
+from duenotice.client.base import ClientBase, ids_of
 from duenotice.client.contract import name_in
 from duenotice.client.endpoint import Address, locate
-from duenotice.client.exchange import Close, Connect, Receive, Send, Show, Sleep, Step, T, Talk
+from duenotice.client.exchange import Show, T, Talk
+from duenotice.client.socket_line import SocketLine
 from duenotice.client.watching import OnError, Watch
 from duenotice.wire.seen_document import SeenDocument, SeenEvent
 
 
-class MetadataClient(ClientBase["_Line"]):
+class MetadataClient(ClientBase[SocketLine]):
     """Asks the metadata service of the VM it runs on.
 
     >>> with MetadataClient() as client:
@@ -40,7 +39,7 @@ class MetadataClient(ClientBase["_Line"]):
         talk = Watch(self._asker(), on_error).run()
         with self._line() as line:
             while isinstance(step := line.carry(talk), Show):
-                yield step.document
+                yield step.shown
 
     def approve(self, *events: SeenEvent | str) -> None:
         """Let these events start now, for all the VMs they hit (C04). Approving again does no harm."""
@@ -78,86 +77,13 @@ class MetadataClient(ClientBase["_Line"]):
             return value
 
     @contextmanager
-    def _line(self) -> Iterator["_Line"]:
+    def _line(self) -> Iterator[SocketLine]:
         """A connection for one call; kept for the next one unless something went wrong with it."""
         address, _ = self._located()
-        line = self._idle.pop() if self._idle else _Line(address, self._source)
+        line = self._idle.pop() if self._idle else SocketLine(address, self._source)
         try:
             yield line
         except BaseException:
             line.close()
             raise
         self._keep(line)
-
-
-class _Line:
-    """A connection that does what a talk says."""
-
-    def __init__(self, address: Address, source: tuple[str, int] | None) -> None:
-        self._address = address
-        self._source = source
-        self._socket: socket.socket | None = None
-
-    def carry(self, talk: Talk[T]) -> Show | T:
-        """Carry a talk to its end, or to the next document it shows."""
-        reply, failure = None, None
-        while True:
-            try:
-                step = talk.send(reply) if failure is None else talk.throw(failure)
-            except StopIteration as end:
-                value: T = end.value
-                return value
-            if isinstance(step, Show):
-                return step
-            try:
-                reply, failure = self._do(step), None
-            except OSError as error:
-                failure = error
-
-    def _do(self, step: Step) -> Any:
-        match step:
-            case Connect(deadline, reuse):
-                return self._connect(deadline, reuse)
-            case Send(data, deadline):
-                return self._open(deadline).sendall(data)
-            case Receive(deadline):
-                return self._open(deadline).recv(PIECE)
-            case Close():
-                return self.close()
-            case Sleep(seconds):
-                return time.sleep(seconds)
-            case Show():
-                return None
-            case _:
-                assert_never(step)
-
-    def _connect(self, deadline: float, reuse: bool) -> bool:
-        if reuse and self._is_quiet():
-            return True
-        self.close()
-        self._socket = socket.create_connection(self._address, left(deadline), self._source)
-        return False
-
-    def _is_quiet(self) -> bool:
-        """Whether the connection is open and quiet: it has not ended, and no unexpected bytes have come."""
-        if self._socket is None:
-            return False
-        self._socket.settimeout(0)
-        try:
-            self._socket.recv(1)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
-        return False
-
-    def _open(self, deadline: float) -> socket.socket:
-        if self._socket is None:
-            raise ConnectionError("not connected")
-        self._socket.settimeout(left(deadline))
-        return self._socket
-
-    def close(self) -> None:
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None

@@ -23,7 +23,7 @@ class MetadataError(DuenoticeError):
 
     transient: ClassVar[bool] = True
     least_pause: ClassVar[float] = 0.0
-    """Seconds to leave between two tries at least."""
+    """The shortest pause between two tries, in seconds."""
 
     def __init__(
         self, message: str = "", *, hint: str = "", status: int | None = None, retry_after: float | None = None

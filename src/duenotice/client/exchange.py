@@ -9,9 +9,19 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from duenotice.client.errors import MetadataError, TimedOut, Unreachable
-from duenotice.client.response import Response, bad, read_response
-from duenotice.wire.seen_document import SeenDocument
+from duenotice.client.errors import BadAnswer, MetadataError, TimedOut, Unreachable
+from duenotice.client.response import (
+    LARGEST_BODY,
+    Body,
+    Reading,
+    Response,
+    ResponseHead,
+    Stream,
+    Unreadable,
+    read_body,
+    read_head,
+    read_response,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +34,7 @@ class Connect:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send all of this."""
+    """Give all bytes to the other side, by the deadline."""
 
     data: bytes
     deadline: float
@@ -51,9 +61,9 @@ class Sleep:
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """Hand a document to the caller."""
+    """Hand something to the caller before the talk is over: a document that a watch has seen."""
 
-    document: SeenDocument
+    shown: Any
 
 
 Step = Connect | Send | Receive | Close | Sleep | Show
@@ -62,22 +72,34 @@ Talk = Generator[Step, Any, T]
 """Deadlines are seconds of `duenotice.clock.monotonic`."""
 
 
-class _Silent(Exception):
+class Silent(Exception):
     """The connection ended before an answer began."""
 
 
+FAILURES = (Silent, Unreadable, OSError, UnicodeError)
+"""All that can go wrong with a connection; a host's name can be one that cannot be looked up."""
+
+
 def exchange(request: bytes, deadline: float) -> Talk[Response]:
-    """The answer to a request; every failure is a MetadataError and leaves no connection behind.
+    """The answer of the metadata service to a request; every failure is a MetadataError.
 
     A connection that was kept open may have been closed by the other side; then the request is tried once more on a new
     one. That is safe for every request of ours: approvals are idempotent too (S17).
     """
     try:
-        response = yield from _on_any_connection(request, deadline)
-    except (_Silent, OSError) as error:
-        yield Close()
+        return (yield from answered(request, deadline))
+    except FAILURES as error:
         raise _explained(error) from None
-    except MetadataError:
+
+
+def answered(request: bytes, deadline: float, largest: int = LARGEST_BODY, reuse: bool = True) -> Talk[Response]:
+    """The answer to a request; after one of the FAILURES no connection is left behind.
+
+    Without `reuse` it is sent at most once, on a new connection.
+    """
+    try:
+        response = yield from _on_any_connection(request, deadline, largest, reuse)
+    except FAILURES:
         yield Close()
         raise
     if not response.reusable:
@@ -85,26 +107,60 @@ def exchange(request: bytes, deadline: float) -> Talk[Response]:
     return response
 
 
-def _on_any_connection(request: bytes, deadline: float) -> Talk[Response]:
-    if (yield Connect(deadline)):
+def _on_any_connection(request: bytes, deadline: float, largest: int, reuse: bool) -> Talk[Response]:
+    if (yield Connect(deadline, reuse)):
         try:
-            return (yield from _ask(request, deadline))
-        except _Silent:
+            return (yield from _ask(request, deadline, largest))
+        except Silent:
             yield Connect(deadline, reuse=False)
-    return (yield from _ask(request, deadline))
+    return (yield from _ask(request, deadline, largest))
 
 
-def _ask(request: bytes, deadline: float) -> Talk[Response]:
-    reading = read_response()
+def _ask(request: bytes, deadline: float, largest: int) -> Talk[Response]:
+    first = yield from _first_piece(request, deadline)
+    return (yield from _read(read_response(largest), deadline, first))
+
+
+def _read(reading: Reading[T], deadline: float, piece: bytes) -> Talk[T]:
+    """What is read from a piece, and from as many more as it takes."""
     next(reading)
-    piece = yield from _first_piece(request, deadline)
     while True:
         try:
             reading.send(piece)
         except StopIteration as whole:
-            response: Response = whole.value
-            return response
+            value: T = whole.value
+            return value
         piece = yield from _next_piece(deadline)
+
+
+class EndlessAnswer:
+    """An answer whose body is taken as it comes, on a connection of its own."""
+
+    def __init__(self, largest: int = LARGEST_BODY) -> None:
+        self._stream, self._body = Stream(), Body(largest)
+        self._reading: Reading[None] | None = None
+
+    def begin(self, request: bytes, deadline: float) -> Talk[ResponseHead]:
+        """Ask for it; its head."""
+        yield Connect(deadline, reuse=False)
+        first = yield from _first_piece(request, deadline)
+        head = yield from _read(read_head(self._stream), deadline, first)
+        self._reading = read_body(self._stream, head, self._body)
+        self._go_on(None)
+        return head
+
+    def more(self, deadline: float) -> Talk[bytes]:
+        """The next bytes of the body, empty at its end."""
+        while not (came := self._body.taken()) and self._reading is not None:
+            self._go_on((yield from _next_piece(deadline)))
+        return came
+
+    def _go_on(self, piece: bytes | None) -> None:
+        try:
+            if self._reading is not None:
+                self._reading.send(piece)  # type: ignore[arg-type]  # None begins it
+        except StopIteration:
+            self._reading = None
 
 
 def _first_piece(request: bytes, deadline: float) -> Talk[bytes]:
@@ -112,9 +168,9 @@ def _first_piece(request: bytes, deadline: float) -> Talk[bytes]:
         yield Send(request, deadline)
         piece: bytes = yield Receive(deadline)
     except ConnectionError:
-        raise _Silent from None
+        raise Silent from None
     if not piece:
-        raise _Silent
+        raise Silent
     return piece
 
 
@@ -123,18 +179,27 @@ def _next_piece(deadline: float) -> Talk[bytes]:
         piece: bytes = yield Receive(deadline)
     except ConnectionError:
         # Not the same as an end: otherwise an answer without a length would seem complete.
-        raise bad("the connection broke") from None
+        raise Unreadable("the connection broke") from None
     return piece
 
 
 def _explained(error: Exception) -> MetadataError:
     if isinstance(error, TimeoutError):
         return TimedOut(hint="Asking again is safe. The first answer of all may take two minutes.")
-    if isinstance(error, _Silent):
+    if isinstance(error, Unreadable):
+        hint = "Is there a proxy or another service on this address?"
+        return BadAnswer(f"The answer is not one of the metadata service: {error}.", hint=hint)
+    if isinstance(error, Silent):
         return Unreachable("The metadata service ended the connection before it answered.", hint="Ask again.")
-    number = getattr(error, "errno", None) or 0
-    reason = os.strerror(number) if number > 0 else str(error)  # asyncio words its errors differently
     return Unreachable(
-        f"The metadata service cannot be reached: {reason}.",
+        f"The metadata service cannot be reached: {why(error)}.",
         hint="Is this a VM? Say where the service is with endpoint= or DUENOTICE_METADATA_ENDPOINT.",
     )
+
+
+def why(error: Exception) -> str:
+    """Why a connection failed, in the words of the system."""
+    if type(error).__module__ == "ssl":  # its numbers mean something else; it is not loaded for this
+        return getattr(error, "verify_message", "") or getattr(error, "reason", "") or str(error)
+    number = getattr(error, "errno", None) or 0
+    return os.strerror(number) if number > 0 else str(error)  # asyncio words its errors differently

@@ -1,7 +1,6 @@
 """The console as one ASGI application: which page is where, who may see it, and how a page is put together."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -14,20 +13,23 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from duenotice import __version__
+from duenotice.client.operator.errors import Denied, UnknownToken
+from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.console import door, words
-from duenotice.console.api import Api, ApiProblem
 from duenotice.console.audit_page import AuditPage
 from duenotice.console.clock_page import ClockPage
 from duenotice.console.event_pages import EventPages
 from duenotice.console.fleet_pages import FleetPages
+from duenotice.console.hints import with_pages
 from duenotice.console.host_pages import HostPages
 from duenotice.console.live import Live
 from duenotice.console.maintenance_pages import MaintenancePages
-from duenotice.console.pages import Page, Visit, form_of
+from duenotice.console.pages import PageRoute, Visit, form_of, status_of
 from duenotice.console.plays import Plays
 from duenotice.console.scenario_pages import ScenarioPages
 from duenotice.console.timeline_page import TimelinePage
 from duenotice.console.workroom import Workroom
+from duenotice.errors import DuenoticeError, NotFound, Unavailable
 from duenotice.plain_text import lines
 
 NAVIGATION = (
@@ -47,7 +49,7 @@ class Console:
 
     def __init__(self, operator_api: ASGIApp) -> None:
         self._operator_api = operator_api
-        self._plays = Plays()
+        self._plays = Plays(operator_api)
         self._workroom = Workroom()
         self._templates = Environment(
             loader=PackageLoader("duenotice.console"),
@@ -63,9 +65,9 @@ class Console:
     def app(self) -> ASGIApp:
         """The ASGI application."""
         rooms = (FleetPages, TimelinePage, EventPages, MaintenancePages, HostPages, AuditPage, ClockPage, Live)
-        pages: list[Page] = [page for room in rooms for page in room().pages()]
+        pages: list[PageRoute] = [page for room in rooms for page in room().pages()]
         pages += ScenarioPages(self._plays).pages()
-        by_path: dict[str, dict[str, Page]] = {}
+        by_path: dict[str, dict[str, PageRoute]] = {}
         for page in pages:
             by_path.setdefault(page.path, {})[page.method] = page
         routes: list[BaseRoute] = [
@@ -81,7 +83,7 @@ class Console:
         await self._plays.close()
         self._workroom.close()
 
-    def _behind_the_door(self, ways: dict[str, Page]) -> Callable[[Request], Awaitable[Response]]:
+    def _behind_the_door(self, ways: dict[str, PageRoute]) -> Callable[[Request], Awaitable[Response]]:
         async def visit(request: Request) -> Response:
             if request.method == "POST" and door.is_cross_site(request):
                 return self._refusal(403, "This came from another site.", "Use the console's own page.")
@@ -89,22 +91,23 @@ class Console:
             try:
                 made = page.handler(await self._visit(request))
                 return await (made if page.at_home or page.method != "GET" else self._workroom.do(made))
-            except ApiProblem as problem:
-                if problem.status == 401:
-                    return _to_sign_in(request)
-                if problem.status == 503:
-                    return Response(lines(problem.message), 503, {"Retry-After": "5"})
+            except UnknownToken:
+                return _to_sign_in(request)
+            except Unavailable as problem:
+                return Response(lines(problem.message), 503, {"Retry-After": "5"})
+            except DuenoticeError as problem:
                 # Something that an open page shows is gone: the page says so. It is not an error of the page.
-                status = 200 if problem.status == 404 and "x-part" in request.headers else problem.status
-                return self._refusal(status, problem.message, problem.hint)
+                is_gone = isinstance(problem, NotFound) and "x-part" in request.headers
+                return self._refusal(200 if is_gone else status_of(problem), problem.message, problem.hint)
 
         return visit
 
     async def _visit(self, request: Request) -> Visit:
-        api = Api(self._operator_api, door.token_of(request))
+        token = door.token_of(request)
+        client = AsyncOperatorClient.in_process(self._operator_api, token, explain=with_pages)
         # The position is read first: what happens after it is told live, so nothing is missed.
-        me, fleet, clock = await api.get("me"), await api.get("fleet"), await api.get("clock")
-        return Visit(request, api, me, clock, fleet["position"], self._render, fleet["problem"])
+        me, fleet, clock = await client.me(), await client.fleet(), await client.clock()
+        return Visit(request, client, token, me, clock, fleet.position, self._render, fleet.problem)
 
     async def _sign_in(self, request: Request) -> Response:
         if request.method != "POST":
@@ -114,8 +117,8 @@ class Console:
         form = await form_of(request)
         token, goes_to = form.get("token", "").strip(), door.safe(form.get("next", "/"))
         try:
-            await Api(self._operator_api, token).get("me")
-        except ApiProblem:
+            await AsyncOperatorClient.in_process(self._operator_api, token).me()
+        except Denied:
             return self._sign_in_page("The service does not know this token.", goes_to, 401)
         response = RedirectResponse(goes_to, SEE_OTHER)
         door.sign_in(response, request, token)
@@ -142,7 +145,7 @@ class Console:
     def _refusal(self, status: int, title: str, hint: str) -> Response:
         return HTMLResponse(self._render("refusal.html", status=status, title=title, hint=hint), status)
 
-    def _render(self, template: str, **values: Any) -> str:
+    def _render(self, template: str, **values: object) -> str:
         return self._templates.get_template(template).render(**values)
 
 

@@ -1,14 +1,14 @@
-"""The fleet as a picture: sections for groups, columns for update domains, a cell a VM. Pure: JSON in, values out."""
+"""The fleet as a picture: sections for groups, columns for update domains, a cell a VM. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from duenotice.console.words import natural
+from duenotice.wire import operator as w
 
-STATES = ("started", "approved", "scheduled", "degraded", "fine", "gone")
-"""The states of a VM, most urgent first."""
+BUSY = w.STATES[:4]
+"""The states of VMs that are not fine."""
 
-BUSY = STATES[:4]
 WORDS = {
     "started": "being hit now",
     "approved": "approved, about to start",
@@ -24,13 +24,11 @@ MOST_ONE_BY_ONE = 1500
 """VMs of a fleet up to which sections may draw all of theirs."""
 
 UNFOLDED = 12
-"""So many sections are open even when all their VMs are fine."""
+"""This many sections are open even when all their VMs are fine."""
 
 KINDS = {"set": "availability set", "scale-set": "scale set", "service": "cloud service", "alone": "no group"}
 ALONE = "alone"
 GONE = "gone"
-
-Json = Mapping[str, Any]
 
 
 class Cell(NamedTuple):
@@ -41,7 +39,7 @@ class Cell(NamedTuple):
     says: str
 
 
-class Column(NamedTuple):
+class BoardColumn(NamedTuple):
     """One update domain, or one zone of VMs without a group; `more` are not fine and not drawn."""
 
     label: str
@@ -57,36 +55,36 @@ class Section(NamedTuple):
     key: str
     kind: str
     name: str
-    columns: list[Column]
+    columns: list[BoardColumn]
     counts: Mapping[str, int]
     total: int
     aggregated: bool
     folded: bool
 
 
-def by_vm(events: Iterable[Json]) -> dict[str, list[Json]]:
+def by_vm(events: Iterable[w.Event]) -> dict[str, list[w.Event]]:
     """The live events of each VM that is hit."""
-    found: dict[str, list[Json]] = {}
+    found: dict[str, list[w.Event]] = {}
     for event in events:
-        for name in event["resources"]:
+        for name in event.resources:
             found.setdefault(name, []).append(event)
     return found
 
 
-def event_state(event: Json) -> str:
+def event_state(event: w.Event) -> str:
     """The state that an event puts its VMs in, or how it ended."""
-    if event.get("outcome"):
-        return str(event["outcome"])
-    if event["phase"] == "started":
+    if isinstance(event, w.Life) and event.outcome:
+        return event.outcome
+    if event.phase == "started":
         return "started"
-    return "approved" if event["approved_by"] else "scheduled"
+    return "approved" if event.approved_by else "scheduled"
 
 
-def cell_of(vm: Json, events: Sequence[Json] = ()) -> Cell:
+def cell_of(vm: w.Vm, events: Sequence[w.Event] = ()) -> Cell:
     """One VM, with what will happen to it in words."""
-    types = ", ".join(sorted({str(event["type"]) for event in events}))
-    says = f"{vm['name']}: {types + ', ' if types else ''}{WORDS[vm['state']]}"
-    return Cell(str(vm["name"]), str(vm["state"]), says)
+    types = ", ".join(sorted({event.type for event in events}))
+    says = f"{vm.name}: {types + ', ' if types else ''}{WORDS[vm.state]}"
+    return Cell(vm.name, vm.state, says)
 
 
 def gone(name: str) -> Cell:
@@ -108,57 +106,57 @@ def key_of(group: str | None) -> str:
 class Board(NamedTuple):
     """What a picture is drawn from: the fleet in numbers, VMs to draw, and events by VM."""
 
-    states: Json
-    vms: Sequence[Json]
-    events: Mapping[str, Sequence[Json]]
-    lost: Sequence[Json] = ()
+    states: w.States
+    vms: Sequence[w.Vm]
+    events: Mapping[str, Sequence[w.Event]]
+    lost: Sequence[w.Event] = ()
     one_by_one: bool = True
     most_cells: int = MOST_CELLS
 
     def sections(self) -> list[Section]:
         """All sections, the most urgent first as they come; quiet ones are folded when there are many."""
         cells = self._cells()
-        groups = self.states["groups"]
+        groups = self.states.groups
         return [self._section(group, cells, len(groups) > UNFOLDED) for group in groups]
 
     def _cells(self) -> dict[tuple[str, str], list[Cell]]:
         """Cells by section and column."""
         found: dict[tuple[str, str], list[Cell]] = {}
-        for vm in sorted(self.vms, key=lambda vm: natural(vm["name"])):
-            place = key_of(vm["group"]), _label(vm["update_domain"], None if vm["group"] else vm["zone"])
-            found.setdefault(place, []).append(cell_of(vm, self.events.get(vm["name"], ())))
+        for vm in sorted(self.vms, key=lambda vm: natural(vm.name)):
+            place = key_of(vm.group), _label(vm.update_domain, None if vm.group else vm.zone)
+            found.setdefault(place, []).append(cell_of(vm, self.events.get(vm.name, ())))
         for life in self.lost:
-            label = _label(life["update_domain"], None) if life["update_domain"] is not None else GONE
-            place = section_of_scope(life["scope"]), label
-            found.setdefault(place, []).extend(gone(name) for name in life["resources"])
+            label = _label(life.update_domain, None) if life.update_domain is not None else GONE
+            place = section_of_scope(life.scope), label
+            found.setdefault(place, []).extend(gone(name) for name in life.resources)
         return found
 
-    def _section(self, group: Json, cells: Mapping[tuple[str, str], list[Cell]], many: bool) -> Section:
-        key = key_of(group["key"])
+    def _section(self, group: w.GroupStates, cells: Mapping[tuple[str, str], list[Cell]], many: bool) -> Section:
+        key = key_of(group.key)
         kind, _, name = key.partition("/")
-        aggregated = not self.one_by_one or group["vms"] > self.most_cells
-        columns = [_column(column, key, cells, aggregated) for column in group["columns"]]
+        aggregated = not self.one_by_one or group.vms > self.most_cells
+        columns = [_column(column, key, cells, aggregated) for column in group.columns]
         if (lost := cells.get((key, GONE))) is not None:
-            columns.append(Column(GONE, lost, {}, 0, 0))
-        quiet = group["counts"]["fine"] == group["vms"]
+            columns.append(BoardColumn(GONE, lost, {}, 0, 0))
+        quiet = group.counts["fine"] == group.vms
         return Section(
             key,
             KINDS.get(kind, kind),
             name or "On their own",
             columns,
-            group["counts"],
-            group["vms"],
+            group.counts,
+            group.vms,
             aggregated,
             folded=many and quiet,
         )
 
 
-def _column(column: Json, key: str, cells: Mapping[tuple[str, str], list[Cell]], aggregated: bool) -> Column:
-    label = _label(column["update_domain"], column["zone"])
+def _column(column: w.Column, key: str, cells: Mapping[tuple[str, str], list[Cell]], aggregated: bool) -> BoardColumn:
+    label = _label(column.update_domain, column.zone)
     drawn = [cell for cell in cells.get((key, label), ()) if not aggregated or cell.state != "fine"]
-    busy = sum(column["counts"][state] for state in BUSY)
+    busy = sum(column.counts[state] for state in BUSY)
     shown = sum(cell.state in BUSY for cell in drawn)
-    return Column(label, drawn, column["counts"], column["vms"], max(0, busy - shown))
+    return BoardColumn(label, drawn, column.counts, column.vms, max(0, busy - shown))
 
 
 def _label(update_domain: int | None, zone: str | None) -> str:

@@ -1,61 +1,66 @@
 """The pages of the fleet: all of it as a board, one group, one VM; and what can be done to a VM."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
+from datetime import datetime, timedelta
 
 from starlette.responses import Response
 
+from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.console import board
-from duenotice.console.api import ApiProblem
-from duenotice.console.pages import Page, Visit, go
-from duenotice.console.timeline_page import iso
+from duenotice.console.pages import PageRoute, Visit, go
 from duenotice.console.words import natural
+from duenotice.errors import DuenoticeError, NotFound
+from duenotice.wire.api_versions import API_VERSIONS
+from duenotice.wire.operator import Event, Life
 
 MOST_BUSY = 2000
 """How many VMs that are not fine one page draws; the others are only counted."""
 
+_BUSY = ",".join(board.BUSY)
 MOST_SECTIONS = 200
 MOST_OF_GROUP = 5000
 MOST_PARTS = 100
 LOST = ("Terminate", "Preempt")
-LOST_FOR_SECONDS = 3600
+LOST_FOR = timedelta(hours=1)
 """How long a removed VM is still drawn."""
 
-DONE = {
-    "restart": "{} is asked to restart.",
-    "redeploy": "{} is asked to redeploy.",
-    "evict": "{} is being evicted.",
-    "delete": "{} is being deleted.",
+PAST_OF_VM = timedelta(days=30)
+OPERATIONS: dict[str, tuple[Callable[[AsyncOperatorClient, str], Awaitable[object]], str]] = {
+    "restart": (AsyncOperatorClient.restart_vm, "{} is asked to restart."),
+    "redeploy": (AsyncOperatorClient.redeploy_vm, "{} is asked to redeploy."),
+    "evict": (AsyncOperatorClient.evict_vm, "{} is being evicted."),
+    "delete": (AsyncOperatorClient.delete_vm, "{} is being deleted."),
 }
-VERSIONS = ("2020-07-01", "2019-08-01", "2019-04-01", "2019-01-01", "2017-11-01", "2017-08-01", "2017-03-01")
+VERSIONS = tuple(version.name for version in reversed(API_VERSIONS))
 
 
 class FleetPages:
     """The pages of VMs and groups."""
 
-    def pages(self) -> list[Page]:
+    def pages(self) -> list[PageRoute]:
         """The rows of the table."""
         return [
-            Page("GET", "/", self.fleet),
-            Page("GET", "/groups/{key:path}", self.group),
-            Page("GET", "/vms/{name}", self.vm),
-            Page("POST", "/vms/{name}/{operation}", self.operate),
-            Page("GET", "/parts", self.parts),
+            PageRoute("GET", "/", self.fleet),
+            PageRoute("GET", "/groups/{key:path}", self.group),
+            PageRoute("GET", "/vms/{name}", self.vm),
+            PageRoute("POST", "/vms/{name}/{operation}", self.operate),
+            PageRoute("GET", "/parts", self.parts),
         ]
 
     async def fleet(self, visit: Visit) -> Response:
         """The whole fleet, or what a search finds."""
         asked = {key: visit.query(key).strip() for key in ("q", "state")}
         drawn = await board_of(visit, limit=MOST_SECTIONS, **asked)
-        whole = drawn.states["counts"] if not any(asked.values()) else await _counts(visit)
+        whole = drawn.states.counts if not any(asked.values()) else await _counts(visit)
         return visit.page(
             "fleet.html",
             "Fleet",
             "events fleet hosts" if any(asked.values()) else "fleet",
             sections=drawn.sections(),
-            left_out=drawn.states["left_out"],
-            found=drawn.states["vms"],
+            left_out=drawn.states.left_out,
+            found=drawn.states.vms,
             counts=whole,
             coming=coming(drawn.events),
             words=board.WORDS,
@@ -66,41 +71,42 @@ class FleetPages:
     async def group(self, visit: Visit) -> Response:
         """One group with every VM drawn."""
         key = visit.name("key")
-        states = await visit.api.get("states", group=key, limit=1)
-        if not states["groups"]:
-            raise ApiProblem(f"There is no group {key} with VMs.", hint="The fleet page shows all groups.", status=404)
-        vms = await visit.api.all("vms", group=key, most=MOST_OF_GROUP)
-        events = board.by_vm(await visit.api.all("events", most=MOST_OF_GROUP))
+        states = await visit.client.states(group=key, limit=1)
+        if not states.groups:
+            raise NotFound(f"There is no group {key} with VMs.", hint="The fleet page shows all groups.")
+        vms = await visit.client.vms(group=key).first(MOST_OF_GROUP)
+        events = board.by_vm(await visit.client.events().first(MOST_OF_GROUP))
         (drawn,) = board.Board(states, vms, events, most_cells=MOST_OF_GROUP).sections()
-        hitting = {vm["name"]: events[vm["name"]] for vm in vms if vm["name"] in events}
+        hitting = {vm.name: events[vm.name] for vm in vms if vm.name in events}
         return visit.page("group.html", drawn.name, "events fleet hosts", section=drawn, coming=coming(hitting))
 
     async def vm(self, visit: Visit) -> Response:
         """One VM: what it would receive now, and what can be done."""
         name = visit.name("name")
-        vm = await visit.api.get("vms", name)
-        host = await visit.api.get("hosts", vm["host"]) if vm["host"] else None
+        vm = await visit.client.vm(name)
+        host = await visit.client.host(vm.host) if vm.host else None
         version = version_of(visit)
         return visit.page(
             "vm.html",
             name,
-            f"vm:{name} scope:{vm['scope']} hosts fleet",
+            f"vm:{name} scope:{vm.scope} hosts fleet",
             vm=vm,
             host=host,
-            says=board.WORDS[vm["state"]],
+            says=board.WORDS[vm.state],
             versions=VERSIONS,
             version=version,
-            document=await visit.api.text("vms", name, "document", **{"api-version": version}),
-            past=await _past_of(visit, name),
+            document=(await visit.client.document_bytes(name, version)).decode(),
+            past=(await over_since(visit, PAST_OF_VM, name))[:5],
         )
 
     async def operate(self, visit: Visit) -> Response:
         """Restart, redeploy, evict or delete it."""
         name, operation = visit.name("name"), visit.name("operation")
-        if operation not in DONE:
-            raise ApiProblem(f"There is no action {operation}.", hint="Use the buttons of the VM's page.", status=404)
-        said = DONE[operation].format(name)
-        answer = await visit.done(f"/vms/{name}", lambda: visit.api.post("vms", name, operation), said)
+        if operation not in OPERATIONS:
+            raise NotFound(f"There is no action {operation}.", hint="Use the buttons of the VM's page.")
+        do, words = OPERATIONS[operation]
+        said = words.format(name)
+        answer = await visit.done(f"/vms/{name}", lambda: do(visit.client, name), said)
         return (
             answer if await _is_there(visit, name) else go("/", said=said)
         )  # if nobody listens, the VM is gone at once
@@ -108,81 +114,73 @@ class FleetPages:
     async def parts(self, visit: Visit) -> Response:
         """The pieces of the board that have changed: `?vm=web-0&section=set/web`; always the counts and what comes."""
         query = visit.request.query_params
-        events = board.by_vm(await visit.api.all("events", most=MOST_OF_GROUP))
-        whole = await visit.api.get("states", limit=0)
-        one_by_one = whole["vms"] <= board.MOST_ONE_BY_ONE
+        events = board.by_vm(await visit.client.events().first(MOST_OF_GROUP))
+        whole = await visit.client.states(limit=0)
+        one_by_one = whole.vms <= board.MOST_ONE_BY_ONE
         cells = [await _cell(visit, name, events) for name in query.getlist("vm")[:MOST_PARTS]]
         sections = [await _section(visit, key, events, one_by_one) for key in query.getlist("section")[:MOST_PARTS]]
         return visit.parts(
             "board_parts.html",
             cells=cells,
             sections=[section for found in sections for section in found],
-            counts=whole["counts"],
+            counts=whole.counts,
             coming=coming(events),
             words=board.WORDS,
         )
 
 
-async def board_of(visit: Visit, limit: int, **asked: str) -> board.Board:
+async def board_of(visit: Visit, limit: int, q: str = "", state: str = "") -> board.Board:
     """The board of some VMs; if there are many, only of those that are not fine."""
-    states = await visit.api.get("states", limit=limit, **asked)
-    events = board.by_vm(await visit.api.all("events", most=MOST_OF_GROUP))
-    one_by_one = states["vms"] <= board.MOST_ONE_BY_ONE
-    busy = asked | ({} if one_by_one else {"state": asked.get("state") or ",".join(board.BUSY)})
-    vms = await visit.api.all("vms", most=MOST_BUSY, **busy)
-    lost = [] if any(asked.values()) else await _lost(visit)
+    states = await visit.client.states(limit=limit, q=q, state=state)
+    events = board.by_vm(await visit.client.events().first(MOST_OF_GROUP))
+    one_by_one = states.vms <= board.MOST_ONE_BY_ONE
+    vms = await visit.client.vms(q=q, state=state if one_by_one else state or _BUSY).first(MOST_BUSY)
+    lost = [] if q or state else await _lost(visit)
     return board.Board(states, vms, events, lost, one_by_one)
 
 
-async def _section(
-    visit: Visit, key: str, events: Mapping[str, list[board.Json]], one_by_one: bool
-) -> list[board.Section]:
+async def _section(visit: Visit, key: str, events: Mapping[str, list[Event]], one_by_one: bool) -> list[board.Section]:
     try:
-        states = await visit.api.get("states", group=key, limit=1)
-    except ApiProblem as problem:
-        if problem.status != 404:
-            raise
+        states = await visit.client.states(group=key, limit=1)
+    except NotFound:
         return []  # a group that went while somebody looked
-    aggregated = not one_by_one or states["vms"] > board.MOST_CELLS
-    vms = await visit.api.all("vms", most=MOST_BUSY, group=key, state=",".join(board.BUSY) if aggregated else "")
+    aggregated = not one_by_one or states.vms > board.MOST_CELLS
+    vms = await visit.client.vms(group=key, state=_BUSY if aggregated else "").first(MOST_BUSY)
     return board.Board(states, vms, events, (), one_by_one).sections()
 
 
-async def _cell(visit: Visit, name: str, events: Mapping[str, list[board.Json]]) -> board.Cell:
+async def _cell(visit: Visit, name: str, events: Mapping[str, list[Event]]) -> board.Cell:
     try:
-        return board.cell_of(await visit.api.get("vms", name), events.get(name, ()))
-    except ApiProblem as problem:
-        if problem.status != 404:
-            raise
+        return board.cell_of(await visit.client.vm(name), events.get(name, ()))
+    except NotFound:
         return board.gone(name)
 
 
 async def _counts(visit: Visit) -> dict[str, int]:
-    return dict((await visit.api.get("states", limit=0))["counts"])
+    return (await visit.client.states(limit=0)).counts
 
 
-async def _lost(visit: Visit) -> list[board.Json]:
+async def _lost(visit: Visit) -> list[Life]:
     """VMs that were removed a short time ago and did not come back."""
-    since = iso(visit.now, -LOST_FOR_SECONDS)
-    asked = [visit.api.get("timeline", **{"from": since, "to": visit.clock["now"], "type": type_}) for type_ in LOST]
-    lives = [life for found in await asyncio.gather(*asked) for life in found["items"]]
-    lost = [life for life in lives if life["outcome"] == "completed"][-MOST_PARTS:]
-    return [life for life in lost if not await _is_there(visit, life["resources"][0])]
+    since = visit.now - LOST_FOR
+    asked = [visit.client.timeline(from_=since, to=visit.now, type=type_) for type_ in LOST]
+    lives = [life for found in await asyncio.gather(*asked) for life in found.items]
+    lost = [life for life in lives if life.outcome == "completed"][-MOST_PARTS:]
+    return [life for life in lost if not await _is_there(visit, life.resources[0])]
 
 
 async def _is_there(visit: Visit, name: str) -> bool:
-    try:
-        await visit.api.get("vms", name)
-    except ApiProblem:
-        return False
-    return True
+    with suppress(DuenoticeError):
+        await visit.client.vm(name)
+        return True
+    return False
 
 
-async def _past_of(visit: Visit, name: str) -> list[board.Json]:
-    """The last of its events that are over."""
-    asked = {"from": iso(visit.now, -30 * 86400), "to": visit.clock["now"], "vm": name}
-    lives = (await visit.api.get("timeline", **asked))["items"]
-    return sorted((life for life in lives if life["outcome"]), key=lambda life: life["ended_at"], reverse=True)[:5]
+async def over_since(visit: Visit, span: timedelta, vm: str = "") -> list[Life]:
+    """The events that are over since then, or those of them that hit a VM; the last first."""
+    lives = (await visit.client.timeline(from_=visit.now - span, to=visit.now, vm=vm)).items
+    ended = [(life.ended_at, life) for life in lives if life.outcome and life.ended_at]
+    return [life for _, life in sorted(ended, key=lambda pair: pair[0], reverse=True)]
 
 
 def version_of(visit: Visit) -> str:
@@ -191,12 +189,12 @@ def version_of(visit: Visit) -> str:
     return asked if asked in VERSIONS else VERSIONS[0]
 
 
-def coming(events: Mapping[str, Iterable[Any]], most: int = 8) -> list[dict[str, Any]]:
+def coming(events: Mapping[str, Iterable[Event]], most: int = 8) -> list[Event]:
     """What happens now and next, soonest first, each event once."""
-    every = {event["id"]: event for hitting in events.values() for event in hitting}
+    every = {event.id: event for hitting in events.values() for event in hitting}
     return sorted(every.values(), key=urgency)[:most]
 
 
-def urgency(event: Mapping[str, Any]) -> tuple[Any, ...]:
+def urgency(event: Event) -> tuple[bool, datetime, list[tuple[int, str]]]:
     """The sort key of events: those that hit now come first, then the soonest, then by name."""
-    return event["phase"] != "started", event["not_before"], natural(event["resources"][0])
+    return event.phase != "started", event.not_before, natural(event.resources[0])

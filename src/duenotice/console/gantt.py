@@ -1,10 +1,11 @@
-"""Events as bars on a line of time. Pure: lives as the API tells them in, shares of the width out."""
+"""Events as bars on a line of time. Pure: events in, shares of the width out."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from duenotice.console.words import natural, some
+from duenotice.console.words import clock_time, natural, some
+from duenotice.wire.operator import Life, PlannedStep
 
 SPANS = {
     "5m": timedelta(minutes=5),
@@ -28,9 +29,27 @@ PLANNED = "planned"
 _STEPS = (1, 5, 15, 60, 180, 360, 720, 1440)
 _MOST_TICKS = 9
 
-Json = Mapping[str, Any]
 Part = tuple[float, float]
 """Where a bar begins and how wide it is, in percent of the picture."""
+
+
+class Drawn(NamedTuple):
+    """What is drawn: an event, or a step to come as if it were one."""
+
+    id: str
+    href: str
+    type: str
+    scope: str
+    resources: tuple[str, ...]
+    description: str
+    raised_at: datetime | None
+    not_before: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    approved_at: datetime | None
+    approved_by: str | None
+    outcome: str | None
+    host: str | None = None
 
 
 class Bar(NamedTuple):
@@ -51,7 +70,7 @@ class Bar(NamedTuple):
     label: str
 
 
-class Lane(NamedTuple):
+class GanttLane(NamedTuple):
     """One set or host with as many rows as it needs, each of bars that do not overlap."""
 
     key: str
@@ -86,10 +105,10 @@ def window(now: datetime, span: str, at: datetime | None = None) -> Window:
     return Window(begin, begin + whole)
 
 
-def around(lives: Iterable[Json], now: datetime) -> Window:
+def around(lives: Iterable[Drawn], now: datetime) -> Window:
     """The span that includes all of these and now, with some space at both ends."""
-    keys = ("raised_at", "not_before", "started_at", "ended_at")
-    moments = [now, *(moment for life in lives for key in keys if (moment := _moment(life[key])) is not None)]
+    known = (moment for life in lives for moment in (life.raised_at, life.not_before, life.started_at, life.ended_at))
+    moments = [now, *(moment for moment in known if moment is not None)]
     begin, end = min(moments), max(moments)
     room = max((end - begin) * 0.03, timedelta(seconds=30))
     return Window(begin - room, end + room)
@@ -108,7 +127,9 @@ def ticks(seen: Window) -> list[tuple[float, str]]:
     return [(seen.at(moment), moment.strftime(form)) for moment in moments if moment < seen.end]
 
 
-def lanes(lives: Iterable[Json], seen: Window, now: datetime, lanes_of: Callable[[Json], Iterable[str]]) -> list[Lane]:
+def lanes(
+    lives: Iterable[Drawn], seen: Window, now: datetime, lanes_of: Callable[[Drawn], Iterable[str]]
+) -> list[GanttLane]:
     """The picture: `lanes_of` tells for each event the lanes it is drawn in."""
     bars: dict[str, list[tuple[float, float, Bar]]] = {}
     for life in lives:
@@ -122,72 +143,84 @@ def lanes(lives: Iterable[Json], seen: Window, now: datetime, lanes_of: Callable
     return [_lane(key, bars[key]) for key in sorted(bars, key=natural)]
 
 
-def bar_of(life: Json, seen: Window, now: datetime) -> Bar:
+def bar_of(life: Drawn, seen: Window, now: datetime) -> Bar:
     """One life as a bar."""
-    raised, started, ended = (_moment(life[key]) for key in ("raised_at", "started_at", "ended_at"))
-    not_before, approved = _moment(life["not_before"]), _moment(life["approved_at"])
-    assert not_before is not None
-    told_until = started or ended or max(not_before, now)
+    raised, started, ended = life.raised_at, life.started_at, life.ended_at
+    told_until = started or ended or max(life.not_before, now)
     return Bar(
-        id=str(life["id"]),
-        href=life.get("href") or f"/events/{life['id']}",
-        state=str(life["outcome"] or ("started" if started else "approved" if life["approved_by"] else "scheduled")),
+        id=life.id,
+        href=life.href,
+        state=life.outcome or ("started" if started else "approved" if life.approved_by else "scheduled"),
         notice=None if raised is None or raised == started else seen.part(raised, told_until),
         started=None if started is None else seen.part(started, ended or max(now, started)),
-        not_before=None if raised == started or _is_off(life) else seen.mark(not_before),
-        approved=seen.mark(approved),
+        not_before=None if raised == started or _is_off(life) else seen.mark(life.not_before),
+        approved=seen.mark(life.approved_at),
         grows="" if ended else "started" if started else "notice",
         says=says(life),
-        label=f"{life['type']} {some(life['resources'])}",
+        label=f"{life.type} {some(life.resources)}",
     )
 
 
-def _is_off(life: Json) -> bool:
+def _is_off(life: Drawn) -> bool:
     """Whether it ended before it started: its NotBefore would be drawn with nothing beside it."""
-    return bool(life["ended_at"]) and not life["started_at"]
+    return life.ended_at is not None and life.started_at is None
 
 
-def planned(step: Json, plan: Json) -> dict[str, Any]:
-    """A step to come, drawn as if it were an event."""
-    number = f"{plan['id']}-{step['lane']}-{step['turn']}-{step['host'] or ''}-{step['resources'][0]}"
-    return {
-        "id": number,
-        "href": f"/maintenances/{plan['id']}" if plan["id"] else "#preview",
-        "type": plan["type"],
-        "scope": step["scope"],
-        "resources": step["resources"],
-        "description": "As planned, if nobody approves it earlier.",
-        "raised_at": step["scheduled_at"],
-        "not_before": step["not_before"],
-        "started_at": step["starts_at"],
-        "ended_at": step["ends_at"],
-        "approved_at": None,
-        "approved_by": None,
-        "outcome": PLANNED,
-        "host": step["host"],
-    }
+def drawn(life: Life) -> Drawn:
+    """An event."""
+    return Drawn(
+        id=life.id,
+        href=f"/events/{life.id}",
+        type=life.type,
+        scope=life.scope,
+        resources=life.resources,
+        description=life.description,
+        raised_at=life.raised_at,
+        not_before=life.not_before,
+        started_at=life.started_at,
+        ended_at=life.ended_at,
+        approved_at=life.approved_at,
+        approved_by=life.approved_by,
+        outcome=life.outcome,
+    )
 
 
-def says(life: Json) -> str:
+def planned(step: PlannedStep, type_: str, plan_id: str = "") -> Drawn:
+    """A step to come, as if it were an event; without an id its plan is only a preview."""
+    return Drawn(
+        id=f"{plan_id}-{step.lane}-{step.turn}-{step.host or ''}-{step.resources[0]}",
+        href=f"/maintenances/{plan_id}" if plan_id else "#preview",
+        type=type_,
+        scope=step.scope,
+        resources=step.resources,
+        description="As planned, if nobody approves it earlier.",
+        raised_at=step.scheduled_at,
+        not_before=step.not_before,
+        started_at=step.starts_at,
+        ended_at=step.ends_at,
+        approved_at=None,
+        approved_by=None,
+        outcome=PLANNED,
+        host=step.host,
+    )
+
+
+def says(life: Drawn) -> str:
     """Everything about an event in one sentence, for tooltips and screen readers."""
-    is_planned = life["outcome"] == PLANNED
+    is_planned = life.outcome == PLANNED
     moments = [
-        ("to be told" if is_planned else "told", life["raised_at"]),
-        ("not before", life["not_before"]),
-        (f"approved by {life['approved_by']}", life["approved_at"]),
-        ("to start" if is_planned else "started", life["started_at"]),
-        ("over by" if is_planned else str(life["outcome"]), life["ended_at"]),
+        ("to be told" if is_planned else "told", life.raised_at),
+        ("not before", life.not_before),
+        (f"approved by {life.approved_by}", life.approved_at),
+        ("to start" if is_planned else "started", life.started_at),
+        ("over by" if is_planned else str(life.outcome), life.ended_at),
     ]
-    told = ", ".join(f"{what} {_short(moment)}" for what, moment in moments if moment)
+    told = ", ".join(f"{what} {clock_time(moment)}" for what, moment in moments if moment)
     planned_ = "Planned: " if is_planned else ""
-    return f"{planned_}{life['type']} of {some(life['resources'], 12)}: {told}. {life['description']}".strip()
+    return f"{planned_}{life.type} of {some(life.resources, 12)}: {told}. {life.description}".strip()
 
 
-def _short(moment: str) -> str:
-    return datetime.fromisoformat(moment).strftime("%d %b %H:%M:%S")
-
-
-def _lane(key: str, bars: list[tuple[float, float, Bar]]) -> Lane:
+def _lane(key: str, bars: list[tuple[float, float, Bar]]) -> GanttLane:
     """As few rows as possible: each bar goes into the first row that is free by then."""
     rows: list[list[Bar]] = []
     ends: list[float] = []
@@ -202,8 +235,4 @@ def _lane(key: str, bars: list[tuple[float, float, Bar]]) -> Lane:
             ends.append(right)
         else:
             left_out += 1
-    return Lane(key, rows, left_out)
-
-
-def _moment(text: str | None) -> datetime | None:
-    return None if text is None else datetime.fromisoformat(text)
+    return GanttLane(key, rows, left_out)

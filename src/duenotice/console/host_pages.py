@@ -1,41 +1,47 @@
 """The pages of hosts: their condition, their VMs, and their actions."""
 
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 from starlette.responses import Response
 
+from duenotice.client.operator.errors import Denied
+from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.console import board
-from duenotice.console.api import ApiProblem
 from duenotice.console.fleet_pages import coming
-from duenotice.console.pages import Page, Visit, go
+from duenotice.console.pages import PageRoute, Visit, go
 from duenotice.console.words import natural
+from duenotice.errors import DuenoticeError, NotFound
 
 MOST_ROWS = 500
 MOST_VMS = 2000
-ACTS: dict[str, tuple[str, dict[str, Any] | None, str]] = {
-    "degrade-low": ("degrade", {"risk": "low"}, "{} may fail within days: its VMs are told."),
-    "degrade-high": ("degrade", {"risk": "high"}, "{} may fail within a day: its VMs are told."),
-    "fail": ("fail", None, "{} has failed: its VMs are hit."),
-    "repair": ("repair", None, "{} is healthy again."),
+MOST_EVENTS = 5000
+ACTS: dict[str, tuple[Callable[[AsyncOperatorClient, str], Awaitable[object]], str]] = {
+    "degrade-low": (lambda api, name: api.degrade_host(name, risk="low"), "{} may fail within days: its VMs are told."),
+    "degrade-high": (
+        lambda api, name: api.degrade_host(name, risk="high"),
+        "{} may fail within a day: its VMs are told.",
+    ),
+    "fail": (AsyncOperatorClient.fail_host, "{} has failed: its VMs are hit."),
+    "repair": (AsyncOperatorClient.repair_host, "{} is healthy again."),
 }
 
 
 class HostPages:
     """Shows hosts and lets them be drained, degraded, failed and repaired, as far as the visitor's token allows."""
 
-    def pages(self) -> list[Page]:
+    def pages(self) -> list[PageRoute]:
         """The rows of the table."""
         return [
-            Page("GET", "/hosts", self.index),
-            Page("GET", "/hosts/{name}", self.host),
-            Page("POST", "/hosts/{name}/{act}", self.act),
+            PageRoute("GET", "/hosts", self.index),
+            PageRoute("GET", "/hosts/{name}", self.host),
+            PageRoute("POST", "/hosts/{name}/{act}", self.act),
         ]
 
     async def index(self, visit: Visit) -> Response:
         """All hosts; those that are not healthy come first."""
         wanted = visit.query("q").strip().lower()
-        hosts = [host for host in await visit.api.all("hosts") if wanted in host["name"].lower()]
-        hosts.sort(key=lambda host: (host["condition"] == "healthy", natural(host["name"])))
+        hosts = [host async for host in visit.client.hosts() if wanted in host.name.lower()]
+        hosts.sort(key=lambda host: (host.condition == "healthy", natural(host.name)))
         return visit.page(
             "hosts.html",
             "Hosts",
@@ -47,16 +53,12 @@ class HostPages:
 
     async def host(self, visit: Visit) -> Response:
         """One host with its VMs."""
-        host = await visit.api.get("hosts", visit.name("name"))
-        vms = await visit.api.all("vms", most=MOST_VMS, host=host["name"])
-        events = board.by_vm(await visit.api.all("events", most=5000))
-        cells = [
-            board.cell_of(vm, events.get(vm["name"], ())) for vm in sorted(vms, key=lambda vm: natural(vm["name"]))
-        ]
-        hitting = {vm["name"]: events[vm["name"]] for vm in vms if vm["name"] in events}
-        return visit.page(
-            "host.html", host["name"], "hosts fleet events", host=host, cells=cells, coming=coming(hitting)
-        )
+        host = await visit.client.host(visit.name("name"))
+        vms = await visit.client.vms(host=host.name).first(MOST_VMS)
+        events = board.by_vm(await visit.client.events().first(MOST_EVENTS))
+        cells = [board.cell_of(vm, events.get(vm.name, ())) for vm in sorted(vms, key=lambda vm: natural(vm.name))]
+        hitting = {vm.name: events[vm.name] for vm in vms if vm.name in events}
+        return visit.page("host.html", host.name, "hosts fleet events", host=host, cells=cells, coming=coming(hitting))
 
     async def act(self, visit: Visit) -> Response:
         """Drain, degrade, fail or repair it."""
@@ -64,19 +66,17 @@ class HostPages:
         if act == "drain":
             return await _drain(visit, name)
         if act not in ACTS:
-            raise ApiProblem(f"There is no action {act}.", hint="Use the buttons of the host's page.", status=404)
-        verb, body, said = ACTS[act]
-        return await visit.done(
-            f"/hosts/{name}", lambda: visit.api.post("hosts", name, verb, body=body), said.format(name)
-        )
+            raise NotFound(f"There is no action {act}.", hint="Use the buttons of the host's page.")
+        do, said = ACTS[act]
+        return await visit.done(f"/hosts/{name}", lambda: do(visit.client, name), said.format(name))
 
 
 async def _drain(visit: Visit, name: str) -> Response:
     """Drain it, and show the maintenance that this is."""
     try:
-        plan = await visit.api.post("hosts", name, "drain", body={})
-    except ApiProblem as problem:
-        if problem.status in (401, 403):
-            raise
+        plan = await visit.client.drain_host(name)
+    except Denied:
+        raise
+    except DuenoticeError as problem:
         return go(f"/hosts/{name}", failed=f"{problem.message} {problem.hint}")
-    return go(f"/maintenances/{plan['id']}", said=f"{name} is being drained.")
+    return go(f"/maintenances/{plan.id}", said=f"{name} is being drained.")

@@ -8,9 +8,11 @@ from urllib.parse import parse_qsl, quote, unquote
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from duenotice.console.api import Api, ApiProblem
+from duenotice.client.operator.errors import Denied, UnknownToken
+from duenotice.client.operator.streaming import AsyncOperatorClient
+from duenotice.errors import Conflict, DuenoticeError, Malformed, NotFound, Refused, Unavailable
+from duenotice.wire.operator import ROLES, Clock, Token
 
-ROLES = ("viewer", "operator", "admin")
 LONGEST_FORM = 64 * 1024
 SAID = "duenotice_said"
 """The cookie with a message about what was done.
@@ -19,15 +21,31 @@ It is not in the address, where another site could put its own message.
 """
 
 SAID_SECONDS = 20
+STATUS: dict[type[DuenoticeError], int] = {
+    Malformed: 400,
+    UnknownToken: 401,
+    Denied: 403,
+    NotFound: 404,
+    Conflict: 409,
+    Refused: 422,
+    Unavailable: 503,
+    DuenoticeError: 500,
+}
+
+
+def status_of(error: DuenoticeError) -> int:
+    """The status of a page that says what is wrong: that of the operator's API."""
+    return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
 
 
 class Visit(NamedTuple):
     """One request of a visitor who has signed in."""
 
     request: Request
-    api: Api
-    me: dict[str, Any]
-    clock: dict[str, Any]
+    client: AsyncOperatorClient
+    token: str
+    me: Token
+    clock: Clock
     position: int
     render: Callable[..., str]
     fleet_problem: str | None = None
@@ -35,7 +53,7 @@ class Visit(NamedTuple):
     @property
     def now(self) -> datetime:
         """The time on the service's clock."""
-        return datetime.fromisoformat(self.clock["now"])
+        return self.clock.now
 
     @property
     def is_refresh(self) -> bool:
@@ -44,7 +62,7 @@ class Visit(NamedTuple):
 
     def may(self, role: str) -> bool:
         """Whether the visitor's token is enough for a role."""
-        return ROLES.index(self.me["role"]) >= ROLES.index(role)
+        return ROLES.index(self.me.role) >= ROLES.index(role)
 
     def query(self, name: str, default: str = "") -> str:
         """A parameter of the address."""
@@ -54,7 +72,7 @@ class Visit(NamedTuple):
         """A part of the path."""
         return str(self.request.path_params[key])
 
-    def page(self, template: str, title: str, live: str = "", status: int = 200, **values: Any) -> Response:
+    def page(self, template: str, title: str, live: str = "", status: int = 200, **values: object) -> Response:
         """A whole page; `live` names the changes after which the page is loaded again."""
         kind, _, text = unquote(self.request.cookies.get(SAID, "")).partition(" ")
         url = self.request.url
@@ -78,17 +96,17 @@ class Visit(NamedTuple):
             response.delete_cookie(SAID)
         return response
 
-    def parts(self, template: str, **values: Any) -> Response:
+    def parts(self, template: str, **values: object) -> Response:
         """Pieces of a page, to be put in place of those with the same ids."""
         return HTMLResponse(self.render(template, now=self.now, may=self.may, clock=self.clock, **values))
 
-    async def done(self, path: str, act: Callable[[], Awaitable[Any]], said: str) -> Response:
+    async def done(self, path: str, act: Callable[[], Awaitable[object]], said: str) -> Response:
         """Do what a form asks for and go to a page that shows the result. Without the role it is refused at once."""
         try:
             await act()
-        except ApiProblem as problem:
-            if problem.status in (401, 403):
-                raise
+        except Denied:
+            raise
+        except DuenoticeError as problem:
             return go(path, failed=f"{problem.message} {problem.hint}")
         return go(path, said=said)
 
@@ -103,7 +121,7 @@ async def form_of(request: Request) -> dict[str, str]:
     return dict(parse_qsl(body.decode(errors="replace"), max_num_fields=20))
 
 
-class Page(NamedTuple):
+class PageRoute(NamedTuple):
     """One method of one path. Pages are put together in the workroom, unless they have to stay `at_home`."""
 
     method: str

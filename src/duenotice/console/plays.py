@@ -3,14 +3,19 @@
 import asyncio
 import threading
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from datetime import datetime
+from typing import NamedTuple, TypeVar
 
-from duenotice.console.api import Api
-from duenotice.errors import Conflict, DuenoticeError, NotFound
+from duenotice.client.operator.blocking import OperatorClient
+from duenotice.client.operator.in_process import App
+from duenotice.client.operator.request import OperatorRequest
+from duenotice.console.hints import with_pages
+from duenotice.errors import Conflict, DuenoticeError, Malformed, NotFound, Refused
 from duenotice.scenarios import progress as p
 from duenotice.scenarios.player import play
 from duenotice.scenarios.scenario import Scenario
 
+T = TypeVar("T")
 MOST_PLAYS = 20
 STOPPED = "stopped"
 ANSWER_SECONDS = 30.0
@@ -20,18 +25,18 @@ class Stopped(Exception):
     """Somebody ended the play, or the service ends."""
 
 
-class Line(NamedTuple):
+class StepLine(NamedTuple):
     """One step and its progress; `state` is waiting, running, passed or failed."""
 
     text: str
     note: str
     state: str = "waiting"
     seen: str = ""
-    at: str = ""
-    until: str = ""
+    at: datetime | None = None
+    until: datetime | None = None
 
 
-class Outcome(NamedTuple):
+class PlayOutcome(NamedTuple):
     """How a play ended: passed, failed, refused or stopped; `left` is what was raised and is still there."""
 
     outcome: str
@@ -45,9 +50,9 @@ class Play:
 
     def __init__(self, number: int, scenario: Scenario, by: str) -> None:
         self.id, self.scenario, self.by = str(number), scenario, by
-        self.lines = [Line(step.tell(), step.note) for step in scenario.steps]
+        self.lines = [StepLine(step.tell(), step.note) for step in scenario.steps]
         self.cast: Mapping[str, str] = {}
-        self.verdict: Outcome | None = None
+        self.verdict: PlayOutcome | None = None
         self.stop = threading.Event()
 
     @property
@@ -61,26 +66,25 @@ class Play:
             case p.Cast(names=names):
                 self.cast = names
             case p.Begun(step=step, text=text, note=note, at=at):
-                self.lines[step - 1] = Line(text, note, "running", at=at.isoformat())
+                self.lines[step - 1] = StepLine(text, note, "running", at=at)
             case p.Waiting(step=step, until=until):
-                self.lines[step - 1] = self.lines[step - 1]._replace(until=until.isoformat())
+                self.lines[step - 1] = self.lines[step - 1]._replace(until=until)
             case p.Ended(step=step, ok=ok, seen=seen, at=at):
                 state = "passed" if ok else "failed"
-                self.lines[step - 1] = self.lines[step - 1]._replace(
-                    state=state, seen=seen, at=at.isoformat(), until=""
-                )
-            case p.Verdict():
-                self.verdict = Outcome(progress.outcome, progress.problem, progress.hint, progress.left)
+                self.lines[step - 1] = self.lines[step - 1]._replace(state=state, seen=seen, at=at, until=None)
+            case p.PlayVerdict():
+                self.verdict = PlayOutcome(progress.outcome, progress.problem, progress.hint, progress.left)
 
     def end(self, outcome: str, problem: str, hint: str = "") -> None:
         """It ended without the player's own verdict."""
-        self.verdict = Outcome(outcome, problem, hint)
+        self.verdict = PlayOutcome(outcome, problem, hint)
 
 
 class Plays:
     """The plays of this service."""
 
-    def __init__(self) -> None:
+    def __init__(self, operator_api: App) -> None:
+        self._operator_api = operator_api
         self._plays: dict[str, Play] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._count = 0
@@ -95,7 +99,7 @@ class Plays:
             raise NotFound(f"There is no play {play_id}.", hint="The service forgets plays when it restarts.")
         return self._plays[play_id]
 
-    def begin(self, scenario: Scenario, told: Mapping[str, str], api: Api, by: str) -> Play:
+    def begin(self, scenario: Scenario, told: Mapping[str, str], token: str, by: str) -> Play:
         """Begin one. Only one is played at a time, because two would see each other's events."""
         if running := next((one for one in self._plays.values() if one.verdict is None), None):
             raise Conflict(f"{running.scenario.name} is being played.", hint="Wait for its end, or stop it.")
@@ -103,7 +107,11 @@ class Plays:
         begun = self._plays[str(self._count)] = Play(self._count, scenario, by)
         while len(self._plays) > MOST_PLAYS:
             del self._plays[next(iter(self._plays))]
-        task = asyncio.create_task(asyncio.to_thread(_run, begun, told, api, asyncio.get_running_loop()))
+        client = PlayersClient.in_process(
+            self._operator_api, token, asyncio.get_running_loop(), timeout=ANSWER_SECONDS, explain=_as_refusal
+        )
+        client.stop = begun.stop
+        task = asyncio.create_task(asyncio.to_thread(_run, begun, told, client))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return begun
@@ -115,20 +123,32 @@ class Plays:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
-def _run(play_: Play, told: Mapping[str, str], api: Api, loop: asyncio.AbstractEventLoop) -> None:
-    """The whole play, in a thread of its own: the player waits and asks like any program."""
+class PlayersClient(OperatorClient):
+    """Asks until it is stopped."""
 
-    def ask(method: str, path: str, body: Any = None) -> Any:
-        if play_.stop.is_set():
+    stop: threading.Event
+
+    def _do(self, request: OperatorRequest[T]) -> T:
+        if self.stop.is_set():
             raise Stopped
-        return asyncio.run_coroutine_threadsafe(api.ask(method, path, body), loop).result(ANSWER_SECONDS)
+        return super()._do(request)
+
+
+def _as_refusal(error: DuenoticeError) -> DuenoticeError:
+    """Whatever the service does not do ends a play; its verdict says what is left behind."""
+    with_pages(error)
+    return error if isinstance(error, Refused | Malformed) else Refused(error.message, hint=error.hint)
+
+
+def _run(play_: Play, told: Mapping[str, str], client: PlayersClient) -> None:
+    """The whole play, in a thread of its own: the player waits and asks like any program."""
 
     def sleep(seconds: float) -> None:
         if play_.stop.wait(seconds):
             raise Stopped
 
     try:
-        for progress in play(play_.scenario, ask, told, sleep):
+        for progress in play(play_.scenario, client, told, sleep):
             play_.note(progress)
     except Stopped:
         play_.end(STOPPED, "It was stopped.", "What it raised is still there.")

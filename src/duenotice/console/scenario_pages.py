@@ -4,10 +4,10 @@ from functools import cache
 
 from starlette.responses import Response
 
-from duenotice.console.api import ApiProblem
-from duenotice.console.pages import Page, Visit, form_of, go
+from duenotice.client.operator.errors import Denied
+from duenotice.console.pages import PageRoute, Visit, form_of, go
 from duenotice.console.plays import Play, Plays
-from duenotice.errors import DuenoticeError, NotFound
+from duenotice.errors import Conflict, DuenoticeError
 from duenotice.scenarios.library import names, shipped
 from duenotice.scenarios.roles import needs_of
 from duenotice.scenarios.scenario import Scenario
@@ -22,14 +22,14 @@ class ScenarioPages:
     def __init__(self, plays: Plays) -> None:
         self._plays = plays
 
-    def pages(self) -> list[Page]:
+    def pages(self) -> list[PageRoute]:
         """The rows of the table."""
         return [
-            Page("GET", "/scenarios", self.index, at_home=True),
-            Page("GET", "/scenarios/plays/{id}", self.play, at_home=True),
-            Page("POST", "/scenarios/plays/{id}/stop", self.stop),
-            Page("GET", "/scenarios/{name}", self.scenario),
-            Page("POST", "/scenarios/{name}", self.begin),
+            PageRoute("GET", "/scenarios", self.index, at_home=True),
+            PageRoute("GET", "/scenarios/plays/{id}", self.play, at_home=True),
+            PageRoute("POST", "/scenarios/plays/{id}/stop", self.stop),
+            PageRoute("GET", "/scenarios/{name}", self.scenario),
+            PageRoute("POST", "/scenarios/{name}", self.begin),
         ]
 
     async def index(self, visit: Visit) -> Response:
@@ -44,7 +44,7 @@ class ScenarioPages:
 
     async def scenario(self, visit: Visit) -> Response:
         """One scenario: what it is about, its cast and its steps."""
-        found = _named(visit.name("name"))
+        found = shipped(visit.name("name"))
         return visit.page(
             "scenario.html",
             found.title,
@@ -55,16 +55,14 @@ class ScenarioPages:
 
     async def begin(self, visit: Visit) -> Response:
         """Play it with the cast of the form."""
-        found, form = _named(visit.name("name")), await form_of(visit.request)
-        if visit.clock["speed"] == 1:
-            raise ApiProblem(
-                "The clock is real.", hint="Scenarios are played on demo and test services: --clock 60x.", status=409
-            )
+        found, form = shipped(visit.name("name")), await form_of(visit.request)
+        if visit.clock.speed == 1:
+            raise Conflict("The clock is real.", hint="Scenarios are played on demo and test services: --clock 60x.")
         if not may_play(visit):
-            raise ApiProblem("Your token may not play scenarios.", hint="Ask for an operator's token.", status=403)
+            raise Denied("Your token may not play scenarios.", hint="Ask for an operator's token.")
         told = {role.name: form[role.name].strip() for role in found.cast if form.get(role.name, "").strip()}
         try:
-            begun = self._plays.begin(found, told, visit.api, visit.me["name"])
+            begun = self._plays.begin(found, told, visit.token, visit.me.name)
         except DuenoticeError as error:
             return go(f"/scenarios/{found.name}", failed=f"{error.message} {error.hint}")
         return go(f"/scenarios/plays/{begun.id}")
@@ -78,31 +76,21 @@ class ScenarioPages:
     async def stop(self, visit: Visit) -> Response:
         """End a play before its last step; what it has raised stays."""
         if not may_play(visit):
-            raise ApiProblem("Your token may not stop plays.", hint="Ask for an operator's token.", status=403)
+            raise Denied("Your token may not stop plays.", hint="Ask for an operator's token.")
         play = self._find(visit)
         play.stop.set()
         return go(f"/scenarios/plays/{play.id}")
 
     def _find(self, visit: Visit) -> Play:
-        try:
-            return self._plays.find(visit.name("id"))
-        except NotFound as error:
-            raise ApiProblem(error.message, hint=error.hint, status=404) from None
+        return self._plays.find(visit.name("id"))
 
 
 def may_play(visit: Visit) -> bool:
     """Whether the visitor may: operators where the clock runs by itself, admins where it must be told."""
-    speed = visit.clock["speed"]
+    speed = visit.clock.speed
     return bool(speed != 1 and visit.may("admin" if speed == 0 else "operator"))
 
 
 @cache
 def _all() -> list[Scenario]:
     return [shipped(name) for name in names()]
-
-
-def _named(name: str) -> Scenario:
-    try:
-        return shipped(name)
-    except NotFound as error:
-        raise ApiProblem(error.message, hint=error.hint, status=404) from None

@@ -1,36 +1,40 @@
 """The page of the timeline: past, running and coming events, and coming steps of maintenances, by set or by host."""
 
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from contextlib import suppress
+from datetime import UTC, datetime
 
 from starlette.responses import Response
 
 from duenotice.console import gantt
-from duenotice.console.api import ApiProblem
 from duenotice.console.board import ALONE, section_of_scope
-from duenotice.console.pages import Page, Visit
+from duenotice.console.pages import PageRoute, Visit
+from duenotice.errors import NotFound
+from duenotice.wire.operator import Maintenance
+from duenotice.wire.times import format_iso
 
 ELSEWHERE = "no host"
 MOST_PLANS = 20
 ONE_BY_ONE = 200
 """VMs up to which each is asked for its host alone."""
 
+MOST_VMS = 20_000
+
 
 class TimelinePage:
     """Draws past, running and coming events in one picture, by set or by host."""
 
-    def pages(self) -> list[Page]:
+    def pages(self) -> list[PageRoute]:
         """The rows of the table."""
-        return [Page("GET", "/timeline", self.timeline)]
+        return [PageRoute("GET", "/timeline", self.timeline)]
 
     async def timeline(self, visit: Visit) -> Response:
         """A window of time."""
         span = visit.query("span") if visit.query("span") in gantt.SPANS else gantt.DEFAULT_SPAN
         by, at = "host" if visit.query("by") == "host" else "set", _moment(visit.query("at"))
         seen = gantt.window(visit.now, span, at)
-        found = await visit.api.get("timeline", **{"from": iso(seen.begin), "to": iso(seen.end)})
-        lives = [*found["items"], *await _planned(visit, seen)]
+        found = await visit.client.timeline(from_=whole_seconds(seen.begin), to=whole_seconds(seen.end))
+        lives = [*map(gantt.drawn, found.items), *await _planned(visit, seen)]
         names = list(gantt.SPANS)
         place = names.index(span)
         return visit.page(
@@ -41,63 +45,60 @@ class TimelinePage:
             ticks=gantt.ticks(seen),
             seen=seen,
             here=seen.mark(visit.now),
-            left_out=found["left_out"],
+            left_out=found.left_out,
             span=span,
             spans=names,
             by=by,
-            at=iso(at) if at else "",
-            earlier=iso(seen.begin),
-            later=iso(seen.end),
+            at=at and format_iso(at),
+            earlier=format_iso(seen.begin),
+            later=format_iso(seen.end),
             closer=names[max(0, place - 1)],
             wider=names[min(len(names) - 1, place + 1)],
         )
 
 
-async def _planned(visit: Visit, seen: gantt.Window) -> list[dict[str, Any]]:
+async def _planned(visit: Visit, seen: gantt.Window) -> list[gantt.Drawn]:
     """The coming steps of all running maintenances, as far as they are shown."""
     if seen.end < visit.now:
         return []
-    plans = (await visit.api.all("maintenances", status="running"))[-MOST_PLANS:]
+    plans = (await visit.client.maintenances(status="running").all())[-MOST_PLANS:]
     return [step for plan in plans for step in await steps_to_come(visit, plan)]
 
 
-async def steps_to_come(visit: Visit, plan: dict[str, Any]) -> list[dict[str, Any]]:
+async def steps_to_come(visit: Visit, plan: Maintenance) -> list[gantt.Drawn]:
     """The steps of a plan that have not begun, as lives."""
-    ahead = await visit.api.get("maintenances", plan["id"], "outlook")
-    return [gantt.planned(step, plan) for step in ahead["timeline"]]
+    ahead = await visit.client.outlook(plan.id)
+    return [gantt.planned(step, plan.type, plan.id) for step in ahead.timeline]
 
 
-LanesOf = Callable[[gantt.Json], Iterable[str]]
+LanesOf = Callable[[gantt.Drawn], Iterable[str]]
 
 
-async def _lanes_of(visit: Visit, lives: list[dict[str, Any]], by: str) -> LanesOf:
+async def _lanes_of(visit: Visit, lives: list[gantt.Drawn], by: str) -> LanesOf:
     """The lanes of an event: the group of its scope, or the hosts of its VMs."""
     if by == "set":
-        return lambda life: [_lane(section_of_scope(life["scope"]))]
-    hosts = await _hosts(visit, sorted({name for life in lives for name in life["resources"]}))
-    return lambda life: {hosts.get(name) or life.get("host") or ELSEWHERE for name in life["resources"]}
+        return lambda life: [_lane(section_of_scope(life.scope))]
+    hosts = await _hosts(visit, sorted({name for life in lives for name in life.resources}))
+    return lambda life: {hosts.get(name) or life.host or ELSEWHERE for name in life.resources}
 
 
 def _lane(section: str) -> str:
     return "on their own" if section == ALONE else section
 
 
-async def _hosts(visit: Visit, names: list[str]) -> dict[str, str]:
+async def _hosts(visit: Visit, names: list[str]) -> dict[str, str | None]:
     if len(names) > ONE_BY_ONE:
-        return {vm["name"]: vm["host"] for vm in await visit.api.all("vms", most=20_000)}
-    found: dict[str, str] = {}
+        return {vm.name: vm.host for vm in await visit.client.vms().first(MOST_VMS)}
+    found: dict[str, str | None] = {}
     for name in names:
-        try:
-            found[name] = (await visit.api.get("vms", name))["host"]
-        except ApiProblem as problem:
-            if problem.status != 404:
-                raise
+        with suppress(NotFound):
+            found[name] = (await visit.client.vm(name)).host
     return found
 
 
-def iso(moment: datetime, seconds: float = 0) -> str:
-    """A moment, or one that much later, as text for addresses and the API."""
-    return (moment + timedelta(seconds=seconds)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def whole_seconds(moment: datetime) -> datetime:
+    """A moment as addresses have it."""
+    return moment.replace(microsecond=0)
 
 
 def _moment(text: str) -> datetime | None:

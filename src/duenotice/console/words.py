@@ -3,26 +3,26 @@
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any
 
 from duenotice.plain_text import lines
 from duenotice.wire.duration import span
+from duenotice.wire.times import format_iso
 
 _NO_ANCHOR = re.compile(r"[^A-Za-z0-9.:-]")
 _DIGITS = re.compile(r"(\d+)")
 
 
-def when(moment: str | None, now: datetime) -> str:
+def when(moment: datetime | None, now: datetime) -> str:
     """`in 14m 30s`, `3h ago`."""
-    if not moment:
+    if moment is None:
         return "–"
-    seconds = (datetime.fromisoformat(moment) - now).total_seconds()
+    seconds = (moment - now).total_seconds()
     return f"in {span(seconds)}" if seconds > 0 else f"{span(seconds)} ago"
 
 
-def clock_time(moment: str | None) -> str:
+def clock_time(moment: datetime | None) -> str:
     """`15 Nov 18:04:10`, in UTC as everything here."""
-    return "–" if not moment else datetime.fromisoformat(moment).strftime("%d %b %H:%M:%S")
+    return "–" if moment is None else moment.strftime("%d %b %H:%M:%S")
 
 
 def short(identity: str | None) -> str:
@@ -35,10 +35,13 @@ def anchor(text: str) -> str:
     return _NO_ANCHOR.sub(lambda found: f"_{ord(found.group()):x}_", text)
 
 
-def plain(value: Any) -> Any:
-    """Makes every text in a page visible as it is: nothing is hidden or reordered (S28)."""
-    shown = lines(value) if isinstance(value, str) else value
-    return value if shown == value else type(value)(shown)  # what is marked as HTML stays so
+def plain(value: object) -> object:
+    """Makes every text in a page visible as it is: nothing is hidden or reordered (S28). Moments are as in the API."""
+    if isinstance(value, datetime):
+        return format_iso(value)
+    if not isinstance(value, str) or (shown := lines(value)) == value:
+        return value
+    return type(value)(shown)  # what is marked as HTML stays so
 
 
 def some(names: Sequence[str], most: int = 3) -> str:
@@ -52,7 +55,7 @@ def natural(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in _DIGITS.split(name)]
 
 
-FILTERS: dict[str, Callable[..., Any]] = {
+FILTERS: dict[str, Callable[..., object]] = {
     "span": span,
     "when": when,
     "clock_time": clock_time,

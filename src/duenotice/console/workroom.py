@@ -22,6 +22,7 @@ class Workroom:
     def close(self) -> None:
         """End the thread; unfinished work is dropped."""
         if self._loop is not None and self._thread is not None:
+            asyncio.run_coroutine_threadsafe(_drop_all(), self._loop).result()
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
@@ -33,3 +34,11 @@ class Workroom:
             self._thread = threading.Thread(target=self._loop.run_forever, name="console", daemon=True)
             self._thread.start()
         return self._loop
+
+
+async def _drop_all() -> None:
+    """Cancelled, not forgotten: work that has not begun yet must not be reported as lost."""
+    rest = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in rest:
+        task.cancel()
+    await asyncio.gather(*rest, return_exceptions=True)

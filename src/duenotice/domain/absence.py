@@ -2,11 +2,11 @@
 
 from datetime import datetime, timedelta
 
-from duenotice.clock import Instant, micros_of
+from duenotice.clock import Instant
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Event, Phase
-from duenotice.domain.notice import whole_second
+from duenotice.domain.notice import moved_to, whole_second
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 
@@ -33,5 +33,4 @@ def _notice_ends_at(event: Event, now: Instant) -> datetime:
 
 
 def _as_late_as_its_notice(event: Event, now: Instant) -> Event:
-    not_before = whole_second(_notice_ends_at(event, now))
-    return event.with_(not_before=not_before, notice_ends=now.steady + micros_of(not_before - now.at))
+    return moved_to(event, whole_second(_notice_ends_at(event, now)), now)

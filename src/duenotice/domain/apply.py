@@ -13,9 +13,9 @@ from duenotice.domain import gone, indexes
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Event
 from duenotice.domain.fleet import Vm
+from duenotice.domain.kept_answers import KeptAnswer, keep
 from duenotice.domain.maintenance import StepStatus
 from duenotice.domain.progress import Progress
-from duenotice.domain.requests import Answered, keep
 from duenotice.domain.scope import ALONE, group_of, scope_of
 from duenotice.domain.state import Departure, Scope, State
 from duenotice.errors import InvariantBroken
@@ -71,6 +71,7 @@ def _groups_removed(state: State, change: t.GroupsRemoved) -> None:
 def _vms_put(state: State, change: t.VmsPut) -> None:
     for vm in change.vms:
         _keep_incarnation_rising(state, vm)
+        state.departures.pop(vm.name, None)
         indexes.vm_changed(state, state.fleet.vms.get(vm.name), vm)
         state.fleet.put(vm)
 
@@ -87,7 +88,7 @@ def _keep_incarnation_rising(state: State, vm: Vm) -> None:
     stays = seen.scope == key and (key in state.scopes or vm.name in state.fleet.vms)
     if seen.incarnation == 0 or stays:
         return
-    if _scope(state, key).incarnation <= seen.incarnation:
+    if state.incarnation(key) <= seen.incarnation:
         _change_scope(state, key, incarnation=seen.incarnation + 1)
 
 
@@ -95,8 +96,7 @@ def _last_seen(state: State, vm: Vm) -> Departure:
     present = state.fleet.vms.get(vm.name)
     if present is not None:
         return _departure(state, present)
-    departed = state.departures.pop(vm.name, None)
-    return departed or Departure(vm.name, "", state.forgotten)
+    return state.departures.get(vm.name) or Departure(vm.name, "", state.forgotten)
 
 
 def _departure(state: State, vm: Vm) -> Departure:
@@ -289,10 +289,7 @@ def _incarnations_lifted(state: State, change: t.IncarnationsLifted) -> None:
 
 
 def _scope(state: State, key: str) -> Scope:
-    scope = state.scopes.get(key)
-    if scope is None:
-        scope = state.scopes[key] = Scope(state.floor)
-    return scope
+    return state.scopes.get(key) or Scope(state.floor)
 
 
 def _change_scope(state: State, key: str, **fields: object) -> None:
@@ -309,7 +306,7 @@ def _token_revoked(state: State, change: t.TokenRevoked) -> None:
 
 def _request_answered(state: State, change: t.RequestAnswered) -> None:
     # The record that is being folded; positions have no gaps.
-    keep(state.requests, Answered(change.key, change.fingerprint, state.position + 1, change.until))
+    keep(state.answers, KeptAnswer(change.key, change.fingerprint, state.position + 1, change.until))
 
 
 def _clock_marked(state: State, change: t.ClockMarked) -> None:

@@ -5,8 +5,8 @@ from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Event, Phase
 from duenotice.domain.lifecycle import Act, move
+from duenotice.domain.lookup import find_vm
 from duenotice.domain.policy import Policy
-from duenotice.domain.raising import find_vm
 from duenotice.domain.scope import scope_of
 from duenotice.domain.state import State
 from duenotice.errors import NotFound

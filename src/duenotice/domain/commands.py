@@ -41,7 +41,7 @@ class OperateVm(Command, frozen=True):
 
 
 class ScaleSet(Command, frozen=True):
-    """A user gives a scale set another capacity, or one that differs `by` so many from what it is (G05)."""
+    """A user gives a scale set another `capacity`, or changes it `by` a number of instances (G05)."""
 
     name: str
     seed: str
@@ -172,7 +172,7 @@ class EnableScope(Command, frozen=True):
 
 
 class DisableScopes(Command, frozen=True):
-    """Scopes that were silent for 24 hours listen no more (F02)."""
+    """Scopes that were silent for 24 hours do not listen any more (F02)."""
 
     scopes: tuple[str, ...]
 
@@ -188,7 +188,7 @@ class CreateToken(Command, frozen=True):
 
 
 class RevokeToken(Command, frozen=True):
-    """Revoke a token."""
+    """Refuse this token from now on."""
 
     token_id: str
 

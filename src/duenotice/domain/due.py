@@ -10,11 +10,11 @@ from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.ending import complete
 from duenotice.domain.event import Event, Phase
-from duenotice.domain.holds import alike, holds_delete, holds_domain
+from duenotice.domain.holds import alike
 from duenotice.domain.lifecycle import Act
 from duenotice.domain.planning import go_on
 from duenotice.domain.policy import Policy
-from duenotice.domain.raising import started
+from duenotice.domain.starting import held_back, may_start, started
 from duenotice.domain.state import State
 
 
@@ -62,16 +62,6 @@ def next_due(state: State, after: int) -> int | None:
     moments = [agenda.next_after(state.agenda, state.events, state.holds, after)]
     moments += [progress.next_look(after) for progress in state.plans.values()]
     return min((moment for moment in moments if moment is not None), default=None)
-
-
-def held_back(state: State, event: Event, now: Instant, policy: Policy) -> bool:
-    """Whether something else of its scope has to come first.
-
-    An approved delete waits for the other deletes of its scope, as real scale sets do it, until its own time.
-    """
-    hold = state.hold(event.scope)
-    waits = policy.deletes_together and holds_delete(hold, event) and not _notice_is_over(event, now)
-    return waits or holds_domain(hold, event)
 
 
 class _Queue:
@@ -132,18 +122,9 @@ def _about(change: t.Transition) -> tuple[str, str] | None:
 def _step(state: State, event: Event, now: Instant, policy: Policy) -> list[t.Transition]:
     if event.phase is Phase.STARTED:
         return complete(state, event)
-    if _may_start(event, now) and not held_back(state, event, now, policy):
+    if may_start(event, now) and not held_back(state, event, now, policy):
         begun = started(event, Act.START, now, policy)
         if begun.impact_ends is None and not any(name in state.fleet.vms for name in event.resources):
             begun = begun.with_(impact_ends=now.steady)  # no VM is hit, so no driver will report it
         return [t.EventStarted(begun)]
     return []
-
-
-def _may_start(event: Event, now: Instant) -> bool:
-    """Approved, or its notice has elapsed *and* the time of day has come: never early (S1)."""
-    return bool(event.approved_by) or _notice_is_over(event, now)
-
-
-def _notice_is_over(event: Event, now: Instant) -> bool:
-    return now.steady >= event.notice_ends and now.at >= event.not_before

@@ -3,8 +3,8 @@
 from duenotice.clock import MICROS, Instant
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
+from duenotice.domain.lookup import find_vm
 from duenotice.domain.policy import Policy
-from duenotice.domain.raising import find_vm
 from duenotice.domain.scope import scope_of
 from duenotice.domain.state import State
 

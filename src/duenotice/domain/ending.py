@@ -2,8 +2,9 @@
 
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Cause, Event, EventType, Phase
-from duenotice.domain.fleet import Vm, chunks
+from duenotice.domain.fleet import Vm
 from duenotice.domain.lifecycle import Act, move
+from duenotice.domain.pieces import chunks
 from duenotice.domain.state import State
 
 _REMOVING = frozenset({EventType.PREEMPT, EventType.TERMINATE})
@@ -23,9 +24,9 @@ def complete(state: State, event: Event) -> list[t.Transition]:
     return changes
 
 
-def fail(state: State, event: Event, reason: str) -> list[t.Transition]:
+def fail(event: Event, reason: str) -> list[t.Transition]:
     """The driver gave up: the event is gone, and the fleet stays as it was."""
-    move(event.phase, Act.COMPLETE)
+    move(event.phase, Act.FAIL)
     return [t.EventFailed(event.id, event.scope, reason)]
 
 
@@ -59,7 +60,7 @@ def deserted(state: State, event: Event) -> list[t.Transition]:
 
 
 def moved_away(state: State, vms: list[Vm]) -> list[t.Transition]:
-    """The VMs run on another host now, so a failure predicted for the old one hits them no more (D03)."""
+    """The VMs run on another host now, so a failure predicted for the old one does not hit them (D03)."""
     moved = tuple(vm.on(state.fleet.other_host(avoid=vm.host)) for vm in vms if vm.host is not None)
     put = [t.VmsPut(moved)] if moved else []
     return [*put, *cancel_predictions(state, vms, "{} has moved to another host."), *_needless_migrations(state, vms)]

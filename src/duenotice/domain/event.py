@@ -23,6 +23,7 @@ class Phase(Enum):
     STARTED = "started"
     COMPLETED = "completed"
     CANCELLED = "cancelled"
+    FAILED = "failed"
 
 
 class Cause(Enum):
@@ -54,7 +55,7 @@ UNKNOWN_DURATION = -1
 
 LONGEST_DESCRIPTION = 1000
 LONGEST_DURATION = 7 * 24 * 3600
-"""What an operator may say about an event: characters, and seconds."""
+"""Limits of what an operator may say about an event, in characters and in seconds."""
 
 IMPACT_SECONDS = {EventType.FREEZE: 9}
 """How long the impact on a VM is expected to last (D05, B09); unknown for every other type."""

@@ -1,21 +1,13 @@
 """Who can be told: VMs, the groups they are in, the hosts they run on."""
 
-from collections.abc import Iterable, Iterator
 from enum import Enum
-from itertools import islice
-from typing import TypeVar
 
 from msgspec import Struct, structs
-
-T = TypeVar("T")
 
 PLACEMENT_GROUP_SIZE = 100
 """A scale set is cut into placement groups of at most this many VMs (E05)."""
 
 LARGEST_SCALE_SET = 1_000_000
-
-CHUNK = 1000
-"""VMs per transition: a fleet of a million is many rows of a readable size."""
 
 
 class GroupKind(Enum):
@@ -170,10 +162,3 @@ class Fleet:
     def other_host(self, avoid: str | None) -> str | None:
         """A healthy host to move to, by name so that the choice is the same every time; None: elsewhere."""
         return next((name for name in self.refuges if name != avoid), None)
-
-
-def chunks(items: Iterable[T], size: int = 0) -> Iterator[tuple[T, ...]]:
-    """Some at a time; by default what goes into one transition."""
-    iterator = iter(items)
-    while chunk := tuple(islice(iterator, size or CHUNK)):
-        yield chunk

@@ -9,7 +9,8 @@ from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.ending import deserted
 from duenotice.domain.event import Event, Phase
-from duenotice.domain.fleet import Host, Vm, chunks
+from duenotice.domain.fleet import Host, Vm
+from duenotice.domain.pieces import chunks
 from duenotice.domain.policy import Policy
 from duenotice.domain.scope import Domain, domain_of
 from duenotice.domain.state import State

@@ -85,7 +85,7 @@ def _group_scope(vm: Vm | None) -> str | None:
 
 
 def plan_came(state: State, plan: Maintenance) -> None:
-    """A plan with its steps; those under way have their events, or it is known what became of them."""
+    """A plan with its steps; those under way have their events, or it is known how these ended."""
     progress = state.plans[plan.id] = Progress(plan)
     mine = (plan.id,)
     for lane in progress.lanes():
@@ -106,7 +106,7 @@ def plan_over(state: State, progress: Progress) -> None:
 
 
 def step_over(state: State, progress: Progress, step: Step) -> None:
-    """A step needs its event no more; was it the last of a plan that is over, its lane is free."""
+    """A step does not need its event any more. If it was the last of a plan that is over, its lane is free."""
     state.under_way.pop(step.event_id or "", None)
     state.outcomes.pop(step.event_id or "", None)
     if not progress.is_open and not progress.still_hits(step.lane):
@@ -131,7 +131,7 @@ def _let_go(state: State, plan_id: str, lanes: Iterable[str]) -> None:
 
 
 def make_anew(state: State) -> None:
-    """All that is kept about hosts, VMs and events besides themselves."""
+    """All that is kept about hosts, VMs and events in addition to themselves."""
     hosts_changed(state)
     state.residents, state.on, state.holds = {}, {}, {}
     for vm in state.fleet.vms.values():

@@ -2,8 +2,8 @@
 
 1. An event begins Scheduled, or Started when it has already happened (D04).
 2. Scheduled becomes Started when approved or when its notice has run out; or it is cancelled.
-3. Started can only be completed: nobody can take back what is happening.
-4. Completed and Cancelled are ends; a gone event never comes back and its id is not used again.
+3. Started is completed, or fails when its driver gives up; nobody can take back what is happening.
+4. Completed, Cancelled and Failed are ends; a gone event never comes back and its id is not used again.
 """
 
 from enum import Enum
@@ -20,6 +20,7 @@ class Act(Enum):
     START = "start"
     CANCEL = "cancel"
     COMPLETE = "complete"
+    FAIL = "fail"
 
 
 MOVES: dict[tuple[Phase | None, Act], Phase] = {
@@ -28,6 +29,7 @@ MOVES: dict[tuple[Phase | None, Act], Phase] = {
     (Phase.SCHEDULED, Act.START): Phase.STARTED,
     (Phase.SCHEDULED, Act.CANCEL): Phase.CANCELLED,
     (Phase.STARTED, Act.COMPLETE): Phase.COMPLETED,
+    (Phase.STARTED, Act.FAIL): Phase.FAILED,
 }
 
 

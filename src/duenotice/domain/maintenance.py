@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from duenotice.domain.event import Cause, EventType
 from duenotice.domain.fleet import Vm
-from duenotice.domain.order import in_order
+from duenotice.domain.pieces import in_order
 from duenotice.domain.scope import scope_of
 
 
@@ -28,16 +28,13 @@ OPEN = frozenset({Status.RUNNING, Status.PAUSED})
 
 
 class StepStatus(Enum):
-    """The status of a step."""
+    """How far a step is; those in `OVER` do not change any more."""
 
     WAITING = "waiting"
     UNDER_WAY = "under-way"
     DONE = "done"
     FAILED = "failed"
     SKIPPED = "skipped"
-
-
-OVER = frozenset({StepStatus.DONE, StepStatus.FAILED, StepStatus.SKIPPED})
 
 
 class Step(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -77,7 +74,7 @@ class Maintenance(Struct, frozen=True, omit_defaults=True):
 
 
 def cut(vms: Iterable[Vm]) -> tuple[Step, ...]:
-    """The steps of a plan: VMs of one host in one update domain go together, for the host is what is worked on."""
+    """The steps of a plan: VMs of one host in one update domain go together, because the work is on the host."""
     together: dict[tuple[str, int, str, str], list[str]] = {}
     alone: list[Vm] = []
     for vm in vms:

@@ -2,8 +2,8 @@
 
 from datetime import datetime, timedelta
 
-from duenotice.clock import MICROS, Instant, seconds
-from duenotice.domain.event import EventType
+from duenotice.clock import MICROS, Instant, micros_of, seconds
+from duenotice.domain.event import Event, EventType
 from duenotice.domain.fleet import Group
 from duenotice.errors import Refused
 
@@ -16,7 +16,7 @@ MINIMUM_SECONDS = {
 }
 LONGEST_TERMINATE_SECONDS = 15 * 60
 LONGEST_PREDICTION_SECONDS = 7 * 24 * 3600
-"""A host failure is foretold seven days ahead at most (D03)."""
+"""A host failure is predicted at most seven days ahead (D03)."""
 
 _FARTHEST = timedelta(days=366)
 
@@ -55,3 +55,8 @@ def whole_second(moment: datetime) -> datetime:
     if moment.microsecond == 0:
         return moment
     return moment.replace(microsecond=0) + timedelta(seconds=1)
+
+
+def moved_to(event: Event, not_before: datetime, now: Instant) -> Event:
+    """The event with this time; its notice ends then, in steady time too."""
+    return event.with_(not_before=not_before, notice_ends=now.steady + micros_of(not_before - now.at))

@@ -2,21 +2,23 @@
 
 from collections.abc import Iterable, Iterator
 from operator import itemgetter
-from uuid import UUID, uuid5
+from uuid import UUID
 
 from duenotice.clock import MICROS, Instant
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Cause, EventType, Phase
 from duenotice.domain.fleet import Vm
+from duenotice.domain.ids import derived
+from duenotice.domain.lookup import find_plan, find_vm
 from duenotice.domain.maintenance import Maintenance, Status, Step, StepStatus, cut
-from duenotice.domain.order import in_order
+from duenotice.domain.pieces import in_order
 from duenotice.domain.policy import Policy
 from duenotice.domain.progress import Progress
-from duenotice.domain.raising import check_description, find_vm, planned_event
+from duenotice.domain.raising import check_description, planned_event
 from duenotice.domain.scope import scope_of
 from duenotice.domain.state import State
-from duenotice.errors import Conflict, NotFound, Refused
+from duenotice.errors import Conflict, Refused
 
 TYPES = frozenset({EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY})
 CAUSES = frozenset({Cause.MAINTENANCE, Cause.LIVE_MIGRATION})
@@ -68,7 +70,7 @@ def resume(state: State, command: c.ResumeMaintenance, now: Instant, policy: Pol
 
 def cancel_all(state: State, command: c.CancelMaintenance, now: Instant, policy: Policy) -> list[t.Transition]:
     """Cancel what is only scheduled; what has started runs to its end."""
-    progress = find(state, command.maintenance_id)
+    progress = find_plan(state, command.maintenance_id)
     if not progress.is_open:
         raise Conflict(f"The maintenance is {progress.plan.status.value} already.", hint="Nothing is left to cancel.")
     return _stop(state, progress, Status.CANCELLED, "")
@@ -89,16 +91,8 @@ def go_on(state: State, now: Instant, policy: Policy) -> Iterator[list[t.Transit
                 yield _begun(state, progress, number, now, policy)
 
 
-def find(state: State, maintenance_id: str) -> Progress:
-    """A plan by its id."""
-    progress = state.plans.get(maintenance_id)
-    if progress is None:
-        raise NotFound(f"There is no maintenance {maintenance_id}.", hint="List the maintenances for their ids.")
-    return progress
-
-
 def _unique(names: Iterable[str]) -> Iterator[str]:
-    """Each once. A dict would be enough, but for a million names it stops all other threads."""
+    """Each once. A dict would do the same, but with a million names it stops all other threads."""
     seen: set[str] = set()
     for name in names:
         if name not in seen:
@@ -140,7 +134,7 @@ def _still_hit(state: State, step: Step) -> bool:
 
 
 def _turned(state: State, maintenance_id: str, before: Status, after: Status) -> list[t.Transition]:
-    plan = find(state, maintenance_id).plan
+    plan = find_plan(state, maintenance_id).plan
     if plan.status is not before:
         raise Conflict(f"The maintenance is {plan.status.value}, not {before.value}.", hint="Look at its state first.")
     return [t.MaintenanceChanged(plan.id, after)]
@@ -181,7 +175,7 @@ def _begun(state: State, progress: Progress, number: int, now: Instant, policy: 
     if not vms:
         reason = _why_skipped(state, step, there)
         return [t.StepEnded(plan.id, number, StepStatus.SKIPPED, now.steady, reason)]
-    event_id = str(uuid5(UUID(plan.id), str(number))).upper()
+    event_id = derived(plan.id, str(number))
     event = planned_event(state, vms, plan, event_id, now, policy)
     if plan.cause is Cause.LIVE_MIGRATION:  # a VM that has left that host was already moved: once is enough
         event = event.with_(host=step.host)

@@ -173,7 +173,7 @@ class _Ahead:
 
 
 def _in_the_way(state: State, scopes: Iterable[str], but: str | None) -> list[Event]:
-    """Planned events of these scopes that are there already (S11), but those of which nobody knows when they end."""
+    """Planned events of these scopes that are there already (S11), except those whose end nobody knows."""
     ids = [event_id for scope in scopes if scope in state.scopes for event_id in state.scopes[scope].events]
     return [
         event

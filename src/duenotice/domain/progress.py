@@ -174,7 +174,7 @@ class Progress:
         return self._latest is not None and moment <= self._latest
 
     def _note_end(self, lane: int, step: Step) -> None:
-        """Keep the latest moment, and until when something happened to a lane: skipped steps do not count."""
+        """Keep the latest end of all steps, and of each lane the latest end of a step that was not skipped."""
         if step.ended is None:
             return
         self._latest = step.ended if self._latest is None else max(self._latest, step.ended)

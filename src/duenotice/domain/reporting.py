@@ -16,31 +16,32 @@ LONGEST_FAILURE = 4000
 
 def report(state: State, command: c.ReportImpact, now: Instant, policy: Policy) -> list[t.Transition]:
     """The impact is over, or its driver gave up."""
-    event = _reported(state, command.event_id, command.failure)
-    return fail(state, event, command.failure) if command.failure else complete(state, event)
+    event = _reported(state, command.event_id, Act.FAIL if command.failure else Act.COMPLETE, command.failure)
+    return fail(event, command.failure) if command.failure else complete(state, event)
 
 
 def attempt_failed(state: State, command: c.ReportAttempt, now: Instant, policy: Policy) -> list[t.Transition]:
     """Try again, or give up after the last; a failure that is reported twice counts once."""
-    event = _reported(state, command.event_id, command.failure)
+    event = _reported(state, command.event_id, Act.FAIL, command.failure)
     if command.attempt <= event.failed_attempts:
         return []
     if command.attempt < policy.impact_attempts:
         return [t.ImpactFailed(event.id, event.scope, command.attempt, command.failure)]
-    return fail(state, event, f"Gave up after attempt {command.attempt}: {command.failure}")
+    return fail(event, f"Gave up after attempt {command.attempt}: {command.failure}")
 
 
 def accept(state: State, command: c.AcceptImpact, now: Instant, policy: Policy) -> list[t.Transition]:
     """From now on only a report is waited for."""
-    event = _reported(state, command.event_id)
+    event = _reported(state, command.event_id, Act.COMPLETE)
     return [] if event.accepted else [t.ImpactAccepted(event.id, event.scope)]
 
 
-def _reported(state: State, event_id: str, failure: str = "") -> Event:
+def _reported(state: State, event_id: str, act: Act, failure: str = "") -> Event:
+    """An event of which such a thing can be said: one that has started."""
     event = state.events.get(event_id)
     if event is None:
         raise NotFound(f"There is no event {event_id}.", hint="It may have been reported already.")
     if len(failure) > LONGEST_FAILURE:
         raise Refused(f"The failure has {len(failure)} characters.", hint=f"Use {LONGEST_FAILURE} at the most.")
-    move(event.phase, Act.COMPLETE)  # refuses what has not started
+    move(event.phase, act)
     return event

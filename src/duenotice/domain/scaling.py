@@ -11,19 +11,21 @@ from duenotice.clock import Instant
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.event import EventType
-from duenotice.domain.fleet import LARGEST_SCALE_SET, Group, GroupKind, Vm, chunks
-from duenotice.domain.order import in_order
+from duenotice.domain.fleet import LARGEST_SCALE_SET, Group, Vm
+from duenotice.domain.ids import derived
+from duenotice.domain.lookup import find_instance, find_scale_set
+from duenotice.domain.pieces import chunks, in_order
 from duenotice.domain.policy import Policy
-from duenotice.domain.raising import delete, derived
+from duenotice.domain.raising import delete
 from duenotice.domain.state import State
-from duenotice.errors import NotFound, Refused
+from duenotice.errors import Refused
 
 _LEAVING = frozenset({EventType.PREEMPT, EventType.TERMINATE})
 
 
 def scale(state: State, command: c.ScaleSet, now: Instant, policy: Policy) -> list[t.Transition]:
     """Add or remove instances until the capacity is reached; instances that are about to be removed do not count."""
-    group = _find(state, command.name)
+    group = find_scale_set(state, command.name)
     staying = _staying(state, group)
     wanted = len(staying) + command.by if command.capacity is None else command.capacity
     if not 0 <= wanted <= LARGEST_SCALE_SET:
@@ -36,26 +38,12 @@ def scale(state: State, command: c.ScaleSet, now: Instant, policy: Policy) -> li
 
 def delete_instances(state: State, command: c.DeleteInstances, now: Instant, policy: Policy) -> list[t.Transition]:
     """Remove the named instances; if one does not exist, none is removed."""
-    group = _find(state, command.name)
+    group = find_scale_set(state, command.name)
     if not command.vms or len(set(command.vms)) != len(command.vms):
         raise Refused("Name the instances, each once.", hint="Name at least one and none twice.")
     return delete(
-        state, [_instance(state, group, name) for name in command.vms], partial(derived, command.seed), now, policy
+        state, [find_instance(state, group, name) for name in command.vms], partial(derived, command.seed), now, policy
     )
-
-
-def _find(state: State, name: str) -> Group:
-    group = state.fleet.groups.get(f"{GroupKind.SCALE_SET.value}/{name}")
-    if group is None:
-        raise NotFound(f"There is no scale set named {name!r}.", hint="GET /v1/groups lists them.")
-    return group
-
-
-def _instance(state: State, group: Group, name: str) -> Vm:
-    vm = state.fleet.vms.get(name)
-    if vm is None or vm.group != group.key:
-        raise NotFound(f"{group.name} has no instance {name!r}.", hint="GET /v1/vms lists them.")
-    return vm
 
 
 def _staying(state: State, group: Group) -> list[Vm]:

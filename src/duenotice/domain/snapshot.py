@@ -10,8 +10,8 @@ from duenotice.domain import indexes
 from duenotice.domain.event import Event
 from duenotice.domain.fleet import Group, Host, Site, Vm
 from duenotice.domain.gone import GoneEvent
+from duenotice.domain.kept_answers import KeptAnswer
 from duenotice.domain.maintenance import Maintenance, StepStatus
-from duenotice.domain.requests import Answered
 from duenotice.domain.state import Departure, Scope, State
 from duenotice.domain.token import Token
 
@@ -43,7 +43,7 @@ class Snapshot(Struct, frozen=True):
     maintenances: tuple[Maintenance, ...] = ()
     outcomes: tuple[tuple[str, StepStatus, str], ...] = ()
     tokens: tuple[Token, ...] = ()
-    requests: tuple[Answered, ...] = ()
+    requests: tuple[KeptAnswer, ...] = ()
     gone: tuple[GoneEvent, ...] = ()
 
 
@@ -67,7 +67,7 @@ def take(state: State) -> Snapshot:
         maintenances=tuple(state.maintenances.values()),
         outcomes=tuple((event_id, *outcome) for event_id, outcome in state.outcomes.items()),
         tokens=tuple(state.tokens.values()),
-        requests=tuple(state.requests.values()),
+        requests=tuple(state.answers.values()),
         gone=tuple(state.gone[event_id] for event_id in state.gone_order),
     )
 
@@ -89,7 +89,7 @@ def restore(snapshot: Snapshot) -> State:
     state.forgotten, state.floor = snapshot.forgotten, snapshot.floor
     state.outcomes = {event_id: (status, reason) for event_id, status, reason in snapshot.outcomes}
     state.tokens = {token.id: token for token in snapshot.tokens}
-    state.requests.update((answered.key, answered) for answered in snapshot.requests)
+    state.answers.update((answer.key, answer) for answer in snapshot.requests)
     state.gone = {event.id: event for event in snapshot.gone}
     state.gone_order = deque(state.gone)
     for event in snapshot.events:

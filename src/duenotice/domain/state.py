@@ -12,9 +12,9 @@ from duenotice.domain.event import Event
 from duenotice.domain.fleet import Fleet, Vm
 from duenotice.domain.gone import GoneEvent
 from duenotice.domain.holds import NOTHING, Hold, Holds
+from duenotice.domain.kept_answers import AnswersByKey
 from duenotice.domain.maintenance import Maintenance, StepStatus
 from duenotice.domain.progress import Progress
-from duenotice.domain.requests import Answered
 from duenotice.domain.scope import scope_of
 from duenotice.domain.token import Token
 
@@ -46,12 +46,13 @@ class State:
     Some of it is kept twice, so that nothing has to be searched for; `apply` keeps it in step with the rest:
     `agenda` when which event is due, `holds` what makes events of a scope wait, `on` the ids of the events on each VM,
     oldest first, `under_way` the plan and the step of an event, `lanes` the plans that hold a lane, `residents` how
-    many VMs stand in each scope of a group. `departures` and `requests` are queues: the oldest goes first.
+    many VMs stand in each scope of a group. `departures` and `answers` are queues: the oldest goes first.
     """
 
     __slots__ = (
         "__weakref__",
         "agenda",
+        "answers",
         "at",
         "departures",
         "events",
@@ -67,7 +68,6 @@ class State:
         "outcomes",
         "plans",
         "position",
-        "requests",
         "residents",
         "scopes",
         "tokens",
@@ -95,13 +95,13 @@ class State:
         self.lanes: dict[str, tuple[str, ...]] = {}
         self.outcomes: dict[str, tuple[StepStatus, str]] = {}
         self.tokens: dict[str, Token] = {}
-        self.requests: OrderedDict[str, Answered] = OrderedDict()
+        self.answers: AnswersByKey = OrderedDict()
 
     def copy(self) -> "State":
         """A copy of the state."""
         copy = self.copy_to_read()
         copy.fleet, copy.agenda, copy.residents = self.fleet.copy(), self.agenda.copy(), self.residents.copy()
-        copy.departures, copy.requests = self.departures.copy(), self.requests.copy()
+        copy.departures, copy.answers = self.departures.copy(), self.answers.copy()
         copy.gone, copy.gone_order = self.gone.copy(), self.gone_order.copy()
         return copy
 
@@ -139,17 +139,11 @@ class State:
 
     def document(self, scope: str) -> Document:
         """What the scope is to be shown."""
-        known = self.scopes.get(scope)
-        if known is None:
-            return self.quiet_document
-        if not known.incarnation:
+        incarnation = self.incarnation(scope)
+        if not incarnation:
             return EMPTY
-        return Document(known.incarnation, tuple(self.events[event_id] for event_id in known.events))
-
-    @property
-    def quiet_document(self) -> Document:
-        """What a scope is shown that never had an event."""
-        return Document(self.floor) if self.floor else EMPTY
+        known = self.scopes.get(scope)
+        return Document(incarnation, () if known is None else tuple(self.events[event] for event in known.events))
 
     def events_of(self, vm: Vm) -> list[Event]:
         """The live events of its scope that hit a VM, oldest first."""
@@ -157,6 +151,6 @@ class State:
         return [event for event in self.events_on(vm.name) if event.scope == scope]
 
     def events_on(self, *names: str) -> list[Event]:
-        """The live events that hit any of these VMs, each once, whatever became of the VMs meanwhile."""
+        """The live events that hit any of these VMs, each once, even if the VMs are gone by now."""
         ids = dict.fromkeys(event_id for name in names for event_id in self.on.get(name, ()))
         return [self.events[event_id] for event_id in ids]

@@ -20,7 +20,7 @@ class Change(Struct, frozen=True, omit_defaults=True, tag_field="change", gc=Fal
 
     @property
     def touched_scopes(self) -> tuple[str, ...]:
-        """Scopes whose events, or whether they listen, it changes."""
+        """Scopes in which it changes the events, or whether they listen."""
         return ()
 
     @property
@@ -35,7 +35,7 @@ class Change(Struct, frozen=True, omit_defaults=True, tag_field="change", gc=Fal
 
     @property
     def touches_everything(self) -> bool:
-        """Whether no scope is as it was."""
+        """Whether it changes every scope."""
         return False
 
 
@@ -249,18 +249,19 @@ class TokenRevoked(Change, frozen=True, tag="token-revoked"):
 
 
 class RequestAnswered(Change, frozen=True, tag="request-answered"):
-    """What a request with a key was answered, in one commit with what came of it: both are durable, or neither (S6)."""
+    """What a request with a key was answered, in one commit with what it changed: both are durable, or neither (S6).
+
+    `answer` is only for the door that wrote it.
+    """
 
     key: str
     fingerprint: str
     until: datetime
-    status: int
-    body: str
-    location: str = ""
+    answer: bytes
 
 
 class IncarnationsLifted(Change, frozen=True, tag="incarnations-lifted"):
-    """Every incarnation, also of scopes that never had an event, went ahead by so much (S3)."""
+    """Every incarnation, also of scopes that never had an event, went ahead by this much (S3)."""
 
     by: int
 

@@ -1,6 +1,6 @@
 """Which scopes are hidden for a moment: something newer is stored and may be shown elsewhere already (N06).
 
-Who asks for a hidden scope waits until the curtain is lifted; all other scopes are answered as always.
+A poll of a hidden scope waits until the curtain is lifted; all other scopes are answered as always.
 """
 
 import asyncio

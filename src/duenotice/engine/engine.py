@@ -1,6 +1,6 @@
 """The one way in for changes: gathers commands in batches, has them decided and stored off the loop, then publishes.
 
-A command is answered only when what came of it is durable (S5) and shown. The loop that answers polls does nothing
+A command is answered only when its result is durable (S5) and shown. The loop that answers polls does nothing
 here that grows with a batch: deciding, folding and storing are the work of `Writer`, in a thread of its own (S26).
 """
 
@@ -15,16 +15,18 @@ from msgspec import structs
 from duenotice.clock import MICROS, Clock, ScaledClock, micros
 from duenotice.domain.apply import fold
 from duenotice.domain.commands import Command, MarkClock, Tick
+from duenotice.domain.kept_answers import kept_answer
 from duenotice.domain.policy import Policy
 from duenotice.domain.snapshot import Snapshot, restore
 from duenotice.domain.state import State
 from duenotice.domain.transitions import Record, RequestAnswered
 from duenotice.engine.complaints import Complaints
 from duenotice.engine.followers import Below, Nobody
+from duenotice.engine.log import report
 from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
 from duenotice.engine.worker import Worker
-from duenotice.engine.writer import SELF, Ask, News, Outcome, Receipt, Records, Writer, knows, report
+from duenotice.engine.writer import SELF, Ask, News, Outcome, Receipt, Records, Writer
 from duenotice.errors import DuenoticeError, InvariantBroken, Unavailable
 
 __all__ = ["SELF", "Engine", "Receipt", "Records", "load"]
@@ -47,7 +49,7 @@ MOST_FORESIGHTS = 8
 """Previews under way and waiting."""
 
 _LONG_LAG = 1000
-"""With so many records to catch up with, the writer does it at once and does not wait for the next command."""
+"""With this many records to catch up with, the writer does it at once and does not wait for the next command."""
 
 
 class _Waiting(NamedTuple):
@@ -81,8 +83,7 @@ class Engine:
         self.on_commit: list[Callable[[Sequence[Record]], None]] = []
         self.on_recover: list[Callable[[], None]] = []
         self.below: Below = Nobody()
-        self._journal = journal
-        self._writer = Writer(journal, clock, policy, state)
+        self._journal, self._writer = journal, Writer(journal, clock, policy, state)
         self._complaints = Complaints(report)
         self._asks: list[_Waiting] = []
         self._wake, self._is_serving = asyncio.Event(), False
@@ -91,8 +92,7 @@ class Engine:
         self._reading = Worker("history") if threads else None
         self._looking = Worker("look", threads=2) if threads else None
         self._foreseeing = Worker("foresight") if threads else None
-        self._looks = self._foresights = 0
-        self._snapshot_at = state.position
+        self._looks, self._foresights, self._snapshot_at = 0, 0, state.position
         self._task: asyncio.Task[None] | None = None
         self._broken: DuenoticeError | None = None
         self.failed: asyncio.Future[DuenoticeError] = asyncio.get_running_loop().create_future()
@@ -131,7 +131,7 @@ class Engine:
         return await _run_in(self._reading, lambda: [convert(each) for each in self._journal.read(after, limit)])
 
     async def history_of(self, prefix: str, limit: int) -> list[Record]:
-        """The first records about events whose id begins so, also of those that are gone."""
+        """The first records about events whose id begins like this, also of those that are gone."""
         while await _run_in(self._reading, self._journal.index):
             pass
         return await _run_in(self._reading, lambda: self._journal.find(prefix, limit))
@@ -144,7 +144,7 @@ class Engine:
         """What a look at the whole durable state finds; it runs off the loop, on a copy that nobody changes (S26)."""
         if self._looks >= MOST_LOOKS:
             raise Unavailable("Too many large questions are asked at once.", hint="Try again in a moment.")
-        frozen = [self.publisher.frozen()]
+        frozen = [self.publisher.freeze()]
         try:
             return await self.aside(lambda: work(frozen[0]))
         finally:
@@ -154,7 +154,7 @@ class Engine:
         """The same for what may take seconds: one at a time, so that other looks do not wait for it."""
         if self._foresights >= MOST_FORESIGHTS:
             raise Unavailable("Too many previews are asked for at once.", hint="Try again in a moment.")
-        frozen = [self.publisher.frozen()]
+        frozen = [self.publisher.freeze()]
         self._foresights += 1
         try:
             return await _run_in(self._foreseeing, lambda: work(frozen[0]))
@@ -163,7 +163,7 @@ class Engine:
             self.free(frozen)
 
     async def aside(self, work: Callable[[], T]) -> T:
-        """What comes of work off the loop; it may only use what never changes. Never refused: it may be an answer."""
+        """The result of work off the loop; it may only use what never changes. Never refused: it may be an answer."""
         self._looks += 1
         try:
             return await _run_in(self._looking, work)
@@ -183,12 +183,12 @@ class Engine:
 
     async def answered(self, key: str) -> RequestAnswered | None:
         """What a request with this key was answered, if it was and that is not too long ago (S6)."""
-        if self._is_serving:  # it may be just being stored: whatever comes behind it is answered after it
+        if self._is_serving:  # it may be about to be stored: what is asked behind it is answered after it
             await self.submit(Tick(), SELF)
-        if not knows(self.state, key, self.clock.now()):
+        kept = kept_answer(self.state.answers, key, self.clock.now().at)
+        if kept is None:
             return None
-        position = self.state.requests[key].position
-        (record,) = await self.history(position - 1, 1)
+        (record,) = await self.history(kept.position - 1, 1)
         assert isinstance(record.transition, RequestAnswered)
         return record.transition
 
@@ -277,7 +277,7 @@ class Engine:
             if not outcome.news.is_late(self.clock.now()):
                 break
             spare = max(MICROS, 2 * spare)
-            outcome = await self._off_loop(partial(self._writer.ready, outcome.answers, spare))
+            outcome = await self._off_loop(partial(self._writer.make_ready, outcome.answers, spare))
         return outcome
 
     async def _make_known(self, outcome: Outcome) -> None:

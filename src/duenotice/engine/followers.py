@@ -10,8 +10,9 @@ from contextlib import suppress
 from typing import Protocol
 
 from duenotice.clock import MICROS, boot_micros
+from duenotice.engine.log import report
 from duenotice.engine.membership import Terms
-from duenotice.engine.writer import News, report
+from duenotice.engine.writer import News
 from duenotice.errors import Conflict
 
 MOST_FOLLOWERS = 1000

@@ -54,7 +54,7 @@ class Head(NamedTuple):
     """The one row that says where all is.
 
     `position` is the last record, `shown` the last that VMs may see. `leader` is a life, or "" when nobody leads.
-    `steady` is the steady time of a leader's last beat: so much of it has passed, at least (N10).
+    `steady` is the steady time of a leader's last beat or append: at least this much of it has passed (N10).
     """
 
     position: int = 0
@@ -148,9 +148,10 @@ class Members(Protocol):
         leader stays a member: it may be answering. `Changed` is told. Raises `NotMember` or `Replaced`.
         """
 
-    def append(self, life: str, epoch: int, records: Sequence[Record]) -> None:
+    def append(self, life: str, epoch: int, records: Sequence[Record], *, steady: int = 0) -> None:
         """Store all records or none, if this life leads under this epoch (N01); else raises `Deposed`.
 
+        `steady` is when they were decided; as with a beat, `head.steady` is at least that (N10).
         Positions follow `head.position` without a gap, or it raises as `Journal.append` does; when this returns, they
         survive kill -9 and power loss (S5). With each record its epoch is kept. If the answer of the database is lost,
         find out before raising `Unavailable`: are these positions there with this epoch and these checksums (N02)?
@@ -172,7 +173,7 @@ class Members(Protocol):
         """
 
     def put_out(self, life: str, epoch: int, member: str, beat: int) -> bool:
-        """Wait for a member no more, if its beat is still `beat` (N06). Returns whether it is not a member now.
+        """Stop waiting for a member, if its beat is still `beat` (N06). Returns whether it is not a member now.
 
         The caller, who leads, has seen this beat unchanged for a whole lease by its own clock; so that member has no
         right to answer. If it is not replaced it stays registered and may join again, else it is forgotten.
@@ -180,20 +181,20 @@ class Members(Protocol):
         """
 
     def resign(self, life: str) -> None:
-        """If this life leads, nobody leads from now on, and whoever is first takes over at once (N07).
+        """If this life leads, nobody leads from now on, and the first node that tries takes over (N07).
 
         It stays a member. `Changed` is told.
         """
 
     def leave(self, life: str) -> None:
-        """This life answers nobody any more: it is forgotten, and leads no more. `Changed` is told. Never refused."""
+        """This life answers nobody and leads nobody any more: it is forgotten. `Changed` is told. Never refused."""
 
     def listen(self, hear: Callable[[News], None]) -> Callable[[], None]:
-        """Have `hear` called for all news from now on, also one's own; call what is returned to hear no more.
+        """Call `hear` with all news from now on, also our own; call what is returned to stop that.
 
         It is called from any thread, and never inside a transaction. News only make things faster: any of it may be
         lost, late, doubled or out of order. A beat tells the same (N08).
         """
 
     def close(self) -> None:
-        """Hear no more, close everything. It is not `leave`."""
+        """Stop listening, close everything. It is not `leave`."""

@@ -14,9 +14,9 @@ from duenotice.engine.members import Head, News, Sight
 class Terms(NamedTuple):
     """How long things may take, the same on all nodes.
 
-    Who is silent for a `lease` may be put out, or loses the lead. A node may answer for `right` after a beat; that is
-    shorter, so that it is over at the member before it is over at the leader, although one of the two clocks runs
-    faster by up to a twentieth (N05).
+    A node that is silent for a `lease` may be put out, or loses the lead. A node may answer for `right` after a
+    beat; that is shorter, so that it is over at the member before it is over at the leader, although one of the two
+    clocks runs faster by up to a twentieth (N05).
     """
 
     lease: int = 6 * MICROS
@@ -46,7 +46,7 @@ class Phase(Enum):
     LEADING = "leading"
     """The member that decides and writes."""
     LEAVING = "leaving"
-    """A member that is about to go: it leads no more, and answers until its doors are closed."""
+    """A member that is about to go: it does not lead any more, and answers until its doors are closed."""
     ENDED = "ended"
     """It does nothing more."""
 
@@ -95,9 +95,11 @@ class Standing(NamedTuple):
     showing: int = 0
     """What the store is being asked to show; 0 when it is not."""
     must_fold: int = 0
-    """Who has not hidden what it knew of at its last beat does not beat: then it is put out, and delays nobody."""
+    """A node that has not hidden what it knew at its last beat does not beat: it is put out, and delays nobody."""
+    at_beat: tuple[int, int] = (0, 0)
+    """The epoch and the position that were known when the last beat was sent: its answer cannot say less."""
     no_lead_before: int = 0
-    """Who has handed over does not take it back at once."""
+    """A node that has handed over the lead does not take it back at once."""
 
 
 # What a node is told.
@@ -158,7 +160,7 @@ class Showing(NamedTuple):
 
 
 class Gone(NamedTuple):
-    """A member is one no more."""
+    """A member is not one any more."""
 
     life: str
 
@@ -297,7 +299,7 @@ class Lead(NamedTuple):
 
 
 class Follow(NamedTuple):
-    """Decide and write no more."""
+    """Stop deciding and writing."""
 
 
 class End(NamedTuple):
@@ -323,3 +325,12 @@ Action = (
     | Follow
     | End
 )
+
+Actions = tuple[Action, ...]
+
+
+class Step(NamedTuple):
+    """What follows from a message."""
+
+    standing: Standing
+    actions: Actions = ()

@@ -4,7 +4,7 @@ import asyncio
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
 
-from duenotice.domain.order import in_order
+from duenotice.domain.pieces import in_order
 from duenotice.errors import Unavailable
 
 FEW = 100
@@ -14,7 +14,7 @@ _TRIES = 3
 
 
 class Names:
-    """The keys of a mapping in order, brought up to date when they are read."""
+    """The keys of a mapping in order, brought up to date when somebody needs them."""
 
     def __init__(self, of: Callable[[], Collection[str]]) -> None:
         self._of = of
@@ -30,8 +30,8 @@ class Names:
         else:
             self._changed.update(names)
 
-    async def in_order(self) -> Sequence[str]:
-        """All of them, in a list that is never changed again."""
+    async def put_in_order(self) -> Sequence[str]:
+        """All of them, up to date, in a list that is never changed again."""
         for _ in range(_TRIES):
             if self._sorted is None:
                 await self._sort()

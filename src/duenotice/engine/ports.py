@@ -31,7 +31,7 @@ class Journal(Protocol):
         """Up to which position readers have seen the journal, as noted last; what follows they may not have seen."""
 
     def note_seen(self, position: int) -> None:
-        """Remember that readers have seen so much. It may get lost, but it is never too high (S2).
+        """Remember that readers have seen all up to here. It may get lost, but it is never too high (S2).
 
         Called on the loop, so it waits for no disk.
         """
@@ -56,7 +56,7 @@ class Journal(Protocol):
         """Index some more records by their event; returns whether there is more to do."""
 
     def find(self, prefix: str, limit: int) -> list[Record]:
-        """The first records about events whose id begins so, in order; complete once there is nothing to `index`."""
+        """The first records of events whose id begins like this, in order; all, once nothing is left to `index`."""
 
     def first_position(self) -> int:
         """The position of the oldest record that is kept."""

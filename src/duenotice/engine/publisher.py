@@ -6,7 +6,7 @@ when it is next asked for. Nobody is told of a change before all of it is in pla
 """
 
 import weakref
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 
 from duenotice.domain.document import EMPTY, Document
 from duenotice.domain.fleet import Vm
@@ -53,7 +53,7 @@ class Page:
 
 
 class Publisher:
-    """The durable view of everything. Whoever keeps `state` over an await must take `frozen` instead."""
+    """The durable view of everything. `state` may change at every await: to keep it longer, `freeze` it."""
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self.state = State()
@@ -69,16 +69,19 @@ class Publisher:
         self._opened_at = now
         self.state = state
 
-    def frozen(self) -> State:
-        """The state as it is now, as a copy that never changes: for long queries, also from other threads."""
+    def freeze(self) -> State:
+        """A copy of the state as it is now, which never changes: for long queries, also from other threads.
+
+        It is kept for the next who asks, while somebody has it.
+        """
         known = None if self._frozen is None else self._frozen()
         if known is None or known.position != self.state.position:
             known = self.state.copy_to_read()
             self._frozen = weakref.ref(known)
         return known
 
-    def page(self, scope: str) -> Page:
-        """The page of a scope, made when first asked for."""
+    def open_page(self, scope: str) -> Page:
+        """The page of a scope as it is now: made when it is first opened, and derived again if it has changed."""
         page = self.pages.get(scope)
         if page is None:
             page = self.pages[scope] = Page(scope, self._opened_at)
@@ -86,13 +89,13 @@ class Publisher:
             page.show(self.state.document(scope), self.state.enabled(scope))
         return page
 
-    def page_of(self, vm: Vm) -> Page:
+    def open_page_of(self, vm: Vm) -> Page:
         """The page a VM reads."""
-        return self.page(scope_of(vm))
+        return self.open_page(scope_of(vm))
 
     def watch(self, scope: str, key: object, callback: Callable[[], None]) -> None:
         """Call back once, when the document of a scope next changes."""
-        self.page(scope).watchers[key] = callback
+        self.open_page(scope).watchers[key] = callback
 
     def unwatch(self, scope: str, key: object) -> None:
         """Forget a watcher, also one that was already called."""
@@ -104,15 +107,8 @@ class Publisher:
         self._fleet_watchers.append(callback)
 
     def silent_among(self, scopes: Iterable[str], now: int, silence: int) -> list[str]:
-        """Which of these scopes listen but have not asked for so long; a restart counts as a request."""
+        """Which of these scopes listen but have not asked for this long; a restart counts as a request."""
         return [scope for scope in scopes if self.state.enabled(scope) and now - self._last_poll(scope) >= silence]
-
-    def note_polls(self, ago: Mapping[str, int], now: int) -> None:
-        """Scopes were asked for elsewhere, so long ago (N11)."""
-        for scope, micros in ago.items():
-            if self.state.enabled(scope):
-                page = self.page(scope)
-                page.last_poll = max(page.last_poll, now - micros)
 
     def publish(self, state: State, touched: Touched, now: int) -> None:
         """Publish a durable state that differs from the last only in what was touched."""

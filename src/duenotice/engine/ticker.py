@@ -7,9 +7,9 @@ from duenotice.clock import MICROS, Instant, ManualClock, SystemClock, seconds
 from duenotice.domain.commands import DisableScopes, MakeUpForAbsence, MarkClock, Tick
 from duenotice.domain.due import next_due
 from duenotice.domain.enablement import SILENCE
-from duenotice.domain.fleet import chunks
+from duenotice.domain.pieces import chunks
 from duenotice.engine.engine import SELF, Engine
-from duenotice.engine.writer import report
+from duenotice.engine.log import report
 from duenotice.errors import DuenoticeError, Refused
 
 LONGEST_SLEEP = 1.0
@@ -50,13 +50,13 @@ class Ticker:
         self._task.add_done_callback(self._engine.lost)
 
     async def stop(self) -> None:
-        """Wait no more."""
+        """Stop waiting."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
     def absent(self, micros: int) -> None:
-        """Nobody could be answered for so long: documents get later times before anything else happens (S25)."""
+        """Nobody could be answered for this long: documents get later times before anything else happens (S25)."""
         self._absent += micros
         self._engine.changed.set()
 
@@ -81,7 +81,7 @@ class Ticker:
         await self._engine.submit(MarkClock(clock.mark()), SELF)
 
     def end_of(self, micros: int) -> Instant:
-        """The time after so much time has passed."""
+        """The time when this much time has passed."""
         try:
             return self._told_clock().now().after(micros)
         except OverflowError:

@@ -7,23 +7,22 @@ it is left (S6).
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
-
-import structlog
 
 from duenotice.clock import Clock, Instant, micros_of
 from duenotice.domain.apply import fold
 from duenotice.domain.commands import Command, PostponeEvents, Tick
 from duenotice.domain.decide import decide
 from duenotice.domain.due import PLANS, Faulty, happenings
+from duenotice.domain.kept_answers import kept_answer
 from duenotice.domain.policy import Policy
-from duenotice.domain.raising import to_be_seen_by
+from duenotice.domain.postponing import to_be_seen_by
 from duenotice.domain.snapshot import Snapshot, take
 from duenotice.domain.state import State
 from duenotice.domain.touched import Touched, touched
 from duenotice.domain.transitions import EventRaised, Record, RequestAnswered, Transition
+from duenotice.engine.log import report
 from duenotice.engine.ports import Journal
 from duenotice.errors import Conflict, Damaged, DuenoticeError, InvariantBroken, Malformed, Refused, Unavailable
 
@@ -33,9 +32,7 @@ SELF = "duenotice"
 """The actor of what happens because time passes."""
 
 MOST_AT_ONCE = 10_000
-"""When a batch has so many records, what else is due waits for the next one, so that other commands get a turn."""
-
-log = structlog.get_logger()
+"""When a batch has this many records, what else is due waits for the next batch: other commands get a turn."""
 
 
 class Receipt(NamedTuple):
@@ -122,10 +119,10 @@ class Writer:
         try:
             self._append(records)
         except DuenoticeError as error:
-            return self._recovered(error, len(asks))
-        return self.ready(answers)
+            return self._recover(error, len(asks))
+        return self.make_ready(answers)
 
-    def ready(self, answers: Sequence[Records | DuenoticeError], spare: int = 0) -> Outcome:
+    def make_ready(self, answers: Sequence[Records | DuenoticeError], spare: int = 0) -> Outcome:
         """What may be shown now, after notice that a slow commit has used up is made longer again (S2).
 
         `spare` is the time until it is seen.
@@ -141,7 +138,7 @@ class Writer:
                 # the doors are open.
                 spare = max(spare, 2 * (now.steady - before.steady), 2 * micros_of(now.at - before.at))
         except DuenoticeError as error:
-            return self._recovered(error, len(answers))
+            return self._recover(error, len(answers))
         return Outcome(answers, self._news())
 
     def showed(self, news: News) -> None:
@@ -161,6 +158,32 @@ class Writer:
         self.catch_up()
         return take(self._ahead)
 
+    def take_in(self, until: int | None = None) -> News | None:
+        """Fold what another node has written, up to a position or all of it; what is not shown yet (N08)."""
+        self.catch_up()
+        if self._is_unsure and (trouble := self._read_back()) is not None:
+            raise trouble
+        limit = None if until is None else max(0, until - self._ahead.position)
+        for record in self._journal.read(after=self._ahead.position, limit=limit):
+            fold(self._ahead, record)
+            self._unseen.append(record)
+        return self._news()
+
+    def not_shown(self) -> News | None:
+        """What is stored and not shown yet."""
+        self.catch_up()
+        return self._news()
+
+    @property
+    def state(self) -> State:
+        """Our own state; up to date after `catch_up`."""
+        return self._ahead
+
+    @property
+    def position(self) -> int:
+        """Up to where all is folded."""
+        return self._ahead.position if not self._lag else self._lag[-1].position
+
     def save_snapshot(self) -> int:
         """Store a snapshot of all that is durable, and tell its position."""
         snapshot = self.snapshot()
@@ -170,14 +193,14 @@ class Writer:
     def _attempt(self, ask: Ask, now: Instant, records: list[Record]) -> Records | DuenoticeError:
         """Decide and apply one command; a refusal is its answer and has no effect (S6)."""
         begin = len(records)
-        if ask.receipt is not None and knows(self._ahead, ask.receipt.key, now):
+        if ask.receipt is not None and kept_answer(self._ahead.answers, ask.receipt.key, now.at):
             return Conflict("This request was done already.", hint="Send it again with its key for the answer.")
         try:
             self._take(self._decided(ask.command, now), ask.actor, now, records)
         except (Refused, Malformed) as refusal:
             return refusal
         except Exception as error:
-            return self._undone(error, ask.command, now, records, begin)
+            return self._undo(error, ask.command, now, records, begin)
         outcome = tuple(records[begin:])
         if ask.receipt is not None:
             self._do_what_is_due(now, records)
@@ -202,10 +225,10 @@ class Writer:
 
     def _do_what_is_due(self, now: Instant, records: list[Record]) -> None:
         """Do all that is due. An event at which a rule fails is left out from then on, and the others go on."""
-        while self._happened(now, records):
+        while self._let_happen(now, records):
             pass
 
-    def _happened(self, now: Instant, records: list[Record]) -> bool:
+    def _let_happen(self, now: Instant, records: list[Record]) -> bool:
         """Do what is due. Returns whether a rule failed, so that more may be left to do without that event."""
         begin, culprit = len(records), PLANS
         try:
@@ -221,7 +244,7 @@ class Writer:
             if culprit in self._faulty:
                 raise
             self._faulty.add(culprit)
-            self._undone(error.__cause__ or error, f"what is due for {culprit}", now, records, begin)
+            self._undo(error.__cause__ or error, f"what is due for {culprit}", now, records, begin)
             return True
         return False
 
@@ -231,7 +254,7 @@ class Writer:
             fold(self._ahead, record)
             records.append(record)
 
-    def _undone(
+    def _undo(
         self, error: BaseException, command: object, now: Instant, records: list[Record], begin: int
     ) -> InvariantBroken:
         """A rule failed: only that command is refused, and memory is as if it had never come."""
@@ -276,7 +299,7 @@ class Writer:
         until = to_be_seen_by(self._ahead, _raised(records))
         return News(self._ahead, records, touched(self._shown, self._ahead, records), until)
 
-    def _recovered(self, error: DuenoticeError, asked: int) -> Outcome:
+    def _recover(self, error: DuenoticeError, asked: int) -> Outcome:
         """Go on from what readers see and what the journal really holds."""
         return self._unstored(error, asked, self._read_back())
 
@@ -307,15 +330,3 @@ class Writer:
 
 def _raised(records: Iterable[Record]) -> tuple[str, ...]:
     return tuple(r.transition.event.id for r in records if isinstance(r.transition, EventRaised))
-
-
-def knows(state: State, key: str, now: Instant) -> bool:
-    """Whether a request with this key was answered, not too long ago."""
-    known = state.requests.get(key)
-    return known is not None and known.until > now.at
-
-
-def report(level: str, message: str, **details: object) -> None:
-    """Log. If that fails, because of a full disk for example, the engine still goes on."""
-    with suppress(Exception):
-        getattr(log, level)(message, **details)

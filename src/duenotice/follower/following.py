@@ -97,7 +97,7 @@ class Following:
             worker.shutdown(wait=False, cancel_futures=True)
 
     async def submit(self, command: Command, actor: str) -> object:
-        """Have the node do what a VM asks for (N09); done when VMs can see here what came of it."""
+        """Have the node do what a VM asks for (N09); done when VMs can see here its result."""
         match command:
             case EnableScope(vm=vm):
                 asked = f.VmCommand(vm)

@@ -47,7 +47,7 @@ class Stream:
             self._connection.close()
 
     def expect(self, patience: float) -> None:
-        """It is over when nothing comes for so many seconds."""
+        """It is over when nothing comes for this many seconds."""
         with suppress(OSError, AttributeError):
             self._connection.sock.settimeout(patience)
 

@@ -5,7 +5,7 @@ import socket
 import ssl
 from contextlib import suppress
 
-from duenotice.http_call import Target
+from duenotice.http_call import HttpTarget
 
 MOST_CONNECTIONS = 200
 CONNECT_SECONDS = 5.0
@@ -24,7 +24,7 @@ _UNREACHABLE = (
 class Passing:
     """Listens for operators, and connects each to the node."""
 
-    def __init__(self, target: Target, trust: ssl.SSLContext | None) -> None:
+    def __init__(self, target: HttpTarget, trust: ssl.SSLContext | None) -> None:
         self._target, self._trust = target, trust
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.Task[None]] = set()

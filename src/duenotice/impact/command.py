@@ -25,7 +25,7 @@ from duenotice.wire.times import format_iso
 
 _OURS = "DUENOTICE_"
 _LONGEST_VALUE = 100_000
-"""Linux starts no program with a longer string in its environment than 128 KiB."""
+"""Linux does not start a program that has a string over 128 KiB in its environment."""
 
 log = structlog.get_logger()
 

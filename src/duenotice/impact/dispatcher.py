@@ -1,4 +1,4 @@
-"""Has the impact of each started event carried out once, and reports the result.
+"""Lets a driver carry out the impact of each started event, once, and reports the result.
 
 It listens to what is committed, and at the start goes through what is Started already: a crash at any moment loses
 nothing, because the journal says what has started, and the driver knows what it had begun. Waits here are in real time,

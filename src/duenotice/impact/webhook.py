@@ -12,7 +12,7 @@ import msgspec
 from duenotice import __version__
 from duenotice.domain.event import Event
 from duenotice.errors import Unavailable
-from duenotice.http_call import Answer, call
+from duenotice.http_call import HttpAnswer, call
 from duenotice.impact.driver import OUTPUT_KEPT, AttemptEnd, AttemptOutcome
 from duenotice.wire.operator import from_domain
 
@@ -62,7 +62,7 @@ class WebhookDriver:
     async def close(self) -> None:
         """Nothing is open here."""
 
-    async def _ask(self, body: bytes, headers: dict[str, str]) -> Answer:
+    async def _ask(self, body: bytes, headers: dict[str, str]) -> HttpAnswer:
         return await call(
             self._receiver.url,
             method="POST",
@@ -93,7 +93,7 @@ def signature(key: str, body: bytes) -> str:
     return "sha256=" + hmac.new(key.encode(), body, "sha256").hexdigest()
 
 
-def _outcome(answer: Answer) -> AttemptOutcome:
+def _outcome(answer: HttpAnswer) -> AttemptOutcome:
     status, said = answer.status, answer.body[:OUTPUT_KEPT].decode(errors="replace").strip()
     if status == ACCEPTED:
         return AttemptOutcome(AttemptEnd.ACCEPTED)

@@ -1,8 +1,8 @@
 """Runs one command and writes down durably that it began and how it ended; outlives the service that started it.
 
 The service starts this file with `python -I -S` and the task as JSON on standard input; it must import nothing of
-ours. `NAME.begun` is there before the command is, `NAME.exit` after it, and both appear whole or not at all: whoever
-finds neither may begin, whoever finds only the first must look for this process (see `spool`).
+ours. `NAME.begun` is there before the command is, `NAME.exit` after it, and both appear whole or not at all. If
+neither is there, the command may begin. If only the first is there, this process must be looked for (see `spool`).
 """
 
 import contextlib

@@ -14,6 +14,7 @@ from msgspec import structs
 from duenotice.domain.snapshot import Snapshot
 from duenotice.domain.transitions import Record
 from duenotice.errors import Damaged, Misconfigured
+from duenotice.journal.answers import answer_in_bytes
 from duenotice.journal.seconds import record_in_micros, snapshot_in_micros
 
 Plain = dict[str, Any]
@@ -118,6 +119,7 @@ def _same(plain: Plain) -> Plain:
     return plain
 
 
-# Format 1 was written on the way to the first release, 2 had steady time in seconds, as floats.
-RECORDS = Codec(Record, [_same, record_in_micros])
+# Format 1 was written on the way to the first release, 2 had steady time in seconds, as floats; in records of format 3
+# the answer to a request was not yet opaque.
+RECORDS = Codec(Record, [_same, record_in_micros, answer_in_bytes])
 SNAPSHOTS = Codec(Snapshot, [_same, snapshot_in_micros], encode_in_pieces)

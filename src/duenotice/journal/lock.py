@@ -60,7 +60,7 @@ class DirectoryLock:
         )
 
     def note(self, position: int) -> None:
-        """Write down, after the commit, that the journal has come so far.
+        """Write down, after the commit, how far the journal has come.
 
         Not synced: it survives kill -9, and after a power loss it is at worst too low, which is safe. For the same
         reason an error here does not fail the commit.
@@ -69,7 +69,7 @@ class DirectoryLock:
             os.pwrite(self._file, _REACHED % position, _REACHED_AT)
 
     def note_seen(self, position: int) -> None:
-        """Write down that readers have seen so much; like `note`, at worst too low."""
+        """Write down how far readers have seen; like `note`, at worst too low."""
         with suppress(OSError):
             os.pwrite(self._file, _SEEN % position, _SEEN_AT)
 

@@ -10,7 +10,7 @@ from duenotice.journal.positions import refuse_unless_next, refuse_unless_reache
 from duenotice.wire.operator.from_domain import event_id_of
 
 KEPT_RECORDS = 100_000
-"""So that memory stays bounded (S24); what is not in a snapshot yet is kept all the same."""
+"""So that memory stays bounded (S24); what is not in a snapshot yet is kept anyway."""
 
 
 class MemoryJournal:
@@ -28,7 +28,7 @@ class MemoryJournal:
         self.alive: Alive | None = None
 
     def note_seen(self, position: int) -> None:
-        """Remember that readers have seen so much."""
+        """Remember how far readers have seen."""
         self.seen = position
 
     def note_alive(self, alive: Alive) -> None:
@@ -55,7 +55,7 @@ class MemoryJournal:
         return False
 
     def find(self, prefix: str, limit: int) -> list[Record]:
-        """The first records about events whose id begins so."""
+        """The first records about events whose id begins like this."""
         found = sorted(at for key, places in self._events.items() if key.startswith(prefix) for at in places)
         return [RECORDS.unpack(self._rows[position - self._forgotten - 1]) for position in found[:limit]]
 

@@ -37,7 +37,7 @@ class MemoryMembers:
         self._registered: dict[str, Member] = {}
         self._joined: set[str] = set()
         self._polls: dict[str, int] = {}
-        self._hear: list[Callable[[News], None]] = []
+        self._hear: dict[object, Callable[[News], None]] = {}
 
     def register(self, life: str, node: str, url: str, version: str) -> Sight:
         """A process of a node begins, and replaces the others of this node."""
@@ -103,11 +103,12 @@ class MemoryMembers:
         self._tell(Changed())
         return head
 
-    def append(self, life: str, epoch: int, records: Sequence[Record]) -> None:
+    def append(self, life: str, epoch: int, records: Sequence[Record], *, steady: int = 0) -> None:
         """Store all records or none, if this life leads."""
         with self._lock:
             self._refuse_unless_leader(life, epoch)
             self.journal.append(records)
+            self._head = self._head._replace(steady=max(self._head.steady, steady))
             self.epochs.update((record.position, epoch) for record in records)
             position = self.journal.last_position()
         self._tell(Appended(position))
@@ -137,7 +138,7 @@ class MemoryMembers:
         return ()
 
     def put_out(self, life: str, epoch: int, member: str, beat: int) -> bool:
-        """Wait for a member no more, if it has not beaten since."""
+        """Stop waiting for a member, if it has not beaten since."""
         with self._lock:
             self._refuse_unless_leader(life, epoch)
             if member not in self._joined:
@@ -151,7 +152,7 @@ class MemoryMembers:
         return True
 
     def resign(self, life: str) -> None:
-        """Lead no more."""
+        """Stop leading."""
         with self._lock:
             self._lead_no_more(life)
         self._tell(Changed())
@@ -165,9 +166,14 @@ class MemoryMembers:
         self._tell(Changed())
 
     def listen(self, hear: Callable[[News], None]) -> Callable[[], None]:
-        """Have all news told, until the answer is called."""
-        self._hear.append(hear)
-        return lambda: self._hear.remove(hear)
+        """Tell all news, until what is returned is called."""
+        key = object()
+        self._hear[key] = hear
+
+        def hear_no_more() -> None:
+            self._hear.pop(key, None)
+
+        return hear_no_more
 
     def close(self) -> None:
         """Nothing is held: other nodes go on with the same object."""
@@ -192,5 +198,5 @@ class MemoryMembers:
             raise Deposed("Another node leads by now.", hint="Ask again; it is passed on to the node that leads.")
 
     def _tell(self, news: News) -> None:
-        for hear in list(self._hear):
+        for hear in list(self._hear.values()):
             hear(news)

@@ -8,7 +8,7 @@ import structlog
 
 from duenotice.clock import Alive
 from duenotice.domain.snapshot import Snapshot
-from duenotice.domain.transitions import IncarnationsLifted, Record
+from duenotice.domain.transitions import Record
 from duenotice.engine.members import Deposed
 from duenotice.errors import Damaged, InvariantBroken
 from duenotice.journal.codec import RECORDS, SNAPSHOTS, Row
@@ -25,15 +25,16 @@ SNAPSHOT_ENOUGH = 600.0
 
 _HEAD = "SELECT position, shown, alive_boot, alive_steady, origin = duenotice.origin() FROM duenotice.head"
 _POSITION = "SELECT position FROM duenotice.head"
-_ORIGIN = "SELECT duenotice.origin()"
 _CHECKSUM = "SELECT crc FROM duenotice.records WHERE position = %s"
 _RECORDS_BETWEEN = """SELECT position, format, crc, payload FROM duenotice.records
     WHERE position BETWEEN %s AND %s ORDER BY position"""
-_FIND = """SELECT position, format, crc, payload FROM duenotice.records
-    WHERE event >= %s AND event < %s ORDER BY position LIMIT %s"""
+# The index of events is used first, however many records there are: with a plain LIMIT the planner may read them all.
+_FIND = """WITH found AS MATERIALIZED (SELECT position FROM duenotice.records WHERE event >= %s AND event < %s)
+    SELECT position, format, crc, payload FROM duenotice.records
+    WHERE position IN (SELECT position FROM found ORDER BY position LIMIT %s) ORDER BY position"""
 _SNAPSHOT_POSITIONS = "SELECT position FROM duenotice.snapshots ORDER BY position DESC"
 _SNAPSHOT_AT = "SELECT position, format, crc, payload FROM duenotice.snapshots WHERE position = %s"
-_SAVE_SNAPSHOT = "SELECT duenotice.save_snapshot(%s, %s, %s, %s, %s, %s, %s)::text"
+_SAVE_SNAPSHOT = "SELECT duenotice.save_snapshot(%s, %s, %s, %s, %s, %s)::text"
 _MARK_AS_COPY = "UPDATE duenotice.head SET origin = '' WHERE leader = %s AND epoch = %s RETURNING true"
 _BEYOND_UTF8 = b"\xff"
 
@@ -43,7 +44,7 @@ _log = structlog.get_logger()
 class PostgresJournal:
     """The records and snapshots of a database, as one life of a node writes them under its epoch; all may read.
 
-    Open it with `open_journal` of `postgres_alone`, which leads; a journal that does not lead refuses to write.
+    `LoneJournal` opens it for one node, which leads; a journal that does not lead refuses to write.
     """
 
     blocking = True
@@ -51,32 +52,40 @@ class PostgresJournal:
     def __init__(self, url: str, members: PostgresMembers, notes: Notes, known: Known, life: str) -> None:
         self.life = life
         self.epoch = 0
-        self.restored = False
         self._members = members
         self._notes = notes
         self._line = Line(url)
         self._reached = 0
-        self._look_around(known)
+        try:
+            self._look_around(known)
+        except BaseException:
+            self._line.close()
+            raise
 
     def _look_around(self, known: Known) -> None:
         """Is this the journal that we left? If not, VMs may have seen more than it knows (S3)."""
         ((position, shown, boot, steady, is_here),) = self._line.ask(_HEAD)
         self._reached = position
-        self.restored = position > 0 and not (is_here and self._has(known.position, known.crc))
+        self._members.is_copy = position > 0 and not (is_here and self._has(known.position, known.crc))
         self.seen = min(position, max(shown, known.seen))
         self.alive = known.alive or (Alive(boot, steady) if boot else None)
 
     def _has(self, position: int, crc: int) -> bool:
         return position == 0 or self._line.ask(_CHECKSUM, (position,)) == [(crc,)]
 
+    @property
+    def restored(self) -> bool:
+        """Whether this is a copy put in place; until incarnations are lifted."""
+        return self._members.is_copy
+
     def note_seen(self, position: int) -> None:
-        """Remember that readers have seen so much; the database hears of it later."""
+        """Remember how far readers have seen; the database is told later."""
         self.seen = position
         if not self.restored:
             self._notes.note(seen=position)
 
     def note_alive(self, alive: Alive) -> None:
-        """Remember that VMs can be answered now; the database hears of it later."""
+        """Remember that VMs can be answered now; the database is told later."""
         self.alive = alive
         if not self.restored:
             self._notes.note(alive=alive)
@@ -85,16 +94,13 @@ class PostgresJournal:
         """Store all records or none, if we lead; when this returns they survive kill -9 and power loss (S5)."""
         if not records:
             return
-        is_lift = any(isinstance(record.transition, IncarnationsLifted) for record in records)
-        origin = self._line.ask(_ORIGIN)[0][0] if is_lift else None
         try:
-            self._members.append(self.life, self.epoch, records, origin)
+            self._members.append(self.life, self.epoch, records)
         except InvariantBroken:
             self._newest()  # if records are gone that we had stored, that is what it says
             raise
         last = RECORDS.pack(records[-1])
         self._reached = last.position
-        self.restored = self.restored and not is_lift
         if not self.restored:
             self._notes.note(position=last.position, crc=last.crc)
 
@@ -108,7 +114,7 @@ class PostgresJournal:
         return False
 
     def find(self, prefix: str, limit: int) -> list[Record]:
-        """The first records about events whose id begins so."""
+        """The first records about events whose id begins like this."""
         begin = prefix.encode()
         with told_plainly(self._line.name):
             rows = self._line.ask(_FIND, (begin, begin + _BEYOND_UTF8, limit))
@@ -136,14 +142,14 @@ class PostgresJournal:
     def save_snapshot(self, snapshot: Snapshot) -> None:
         """Store a snapshot durably and forget all but the newest two; no record is ever removed."""
         row = SNAPSHOTS.pack(snapshot)
-        values = (self.life, self.epoch, row.position, row.format, row.crc, row.payload.decode(), KEPT_SNAPSHOTS)
+        values = (self.life, row.position, row.format, row.crc, row.payload.decode(), KEPT_SNAPSHOTS)
         ((answer,),) = self._line.ask(_SAVE_SNAPSHOT, values, patience=SNAPSHOT_ENOUGH)
         if answer == '"deposed"':
             raise Deposed("Another node leads by now.", hint="It takes the snapshots.")
         refuse_unless_reached(int(answer), row.position)
 
     def mark_as_copy(self) -> None:
-        """Have the next start take this for an older copy put in place, which lifts the incarnations (S3)."""
+        """Let the next start treat this as an older copy that was put in place: it lifts the incarnations (S3)."""
         self._line.ask(_MARK_AS_COPY, (self.life, self.epoch))
 
     def needs_upkeep(self) -> bool:
@@ -154,7 +160,7 @@ class PostgresJournal:
         """There is nothing to tidy up."""
 
     def close(self) -> None:
-        """Let the database and the data directory go."""
+        """Close the database and release the data directory."""
         self._line.close()
         self._members.close()
         self._notes.close()

@@ -1,4 +1,4 @@
-"""A node that is alone on its database: it leads, beats so that others can see it, and ends when it leads no more.
+"""A node alone on its database: it leads, beats so that others can see it, and ends when another node leads.
 
 A second node is refused as long as the first one beats. This is for one node; of several, `engine` says who leads.
 """
@@ -28,7 +28,7 @@ Lost = Callable[[DuenoticeError], None]
 
 
 class LoneJournal(PostgresJournal):
-    """The journal of the only node; from when it leads no more, it neither writes nor reads."""
+    """The journal of the only node; once it does not lead any more, it neither writes nor reads."""
 
     def __init__(self, url: str, data_dir: Path | None, node: str, lease: float = LEASE) -> None:
         with ExitStack() as undo:
@@ -63,14 +63,14 @@ class LoneJournal(PostgresJournal):
         return super().read(after, limit)
 
     def close(self) -> None:
-        """Say that we are gone, so that the next one need not wait, and let everything go."""
+        """Say that we are gone, so that the next node need not wait, and close everything."""
         self._beating.stop()
         with suppress(DuenoticeError):
             self._members.leave(self.life)
         super().close()
 
     def lose(self, error: DuenoticeError) -> None:
-        """Lead no more."""
+        """Stop leading."""
         what = f"This node does not lead any more on {self._line.name}: {error.message}"
         hint = "Was a second node started, or a backup restored? Start one node again: it goes on from what is stored."
         self._lost = self._lost or Damaged(what, hint=hint)
@@ -91,7 +91,7 @@ class _Beats:
         self._thread.start()
 
     def stop(self) -> None:
-        """Beat no more; the last notes are stored."""
+        """Stop beating; the last notes are stored."""
         if not self._ended.is_set():
             self._ended.set()
             self._thread.join()
@@ -107,7 +107,7 @@ class _Beats:
                 self._journal.lose(error)
                 return
             except DuenoticeError:
-                pass  # the next beat may reach it; whoever appends hears why it cannot be reached
+                pass  # the next beat may reach it; an append says why it cannot be reached
 
     def _beat(self) -> None:
         alive = self._journal.alive or Alive("", 0)

@@ -44,7 +44,7 @@ class Ear:
         self._listening.wait(_LOOK_UP_EVERY * 10)
 
     def add(self, hear: Hear) -> Callable[[], None]:
-        """Tell somebody too; call the answer to tell him no more."""
+        """Tell this listener too; call what is returned to stop that."""
         self._hear.append(hear)
 
         def remove() -> None:
@@ -54,7 +54,7 @@ class Ear:
         return remove
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         self._ended.set()
         self._thread.join()
         self._line.close()

@@ -27,7 +27,7 @@ _DEFAULTS: dict[str, str | int] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
 }
-# What holds whatever the URL says: only the primary knows the truth, and its bytes come as they are stored.
+# Not even the URL changes these: only the primary knows the truth, and its bytes come as they are stored.
 _ALWAYS: dict[str, str | int] = {"target_session_attrs": "read-write", "client_encoding": "UTF8"}
 # An append that was answered survives (S5), also where the server would answer earlier.
 _SET_UP = """SELECT set_config('lock_timeout', '5s', false), set_config('tcp_keepalives_idle', '5', false),
@@ -36,7 +36,7 @@ _SET_UP = """SELECT set_config('lock_timeout', '5s', false), set_config('tcp_kee
 
 
 class _Connection(psycopg.Connection[tuple[Any, ...]]):
-    """One that does not wait for ever."""
+    """A connection that does not wait for ever."""
 
     patience = PATIENCE
 
@@ -103,8 +103,13 @@ class Line:
         with self._lock, told_plainly(self.name):
             return self._open()
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection that was not lost, as far as one knows."""
+        return self._connection is not None
+
     def close(self) -> None:
-        """Be used no more."""
+        """Close it for good."""
         with self._lock:
             self._is_closed = True
             self._drop()

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from duenotice.clock import Alive
-from duenotice.domain.transitions import Record
+from duenotice.domain.transitions import IncarnationsLifted, Record
 from duenotice.engine.members import Deposed, Head, News, NotMember, Replaced, Sight
 from duenotice.errors import DuenoticeError, Unavailable
 from duenotice.journal.codec import RECORDS, Row
@@ -25,6 +25,7 @@ _REFUSALS: dict[str, tuple[type[DuenoticeError], str, str]] = {
         "Give each node a name of its own; end this process.",
     ),
 }
+_ORIGIN = "SELECT duenotice.origin()"
 _CHECKSUMS = "SELECT epoch, crc FROM duenotice.records WHERE position BETWEEN %s AND %s ORDER BY position"
 _APPEND_ENOUGH = 60.0
 """Seconds for an append: ten thousand records on a slow disk."""
@@ -50,7 +51,10 @@ class PostgresMembers:
     def __init__(self, url: str) -> None:
         self._url = url
         self._line = Line(url)
+        self.is_copy = True
+        """Whether the journal may be a copy put in place; the one who opens it finds out."""
         self._turn: _Turn | None = None
+        self._stored_on = 0  # the number of the connection that has stored something
         self._ear: Ear | None = None
 
     def register(self, life: str, node: str, url: str, version: str) -> Sight:
@@ -79,19 +83,23 @@ class PostgresMembers:
         answer = self._call("take_over", life, epoch, beat, again=False)
         return None if answer == "null" else _sight(answer).head
 
-    def append(self, life: str, epoch: int, records: Sequence[Record], origin: str | None = None) -> None:
-        """Store all records or none, if this life leads. `origin` becomes that of all records, if given."""
+    def append(self, life: str, epoch: int, records: Sequence[Record], *, steady: int = 0) -> None:
+        """Store all records or none, if this life leads."""
         if not records:
             return
         refuse_unless_next(records[0].position - 1, records)
         rows = [RECORDS.pack(record) for record in records]
         turn = self._take_turn(life, epoch)
         try:
-            newest = self._append(turn, records, rows, origin)
-        except Unavailable as error:
-            if self._is_stored(life, epoch, rows, error):
+            newest = self._append(turn, records, rows, steady)
+        except Unavailable:
+            if self._line.is_connected:
+                raise  # the server has answered: it is not stored
+            turn = self._take_turn(life, epoch)  # from now on, what was sent before does not get there (N02)
+            if self._is_stored(epoch, rows):
+                self._note_stored(turn, records)
                 return
-            raise
+            newest = self._append(turn, records, rows, steady)
         if newest is not None:
             refuse_unless_next(newest, records)
 
@@ -104,11 +112,11 @@ class PostgresMembers:
         return tuple(_any(self._call("show", life, epoch, position)))
 
     def put_out(self, life: str, epoch: int, member: str, beat: int) -> bool:
-        """Wait for a member no more, if it has not beaten since."""
+        """Stop waiting for a member, if it has not beaten since."""
         return bool(_any(self._call("put_out", life, epoch, member, beat)))
 
     def resign(self, life: str) -> None:
-        """Lead no more."""
+        """Stop leading."""
         self._call("resign", life)
 
     def leave(self, life: str) -> None:
@@ -120,13 +128,13 @@ class PostgresMembers:
         self._call("note", life, epoch, shown, alive.boot_id, alive.steady)
 
     def listen(self, hear: Callable[[News], None]) -> Callable[[], None]:
-        """Have all news told from now on, by a thread with a connection of its own, until the answer is called."""
+        """Tell all news from now on, in a thread with a connection of its own, until what is returned is called."""
         if self._ear is None:
             self._ear = Ear(self._url)
         return self._ear.add(hear)
 
     def close(self) -> None:
-        """Hear no more, close everything."""
+        """Stop listening, close everything."""
         if self._ear is not None:
             self._ear.close()
         self._line.close()
@@ -150,24 +158,40 @@ class PostgresMembers:
             turn = self._turn = _Turn(life, epoch, self._line.connected, number)
         return turn
 
-    def _append(self, turn: _Turn, records: Sequence[Record], rows: Sequence[Row], origin: str | None) -> int | None:
+    def _append(self, turn: _Turn, records: Sequence[Record], rows: Sequence[Row], steady: int) -> int | None:
         """None when all is stored; else nothing is, since the journal ends somewhere else."""
+        origin = self._new_origin(turn, records)
         columns = ([row.format for row in rows], [row.crc for row in rows], [row.payload.decode() for row in rows])
         events = [None if (about := event_id_of(record)) is None else about.encode() for record in records]
-        values = (turn.life, turn.epoch, turn.number, rows[0].position - 1, *columns, events, origin)
-        query = "SELECT duenotice.append(%s, %s, %s, %s, %s, %s, %s, %s::bytea[], %s)::text"
+        values = (turn.life, turn.epoch, turn.number, rows[0].position - 1, *columns, events, steady, origin)
+        query = "SELECT duenotice.append(%s, %s, %s, %s, %s, %s, %s, %s::bytea[], %s, %s)::text"
         ((answer,),) = self._line.ask(query, values, again=False, patience=_APPEND_ENOUGH)
         if answer == f'"{STALE}"':
             self._turn = None
             raise Unavailable("Another connection of this node has appended meanwhile.", hint="Try again.")
         newest = _any(self._unless_refused(answer))
-        return None if newest is True else int(newest)
+        if newest is not True:
+            return int(newest)
+        self._note_stored(turn, records)
+        return None
 
-    def _is_stored(self, life: str, epoch: int, rows: Sequence[Row], error: Unavailable) -> bool:
-        """Whether an append whose answer was lost is in the journal; from now on it does not get there (N02)."""
-        if isinstance(error, Deposed):
-            return False
-        self._turn = None
-        self._take_turn(life, epoch)
+    def _note_stored(self, turn: _Turn, records: Sequence[Record]) -> None:
+        self._stored_on = turn.connected
+        self.is_copy = self.is_copy and not _lifts(records)
+
+    def _new_origin(self, turn: _Turn, records: Sequence[Record]) -> str | None:
+        """Where all records are from now on, if this append is stored: it proves that none is missing here.
+
+        Of a copy that proves nothing: VMs may have seen more than it knows, until incarnations are lifted (S3).
+        """
+        is_elsewhere = turn.connected != self._stored_on and not self.is_copy
+        return str(self._line.ask(_ORIGIN)[0][0]) if is_elsewhere or _lifts(records) else None
+
+    def _is_stored(self, epoch: int, rows: Sequence[Row]) -> bool:
+        """Whether an append whose answer was lost is in the journal after all."""
         found = self._line.ask(_CHECKSUMS, (rows[0].position, rows[-1].position))
         return bool(found == [(epoch, row.crc) for row in rows])
+
+
+def _lifts(records: Sequence[Record]) -> bool:
+    return any(isinstance(record.transition, IncarnationsLifted) for record in records)

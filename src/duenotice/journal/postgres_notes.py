@@ -38,9 +38,18 @@ class Notes:
         self._lock = None if data_dir is None else DirectoryLock(data_dir)
         self._file = -1
         if data_dir is not None:
-            self._file = os.open(data_dir / FILE, os.O_RDWR | os.O_CREAT, 0o600)
-            with suppress(msgspec.MsgspecError):  # cut short by a power loss: as if there were none
-                self.known = msgspec.json.decode(os.pread(self._file, _SIZE, 0), type=Known)
+            try:
+                self._open(data_dir / FILE)
+            except OSError as error:
+                self.close()
+                raise Misconfigured(
+                    f"{data_dir / FILE} cannot be used: {error.strerror}.", hint="Look at its owner and mode."
+                ) from error
+
+    def _open(self, path: Path) -> None:
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        with suppress(msgspec.MsgspecError):  # cut short by a power loss: as if there were none
+            self.known = msgspec.json.decode(os.pread(self._file, _SIZE, 0), type=Known)
 
     def refuse_unless_of(self, cluster: str, where: str) -> None:
         """Raise when this directory belongs to another journal."""
@@ -51,14 +60,14 @@ class Notes:
             )
 
     def note(self, **changes: object) -> None:
-        """Remember something; an error is none of the caller's."""
+        """Remember something; an error does not reach the caller."""
         self.known = structs.replace(self.known, **changes)
         if self._file >= 0:
             with suppress(OSError):
                 os.pwrite(self._file, msgspec.json.encode(self.known).ljust(_SIZE), 0)
 
     def close(self) -> None:
-        """Let the directory go."""
+        """Release the directory."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1

@@ -163,13 +163,13 @@ END $$;
 -- `an_origin` is null, or what becomes the origin of all records with this append.
 CREATE FUNCTION duenotice.append(
     a_life text, an_epoch bigint, a_turn bigint, after bigint,
-    formats integer[], crcs bigint[], payloads text[], events bytea[], an_origin text
+    formats integer[], crcs bigint[], payloads text[], events bytea[], a_steady bigint, an_origin text
 ) RETURNS json LANGUAGE plpgsql AS $$
 DECLARE
     found_head duenotice.head;
     last bigint := after + cardinality(payloads);
 BEGIN
-    UPDATE duenotice.head SET position = last, origin = coalesce(an_origin, origin)
+    UPDATE duenotice.head SET position = last, steady = greatest(steady, a_steady), origin = coalesce(an_origin, origin)
         WHERE leader = a_life AND epoch = an_epoch AND turn = a_turn AND position = after;
     IF NOT FOUND THEN
         SELECT * INTO found_head FROM duenotice.head;
@@ -252,11 +252,11 @@ BEGIN
 END $$;
 
 CREATE FUNCTION duenotice.save_snapshot(
-    a_life text, an_epoch bigint, a_position bigint, a_format integer, a_crc bigint, a_payload text, kept integer
+    a_life text, a_position bigint, a_format integer, a_crc bigint, a_payload text, kept integer
 ) RETURNS json LANGUAGE plpgsql AS $$
 DECLARE newest bigint;
 BEGIN
-    SELECT position INTO newest FROM duenotice.head WHERE leader = a_life AND epoch = an_epoch;
+    SELECT position INTO newest FROM duenotice.head WHERE leader = a_life;
     IF NOT FOUND THEN RETURN '"deposed"'; END IF;
     IF newest < a_position THEN RETURN to_json(newest); END IF;
     INSERT INTO duenotice.snapshots VALUES (a_position, a_format, a_crc, a_payload)

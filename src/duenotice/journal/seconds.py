@@ -47,7 +47,7 @@ def _event(event: Plain) -> Plain:
 
 
 def _mark(mark: list[Any]) -> list[Any]:
-    """Of the time since boot the upper bound: what has passed since then is counted from it."""
+    """The upper bound of the time since boot: what has passed since then is counted from it."""
     at, steady, *rest = mark
     return [at, _down(steady), *rest[:1], *map(_up, rest[1:2]), *rest[2:]]
 

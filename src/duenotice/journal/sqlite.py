@@ -56,7 +56,7 @@ class SqliteJournal:
         return self._store.seen
 
     def note_seen(self, position: int) -> None:
-        """Remember that readers have seen so much."""
+        """Remember how far readers have seen."""
         self._store.note_seen(position)
 
     @property
@@ -99,7 +99,7 @@ class SqliteJournal:
         return behind
 
     def find(self, prefix: str, limit: int) -> list[Record]:
-        """The first records about events whose id begins so, as far as they are indexed."""
+        """The first records about events whose id begins like this, as far as they are indexed."""
         with self._store.told():
             rows = sqlite_events.find(self._store.ask, prefix, limit)
             return [RECORDS.unpack(Row._make(row)) for row in rows]

@@ -41,5 +41,5 @@ def index_some(db: apsw.Connection) -> None:
 
 
 def find(ask: Ask, prefix: str, limit: int) -> list[tuple[Any, ...]]:
-    """The rows of the first records about events whose id begins so."""
+    """The rows of the first records about events whose id begins like this."""
     return ask(_FIND, (prefix, limit))

@@ -92,7 +92,7 @@ class Store:
             return newest_position(self._reader)
 
     def note(self, position: int) -> None:
-        """Remember outside the database that it has come so far, see `lock`.
+        """Remember outside the database how far it has come, see `lock`.
 
         Not in a restored one: a start after a kill must still see that it is restored, until incarnations are lifted
         (S3).
@@ -101,7 +101,7 @@ class Store:
             self._lock.note(position)
 
     def note_seen(self, position: int) -> None:
-        """Remember that readers have seen so much, see `lock`."""
+        """Remember how far readers have seen, see `lock`."""
         self.seen = position
         if not self.restored:
             self._lock.note_seen(position)

@@ -65,7 +65,7 @@ class Answering(Protocol):
         """The answer to a question of an address."""
 
     def still(self, address: str, poll: Poll) -> Answer | Hold:
-        """What a poll gets that was to be held a moment ago."""
+        """The answer to a poll that was about to be held, or that it is still to be held."""
 
     def again(self, address: str, poll: Poll) -> Answer:
         """The answer that a held poll gets in the end."""
@@ -102,7 +102,7 @@ class Answers:
         return self._answer(address, lane, question, body) if bucket.take(self._pulse.now) else THROTTLED
 
     def still(self, address: str, poll: Poll) -> Answer | Hold:
-        """What a poll gets that was to be held a moment ago: there may be news by now, or another VM behind it."""
+        """A poll was about to be held: is it still? There may be news by now, or another VM may have this address."""
         lane = self._callers.find(address)
         return self._stranger(address) if lane is None else self._poll(lane, poll)
 
@@ -181,7 +181,7 @@ class Answers:
     def _stranger(self, address: str) -> Answer:
         """A09: an unknown address. If a default VM is set but gone, the hint says that instead."""
         default = self._options.default_vm
-        hint = "Add it to the fleet, or start the server with a default VM."
+        hint = "Add it to the fleet, or start the service with a default VM."
         if default is not None:
             hint = f"The default VM {default} is not in the fleet any more. Add the address or this VM to the fleet."
         return error(404, f"Not found. No VM is registered with the address {address}. {hint}")

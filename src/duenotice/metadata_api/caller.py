@@ -46,7 +46,7 @@ class Callers:
         self._approvals = Rate(options.approvals_throttle)
 
     def find(self, address: str) -> Lane | None:
-        """The lane of whoever has this address, else of the default VM; nothing is kept for unknown addresses."""
+        """The lane of the VM with this address, else of the default VM; nothing is kept for unknown addresses."""
         lane = self.lanes.get(address)
         if lane is not None:
             return lane
@@ -57,13 +57,13 @@ class Callers:
         return None if vm is None else self.lanes.get(vm.address) or self._open(vm)
 
     def _open(self, vm: Vm) -> Lane:
-        page = self._publisher.page_of(vm)
+        page = self._publisher.open_page_of(vm)
         lane = self.lanes[vm.address] = Lane(vm, page, Bucket(self._polls), Bucket(self._approvals))
         return lane
 
     def page_of(self, lane: Lane) -> Page:
         """The page that a VM reads now."""
-        lane.page = page = self._publisher.page(lane.scope)
+        lane.page = page = self._publisher.open_page(lane.scope)
         return page
 
     def forget(self, addresses: Collection[str]) -> None:

@@ -2,22 +2,25 @@
 
 import asyncio
 import contextlib
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from duenotice.clock import Clock
 from duenotice.engine.publisher import Publisher
-from duenotice.metadata_api.answers import Answering, Answers, Delay, Submit
+from duenotice.metadata_api.answers import Answering, Answers, Broken, Delay, Later, Outcome, Submit
 from duenotice.metadata_api.caller import Callers, Lanes
 from duenotice.metadata_api.held_polls import HeldPolls
 from duenotice.metadata_api.limits import Crowd, files_left
 from duenotice.metadata_api.memo import Memo
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.pulse import pulse_of
+from duenotice.metadata_api.responses import error
 from duenotice.metadata_api.routes import Router
 
 if TYPE_CHECKING:
     from duenotice.metadata_api.protocol import Connection
+
+_BROKEN = error(500, "Something is wrong in the service. Look at its log.")
 
 
 class Door:
@@ -56,7 +59,7 @@ class Door:
         most = min(options.max_connections, files_left())
         self.crowd: Crowd[Connection] = Crowd(most, options.max_connections_per_address)
         self.waiting = HeldPolls(publisher, self.loop.call_soon)
-        self.tasks: set[asyncio.Task[object]] = set()
+        self.tasks: set[asyncio.Task[Outcome | Broken]] = set()
         self.answers: Answering = Answers(submit, publisher, self.callers, self.pulse, options, delay)
         publisher.watch_fleet(self.fleet_changed)
 
@@ -64,6 +67,21 @@ class Door:
         """Some VMs were added, removed or changed."""
         self.callers.forget(addresses)
         self.waiting.fleet_changed(addresses)
+
+    def make(self, answer: Later, then: Callable[[Outcome | Broken], None]) -> None:
+        """Make an answer that takes a while, and tell it when it is there; one that fails is told as such."""
+        task = self.loop.create_task(answer)
+        self.tasks.add(task)
+        task.add_done_callback(lambda done: self._made(done, then))
+
+    def _made(self, task: "asyncio.Task[Outcome | Broken]", then: Callable[[Outcome | Broken], None]) -> None:
+        self.tasks.discard(task)
+        if task.cancelled():
+            return
+        problem = task.exception()
+        if problem is not None:
+            self.loop.call_exception_handler({"message": "A request failed.", "exception": problem})
+        then(task.result() if problem is None else _BROKEN)
 
     def leave(self, connection: "Connection") -> None:
         """A connection is gone."""

@@ -192,7 +192,7 @@ class Faults:
         self._of_all: Wrong | None = None
 
     def put(self, vm: str, answer: str, seconds: float) -> None:
-        """Answer all requests of a VM like this for so long; another fault takes the place of the last."""
+        """Answer all requests of a VM like this for this long; a new fault replaces the old one."""
         self._by_vm[vm] = _Fault(_fault(answer), self._now() + micros(seconds))
         self._step_in()
         for held in list(self._door.waiting.held.values()):
@@ -243,7 +243,7 @@ class Faults:
         self._door.answers, self._door.lanes = self, {}
 
     def _lift_what_is_over(self) -> None:
-        """Of all VMs: one that never asks again must not keep the others on the slow path."""
+        """For all VMs: the fault of a VM that never asks again must not keep the others on the slow path."""
         now = self._now()
         for vm in [vm for vm, fault in self._by_vm.items() if fault.until <= now]:
             self.lift(vm)

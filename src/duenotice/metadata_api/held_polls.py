@@ -24,7 +24,7 @@ class Held:
         self.ask = ask
         self.poll = poll
         self.vm, self.scope = lane.vm.name, lane.scope
-        # Who is taken for the default VM may become a VM of its own.
+        # A caller that counts as the default VM may become a VM of its own.
         self.addresses = {lane.vm.address, caller}
         self.beat = beat
         self.wake = wake
@@ -50,7 +50,7 @@ class HeldPolls:
         self._publisher.watch(lane.scope, who, wake)
 
     def let_go(self, who: object) -> Held | None:
-        """Wait no more; None when nobody did."""
+        """Stop waiting; None when nobody waited."""
         held = self.held.pop(who, None)
         if held is not None:
             self._publisher.unwatch(held.scope, who)

@@ -16,7 +16,7 @@ _END = b"\r\n\r\n"
 
 
 class Memo:
-    """Raw request to ask; `known` is looked at directly by the connection, the rest happens here."""
+    """From the bytes of a request to what it asks; connections read `known` directly, the rest happens here."""
 
     __slots__ = ("_room", "_router", "known")
 

@@ -35,7 +35,7 @@ class MetadataOptions:
     max_connections_per_address: int = 64
 
     request_seconds: float = 5.0
-    """A request must be whole this long after its first byte, and the first one this long after the accept."""
+    """How long a request may take from its first byte to its last; the first request counts from the accept."""
 
     idle_seconds: float = 120.0
     """How long a connection may stay open between requests."""

@@ -42,7 +42,7 @@ class LivePulse(Pulse):
 
     @steady.setter
     def steady(self, value: int) -> None:
-        """Nothing is kept at a beat."""
+        """A beat does not store it: the clock is read each time."""
 
 
 def pulse_of(clock: Clock, options: MetadataOptions) -> Pulse:

@@ -41,7 +41,7 @@ class ListVersions:
 
 
 Question = Poll | LetStart | Describe | ListVersions | Answer
-"""An `Answer` stands for a request that is refused whoever sends it."""
+"""An `Answer` stands for a request that is refused from every caller."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from duenotice.metadata_api.requests import Head, parse_head
 
 MAX_HEAD = 16 * 1024
 MAX_EMPTY_LINES = 4
-"""Some old clients send CRLF after a body; so many bytes are skipped before a request, not more."""
+"""Some old clients send CRLF after a body; at most this many bytes are skipped before a request."""
 
 _END = b"\r\n\r\n"
 # What no head may contain. Looked for as bytes arrive, so that bad input is refused at once, not at its deadline.

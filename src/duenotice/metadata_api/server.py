@@ -61,7 +61,7 @@ class MetadataServer:
         return None if taken is None else now - taken
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
-        """Listen; port 0 takes a free one. Tells the address that VMs can reach."""
+        """Listen; port 0 takes a free one. Returns the address that VMs can reach."""
         return await self.start_on(_listening(host, port))
 
     async def start_on(self, listening: socket.socket) -> tuple[str, int]:
@@ -74,7 +74,7 @@ class MetadataServer:
         return bound_host, bound_port
 
     async def drain(self, timeout: float) -> None:
-        """Accept nobody more, let requests under way finish, answer who waits, then close."""
+        """Accept no new connections, let running requests finish, answer held polls, then close."""
         if self._server is not None:
             self._server.close()
         await self._door.drain(timeout)

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from duenotice import errors
 from duenotice.clock import Instant
 from duenotice.domain import commands as c
-from duenotice.domain.requests import KEPT
+from duenotice.domain.kept_answers import KEPT
 from duenotice.domain.state import State
 from duenotice.domain.transitions import EventRaised, RequestAnswered
 from duenotice.engine.engine import Engine, Receipt, Records
@@ -26,6 +26,7 @@ from duenotice.errors import InvariantBroken, Malformed, Refused
 from duenotice.operator_api.calls import KEY, actor_of
 from duenotice.wire import operator as o
 from duenotice.wire.operator import from_domain
+from duenotice.wire.stored_answer import StoredAnswer, unpacked
 
 JSON = "application/json"
 RAISED = {201: o.Raised, 200: o.Raised}
@@ -51,9 +52,17 @@ def shown(body: msgspec.Struct, status: int = 200, headers: dict[str, str] | Non
     return Response(encode(body), status, headers, JSON)
 
 
-def problem(status: int, title: str, hint: str = "", headers: dict[str, str] | None = None) -> Response:
-    """One problem: what happened and what to do."""
+def problem(
+    status: int,
+    title: str,
+    hint: str = "",
+    headers: dict[str, str] | None = None,
+    look_at: errors.Listing | None = None,
+) -> Response:
+    """One problem: what happened and what to do; `look_at` lets a client say the hint in its own words."""
     body = o.Problem("about:blank", status, title, hint)
+    if look_at is not None:
+        body = o.Problem("about:blank", status, title, look_at.hint(f"GET /v1/{look_at.value}"), look_at.value)
     return Response(encode(body), status, headers, "application/problem+json")
 
 
@@ -65,7 +74,7 @@ async def on_error(_: Request, error: Exception) -> Response:
     if isinstance(error, errors.Unavailable):
         headers["Retry-After"] = str(max(1, round(error.retry_after)))
     status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
-    return problem(status, error.message, error.hint, headers)
+    return problem(status, error.message, error.hint, headers, error.look_at)
 
 
 class Reply(NamedTuple):
@@ -85,7 +94,7 @@ class Keyed(NamedTuple):
     key: str = ""
     fingerprint: str = ""
     old_key: str = ""
-    """What the key was while it was bound to the name of a token, and from when on that name was this token's."""
+    """The key as an older duenotice made it, from the token's name; and since when this token has that name."""
     since: datetime = datetime.max.replace(tzinfo=UTC)
 
 
@@ -106,15 +115,12 @@ class Resource:
     async def _done(self, request: Request, command: c.Command, build: Build) -> Response:
         """Submit a command; `build` sees the state as it is once the command and all that is due are applied."""
         asked: Keyed = request.state.asked
-        made: list[RequestAnswered] = []
+        made: list[StoredAnswer] = []
 
         def write(state: State, records: Records, now: Instant) -> RequestAnswered | None:
             reply = build(state, records)
-            body = encode(reply.body).decode()
-            made.append(
-                RequestAnswered(asked.key, asked.fingerprint, now.at + KEPT, reply.status, body, reply.location)
-            )
-            return made[0] if asked.key else None
+            made.append(StoredAnswer(reply.status, encode(reply.body).decode(), reply.location))
+            return RequestAnswered(asked.key, asked.fingerprint, now.at + KEPT, made[0].packed()) if asked.key else None
 
         await self._engine.submit(command, actor_of(request), Receipt(asked.key, write))
         if not made:
@@ -122,7 +128,7 @@ class Resource:
         return response_of(made[0])
 
     async def _raised(self, request: Request, command: c.Command) -> Response:
-        """Submit it and answer with the events that came of it; none when nobody listens (F03)."""
+        """Submit it and answer with the events that it raised; none when nobody listens (F03)."""
 
         def build(_: State, records: Records) -> Reply:
             events = events_in(records)
@@ -144,7 +150,7 @@ class _UnderWay(NamedTuple):
 
 
 class KeptAnswers:
-    """Checks whether a request was answered before. The same request waits while it is being done."""
+    """Checks whether a request was answered before. A request that is being done already waits for that answer."""
 
     def __init__(self, answered: Callable[[str], Awaitable[RequestAnswered | None]]) -> None:
         """`answered` tells what a request with a key was answered, if it was."""
@@ -182,18 +188,18 @@ class KeptAnswers:
         if known is None:
             return None
         _refuse_another(asked, known.fingerprint)
-        return _again(response_of(known))
+        return _again(response_of(unpacked(known.answer)))
 
     async def _answered_before(self, asked: Keyed) -> RequestAnswered | None:
-        """What an older duenotice has answered to this token; answers to another of its name are not for it."""
+        """What an older duenotice answered to this token; answers to an earlier token of the same name do not count."""
         known = await self._answered(asked.old_key)
         return known if known is not None and known.until - KEPT >= asked.since else None
 
 
-def response_of(answered: RequestAnswered) -> Response:
+def response_of(answer: StoredAnswer) -> Response:
     """The answer as it was."""
-    headers = {"Location": answered.location} if answered.location else None
-    return Response(answered.body, answered.status, headers, JSON)
+    headers = {"Location": answer.location} if answer.location else None
+    return Response(answer.body, answer.status, headers, JSON)
 
 
 async def _asked(request: Request) -> Keyed:
@@ -203,7 +209,7 @@ async def _asked(request: Request) -> Keyed:
     if not KEY.fullmatch(text):
         raise Malformed("The Idempotency-Key is not valid.", hint="Use 1 to 255 letters, digits and signs.")
     head = f"{request.url.path}?{request.url.query}\n".encode()
-    # The token's id, not its name: whoever gets a name that was free again must not get answers of the one before.
+    # The token's id, not its name: a new token with an old name must not get the answers of the old token.
     token, fingerprint = request.state.token, _digest(head + await request.body())
     key, old_key = (_digest(f"{bound_to}\n{text}".encode()) for bound_to in (token.id, request.state.actor))
     return Keyed(key, fingerprint, old_key, token.created_at)

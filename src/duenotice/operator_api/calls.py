@@ -16,7 +16,7 @@ from starlette.responses import Response
 from duenotice.domain.fleet import Vm
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
-from duenotice.errors import Conflict, Malformed, NotFound
+from duenotice.errors import Conflict, Listing, Malformed, NotFound
 from duenotice.wire import operator as o
 from duenotice.wire.api_versions import API_VERSIONS
 from duenotice.wire.fleet_toml import NAME
@@ -60,7 +60,7 @@ class Call(NamedTuple):
 DEFAULT_LIMIT = 100
 MOST = 1000
 LAST = 2**53
-"""No journal gets so far, and every JSON library can represent it."""
+"""No journal gets this far, and every JSON library can represent it."""
 
 _TEXT: Schema = {"type": "string"}
 _POSITION: Schema = {"type": "integer", "minimum": 0, "maximum": LAST}
@@ -263,7 +263,7 @@ def actor_of(request: Request) -> str:
 class _HasId(Protocol):
     @property
     def id(self) -> str:
-        """Its id."""
+        """What people write to name it; the beginning is enough if no other begins like it."""
 
 
 Thing = TypeVar("Thing", bound=_HasId)
@@ -275,10 +275,7 @@ def by_id(things: Iterable[Thing], text: str, what: str) -> Thing:
     found = [thing for thing in things if thing.id.startswith(wanted.upper())]
     exact = [thing for thing in found if thing.id == wanted]
     if not found:
-        raise NotFound(
-            f"There is no {what} {text}.",
-            hint=f"GET /v1/{what}s lists them, without those that are over.",
-        )
+        raise NotFound(f"There is no {what} {text}.", look_at=Listing(f"{what}s"))
     if len(found) > 1 and not exact:
         raise Conflict(f"{len(found)} {what}s begin with {text}.", hint="Give more of the id.")
     return (exact or found)[0]
@@ -288,5 +285,5 @@ def vm_named(state: State, name: str) -> Vm:
     """A VM of the fleet."""
     vm = state.fleet.vms.get(name)
     if vm is None:
-        raise NotFound(f"There is no VM named {name!r}.", hint="GET /v1/vms lists them.")
+        raise NotFound(f"There is no VM named {name!r}.", look_at=Listing.VMS)
     return vm

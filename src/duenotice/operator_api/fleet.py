@@ -198,7 +198,7 @@ class Fleets(Resource):
 
     async def _changed(self, asked: list[c.ApplyFleet], actor: str) -> Response:
         """What has changed."""
-        before = [self._engine.publisher.frozen()]
+        before = [self._engine.publisher.freeze()]
         try:
             records = await self._engine.submit(asked[0], actor)
             changes = (record.transition for record in records)

@@ -24,6 +24,7 @@ from duenotice.domain.token import Role
 from duenotice.domain.transitions import FleetDeclared, GroupsPut, GroupsRemoved, Record, TokenCreated
 from duenotice.engine.engine import Engine
 from duenotice.engine.followers import Followers
+from duenotice.engine.last_polls import LastPolls
 from duenotice.engine.writer import News
 from duenotice.errors import Conflict, Malformed
 from duenotice.journal.codec import RECORDS, SNAPSHOTS, Row
@@ -58,6 +59,7 @@ class Follow(Resource):
         self._followers = followers
         self._node = new_id()
         self._lines = Lines(engine)
+        self._last_polls = LastPolls(engine.publisher, engine.clock.now().steady)
 
     def calls(self) -> list[Call]:
         """The rows of the table."""
@@ -112,8 +114,8 @@ class Follow(Resource):
             raise Conflict("This is not the process that the follower has listened to.", hint=_AGAIN)
         right = self._followers.beat(beat.life, beat.hidden)
         clock = self._engine.clock
-        ago = {scope: int(micros * clock.speed) for scope, micros in beat.polls.items()}
-        self._engine.publisher.note_polls(ago, clock.now().steady)
+        now = clock.now().steady
+        self._last_polls.merge({scope: now - int(ago * clock.speed) for scope, ago in beat.polls.items()})
         return shown(f.Right(right, int(POLLS_EVERY / max(1.0, clock.speed))))
 
     async def command(self, request: Request) -> Response:
@@ -155,7 +157,7 @@ class Ear:
         self._engine, self._lines = engine, lines
 
     async def hear(self, news: News) -> None:
-        """Of all records, or of what came of them for the chosen VMs. The state stays as it is while we are here."""
+        """Of all records, or of their result for the chosen VMs. The state stays as it is while we are here."""
         if self.choice is None:
             self.waiting.put_nowait(await self._lines.of(news.records))
         elif await self._is_for_us(news):
@@ -240,7 +242,7 @@ class FollowResponse(Response):
         for is_last in (False,) * TRIES + (True,):
             if await self._knows_its_vms(is_last):
                 break
-        frozen, chosen = self._engine.publisher.frozen(), tuple(self._ear.chosen)
+        frozen, chosen = self._engine.publisher.freeze(), tuple(self._ear.chosen)
         hello = self._join()
         yield await self._engine.aside(lambda: _part(frozen, chosen))
         yield hello

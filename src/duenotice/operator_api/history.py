@@ -1,7 +1,7 @@
 """The calls of the timeline: all events of a span of time, past, running and coming, with their moments.
 
 What is over is a fold of the journal's records, with a limit: only the newest events that are over are kept, and a
-start looks back only so far.
+start looks back over a limited number of records.
 """
 
 import asyncio
@@ -86,7 +86,7 @@ class EventTraces:
         return (*self._over.values(), *self._live.values())
 
     def find(self, beginning: str) -> list[EventTrace]:
-        """Those whose id begins so."""
+        """Those whose id begins like this."""
         if (exact := self._live.get(beginning) or self._over.get(beginning)) is not None:
             return [exact]
         return [trace for trace in self.all() if trace.event.id.startswith(beginning)]
@@ -108,7 +108,7 @@ def between(traces: Iterable[EventTrace], since: datetime, until: datetime) -> I
 
 
 async def traces_before(engine: Engine, position: int) -> EventTraces:
-    """The traces before a position, read from the journal, looking back only so far."""
+    """The traces before a position, read from the journal, looking back at most that many records."""
     traces, after = EventTraces(), max(0, position - LOOK_BACK)
     while after < position and (records := await engine.history(after, READ_AT_ONCE)):
         traces.note([record for record in records if record.position <= position])

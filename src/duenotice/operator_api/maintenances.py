@@ -99,7 +99,7 @@ class Maintenances(Planning):
         """A timeline, found by running the rules ahead on a copy of the state; 503 when that takes too long."""
         engine, now = self._engine, self._engine.clock.now()
 
-        until = monotonic() + PATIENCE_SECONDS  # from when it was asked for: whoever asked has gone by then
+        until = monotonic() + PATIENCE_SECONDS  # counted from the request: after this the caller has gone
 
         def look(state: State) -> bytes:
             planned = run(state, now, engine.policy, lambda: monotonic() > until)

@@ -63,7 +63,7 @@ class Vms(Resource):
 
     async def index(self, request: Request) -> Response:
         """A page of VMs by name."""
-        wanted, paging, names = Wanted(request), Paging.of(request), await self._publisher.names.in_order()
+        wanted, paging, names = Wanted(request), Paging.of(request), await self._publisher.names.put_in_order()
 
         def look(state: State) -> o.Page[o.Vm]:
             wanted.check(state.fleet)
@@ -102,7 +102,7 @@ class Vms(Resource):
         vm = self._find(request)
         reply = Reply(from_domain.vm(vm, True, state_of_vm(self._engine.state, vm)))
         response = await self._done(request, c.EnableScope(vm.name), lambda *_: reply)
-        self._publisher.page_of(vm).last_poll = self._engine.clock.now().steady
+        self._publisher.open_page_of(vm).last_poll = self._engine.clock.now().steady
         return response
 
     async def evict(self, request: Request) -> Response:
@@ -166,7 +166,7 @@ class VmFaults(Resource):
         return shown(o.Fault(vm.name, asked.answer, from_domain.whole_second(until)))
 
     async def lift(self, request: Request) -> Response:
-        """Also when there is none."""
+        """Does no harm when there is none."""
         self._allowed().lift(vm_named(self._engine.state, request.path_params["name"]).name)
         return Response(status_code=204)
 

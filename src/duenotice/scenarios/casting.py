@@ -4,15 +4,16 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from duenotice.client.operator.blocking import OperatorClient
 from duenotice.errors import Malformed, Refused
-from duenotice.scenarios.asking import Ask, pages
-from duenotice.scenarios.roles import GROUP_KINDS, Role, needs_of
+from duenotice.scenarios.roles import GROUP_KINDS, CastRole, Needs, needs_of
 from duenotice.toml import near_miss
+from duenotice.wire.operator import Event, Group, Host, Maintenance, Vm
 
 OWN_WORLD = "play it on its own service with --clock manual"
-_OPEN = ("running", "paused")
+OPEN = ("running", "paused")
+"""The statuses of a maintenance that is not over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,38 +25,49 @@ class Pick:
     vms: tuple[str, ...]
 
 
-class Fleet:
+class Candidates:
     """What there is to pick from, as the operator sees it."""
 
-    def __init__(self, ask: Ask) -> None:
-        self.vms: list[Any] = sorted(pages(ask, "vms"), key=lambda vm: _natural(vm["name"]))
-        self._by_name = {vm["name"]: vm for vm in self.vms}
-        self.groups: list[Any] = sorted(pages(ask, "groups"), key=lambda group: _natural(group["key"]))
-        self.hosts: list[Any] = sorted(pages(ask, "hosts"), key=lambda host: _natural(host["name"]))
-        plans = (plan for plan in pages(ask, "maintenances") if plan["status"] in _OPEN)
-        self._busy = {event["scope"] for event in pages(ask, "events")}
-        self._busy |= {step["scope"] for plan in plans for step in plan["steps"]}
+    def __init__(
+        self,
+        vms: Iterable[Vm],
+        groups: Iterable[Group],
+        hosts: Iterable[Host],
+        plans: Iterable[Maintenance] = (),
+        events: Iterable[Event] = (),
+    ) -> None:
+        self.vms = sorted(vms, key=lambda vm: _natural(vm.name))
+        self._by_name = {vm.name: vm for vm in self.vms}
+        self.groups = sorted(groups, key=lambda group: _natural(group.key))
+        self.hosts = sorted(hosts, key=lambda host: _natural(host.name))
+        self._busy = {event.scope for event in events}
+        self._busy |= {step.scope for plan in plans if plan.status in OPEN for step in plan.steps}
 
-    def members(self, pick: Pick) -> list[Any]:
+    @classmethod
+    def of(cls, client: OperatorClient) -> "Candidates":
+        """The fleet of a service."""
+        return cls(client.vms(), client.groups(), client.hosts(), client.maintenances(), client.events())
+
+    def members(self, pick: Pick) -> list[Vm]:
         """The VMs of a pick."""
         return [self._by_name[name] for name in pick.vms]
 
-    def by(self, key: str) -> dict[str, list[Any]]:
+    def by(self, key: Callable[[Vm], str | None]) -> dict[str | None, list[Vm]]:
         """The VMs that have the same group or host."""
-        found: dict[str, list[Any]] = {}
+        found: dict[str | None, list[Vm]] = {}
         for vm in self.vms:
-            found.setdefault(vm[key], []).append(vm)
+            found.setdefault(key(vm), []).append(vm)
         return found
 
     def is_busy(self, pick: Pick) -> bool:
         """Whether it already has an event or a maintenance."""
-        return any(vm["scope"] in self._busy for vm in self.members(pick))
+        return any(vm.scope in self._busy for vm in self.members(pick))
 
 
 Picks = Mapping[str, Pick]
 
 
-def cast(roles: Iterable[Role], fleet: Fleet, told: Mapping[str, str]) -> dict[str, Pick]:
+def cast(roles: Iterable[CastRole], fleet: Candidates, told: Mapping[str, str]) -> dict[str, Pick]:
     """Somebody for every role: the given one, else the first by name that has no events, else the first by name."""
     roles = list(roles)
     for name in told:
@@ -67,7 +79,7 @@ def cast(roles: Iterable[Role], fleet: Fleet, told: Mapping[str, str]) -> dict[s
     return picks
 
 
-def _pick(role: Role, fleet: Fleet, picks: Picks, told: str | None) -> Pick:
+def _pick(role: CastRole, fleet: Candidates, picks: Picks, told: str | None) -> Pick:
     fitting = _FITTING[role.kind](role, fleet, picks)
     if role.is_vm:
         taken = {pick.name for pick in picks.values()}
@@ -81,69 +93,67 @@ def _pick(role: Role, fleet: Fleet, picks: Picks, told: str | None) -> Pick:
     return next((pick for pick in fitting if not fleet.is_busy(pick)), fitting[0])
 
 
-def _vms(role: Role, fleet: Fleet, picks: Picks) -> list[Pick]:
-    return [_vm(vm) for vm in fleet.vms if vm["group"] is None and not vm["spot"]]
+def _vms(role: CastRole, fleet: Candidates, picks: Picks) -> list[Pick]:
+    return [_vm(vm) for vm in fleet.vms if vm.group is None and not vm.spot]
 
 
-def _spots(role: Role, fleet: Fleet, picks: Picks) -> list[Pick]:
-    return [_vm(vm) for vm in fleet.vms if vm["spot"]]
+def _spots(role: CastRole, fleet: Candidates, picks: Picks) -> list[Pick]:
+    return [_vm(vm) for vm in fleet.vms if vm.spot]
 
 
-def _groups(role: Role, fleet: Fleet, picks: Picks) -> list[Pick]:
-    by_group = fleet.by("group")
+def _groups(role: CastRole, fleet: Candidates, picks: Picks) -> list[Pick]:
+    by_group = fleet.by(lambda vm: vm.group)
     return [
-        _whole(group["kind"], group["name"], vms)
+        _whole(group.kind, group.name, vms)
         for group in fleet.groups
-        if group["kind"] == role.kind and _is_enough(role.needs, group, vms := by_group.get(group["key"], []))
+        if group.kind == role.kind and _is_enough(role.needs, group, vms := by_group.get(group.key, []))
     ]
 
 
-def _hosts(role: Role, fleet: Fleet, picks: Picks) -> list[Pick]:
-    by_host = fleet.by("host")
+def _hosts(role: CastRole, fleet: Candidates, picks: Picks) -> list[Pick]:
+    by_host = fleet.by(lambda vm: vm.host)
     return [
-        _whole("host", host["name"], by_host.get(host["name"], []))
+        _whole("host", host.name, by_host.get(host.name, []))
         for host in fleet.hosts
-        if host["condition"] == "healthy" and host["vms"] >= max(1, role.needs.get("vms", 1))
+        if host.condition == "healthy" and host.vms >= max(1, role.needs.get("vms", 1))
     ]
 
 
-def _members(role: Role, fleet: Fleet, picks: Picks) -> list[Pick]:
+def _members(role: CastRole, fleet: Candidates, picks: Picks) -> list[Pick]:
     """VMs of a role, those of its fullest update domain first. All are of one scope: only those are told together."""
     vms = fleet.members(picks[role.needs["of"]])
-    sizes = Counter(_domain(vm) for vm in vms)
-    scope = min((vm["scope"] for vm in vms), default="") if vms and _is_scale_set(vms[0]) else None
-    by_name = {vm["name"]: vm for vm in vms}
+    sizes = Counter(vm.update_domain for vm in vms)
+    scope = min((vm.scope for vm in vms), default="") if vms and _is_scale_set(vms[0]) else None
+    by_name = {vm.name: vm for vm in vms}
     numbers = sorted(domain for domain in sizes if domain is not None)
     fitting = [
         vm
-        for vm in sorted(vms, key=lambda vm: (-sizes[_domain(vm)], _domain(vm) or 0))
-        if scope in (None, vm["scope"]) and _stands_right(role.needs, vm, by_name, picks, numbers)
+        for vm in sorted(vms, key=lambda vm: (-sizes[vm.update_domain], vm.update_domain or 0))
+        if scope in (None, vm.scope) and _stands_right(role.needs, vm, by_name, picks, numbers)
     ]
     return [_vm(vm) for vm in fitting]
 
 
-def _stands_right(
-    needs: Mapping[str, Any], vm: Any, by_name: Mapping[str, Any], picks: Picks, numbers: list[int]
-) -> bool:
+def _stands_right(needs: Needs, vm: Vm, by_name: Mapping[str, Vm], picks: Picks, numbers: list[int]) -> bool:
     beside, apart = (by_name.get(picks[needs[key]].name) if key in needs else None for key in ("beside", "apart"))
     return (
-        ("beside" not in needs or (beside is not None and _domain(beside) == _domain(vm)))
-        and ("apart" not in needs or (apart is not None and _domain(apart) != _domain(vm)))
-        and ("domain" not in needs or numbers[needs["domain"] - 1 : needs["domain"]] == [_domain(vm)])
+        ("beside" not in needs or (beside is not None and beside.update_domain == vm.update_domain))
+        and ("apart" not in needs or (apart is not None and apart.update_domain != vm.update_domain))
+        and ("domain" not in needs or numbers[needs["domain"] - 1 : needs["domain"]] == [vm.update_domain])
     )
 
 
-def _is_enough(needs: Mapping[str, Any], group: Any, vms: list[Any]) -> bool:
-    sizes = Counter(_domain(vm) for vm in vms)
+def _is_enough(needs: Needs, group: Group, vms: list[Vm]) -> bool:
+    sizes = Counter(vm.update_domain for vm in vms)
     return (
         len(vms) >= max(1, needs.get("vms", 1))
         and len(sizes) >= needs.get("update_domains", 0)
         and max(sizes.values()) >= needs.get("together", 0)
-        and ("terminate_notice" not in needs or group["terminate_notice"] is not None)
+        and ("terminate_notice" not in needs or group.terminate_notice is not None)
     )
 
 
-_FITTING: dict[str, Callable[[Role, Fleet, Picks], list[Pick]]] = {
+_FITTING: dict[str, Callable[[CastRole, Candidates, Picks], list[Pick]]] = {
     "vm": _vms,
     "spot": _spots,
     "host": _hosts,
@@ -152,21 +162,16 @@ _FITTING: dict[str, Callable[[Role, Fleet, Picks], list[Pick]]] = {
 }
 
 
-def _whole(kind: str, name: str, vms: list[Any]) -> Pick:
-    return Pick(name, f"{kind}={name}", tuple(vm["name"] for vm in vms))
+def _whole(kind: str, name: str, vms: list[Vm]) -> Pick:
+    return Pick(name, f"{kind}={name}", tuple(vm.name for vm in vms))
 
 
-def _vm(vm: Any) -> Pick:
-    return Pick(vm["name"], f"vm={vm['name']}", (vm["name"],))
+def _vm(vm: Vm) -> Pick:
+    return Pick(vm.name, f"vm={vm.name}", (vm.name,))
 
 
-def _domain(vm: Any) -> int | None:
-    domain = vm["update_domain"]
-    return None if domain is None else int(domain)
-
-
-def _is_scale_set(vm: Any) -> bool:
-    return vm["placement_group"] is not None
+def _is_scale_set(vm: Vm) -> bool:
+    return vm.placement_group is not None
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

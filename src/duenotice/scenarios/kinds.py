@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from duenotice.errors import Malformed
 from duenotice.toml import near_miss
@@ -15,7 +15,7 @@ VM_KINDS = ("vm", "spot", "member")
 
 
 @dataclass(slots=True)
-class Known:
+class KnownNames:
     """What a step may refer to: roles with their kind, and what earlier steps have named."""
 
     roles: dict[str, str]
@@ -33,25 +33,25 @@ class Span(NamedTuple):
 
 
 class RoleName(str):
-    """The name of a role, which stands for whoever plays it."""
+    """The name of a role, which stands for the VM, host or group that plays it."""
 
     __slots__ = ()
 
 
-Kind = Callable[[Any, Known], Any]
+Kind = Callable[[object, KnownNames], object]
 
 
-def text(raw: Any, _: Known) -> str:
+def text(raw: object, _: KnownNames) -> str:
     """Any text."""
     return _of_type(raw, str, "a text")
 
 
-def number(raw: Any, _: Known) -> int:
+def number(raw: object, _: KnownNames) -> int:
     """A whole number."""
     return _of_type(raw, int, "a whole number")
 
 
-def span(raw: Any, _: Known) -> Span:
+def span(raw: object, _: KnownNames) -> Span:
     """A span of time such as `15m`."""
     written = _of_type(raw, str, 'a span of time such as "15m"')
     return Span(written, parse_duration(written))
@@ -60,81 +60,81 @@ def span(raw: Any, _: Known) -> Span:
 def one_of(*words: str) -> Kind:
     """One word of a few."""
 
-    def word(raw: Any, _: Known) -> str:
+    def word(raw: object, _: KnownNames) -> str:
         return _among(raw, words, "words")
 
     word.__doc__ = " or ".join(f"`{word}`" for word in words) + "."
     return word
 
 
-def vm(raw: Any, known: Known) -> RoleName:
+def vm(raw: object, known: KnownNames) -> RoleName:
     """A role that is one VM."""
     return _role(raw, known, VM_KINDS)
 
 
-def vms(raw: Any, known: Known) -> tuple[RoleName, ...]:
+def vms(raw: object, known: KnownNames) -> tuple[RoleName, ...]:
     """Roles that are VMs; one alone needs no list."""
     return tuple(vm(item, known) for item in _many(raw))
 
 
-def host(raw: Any, known: Known) -> RoleName:
+def host(raw: object, known: KnownNames) -> RoleName:
     """A role that is a host."""
     return _role(raw, known, ("host",))
 
 
-def players(raw: Any, known: Known) -> tuple[RoleName, ...]:
+def players(raw: object, known: KnownNames) -> tuple[RoleName, ...]:
     """Any roles."""
     return tuple(_role(item, known, tuple(known.roles.values())) for item in _many(raw))
 
 
-def event(raw: Any, known: Known) -> str:
+def event(raw: object, known: KnownNames) -> str:
     """An event that an earlier step has named with `as`."""
     return _named(raw, known.named["event"], "event")
 
 
-def plan(raw: Any, known: Known) -> str:
+def plan(raw: object, known: KnownNames) -> str:
     """A maintenance that an earlier step has named with `as`."""
     return _named(raw, known.named["maintenance"], "maintenance")
 
 
-def api_version(raw: Any, _: Known) -> str:
+def api_version(raw: object, _: KnownNames) -> str:
     """A version of the document."""
     return _among(raw, BY_NAME, "versions")
 
 
-def nothing(raw: Any, _: Known) -> str:
+def nothing(raw: object, _: KnownNames) -> str:
     """The empty text, as NotBefore is once an event has started (B08)."""
     if raw != "":
-        raise Malformed(f"{raw!r} is not the empty text", hint='Use "", or notice = "15m" for at least so long.')
+        raise Malformed(f"{raw!r} is not the empty text", hint='Use "", or notice = "15m" for at least that long.')
     return ""
 
 
-def _role(raw: Any, known: Known, kinds: Iterable[str]) -> RoleName:
+def _role(raw: object, known: KnownNames, kinds: Iterable[str]) -> RoleName:
     fitting = [role for role, kind in known.roles.items() if kind in kinds]
     return RoleName(_among(raw, fitting, "roles"))
 
 
-def _named(raw: Any, names: set[str], what: str) -> str:
+def _named(raw: object, names: set[str], what: str) -> str:
     if raw not in names:
         hint = near_miss(str(raw), sorted(names), f"{what}s") if names else 'Name it with as = "…".'
         raise Malformed(f"no earlier step has named the {what} {raw!r}", hint=hint)
     return str(raw)
 
 
-def _among(raw: Any, words: Iterable[str], what: str) -> str:
+def _among(raw: object, words: Iterable[str], what: str) -> str:
     if raw not in (words := list(words)):
         raise Malformed(f"{raw!r} is not valid", hint=near_miss(str(raw), words, what))
     return str(raw)
 
 
-def _many(raw: Any) -> list[Any]:
+def _many(raw: object) -> list[object]:
     many = raw if isinstance(raw, list) else [raw]
     if not many or len({str(item) for item in many}) != len(many):
         raise Malformed("name at least one role, and none twice", hint=f"Found {raw!r}.")
     return many
 
 
-def _of_type(raw: Any, kind: type[T], what: str) -> T:
+def _of_type(raw: object, kind: type[T], what: str) -> T:
     if not isinstance(raw, kind) or isinstance(raw, bool):
         raise Malformed(f"must be {what}", hint=f"Found {raw!r}.")
     return raw

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from duenotice.scenarios.asking import Ask, path
+from duenotice.client.operator.blocking import OperatorClient
+from duenotice.wire.operator import Clock
 
 SLACK_SECONDS = 2.0
 """Real seconds that a service and its player may lose; the service adds one second to each notice (S2)."""
@@ -32,32 +33,32 @@ class Moment(NamedTuple):
         return (end - self.now).total_seconds()
 
     def after(self, seconds: float) -> datetime:
-        """The time of day so much later."""
+        """The time of day that much later."""
         return self.now + timedelta(seconds=seconds)
 
 
 class Pace:
     """Lets time pass; `moment` is what time it was at the last look."""
 
-    def __init__(self, ask: Ask, sleep: Callable[[float], object]) -> None:
-        self._ask = ask
+    def __init__(self, client: OperatorClient, sleep: Callable[[float], object]) -> None:
+        self._client = client
         self._sleep = sleep
         self.look()
 
     def look(self) -> None:
         """Read the clock."""
-        self.moment = _moment(self._ask("GET", path("clock")))
+        self.moment = _moment(self._client.clock())
 
     def let_pass(self, seconds: float) -> None:
-        """Let at most so much time pass; a clock that runs by itself is read again soon."""
+        """Let at most this much time pass; a clock that runs by itself is read again soon."""
         speed = self.moment.speed
         if speed == 0.0:
-            self.moment = _moment(self._ask("POST", path("clock", "advance"), {"by": f"{seconds:.3f}"}))
+            self.moment = _moment(self._client.advance_clock(f"{seconds:.3f}"))
             return
         longest = min(_LONGEST_SLEEP, max(_SHORTEST_SLEEP, _LOOK_EVERY / speed))
         self._sleep(max(_SHORTEST_SLEEP / 2, min(longest, seconds / speed)))
         self.look()
 
 
-def _moment(clock: Any) -> Moment:
-    return Moment(datetime.fromisoformat(clock["now"]), float(clock["speed"]), str(clock["clock"]))
+def _moment(clock: Clock) -> Moment:
+    return Moment(clock.now, clock.speed, clock.clock)

@@ -7,22 +7,20 @@ it; `clean` takes back what can be taken back. A play that passes leaves what it
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import suppress
 
+from duenotice.client.operator.blocking import OperatorClient
 from duenotice.errors import Malformed, NotFound, Refused
 from duenotice.scenarios import progress as p
-from duenotice.scenarios.acts import Stage, Undo, act
-from duenotice.scenarios.asking import Ask, path
-from duenotice.scenarios.casting import Fleet, cast
+from duenotice.scenarios.acts import STILL_THERE, TAKE_BACK, Stage, Undo, act
+from duenotice.scenarios.casting import Candidates, cast
 from duenotice.scenarios.kinds import RoleName
 from duenotice.scenarios.pace import Pace
-from duenotice.scenarios.scenario import Scenario, Step
+from duenotice.scenarios.scenario import Scenario, ScenarioStep
 from duenotice.scenarios.watcher import Missed, Watcher
-
-_LIVE = {"events": ("scheduled", "started"), "maintenances": ("running", "paused")}
 
 
 def play(
     scenario: Scenario,
-    ask: Ask,
+    client: OperatorClient,
     told: Mapping[str, str],
     sleep: Callable[[float], object],
     clean: bool = False,
@@ -32,7 +30,7 @@ def play(
 
     A `lenient` play goes on when a step fails: a real client may have approved before the scenario did.
     """
-    player = _Player(scenario, ask, sleep, lenient)
+    player = _Player(scenario, client, sleep, lenient)
     try:
         yield from player.play(told)
         yield player.verdict(p.PASSED)
@@ -45,12 +43,14 @@ def play(
 class _Player:
     """One play from its first step to its last."""
 
-    def __init__(self, scenario: Scenario, ask: Ask, sleep: Callable[[float], object], lenient: bool) -> None:
+    def __init__(
+        self, scenario: Scenario, client: OperatorClient, sleep: Callable[[float], object], lenient: bool
+    ) -> None:
         self._lenient = lenient
         self._scenario = scenario
-        self._pace = Pace(ask, sleep)
+        self._pace = Pace(client, sleep)
         self._began = self._pace.moment
-        self._stage = Stage(ask, lambda: self._pace.moment.now)
+        self._stage = Stage(client, lambda: self._pace.moment.now)
         self._ended: list[p.Ended] = []
         self._looker = next((RoleName(role.name) for role in scenario.cast if role.is_vm), RoleName())
 
@@ -60,14 +60,14 @@ class _Player:
 
     def play(self, told: Mapping[str, str]) -> Iterator[p.Progress]:
         """All steps in order; an error ends it."""
-        self._stage.picks = cast(self._scenario.cast, Fleet(self._stage.ask), told)
+        self._stage.picks = cast(self._scenario.cast, Candidates.of(self._stage.client), told)
         yield p.Cast(self._began.clock, self._names, self._began.now)
         for number, step in enumerate(self._scenario.steps, start=1):
             yield from self._step(number, step)
 
-    def verdict(self, outcome: str, problem: str = "", hint: str = "", left: tuple[str, ...] = ()) -> p.Verdict:
+    def verdict(self, outcome: str, problem: str = "", hint: str = "", left: tuple[str, ...] = ()) -> p.PlayVerdict:
         """How it ended."""
-        return p.Verdict(
+        return p.PlayVerdict(
             name=self._scenario.name,
             outcome=outcome,
             cast=self._names,
@@ -87,21 +87,17 @@ class _Player:
 
     def _took_back(self, undo: Undo) -> bool:
         with suppress(Refused):
-            self._stage.ask(undo.method, undo.path)
+            TAKE_BACK[undo.kind](self._stage.client, undo.name)
             return True
         return False
 
     def _is_live(self, undo: Undo) -> bool:
-        """Whether it is still there; a host's condition and a fault count as there until taken back."""
-        kind, name = undo.path.split("/")[2:4]
-        if kind not in _LIVE:
-            return True
+        """Whether it is still there."""
         with suppress(NotFound):
-            thing = self._stage.ask("GET", path(kind, name))
-            return thing.get("phase", thing.get("status")) in _LIVE[kind]
+            return undo.kind not in STILL_THERE or STILL_THERE[undo.kind](self._stage.client, undo.name)
         return False
 
-    def _step(self, number: int, step: Step) -> Iterator[p.Progress]:
+    def _step(self, number: int, step: ScenarioStep) -> Iterator[p.Progress]:
         text = step.tell(self._names)
         self._pace.look()
         yield p.Begun(number, text, step.note, self._pace.moment.now)
@@ -118,7 +114,7 @@ class _Player:
         self._ended.append(p.Ended(number, text, ok, seen, self._pace.moment.now))
         return self._ended[-1]
 
-    def _done(self, number: int, step: Step) -> Generator[p.Progress, None, str]:
+    def _done(self, number: int, step: ScenarioStep) -> Generator[p.Progress, None, str]:
         if step.verb == "wait":
             yield from self._wait(number, step.value.seconds)
             return ""
@@ -132,13 +128,13 @@ class _Player:
             yield p.Waiting(number, self._pace.moment.now, end)
             self._pace.let_pass(left)
 
-    def _expect(self, number: int, step: Step) -> Generator[p.Progress, None, str]:
+    def _expect(self, number: int, step: ScenarioStep) -> Generator[p.Progress, None, str]:
         watching = Watcher(self._stage, self._pace, step, self._looker).watch()
         while True:
             try:
                 until = next(watching)
             except StopIteration as end:
                 if step.name and end.value.event is not None:
-                    self._stage.named[step.name] = end.value.event["EventId"]
+                    self._stage.named[step.name] = end.value.event.event_id
                 return str(end.value.seen)
             yield p.Waiting(number, self._pace.moment.now, until)

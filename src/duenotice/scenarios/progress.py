@@ -42,7 +42,7 @@ class Ended(Struct, frozen=True):
     at: datetime
 
 
-class Verdict(Struct, frozen=True):
+class PlayVerdict(Struct, frozen=True):
     """How it ended. `problem` and `hint` say why it did not pass, `left` what was raised and is still there."""
 
     name: str
@@ -57,4 +57,4 @@ class Verdict(Struct, frozen=True):
     left: tuple[str, ...] = ()
 
 
-Progress = Cast | Begun | Waiting | Ended | Verdict
+Progress = Cast | Begun | Waiting | Ended | PlayVerdict

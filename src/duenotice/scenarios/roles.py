@@ -8,15 +8,17 @@ from duenotice.errors import Malformed
 from duenotice.scenarios import kinds as k
 
 GROUP_KINDS = ("set", "service", "scale-set")
+Needs = Mapping[str, Any]
+"""What is required of a role, as its kind has read it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
+class CastRole:
     """Somebody the scenario needs."""
 
     name: str
     kind: str
-    needs: Mapping[str, Any] = field(default_factory=dict)
+    needs: Needs = field(default_factory=dict)
 
     @property
     def is_vm(self) -> bool:
@@ -32,14 +34,14 @@ class CastKind(NamedTuple):
     required: tuple[str, ...] = ()
 
 
-def _whole(raw: Any, known: k.Known) -> k.RoleName:
+def _whole(raw: object, known: k.KnownNames) -> k.RoleName:
     """A role that has members."""
-    if known.roles.get(raw) not in (*GROUP_KINDS, "host"):
+    if not isinstance(raw, str) or known.roles.get(raw) not in (*GROUP_KINDS, "host"):
         raise Malformed(f"{raw!r} is not an earlier role that has VMs", hint="Name a set, service, scale-set or host.")
     return k.RoleName(raw)
 
 
-def _yes(raw: Any, _: k.Known) -> bool:
+def _yes(raw: object, _: k.KnownNames) -> bool:
     if raw is not True:
         raise Malformed("can only be true", hint="Leave it out.")
     return True
@@ -76,7 +78,7 @@ _STANDS = {
 }
 
 
-def needs_of(role: Role) -> str:
+def needs_of(role: CastRole) -> str:
     """What a role needs, in words."""
     if role.kind == "member":
         return " ".join(_STANDS[key].format(value) for key, value in role.needs.items())

@@ -7,7 +7,7 @@ from typing import Any
 
 from duenotice.errors import Malformed
 from duenotice.scenarios import kinds as k
-from duenotice.scenarios.roles import CAST, Role
+from duenotice.scenarios.roles import CAST, CastRole
 from duenotice.scenarios.verbs import ALLOWED, VERBS, Verb, tell
 from duenotice.toml import Table, TomlFile, near_miss
 
@@ -16,8 +16,8 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One thing to do or to expect; `name` is what later steps call what came of it."""
+class ScenarioStep:
+    """One thing to do or to expect; `name` is how later steps refer to its result."""
 
     verb: str
     value: Any
@@ -39,8 +39,8 @@ class Scenario:
     title: str
     about: str
     trap: str
-    cast: tuple[Role, ...]
-    steps: tuple[Step, ...]
+    cast: tuple[CastRole, ...]
+    steps: tuple[ScenarioStep, ...]
 
 
 def read_scenario(text: str, source: str = "scenario") -> Scenario:
@@ -53,7 +53,7 @@ class _Reader:
     """Reads tables in order, since a step may only refer to what came before it."""
 
     def __init__(self) -> None:
-        self._known = k.Known({})
+        self._known = k.KnownNames({})
 
     def read(self, top: Table) -> Scenario:
         name = top.take("name", str)
@@ -71,7 +71,7 @@ class _Reader:
             raise top.wrong("cast has no VM", "At least one VM must read a document: add a role that is a VM.", "cast")
         return Scenario(name, title, " ".join(about.split()), trap, cast, steps)
 
-    def _role(self, name: str, table: Table) -> Role:
+    def _role(self, name: str, table: Table) -> CastRole:
         if not _NAME.fullmatch(name):
             raise table.wrong("is not a valid name for a role", "Use small letters, digits, dash and underscore.")
         kind = table.take("is", str)
@@ -82,9 +82,9 @@ class _Reader:
         if missing := [key for key in CAST[kind].required if key not in needs]:
             raise table.wrong(f"has no {missing[0]!r}", f"Add {missing[0]} = …")
         self._known.roles[name] = kind
-        return Role(name, kind, needs)
+        return CastRole(name, kind, needs)
 
-    def _step(self, table: Table) -> Step:
+    def _step(self, table: Table) -> ScenarioStep:
         verb = self._verb(table)
         row = VERBS[verb]
         value = self._value(table, verb, row.value)
@@ -95,7 +95,7 @@ class _Reader:
         self._check(table, verb, row, value, options, name)
         if name:
             self._known.named[row.names].add(name)
-        return Step(verb, value, options, name, note)
+        return ScenarioStep(verb, value, options, name, note)
 
     def _verb(self, table: Table) -> str:
         verbs = [key for key in table.keys if key in VERBS]

@@ -115,7 +115,7 @@ _WORDS = {
 
 
 def tell(verb: str, value: object, options: Mapping[str, object], cast: Mapping[str, str] | None = None) -> str:
-    """A step as a sentence; with the names of whoever plays, once that is known."""
+    """A step as a sentence; with the names of those that play, once they are known."""
     begin, rest = _subject(value, options, cast or {}) if verb == "expect" else (_said(value, cast or {}), options)
     words = [_WORDS[key].format(_said(item, cast or {})) for key, item in rest.items()]
     return " ".join([verb.replace("-", " "), begin, *words])

@@ -13,16 +13,20 @@ import uvloop
 
 from duenotice.bootstrap.ports import NOWHERE
 from duenotice.bootstrap.service import Service
+from duenotice.client.operator.blocking import OperatorClient
 from duenotice.clock import Instant, micros_of, monotonic
 from duenotice.domain.commands import ApplyFleet, Command
 from duenotice.domain.fleet import Declaration
 from duenotice.domain.transitions import Record
+from duenotice.engine.ports import Journal
 from duenotice.errors import Refused
+from duenotice.metadata_api.options import MetadataOptions
 from duenotice.settings import ServeSettings, host_port
 from duenotice.testkit.overheard import Overheard
 from duenotice.wire.fleet_toml import read_fleet
 
 T = TypeVar("T")
+C = TypeVar("C", bound=OperatorClient)
 OPERATOR = "test"
 """The actor of what a test does."""
 
@@ -52,9 +56,16 @@ class Happened(NamedTuple):
 class Emulator:
     """`with Emulator(default_vm="me") as emulator:` — settings are those of `duenotice serve`."""
 
-    def __init__(self, metadata_socket: socket.socket | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        metadata_socket: socket.socket | None = None,
+        journal: Journal | None = None,
+        options: MetadataOptions | None = None,
+        **settings: Any,
+    ) -> None:
+        """With a `journal` of your own it can be seen how a client takes a service that cannot store anything."""
         self._settings = ServeSettings(**(DEFAULTS | settings))
-        self._metadata_socket = metadata_socket
+        self._metadata_socket, self._journal, self._options = metadata_socket, journal, options
         self.overheard = Overheard(self._now, self._vm_at)
         self.happened: list[Happened] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -89,6 +100,10 @@ class Emulator:
         """Where the operator's API is, if it was given an address."""
         return f"http://{host_port(self.service.operator_address)}"
 
+    def operator(self, kind: type[C]) -> C:
+        """A client of the operator's API, if that was given an address: OperatorClient, or a kind of it."""
+        return kind.in_process(self.service.operator_app, self.service.token, self._loop, timeout=PATIENCE_SECONDS)
+
     def submit(self, command: Command) -> list[Record]:
         """Do something as the operator; its result is durable and visible."""
 
@@ -111,7 +126,7 @@ class Emulator:
         self._wait(self.service.ticker.advance(micros_of(span)))
 
     def fault(self, vm: str, answer: str, seconds: float) -> None:
-        """Give a VM wrong answers for so long on the service's clock."""
+        """Give a VM wrong answers for this long on the service's clock."""
         self.look(lambda service: service.faults.put(vm, answer, seconds))
 
     def lift(self, vm: str) -> None:
@@ -130,9 +145,9 @@ class Emulator:
 
         return self._wait(read())
 
-    def call(self, function: Callable[[], object]) -> None:
+    def call(self, function: Callable[[], T]) -> T:
         """Call something in the service's own thread."""
-        self.look(lambda _: function())
+        return self.look(lambda _: function())
 
     def history(self) -> list[Record]:
         """All that has happened."""
@@ -143,7 +158,7 @@ class Emulator:
         return self._wait(work)
 
     async def _start(self) -> None:
-        self.service = Service(self._settings, self.overheard, self._metadata_socket)
+        self.service = Service(self._settings, self.overheard, self._metadata_socket, self._journal, self._options)
         await self.service.start()
         self.service.engine.on_commit.append(self._note)
 

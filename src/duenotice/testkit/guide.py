@@ -129,7 +129,9 @@ class Guide(ClientWatch):
         """Watch for a while, and for one poll at least."""
         since = self.count
         self.wait(self.tempo.linger)
-        self.expect(lambda: self.waits or any(one.is_poll for one in self.exchanges(since)), "it did not ask again")
+        self.expect(
+            lambda: self.waits or any(one.is_poll for one in self.exchanges(since)), "the client did not ask again"
+        )
 
     def handled(self, rule: str, *events: RaisedEvent, share: float = 1.0) -> None:
         """Let it see events and handle them in a share of their notice; whether it did is noted for a rule."""
@@ -191,7 +193,7 @@ class Guide(ClientWatch):
             found = (one.answered for one in self.exchanges() if _status(one, event) == status)
             return [answered for answered in found if answered is not None and answered >= since]
 
-        self.expect(lambda: bool(read()), f"it did not read that the {event.type} is {status}")
+        self.expect(lambda: bool(read()), f"the client did not read that the {event.type} is {status}")
         return read()[0]
 
 

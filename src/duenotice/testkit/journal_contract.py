@@ -1,4 +1,4 @@
-"""What every journal promises to the engine, as tests: for whoever writes one; see `duenotice.engine.ports.Journal`.
+"""What every journal promises to the engine, as tests for people who write one; see `duenotice.engine.ports.Journal`.
 
 Derive a class from `JournalContract` in your own tests, and say in the fixture `open_journal` how yours is opened. It
 needs pytest and hypothesis.
@@ -112,7 +112,7 @@ class JournalContract:
         assert world.restart().seen == 3
 
     def test_until_when_somebody_could_be_answered_is_remembered(self, world: JournalWorld) -> None:
-        """The last note counts, after a restart too; it is none of the other notes."""
+        """The last note counts, after a restart too; it is kept apart from the other notes."""
         assert (world.journal.alive, world.journal.seen) == (None, 0)
         world.journal.append(records(1, 3))
         world.journal.note_seen(2)
@@ -181,7 +181,7 @@ class JournalContract:
 
     @pytest.mark.parametrize("taken", [1, 2, 3])
     def test_a_position_is_given_once(self, journal: Journal, taken: int) -> None:
-        """Whoever comes second with a position gets a conflict, and nothing of it is kept (S21)."""
+        """The second writer at a position gets a conflict, and nothing of it is kept (S21)."""
         journal.append(records(1, 3))
         with pytest.raises(Conflict, match="already taken"):
             journal.append([record(taken, "another engine's"), record(taken + 1)])

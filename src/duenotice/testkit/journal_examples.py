@@ -18,6 +18,7 @@ TRANSITIONS: tuple[type[Struct], ...] = get_args(Transition)
 
 _PLAIN = {
     str: st.text(),
+    bytes: st.binary(),
     bool: st.booleans(),
     int: st.integers(-(2**63), 2**63 - 1),
     float: st.floats(allow_nan=False, allow_infinity=False),

@@ -1,5 +1,7 @@
 """Judges a client: plays the tour or scenarios with a client that is run here or comes by itself."""
 
+import socket
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -8,27 +10,31 @@ from importlib.resources import as_file
 from pathlib import Path
 from typing import Any
 
+from duenotice.client.operator.blocking import OperatorClient
+from duenotice.client.operator.request import SpanToGive
 from duenotice.clock import monotonic
 from duenotice.errors import Misconfigured, Unavailable
 from duenotice.scenarios import library
-from duenotice.scenarios.casting import Fleet, cast
+from duenotice.scenarios.casting import Candidates, cast
 from duenotice.scenarios.player import play
 from duenotice.scenarios.progress import Ended
 from duenotice.scenarios.scenario import Scenario
 from duenotice.testkit import sandbox
-from duenotice.testkit.asker import Asker
 from duenotice.testkit.emulator import Emulator
 from duenotice.testkit.guide import Guide
 from duenotice.testkit.overheard import Exchange
 from duenotice.testkit.trials import FLEET, TRIALS, Trial
-from duenotice.testkit.verdicts.evidence import Evidence, Notes, Tempo
+from duenotice.testkit.verdicts.evidence import Evidence, GuideNotes, Tempo
 from duenotice.testkit.verdicts.verdict import Verdict, judge
 from duenotice.testkit.watch import Client, TourEnded, TrialEnded
+from duenotice.wire.duration import parse_duration
 from duenotice.wire.fleet_toml import is_name
+from duenotice.wire.operator import Clock
 
 DEFAULT_VM = "web-0"
 PEER, NEIGHBOUR = "peer-1", "neighbour-2"
 FREE_PORT = "127.0.0.1:0"
+SLICE_SECONDS = 0.1
 FAST, UNHURRIED = 60.0, 10.0
 """How fast the clock of a scenario runs: slower where a client must not miss seconds."""
 
@@ -102,7 +108,7 @@ def run_by_proxy(program: Sequence[str], plan: Plan, tell: Tell) -> Verdict:
 
 
 def check(listen: str, plan: Plan, seconds: float, tell: Tell) -> Verdict:
-    """Judge whoever asks us at an address, for so long at the most."""
+    """Judge the client that asks us at an address, for this long at most."""
     with _emulator(plan, metadata_listen=listen) as emulator:
         tell(f"Waiting for a client at {emulator.url}, in place of http://169.254.169.254.")
         ends = monotonic() + seconds
@@ -148,12 +154,30 @@ def _lead(guide: Guide, emulator: Emulator, plan: Plan, tell: Tell) -> None:
             tell(f"      This trial ends early: {left}.")
 
 
+class AccompaniedClient(OperatorClient):
+    """Time that it lets pass takes real time, because a client that is judged is watching."""
+
+    speed: float
+    """How much faster the service's clock goes than ours."""
+
+    def advance_clock(self, by: SpanToGive) -> Clock:
+        """In slices, each with the real time that belongs to it."""
+        seconds = parse_duration(by) if isinstance(by, str) else by.total_seconds()
+        while seconds > 0:
+            some = min(seconds, SLICE_SECONDS * self.speed)
+            time.sleep(some / self.speed)
+            super().advance_clock(f"{some:.3f}")
+            seconds -= max(some, 0.001)
+        return self.clock()
+
+
 def _play(guide: Guide, emulator: Emulator, scenario: Scenario, plan: Plan, tell: Tell) -> None:
     """A scenario with a client beside it: what it expects is shown but not judged, because the client acts too."""
     guide.first_request()
     unhurried = any(step.verb in ("evict", "fault") for step in scenario.steps)
-    ask = Asker(emulator, plan.speed or (UNHURRIED if unhurried else FAST))
-    for progress in play(scenario, ask, _told(plan), guide.wait, lenient=True):
+    client = emulator.operator(AccompaniedClient)
+    client.speed = plan.speed or (UNHURRIED if unhurried else FAST)
+    for progress in play(scenario, client, _told(plan), guide.wait, lenient=True):
         guide.wait(0.0)
         if isinstance(progress, Ended):
             tell(
@@ -163,7 +187,7 @@ def _play(guide: Guide, emulator: Emulator, scenario: Scenario, plan: Plan, tell
 
 
 @contextmanager
-def _emulator(plan: Plan, metadata_socket: Any = None, **settings: Any) -> Iterator[Emulator]:
+def _emulator(plan: Plan, metadata_socket: socket.socket | None = None, **settings: Any) -> Iterator[Emulator]:
     vm = _vm(plan)
     if not is_name(vm):
         raise Misconfigured(f"{vm!r} is not a name for a VM.", hint="Use letters, digits, dot and dash.")
@@ -187,7 +211,7 @@ def _vm(plan: Plan) -> str:
     if plan.scenario is None or plan.vm:
         return plan.vm or DEFAULT_VM
     with as_file(library.fleet()) as fleet, Emulator(fleet=str(fleet), operator_listen=FREE_PORT) as emulator:
-        picks = cast(plan.scenario.cast, Fleet(Asker(emulator)), {})
+        picks = cast(plan.scenario.cast, Candidates.of(emulator.operator(OperatorClient)), {})
     return picks[_first_vm(plan.scenario)].name
 
 
@@ -200,7 +224,7 @@ def _first_vm(scenario: Scenario) -> str:
     return next(role.name for role in scenario.cast if role.is_vm)
 
 
-def _watch_work(emulator: Emulator, file: Path | None, notes: Notes) -> None:
+def _watch_work(emulator: Emulator, file: Path | None, notes: GuideNotes) -> None:
     if file is None:
         return
     work = notes.work = {}

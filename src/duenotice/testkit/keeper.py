@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> NoReturn:
 
 
 def keep(leash: socket.socket, program: list[str]) -> NoReturn:
-    """Run a program to its end, or to that of the leash, and end as it did; a SIGTERM to us is one to its group."""
+    """Run a program until it ends or nobody holds the leash; end as it did. We pass a SIGTERM on to its group."""
     leash.set_inheritable(False)
     libc = ctypes.CDLL(None)
     if _LINUX:

@@ -123,7 +123,7 @@ class ScheduledEvents:
 
         return self._emulator.look(
             lambda service: encode_document(
-                service.publisher.page_of(service.engine.state.fleet.vms[name]).document, BY_NAME[api_version]
+                service.publisher.open_page_of(service.engine.state.fleet.vms[name]).document, BY_NAME[api_version]
             )
         )
 

@@ -99,13 +99,20 @@ class Overheard:
             self.on_answer(exchange)
 
 
+class _Asked(NamedTuple):
+    """A request that waits for its answer."""
+
+    number: int
+    to_head: bool = False
+
+
 class _Line:
     """One connection: requests and answers follow each other in order, so they are paired by that."""
 
     def __init__(self, overheard: Overheard, address: str) -> None:
         self._overheard, self._address = overheard, address
         self._reader: RequestReader | None = RequestReader()
-        self._waiting: list[int] = []
+        self._waiting: list[_Asked] = []
         self._sent = bytearray()
         self._hung_up: float | None = None
 
@@ -116,19 +123,20 @@ class _Line:
         self._reader.feed(data)
         try:
             while (request := self._reader.next()) is not None:
-                self._waiting.append(self._overheard.begun(self._address, request.head, request.body))
+                number = self._overheard.begun(self._address, request.head, request.body)
+                self._waiting.append(_Asked(number, request.head.method == "HEAD"))
         except Malformed:
             self._reader = None
-            self._waiting.append(self._overheard.begun(self._address, None, data))
+            self._waiting.append(_Asked(self._overheard.begun(self._address, None, data)))
 
     def sent(self, data: bytes) -> None:
         """Take whole answers out of what was sent so far; 100 Continue answers nothing."""
         self._sent += data
-        while self._waiting and (found := _first_answer(bytes(self._sent))) is not None:
+        while self._waiting and (found := _first_answer(bytes(self._sent), self._waiting[0].to_head)) is not None:
             status, answer, length = found
             del self._sent[:length]
             if status >= 200:
-                number = self._waiting.pop(0)
+                number = self._waiting.pop(0).number
                 if not self._has_hung_up():
                     self._overheard.ended(number, status, answer)
 
@@ -143,14 +151,14 @@ class _Line:
         """What was sent of an answer is all there will be."""
 
 
-def _first_answer(sent: bytes) -> tuple[int, bytes, int] | None:
-    """Status, body and length of the first answer, once all of it was sent."""
+def _first_answer(sent: bytes, to_head: bool) -> tuple[int, bytes, int] | None:
+    """Status, body and length of the first answer, once all of it was sent; one to HEAD has a length and no body."""
     head, found, rest = sent.partition(b"\r\n\r\n")
     if not found:
         return None
     lines = head.split(b"\r\n")
     fields = {name.strip().lower(): value.strip() for name, _, value in (line.partition(b":") for line in lines[1:])}
-    length = int(fields.get(b"content-length", b"0"))
+    length = 0 if to_head else int(fields.get(b"content-length", b"0"))
     if len(rest) < length:
         return None
     return int(lines[0].split(b" ")[1]), rest[:length], len(head) + len(found) + length

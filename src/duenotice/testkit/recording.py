@@ -64,7 +64,7 @@ def ask(endpoint: str, api_version: str) -> RecordedAnswer:
 def record(
     endpoint: str, api_version: str, every: float, seconds: float, sleep: Callable[[float], object] = time.sleep
 ) -> Iterator[Frame]:
-    """Each answer that differs from the last, as it comes, for so long."""
+    """Each answer that differs from the last, as it comes, for this long."""
     begun, last = monotonic(), None
     while (now := monotonic() - begun) < seconds:
         answered = ask(endpoint, api_version)

@@ -1,4 +1,4 @@
-"""Serves a recording: whoever asks gets what was answered then, at the speed that is asked for."""
+"""Serves a recording: every client gets what was answered then, at the speed that is asked for."""
 
 import asyncio
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ class Replay:
         return bound
 
     def stop(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         if self._server is not None:
             self._server.close()
 

@@ -31,7 +31,7 @@ vms = [
 ]
 """
 """The client's VM has a peer in its update domain, which is hit with it, and a neighbour in another; addresses are
-those of documentation, so that whoever asks is the default VM."""
+those of documentation, so that every client is the default VM."""
 
 HOST = "host-1"
 

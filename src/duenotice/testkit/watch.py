@@ -7,7 +7,7 @@ from typing import NamedTuple
 from duenotice.clock import monotonic
 from duenotice.domain.event import EventType
 from duenotice.testkit.overheard import Exchange, Overheard
-from duenotice.testkit.verdicts.evidence import Ending, Notes, Tempo, approved_ids
+from duenotice.testkit.verdicts.evidence import Ending, GuideNotes, Tempo, approved_ids
 from duenotice.wire.api_versions import BY_NAME
 
 LOOK_SECONDS = 0.02
@@ -29,7 +29,7 @@ class Client(NamedTuple):
     is_there: Callable[[], bool]
     exit_code: Callable[[], int | None] = lambda: None
     start_again: Callable[[], None] | None = None
-    when_gone: str = "it is gone"
+    when_gone: str = "the client is gone"
 
 
 class ClientWatch:
@@ -37,7 +37,7 @@ class ClientWatch:
 
     def __init__(self, overheard: Overheard, client: Client, tempo: Tempo) -> None:
         self.tempo = tempo
-        self.notes = Notes()
+        self.notes = GuideNotes()
         self.is_lost = False
         self._overheard = overheard
         self._client = client
@@ -83,11 +83,11 @@ class ClientWatch:
                 return
         except TrialEnded as end:
             raise TourEnded(f"{end} before it asked") from None
-        raise TourEnded(f"it asked nothing in {seconds:g} s")
+        raise TourEnded(f"the client asked nothing in {seconds:g} s")
 
     def asked(self, which: Callable[[Exchange], bool], since: int) -> None:
         """Wait for a request like this that came after the one with a number."""
-        self.expect(lambda: any(which(one) for one in self.exchanges(since)), "it did not ask again")
+        self.expect(lambda: any(which(one) for one in self.exchanges(since)), "the client did not ask again")
 
     def wait(self, seconds: float) -> None:
         """Let real time pass, as long as it is there."""
@@ -112,7 +112,7 @@ class ClientWatch:
         if not self._client.is_there():
             self.note_ending()
             code = self._client.exit_code()
-            raise TrialEnded(self._client.when_gone if code is None else f"it ended with code {code}")
+            raise TrialEnded(self._client.when_gone if code is None else f"the client ended with code {code}")
         time.sleep(LOOK_SECONDS)
 
     # What is done when it is lost
@@ -124,7 +124,7 @@ class ClientWatch:
             return
         self._in_vain += is_there
         if self._in_vain > MOST_IN_VAIN:
-            raise TourEnded("it too often did not do what was expected")
+            raise TourEnded("too often the client did not do what was expected")
         if self._client.start_again is None:
             self._wait_until_it_asks()
         elif not is_there or self._is_silent:
@@ -138,7 +138,7 @@ class ClientWatch:
     def _wait_until_it_asks(self) -> None:
         since = self.count
         try:
-            self.expect(lambda: self.waits or bool(self.exchanges(since)), "it did not ask again")
+            self.expect(lambda: self.waits or bool(self.exchanges(since)), "the client did not ask again")
         except TrialEnded as end:
             raise TourEnded(str(end)) from None
 

@@ -85,6 +85,6 @@ class VmCommand(Struct, frozen=True, omit_defaults=True):
 
 
 class Done(Struct, frozen=True):
-    """It is durable and shown; whoever has folded up to here has it too."""
+    """It is durable and shown; a follower that has folded up to here has it too."""
 
     position: int

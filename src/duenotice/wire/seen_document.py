@@ -85,7 +85,7 @@ def event_to_json(event: SeenEvent) -> dict[str, Any]:
 
 
 def event_from_json(shown: object) -> SeenEvent:
-    """The way back, and just as strict."""
+    """Reads what `event_to_json` writes, as strictly as a document."""
     try:
         return _event(_object(shown, "the event"), underscore=False)
     except (ValueError, Malformed) as error:

@@ -3,15 +3,15 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from duenotice.agent.cases import Case, Cases, Record, apply, fingerprint
-from duenotice.agent.plan import Approval, View
-from duenotice.agent.rules import HandlerSpec, Rule
+from duenotice.agent.cases import Case, Cases, LedgerRecord, apply, fingerprint
+from duenotice.agent.plan import ApprovalPolicy, PlanView
+from duenotice.agent.rules import HandlerRule, HandlerSpec
 from duenotice.wire.seen_document import SeenEvent
 
 NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
 ME = "web-0"
 ID = "805C2F53-88EE-4045-95F8-788FD1634F66"
-OWN = Approval("own")
+OWN = ApprovalPolicy("own")
 
 
 def event(status: str = "Scheduled", *, notice: float = 900.0, **more: Any) -> SeenEvent:
@@ -21,27 +21,27 @@ def event(status: str = "Scheduled", *, notice: float = 900.0, **more: Any) -> S
     return SeenEvent(status=status, not_before=not_before, **fields)
 
 
-def view(*handlers: HandlerSpec | str, approval: Approval = OWN, boot: str = "boot-1", **more: Any) -> View:
+def view(*handlers: HandlerSpec | str, approval: ApprovalPolicy = OWN, boot: str = "boot-1", **more: Any) -> PlanView:
     """One rule for everything that calls for these handlers; `rule` changes it."""
     specs = [each if isinstance(each, HandlerSpec) else HandlerSpec(each) for each in handlers]
-    rule = Rule(tuple(spec.name for spec in specs), **more.pop("rule", {}))
+    rule = HandlerRule(tuple(spec.name for spec in specs), **more.pop("rule", {}))
     fields: dict[str, Any] = {"now": NOW, "rules": (rule,), "handlers": {spec.name: spec for spec in specs}} | more
-    return View(ME, boot, approval=approval, **fields)
+    return PlanView(ME, boot, approval=approval, **fields)
 
 
-def record(what: Any, handler: str = "", of: SeenEvent | None = None, **more: Any) -> Record:
+def record(what: Any, handler: str = "", of: SeenEvent | None = None, **more: Any) -> LedgerRecord:
     """A record about the event, for its content as it is."""
     about = of or event()
     fields = {"boot": "boot-1", "content": fingerprint(about)} | more
-    return Record(what, about.event_id, fields.pop("at", NOW), handler=handler, **fields)
+    return LedgerRecord(what, about.event_id, fields.pop("at", NOW), handler=handler, **fields)
 
 
-def seen(of: SeenEvent | None = None, **more: Any) -> Record:
+def seen(of: SeenEvent | None = None, **more: Any) -> LedgerRecord:
     """The event was read in a document."""
     return record("seen", of=of, seen=of or event(), **more)
 
 
-def cases(*records: Record) -> Cases:
+def cases(*records: LedgerRecord) -> Cases:
     """What these records add up to."""
     made: Cases = {}
     for each in records:
@@ -49,7 +49,7 @@ def cases(*records: Record) -> Cases:
     return made
 
 
-def case(*records: Record) -> Case:
+def case(*records: LedgerRecord) -> Case:
     """The only case that these records make."""
     (made,) = cases(*records).values()
     return made

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from duenotice.agent.config import load_config, read_config
-from duenotice.agent.plan import Approval
-from duenotice.agent.rules import HandlerSpec, Rule
+from duenotice.agent.plan import ApprovalPolicy
+from duenotice.agent.rules import HandlerRule, HandlerSpec
 from duenotice.errors import Misconfigured
 
 ISSUE = """
@@ -29,15 +29,15 @@ timeout = "5m"
 def test_the_shortest_useful_file():
     """As the documentation shows it."""
     config = read_config(ISSUE)
-    assert config.rules == (Rule(("drain",), types=("Reboot", "Redeploy")),)
+    assert config.rules == (HandlerRule(("drain",), types=("Reboot", "Redeploy")),)
     assert config.specs == {"drain": HandlerSpec("drain", required=True, timeout=300.0)}
-    assert (config.approval, config.metadata.endpoint) == (Approval("own"), "http://169.254.169.254")
+    assert (config.approval, config.metadata.endpoint) == (ApprovalPolicy("own"), "http://169.254.169.254")
 
 
 def test_an_empty_file_follows_events_and_touches_nothing():
     """Nothing is approved unless somebody said so."""
     config = read_config("")
-    assert (config.rules, config.approval, config.status_listen) == ((), Approval("never"), None)
+    assert (config.rules, config.approval, config.status_listen) == ((), ApprovalPolicy("never"), None)
 
 
 def test_everything_a_rule_can_say():
@@ -53,7 +53,7 @@ def test_everything_a_rule_can_say():
     approve_after_failure = true
     handlers = []
     """
-    assert read_config(rule).rules == (Rule((), ("Freeze",), ("Platform",), ("web-*",), 10.0, 1.0, 900.0, True),)
+    assert read_config(rule).rules == (HandlerRule((), ("Freeze",), ("Platform",), ("web-*",), 10.0, 1.0, 900.0, True),)
 
 
 def peers(tmp_path: Path, key: str = "0123456789abcdef", mode: int = 0o600, more: str = "") -> str:

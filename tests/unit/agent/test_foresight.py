@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from duenotice.agent.foresight import foresee
-from duenotice.agent.plan import Approval
-from duenotice.agent.rules import HandlerSpec, Rule
+from duenotice.agent.plan import ApprovalPolicy
+from duenotice.agent.rules import HandlerRule, HandlerSpec
 from tests.unit.agent.build import ME, NOW, case, event, record, seen, view
 
-GUARD = Approval("own", group=(ME, "web-1", "web-2"), keep=2)
+GUARD = ApprovalPolicy("own", group=(ME, "web-1", "web-2"), keep=2)
 TOLD = event(resources=(ME, "web-1"))
 
 
@@ -36,7 +36,7 @@ def test_a_handler_has_as_long_as_the_notice_leaves_it():
 @pytest.mark.parametrize(
     ("told", "more", "reason"),
     [
-        (event(), {"approval": Approval("never")}, "the policy is never"),
+        (event(), {"approval": ApprovalPolicy("never")}, "the policy is never"),
         (event(resources=("web-1", ME)), {}, "web-1 is the first of Resources and approves"),
         (TOLD, {"approval": GUARD}, "too few of the group would stay in service"),
         (event("Started"), {}, "it has started"),
@@ -56,7 +56,10 @@ def test_a_drill_is_never_approved():
 
 def test_peers_are_asked_before_the_approval():
     """Those that are hit too, and those that must stay."""
-    assert steps(case(seen(TOLD)), approval=Approval("all-ready"), handlers=()) == ["ask-peers ('web-1',)", "approve"]
+    assert steps(case(seen(TOLD)), approval=ApprovalPolicy("all-ready"), handlers=()) == [
+        "ask-peers ('web-1',)",
+        "approve",
+    ]
     guard = GUARD._replace(group=(ME, "web-1", "web-2", "web-3"))
     assert steps(case(seen(TOLD)), approval=guard, handlers=()) == ["ask-peers ('web-2', 'web-3')", "approve"]
 
@@ -79,4 +82,4 @@ def test_what_is_done_already_is_not_foreseen_again():
 
 def test_an_event_that_no_rule_is_about_is_left_alone():
     """And nothing follows from it."""
-    assert steps(case(seen()), rules=(Rule(types=("Freeze",)),)) == ["leave-alone no rule matches this event"]
+    assert steps(case(seen()), rules=(HandlerRule(types=("Freeze",)),)) == ["leave-alone no rule matches this event"]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from duenotice.agent import logs
-from duenotice.agent.cases import Record
+from duenotice.agent.cases import LedgerRecord
 from duenotice.agent.recorder import Pretended, Recorder
 from duenotice.errors import Unavailable
 from tests.unit.agent.build import ID, record, seen
@@ -33,7 +33,7 @@ def test_what_goes_on_going_wrong_is_not_said_every_second(capsys: pytest.Captur
 def test_every_record_is_a_line_but_notes_are_not(capsys: pytest.CaptureFixture[str]):
     """A handler may note what should not be read by everybody."""
     recorder = Recorder(Pretended({}))
-    secret: Record = record("note", "a", key="password", value="hunter2")
+    secret: LedgerRecord = record("note", "a", key="password", value="hunter2")
     recorder.append(seen(), record("preparing", "a"), secret, record("failed", "a", reason="broken"))
     shown = lines(capsys)
     assert [line["action"] for line in shown] == ["seen", "preparing", "failed"]

@@ -8,17 +8,17 @@ import pytest
 
 from duenotice.agent.config_tables import Peers
 from duenotice.agent.http import Request, serve
-from duenotice.agent.peers import PATH, Asking, State, answer_peer, sign
-from duenotice.agent.plan import AskPeers, News
-from duenotice.http_call import Answer
+from duenotice.agent.peers import PATH, Asking, PeerState, answer_peer, sign
+from duenotice.agent.plan import AskPeers, PeerNews
+from duenotice.http_call import HttpAnswer
 
 KEY = b"0123456789abcdef"
 TARGET = f"{PATH}?event=E1&content=C1"
-READY = State(ready=True, in_service=False)
+READY = PeerState(ready=True, in_service=False)
 
 
-def tell(event_id: str, content: str) -> State:
-    return READY if (event_id, content) == ("E1", "C1") else State(ready=False, in_service=True)
+def tell(event_id: str, content: str) -> PeerState:
+    return READY if (event_id, content) == ("E1", "C1") else PeerState(ready=False, in_service=True)
 
 
 def asked(key: bytes = KEY, vm: str = "web-1", target: str = TARGET, nonce: str = "n") -> Request:
@@ -56,10 +56,10 @@ def test_a_question_for_another_vm_learns_nothing():
     assert answer_peer(asked(vm="web-1"), KEY, "web-2", tell).status == 403
 
 
-def ask(respond: Callable[[Request], Answer], vm: str = "web-1", address: str = "") -> News:
+def ask(respond: Callable[[Request], HttpAnswer], vm: str = "web-1", address: str = "") -> PeerNews:
     """What a leader learns from a peer that answers so."""
 
-    async def scene() -> News:
+    async def scene() -> PeerNews:
         server = await serve(("127.0.0.1", 0), respond)
         port = server.sockets[0].getsockname()[1]
         peers = Peers("", address=address or f"http://127.0.0.1:{port}/{{vm}}".replace("/{vm}", ""))
@@ -73,10 +73,10 @@ def ask(respond: Callable[[Request], Answer], vm: str = "web-1", address: str = 
 def test_a_ready_peer_is_heard():
     """Question and answer over real HTTP."""
     news = ask(lambda request: answer_peer(request, KEY, "web-1", tell))
-    assert news == News("C1", frozenset({"web-1"}), frozenset())
+    assert news == PeerNews("C1", frozenset({"web-1"}), frozenset())
 
 
-NOT_READY = News("C1", frozenset(), frozenset())
+NOT_READY = PeerNews("C1", frozenset(), frozenset())
 GOOD = json.dumps({"vm": "web-1", "ready": True, "in_service": True}).encode()
 
 
@@ -85,26 +85,26 @@ GOOD = json.dumps({"vm": "web-1", "ready": True, "in_service": True}).encode()
     [
         lambda request: answer_peer(request, b"another key of 16", "web-1", tell),
         lambda request: answer_peer(request, KEY, "web-2", tell),
-        lambda request: Answer(200, GOOD),
-        lambda request: Answer(
+        lambda request: HttpAnswer(200, GOOD),
+        lambda request: HttpAnswer(
             200, GOOD, {"duenotice-signature": sign(KEY, "answer", "web-1", "old nonce", GOOD.decode())}
         ),
-        lambda request: Answer(200, b"\xff" * 100),
-        lambda request: Answer(200, b"x" * 100_000),
-        lambda request: Answer(500),
-        lambda request: Answer(302, b"", {"location": "http://127.0.0.1:1/"}),
+        lambda request: HttpAnswer(200, b"\xff" * 100),
+        lambda request: HttpAnswer(200, b"x" * 100_000),
+        lambda request: HttpAnswer(500),
+        lambda request: HttpAnswer(302, b"", {"location": "http://127.0.0.1:1/"}),
     ],
     ids=["other key", "other VM", "unsigned", "replayed", "not text", "huge", "error", "redirect"],
 )
-def test_an_answer_that_cannot_be_trusted_is_not_readiness(respond: Callable[[Request], Answer]):
+def test_an_answer_that_cannot_be_trusted_is_not_readiness(respond: Callable[[Request], HttpAnswer]):
     """The notice runs out rather than being cut short on hearsay (H04)."""
     assert ask(respond) == NOT_READY
 
 
 def test_who_cannot_be_reached_is_not_ready():
     """Nobody listens there, or the name is no name."""
-    assert ask(lambda request: Answer(200), address="http://127.0.0.1:1/{vm}") == NOT_READY
-    assert ask(lambda request: Answer(200), vm="a/../b@c", address="http://{vm}:1") == News("C1")
+    assert ask(lambda request: HttpAnswer(200), address="http://127.0.0.1:1/{vm}") == NOT_READY
+    assert ask(lambda request: HttpAnswer(200), vm="a/../b@c", address="http://{vm}:1") == PeerNews("C1")
 
 
 @pytest.mark.parametrize("said", [b"HTTP/1.1\r\ncontent-length: 0\r\n\r\n", b"HTTP/1.1 x\r\n\r\n", b"\r\n\r\n", b""])
@@ -116,7 +116,7 @@ def test_a_peer_that_speaks_no_http_spoils_nobody_elses_answer(said: bytes):
         writer.write(said)
         writer.close()
 
-    async def scene() -> News:
+    async def scene() -> PeerNews:
         bad = await asyncio.start_server(gibberish, "127.0.0.1", 0)
         good = await serve(("127.0.0.1", 0), lambda request: answer_peer(request, KEY, "web-1", tell))
         ports = {"web-2": bad.sockets[0].getsockname()[1], "web-1": good.sockets[0].getsockname()[1]}
@@ -124,14 +124,14 @@ def test_a_peer_that_speaks_no_http_spoils_nobody_elses_answer(said: bytes):
         async with bad, good:
             return await Asking(peers, KEY).ask(AskPeers("E1", ("web-1", "web-2"), ()), "C1")
 
-    assert asyncio.run(scene()) == News("C1", frozenset({"web-1"}))
+    assert asyncio.run(scene()) == PeerNews("C1", frozenset({"web-1"}))
 
 
 def test_the_key_never_travels():
     """Neither in a question nor in an answer."""
     seen: list[Request] = []
 
-    def respond(request: Request) -> Answer:
+    def respond(request: Request) -> HttpAnswer:
         seen.append(request)
         return answer_peer(request, KEY, "web-1", tell)
 

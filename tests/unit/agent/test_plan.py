@@ -4,13 +4,13 @@ from datetime import timedelta
 
 import pytest
 
-from duenotice.agent.cases import Record
+from duenotice.agent.cases import LedgerRecord
 from duenotice.agent.plan import (
     RESERVE,
-    Approval,
+    ApprovalPolicy,
     Approve,
     AskPeers,
-    News,
+    PeerNews,
     Prepare,
     Recover,
     Wait,
@@ -24,13 +24,13 @@ from duenotice.agent.rules import HandlerSpec
 from tests.unit.agent.build import ID, ME, NOW, cases, event, record, seen, view
 
 OTHER = "11111111-1111-1111-1111-111111111111"
-ALL_READY = Approval("all-ready")
+ALL_READY = ApprovalPolicy("all-ready")
 BOTH = (ME, "web-1")
 
 
 def whats(records: object) -> list[tuple[str, str]]:
     assert hasattr(records, "__iter__")
-    return [(each.what, each.reason) for each in records if isinstance(each, Record)]
+    return [(each.what, each.reason) for each in records if isinstance(each, LedgerRecord)]
 
 
 # What a document changes
@@ -212,7 +212,7 @@ def test_nothing_to_do_is_ready_at_once():
 def test_when_the_leader_approves(policy, shown, approves):
     """Only a Scheduled event, only if the policy says so, only the first of Resources (H03)."""
     done = (seen(shown), *(record(each.what, "a", of=shown) for each in DONE))
-    assert (plan(cases(*done), view("a", approval=Approval(policy))) == [Approve(ID)]) == approves
+    assert (plan(cases(*done), view("a", approval=ApprovalPolicy(policy))) == [Approve(ID)]) == approves
 
 
 @pytest.mark.parametrize(
@@ -243,9 +243,9 @@ def test_all_ready_asks_the_others_first():
     ask = [AskPeers(ID, ("web-1",), ())]
     for news, steps in (
         ({}, ask),
-        ({ID: News(content)}, ask),
-        ({ID: News("other", frozenset({"web-1"}))}, ask),
-        ({ID: News(content, frozenset({"web-1"}))}, [Approve(ID)]),
+        ({ID: PeerNews(content)}, ask),
+        ({ID: PeerNews("other", frozenset({"web-1"}))}, ask),
+        ({ID: PeerNews(content, frozenset({"web-1"}))}, [Approve(ID)]),
     ):
         assert plan(ready, view("a", approval=ALL_READY, news=news)) == steps
 
@@ -258,9 +258,9 @@ def test_all_ready_needs_nobody_when_only_i_am_hit():
 @pytest.mark.parametrize(("in_service", "approves"), [(("web-1", "web-2"), True), (("web-1",), False), ((), False)])
 def test_the_guard_keeps_enough_of_the_group(in_service, approves):
     """Those that are hit are not counted, whatever they say."""
-    guarded = Approval("own", ("web-0", "web-1", "web-2"), keep=2)
+    guarded = ApprovalPolicy("own", ("web-0", "web-1", "web-2"), keep=2)
     ready = cases(seen(), *DONE)
-    news = {ID: News(ready[ID].content, frozenset(), frozenset(in_service))}
+    news = {ID: PeerNews(ready[ID].content, frozenset(), frozenset(in_service))}
     steps = plan(ready, view("a", approval=guarded, news=news))
     assert steps == ([Approve(ID)] if approves else [AskPeers(ID, (), ("web-1", "web-2"))])
 
@@ -321,7 +321,7 @@ def test_a_handler_that_another_event_needs_is_not_put_back():
     """Undraining for the one would undo it for the other; when both are over, both ways back run."""
     other = event(event_id=OTHER)
     both = [seen(), *DONE, seen(other), record("preparing", "a", of=other), record("prepared", "a", of=other), TURN]
-    assert plan(cases(*both), view("a", approval=Approval("never"))) == []
+    assert plan(cases(*both), view("a", approval=ApprovalPolicy("never"))) == []
     over = [*both, record("returning", of=other, reason="gone")]
     assert plan(cases(*over), view("a")) == [Recover(ID, "a"), Recover(OTHER, "a")]
 

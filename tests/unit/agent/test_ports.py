@@ -13,7 +13,7 @@ from duenotice.agent.http import Request, serve
 from duenotice.agent.ports import answers, cases_json, metrics, state_of
 from duenotice.agent.recorder import Counters
 from duenotice.errors import Misconfigured
-from duenotice.http_call import Answer, call
+from duenotice.http_call import HttpAnswer, call
 from tests.unit.agent.build import NOW, case, cases, event, record, seen
 
 
@@ -93,7 +93,7 @@ def test_odd_requests_get_an_answer_or_nothing(sent: bytes, status: bytes, monke
 def test_the_client_side_reads_what_the_server_side_writes():
     """Headers, status and body."""
 
-    async def scene() -> Answer:
+    async def scene() -> HttpAnswer:
         server = await serve(("127.0.0.1", 0), port(Switch()))
         async with server:
             return await call(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/status")

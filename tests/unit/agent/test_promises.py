@@ -10,18 +10,18 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from duenotice.agent.cases import Cases, Record, apply, fingerprint
-from duenotice.agent.plan import Approval, Approve, Prepare, Recover, Step, View, plan, sight, woken
-from duenotice.agent.rules import HandlerSpec, Rule
+from duenotice.agent.cases import Cases, LedgerRecord, apply, fingerprint
+from duenotice.agent.plan import ApprovalPolicy, Approve, PlanView, Prepare, Recover, Step, plan, sight, woken
+from duenotice.agent.rules import HandlerRule, HandlerSpec
 from duenotice.wire.seen_document import SeenEvent
 from tests.unit.agent.build import ME, NOW
 
 HANDLERS = {"a": HandlerSpec("a"), "b": HandlerSpec("b", timeout=600.0), "c": HandlerSpec("c", required=False)}
 RULES = (
-    Rule((), types=("Freeze",)),
-    Rule(("a", "b"), types=("Reboot",)),
-    Rule(("b", "c"), types=("Redeploy",), approve_after_failure=True),
-    Rule(("c", "a"), types=("Terminate",)),
+    HandlerRule((), types=("Freeze",)),
+    HandlerRule(("a", "b"), types=("Reboot",)),
+    HandlerRule(("b", "c"), types=("Redeploy",), approve_after_failure=True),
+    HandlerRule(("c", "a"), types=("Terminate",)),
 )
 TYPES = ("Freeze", "Reboot", "Redeploy", "Terminate", "Preempt")
 IDS = ("E1", "E2")
@@ -71,17 +71,17 @@ class Agent(RuleBasedStateMachine):
 
     # The agent
 
-    def view(self) -> View:
-        approval = Approval("own")
-        return View(ME, f"boot-{self.boot}", self.now, RULES, HANDLERS, approval, {}, self.read is not None)
+    def view(self) -> PlanView:
+        approval = ApprovalPolicy("own")
+        return PlanView(ME, f"boot-{self.boot}", self.now, RULES, HANDLERS, approval, {}, self.read is not None)
 
-    def note(self, *records: Record) -> None:
+    def note(self, *records: LedgerRecord) -> None:
         for each in records:
             apply(self.cases, each)
 
     def record(self, what: str, step: Step, content: str = "", reason: str = "") -> None:
         handler = getattr(step, "handler", "")
-        self.note(Record(what, step.event_id, self.now, f"boot-{self.boot}", handler, content, reason))  # type: ignore[arg-type]
+        self.note(LedgerRecord(what, step.event_id, self.now, f"boot-{self.boot}", handler, content, reason))  # type: ignore[arg-type]
 
     @rule()
     def poll(self) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from duenotice.agent.rules import Rule, rule_for
+from duenotice.agent.rules import HandlerRule, rule_for
 from tests.unit.agent.build import event
 
 
@@ -28,12 +28,12 @@ from tests.unit.agent.build import event
 )
 def test_what_a_rule_matches(rule, changed, matches):
     """What it leaves out matches everything; an unknown duration is neither short nor long (B09)."""
-    assert Rule(**rule).matches(event(**changed)) == matches
+    assert HandlerRule(**rule).matches(event(**changed)) == matches
 
 
 def test_the_first_rule_that_matches_wins():
     """In the order of the file."""
-    short, rest = Rule((), types=("Freeze",), shorter_than=10.0), Rule(("a",), types=("Freeze",))
+    short, rest = HandlerRule((), types=("Freeze",), shorter_than=10.0), HandlerRule(("a",), types=("Freeze",))
     assert rule_for([short, rest], event(type="Freeze", duration=5)) is short
     assert rule_for([short, rest], event(type="Freeze")) is rest
     assert rule_for([short, rest], event(type="Reboot")) is None

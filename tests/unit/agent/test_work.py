@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from duenotice.agent import work
-from duenotice.agent.cases import Record
+from duenotice.agent.cases import LedgerRecord
 from duenotice.agent.handlers.base import HandlerFailed, Occasion, TryAgain
 from duenotice.agent.plan import Prepare, Recover
 from duenotice.agent.recorder import Pretended, Recorder
 from duenotice.agent.rules import HandlerSpec
 from duenotice.agent.tasks import Later, Tasks
-from duenotice.agent.work import Worker
+from duenotice.agent.work import HandlerRunner
 from duenotice.backoff import Backoff
 from tests.unit.agent.build import ID, cases, record, seen
 
@@ -42,17 +42,17 @@ class Scripted:
 class Bench:
     """A worker with one handler `a`, and the records it makes."""
 
-    def __init__(self, handler: Scripted, *begun: Record) -> None:
-        self.made: list[Record] = []
+    def __init__(self, handler: Scripted, *begun: LedgerRecord) -> None:
+        self.made: list[LedgerRecord] = []
         pretended = Pretended(cases(*(begun or (seen(),))))
         keep = pretended.append
 
-        def append(*records: Record) -> None:
+        def append(*records: LedgerRecord) -> None:
             keep(*records)
             self.made += records
 
         pretended.append = append  # type: ignore[method-assign]
-        self.worker = Worker(Recorder(pretended), lambda: "web-0", "boot-1")
+        self.worker = HandlerRunner(Recorder(pretended), lambda: "web-0", "boot-1")
         self.worker.handlers = {"a": handler}  # type: ignore[dict-item]
         self.worker.specs = {"a": HandlerSpec("a", timeout=0.05)}
 

@@ -42,7 +42,7 @@ def plans(node: Node) -> list[str]:
 
 def later(node: Node, minutes: int, until: Callable[[], object]) -> None:
     """Let time pass minute by minute, no faster than the VMs can follow."""
-    page = node.service.publisher.page_of(node.service.publisher.state.fleet.vms["web-0"])
+    page = node.service.publisher.open_page_of(node.service.publisher.state.fleet.vms["web-0"])
     for _ in range(minutes):
         if until():
             return

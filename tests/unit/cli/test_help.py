@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from duenotice.cli.groups import first_sentence
+from duenotice.cli.arguments import first_sentence
 from duenotice.cli.main import COMMANDS, EXIT_CODES, duenotice
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "cli.md").read_text()

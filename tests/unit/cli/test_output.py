@@ -1,33 +1,12 @@
-"""How values look on the command line."""
+"""The forms in which data is printed."""
 
-import io
 from collections.abc import Iterator
 
 import pytest
-from rich.console import Console
 
-from duenotice.cli import looks, tables
-from duenotice.cli.api import items_of, target
-from duenotice.cli.following import line_of
-from duenotice.cli.output import WRITERS, Column, View, yaml_lines
-from duenotice.cli.views import AUDIT, EVENTS, VMS, WATCHED_EVENTS
-
-NOW = "2026-01-01T12:00:00Z"
-
-
-@pytest.mark.parametrize(
-    ("moment", "said"),
-    [
-        ("2026-01-01T12:00:00Z", "now"),
-        ("2026-01-01T12:14:30Z", "in 14m 30s"),
-        ("2026-01-08T12:00:05Z", "in 7d 5s"),
-        ("2026-01-01T09:00:00Z", "3h ago"),
-        ("", "–"),
-        ("soon", "soon"),
-    ],
-)
-def test_times_are_as_seen_from_now(moment: str, said: str) -> None:
-    assert looks.relative(moment, NOW) == said
+from duenotice.cli.output import NEVER, WRITERS, fields_of, yaml_lines
+from duenotice.cli.views import VMS
+from tests.unit.cli.values import event
 
 
 def test_yaml_is_blocks_with_scalars_as_in_json() -> None:
@@ -56,114 +35,12 @@ def test_lines_are_printed_as_their_items_come(output: str, line: str, capsys: p
         seen.append(capsys.readouterr().out)
         yield {"name": "vm-1"}
 
-    WRITERS[output](vms(), VMS, lambda: NOW)
+    WRITERS[output](vms(), VMS, lambda: NEVER)
     assert seen == [line]
 
 
-def test_who_waits_for_very_many_is_shown_how_many_have_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a terminal, and only there."""
-    for is_terminal in (True, False):
-        said = io.StringIO()
-        out = Console(file=said, force_terminal=is_terminal, width=80)
-        monkeypatch.setattr(tables, "console", lambda stderr, out=out: out)
-        assert list(tables.counted(range(2 * tables.MANY))) == list(range(2 * tables.MANY))
-        assert ("2,000 so far" in said.getvalue()) == is_terminal
-
-
-def test_plain_lines_have_their_cells_under_each_other() -> None:
-    """And end where their words do."""
-    assert list(tables.aligned([["VM", "UD"], ["web-10", "–"]])) == ["VM      UD\n", "web-10  –\n"]
-
-
-def test_states_have_their_colour() -> None:
-    assert looks.state("started").style == "bold red"
-    assert looks.state("anything").style == ""
-
-
-def test_what_is_not_there_is_a_dash() -> None:
-    view = View("a", (Column("A", "a"), Column("B", "b.c"), Column("WHEN", "w", "when"), Column("L", "l", "list")))
-    made = tables.table([{"a": None, "l": []}], view, NOW)
-    assert [str(next(iter(column.cells))) for column in made.columns] == ["–", "–", "–", "–"]
-
-
-@pytest.mark.parametrize("answer", [[1], {"items": [1], "next": None}, {"events": [1]}])
-def test_lists_come_in_several_wrappings(answer: object) -> None:
-    assert items_of(answer) == [1]
-
-
-def test_paths_are_quoted_and_queries_hold_what_is_given() -> None:
-    assert target("vms", "a/b ?", "x") == "/v1/vms/a%2Fb%20%3F/x"
-    assert target("vms", group="set/web", host=None) == "/v1/vms?group=set%2Fweb"
-    assert target("x", api_version="1") == "/v1/x?api-version=1"
-
-
-def test_the_gist_of_details_is_short() -> None:
-    look = looks.LOOKS["gist"]
-    assert str(look({"vms": ["a", "b"], "event": {"id": "0123456789"}, "reason": ""}, NOW)) == "vms=2 event=01234567"
-    assert len(str(look({"text": "x" * 500}, NOW))) == looks.GIST
-    assert str(look({}, NOW)) == "–"
-
-
-def test_a_narrow_terminal_folds_details_and_no_word_of_another_column() -> None:
-    record = {"position": 1, "at": NOW, "actor": "token/admin", "action": "maintenance-started", "event_id": "A" * 36}
-    out = Console(width=80, file=io.StringIO())
-    with out.capture() as captured:
-        out.print(tables.table([record | {"details": {"text": "word " * 20}}], AUDIT, NOW))
-    first = captured.get().splitlines()[1]
-    assert first.split()[:5] == ["1", "now", "token/admin", "maintenance-started", "AAAAAAAA"]
-
-
-def test_a_bar_is_as_full_as_the_notice_is_over() -> None:
-    assert looks.passed(NOW, "2026-01-01T12:10:00Z", "2026-01-01T12:05:00Z") == 0.5
-    assert looks.passed(NOW, NOW, NOW) == 1.0
-    half = looks.bar(0.5, "red")
-    assert len(half) == looks.BAR
-    assert [(span.start, span.end, span.style) for span in half.spans][-1] == (8, 16, "bright_black")
-
-
-EVENT = {
-    "id": "805C2F53-88EE-4045-95F8-788FD1634F66",
-    "type": "Reboot",
-    "phase": "scheduled",
-    "not_before": "2026-01-01T12:14:30Z",
-    "duration": -1,
-    "resources": ["web-0", "web-5"],
-    "cause": "live-migration",
-}
-
-
-def drawn(view: View, width: int, *items: dict[str, object]) -> list[list[str]]:
-    """The words of each line of a table on a terminal of that width."""
-    out = Console(width=width, file=io.StringIO())
-    with out.capture() as captured:
-        out.print(tables.Fitted(list(items), view, NOW))
-    return [line.split() for line in captured.get().splitlines()]
-
-
-@pytest.mark.parametrize(
-    ("width", "titles"),
-    [
-        (100, "EVENT TYPE STATE NOT BEFORE LASTS VMS CAUSE"),
-        (70, "EVENT TYPE STATE NOT BEFORE LASTS VMS"),
-        (58, "EVENT TYPE STATE NOT BEFORE VMS"),
-    ],
-)
-def test_a_narrow_terminal_loses_what_can_be_spared(width: int, titles: str) -> None:
-    """The VMs that are hit are the last to go."""
-    head, row = drawn(EVENTS, width, EVENT)
-    assert (" ".join(head), "web-5" in row) == (titles, True)
-
-
-def test_what_is_watched_fits_80_columns_with_its_vms() -> None:
-    """With bar and countdown; the cause gives way."""
-    head, row = drawn(WATCHED_EVENTS, 80, EVENT | {"bar": looks.bar(0.5, ""), "countdown": "starts in 14m 30s "})
-    assert head == ["EVENT", "TYPE", "STATE", "VMS"]
-    assert row[-2:] == ["web-0", "web-5"]
-
-
-def test_an_event_that_has_started_shows_no_not_before() -> None:
-    """What it said before no longer counts."""
-    shown = {phase: drawn(EVENTS, 100, EVENT | {"phase": phase})[1] for phase in ("scheduled", "started")}
-    assert (shown["scheduled"][3:6], shown["started"][3]) == (["in", "14m", "30s"], "–")
-    assert line_of(EVENT | {"phase": "started"}).split()[3] == "-"
-    assert line_of(EVENT).split()[3] == EVENT["not_before"]
+def test_values_of_the_service_are_printed_as_json_has_them() -> None:
+    """Times are texts, and what is a list in JSON is a list in YAML."""
+    fields = fields_of(event(resources=("web-0", "web-5")))
+    assert (fields["not_before"], fields["resources"]) == ("2026-01-01T12:15:00Z", ["web-0", "web-5"])
+    assert yaml_lines(fields)[4:7] == ["resources:", '  - "web-0"', '  - "web-5"']

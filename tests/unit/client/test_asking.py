@@ -17,8 +17,9 @@ from duenotice.client import (
     TimedOut,
     Unreachable,
 )
-from duenotice.client.asking import Asker, Patience
+from duenotice.client.asking import Asker
 from duenotice.client.exchange import Talk
+from duenotice.client.patience import Patience, pause_after
 from duenotice.client.versions import EVENT_VERSIONS, Choice
 from duenotice.wire.api_versions import API_VERSIONS
 from tests.unit.client.stage import Request, Stage, answer, numbered
@@ -101,7 +102,7 @@ class TestRetries:
     @pytest.mark.parametrize(("dice", "pause"), [(0.0, 0.1), (0.5, 0.15), (1.0, 0.2)])
     def test_pauses_are_jittered(self, dice: float, pause: float) -> None:
         """A fleet that fails together does not come back together."""
-        assert Asker("a", dice=lambda: dice).pause_after(ServerFailed(), 0) == pytest.approx(pause)
+        assert pause_after(0, 0.0, lambda: dice) == pytest.approx(pause)
 
 
 def service(known: list[str], refusal: Callable[[str], bytes]) -> Callable[[Request], tuple[float, bytes]]:

@@ -6,30 +6,31 @@ import pytest
 
 from duenotice.console import board
 from duenotice.console.board import Board
+from duenotice.wire import operator as w
+from tests.support.answers import a_life, a_vm, an_event
 
 COUNTS = dict.fromkeys(("started", "approved", "scheduled", "degraded", "fine"), 0)
 
 
-def vm(name: str, group: str | None = "set/web", state: str = "fine", **more: Any) -> dict[str, Any]:
-    return {"name": name, "group": group, "state": state, "update_domain": 0 if group else None, "zone": None} | more
+def vm(name: str, group: str | None = "set/web", state: str = "fine", **more: Any) -> w.Vm:
+    return a_vm(name, group=group, state=state, **{"update_domain": 0 if group else None} | more)
 
 
-def column(fine: int = 0, update_domain: int | None = 0, zone: str | None = None, **counts: int) -> dict[str, Any]:
+def column(fine: int = 0, update_domain: int | None = 0, zone: str | None = None, **counts: int) -> w.Column:
     all_ = COUNTS | {"fine": fine} | counts
-    return {"vms": sum(all_.values()), "counts": all_, "update_domain": update_domain, "zone": zone}
+    return w.Column(sum(all_.values()), all_, update_domain, zone)
 
 
-def group(key: str | None, *columns: dict[str, Any]) -> dict[str, Any]:
-    counts = {state: sum(one["counts"][state] for one in columns) for state in COUNTS}
-    return {"key": key, "vms": sum(counts.values()), "counts": counts, "columns": list(columns)}
+def group(key: str | None, *columns: w.Column) -> w.GroupStates:
+    counts = {state: sum(one.counts[state] for one in columns) for state in COUNTS}
+    return w.GroupStates(key=key, vms=sum(counts.values()), counts=counts, columns=columns)
 
 
-def states(*groups: dict[str, Any]) -> dict[str, Any]:
-    return {"groups": list(groups)}
+def states(*groups: w.GroupStates) -> w.States:
+    return w.States(vms=0, counts={}, groups=groups, left_out=0)
 
 
-def event(*resources: str, phase: str = "scheduled", approved_by: str | None = None) -> dict[str, Any]:
-    return {"type": "Reboot", "resources": list(resources), "phase": phase, "approved_by": approved_by}
+event = an_event
 
 
 @pytest.mark.parametrize(
@@ -38,10 +39,10 @@ def event(*resources: str, phase: str = "scheduled", approved_by: str | None = N
         (event("a"), "scheduled"),
         (event("a", approved_by="vm/a"), "approved"),
         (event("a", phase="started"), "started"),
-        (event("a", phase="started") | {"outcome": "completed"}, "completed"),
+        (a_life("a", phase="started", outcome="completed"), "completed"),
     ],
 )
-def test_an_event_puts_its_vms_in_a_state(life: dict[str, Any], state: str) -> None:
+def test_an_event_puts_its_vms_in_a_state(life: w.Event, state: str) -> None:
     assert board.event_state(life) == state
 
 
@@ -107,10 +108,7 @@ def test_quiet_sections_are_folded_when_there_are_many() -> None:
 
 
 def test_what_was_taken_away_is_drawn_where_it_was() -> None:
-    lost: list[board.Json] = [
-        {"scope": "set/web", "update_domain": 0, "resources": ["web-7"]},
-        {"scope": "vm/a", "update_domain": None, "resources": ["a"]},
-    ]
+    lost = [event("web-7", scope="set/web", update_domain=0), event("a")]
     both = states(group("set/web", column(1)), group(None, column(1, None)))
     web, alone = Board(both, [vm("web-0")], {}, lost).sections()
     assert [(cell.name, cell.state) for cell in web.columns[0].cells] == [("web-0", "fine"), ("web-7", "gone")]

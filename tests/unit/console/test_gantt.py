@@ -6,24 +6,24 @@ from typing import Any
 import pytest
 
 from duenotice.console import gantt
+from duenotice.wire.operator import PlannedStep
+from tests.support.answers import a_life
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SEEN = gantt.Window(NOW - timedelta(minutes=50), NOW + timedelta(minutes=50))
 
 
-def at(minutes: float | None) -> str | None:
-    return None if minutes is None else (NOW + timedelta(minutes=minutes)).isoformat()
+def at(minutes: float) -> datetime:
+    return NOW + timedelta(minutes=minutes)
 
 
-def life(raised: float | None = -10, not_before: float = 10, **more: Any) -> dict[str, Any]:
-    moments = {key: at(more.pop(key, None)) for key in ("started_at", "ended_at", "approved_at")}
-    return {
-        "id": "A", "type": "Reboot", "scope": "set/web", "resources": ["web-0"], "description": "Why.",
-        "raised_at": at(raised), "not_before": at(not_before), "approved_by": None, "outcome": None,
-    } | moments | more  # fmt: skip
+def life(raised: float = -10, not_before: float = 10, **more: Any) -> gantt.Drawn:
+    moments = {key: at(more.pop(key)) for key in ("started_at", "ended_at", "approved_at") if key in more}
+    told = a_life("web-0", raised_at=at(raised), not_before=at(not_before), **moments, **more)
+    return gantt.drawn(told)
 
 
-def bar(one: dict[str, Any]) -> gantt.Bar:
+def bar(one: gantt.Drawn) -> gantt.Bar:
     return gantt.bar_of(one, SEEN, NOW)
 
 
@@ -93,11 +93,10 @@ def test_an_event_may_stand_in_several_lanes() -> None:
 
 
 def test_a_step_to_come_is_a_life_with_a_way_to_its_plan() -> None:
-    step = {
-        "lane": "set/web", "turn": 1, "scope": "set/web", "host": "host-2", "resources": ["web-1"],
-        "scheduled_at": at(5), "not_before": at(20), "starts_at": at(20), "ends_at": at(30),
-    }  # fmt: skip
-    drawn = bar(gantt.planned(step, {"id": "P", "type": "Reboot"}))
+    step = PlannedStep(
+        "set/web", 1, "set/web", "host-2", ("web-1",), "waiting", None, "", at(5), at(20), at(20), at(30)
+    )
+    drawn = bar(gantt.planned(step, "Reboot", "P"))
     assert (drawn.state, drawn.href, drawn.notice, drawn.started) == ("planned", "/maintenances/P", (55, 15), (70, 10))
     assert drawn.says.startswith("Planned: Reboot of web-1: to be told")
 

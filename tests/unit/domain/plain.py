@@ -4,12 +4,15 @@ from collections.abc import Iterator
 
 from duenotice.clock import Instant
 from duenotice.domain import transitions as t
-from duenotice.domain.due import _notice_is_over, _step
+from duenotice.domain.due import _step
 from duenotice.domain.event import BY_USER, PLANNED, Event, EventType, Phase
-from duenotice.domain.maintenance import OPEN, OVER, Maintenance, Status, StepStatus
+from duenotice.domain.maintenance import OPEN, Maintenance, Status, StepStatus
 from duenotice.domain.planning import _begun, _stop
 from duenotice.domain.policy import Policy
+from duenotice.domain.starting import notice_is_over
 from duenotice.domain.state import State
+
+OVER = frozenset({StepStatus.DONE, StepStatus.FAILED, StepStatus.SKIPPED})
 
 
 def happenings(state: State, now: Instant, policy: Policy) -> Iterator[list[t.Transition]]:
@@ -44,7 +47,7 @@ def _waits(state: State, event: Event, now: Instant, policy: Policy) -> bool:
         hit = [other for other in others if other.phase is Phase.STARTED and other.cause not in BY_USER]
         if any(other.update_domain != event.update_domain for other in hit):
             return True
-    if event.type is not EventType.TERMINATE or _notice_is_over(event, now) or not policy.deletes_together:
+    if event.type is not EventType.TERMINATE or notice_is_over(event, now) or not policy.deletes_together:
         return False
     deletes = [other for other in others if other.type is EventType.TERMINATE and other.phase is Phase.SCHEDULED]
     return any(not other.approved_by for other in deletes)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from duenotice.domain import fleet
+from duenotice.domain import pieces
 from duenotice.domain.apply import apply
 from duenotice.domain.commands import ApplyFleet, OperateVm
 from duenotice.domain.decide import decide
@@ -331,7 +331,7 @@ def test_two_vms_may_swap_their_addresses() -> None:
 
 
 def test_a_large_fleet_comes_and_goes_in_rows_of_a_readable_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fleet, "CHUNK", 3)
+    monkeypatch.setattr(pieces, "CHUNK", 3)
     vms = tuple(Vm(f"vm-{n}", f"10.0.0.{n}") for n in range(7))
     state = State()
     done = decide(state, ApplyFleet(declaration(*vms)), NOW, POLICY)

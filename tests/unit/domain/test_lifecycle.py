@@ -19,10 +19,11 @@ LEGAL = {
     (Phase.SCHEDULED, Act.START): Phase.STARTED,
     (Phase.SCHEDULED, Act.CANCEL): Phase.CANCELLED,
     (Phase.STARTED, Act.COMPLETE): Phase.COMPLETED,
+    (Phase.STARTED, Act.FAIL): Phase.FAILED,
 }
 
 
-def test_the_table_holds_the_five_moves_of_the_contract_and_no_other() -> None:
+def test_the_table_holds_the_six_moves_of_the_contract_and_no_other() -> None:
     assert MOVES == LEGAL
 
 
@@ -38,15 +39,15 @@ def test_every_other_act_is_refused_with_the_phase_as_the_reason(phase: Phase | 
         move(phase, act)
 
 
-@pytest.mark.parametrize("end", [Phase.COMPLETED, Phase.CANCELLED])
+@pytest.mark.parametrize("end", [Phase.COMPLETED, Phase.CANCELLED, Phase.FAILED])
 def test_nothing_leads_out_of_an_end(end: Phase) -> None:
     assert not [act for phase, act in MOVES if phase is end]
 
 
-@pytest.mark.parametrize("command", [CancelEvent(id_of(1)), ReportImpact(id_of(1))])
+@pytest.mark.parametrize("command", [CancelEvent(id_of(1)), ReportImpact(id_of(1)), ReportImpact(id_of(1), "no")])
 @pytest.mark.parametrize("phase", [None, *Phase])
 def test_a_command_that_the_table_forbids_is_refused_and_changes_nothing(phase: Phase | None, command: Command) -> None:
-    """Only a Scheduled event can be cancelled, only a Started one reported as over."""
+    """Only a Scheduled event can be cancelled, only a Started one reported as over or failed."""
     state, now = listening(), NOW
     now = _bring_to(phase, state)
     allowed = {CancelEvent: Phase.SCHEDULED, ReportImpact: Phase.STARTED}[type(command)]
@@ -66,8 +67,10 @@ def _bring_to(phase, state) -> Instant:
     event = schedule(state, "alone")
     if phase is Phase.CANCELLED:
         do(state, CancelEvent(event.id))
-    if phase in (Phase.STARTED, Phase.COMPLETED):
+    if phase in (Phase.STARTED, Phase.COMPLETED, Phase.FAILED):
         started(state, event)
     if phase is Phase.COMPLETED:
         tick(state, NOW.after(600 * SECOND))
+    if phase is Phase.FAILED:
+        do(state, ReportImpact(event.id, "It did not work."))
     return NOW

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duenotice.domain import order
+from duenotice.domain import pieces
 from duenotice.domain.event import Cause, EventType
 from duenotice.domain.fleet import Vm
 from duenotice.domain.maintenance import Maintenance, Step, StepStatus, cut
@@ -78,7 +78,7 @@ class TestCutting:
     @given(st.permutations(VMS), st.integers(1, 5))
     def test_sorted_in_pieces_it_is_what_one_sort_would_give(self, vms: list[Vm], piece: int) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(order, "PIECE", piece)
+            patch.setattr(pieces, "PIECE", piece)
             assert cut(vms) == sorted_at_once(vms)
 
 

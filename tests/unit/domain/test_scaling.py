@@ -4,14 +4,14 @@ import pytest
 from msgspec import structs
 
 from duenotice.domain import commands as c
-from duenotice.domain import fleet
+from duenotice.domain import pieces
 from duenotice.domain.event import Cause, EventType, Phase
 from duenotice.domain.fleet import LARGEST_SCALE_SET, Declaration, Group, GroupKind, Vm
 from duenotice.domain.policy import Policy
 from duenotice.domain.snapshot import take
 from duenotice.domain.state import State
 from duenotice.domain.transitions import EventRaised, VmsPut, VmsRemoved
-from duenotice.errors import Conflict, DuenoticeError, NotFound, Refused
+from duenotice.errors import Conflict, DuenoticeError, Listing, NotFound, Refused
 from tests.unit.domain.build import NOW, SECOND, SEED, approve, do, evict, operate, started, tick
 
 JOBS = Group(GroupKind.SCALE_SET, "jobs", 3, 2, terminate_notice=420, addresses="10.1.0.0/28", zone="1")
@@ -101,7 +101,7 @@ class TestScaleOut:
         assert (len(names(state)), names(state)[-1]) == (6, "jobs_5")
 
     def test_many_are_written_in_rows_of_a_readable_size(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(fleet, "CHUNK", 2)
+        monkeypatch.setattr(pieces, "CHUNK", 2)
         changes = do(fleet_of(), c.ScaleSet("jobs", SEED, by=5))
         assert [len(change.vms) for change in changes if isinstance(change, VmsPut)] == [2, 2, 1]
 
@@ -206,7 +206,7 @@ LIMITED = Policy(user_operations_limit=2)
         (c.ScaleSet("jobs", SEED, by=-6), Refused, "-1 is out of bounds"),
         (c.ScaleSet("jobs", SEED, LARGEST_SCALE_SET + 1), Refused, "out of bounds"),
         (c.ScaleSet("jobs", SEED, 15), Refused, "room for 9 more instances of jobs, not 10"),
-        (c.ScaleSet("jobs", SEED, 2), Refused, "with 3 more the limit of 2"),
+        (c.ScaleSet("jobs", SEED, 2), Refused, "3 more would be over the limit of 2"),
         (c.DeleteInstances("nothing", ("jobs_0",), SEED), NotFound, "no scale set"),
         (c.DeleteInstances("jobs", (), SEED), Refused, "each once"),
         (c.DeleteInstances("jobs", ("jobs_0", "jobs_0"), SEED), Refused, "each once"),
@@ -216,6 +216,20 @@ LIMITED = Policy(user_operations_limit=2)
 )
 def test_what_cannot_be_done_whole_is_refused_whole(command: c.Command, kind: type[DuenoticeError], words: str) -> None:
     refused(fleet_of(), command, kind, words, LIMITED)
+
+
+@pytest.mark.parametrize(
+    ("command", "listing"),
+    [
+        (c.ScaleSet("nothing", SEED, 1), Listing.GROUPS),
+        (c.DeleteInstances("jobs", ("jobs_9",), SEED), Listing.VMS),
+    ],
+)
+def test_a_wrong_name_is_refused_with_the_list_that_helps(command: c.Command, listing: Listing) -> None:
+    """Which list, not how to get it: that is another path, command or page at each door."""
+    with pytest.raises(NotFound) as refused:
+        do(fleet_of(), command)
+    assert (refused.value.look_at, refused.value.hint) == (listing, "Look at the list of them.")
 
 
 def test_a_set_whose_addresses_nobody_knows_cannot_grow() -> None:

@@ -1,8 +1,13 @@
 """What can be asked of the state."""
 
+from copy import deepcopy
+
 from duenotice.domain.document import EMPTY, Document
+from duenotice.domain.due import next_due
+from duenotice.domain.preview import outlook
+from duenotice.domain.snapshot import take
 from duenotice.domain.state import State
-from tests.unit.domain.build import listening, schedule
+from tests.unit.domain.build import NOW, POLICY, listening, maintain, schedule
 
 
 def test_a_scope_nobody_knows_has_the_empty_document() -> None:
@@ -32,3 +37,22 @@ def test_the_events_of_a_vm_are_those_of_its_scope_that_hit_it() -> None:
 def test_a_vm_whose_scope_nobody_knows_has_no_events() -> None:
     state = listening("web-0")
     assert state.events_of(state.fleet.vms["alone"]) == []
+
+
+def test_asking_changes_nothing() -> None:
+    """Not of a scope that nobody knows either, and not what is kept twice."""
+    state = listening("web-0")
+    schedule(state, "web-0")
+    maintain(state, "alone", "zonal")
+    kept = {name: deepcopy(getattr(state, name)) for name in ("scopes", "events", "on", "holds", "agenda", "lanes")}
+    before = take(state)
+    for scope in ("set/web", "vm/alone", "vm/nobody"):
+        assert (state.document(scope).incarnation, state.enabled(scope)) >= (0, False)
+        assert (state.hold(scope), state.incarnation(scope)) == (state.hold(scope), state.incarnation(scope))
+    assert state.events_on("web-0", "nobody") == state.events_of(state.fleet.vms["web-0"])
+    assert next_due(state, NOW.steady) == next_due(state, NOW.steady)
+    for plan_id, progress in state.plans.items():
+        assert progress.ready(NOW.steady) == progress.ready(NOW.steady)
+        assert outlook(state, state.maintenances[plan_id], NOW, POLICY) is not None
+    assert take(state) == before
+    assert {name: getattr(state, name) for name in kept} == kept

@@ -9,7 +9,7 @@ from duenotice.domain.decide import decide
 from duenotice.domain.event import EventType
 from duenotice.domain.fleet import Declaration, Fleet, Vm
 from duenotice.domain.policy import Policy
-from duenotice.domain.raising import to_be_seen_by
+from duenotice.domain.postponing import to_be_seen_by
 from duenotice.domain.snapshot import take
 from duenotice.domain.state import State
 from duenotice.domain.touched import Touched, touched

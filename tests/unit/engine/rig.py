@@ -161,7 +161,7 @@ def cancellation(number: int = 1) -> CancelEvent:
 
 def shown(engine: Engine, vm: str) -> list[tuple[str, str]]:
     """Id and phase of the events a VM is shown."""
-    page = engine.publisher.page_of(engine.publisher.state.fleet.vms[vm])
+    page = engine.publisher.open_page_of(engine.publisher.state.fleet.vms[vm])
     return [(event.id, event.phase.value) for event in page.document.events]
 
 

@@ -568,7 +568,7 @@ class TestSlowCommits:
             assert take(load(journal)) == take(engine.state)
 
     def _notice(self, engine: Engine) -> timedelta:
-        (event,) = engine.publisher.page_of(engine.publisher.state.fleet.vms["alone"]).document.events
+        (event,) = engine.publisher.open_page_of(engine.publisher.state.fleet.vms["alone"]).document.events
         return event.not_before - engine.clock.now().at
 
     def _check_nothing_shown(self, engine: Engine) -> None:

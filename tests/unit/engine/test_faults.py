@@ -12,8 +12,8 @@ from duenotice.domain.commands import CancelEvent, StartMaintenance, Tick
 from duenotice.domain.event import Event, EventType
 from duenotice.domain.lifecycle import Act
 from duenotice.domain.policy import Policy
-from duenotice.domain.raising import started
 from duenotice.domain.snapshot import take
+from duenotice.domain.starting import started
 from duenotice.domain.transitions import EventCompleted, EventRaised, EventStarted
 from duenotice.engine.engine import Engine, load
 from duenotice.errors import InvariantBroken

@@ -16,20 +16,20 @@ async def test_they_stay_in_order_whatever_comes_and_goes(changes: int) -> None:
     fleet = {f"vm-{chance.randrange(1000)}": 1 for _ in range(300)}
     names = Names(lambda: fleet)
     for _ in range(5):
-        assert await names.in_order() == sorted(fleet)
+        assert await names.put_in_order() == sorted(fleet)
         touched = {f"vm-{chance.randrange(1000)}" for _ in range(changes)}
         for name in touched:
             if fleet.pop(name, None) is None:
                 fleet[name] = 1
         names.touch(touched)
-    assert await names.in_order() == sorted(fleet)
+    assert await names.put_in_order() == sorted(fleet)
 
 
 @in_loop
 async def test_a_list_that_was_handed_out_is_never_changed() -> None:
     fleet = {"a": 1}
     names = Names(lambda: fleet)
-    before = await names.in_order()
+    before = await names.put_in_order()
     fleet["b"] = 1
     names.touch({"b"})
-    assert (before, await names.in_order()) == (["a"], ["a", "b"])
+    assert (before, await names.put_in_order()) == (["a"], ["a", "b"])

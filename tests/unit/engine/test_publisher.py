@@ -55,7 +55,7 @@ class World:
         self.publisher.publish(state, touched(self.publisher.state, state, records), now)
 
     def page(self, vm: str) -> Page:
-        return self.publisher.page_of(self.vms[vm])
+        return self.publisher.open_page_of(self.vms[vm])
 
     @property
     def vms(self) -> dict[str, Vm]:
@@ -125,7 +125,7 @@ class TestPages:
         schedule(state, "alone")
         publisher = Publisher(lambda turn: None)
         publisher.open(state, NOW.steady)
-        assert publisher.page_of(state.fleet.vms["alone"]).document == state.document("vm/alone")
+        assert publisher.open_page_of(state.fleet.vms["alone"]).document == state.document("vm/alone")
 
     def test_a_page_knows_whether_its_scope_listens(self) -> None:
         world = World()
@@ -348,17 +348,17 @@ class TestFrozen:
 
     def test_a_frozen_state_stays_as_it_was_and_is_shared_while_nothing_changes(self) -> None:
         world = World()
-        frozen = world.publisher.frozen()
-        assert world.publisher.frozen() is frozen
+        frozen = world.publisher.freeze()
+        assert world.publisher.freeze() is frozen
         world.do(reboot("alone"))
         assert frozen.events == {}
-        assert list(world.publisher.frozen().events) == [id_of(1)]
+        assert list(world.publisher.freeze().events) == [id_of(1)]
 
 
 def test_an_empty_state_shows_nothing() -> None:
     publisher = Publisher(lambda turn: None)
     publisher.open(State(), 0)
-    assert publisher.page_of(Vm("a", "10.0.0.1")).document is EMPTY
+    assert publisher.open_page_of(Vm("a", "10.0.0.1")).document is EMPTY
     assert publisher.silent_among(["vm/a"], 10**15, DAY) == []
 
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from duenotice.clock import Instant, ManualClock, micros_of
-from duenotice.domain.requests import KEPT
+from duenotice.domain.kept_answers import KEPT
 from duenotice.domain.state import State
 from duenotice.domain.transitions import EventRaised, RequestAnswered
 from duenotice.engine.engine import Engine, Receipt, Records
@@ -18,7 +18,7 @@ from tests.unit.engine.rig import BEGIN, FailingJournal, GatedJournal, approval,
 def phases(state: State, records: Records, now: Instant) -> RequestAnswered:
     """An answer that tells how all events are."""
     body = " ".join(event.phase.value for event in state.events.values())
-    return RequestAnswered("k", "f", now.at + KEPT, 201, body)
+    return RequestAnswered("k", "f", now.at + KEPT, body.encode())
 
 
 def submit(engine: Engine, number: int = 1, key: str = "k") -> "asyncio.Future[Records]":
@@ -34,7 +34,7 @@ async def test_the_answer_stands_in_the_journal_behind_what_came_of_the_command(
         assert isinstance(raised.transition, EventRaised)
         answered = await engine.answered("k")
         assert answered is not None
-        assert (answered.status, answered.body) == (201, "scheduled")
+        assert answered.answer == b"scheduled"
         assert [r.transition for r in journal.read(raised.position)] == [answered]
 
 
@@ -47,7 +47,7 @@ async def test_the_answer_sees_what_became_due_at_once() -> None:
         await engine.submit(approval("alone"), "test", Receipt("k", phases))
         answered = await engine.answered("k")
         assert answered is not None
-        assert answered.body == "started"
+        assert answered.answer == b"started"
 
 
 @in_loop
@@ -72,7 +72,7 @@ async def test_another_engine_on_the_same_journal_knows_the_answer() -> None:
     async with running(journal) as engine:
         answered = await engine.answered("k")
         assert answered is not None
-        assert answered.body == "scheduled"
+        assert answered.answer == b"scheduled"
 
 
 @in_loop
@@ -153,4 +153,4 @@ async def test_without_a_key_nothing_is_written() -> None:
         await listen(engine, "alone")
         before = engine.state.position
         await engine.submit(reboot("alone"), "test", Receipt("", lambda *_: None))
-        assert (engine.state.position, engine.state.requests) == (before + 1, {})
+        assert (engine.state.position, engine.state.answers) == (before + 1, {})

@@ -134,7 +134,9 @@ class TestAdvance:
             await listen(engine, "alone", "zonal")
             ticker = Ticker(engine)
             await ticker.advance(DAY - SECOND)
-            engine.publisher.page_of(engine.publisher.state.fleet.vms["zonal"]).last_poll = engine.clock.now().steady
+            engine.publisher.open_page_of(
+                engine.publisher.state.fleet.vms["zonal"]
+            ).last_poll = engine.clock.now().steady
             await ticker.advance(SECOND)
             assert (engine.state.enabled("vm/alone"), engine.state.enabled("vm/zonal")) == (False, True)
 

@@ -15,6 +15,7 @@ from duenotice.clock import Alive
 from duenotice.domain.transitions import IncarnationsLifted, Record
 from duenotice.errors import Conflict, Damaged, Misconfigured, Unavailable
 from duenotice.journal.codec import RECORDS, checksum
+from duenotice.journal.postgres import _FIND
 from duenotice.journal.postgres_alone import LoneJournal
 from duenotice.journal.postgres_members import PostgresMembers
 from duenotice.journal.postgres_schema import prepared
@@ -101,6 +102,17 @@ def test_a_closed_journal_is_unavailable(journal: LoneJournal) -> None:
     for late in (lambda: journal.append(records(1, 1)), journal.last_position, journal.snapshot):
         with pytest.raises(Unavailable):
             late()
+
+
+def test_an_event_is_found_by_its_index_among_very_many_records(journal: LoneJournal, database: Database) -> None:
+    """Whatever the planner thinks of it: no other record is looked at."""
+    database.sql(
+        "INSERT INTO duenotice.records SELECT n, 1, 3, 0, '{}', CASE WHEN n = 150000 THEN 'AA-1'::bytea END"
+        " FROM generate_series(1, 150000) n; ANALYZE duenotice.records"
+    )
+    plan = database.sql("EXPLAIN " + _FIND.replace("%s", "'{}'").format("AA-1", "AA-2", 1))
+    assert "records_of_events" in plan
+    assert "Seq Scan on records" not in plan
 
 
 # --- damage ---
@@ -290,7 +302,47 @@ def test_a_node_notices_that_the_database_knows_less_than_it_has_shown(database:
     assert not is_restored(database, tmp_path)
 
 
+def test_a_failover_that_has_lost_nothing_is_not_a_restore(database: Database, tmp_path: Path) -> None:
+    """The journal goes on at another server, which has all of it; then that is where it is."""
+    journal = reopened(database, tmp_path, lease=60)
+    journal.append(records(1, 3))
+    database.sql("UPDATE duenotice.head SET origin = 'the old server'")
+    cut_off(database)
+    journal.append(records(4, 4))
+    journal.append(records(5, 5))
+    journal.close()
+    assert not is_restored(database, None)
+
+
+def test_a_restored_journal_stays_so_over_a_lost_connection(database: Database, tmp_path: Path) -> None:
+    journal = reopened(database, tmp_path)
+    journal.append(records(1, 3))
+    journal.close()
+    database.sql("UPDATE duenotice.head SET origin = 'the old server'")
+    journal = reopened(database, tmp_path, lease=60)
+    for position in (4, 5):
+        cut_off(database)
+        journal.append(records(position, position))
+    journal.close()
+    assert is_restored(database, None)
+
+
+def cut_off(database: Database) -> None:
+    """The server ends all connections."""
+    ours = "pid <> pg_backend_pid() AND datname = current_database()"
+    database.sql(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {ours}")
+
+
 # --- answers lost on the way (N02, S6) ---
+
+
+def test_a_connection_that_was_lost_meanwhile_is_made_again(journal: LoneJournal, database: Database) -> None:
+    """Nobody has to ask twice because the server was restarted an hour ago."""
+    for position in range(1, 5):
+        cut_off(database)
+        journal.append(records(position, position))
+        cut_off(database)
+        assert journal.last_position() == position
 
 
 @pytest.fixture
@@ -313,6 +365,20 @@ def test_an_append_whose_answer_was_lost_is_read_back(wire: Wire, database: Data
     journal.close()
 
 
+def test_a_lift_whose_answer_was_lost_is_one(wire: Wire, database: Database, tmp_path: Path) -> None:
+    """The journal is not taken for a copy any more, now and at the next start (S3)."""
+    journal = reopened(Database(str(tmp_path / "wire"), database.name), None, lease=60)
+    journal.append(records(1, 1))
+    journal.close()
+    database.sql("UPDATE duenotice.head SET origin = 'the old server'")
+    journal = reopened(Database(str(tmp_path / "wire"), database.name), None, lease=60)
+    before, wire.loses_next_answer = journal.restored, True
+    journal.append([lift(2)])
+    assert (before, wire.lost, journal.restored) == (True, 1, False)
+    journal.close()
+    assert not is_restored(database, None)
+
+
 def test_what_an_older_connection_has_sent_comes_too_late(journal: LoneJournal, database: Database) -> None:
     """It was under way when the journal looked whether it was done: from then on it changes nothing."""
     journal.append(records(1, 1))
@@ -322,7 +388,7 @@ def test_what_an_older_connection_has_sent_comes_too_late(journal: LoneJournal, 
     journal.append(records(2, 2))
     late._turn = old._replace(connected=late._line.connected)
     with pytest.raises(Unavailable, match="Another connection"):
-        late._append(late._turn, records(3, 3), [RECORDS.pack(records(3, 3)[0])], None)
+        late._append(late._turn, records(3, 3), [RECORDS.pack(records(3, 3)[0])], 0)
     late.close()
     assert journal.last_position() == 2
 

@@ -19,6 +19,7 @@ from duenotice.journal.postgres_alone import LoneJournal
 from duenotice.journal.postgres_line import Line, name_of
 from duenotice.journal.postgres_schema import VERSION, About, about, migrate, prepared
 from duenotice.testkit.journal_examples import record, records
+from tests.handlers.balancer import free_port
 from tests.handlers.databases import answers
 from tests.handlers.occasions import wait_until
 from tests.programs import require_program
@@ -147,6 +148,36 @@ def test_service_files_and_variables_of_libpq_work(
 def test_a_database_is_named_without_its_password() -> None:
     assert name_of("postgresql://app:secret@db.example:5433/fleet") == "the database fleet at db.example:5433"
     assert name_of("postgresql:///?service=prod&password=secret") == "the database at prod"
+
+
+def certificate(folder: Path, name: str) -> Path:
+    """A certificate of localhost that signs itself, with its key beside it; the user postgres owns both."""
+    key, made = folder / f"{name}.key", folder / f"{name}.crt"
+    words = ["req", "-x509", "-nodes", "-newkey", "rsa:2048", "-days", "1", "-subj", "/CN=localhost"]
+    openssl = require_program("openssl", "openssl")
+    subprocess.run([openssl, *words, "-keyout", key, "-out", made], check=True, capture_output=True)
+    for file in (key, made):
+        file.chmod(0o600)
+        os.chown(file, folder.stat().st_uid, folder.stat().st_gid)
+    return made
+
+
+def test_tls_is_set_up_in_the_url(server: Server) -> None:
+    """With a certificate that is trusted; another one is refused."""
+    right, wrong = (certificate(server.folder, name) for name in ("right", "wrong"))
+    port = free_port()
+    key = right.with_suffix(".key")
+    server.start(
+        "listen_addresses=localhost", f"port={port}", "ssl=on", f"ssl_cert_file={right}", f"ssl_key_file={key}"
+    )
+    url = f"postgresql://postgres@localhost:{port}/postgres?sslmode=verify-full&sslrootcert="
+    journal = opened(f"{url}{right}")
+    asked = journal._line.ask("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()")
+    journal.close()
+    assert asked == [(True,)]
+    error = refused(f"{url}{wrong}")
+    assert (type(error), "its certificate is not trusted" in error.message) == (Misconfigured, True)
+    assert "sslrootcert" in error.hint
 
 
 # --- what is in it (N16) ---

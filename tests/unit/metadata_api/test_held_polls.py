@@ -54,10 +54,10 @@ def test_a_wait_ends_not_before_its_time_and_at_most_a_beat_after(waiting: HeldP
 def test_nothing_is_kept_of_a_wait_that_is_over(waiting: HeldPolls, publisher: Publisher) -> None:
     hold(waiting, "a", 60, [])
     hold(waiting, "b", 60, [])
-    assert len(publisher.page("vm/a").watchers) == 2
+    assert len(publisher.open_page("vm/a").watchers) == 2
     waiting.let_go("a")
     waiting.let_go("b")
-    assert (waiting.held, waiting._by_beat, publisher.page("vm/a").watchers) == ({}, {}, {})
+    assert (waiting.held, waiting._by_beat, publisher.open_page("vm/a").watchers) == ({}, {}, {})
 
 
 def test_who_does_not_wait_cannot_be_let_go(waiting: HeldPolls) -> None:

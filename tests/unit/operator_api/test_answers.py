@@ -10,11 +10,12 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
-from duenotice.domain.requests import KEPT
+from duenotice.domain.kept_answers import KEPT
 from duenotice.domain.token import Role, Token
 from duenotice.domain.transitions import RequestAnswered
 from duenotice.errors import Damaged, DuenoticeError, InvariantBroken, Misconfigured, Refused, Unavailable
 from duenotice.operator_api.answers import KeptAnswers, on_error, problem
+from duenotice.wire.stored_answer import StoredAnswer
 
 
 class Work:
@@ -112,7 +113,7 @@ def test_an_answer_of_an_older_duenotice_is_given_again_to_the_same_token_only(h
     old_key = hashlib.sha256(b"token/admin\nk").hexdigest()
     fingerprint = hashlib.sha256(b"/v1/x?\n{}").hexdigest()
     given = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=hours)
-    kept = RequestAnswered(old_key, fingerprint, given + KEPT, 201, "{}")
+    kept = RequestAnswered(old_key, fingerprint, given + KEPT, StoredAnswer(201, "{}").packed())
 
     async def answered(key: str) -> RequestAnswered | None:
         return kept if key == old_key else None

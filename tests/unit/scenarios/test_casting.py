@@ -5,27 +5,41 @@ from typing import Any
 import pytest
 
 from duenotice.errors import Malformed, Refused
-from duenotice.scenarios.casting import Fleet, cast
+from duenotice.scenarios.casting import Candidates, cast
 from duenotice.scenarios.kinds import RoleName
-from duenotice.scenarios.roles import Role
-from tests.unit.scenarios.asked import Told, group, vm
+from duenotice.scenarios.roles import CastRole
+from duenotice.wire.operator import Group, Host, Vm
+from tests.support.answers import a_plan, a_step, a_vm, an_event
+
+
+def vm(name: str, **more: Any) -> Vm:
+    if "group" in more:
+        more["scope"] = f"{more['group']}/{more.get('placement_group') or 0}"
+    return a_vm(name, **more)
+
+
+def group(kind: str, name: str, terminate_notice: int | None = None) -> Group:
+    return Group(f"{kind}/{name}", kind, name, 5, 2, terminate_notice, 0)
+
 
 WEB = [vm(f"web-{n}", group="set/web", update_domain=(n + 1) % 3) for n in range(11)]
 POOL = [vm(f"pool_{n}", group="scale-set/pool", update_domain=n % 2, placement_group=n // 2) for n in range(4)]
 VMS = [vm("db-10"), vm("db-9"), vm("spot-1", spot=True), vm("on-h1", host="h1"), vm("on-h2", host="h2"), *WEB, *POOL]
 GROUPS = [group("set", "web"), group("set", "empty"), group("scale-set", "pool", 300), group("service", "shop")]
 CONDITIONS = (("h0", "healthy", 0), ("h1", "failed", 1), ("h2", "healthy", 1))
-HOSTS = [{"name": name, "condition": condition, "vms": vms} for name, condition, vms in CONDITIONS]
+HOSTS = [Host(name, condition, vms) for name, condition, vms in CONDITIONS]
 
 
-def picked(*roles: Role, told: dict[str, str] | None = None, **more: Any) -> list[str]:
+def picked(*roles: CastRole, told: dict[str, str] | None = None, **more: Any) -> list[str]:
     """Who plays these."""
-    fleet = Fleet(Told(**({"vms": VMS, "groups": GROUPS, "hosts": HOSTS} | more)))
+    fleet = Candidates(VMS, GROUPS, HOSTS, **more)
     return [pick.name for pick in cast(roles, fleet, told or {}).values()]
 
 
-def role(name: str, kind: str, **needs: Any) -> Role:
-    return Role(name, kind, {key: RoleName(value) if isinstance(value, str) else value for key, value in needs.items()})
+def role(name: str, kind: str, **needs: Any) -> CastRole:
+    return CastRole(
+        name, kind, {key: RoleName(value) if isinstance(value, str) else value for key, value in needs.items()}
+    )
 
 
 def test_roles_go_to_those_who_fit_by_name_and_nobody_plays_two() -> None:
@@ -67,18 +81,15 @@ def test_members_of_a_scale_set_are_told_together() -> None:
 def test_quiet_ones_are_preferred_and_busy_ones_are_better_than_none() -> None:
     """An event or a maintenance that is not over makes a whole scope busy."""
     busy: dict[str, Any] = {
-        "events": [{"scope": "vm/db-9"}, {"scope": "vm/on-h2"}],
-        "maintenances": [
-            {"status": "running", "steps": [{"scope": "vm/db-10"}]},
-            {"status": "done", "steps": [{"scope": "vm/on-h1"}]},
-        ],
+        "events": [an_event("db-9"), an_event("on-h2")],
+        "plans": [a_plan(a_step(scope="vm/db-10")), a_plan(a_step(scope="vm/on-h1"), status="done")],
     }
     assert picked(role("a", "vm"), role("b", "vm"), role("h", "host"), **busy) == ["on-h1", "db-9", "h2"]
 
 
 def test_somebody_can_be_told_to_play() -> None:
     """Also one who is busy."""
-    busy = [{"scope": "vm/db-10"}]
+    busy = [an_event("db-10")]
     assert picked(role("a", "vm"), role("b", "vm"), told={"a": "db-10"}, events=busy) == ["db-10", "db-9"]
 
 
@@ -99,7 +110,9 @@ def test_somebody_can_be_told_to_play() -> None:
         ),
     ],
 )
-def test_when_nobody_fits_the_refusal_says_what_it_needs(roles: list[Role], told: dict[str, str], what: str) -> None:
+def test_when_nobody_fits_the_refusal_says_what_it_needs(
+    roles: list[CastRole], told: dict[str, str], what: str
+) -> None:
     """And where somebody would."""
     with pytest.raises(Refused) as refused:
         picked(*roles, told=told)

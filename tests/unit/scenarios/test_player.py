@@ -3,16 +3,18 @@
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
+from msgspec import structs
 
+from duenotice.client import OperatorClient
 from duenotice.scenarios import library
 from duenotice.scenarios import progress as p
 from duenotice.scenarios.player import play
 from duenotice.scenarios.scenario import read_scenario
-from tests.support.asker import Asker
+from duenotice.wire.operator import Clock
 from tests.support.node import Node
+from tests.support.operators import operator_of
 
 HEAD = """
 name = "try-it"
@@ -43,10 +45,10 @@ def never(seconds: float) -> None:
     raise AssertionError(f"slept {seconds} s on a manual clock")
 
 
-def played(node: Node, steps: str, clean: bool = False, **told: str) -> p.Verdict:
+def played(node: Node, steps: str, clean: bool = False, **told: str) -> p.PlayVerdict:
     """The verdict on some steps."""
-    *_, verdict = play(read_scenario(HEAD + steps), Asker(node), told, never, clean)
-    assert isinstance(verdict, p.Verdict)
+    *_, verdict = play(read_scenario(HEAD + steps), operator_of(node, OperatorClient), told, never, clean)
+    assert isinstance(verdict, p.PlayVerdict)
     return verdict
 
 
@@ -56,14 +58,21 @@ def expect(text: str) -> str:
 
 def test_progress_is_told_step_by_step_and_ends_with_a_verdict(node: Node) -> None:
     """Who plays, then for each step its begin, its waits and its end; each with the service's time."""
-    seen = list(play(read_scenario(HEAD + RESTART + expect('"Started"; within = "15m"')), Asker(node), {}, never))
+    seen = list(
+        play(
+            read_scenario(HEAD + RESTART + expect('"Started"; within = "15m"')),
+            operator_of(node, OperatorClient),
+            {},
+            never,
+        )
+    )
     assert [type(progress).__name__ for progress in seen] == [
         *("Cast", "Begun", "Ended", "Begun", "Ended", "Begun"),
         *["Waiting"] * 10,
-        *("Ended", "Verdict"),
+        *("Ended", "PlayVerdict"),
     ]
     verdict = seen[-1]
-    assert isinstance(verdict, p.Verdict)
+    assert isinstance(verdict, p.PlayVerdict)
     assert (verdict.outcome, verdict.cast["vm"], verdict.clock, len(verdict.steps)) == ("passed", "app-0", "manual", 3)
     assert (verdict.ended - verdict.began).total_seconds() == 900
     assert verdict.steps[-1].seen == "Reboot Started: app-0"
@@ -238,31 +247,36 @@ notice = "3d"
     assert datetime.fromisoformat(predicted["not_before"]) - node.now() == timedelta(days=3)
 
 
-class Running:
+class Running(OperatorClient):
     """A manual clock dressed up as one that runs by itself: sleeping is what moves it, by `stride` seconds at least."""
 
-    def __init__(self, node: Node, speed: float, stride: float = 0.0) -> None:
-        self.node, self.speed, self.stride = node, speed, stride
-        self.slept: list[float] = []
-        self._ask = Asker(node)
+    node: Node
+    speed: float
+    stride: float
+    slept: list[float]
 
-    def __call__(self, method: str, path: str, body: Any = None) -> Any:
-        answer = self._ask(method, path, body)
-        return answer | {"speed": self.speed, "clock": "running"} if path == "/v1/clock" else answer
+    @classmethod
+    def of(cls, node: Node, speed: float, stride: float = 0.0) -> "Running":
+        running = operator_of(node, cls)
+        running.node, running.speed, running.stride, running.slept = node, speed, stride, []
+        return running
+
+    def clock(self) -> Clock:
+        return structs.replace(super().clock(), speed=self.speed, clock="running")
 
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
         self.node.advance(f"{max(self.stride, seconds * self.speed):.3f}s")
 
-    def verdict(self, steps: str) -> p.Verdict:
+    def verdict(self, steps: str) -> p.PlayVerdict:
         *_, verdict = play(read_scenario(HEAD + steps), self, {}, self.sleep)
-        assert isinstance(verdict, p.Verdict)
+        assert isinstance(verdict, p.PlayVerdict)
         return verdict
 
 
 def test_a_running_clock_is_waited_for_in_short_sleeps(node: Node) -> None:
     """Of real time; at 60x, ten minutes are ten seconds."""
-    running = Running(node, 60.0)
+    running = Running.of(node, 60.0)
     assert running.verdict('[[steps]]\nwait = "10m"\n').outcome == "passed"
     assert sum(running.slept) == pytest.approx(10, rel=0.1)
     assert max(running.slept) <= 0.5
@@ -270,17 +284,17 @@ def test_a_running_clock_is_waited_for_in_short_sleeps(node: Node) -> None:
 
 def test_on_a_running_clock_two_real_seconds_are_not_late(node: Node) -> None:
     """The service adds one to each notice, and the way takes some."""
-    assert Running(node, 60.0).verdict(RESTART + expect('"Started"; within = "13m"')).outcome == "passed"
-    assert Running(node, 20.0).verdict(RESTART + expect('"gone"; within = "12m"')).outcome == "failed"
+    assert Running.of(node, 60.0).verdict(RESTART + expect('"Started"; within = "13m"')).outcome == "passed"
+    assert Running.of(node, 20.0).verdict(RESTART + expect('"gone"; within = "12m"')).outcome == "failed"
 
 
 def test_a_start_that_went_by_between_two_looks_counts_if_it_was_in_time(node: Node) -> None:
     """The service's own record knows when it was."""
     steps = RESTART + expect('"Started"; not_before = ""; within = "15m"')
-    verdict = Running(node, 1.0, stride=1800).verdict(steps)
+    verdict = Running.of(node, 1.0, stride=1800).verdict(steps)
     assert (verdict.outcome, verdict.steps[-1].seen) == ("passed", "it started, and was over before the next look")
 
 
 def test_a_start_that_went_by_too_late_does_not_count(node: Node) -> None:
     """Late is late, seen or not."""
-    assert Running(node, 1.0, stride=1800).verdict(RESTART + expect('"Started"; within = "14m"')).outcome == "failed"
+    assert Running.of(node, 1.0, stride=1800).verdict(RESTART + expect('"Started"; within = "14m"')).outcome == "failed"

@@ -4,14 +4,14 @@ import pytest
 
 from duenotice.errors import Misconfigured
 from duenotice.scenarios.kinds import Span
-from duenotice.scenarios.scenario import Step, read_scenario
+from duenotice.scenarios.scenario import ScenarioStep, read_scenario
 from duenotice.scenarios.verbs import VERBS
 
 HEAD = 'name = "try-it"\ntitle = "Try it"\nabout = "What happens."\n'
 CAST = '[cast]\nvm = { is = "vm" }\nset = { is = "set", update_domains = 2 }\nhost = { is = "host" }\n'
 
 
-def steps(text: str) -> tuple[Step, ...]:
+def steps(text: str) -> tuple[ScenarioStep, ...]:
     return read_scenario(HEAD + CAST + text).steps
 
 
@@ -33,8 +33,8 @@ def test_a_scenario_is_read() -> None:
         ("host", "host", {}),
     ]
     assert read.steps == (
-        Step("restart", "vm", {}, "it", "hm"),
-        Step("expect", "Started", {"event": "it", "within": Span("15m", 900.0)}),
+        ScenarioStep("restart", "vm", {}, "it", "hm"),
+        ScenarioStep("expect", "Started", {"event": "it", "within": Span("15m", 900.0)}),
     )
 
 

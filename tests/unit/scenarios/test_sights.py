@@ -3,9 +3,11 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 
 from duenotice.scenarios.sights import Expectation, look, next_moment
+from duenotice.wire.operator import Document
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 
@@ -18,11 +20,16 @@ def event(number: int, status: str = "Scheduled", *vms: str, **more: Any) -> dic
         "Resources": list(vms or ["a", "b"]),
         "NotBefore": "Thu, 01 Jan 2026 12:15:00 GMT" if status == "Scheduled" else "",
         "EventSource": "User",
+        "ResourceType": "VirtualMachine",
         **more,
     }
 
 
-DOCUMENT = {"Events": [event(1), event(2, "Started", "c", EventType="Freeze")]}
+def document(*events: dict[str, Any]) -> Document:
+    return msgspec.convert({"DocumentIncarnation": 1, "Events": events}, Document)
+
+
+DOCUMENT = document(event(1), event(2, "Started", "c", EventType="Freeze"))
 
 
 @pytest.mark.parametrize(
@@ -69,7 +76,7 @@ def test_what_is_seen_is_said_in_a_few_words() -> None:
     )
     yesterday = datetime(2025, 12, 31, tzinfo=UTC)
     assert "NotBefore 01 Jan 12:15:00" in look(Expectation("Scheduled"), DOCUMENT, yesterday, 0).seen
-    assert look(Expectation("gone"), {"Events": []}, NOW, 0).seen == "no events"
+    assert look(Expectation("gone"), document(), NOW, 0).seen == "no events"
 
 
 def test_the_next_moment_is_the_nearest_not_before() -> None:

@@ -1,7 +1,7 @@
 """The kinds of handlers, by name; each is loaded when a configuration asks for it."""
 
 KINDS = {
-    "command": "duenotice.agent.handlers.command:Command",
+    "command": "duenotice.agent.handlers.command:CommandHandler",
     "systemd": "duenotice.agent.handlers.systemd:Systemd",
     "haproxy": "duenotice.agent.handlers.haproxy:Haproxy",
     "patroni": "duenotice.agent.handlers.patroni:Patroni",

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion
 from duenotice.agent.handlers.hook import run_hook
-from duenotice.agent.handlers.options import Argv, Span
+from duenotice.agent.handlers.options import Argv, SpanSeconds
 from duenotice.agent.handlers.units import SYSTEMCTL, Units, check_unit
 from duenotice.agent.handlers.waiting import until
 from duenotice.clock import monotonic
@@ -26,7 +26,7 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
     unit: str = ""
     command: Argv = ()
     signal: str = "SIGUSR1"
-    settle: Span = Span(1)
+    settle: SpanSeconds = SpanSeconds(1)
     """The file counts as written when it has not changed for this long."""
     recover: Argv = ()
     systemctl: Annotated[Argv, Meta(min_length=1)] = SYSTEMCTL

@@ -29,7 +29,7 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
                 raise ValueError(f"{path!r} is not an absolute path")
 
 
-class Step(NamedTuple):
+class HookStep(NamedTuple):
     """One program for each verb; an empty one does nothing. Its state is noted under its name."""
 
     name: str
@@ -37,7 +37,7 @@ class Step(NamedTuple):
     recover: Argv
 
 
-class Command(Handler[Options]):
+class CommandHandler(Handler[Options]):
     """Notes each step as begun and as done. A second try goes on where the first ended; recover undoes what began."""
 
     options = Options
@@ -53,10 +53,10 @@ class Command(Handler[Options]):
     def programs(self) -> list[Argv]:
         return [argv for step in self._steps() for argv in (step.prepare, step.recover)]
 
-    def _steps(self) -> list[Step]:
+    def _steps(self) -> list[HookStep]:
         if not self._options.hooks:
-            return [Step("program", self._options.prepare, self._options.recover)]
-        return [Step(path.name, (str(path), "prepare"), (str(path), "recover")) for path in self._hooks()]
+            return [HookStep("program", self._options.prepare, self._options.recover)]
+        return [HookStep(path.name, (str(path), "prepare"), (str(path), "recover")) for path in self._hooks()]
 
     def _hooks(self) -> list[Path]:
         try:
@@ -65,7 +65,7 @@ class Command(Handler[Options]):
             raise HandlerFailed(f"Cannot read the folder of hooks: {error}.", hint="Make the folder.") from None
 
 
-async def prepare_step(step: Step, occasion: Occasion) -> None:
+async def prepare_step(step: HookStep, occasion: Occasion) -> None:
     """Run it, unless an earlier try for this content did (S12); `begun` is durable before anything happens (S15)."""
     done = f"done {fingerprint(occasion.event)}"
     if occasion.notes.get(step.name) == done:
@@ -76,7 +76,7 @@ async def prepare_step(step: Step, occasion: Occasion) -> None:
     await occasion.note(step.name, done)
 
 
-async def recover_step(step: Step, occasion: Occasion) -> None:
+async def recover_step(step: HookStep, occasion: Occasion) -> None:
     """Undo once what had begun, however far it got."""
     if occasion.notes.get(step.name, "undone") == "undone":
         return

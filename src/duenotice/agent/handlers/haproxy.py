@@ -8,7 +8,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion, TryAgain
-from duenotice.agent.handlers.options import Span
+from duenotice.agent.handlers.options import SpanSeconds
 from duenotice.agent.handlers.waiting import seconds_left, until
 from duenotice.clock import monotonic
 from duenotice.errors import Misconfigured
@@ -26,7 +26,7 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
 
     servers: Annotated[tuple[str, ...], Meta(min_length=1)]
     socket: str = "/run/haproxy/admin.sock"
-    limit: Span | None = None
+    limit: SpanSeconds | None = None
     """How long to wait for sessions to end, before going on anyway. Without it, all must end in time."""
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""`log`: writes the event for people, to the journal or as JSON lines."""
+"""`log`: writes the event for people, to systemd's journal or as JSON lines."""
 
 import json
 import os
@@ -65,7 +65,7 @@ def json_line(phase: str, message: str, occasion: Occasion) -> bytes:
 
 
 def journal_entry(phase: str, message: str, occasion: Occasion) -> bytes:
-    """The journal's native form; values have their length, so none can forge a field, and are made visible (S28)."""
+    """journald's native form; values have their length, so none can forge a field, and are made visible (S28)."""
     event = occasion.event
     fields = {
         "MESSAGE": message,

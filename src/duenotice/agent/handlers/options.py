@@ -9,15 +9,15 @@ Argv = tuple[str, ...]
 """A program and its arguments; never a line for a shell."""
 
 
-class Span(float):
+class SpanSeconds(float):
     """Seconds, written as `30s`, `5m` or a plain number."""
 
 
 def read_value(kind: type, value: Any) -> Any:
     """msgspec's hook for the types that TOML does not have."""
-    if kind is not Span or isinstance(value, bool):
-        raise TypeError(f"expected {kind.__name__}")
+    if kind is not SpanSeconds or isinstance(value, bool):
+        raise TypeError("Expected a span such as 30s")
     try:
-        return Span(parse_duration(str(value)))
+        return SpanSeconds(parse_duration(str(value)))
     except Malformed as error:
         raise ValueError(f"{error.message} {error.hint}") from None

@@ -9,7 +9,7 @@ from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion, TryA
 from duenotice.agent.handlers.secrets import basic_auth, trusting
 from duenotice.agent.handlers.waiting import seconds_left, until
 from duenotice.errors import Malformed
-from duenotice.http_call import Answer, call, parse_url
+from duenotice.http_call import HttpAnswer, call, parse_url
 
 _LEADS = ("leader", "master", "primary", "standby_leader")
 _WELL = ("running", "streaming", "in archive recovery")
@@ -32,7 +32,7 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(error.message) from None
 
 
-class Member(Struct, frozen=True):
+class PatroniMember(Struct, frozen=True):
     """A node as Patroni's `/cluster` shows it."""
 
     name: str
@@ -46,23 +46,23 @@ class Member(Struct, frozen=True):
         return self.role in _LEADS
 
 
-class View(Struct, frozen=True):
+class PatroniCluster(Struct, frozen=True):
     """Patroni's `/cluster`."""
 
-    members: tuple[Member, ...]
+    members: tuple[PatroniMember, ...]
 
 
-class Stream(Struct, frozen=True):
+class PatroniStream(Struct, frozen=True):
     """One replica that streams the log from a leader."""
 
     application_name: str = ""
     state: str = ""
 
 
-class Status(Struct, frozen=True):
+class PatroniLeader(Struct, frozen=True):
     """What the leader says about itself; Patroni names each stream after its replica."""
 
-    replication: tuple[Stream, ...] = ()
+    replication: tuple[PatroniStream, ...] = ()
 
 
 class Patroni(Handler[Options]):
@@ -111,16 +111,16 @@ class Patroni(Handler[Options]):
         agreed = any(member.name == me and not member.leads and member.timeline in led for member in well)
         return agreed and (await self._call(occasion, self._at("/replica"))).status == 200
 
-    async def _leader(self, occasion: Occasion) -> Member:
+    async def _leader(self, occasion: Occasion) -> PatroniMember:
         for member in await self._members(occasion):
             if member.leads:
                 return member
         raise TryAgain("The Patroni cluster has no leader now.", hint="See `patronictl list`.")
 
-    async def _members(self, occasion: Occasion) -> tuple[Member, ...]:
+    async def _members(self, occasion: Occasion) -> tuple[PatroniMember, ...]:
         answer = await self._call(occasion, self._at("/cluster"))
         try:
-            return msgspec.json.decode(answer.body, type=View).members
+            return msgspec.json.decode(answer.body, type=PatroniCluster).members
         except msgspec.MsgspecError:
             raise HandlerFailed(
                 f"Patroni's /cluster is not as expected ({answer.status}).", hint="Is `url` right?"
@@ -129,7 +129,7 @@ class Patroni(Handler[Options]):
     def _at(self, path: str) -> str:
         return self._options.url.rstrip("/") + path
 
-    async def _call(self, occasion: Occasion, url: str, method: str = "GET", body: bytes = b"") -> Answer:
+    async def _call(self, occasion: Occasion, url: str, method: str = "GET", body: bytes = b"") -> HttpAnswer:
         return await call(
             url,
             method=method,
@@ -144,10 +144,10 @@ class Patroni(Handler[Options]):
         return basic_auth(options.username, options.password_file) if options.username else {}
 
 
-def _must_stream(leader: Answer, candidate: str) -> None:
+def _must_stream(leader: HttpAnswer, candidate: str) -> None:
     """Check that the candidate streams, or any replica if none is named: Patroni takes the one with most of the log."""
     try:
-        streams = msgspec.json.decode(leader.body, type=Status).replication
+        streams = msgspec.json.decode(leader.body, type=PatroniLeader).replication
     except msgspec.MsgspecError:
         streams = ()
     names = {stream.application_name for stream in streams if stream.state == "streaming"}

@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from duenotice.agent.handlers.base import Handler, Occasion
-from duenotice.agent.handlers.options import Span
+from duenotice.agent.handlers.options import SpanSeconds
 from duenotice.agent.handlers.waiting import seconds_left
 
 
@@ -64,7 +64,7 @@ SWITCH = Switch()
 class Options(Struct, frozen=True, forbid_unknown_fields=True):
     """`settle` is how long load balancers take to notice: their interval times their failures, and some more."""
 
-    settle: Span = Span(10)
+    settle: SpanSeconds = SpanSeconds(10)
 
 
 class Readiness(Handler[Options]):

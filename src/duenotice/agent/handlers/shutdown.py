@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from duenotice.agent.handlers.base import Handler, Occasion
-from duenotice.agent.handlers.command import Step, prepare_step, recover_step
+from duenotice.agent.handlers.command import HookStep, prepare_step, recover_step
 from duenotice.agent.handlers.hook import run_hook
 from duenotice.agent.handlers.options import Argv
 from duenotice.agent.handlers.systemd import Options as SystemdOptions
@@ -66,8 +66,8 @@ class Shutdown(Handler[Options]):
         return Systemd(self.name, SystemdOptions(units=(step.unit,), systemctl=self._options.systemctl))
 
 
-def _programs(index: int, step: StepOptions) -> Step:
-    return Step(f"step {index + 1}", step.stop, step.start)
+def _programs(index: int, step: StepOptions) -> HookStep:
+    return HookStep(f"step {index + 1}", step.stop, step.start)
 
 
 def _under(occasion: Occasion, index: int) -> Occasion:

@@ -1,4 +1,4 @@
-// The service's clock, going on in the browser: every countdown, and what grows with time in a picture.
+// The service's clock runs on in the browser: it moves every countdown, and what grows with time in a picture.
 const body = document.body.dataset;
 let base = Date.parse(body.now), begun = performance.now(), speed = Number(body.speed);
 

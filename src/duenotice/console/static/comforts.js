@@ -1,4 +1,4 @@
-// Small helps: questions before what cannot be undone, copying, JSON to read, menus that close, folds that last.
+// Small helps: it asks before what cannot be undone, copies, formats JSON, closes menus, remembers folds.
 
 document.addEventListener("submit", (event) => {
   const question = event.target.dataset.confirm;

@@ -1,4 +1,4 @@
-// Makes a part of the page be like a fresh one and leaves alone what is alike: focus, scrolling, typing stay.
+// Changes a part of the page to a fresh one, and only where they differ: focus, scrolling, typing stay.
 
 const OURS = new Set(["open"]); // what visitors set themselves
 

@@ -1,4 +1,4 @@
-// Light or dark: the system's choice until the visitor makes another. Not a module, so that no page flashes.
+// Light or dark: as the system says, until the visitor chooses. Not a module, so that no page flashes.
 const chosen = localStorage.getItem("theme");
 if (chosen) document.documentElement.dataset.theme = chosen;
 

@@ -1,8 +1,8 @@
-// The timeline: keys that zoom and move, words on what is pointed at, and a window that goes with the time.
+// The timeline: keys that zoom and move, a text about the bar that is pointed at, and a window that follows the time.
 import { wholePage } from "/static/live.js";
 
 const KEYS = { "+": "closer", "=": "closer", "-": "wider", ArrowLeft: "earlier", ArrowRight: "later", n: "to-now", Home: "to-now" };
-const MOVED_BY = 40; // percent of the width that now may wander off to
+const MOVED_BY = 40; // when "now" has come to this percent of the width, the picture moves on
 
 document.addEventListener("keydown", async (event) => {
   const link = document.getElementById(KEYS[event.key] ?? "");

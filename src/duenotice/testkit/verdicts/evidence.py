@@ -22,7 +22,7 @@ class Tempo(NamedTuple):
     """How long things may take, in real seconds: a client polls in real time, however fast the clock runs."""
 
     patience: float = 30.0
-    """The shortest notice (D01): a client that is silent for so long may miss a whole one."""
+    """The shortest notice (D01): a client that is silent for this long may miss a whole one."""
 
     notice: float = 15.0
     """How long the notice of an event lasts: what a client has to get ready and approve."""
@@ -67,7 +67,7 @@ class Ending(NamedTuple):
 
 
 @dataclass
-class Notes:
+class GuideNotes:
     """The notes of the guide who leads a client through trials."""
 
     duties: list[Duty] = field(default_factory=list)
@@ -99,7 +99,7 @@ class EventTimes(NamedTuple):
     cancelled: bool = False
 
 
-class Shown(NamedTuple):
+class ShownDocument(NamedTuple):
     """A document that the client was given."""
 
     poll: Exchange
@@ -117,7 +117,7 @@ class Evidence:
     happened: Sequence[Happened]
     begun: float
     ended: float
-    notes: Notes = field(default_factory=Notes)
+    notes: GuideNotes = field(default_factory=GuideNotes)
     tempo: Tempo = field(default_factory=Tempo)
 
     @cached_property
@@ -161,10 +161,10 @@ class Evidence:
         return _lives(self.happened)
 
     @cached_property
-    def shown(self) -> list[Shown]:
+    def shown(self) -> list[ShownDocument]:
         """Every document that the client was given, oldest first."""
         read = ((poll, document_of(poll)) for poll in self.polls)
-        return [Shown(poll, document, self.run_of(poll)) for poll, document in read if document is not None]
+        return [ShownDocument(poll, document, self.run_of(poll)) for poll, document in read if document is not None]
 
     @cached_property
     def seen(self) -> dict[str, list[tuple[Exchange, SeenEvent]]]:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from typing import Any
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from duenotice.plain_text import lines
@@ -11,7 +10,7 @@ from duenotice.testkit.verdicts.verdict import FAILED, NOT_TRIED, Finding, Verdi
 SUITE = "duenotice"
 
 
-def to_json(verdict: Verdict) -> dict[str, Any]:
+def to_json(verdict: Verdict) -> dict[str, object]:
     """The verdict as an object; `outcome` of a rule is passed, failed or not tried, and `why` it was not tried."""
     return {
         "passes": verdict.passes,
@@ -22,7 +21,7 @@ def to_json(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def finding_to_json(finding: Finding) -> dict[str, Any]:
+def finding_to_json(finding: Finding) -> dict[str, object]:
     """What one rule found."""
     return {
         "id": finding.rule.id,

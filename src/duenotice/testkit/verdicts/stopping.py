@@ -4,12 +4,12 @@ from collections.abc import Callable
 from functools import partial
 
 from duenotice.testkit.overheard import Exchange
-from duenotice.testkit.verdicts.evidence import Ending, Evidence, Shown, document_of
+from duenotice.testkit.verdicts.evidence import Ending, Evidence, ShownDocument, document_of
 from duenotice.testkit.verdicts.said import Said, said
 from duenotice.wire.seen_document import SeenDocument
 
 LATE_SECONDS = 2.0
-"""Real seconds after which an answer counts as late at the latest, whatever the reason."""
+"""After this many real seconds every answer counts as late."""
 
 CUT = ("drop", "half")
 _WHAT = {
@@ -40,7 +40,7 @@ def whole_tour(evidence: Evidence) -> Said:
 
 
 def left_for(evidence: Evidence) -> list[str]:
-    """The neighbours' events because of which it ended, as one does on purpose: code 0, nothing of its own ahead."""
+    """The neighbours' events that made it end on purpose: with code 0, and with no event of its own ahead."""
     return [event_id for run in _runs(evidence) if (event_id := _left_for(evidence, run))]
 
 
@@ -130,7 +130,7 @@ def _left_for(evidence: Evidence, run: int) -> str:
     return "" if any(event.hits(evidence.vm) for event in events) else next((event.event_id for event in events), "")
 
 
-def _last_shown(evidence: Evidence, run: int) -> Shown | None:
+def _last_shown(evidence: Evidence, run: int) -> ShownDocument | None:
     return next((shown for shown in reversed(evidence.shown) if shown.run == run), None)
 
 

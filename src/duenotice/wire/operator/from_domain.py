@@ -19,6 +19,7 @@ from duenotice.wire.operator.fleet import Group, Host, Site, Vm, VmWithEvents
 from duenotice.wire.operator.maintenances import Maintenance, PlannedStep, Step
 from duenotice.wire.operator.records import Details, Record
 from duenotice.wire.operator.service import NewToken, Token
+from duenotice.wire.stored_answer import unpacked
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -36,7 +37,7 @@ def _maybe(moment: datetime | None) -> datetime | None:
 
 
 def _with(base: msgspec.Struct, kind: type[S], **more: object) -> S:
-    """What `base` says, and more; where both say something, the latter counts."""
+    """The fields of `base`, and more; if a field is in both, `more` counts."""
     return kind(**(msgspec.structs.asdict(base) | more))
 
 
@@ -93,7 +94,7 @@ def life(
 
 
 def vm(vm: f.Vm, listens: bool, state: str) -> Vm:
-    """One VM."""
+    """As operators read it; `listens` and `state` are of the whole service, so the caller has looked them up."""
     return Vm(
         name=vm.name,
         state=state,
@@ -119,7 +120,7 @@ def vm_with_events(vm: Vm, last_seen: datetime | None, events: tuple[Event, ...]
 
 
 def group(group: f.Group, vms: int) -> Group:
-    """One group."""
+    """With how many VMs it has now, which the group itself does not know."""
     return Group(
         key=group.key,
         kind=group.kind.value,
@@ -132,7 +133,7 @@ def group(group: f.Group, vms: int) -> Group:
 
 
 def host(host: f.Host, vms: int) -> Host:
-    """One host."""
+    """With how many VMs run there, which the host itself does not know."""
     return Host(host.name, host.condition.value, vms)
 
 
@@ -152,7 +153,7 @@ def new_token(made: k.Token, secret: str) -> NewToken:
 
 
 def maintenance(plan: m.Maintenance) -> Maintenance:
-    """One maintenance."""
+    """A plan with all its steps; spans are in seconds outside."""
     return Maintenance(
         id=plan.id,
         type=TYPE_NAMES[plan.type],
@@ -236,8 +237,9 @@ def _details(change: t.Transition) -> Details:
             return Details(names=tuple(vm.name for vm in vms))
         case t.MaintenanceStarted(plan):
             return Details(maintenance=maintenance(plan))
-        case t.RequestAnswered(status=status, location=location):
-            return Details(status=status, location=location)
+        case t.RequestAnswered(answer=answer):
+            said = unpacked(answer)
+            return Details(status=said.status, location=said.location)
         case t.TokenCreated(created):
             return Details(token=token(created))
     return _as_stored(change)

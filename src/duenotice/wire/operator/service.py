@@ -5,7 +5,7 @@ from typing import Annotated, Generic, TypeVar
 from msgspec import Meta
 
 from duenotice.domain.token import TOKEN_NAME
-from duenotice.wire.operator.words import AnswerBody, Moment, RequestBody, RoleName, Seconds, Span, described
+from duenotice.wire.operator.words import AnswerBody, ListName, Moment, RequestBody, RoleName, Seconds, Span, described
 
 T = TypeVar("T")
 
@@ -17,13 +17,14 @@ class Page(AnswerBody, Generic[T], frozen=True):
     next: str | None
 
 
-class Problem(AnswerBody, frozen=True):
+class Problem(AnswerBody, frozen=True, omit_defaults=True):
     """Why a request was refused, as in RFC 9457."""
 
     type: str
     status: int
     title: Annotated[str, Meta(description="What happened")]
     hint: Annotated[str, Meta(description="What to do")]
+    look_at: Annotated[ListName | None, Meta(description="The list that helps, if one does")] = None
 
 
 class Clock(AnswerBody, frozen=True):

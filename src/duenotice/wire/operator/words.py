@@ -17,6 +17,7 @@ from duenotice.domain.maintenance import Status, StepStatus
 from duenotice.domain.notice import LONGEST_PREDICTION_SECONDS
 from duenotice.domain.token import Role
 from duenotice.domain.transitions import Transition
+from duenotice.errors import Listing
 from duenotice.wire.event_names import SOURCE_NAMES, STATUS_NAMES, TYPE_NAMES
 
 
@@ -60,6 +61,9 @@ ACTIONS = tuple(str(kind.__struct_config__.tag) for kind in get_args(Transition)
 QUIET_ACTIONS = frozenset({"clock-marked", "request-answered"})
 """Internal actions; shown only when asked for."""
 
+LISTS = _values(Listing)
+"""The lists that a hint can name."""
+
 Moment = Annotated[datetime, Meta(tz=True, description="RFC 3339, in UTC")]
 Count = Annotated[int, Meta(ge=0)]
 Seconds = Annotated[float, Meta(ge=0)]
@@ -77,6 +81,7 @@ StepStatusName = Annotated[str, _one_of(STEP_STATUSES)]
 RoleName = Annotated[str, _one_of(ROLES)]
 Risk = Annotated[str, _one_of(RISKS)]
 Action = Annotated[str, _one_of(ACTIONS)]
+ListName = Annotated[str, _one_of(LISTS)]
 ShownStatus = Annotated[str, _one_of(STATUS_NAMES.values())]
 Selector = Annotated[str, described(pattern=f"^({'|'.join(SELECTOR_KINDS)})=.+$", examples=["set=web"])]
 Span = Annotated[

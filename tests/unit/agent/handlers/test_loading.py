@@ -52,7 +52,7 @@ def test_every_kind_loads_with_what_it_needs_at_least(kind):
             "handlers.it.limit is not valid: 'soon' is not a span",
             "",
         ),
-        ("readiness", {"settle": True}, "handlers.it.settle is not valid", ""),
+        ("readiness", {"settle": True}, "handlers.it.settle is not valid: Expected a span such as 30s", ""),
         ("readiness", {"settle": []}, "handlers.it.settle is not valid", ""),
         ("command", {}, "give `hooks`, or `prepare` and `recover`", ""),
         ("command", {"prepare": ["x"], "hooks": "/h"}, "give `hooks`, or", ""),

@@ -13,6 +13,7 @@ from duenotice.domain.fleet import Condition, Group, GroupKind, Host, Site, Vm
 from duenotice.domain.maintenance import Maintenance, Status, Step, StepStatus
 from duenotice.domain.token import Role, Token
 from duenotice.wire.operator import Record, from_domain
+from duenotice.wire.stored_answer import StoredAnswer
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC)
 EVENT = Event("E-1", EventType.REBOOT, Cause.USER, "set/web", ("web-0",), NOON, 0, "Words", update_domain=3)
@@ -79,7 +80,7 @@ DETAILS: list[tuple[t.Transition, str]] = [
         '{"token":{"id":"T-1","name":"ann","role":"viewer","created_at":"2026-03-01T12:00:00Z"}}',
     ),
     (t.TokenRevoked("T-1", "ann"), '{"token_id":"T-1","name":"ann"}'),
-    (t.RequestAnswered("k", "f", NOON, 201, "{}"), '{"status":201,"location":""}'),
+    (t.RequestAnswered("k", "f", NOON, StoredAnswer(201, "{}").packed()), '{"status":201,"location":""}'),
     (t.IncarnationsLifted(5), '{"by":5}'),
     (
         t.ClockMarked(Mark(NOON, 12_500_000, "boot", 99_250_000, 60.0, 600.0)),

@@ -1,0 +1,132 @@
+"""What a person sees while events or a maintenance are watched: bars, countdowns, a row for each. Pure."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from duenotice.cli import tables
+from duenotice.cli.output import TableColumn, TableView, fields_of
+from duenotice.cli.views import WATCHED_EVENTS, WATCHED_STEPS
+from duenotice.domain.notice import MINIMUM_SECONDS
+from duenotice.wire.event_names import TYPE_NAMES
+from duenotice.wire.operator import Event, Maintenance, Step
+
+NOTICE = {TYPE_NAMES[event_type]: timedelta(seconds=seconds) for event_type, seconds in MINIMUM_SECONDS.items()}
+STEADY = 18
+"""A countdown is as wide as its longest text, so that columns do not move while it runs."""
+MOST = 40
+"""How many rows are drawn; `events list` shows all."""
+FULL = {"completed": "green", "cancelled": "bright_black", "failed": "red"}
+WIDTH = 24
+FIRST = {"under-way": 0, "failed": 1, "waiting": 2, "skipped": 3, "done": 4}
+"""Which steps matter most; a status that we do not know matters too."""
+ENDED = {"done": "green", "failed": "red", "skipped": "bright_black"}
+
+ToldAt = dict[str, datetime]
+"""When each event was raised, by its id: as the feed said, or as we guess."""
+
+
+def events_picture(events: Sequence[Event], told_at: ToldAt, now: datetime, clock: str) -> RenderableType:
+    """The service's time, and below it all events; those that start or end next come first."""
+    soonest = sorted(events, key=lambda event: event.not_before)[:MOST]
+    rows = [_event_row(event, told_at, now) for event in soonest]
+    many = {0: "no events", 1: "1 event"}.get(len(events), f"{len(events)} events")
+    head = Text.assemble((headline(now, clock), "bold"), (f"  {many}", "dim"))
+    return Group(head, "", tables.Fitted(rows, WATCHED_EVENTS, now), *left_out(len(events))) if rows else head
+
+
+def left_out(count: int) -> list[Text]:
+    """A line that says how many more there are, if any."""
+    return [Text(f"and {count - MOST:,} more", "dim")] if count > MOST else []
+
+
+def headline(now: datetime, clock: str) -> str:
+    """`14:03:20 UTC, 60x`."""
+    return f"{now:%H:%M:%S} UTC{'' if clock == 'real' else f', {clock}'}"
+
+
+def _event_row(event: Event, told_at: ToldAt, now: datetime) -> tables.Fields:
+    """An event with its bar and its countdown."""
+    bar = bar_of(event, told_at, now)
+    return fields_of(event) | {"phase": _state(event), "bar": bar, "countdown": countdown(event, now)}
+
+
+def _state(event: Event) -> str:
+    return "approved" if event.phase == "scheduled" and event.approved_by else event.phase
+
+
+def bar_of(event: Event, told_at: ToldAt, now: datetime) -> Text:
+    """How much of the notice, or of Started, is over; each has its own colour."""
+    if event.phase in FULL:
+        return tables.bar(1.0, FULL[event.phase])
+    if event.phase == "started":
+        begin, end = event.started_at, event.ends_at
+        return tables.bar(tables.passed(begin, end, now) if begin and end else 0.5, "red")
+    told = told_at.setdefault(event.id, _told_at(event, now))
+    return tables.bar(tables.passed(told, event.not_before, now), "yellow")
+
+
+def _told_at(event: Event, now: datetime) -> datetime:
+    """When it was raised, by a guess: its minimum notice before NotBefore, or now."""
+    return min(now, event.not_before - NOTICE.get(event.type, timedelta()))
+
+
+def countdown(event: Event, now: datetime) -> str:
+    """What is next, and when."""
+    return _next(event, now).ljust(STEADY)
+
+
+def _next(event: Event, now: datetime) -> str:
+    if event.phase == "started":
+        return f"ends {tables.relative(event.ends_at, now)}" if event.ends_at else "under way"
+    if event.phase != "scheduled":
+        return ""
+    return "starts now" if event.not_before <= now else f"starts {tables.relative(event.not_before, now)}"
+
+
+def plan_picture(
+    plan: Maintenance, events: dict[str, Event], told_at: ToldAt, now: datetime, clock: str
+) -> RenderableType:
+    """The whole picture; if there are very many steps, only those that matter now."""
+    steps: Sequence[Step] = plan.steps
+    if len(steps) > MOST:
+        steps = sorted(steps, key=lambda step: FIRST.get(step.status, 0))[:MOST]
+    rows = [_step_row(step, events.get(step.event_id or ""), told_at, now) for step in steps]
+    return Group(_head(plan, now, clock), "", tables.Fitted(rows, _view(plan), now), *left_out(len(plan.steps)))
+
+
+def _head(plan: Maintenance, now: datetime, clock: str) -> Text:
+    total, over = len(plan.steps), sum(plan.progress.get(status, 0) for status in ENDED)
+    return Text.assemble(
+        (f"{plan.type} of {_what(plan)}  ", "bold"),
+        tables.state(plan.status),
+        "  ",
+        tables.bar(over / max(total, 1), "green", WIDTH),
+        f"  {over}/{total}  ",
+        (headline(now, clock), "dim"),
+    )
+
+
+def _what(plan: Maintenance) -> str:
+    first, *others = _lanes(plan)
+    return f"{first} and {len(others)} more" if others else first
+
+
+def _lanes(plan: Maintenance) -> list[str]:
+    return list(dict.fromkeys(step.lane for step in plan.steps))
+
+
+def _view(plan: Maintenance) -> TableView:
+    """If several groups take part, each step names its group."""
+    lanes = (TableColumn("LANE", "lane"),) if len(_lanes(plan)) > 1 else ()
+    return WATCHED_STEPS._replace(columns=(*lanes, *WATCHED_STEPS.columns))
+
+
+def _step_row(step: Step, event: Event | None, told_at: ToldAt, now: datetime) -> tables.Fields:
+    shown = fields_of(step) | {"reason": step.reason or " "}
+    if event is None:
+        bar = tables.bar(1.0 if step.status in ENDED else 0.0, ENDED.get(step.status, ""))
+        return shown | {"bar": bar, "countdown": " " * STEADY}
+    return shown | {"status": _state(event), "bar": bar_of(event, told_at, now), "countdown": countdown(event, now)}

@@ -1,0 +1,74 @@
+"""Where the operator's API is and which token to show: as given, from the environment, or the defaults.
+
+Pure, except that it reads the environment and the token's file.
+"""
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from duenotice.client.endpoint import Address
+from duenotice.client.operator.errors import Denied
+from duenotice.errors import Misconfigured, reason
+
+DEFAULT_ENDPOINT = "http://127.0.0.1:16926"
+_PORTS = {"http": 80, "https": 443}
+
+
+class Place(NamedTuple):
+    """An address, and whether it speaks TLS."""
+
+    url: str
+    address: Address
+    secure: bool
+
+    @property
+    def host(self) -> str:
+        """The value of Host."""
+        return self.url.partition("//")[2].rpartition("@")[2]
+
+
+def chosen_place(endpoint: str | None) -> Place:
+    """An explicit endpoint before DUENOTICE_ENDPOINT before the default."""
+    text = endpoint or os.environ.get("DUENOTICE_ENDPOINT") or DEFAULT_ENDPOINT
+    try:
+        parts = urlsplit(text if "//" in text else f"http://{text}")
+        port = _PORTS[parts.scheme] if parts.port is None else parts.port
+        if not parts.hostname or not (parts.netloc.isascii() and parts.netloc.isprintable()) or " " in parts.netloc:
+            raise ValueError(text)
+    except (ValueError, KeyError):
+        hint = f"Write it like {DEFAULT_ENDPOINT}."
+        raise Misconfigured(f"The endpoint {text!r} is not an address.", hint=hint) from None
+    return Place(f"{parts.scheme}://{parts.netloc}", Address(parts.hostname, port), parts.scheme == "https")
+
+
+def chosen_token(token: str | None) -> str:
+    """An explicit token before the environment's before the admin token of the default data directory."""
+    chosen = found_token() if token is None else token
+    if not (chosen.isascii() and chosen.isprintable()):
+        hint = "Is DUENOTICE_TOKEN_FILE the right file?"
+        raise Denied("The token has characters that a token cannot have.", hint=hint)
+    return chosen
+
+
+def found_token() -> str:
+    """DUENOTICE_TOKEN, the file of DUENOTICE_TOKEN_FILE, or the admin token of the default data directory."""
+    if token := os.environ.get("DUENOTICE_TOKEN", "").strip():
+        return token
+    if file := os.environ.get("DUENOTICE_TOKEN_FILE", ""):
+        try:
+            return Path(file).read_text().strip()
+        except (OSError, ValueError) as error:
+            text = f"Cannot read the token file {file}: {reason(error)}."
+            raise Denied(text, hint="Set DUENOTICE_TOKEN_FILE.") from None
+    return _own_token()
+
+
+def _own_token() -> str:
+    from duenotice.settings import default_data_dir
+
+    try:
+        return (default_data_dir() / "admin.token").read_text().strip()
+    except (OSError, ValueError):
+        return ""

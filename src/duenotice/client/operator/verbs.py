@@ -1,0 +1,297 @@
+"""One method for each call of the operator's API; `async_verbs.py` is made from this file by `tools/async_verbs.py`.
+
+Every method is one `_do` or one `_all`, so that the two clients cannot differ.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, TypeVar
+
+from duenotice.client.operator.listing import Listing
+from duenotice.client.operator.request import (
+    OperatorRequest,
+    QueryValue,
+    SpanToGive,
+    delete,
+    get,
+    post,
+    probe,
+    put,
+    spelt,
+)
+from duenotice.wire import operator as w
+
+T = TypeVar("T")
+
+
+class Verbs(ABC):
+    """What an operator can ask and do. The beginning of an id is enough, if no other id begins like it."""
+
+    @abstractmethod
+    def _do(self, request: OperatorRequest[T]) -> T: ...
+
+    @abstractmethod
+    def _all(self, kind: type[T], *path: str, **query: QueryValue) -> Listing[T]: ...
+
+    # VMs
+
+    def vms(self, *, group: str = "", host: str = "", state: str = "", q: str = "") -> Listing[w.Vm]:
+        """All VMs by name, or those of a group, on a host, in one of these states, or with `q` in their name."""
+        return self._all(w.Vm, "vms", group=group, host=host, state=state, q=q)
+
+    def vm(self, name: str) -> w.VmWithEvents:
+        """One VM and the events that hit it."""
+        return self._do(get(w.VmWithEvents, "vms", name))
+
+    def document(self, vm: str, api_version: str = "") -> w.Document:
+        """The document as this VM reads it, by default in the newest api-version."""
+        return self._do(get(w.Document, "vms", vm, "document", api_version=api_version))
+
+    def document_bytes(self, vm: str, api_version: str = "") -> bytes:
+        """The same, byte for byte."""
+        return self._do(get(bytes, "vms", vm, "document", api_version=api_version))
+
+    def listen_vm(self, name: str) -> w.Vm:
+        """Poll for the first time on behalf of a VM: from then on it is told of events."""
+        return self._do(post(w.Vm, "vms", name, "listen"))
+
+    def restart_vm(self, name: str) -> w.Raised:
+        """Restart it, as its user would."""
+        return self._do(post(w.Raised, "vms", name, "restart"))
+
+    def redeploy_vm(self, name: str) -> w.Raised:
+        """Redeploy it, as its user would."""
+        return self._do(post(w.Raised, "vms", name, "redeploy"))
+
+    def delete_vm(self, name: str) -> w.Raised:
+        """Delete it, as its user would."""
+        return self._do(post(w.Raised, "vms", name, "delete"))
+
+    def evict_vm(self, name: str) -> w.Raised:
+        """Evict a spot VM."""
+        return self._do(post(w.Raised, "vms", name, "evict"))
+
+    def set_fault(self, vm: str, answer: str, lasts: SpanToGive) -> w.Fault:
+        """Give a VM wrong answers for a while, to test its client."""
+        return self._do(put(w.Fault, "vms", vm, "fault", body=w.FaultRequest(answer, spelt(lasts))))
+
+    def lift_fault(self, vm: str) -> None:
+        """Answer a VM correctly again."""
+        return self._do(delete("vms", vm, "fault"))
+
+    def jump_incarnation(self, vm: str) -> w.Jumped:
+        """Let incarnations jump ahead, as after a restore. It cannot be undone."""
+        return self._do(post(w.Jumped, "vms", vm, "jump"))
+
+    # groups
+
+    def groups(self) -> Listing[w.Group]:
+        """All sets, scale sets and cloud services by key."""
+        return self._all(w.Group, "groups")
+
+    def group(self, kind: str, name: str) -> w.Group:
+        """One group; its kind is one of `GROUP_KINDS`."""
+        return self._do(get(w.Group, "groups", kind, name))
+
+    def scale(self, scale_set: str, *, capacity: int | None = None, by: int | None = None) -> w.Scaled:
+        """Give a scale set another capacity, or add or remove a number of instances."""
+        return self._do(post(w.Scaled, "scale-sets", scale_set, "scale", body=w.ScaleRequest(capacity, by)))
+
+    def delete_instances(self, scale_set: str, instances: Iterable[str]) -> w.Scaled:
+        """Delete these instances of a scale set; if one does not exist, delete none."""
+        body = w.DeleteRequest(tuple(instances))
+        return self._do(post(w.Scaled, "scale-sets", scale_set, "delete-instances", body=body))
+
+    # hosts
+
+    def hosts(self) -> Listing[w.Host]:
+        """All hosts by name."""
+        return self._all(w.Host, "hosts")
+
+    def host(self, name: str) -> w.Host:
+        """Its condition, and how many VMs run there."""
+        return self._do(get(w.Host, "hosts", name))
+
+    def drain_host(self, name: str, *, settle: SpanToGive = "0s", at_once: int = 0) -> w.Maintenance:
+        """Move all VMs of a host away: a maintenance of live migrations."""
+        return self._do(post(w.Maintenance, "hosts", name, "drain", body=w.DrainRequest(spelt(settle), at_once)))
+
+    def degrade_host(self, name: str, *, risk: str | None = None, notice: SpanToGive | None = None) -> w.Raised:
+        """Predict a host's failure, by a risk (one of `RISKS`) or by the notice itself."""
+        body = w.DegradeRequest(risk, None if notice is None else spelt(notice))
+        return self._do(post(w.Raised, "hosts", name, "degrade", body=body))
+
+    def fail_host(self, name: str) -> w.Raised:
+        """A host has failed: its VMs are hit already."""
+        return self._do(post(w.Raised, "hosts", name, "fail"))
+
+    def repair_host(self, name: str) -> w.Raised:
+        """A host is healthy again: what its degradation had scheduled is cancelled."""
+        return self._do(post(w.Raised, "hosts", name, "repair"))
+
+    # the fleet
+
+    def fleet(self) -> w.Fleet:
+        """How much there is of everything, and how far the journal has come."""
+        return self._do(get(w.Fleet, "fleet"))
+
+    def apply_fleet(self, toml: str | bytes, *, dry_run: bool = False) -> w.FleetChange:
+        """Apply a fleet file; with `dry_run` only say what would change."""
+        return self._do(put(w.FleetChange, "fleet", toml=toml, dry_run=dry_run))
+
+    def states(
+        self, *, group: str = "", host: str = "", state: str = "", q: str = "", limit: int | None = None
+    ) -> w.States:
+        """The fleet in numbers, its most urgent groups first; `limit` is how many groups."""
+        return self._do(get(w.States, "states", group=group, host=host, state=state, q=q, limit=limit))
+
+    # events
+
+    def events(self, *, vm: str = "", scope: str = "", type: str = "", phase: str = "") -> Listing[w.Event]:
+        """All live events, soonest first, or those that hit a VM, of a scope, a type, a phase."""
+        return self._all(w.Event, "events", vm=vm, scope=scope, type=type, phase=phase)
+
+    def event(self, event_id: str) -> w.Event:
+        """One live event."""
+        return self._do(get(w.Event, "events", event_id))
+
+    def schedule_event(
+        self,
+        type: str,
+        vms: Iterable[str],
+        *,
+        not_before: datetime | None = None,
+        description: str | None = None,
+        duration: int | None = None,
+        cause: str = w.CAUSES_TO_GIVE[0],
+    ) -> w.Raised:
+        """Schedule one event, of one of `EVENT_TYPES`, that hits these VMs."""
+        body = w.ScheduleRequest(type, tuple(vms), not_before, description, duration, cause)
+        return self._do(post(w.Raised, "events", body=body))
+
+    def approve_event(self, event_id: str) -> w.Event:
+        """Approve an event: it starts now. The answer is the event as it is then."""
+        return self._do(post(w.Event, "events", event_id, "approve"))
+
+    def report_event(self, event_id: str, failure: str = "") -> w.Event:
+        """Report that an impact is over, or why it failed. The answer is the event as it was."""
+        return self._do(post(w.Event, "events", event_id, "report", body=w.ReportRequest(failure)))
+
+    def cancel_event(self, event_id: str, reason: str = "") -> w.Event:
+        """Cancel a scheduled event. The answer is the event as it was."""
+        return self._do(post(w.Event, "events", event_id, "cancel", body=w.CancelRequest(reason)))
+
+    def event_history(self, event_id: str) -> Listing[w.Record]:
+        """What happened to an event, also when it is over: its records, oldest first."""
+        return self._all(w.Record, "events", event_id, "history")
+
+    def event_life(self, event_id: str) -> w.Life:
+        """One event with its moments, also when it is over."""
+        return self._do(get(w.Life, "timeline", event_id))
+
+    def timeline(
+        self, *, from_: datetime | None = None, to: datetime | None = None, type: str = "", vm: str = ""
+    ) -> w.Lives:
+        """Events of a span of time with their moments; by default from an hour ago to a week ahead."""
+        return self._do(get(w.Lives, "timeline", from_=from_, to=to, type=type, vm=vm))
+
+    # maintenances
+
+    def maintenances(self, *, status: str = "") -> Listing[w.Maintenance]:
+        """All maintenances, oldest first, or those in one of `MAINTENANCE_STATUSES`."""
+        return self._all(w.Maintenance, "maintenances", status=status)
+
+    def maintenance(self, plan_id: str) -> w.Maintenance:
+        """One maintenance with its steps."""
+        return self._do(get(w.Maintenance, "maintenances", plan_id))
+
+    def begin_maintenance(self, plan: w.MaintenanceRequest) -> w.Maintenance:
+        """Begin to work through VMs, one update domain of a set at a time; `preview_maintenance` shows it before."""
+        return self._do(post(w.Maintenance, "maintenances", body=plan))
+
+    def preview_maintenance(self, plan: w.MaintenanceRequest) -> w.Timeline:
+        """When the steps of a maintenance would begin, if nobody approved anything. Nothing is done."""
+        return self._do(post(w.Timeline, "maintenances", body=plan, dry_run=True))
+
+    def outlook(self, plan_id: str) -> w.Timeline:
+        """When the steps to come of a maintenance would begin."""
+        return self._do(get(w.Timeline, "maintenances", plan_id, "outlook"))
+
+    def pause_maintenance(self, plan_id: str) -> w.Maintenance:
+        """Begin no more steps of it."""
+        return self._do(post(w.Maintenance, "maintenances", plan_id, "pause"))
+
+    def resume_maintenance(self, plan_id: str) -> w.Maintenance:
+        """Go on with it."""
+        return self._do(post(w.Maintenance, "maintenances", plan_id, "resume"))
+
+    def cancel_maintenance(self, plan_id: str) -> w.Maintenance:
+        """Cancel what has not started of it."""
+        return self._do(post(w.Maintenance, "maintenances", plan_id, "cancel"))
+
+    # the clock
+
+    def clock(self) -> w.Clock:
+        """What time it is at the service."""
+        return self._do(get(w.Clock, "clock"))
+
+    def advance_clock(self, by: SpanToGive) -> w.Clock:
+        """Let time pass on a manual clock; all that is due has happened when this returns."""
+        return self._do(post(w.Clock, "clock", "advance", body=w.AdvanceRequest(spelt(by))))
+
+    def set_speed(self, speed: str) -> w.Clock:
+        """Another speed for a scaled clock: `60x`."""
+        return self._do(post(w.Clock, "clock", "speed", body=w.SpeedRequest(speed)))
+
+    # tokens
+
+    def me(self) -> w.Token:
+        """Whose token this is."""
+        return self._do(get(w.Token, "me"))
+
+    def tokens(self) -> Listing[w.Token]:
+        """All tokens by name, without their secrets."""
+        return self._all(w.Token, "tokens")
+
+    def create_token(self, name: str, role: str) -> w.NewToken:
+        """A new token with one of `ROLES`; its secret is only in this answer, so this is never tried again."""
+        return self._do(post(w.NewToken, "tokens", body=w.TokenRequest(name, role), once=True))
+
+    def revoke_token(self, token_id: str) -> None:
+        """Refuse everybody who uses it from now on; a revoked token stays revoked."""
+        return self._do(delete("tokens", token_id))
+
+    # what has happened
+
+    def audit(
+        self, *, actor: str = "", action: str = "", event: str = "", after: int | None = None, before: int | None = None
+    ) -> Listing[w.Record]:
+        """What has happened, oldest first, or with `before` newest first; an action is one of `ACTIONS`."""
+        return self._all(w.Record, "audit", actor=actor, action=action, event=event, after=after, before=before)
+
+    # the service itself: these need no token
+
+    def alive(self) -> w.Health:
+        """Whether the process lives."""
+        return self._do(probe(w.Health, "/livez"))
+
+    def ready(self) -> w.Health:
+        """Whether it takes requests; if not, that is Unavailable."""
+        return self._do(probe(w.Health, "/readyz"))
+
+    def checks(self) -> str:
+        """What it checks to be ready, one line for each."""
+        return self._do(probe(str, "/readyz", verbose="1"))
+
+    def version(self) -> w.Version:
+        """Which duenotice this is."""
+        return self._do(probe(w.Version, "/version"))
+
+    def metrics(self) -> str:
+        """Its metrics, in the text format of Prometheus."""
+        return self._do(probe(str, "/metrics"))
+
+    def openapi(self) -> dict[str, Any]:
+        """The description of the whole API."""
+        return self._do(probe(dict[str, Any], "/openapi.json"))

@@ -1,0 +1,59 @@
+"""Finding what a command names, or a refusal that helps."""
+
+from duenotice.domain.fleet import Condition, Group, GroupKind, Host, Vm
+from duenotice.domain.progress import Progress
+from duenotice.domain.state import State
+from duenotice.errors import Conflict, Listing, NotFound
+
+
+def find_vm(state: State, name: str) -> Vm:
+    """A VM by name."""
+    vm = state.fleet.vms.get(name)
+    if vm is None:
+        raise NotFound(f"There is no VM named {name!r}.", hint="Names are as in the fleet file, in the same case.")
+    return vm
+
+
+def group_of_vm(state: State, vm: Vm) -> Group | None:
+    """The group that a VM is in."""
+    return None if vm.group is None else state.fleet.groups.get(vm.group)
+
+
+def find_host(state: State, name: str) -> Host:
+    """A host by name."""
+    host = state.fleet.hosts.get(name)
+    if host is None:
+        raise NotFound(f"There is no host named {name!r}.", hint="Names are as in the fleet file, in the same case.")
+    return host
+
+
+def find_standing_host(state: State, name: str) -> Host:
+    """A host that has not failed."""
+    host = find_host(state, name)
+    if host.condition is Condition.FAILED:
+        raise Conflict(f"The host {name} has failed already.", hint="Repair it first.")
+    return host
+
+
+def find_scale_set(state: State, name: str) -> Group:
+    """A scale set by name."""
+    group = state.fleet.groups.get(f"{GroupKind.SCALE_SET.value}/{name}")
+    if group is None:
+        raise NotFound(f"There is no scale set named {name!r}.", look_at=Listing.GROUPS)
+    return group
+
+
+def find_instance(state: State, group: Group, name: str) -> Vm:
+    """An instance of a scale set by name."""
+    vm = state.fleet.vms.get(name)
+    if vm is None or vm.group != group.key:
+        raise NotFound(f"{group.name} has no instance {name!r}.", look_at=Listing.VMS)
+    return vm
+
+
+def find_plan(state: State, maintenance_id: str) -> Progress:
+    """A plan by its id."""
+    progress = state.plans.get(maintenance_id)
+    if progress is None:
+        raise NotFound(f"There is no maintenance {maintenance_id}.", look_at=Listing.MAINTENANCES)
+    return progress

@@ -1,0 +1,28 @@
+"""Working through very many things in pieces, so that other threads can run in between and no row gets too large."""
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+PIECE = 10_000
+"""Things sorted in one go: some milliseconds. One call of `sorted` for all would stop the other threads."""
+
+CHUNK = 1000
+"""VMs per transition: a fleet of a million is many rows of a readable size."""
+
+
+def in_order(things: Iterable[T], key: Callable[[T], Any]) -> Iterator[T]:
+    """The things as `sorted` would give them: sorted in pieces, and the pieces merged."""
+    source = iter(things)
+    pieces = iter(lambda: sorted(islice(source, PIECE), key=key), [])
+    return heapq.merge(*pieces, key=key)
+
+
+def chunks(items: Iterable[T], size: int = 0) -> Iterator[tuple[T, ...]]:
+    """Some at a time; by default what goes into one transition."""
+    iterator = iter(items)
+    while chunk := tuple(islice(iterator, size or CHUNK)):
+        yield chunk

@@ -1,0 +1,42 @@
+"""Moving the start of events later, so that their notice is whole when they are seen (S2)."""
+
+from datetime import datetime, timedelta
+
+from duenotice.clock import Instant
+from duenotice.domain import commands as c
+from duenotice.domain import notice
+from duenotice.domain import transitions as t
+from duenotice.domain.event import Event, Phase
+from duenotice.domain.lookup import group_of_vm
+from duenotice.domain.policy import Policy
+from duenotice.domain.state import State
+
+
+def postpone(state: State, command: c.PostponeEvents, now: Instant, policy: Policy) -> list[t.Transition]:
+    """Events that wait for their notice get it whole, although they are seen late (S2)."""
+    waiting = _waiting(state, command.event_ids)
+    return [t.EventPostponed(later) for event in waiting if (later := _later(state, event, now, command.spare))]
+
+
+def to_be_seen_by(state: State, event_ids: tuple[str, ...]) -> datetime | None:
+    """The last moment at which all of these events can be shown with their full notice (S2)."""
+    waiting = _waiting(state, event_ids)
+    return min((event.not_before - timedelta(microseconds=_least(state, event)) for event in waiting), default=None)
+
+
+def _later(state: State, event: Event, now: Instant, spare: int) -> Event | None:
+    """The event with its notice from now on; None when enough is left."""
+    least = _least(state, event)
+    if event.not_before >= now.after(least).at:
+        return None
+    return notice.moved_to(event, notice.earliest(now, least + spare), now)
+
+
+def _least(state: State, event: Event) -> int:
+    vm = next((state.fleet.vms[name] for name in event.resources if name in state.fleet.vms), None)
+    return notice.minimum_notice(event.type, None if vm is None else group_of_vm(state, vm))
+
+
+def _waiting(state: State, event_ids: tuple[str, ...]) -> list[Event]:
+    events = [state.events[event_id] for event_id in event_ids if event_id in state.events]
+    return [event for event in events if event.phase is Phase.SCHEDULED and not event.approved_by]

@@ -1,0 +1,78 @@
+"""The shared journal as one life of a node writes it: under its epoch, or not at all (N01)."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from duenotice.clock import Alive
+from duenotice.domain.snapshot import Snapshot
+from duenotice.domain.transitions import Record
+from duenotice.engine.members import Deposed, Members
+from duenotice.engine.ports import Journal
+from duenotice.engine.shared_time import SharedClock
+
+
+class FencedJournal:
+    """A journal whose appends go through the members; all else is the journal's own. `seen` is what is shown."""
+
+    def __init__(self, journal: Journal, members: Members, life: str, clock: SharedClock, seen: int) -> None:
+        self.epoch = 0
+        self.blocking = journal.blocking or members.blocking
+        self.restored = False
+        self.seen = seen
+        self.alive: Alive | None = None
+        self.on_deposed: Callable[[], None] = lambda: None
+        self._journal, self._members, self._life, self._clock = journal, members, life, clock
+
+    def append(self, records: Sequence[Record]) -> None:
+        """Store all records or none, if we lead."""
+        try:
+            self._members.append(self._life, self.epoch, records, steady=self._clock.now().steady)
+        except Deposed:
+            self.on_deposed()
+            raise
+
+    def note_seen(self, position: int) -> None:
+        """The store knows what is shown."""
+        self.seen = position
+
+    def note_alive(self, alive: Alive) -> None:
+        """The store knows the time of the leader's last beat."""
+
+    def read(self, after: int, limit: int | None = None) -> Iterator[Record]:
+        """The records behind a position, in order."""
+        return self._journal.read(after, limit)
+
+    def index(self) -> bool:
+        """Index some more records."""
+        return self._journal.index()
+
+    def find(self, prefix: str, limit: int) -> list[Record]:
+        """The first records about events whose id begins like this."""
+        return self._journal.find(prefix, limit)
+
+    def first_position(self) -> int:
+        """The position of the oldest record."""
+        return self._journal.first_position()
+
+    def last_position(self) -> int:
+        """The position of the newest record."""
+        return self._journal.last_position()
+
+    def snapshot(self) -> Snapshot | None:
+        """The newest snapshot."""
+        return self._journal.snapshot()
+
+    def save_snapshot(self, snapshot: Snapshot) -> None:
+        """Store a snapshot."""
+        self._journal.save_snapshot(snapshot)
+
+    def needs_upkeep(self) -> bool:
+        """Whether there is something to tidy up."""
+        return self._journal.needs_upkeep()
+
+    def maintain(self) -> None:
+        """Tidy up."""
+        self._journal.maintain()
+
+    def close(self) -> None:
+        """Close it."""
+        self._journal.close()

@@ -1,0 +1,26 @@
+"""What the positions of a node ask for in any phase: to read and hide, to tell that, to show, to reveal (N06, N08)."""
+
+from duenotice.engine import membership as m
+from duenotice.engine.membership import MEMBERS, Phase, Standing, Step
+
+
+def settled(s: Standing) -> Step:
+    """What the positions ask for: to read what is known, to tell what is hidden, to show what may be shown."""
+    actions: list[m.Action] = []
+    if s.known > max(s.folded, s.reading) and s.phase not in (Phase.REGISTERING, Phase.ENDED):
+        s = s._replace(reading=s.known)
+        actions.append(m.Read(s.known))
+    if s.phase in (Phase.FOLLOWING, Phase.LEAVING) and s.folded > s.said:
+        s = s._replace(said=s.folded)
+        actions.append(m.SayHidden(s.folded))
+    if s.phase is Phase.LEADING and s.wanted > max(s.may_show, s.showing) and _all_have_hidden(s):
+        s = s._replace(showing=s.wanted)
+        actions.append(m.Show(s.epoch, s.wanted))
+    if s.phase in MEMBERS and s.may_show >= s.folded > s.revealed:
+        s = s._replace(revealed=s.folded)
+        actions.append(m.Reveal(s.folded))
+    return Step(s, tuple(actions))
+
+
+def _all_have_hidden(s: Standing) -> bool:
+    return all(seen.hidden >= s.wanted for seen in s.others.values())

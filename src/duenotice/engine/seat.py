@@ -1,0 +1,254 @@
+"""A node's seat among the members: carries out what `standing` decides, and tells it the results.
+
+It decides nothing itself. Calls to the store are made one after the other, off the loop; what the node has to do with
+its own state and doors is handed to its crew.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from duenotice.clock import boot_micros, seconds
+from duenotice.engine import membership as m
+from duenotice.engine.members import Deposed, Member, Members, News, NotMember, Replaced
+from duenotice.engine.membership import Phase, Standing, Terms
+from duenotice.engine.standing import answers_until, step
+from duenotice.engine.worker import Worker
+from duenotice.errors import DuenoticeError
+
+T = TypeVar("T")
+
+_REFUSED: dict[type[DuenoticeError], m.Message] = {
+    NotMember: m.WasPutOut(),
+    Replaced: m.WasReplaced(),
+    Deposed: m.WasDeposed(),
+}
+
+
+class Crew(Protocol):
+    """What a node does with its own state. What may take a while is a coroutine; they run one after the other."""
+
+    async def read(self, position: int) -> int:
+        """Read and fold up to a position, hide what that touches; tell up to where all is folded."""
+
+    def allow(self, position: int) -> None:
+        """What is folded up to here may be shown."""
+
+    async def reveal(self) -> None:
+        """Show VMs what is folded, if all of it is allowed."""
+
+    def is_in_time(self) -> bool:
+        """Whether what is to be shown now may still be shown: its notice has not become too short meanwhile (S2)."""
+
+    async def lead(self, epoch: int, steady: int) -> None:
+        """Begin to decide and to write; `steady` is the last that the store knows of a leader's time."""
+
+    def follow(self) -> None:
+        """Stop deciding and writing."""
+
+    def hear_time(self, steady: int) -> None:
+        """Another node leads, and this is the last that is known of its time (N10)."""
+
+    def time(self) -> int:
+        """The steady time of this node."""
+
+    def gather_polls(self) -> Mapping[str, int]:
+        """The last polls that the others do not know of yet (N11)."""
+
+    def end(self, why: str) -> None:
+        """This process has to end."""
+
+
+class Identity(NamedTuple):
+    """Who sits here."""
+
+    life: str
+    node: str
+    url: str = ""
+    version: str = ""
+
+
+class Seat:
+    """Where a node stands, kept up to date; `right_until` is what the doors look at for each request."""
+
+    def __init__(
+        self,
+        members: Members,
+        identity: Identity,
+        crew: Crew,
+        terms: Terms = Terms(),  # noqa: B008
+        now: Callable[[], int] = boot_micros,
+    ) -> None:
+        self.identity = identity
+        self.standing = Standing(identity.life, terms)
+        self.right_until = 0
+        self.leader: Member | None = None
+        self.changed = asyncio.Event()
+        self._members, self._crew, self._now = members, crew, now
+        self._loop = asyncio.get_running_loop()
+        self._calls = Worker("members") if members.blocking else None
+        self._steady = 0
+        self._work: asyncio.Queue[Callable[[], Coroutine[Any, Any, None]]] = asyncio.Queue()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._begin(self._do_work())
+        self._hear_no_more = members.listen(self._hear)
+
+    def may_answer(self) -> bool:
+        """Whether VMs may be answered in this moment (N05)."""
+        return self._now() < self.right_until
+
+    @property
+    def has_right(self) -> bool:
+        """Whether the last good beat is young enough, also while it has not caught up yet."""
+        return self._now() < self.standing.right_until
+
+    async def polls(self, after: int) -> Mapping[str, int]:
+        """The last polls at all nodes, as they were told with beats (N11)."""
+        call = partial(self._members.polls, after)
+        return call() if self._calls is None else await self._loop.run_in_executor(self._calls, call)
+
+    @property
+    def leads(self) -> bool:
+        """Whether this node is the one that writes, as far as it knows."""
+        return self.standing.phase is Phase.LEADING
+
+    def start(self) -> None:
+        """Begin to beat."""
+        self._begin(self._tick())
+
+    async def leave(self) -> None:
+        """The doors are closed: be forgotten by the others. To hand over before that, tell `Stop`."""
+        self.tell(m.Stop())
+        self.tell(m.Closed())
+        self._hear_no_more()
+        await self._ask(m.Leave(), lambda: self._members.leave(self.identity.life))
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._ask(m.Leave(), self._members.close)
+        if self._calls is not None:
+            self._calls.shutdown(wait=False)
+
+    def tell(self, message: m.Message) -> None:
+        """Something has happened; on the loop only."""
+        if isinstance(message, m.Beaten | m.Looked):
+            self._saw(message.sight.head.steady, message.sight.member(message.sight.head.leader))
+        self.standing, actions = step(self.standing, message, self._now())
+        self.right_until = answers_until(self.standing)
+        for action in actions:
+            self._do(action)
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+    def _saw(self, steady: int, leader: Member | None) -> None:
+        self.leader = leader
+        self._steady = max(self._steady, steady)
+        if not self.leads:
+            self._crew.hear_time(steady)
+
+    def _hear(self, news: News) -> None:
+        self._loop.call_soon_threadsafe(self.tell, m.Heard(news))
+
+    async def _tick(self) -> None:
+        while True:
+            self.tell(m.Tick())
+            await asyncio.sleep(seconds(self.standing.terms.every) / 4)
+
+    def _do(self, action: m.Action) -> None:
+        match action:
+            case m.Read(position):
+                self._work.put_nowait(partial(self._read, action, position))
+            case m.Reveal(position):
+                self._crew.allow(position)
+                self._work.put_nowait(self._crew.reveal)
+            case m.Lead(epoch):
+                self._work.put_nowait(partial(self._lead, epoch))
+            case m.Follow():
+                self._crew.follow()
+            case m.End(why):
+                self._crew.end(why)
+            case m.Leave():
+                pass  # `leave` waits for it
+            case m.Show() if not self._crew.is_in_time():
+                self._begin(self._fail(action))
+            case _:
+                self._begin(self._carry_out(action, *self._call(action)))
+
+    def _call(self, action: m.Action) -> tuple[Callable[[], Any], Callable[[Any], m.Message | None]]:
+        """The call to the store that an action asks for, and what its answer says."""
+        members, (life, node, url, version) = self._members, self.identity
+        match action:
+            case m.Register():
+                return lambda: members.register(life, node, url, version), m.Registered
+            case m.Join(position):
+                return lambda: members.join(life, position), m.Joined
+            case m.Beat():
+                steady, polls = self._crew.time(), self._crew.gather_polls()
+                return lambda: members.beat(life, steady, polls), partial(m.Beaten, self._now())
+            case m.TakeOver(epoch, beat):
+                return lambda: members.take_over(life, epoch, beat), m.TookOver
+            case m.SayHidden(position):
+                return lambda: members.hidden(life, position), _nothing
+            case m.Show(epoch, position):
+                return lambda: members.show(life, epoch, position), partial(m.Showing, position)
+            case m.PutOut(epoch, other, beat):
+                return lambda: members.put_out(life, epoch, other, beat), partial(_gone, other)
+            case m.Resign():
+                return lambda: members.resign(life), _nothing
+            case _:
+                return members.look, m.Looked
+
+    async def _carry_out(
+        self, action: m.Action, call: Callable[[], T], answer: Callable[[T], m.Message | None]
+    ) -> None:
+        came = await self._ask(action, call)
+        message = came if isinstance(came, m.Failed) else answer(came)
+        if message is not None:
+            self.tell(message)
+
+    async def _ask(self, action: m.Action, call: Callable[[], T]) -> "T | m.Failed":
+        try:
+            return call() if self._calls is None else await self._loop.run_in_executor(self._calls, call)
+        except DuenoticeError as error:
+            if type(error) in _REFUSED:
+                self.tell(_REFUSED[type(error)])
+            return m.Failed(action)
+
+    async def _fail(self, action: m.Action) -> None:
+        self.tell(m.Failed(action))
+
+    async def _read(self, action: m.Read, position: int) -> None:
+        try:
+            self.tell(m.Folded(await self._crew.read(position)))
+        except DuenoticeError:
+            self.tell(m.Failed(action))
+
+    async def _lead(self, epoch: int) -> None:
+        try:
+            if self.leads and self.standing.epoch == epoch:
+                await self._crew.lead(epoch, self._steady)
+        except DuenoticeError:
+            self.tell(m.HandOver())  # a node that cannot read the journal cannot lead
+
+    async def _do_work(self) -> None:
+        while True:
+            await (await self._work.get())()
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._over)
+
+    def _over(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._crew.end(f"A part of this node has ended: {error!r}.")
+
+
+def _nothing(_: object) -> None:
+    return None
+
+
+def _gone(life: str, is_gone: bool) -> m.Message | None:
+    return m.Gone(life) if is_gone else None

@@ -1,0 +1,292 @@
+"""What a connection does: requests in, answers out, in order and within limits.
+
+One table, `MOVES`, says what is done about each thing that can happen, in each state of the connection. It knows no
+paths and no rules.
+"""
+
+import asyncio
+from functools import partial
+from typing import TypeVar
+
+from duenotice.errors import Malformed
+from duenotice.metadata_api import connection_states as states
+from duenotice.metadata_api.answers import Broken, Hold, Outcome
+from duenotice.metadata_api.connection_states import ConnectionState, Moves
+from duenotice.metadata_api.door import Door
+from duenotice.metadata_api.questions import Ask
+from duenotice.metadata_api.reader import RequestReader
+from duenotice.metadata_api.requests import Head
+from duenotice.metadata_api.responses import CLOSE, CONTINUE, Answer, blamed, error
+
+REQUESTS_PER_TURN = 16
+"""Pipelined requests answered before others get their turn."""
+
+MAX_WAITING_BYTES = 64 * 1024
+"""What may pile up behind a pending answer before we stop reading."""
+
+_FOREVER = float("inf")
+_TOO_SLOW = error(408, "The request took too long to arrive. Send it again, faster.")
+
+_DEAF = RequestReader()
+"""The reader of all connections that have had their last answer; nothing is ever fed to it."""
+
+AnyOutcome = TypeVar("AnyOutcome")
+
+
+class Conversation(asyncio.Protocol):
+    """A connection's talk with its client; `ended` when the client sends nothing more, but may still read.
+
+    At rest there is no reader, so that bytes which arrive then are the beginning of a request.
+    """
+
+    __slots__ = ("address", "deadline", "door", "ended", "reader", "state", "transport")
+
+    address: str
+    deadline: float
+    transport: asyncio.Transport
+
+    def __init__(self, door: Door) -> None:
+        self.door = door
+        self.reader: RequestReader | None = None
+        self.state: ConnectionState = states.IDLE
+        self.ended = False
+
+    def nothing(self, *_: object) -> None:
+        """This changes nothing, or cannot happen in this state."""
+
+    def begin(self, data: bytes) -> None:
+        """The first bytes of a request, most often all of it."""
+        ask = self.door.known.get(data) or self.door.memo.learn(data)
+        if ask is not None:
+            self._answer(ask, b"")
+            return
+        self.state = states.READING
+        self._expect_request()
+        self.read_on(data)
+
+    def read_on(self, data: bytes) -> None:
+        """More of a request."""
+        self._collect().feed(data)
+        self.advance()
+
+    def pile_up(self, data: bytes) -> None:
+        """Keep it for later; with too much of it, stop reading and wait for nothing."""
+        self._collect().feed(data)
+        if self._is_overfull():
+            self.transport.pause_reading()
+            self.wake()
+
+    def advance(self) -> None:
+        """Answer whole requests that have arrived, in order, and only a few in one turn of the loop."""
+        for _ in range(REQUESTS_PER_TURN):
+            if self.state is not states.READING or self.reader is None:
+                return
+            try:
+                received = self.reader.next()
+            except Malformed as problem:
+                self.say_goodbye(blamed(problem))
+                return
+            if received is None:
+                self._await_more(self.reader)
+                return
+            self._expect_request()
+            self._answer(self.door.router.ask(received.head), received.body)
+        self.transport.pause_reading()
+        self.door.loop.call_soon(self.advance)
+
+    def wake(self) -> None:
+        """There may be news for a held poll, or its time is up."""
+        MOVES[self.state].news(self)
+
+    def take(self, ask: Ask, outcome: Outcome | Broken) -> None:
+        """The pending answer is there, unless it says that there is none yet."""
+        if isinstance(outcome, Hold):
+            # The loop has gone on since this was decided, so it is checked again.
+            outcome = self._held_only_if_useful(self.door.answers.still(self.address, outcome.poll))
+        if isinstance(outcome, Hold):
+            self._hold(ask, outcome)
+        elif isinstance(outcome, Broken):
+            self._send_broken(outcome)
+        else:
+            self._finish(ask, outcome)
+
+    def show_news(self) -> None:
+        """Answer the held poll."""
+        held = self.door.waiting.let_go(self)
+        if held is None:
+            return
+        answer = self.door.answers.again(self.address, held.poll)
+        if self.state is states.HELD and self.reader is not None and self.reader.untouched and not self.ended:
+            # The usual case: nothing else was sent. Ten thousand may be woken at once.
+            self.state, self.reader = states.IDLE, None
+            self._send(held.ask, answer)
+        else:
+            self._finish(held.ask, answer)
+
+    def block(self) -> None:
+        """Take no more requests until the client reads its answers; this wait has a limit (S24)."""
+        self.state = states.WHEN_PAUSED[self.state]
+        self._collect()
+        self._expect_request()
+        self.transport.pause_reading()
+
+    def unblock(self) -> None:
+        """Go on with what has arrived meanwhile."""
+        self.state = states.WHEN_RESUMED[self.state]
+        self._expect_request()
+        self.advance()
+
+    def wait_on(self) -> None:
+        """What was pending still is."""
+        self.state = states.WHEN_RESUMED[self.state]
+        self._wait()
+
+    def refuse_slow(self) -> None:
+        """A request that does not become whole."""
+        self.transport.write(self.door.pulse.heading.render(_TOO_SLOW, CLOSE))
+        self.close()
+
+    def abort(self) -> None:
+        """Nobody reads what is left to send."""
+        self.transport.abort()
+
+    def close_at_rest(self) -> None:
+        """If nothing has come that would have to be answered."""
+        if self.reader is not None and self.reader.untouched:
+            self.close()
+
+    def close(self) -> None:
+        """Send what is left, and end."""
+        self._mark_last()
+        self.transport.close()
+
+    def say_goodbye(self, answer: Answer) -> None:
+        """Send a last answer to a client that may still be sending.
+
+        Closing at once would reset the connection and could lose the answer, so we only stop writing, and go on reading
+        for a short time.
+        """
+        self.transport.write(self.door.pulse.heading.render(answer, CLOSE))
+        if self.ended:
+            self.close()
+            return
+        self._mark_last()
+        self.transport.write_eof()
+        self.transport.resume_reading()
+
+    def _collect(self) -> RequestReader:
+        """From now on bytes are kept until it is their turn."""
+        if self.reader is None:
+            self.reader = RequestReader()
+        return self.reader
+
+    def _expect_request(self) -> None:
+        self.deadline = self.door.pulse.request_until
+
+    def _await_more(self, reader: RequestReader) -> None:
+        if reader.untouched:
+            self._rest()
+        elif self.ended:
+            self.say_goodbye(blamed(Malformed("The request is incomplete.", hint="Send all of it.")))
+        elif reader.held_back is not None:
+            self._invite_body(reader.held_back)
+        self._resume_reading()
+
+    def _resume_reading(self) -> None:
+        # After the client has closed, every read only returns the end again.
+        if not self.ended:
+            self.transport.resume_reading()
+
+    def _rest(self) -> None:
+        """All that came is answered."""
+        self.state, self.reader = states.IDLE, None
+        self.deadline = self.door.pulse.idle_until
+        if self.ended:
+            self.close()
+
+    def _invite_body(self, head: Head) -> None:
+        """A11: send 100 Continue, unless the request will be refused anyway."""
+        ask = self.door.router.ask(head)
+        if isinstance(ask.question, Answer):
+            self.say_goodbye(ask.question)
+        else:
+            self.transport.write(CONTINUE)
+
+    def _answer(self, ask: Ask, body: bytes) -> None:
+        outcome = self._held_only_if_useful(self.door.answers.answer(self.address, ask.question, body))
+        if isinstance(outcome, Answer):
+            self._send(ask, outcome)
+            return
+        if isinstance(outcome, Broken):
+            self._send_broken(outcome)
+            return
+        if isinstance(outcome, Hold):
+            self._hold(ask, outcome)
+        else:
+            self.state = states.ANSWERING
+            self.door.make(outcome, partial(self._made, ask))
+        self._wait()
+
+    def _hold(self, ask: Ask, hold: Hold) -> None:
+        self.state = states.WHEN_HELD[self.state]
+        self.door.waiting.hold(self, ask, hold.poll, hold.lane, self.wake, self.address)
+
+    def _wait(self) -> None:
+        """Something is pending, and only we can be slow; read on meanwhile, but not without limit."""
+        self.deadline = _FOREVER
+        self._collect()
+        if not self._is_overfull():
+            self._resume_reading()
+
+    def _held_only_if_useful(self, outcome: AnyOutcome) -> AnyOutcome | Answer:
+        """Hold no poll if the client may be gone or has sent more requests, or if the service is about to stop."""
+        if isinstance(outcome, Hold) and (self.ended or self.door.draining or self._is_overfull()):
+            return self.door.answers.again(self.address, outcome.poll)
+        return outcome
+
+    def _is_overfull(self) -> bool:
+        return self.reader is not None and len(self.reader) > MAX_WAITING_BYTES
+
+    def _send(self, ask: Ask, answer: Answer) -> None:
+        closes = ask.closes or self.door.draining
+        if self.reader is None:
+            self.deadline = self.door.pulse.idle_until
+        self.transport.write(self.door.pulse.heading.render(answer, CLOSE if closes else ask.connection))
+        if closes:
+            self.close()
+
+    def _send_broken(self, broken: Broken) -> None:
+        self._mark_last()
+        self.deadline = _FOREVER
+        data = self.door.pulse.heading.render(broken.answer, CLOSE)
+        broken.send(self.door.loop, self.transport, data)
+
+    def _made(self, ask: Ask, outcome: Outcome | Broken) -> None:
+        MOVES[self.state].answered(self, ask, outcome)
+
+    def _finish(self, ask: Ask, answer: Answer) -> None:
+        """Send it, and go on with what has arrived behind it."""
+        self.state = states.WHEN_ANSWERED[self.state]
+        self._expect_request()
+        self._send(ask, answer)
+        self.advance()
+
+    def _mark_last(self) -> None:
+        self.state, self.reader = states.LAST, _DEAF
+        self.deadline = self.door.pulse.linger_until
+
+
+_c, _no = Conversation, Conversation.nothing
+_ROWS = {
+    # bytes_came, client_ended, news, answered, writing_paused, writing_resumed, deadline_passed, server_stops
+    states.IDLE: Moves(_c.begin, _no, _no, _no, _c.block, _no, _c.close, _c.close),
+    states.READING: Moves(_c.read_on, _c.advance, _no, _no, _c.block, _no, _c.refuse_slow, _no),
+    states.HELD: Moves(_c.pile_up, _c.show_news, _c.show_news, _no, _c.block, _no, _no, _c.show_news),
+    states.ANSWERING: Moves(_c.pile_up, _no, _no, _c.take, _c.block, _no, _no, _no),
+    states.BLOCKED: Moves(_c.pile_up, _no, _no, _no, _no, _c.unblock, _c.abort, _c.close_at_rest),
+    states.HELD_BLOCKED: Moves(_c.pile_up, _c.show_news, _c.show_news, _no, _no, _c.wait_on, _c.abort, _c.show_news),
+    states.ANSWERING_BLOCKED: Moves(_c.pile_up, _no, _no, _c.take, _no, _c.wait_on, _c.abort, _no),
+    states.LAST: Moves(_no, _no, _no, _no, _no, _no, _c.abort, _no),
+}
+MOVES = tuple(_ROWS[state] for state in ConnectionState)
+"""What is done, by state. A connection that is lost is over in every state, so that is not in here."""

@@ -1,0 +1,60 @@
+"""What a command names is found, or refused with what helps."""
+
+from collections.abc import Callable
+
+import pytest
+
+from duenotice.domain import lookup
+from duenotice.domain.fleet import Condition, Group, GroupKind, Host
+from duenotice.domain.state import State
+from duenotice.errors import Conflict, Listing, NotFound
+from tests.unit.domain.build import fail, listening, maintain
+
+JOBS = Group(GroupKind.SCALE_SET, "jobs")
+
+
+@pytest.mark.parametrize(
+    ("find", "words", "look_at"),
+    [
+        (lookup.find_vm, "no VM named 'nix'", None),
+        (lookup.find_host, "no host named 'nix'", None),
+        (lookup.find_standing_host, "no host named 'nix'", None),
+        (lookup.find_scale_set, "no scale set named 'nix'", Listing.GROUPS),
+        (lambda state, name: lookup.find_instance(state, JOBS, name), "jobs has no instance 'nix'", Listing.VMS),
+        (lookup.find_plan, "no maintenance nix", Listing.MAINTENANCES),
+    ],
+)
+def test_what_is_not_there_is_refused_with_what_helps(
+    find: Callable[[State, str], object], words: str, look_at: Listing | None
+) -> None:
+    with pytest.raises(NotFound, match=words) as refused:
+        find(listening(), "nix")
+    assert refused.value.look_at is look_at
+    assert refused.value.hint
+
+
+def test_what_is_there_is_found() -> None:
+    state = listening()
+    vm, batch = state.fleet.vms["web-0"], state.fleet.groups["scale-set/batch"]
+    maintain(state, "web-0")
+    assert lookup.find_vm(state, "web-0") is vm
+    assert lookup.group_of_vm(state, vm) is state.fleet.groups["set/web"]
+    assert lookup.group_of_vm(state, state.fleet.vms["alone"]) is None
+    assert lookup.find_scale_set(state, "batch") is batch
+    assert lookup.find_instance(state, batch, "batch_0") is state.fleet.vms["batch_0"]
+    assert lookup.find_plan(state, next(iter(state.plans))).plan.id in state.plans
+
+
+def test_a_vm_of_another_set_is_no_instance() -> None:
+    state = listening()
+    with pytest.raises(NotFound):
+        lookup.find_instance(state, JOBS, "batch_0")
+
+
+def test_a_host_that_has_failed_stands_no_more() -> None:
+    state = listening()
+    assert lookup.find_standing_host(state, "host-1") == Host("host-1")
+    fail(state, "host-1")
+    assert lookup.find_host(state, "host-1") == Host("host-1", Condition.FAILED)
+    with pytest.raises(Conflict, match="host-1 has failed already"):
+        lookup.find_standing_host(state, "host-1")

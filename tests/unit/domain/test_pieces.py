@@ -1,0 +1,25 @@
+"""Very many things in pieces are the same things in the same order."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from duenotice.domain import pieces
+from duenotice.domain.pieces import chunks, in_order
+
+PAIRS = st.lists(st.tuples(st.integers(0, 3), st.integers()))
+
+
+@given(PAIRS, st.integers(1, 5))
+def test_sorted_in_pieces_is_sorted_and_equals_stay_in_order(things: list[tuple[int, int]], piece: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pieces, "PIECE", piece)
+        assert list(in_order(things, key=lambda pair: pair[0])) == sorted(things, key=lambda pair: pair[0])
+
+
+@given(PAIRS, st.integers(1, 5))
+def test_chunks_are_full_but_the_last_and_give_everything_once(things: list[tuple[int, int]], size: int) -> None:
+    some = list(chunks(things, size))
+    assert [thing for chunk in some for thing in chunk] == things
+    assert all(len(chunk) == size for chunk in some[:-1])
+    assert all(0 < len(chunk) <= size for chunk in some)

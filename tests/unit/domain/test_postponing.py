@@ -1,0 +1,69 @@
+"""What is seen late gets its notice whole (S2)."""
+
+from datetime import timedelta
+
+from duenotice.clock import micros
+from duenotice.domain.apply import apply
+from duenotice.domain.commands import (
+    PostponeEvents,
+)
+from duenotice.domain.event import EventType
+from duenotice.domain.transitions import VmsRemoved
+from tests.unit.domain.build import (
+    NOW,
+    SECOND,
+    do,
+    id_of,
+    listening,
+    schedule,
+    started,
+    tick,
+)
+
+REBOOT, REDEPLOY, TERMINATE = EventType.REBOOT, EventType.REDEPLOY, EventType.TERMINATE
+
+
+class TestPostponed:
+    """What is seen late must not come out of the notice (S2)."""
+
+    def test_both_faces_of_its_time_move_until_the_notice_is_whole_again(self) -> None:
+        state, late = listening(), NOW.after(micros(7.5))
+        event = schedule(state, "alone")
+        do(state, PostponeEvents((event.id,), 2 * SECOND), late)
+        later = state.events[event.id]
+        assert later.not_before == NOW.at + timedelta(seconds=900 + 10)
+        assert later.notice_ends == NOW.steady + 900 * SECOND + 10 * SECOND
+        assert state.document("vm/alone").incarnation == 2
+
+    def test_the_notice_is_the_one_of_its_group_even_if_some_of_its_vms_are_gone(self) -> None:
+        state, late = listening(), NOW.after(SECOND)
+        event = schedule(state, "batch_0", "batch_1", type=EventType.TERMINATE)
+        apply(state, VmsRemoved(("batch_0",)))
+        do(state, PostponeEvents((event.id,), 0), late)
+        assert state.events[event.id].not_before == late.at + timedelta(seconds=420)
+
+    def test_an_event_whose_vms_are_all_gone_gets_the_notice_of_its_type(self) -> None:
+        state, late = listening(), NOW.after(SECOND)
+        event = schedule(state, "alone")
+        apply(state, VmsRemoved(("alone",)))
+        do(state, PostponeEvents((event.id,), 0), late)
+        assert state.events[event.id].not_before == late.at + timedelta(minutes=15)
+
+    def test_what_has_enough_left_stays_as_it_is(self) -> None:
+        """Days ahead, or just enough."""
+        state = listening()
+        tomorrow = schedule(state, "alone", not_before=NOW.at + timedelta(days=1))
+        just = schedule(state, "zonal", number=2)
+        assert do(state, PostponeEvents((tomorrow.id, just.id), SECOND)) == []
+
+    def test_what_is_approved_started_or_gone_stays_as_it_is(self) -> None:
+        state = listening()
+        running = started(state, schedule(state, "alone"))
+        assert do(state, PostponeEvents((running.id, id_of(9)), SECOND), NOW.after(60 * SECOND)) == []
+
+    def test_it_is_due_at_its_new_moment_and_not_before(self) -> None:
+        state = listening()
+        event = schedule(state, "alone")
+        do(state, PostponeEvents((event.id,), 0), NOW.after(8 * SECOND))
+        assert tick(state, NOW.after(907 * SECOND)) == []
+        assert tick(state, NOW.after(908 * SECOND)) != []

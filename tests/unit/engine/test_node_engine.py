@@ -1,0 +1,315 @@
+"""Several engines share a journal: one writes, all show the same, and none shows anything older (N01-N10)."""
+
+from functools import partial
+
+import pytest
+
+from duenotice.clock import MICROS
+from duenotice.domain.commands import ApplyFleet, EnableScope, EvictVm, Tick
+from duenotice.domain.enablement import SILENCE
+from duenotice.engine.membership import HandOver
+from duenotice.errors import Unavailable
+from tests.unit.domain.build import declaration, id_of
+from tests.unit.engine.cluster_rig import LEASE, Cluster, Node, ask, settle, three
+from tests.unit.engine.rig import approval, in_loop, reboot, shown
+
+SCHEDULED, STARTED = [(id_of(1), "scheduled")], [(id_of(1), "started")]
+
+
+@in_loop
+async def test_a_change_is_shown_by_all_nodes_when_it_is_answered() -> None:
+    """Without any time passing: news is enough."""
+    async with three() as cluster:
+        await ask(cluster.leader, EnableScope("alone"))
+        await ask(cluster.leader, reboot("alone"))
+        await settle()
+        assert [shown(node.engine, "alone") for node in cluster.nodes] == [SCHEDULED] * 3
+        assert {node.engine.state.position for node in cluster.nodes} == {cluster.journal.last_position()}
+
+
+@in_loop
+async def test_a_command_at_another_node_is_done_by_the_leader() -> None:
+    """It is answered when this node shows it, with what came of it (N09)."""
+    async with three() as cluster:
+        node = cluster.others[0]
+        await ask(node, EnableScope("alone"))
+        assert node.engine.state.enabled("vm/alone")
+        (raised,) = await ask(node, reboot("alone"))
+        assert shown(node.engine, "alone") == SCHEDULED
+        assert raised.position == cluster.leader.engine.state.position
+
+
+@in_loop
+async def test_nobody_shows_anything_newer_while_a_member_may_show_the_old() -> None:
+    """Scopes that a change touches are hidden until then, all others are not (N06)."""
+    async with three() as cluster:
+        leader, deaf = cluster.leader, cluster.others[0]
+        for vm in ("alone", "zonal"):
+            await ask(leader, EnableScope(vm))
+        await settle()
+        deaf.line.is_deaf = True
+        done = ask(leader, reboot("alone"))
+        await settle()
+        assert not done.done()
+        assert [shown(node.engine, "alone") for node in cluster.nodes] == [[]] * 3
+        hidden = [node.engine.curtain.hides("vm/alone") for node in (leader, deaf, cluster.others[1])]
+        assert hidden == [True, False, True]
+        assert not any(node.engine.curtain.hides("vm/zonal") for node in cluster.nodes)
+        await cluster.until(done.done, MICROS)  # its next beat tells it
+        await cluster.pass_time(MICROS)
+        assert [shown(node.engine, "alone") for node in cluster.nodes] == [SCHEDULED] * 3
+        assert not any(node.engine.curtain.hides("vm/alone") for node in cluster.nodes)
+
+
+@in_loop
+async def test_a_dead_member_delays_a_change_until_it_is_put_out() -> None:
+    async with three() as cluster:
+        await ask(cluster.leader, EnableScope("alone"))
+        cluster.kill(cluster.others[0])
+        done = ask(cluster.leader, reboot("alone"))
+        await cluster.pass_time(LEASE // 2)
+        assert not done.done()
+        await cluster.until(done.done, LEASE)
+        assert shown(cluster.others[0].engine, "alone") == SCHEDULED
+
+
+@in_loop
+async def test_notice_is_made_longer_again_if_the_curtain_took_long() -> None:
+    """S2: what VMs read after a lease of waiting still promises the whole minimum."""
+    async with three() as cluster:
+        await ask(cluster.leader, EnableScope("alone"))
+        cluster.kill(cluster.others[0])
+        done = ask(cluster.leader, reboot("alone"))
+        await cluster.until(done.done)
+        now = cluster.leader.engine.clock.now().at
+        (event,) = cluster.leader.engine.state.events.values()
+        assert (event.not_before - now).total_seconds() >= 15 * 60
+
+
+@in_loop
+async def test_after_the_leader_is_killed_another_goes_on_from_all_that_was_answered() -> None:
+    """After a lease; meanwhile the others answer (N04, S5)."""
+    async with three() as cluster:
+        old = cluster.leader
+        await ask(old, EnableScope("alone"))
+        await ask(old, reboot("alone"))
+        await settle()
+        cluster.kill(old)
+        await cluster.pass_time(LEASE // 2)
+        assert all(node.engine.may_answer() for node in cluster.nodes if node is not old)
+        await cluster.until(lambda: any(node.engine.leads for node in cluster.nodes if node is not old), 2 * LEASE)
+        done = ask(cluster.others[0], approval("alone"))
+        await cluster.until(done.done)
+        await done
+        assert [shown(node.engine, "alone") for node in cluster.nodes if node is not old] == [STARTED] * 2
+
+
+@in_loop
+async def test_without_a_leader_a_command_is_refused_and_nothing_is_done() -> None:
+    """503 with a time to try again (N09)."""
+    async with three() as cluster:
+        node, position = cluster.others[0], cluster.journal.last_position()
+        cluster.kill(cluster.leader)
+        with pytest.raises(Unavailable, match="cannot be reached"):
+            await ask(node, EnableScope("alone"))
+        assert cluster.journal.last_position() == position
+
+
+@in_loop
+async def test_what_was_stored_but_not_shown_is_shown_by_the_next_leader() -> None:
+    """The old one was cut off in between; it comes back as a follower, with the same bytes (S4)."""
+    async with three() as cluster:
+        old = cluster.leader
+        await ask(old, EnableScope("alone"))
+        await settle()
+        old.line.loses_answers = True
+        lost = ask(old, reboot("alone"))
+        await settle()
+        assert lost.done()
+        with pytest.raises(Unavailable):
+            await lost
+        assert shown(old.engine, "alone") == []
+        await cluster.until(lambda: any(node.engine.leads for node in cluster.nodes if node is not old), 2 * LEASE)
+        await cluster.pass_time(MICROS)
+        assert not old.engine.may_answer()
+        old.line.loses_answers = old.line.is_cut = False
+        await cluster.until(old.engine.may_answer)
+        await cluster.pass_time(MICROS)
+        assert [shown(node.engine, "alone") for node in cluster.nodes] == [SCHEDULED] * 3
+        assert not old.engine.leads
+        await ask(old, approval("alone"))
+        assert shown(old.engine, "alone") == STARTED
+
+
+@in_loop
+async def test_the_store_is_away_for_a_while() -> None:
+    """Polls go on for a lease, then nobody answers; all comes back by itself (N15)."""
+    async with three() as cluster:
+        await ask(cluster.leader, EnableScope("alone"))
+        await ask(cluster.leader, reboot("alone"))
+        await settle()
+        for node in cluster.nodes:
+            node.line.is_cut = True
+        failed = ask(cluster.leader, approval("alone"))
+        await cluster.until(failed.done)
+        with pytest.raises(Unavailable):
+            await failed
+        assert all(node.engine.may_answer() for node in cluster.nodes)
+        await cluster.pass_time(LEASE)
+        assert not any(node.engine.may_answer() for node in cluster.nodes)
+        for node in cluster.nodes:
+            node.line.is_cut = False
+        await cluster.until(lambda: all(node.engine.may_answer() for node in cluster.nodes), 5 * MICROS)
+        done = ask(cluster.nodes[2], approval("alone"))
+        await cluster.until(done.done)
+        await done
+        assert shown(cluster.nodes[2].engine, "alone") == STARTED
+
+
+@in_loop
+async def test_a_command_that_waits_for_a_leader_is_done_here_if_this_node_leads_then() -> None:
+    """The first command of a new cluster comes before anybody leads."""
+    cluster = Cluster()
+    node = Node(cluster, "a")
+    cluster.nodes.append(node)
+    done = ask(node, ApplyFleet(declaration()))
+    await settle()
+    assert not done.done()
+    await cluster.until(done.done)
+    await done
+    assert node.engine.state.fleet.vms
+    await node.engine.stop()
+
+
+@in_loop
+async def test_who_leads_no_more_does_not_show_what_others_have_not_hidden() -> None:
+    """It has stored something and handed over, while a member that is cut off may still be answering with the old."""
+    async with three() as cluster:
+        old, cut = cluster.leader, cluster.others[0]
+        await ask(old, EnableScope("alone"))
+        await settle()
+        cut.line.is_cut = True
+        done = ask(old, reboot("alone"))
+        await settle()
+        old.engine.seat.tell(HandOver())
+        await settle()
+        await done  # it is durable
+        assert cut.engine.may_answer()
+        assert [shown(node.engine, "alone") for node in cluster.nodes] == [[]] * 3
+        assert old.engine.curtain.hides("vm/alone")
+        await cluster.pass_time(2 * LEASE)
+        assert [shown(node.engine, "alone") for node in cluster.nodes if node is not cut] == [SCHEDULED] * 2
+        assert not cut.engine.may_answer()
+
+
+@in_loop
+async def test_a_leader_that_stops_hands_over_at_once() -> None:
+    """N07: the others go on within a second, and the one that leaves answers until it is gone."""
+    async with three() as cluster:
+        old = cluster.leader
+        led: list[str] = []
+        for node in cluster.nodes:
+            node.engine.on_lead.append(partial(led.append, f"{node.name} leads"))
+            node.engine.on_follow.append(partial(led.append, f"{node.name} follows"))
+        old.engine.hand_over()
+        await cluster.until(lambda: any(node.engine.leads for node in cluster.nodes), MICROS)
+        assert led in (["a follows", "b leads"], ["a follows", "c leads"])
+        assert old.engine.may_answer()
+        await ask(cluster.others[0], EnableScope("alone"))
+        await old.engine.stop()
+        assert not old.engine.may_answer()
+        assert old.life not in [member.life for member in cluster.store.look().members]
+
+
+@in_loop
+async def test_a_node_that_starts_later_shows_what_all_show() -> None:
+    """It reads the journal, joins, and answers only then (N07)."""
+    async with three() as cluster:
+        await ask(cluster.leader, EnableScope("alone"))
+        await ask(cluster.leader, reboot("alone"))
+        late = await cluster.begin("d")
+        assert shown(late.engine, "alone") == SCHEDULED
+        await ask(late, approval("alone"))
+        await settle()
+        assert [shown(node.engine, "alone") for node in cluster.nodes] == [STARTED] * 4
+
+
+@in_loop
+async def test_time_goes_on_with_the_new_leader_and_never_goes_back() -> None:
+    """N10: its own clock began elsewhere."""
+    async with three() as cluster:
+        old = cluster.leader
+        cluster.others[0].clock.pass_by(-500 * MICROS)
+        cluster.others[1].clock.pass_by(3000 * MICROS)
+        await cluster.pass_time(2 * MICROS)
+        before = old.engine.clock.now().steady
+        cluster.kill(old)
+        begin = cluster.micros
+        await cluster.until(lambda: any(node.engine.leads for node in cluster.nodes if node is not old))
+        passed = cluster.micros - begin
+        assert before <= cluster.leader.engine.clock.now().steady <= before + passed
+
+
+@in_loop
+async def test_a_second_process_with_the_same_name_ends_the_first() -> None:
+    """N03: it says why."""
+    async with three() as cluster:
+        old = cluster.nodes[1]
+        await cluster.begin("b")
+        await cluster.until(old.engine.failed.done)
+        assert "Another process has registered as this node." in str(old.engine.failed.result())
+        assert not old.engine.may_answer()
+
+
+@in_loop
+async def test_an_event_starts_under_a_new_leader_when_its_notice_is_over_and_not_before() -> None:
+    """S1, N10: the time in which the others answered counts, and nothing is started early."""
+    async with three() as cluster:
+        old = cluster.leader
+        await ask(old, EnableScope("spot"))
+        done = ask(old, EvictVm(id_of(1), "spot"))
+        await done
+        begin = cluster.micros
+        await cluster.pass_time(10 * MICROS)
+        cluster.kill(old)
+        await cluster.until(lambda: any(node.engine.leads for node in cluster.nodes if node is not old))
+        while shown(cluster.leader.engine, "spot") == SCHEDULED:
+            await cluster.pass_time(MICROS // 12)
+            await ask(cluster.leader, Tick())
+            assert cluster.micros - begin < 60 * MICROS
+        assert 30 * MICROS <= cluster.micros - begin <= 35 * MICROS
+        assert shown(cluster.leader.engine, "spot") == STARTED
+
+
+@in_loop
+async def test_a_scope_that_is_polled_at_another_node_is_not_silent() -> None:
+    """N11, F02: the leader hears of it with the beats, and so does whoever leads next."""
+    async with three() as cluster:
+        leader, other = cluster.leader, cluster.others[0]
+        for vm in ("alone", "zonal"):
+            await ask(leader, EnableScope(vm))
+        for _ in range(25):
+            for node in cluster.nodes:
+                node.clock.pass_by(3600 * MICROS)
+            other.engine.publisher.open_page("vm/alone").last_poll = other.engine.clock.now().steady
+            await cluster.pass_time(2 * MICROS)
+        now = leader.engine.clock.now().steady
+        assert leader.engine.publisher.silent_among(["vm/alone", "vm/zonal"], now, SILENCE) == ["vm/zonal"]
+        cluster.kill(other)
+        cluster.kill(leader)
+        await cluster.until(lambda: any(node.engine.leads for node in cluster.nodes if not node.is_dead), 10 * LEASE)
+        silent = cluster.leader.engine.publisher.silent_among(["vm/alone", "vm/zonal"], now, SILENCE)
+        assert silent == ["vm/zonal"]
+
+
+@in_loop
+async def test_a_store_that_has_lost_what_was_stored_ends_the_nodes() -> None:
+    """N14: what they show may be newer than the journal; a new process reads what is left."""
+    async with three() as cluster:
+        await ask(cluster.leader, EnableScope("alone"))
+        await settle()
+        del cluster.store.journal._rows[-1]
+        await cluster.pass_time(2 * MICROS)
+        assert not any(node.engine.may_answer() for node in cluster.nodes)
+        for node in cluster.nodes:
+            assert "The store has lost what it had stored" in str(node.engine.failed.result())

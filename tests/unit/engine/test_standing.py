@@ -1,0 +1,512 @@
+"""How a node takes part in a cluster: the table of phases and messages, row by row; see `engine/standing.py`."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, get_args
+
+import pytest
+
+from duenotice.engine import membership as m
+from duenotice.engine.members import Appended, Changed, Head, Hid, Member, Shown, Sight
+from duenotice.engine.membership import MEMBERS, Phase, Seen, Standing, Terms
+from duenotice.engine.standing import RULES, may_answer, step
+
+TERMS = Terms(lease=6000)
+NOW = 100_000
+EVERY, RIGHT = TERMS.every, TERMS.right
+
+
+def node(phase: Phase, **fields: Any) -> Standing:
+    """A node that has nothing to do: it has folded and shown all ten records, and beats later."""
+    known: dict[str, Any] = {
+        "known": 10,
+        "folded": 10,
+        "said": 10,
+        "revealed": 10,
+        "may_show": 10,
+        "next_call": NOW + 1,
+    }
+    leads: dict[str, Any] = {
+        "epoch": 3,
+        "leader": "me" if phase is Phase.LEADING else "you",
+        "others": {"you": Seen(5, NOW - 10, 10)},
+    }
+    return Standing("me", TERMS, phase)._replace(**{**known, **leads, **fields})
+
+
+def member(life: str, beat: int = 5, hidden: int = 10) -> Member:
+    return Member(life, f"node-{life}", "", "1", beat, hidden)
+
+
+def sight(leader: str = "you", *members: Member, position: int = 10, shown: int = 10, epoch: int = 3) -> Sight:
+    return Sight(Head(position, shown, epoch, leader), members or (member("me"), member("you")))
+
+
+REGISTERING, READING, JOINING = Phase.REGISTERING, Phase.READING, Phase.JOINING
+FOLLOWING, LEADING, LEAVING, ENDED = Phase.FOLLOWING, Phase.LEADING, Phase.LEAVING, Phase.ENDED
+
+
+class Row(NamedTuple):
+    """A message, what it changes and what is done then."""
+
+    says: str
+    before: Standing
+    message: m.Message
+    changes: Mapping[str, object]
+    actions: tuple[m.Action, ...] = ()
+
+
+CALLED = {"calling": True, "next_call": NOW + EVERY}
+BEATING = {**CALLED, "at_beat": (3, 10)}
+NEW = Standing("me", TERMS)
+SILENT = {"you": Seen(5, NOW - TERMS.lease, 10)}
+
+ROWS = [
+    # --- before it is a member ---
+    Row("it registers", NEW, m.Tick(), CALLED, (m.Register(),)),
+    Row("it waits for the answer", NEW._replace(calling=True), m.Tick(), {}),
+    Row("not all the time", NEW._replace(next_call=NOW + 1), m.Tick(), {}),
+    Row("a failed call is over", NEW._replace(calling=True), m.Failed(m.Register()), {"calling": False}),
+    Row(
+        "what is there is read before it joins (N07)",
+        NEW._replace(calling=True),
+        m.Registered(sight()),
+        {"phase": READING, "calling": False, "known": 10, "reading": 10},
+        (m.Read(10),),
+    ),
+    Row(
+        "an empty journal is read at once",
+        NEW._replace(calling=True),
+        m.Registered(sight(position=0)),
+        {"phase": JOINING, "next_call": NOW + EVERY},
+        (m.Join(0),),
+    ),
+    Row(
+        "it goes away before it was there",
+        NEW,
+        m.Stop(),
+        {"phase": ENDED},
+        (m.Leave(),),
+    ),
+    Row(
+        "all is read: it joins",
+        node(READING, folded=4, said=4, revealed=0, reading=10),
+        m.Folded(10),
+        {"phase": JOINING, "folded": 10, "said": 10, "reading": 0, **CALLED},
+        (m.Join(10),),
+    ),
+    Row(
+        "more has come: it reads on",
+        node(READING, known=12, folded=4, reading=10),
+        m.Folded(10),
+        {"folded": 10, "reading": 12},
+        (m.Read(12),),
+    ),
+    Row(
+        "what it wrote itself counts as read",
+        node(READING, known=11),
+        m.Wrote(11),
+        {"phase": JOINING, "folded": 11, "said": 11, **CALLED},
+        (m.Join(11),),
+    ),
+    Row("a failed read is tried again", node(READING, known=12), m.Tick(), {"reading": 12}, (m.Read(12),)),
+    Row("who has read all joins", node(READING), m.Tick(), {"phase": JOINING, **CALLED}, (m.Join(10),)),
+    Row("it hears of more", node(READING), m.Heard(Appended(12)), {"known": 12, "reading": 12}, (m.Read(12),)),
+    Row("it does not need to know who leads", node(READING), m.Heard(Changed()), {}),
+    Row("reading failed", node(READING, reading=12), m.Failed(m.Read(12)), {"reading": 0}),
+    Row("it goes while it reads", node(READING), m.Stop(), {"phase": ENDED}, (m.Leave(),)),
+    Row("it joins again if that failed", node(JOINING, next_call=NOW), m.Tick(), CALLED, (m.Join(10),)),
+    Row("it joins but once at a time", node(JOINING, calling=True), m.Tick(), {}),
+    Row(
+        "as a member it reads what came between, and beats (N07)",
+        node(JOINING, calling=True, may_show=9, revealed=0),
+        m.Joined(Head(12, 11, 3, "you")),
+        {
+            "phase": FOLLOWING,
+            "next_call": NOW + EVERY,
+            "at_beat": (3, 10),
+            "known": 12,
+            "reading": 12,
+            "may_show": 11,
+            "answers_from": 12,
+            "others": {},
+            "revealed": 10,
+        },
+        (m.Beat(), m.Read(12), m.Reveal(10)),
+    ),
+    Row("it folds while it joins", node(JOINING, known=12), m.Folded(12), {"folded": 12}),
+    Row("or has written before", node(JOINING, known=12), m.Wrote(12), {"folded": 12}),
+    Row("it hears of more", node(JOINING), m.Heard(Appended(12)), {"known": 12, "reading": 12}, (m.Read(12),)),
+    Row("it goes while it joins", node(JOINING), m.Stop(), {"phase": ENDED}, (m.Leave(),)),
+    Row("joining failed", node(JOINING, calling=True), m.Failed(m.Join(10)), {"calling": False}),
+    # --- beats (N05) ---
+    *[
+        row
+        for phase in (FOLLOWING, LEADING, LEAVING)
+        for row in [
+            Row(f"{phase.value}: it beats", node(phase, next_call=NOW), m.Tick(), BEATING, (m.Beat(),)),
+            Row(f"{phase.value}: one beat at a time", node(phase, next_call=NOW, calling=True), m.Tick(), {}),
+            Row(
+                f"{phase.value}: who has not hidden what it knew of does not beat",
+                node(phase, next_call=NOW, known=12, must_fold=12, reading=12),
+                m.Tick(),
+                {},
+            ),
+            Row(
+                f"{phase.value}: the right counts from before the beat was sent",
+                node(phase, calling=True),
+                m.Beaten(NOW - 500, sight("me" if phase is LEADING else "you")),
+                {"calling": False, "right_until": NOW - 500 + RIGHT, "must_fold": 10},
+            ),
+            Row(
+                f"{phase.value}: a late answer takes no right away",
+                node(phase, calling=True, right_until=NOW + RIGHT),
+                m.Beaten(NOW - 500, sight("me" if phase is LEADING else "you")),
+                {"calling": False, "must_fold": 10},
+            ),
+            *[
+                Row(
+                    f"{phase.value}: the store has lost something since the beat was sent (N14)",
+                    node(phase, calling=True, right_until=NOW + 1, at_beat=known),
+                    m.Beaten(NOW, sight("you")),
+                    {"phase": ENDED, "right_until": 0},
+                    (
+                        *([m.Follow()] if phase is LEADING else []),
+                        m.End("The store has lost what it had stored: it was restored, or failed over."),
+                    ),
+                )
+                for known in ((3, 11), (4, 10))
+            ],
+            Row(f"{phase.value}: a beat got lost", node(phase, calling=True), m.Failed(m.Beat()), {"calling": False}),
+            Row(
+                f"{phase.value}: records are stored: it reads and hides them (N06)",
+                node(phase),
+                m.Heard(Appended(12)),
+                {"known": 12, "reading": 12},
+                (m.Read(12),),
+            ),
+            Row(f"{phase.value}: it is read once", node(phase, known=12, reading=12), m.Heard(Appended(12)), {}),
+            Row(f"{phase.value}: old news", node(phase), m.Heard(Appended(7)), {}),
+            Row(f"{phase.value}: old news", node(phase), m.Heard(Shown(7)), {}),
+            Row(f"{phase.value}: who leads may have changed", node(phase), m.Heard(Changed()), {}, (m.Look(),)),
+            Row(f"{phase.value}: news of a stranger", node(phase), m.Heard(Hid("else", 12)), {}),
+            Row(
+                f"{phase.value}: somebody has hidden",
+                node(phase),
+                m.Heard(Hid("you", 12)),
+                {"others": {"you": Seen(5, NOW - 10, 12)}},
+            ),
+            Row(
+                f"{phase.value}: what is hidden may be shown",
+                node(phase, known=12, folded=12, said=12, may_show=10),
+                m.Heard(Shown(12)),
+                {"may_show": 12, "revealed": 12},
+                (m.Reveal(12),),
+            ),
+            Row(
+                f"{phase.value}: nothing is shown that is only part of what is folded",
+                node(phase, known=12, folded=12, said=12, may_show=10),
+                m.Heard(Shown(11)),
+                {"may_show": 11},
+            ),
+            Row(
+                f"{phase.value}: a look tells of new records",
+                node(phase),
+                m.Looked(sight("me" if phase is LEADING else "you", position=12)),
+                {"known": 12, "reading": 12},
+                (m.Read(12),),
+            ),
+            Row(f"{phase.value}: an old look", node(phase), m.Looked(sight("else", epoch=2)), {}),
+            Row(f"{phase.value}: a look without us", node(phase), m.Looked(sight("you", member("you"))), {}),
+            Row(
+                f"{phase.value}: a new beat of another, by our own clock (N04)",
+                node(phase),
+                m.Looked(sight("me" if phase is LEADING else "you", member("me"), member("you", beat=6))),
+                {"others": {"you": Seen(6, NOW, 10)}},
+            ),
+            Row(
+                f"{phase.value}: another replaces us (N03)",
+                node(phase, right_until=NOW + 1),
+                m.WasReplaced(),
+                {"phase": ENDED, "right_until": 0},
+                (
+                    *([m.Follow()] if phase is LEADING else []),
+                    m.End("Another process has registered as this node."),
+                ),
+            ),
+            Row(
+                f"{phase.value}: the doors are closed",
+                node(phase, right_until=NOW + 1),
+                m.Closed(),
+                {"phase": ENDED, "right_until": 0},
+                (*([m.Follow()] if phase is LEADING else []), m.Leave()),
+            ),
+        ]
+    ],
+    # --- following ---
+    *[
+        row
+        for phase in (FOLLOWING, LEAVING)
+        for row in [
+            Row(
+                f"{phase.value}: it says what it has hidden (N06)",
+                node(phase, known=12, reading=12),
+                m.Folded(12),
+                {"folded": 12, "reading": 0, "said": 12},
+                (m.SayHidden(12),),
+            ),
+            Row(
+                f"{phase.value}: what it wrote while it led is hidden too",
+                node(phase),
+                m.Wrote(12),
+                {"known": 12, "folded": 12, "said": 12},
+                (m.SayHidden(12),),
+            ),
+            Row(
+                f"{phase.value}: what got lost is said again",
+                node(phase),
+                m.Looked(sight("you", member("me", hidden=8), member("you"))),
+                {},
+                (m.SayHidden(10),),
+            ),
+            Row(f"{phase.value}: a call failed", node(phase), m.Failed(m.SayHidden(10)), {}),
+        ]
+    ],
+    Row(
+        "nobody leads: it takes over at once",
+        node(FOLLOWING),
+        m.Looked(sight("")),
+        {"leader": ""},
+        (m.TakeOver(3, 0),),
+    ),
+    Row(
+        "not when it has just handed over",
+        node(FOLLOWING, no_lead_before=NOW + 1),
+        m.Looked(sight("")),
+        {"leader": ""},
+    ),
+    Row(
+        "not before it has read all",
+        node(FOLLOWING, known=12, reading=12),
+        m.Looked(sight("")),
+        {"leader": ""},
+    ),
+    Row(
+        "the leader was silent for a lease by our own clock (N04)",
+        node(FOLLOWING, others=SILENT),
+        m.Looked(sight("you")),
+        {},
+        (m.TakeOver(3, 5),),
+    ),
+    Row(
+        "not quite a lease",
+        node(FOLLOWING, others={"you": Seen(5, NOW - TERMS.lease + 1, 10)}),
+        m.Looked(sight("you")),
+        {},
+    ),
+    Row(
+        "it leads",
+        node(FOLLOWING),
+        m.TookOver(Head(11, 10, 4, "me")),
+        {"phase": LEADING, "epoch": 4, "leader": "me", "known": 11, "reading": 11},
+        (m.Lead(4), m.Read(11)),
+    ),
+    Row("somebody was faster", node(FOLLOWING), m.TookOver(None), {}),
+    Row("an old answer", node(FOLLOWING), m.TookOver(Head(10, 10, 3, "me")), {}),
+    Row(
+        "the answer was lost: it leads all the same",
+        node(FOLLOWING),
+        m.Looked(sight("me", epoch=4)),
+        {"phase": LEADING, "epoch": 4, "leader": "me"},
+        (m.Lead(4),),
+    ),
+    Row("it goes", node(FOLLOWING), m.Stop(), {"phase": LEAVING}),
+    # --- leading ---
+    Row(
+        "what all others have hidden is shown",
+        node(LEADING, others={"you": Seen(5, NOW, 12), "else": Seen(1, NOW, 12)}),
+        m.Wrote(12),
+        {"known": 12, "folded": 12, "wanted": 12, "showing": 12},
+        (m.Show(3, 12),),
+    ),
+    Row(
+        "not before all have hidden it",
+        node(LEADING, others={"you": Seen(5, NOW, 12), "else": Seen(1, NOW, 11)}),
+        m.Wrote(12),
+        {"known": 12, "folded": 12, "wanted": 12},
+    ),
+    Row(
+        "the last one has hidden it",
+        node(LEADING, known=12, folded=12, wanted=12, others={"you": Seen(5, NOW, 10)}),
+        m.Heard(Hid("you", 12)),
+        {"others": {"you": Seen(5, NOW, 12)}, "showing": 12},
+        (m.Show(3, 12),),
+    ),
+    Row(
+        "it is asked for once",
+        node(LEADING, known=12, folded=12, wanted=12, showing=12, others={}),
+        m.Tick(),
+        {},
+    ),
+    Row(
+        "asking failed",
+        node(LEADING, known=12, folded=12, wanted=12, showing=12, others={}),
+        m.Failed(m.Show(3, 12)),
+        {"showing": 0},
+    ),
+    Row(
+        "what is read but not checked is not shown (S2)",
+        node(LEADING, known=12, reading=12, others={}),
+        m.Folded(12),
+        {"folded": 12, "reading": 0},
+    ),
+    Row(
+        "shown",
+        node(LEADING, known=12, folded=12, wanted=12, showing=12),
+        m.Showing(12, ()),
+        {"showing": 0, "may_show": 12, "revealed": 12},
+        (m.Reveal(12),),
+    ),
+    Row(
+        "somebody has joined since we looked, and has not hidden it",
+        node(LEADING, known=12, folded=12, wanted=12, showing=12, others={"you": Seen(5, NOW, 12)}),
+        m.Showing(12, ("new",)),
+        {"showing": 0, "others": {"you": Seen(5, NOW, 12), "new": Seen(-1, NOW, 0)}},
+    ),
+    Row(
+        "who was silent for a lease is put out (N06)",
+        node(LEADING, others=SILENT),
+        m.Looked(sight("me")),
+        {},
+        (m.PutOut(3, "you", 5),),
+    ),
+    Row(
+        "nobody waits for who is gone",
+        node(LEADING, known=12, folded=12, wanted=12),
+        m.Gone("you"),
+        {"others": {}, "showing": 12},
+        (m.Show(3, 12),),
+    ),
+    Row(
+        "deposed",
+        node(LEADING, wanted=10),
+        m.WasDeposed(),
+        {"phase": FOLLOWING, "leader": ""},
+        (m.Follow(), m.Look(), m.SayHidden(10)),
+    ),
+    Row(
+        "it sees that another leads",
+        node(LEADING),
+        m.Looked(sight("you", epoch=4)),
+        {"phase": FOLLOWING, "epoch": 4, "leader": "you"},
+        (m.Follow(), m.Look(), m.SayHidden(10)),
+    ),
+    Row(
+        "it hands over, and does not take it back at once",
+        node(LEADING),
+        m.HandOver(),
+        {"phase": FOLLOWING, "leader": "", "no_lead_before": NOW + TERMS.lease},
+        (m.Follow(), m.Resign(), m.SayHidden(10)),
+    ),
+    Row(
+        "it goes: another leads at once",
+        node(LEADING),
+        m.Stop(),
+        {"phase": LEAVING, "leader": "", "no_lead_before": NOW + TERMS.lease},
+        (m.Follow(), m.Resign(), m.SayHidden(10)),
+    ),
+    # --- no longer a member ---
+    Row(
+        "put out: it reads and joins again",
+        node(FOLLOWING, right_until=NOW + 1, calling=True),
+        m.WasPutOut(),
+        {"phase": READING, "right_until": 0, "calling": False, "leader": "", "others": {}},
+    ),
+    Row(
+        "put out while leading",
+        node(LEADING, right_until=NOW + 1),
+        m.WasPutOut(),
+        {"phase": READING, "right_until": 0, "leader": "", "others": {}},
+        (m.Follow(),),
+    ),
+    Row(
+        "more is shown than it has hidden: it was not a member for a while (N05)",
+        node(FOLLOWING, calling=True, right_until=NOW + 1),
+        m.Beaten(NOW, sight("you", position=12, shown=12)),
+        {"phase": READING, "right_until": 0, "calling": False, "must_fold": 12, "leader": "", "others": {}},
+    ),
+    # --- leaving ---
+    Row("put out while leaving", node(LEAVING, right_until=NOW + 1), m.WasPutOut(), {"right_until": 0}),
+    Row("it does not take over", node(LEAVING), m.Looked(sight("")), {"leader": ""}),
+    Row(
+        "if it leads by now, it resigns",
+        node(LEAVING),
+        m.Looked(sight("me", epoch=4)),
+        {"leader": "me", "epoch": 4},
+        (m.Resign(),),
+    ),
+    Row("it took over too late", node(LEAVING), m.TookOver(Head(10, 10, 4, "me")), {}, (m.Resign(),)),
+    Row("it did not take over", node(LEAVING), m.TookOver(None), {}),
+    *[
+        Row(
+            f"{phase.value}: another replaces us (N03)",
+            node(phase),
+            m.WasReplaced(),
+            {"phase": ENDED},
+            (m.End("Another process has registered as this node."),),
+        )
+        for phase in (REGISTERING, READING, JOINING)
+    ],
+]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[f"{row.before.phase.value}-{row.says}" for row in ROWS])
+def test_what_follows(row: Row) -> None:
+    """The message of a row changes this and leads to these actions, and nothing else."""
+    after, actions = step(row.before, row.message, NOW)
+    changed = {name: new for name, old, new in zip(Standing._fields, row.before, after, strict=True) if old != new}
+    assert (changed, actions) == (row.changes, row.actions)
+
+
+def test_every_rule_has_a_row() -> None:
+    assert set(RULES) - {(row.before.phase, type(row.message)) for row in ROWS} == set()
+
+
+EXAMPLES: dict[type, m.Message] = {
+    m.Registered: m.Registered(sight(position=99)),
+    m.Joined: m.Joined(Head(99, 99, 9, "me")),
+    m.Beaten: m.Beaten(NOW, sight("me", position=99, shown=99, epoch=9)),
+    m.Looked: m.Looked(sight("me", position=99, shown=99, epoch=9)),
+    m.TookOver: m.TookOver(Head(99, 99, 9, "me")),
+    m.Folded: m.Folded(99),
+    m.Wrote: m.Wrote(99),
+    m.Showing: m.Showing(99, ()),
+    m.Gone: m.Gone("you"),
+    m.Heard: m.Heard(Appended(99)),
+    m.Failed: m.Failed(m.Beat()),
+}
+OTHER_PAIRS = [(phase, kind) for phase in Phase for kind in get_args(m.Message) if (phase, kind) not in RULES]
+
+
+@pytest.mark.parametrize(("phase", "kind"), OTHER_PAIRS, ids=[f"{p.value}-{kind.__name__}" for p, kind in OTHER_PAIRS])
+def test_any_other_message_has_no_effect(phase: Phase, kind: type) -> None:
+    """It is late, or for another phase."""
+    before = node(phase, right_until=NOW + 1, next_call=NOW)
+    message = EXAMPLES[kind] if kind in EXAMPLES else kind()
+    assert step(before, message, NOW) == (before, ())
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+@pytest.mark.parametrize(("right_until", "is_over"), [(NOW + 1, False), (NOW, True), (0, True)])
+@pytest.mark.parametrize(("answers_from", "has_caught_up"), [(10, True), (11, False)])
+def test_who_may_answer(phase: Phase, right_until: int, is_over: bool, answers_from: int, has_caught_up: bool) -> None:
+    """A member whose right is not over, and that shows what was there when it joined (N05, N07)."""
+    standing = node(phase, right_until=right_until, answers_from=answers_from)
+    assert may_answer(standing, NOW) is (phase in MEMBERS and not is_over and has_caught_up)
+
+
+def test_the_right_is_over_before_the_lease_although_clocks_differ() -> None:
+    """By a twentieth, in opposite directions."""
+    for lease in (1, 600, 1_500_000, 6_000_000):
+        terms = Terms(lease)
+        assert terms.right * 1.05 <= terms.lease * 0.95
+        assert terms.every * 5 <= terms.right or lease < 100

@@ -1,0 +1,181 @@
+"""A node among many answers VMs only while it may, and holds polls of scopes that are hidden (N05, N06)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from duenotice.domain.commands import CancelEvent
+from duenotice.domain.touched import Touched
+from duenotice.engine.curtain import Curtain
+from duenotice.engine.engine import Engine
+from duenotice.metadata_api.guard import Guard
+from duenotice.metadata_api.options import MetadataOptions
+from duenotice.metadata_api.server import MetadataServer
+from tests.unit.engine.rig import ALONE, ask, in_loop, listen, reboot, running
+
+PATH = "/metadata/scheduledevents?api-version=2020-07-01"
+
+
+class Door:
+    """A door with a guard, asked over TCP."""
+
+    address: tuple[str, int]
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine, self.curtain = engine, Curtain()
+        self.may_answer = True
+        guard = Guard(lambda: self.may_answer, self.curtain)
+        options = MetadataOptions(default_vm="alone")
+        self.server = MetadataServer(engine.submit, engine.publisher, engine.clock, options, prepare=guard.stand_before)
+
+    async def get(self, query: str = "", method: str = "GET", body: str = "", headers: str = "") -> tuple[int, str]:
+        """Status and body of an answer."""
+        reader, writer = await asyncio.open_connection(*self.address)
+        length = f"Content-Length: {len(body)}\r\n" if body else ""
+        always = "Host: x\r\nMetadata: true\r\nConnection: close\r\n"
+        head = f"{method} {PATH}{query} HTTP/1.1\r\n{always}{length}{headers}\r\n"
+        writer.write((head + body).encode())
+        answer = (await reader.read()).decode()
+        writer.close()
+        top, _, rest = answer.partition("\r\n\r\n")
+        assert ("Retry-After: 1" in top) is (" 503 " in top)
+        return int(top.split()[1]), rest
+
+
+@asynccontextmanager
+async def guarded() -> AsyncIterator[Door]:
+    """A door of a node whose VM listens."""
+    async with running() as engine:
+        await listen(engine, "alone")
+        door = Door(engine)
+        door.address = await door.server.start("127.0.0.1", 0)
+        try:
+            yield door
+        finally:
+            await door.server.drain(1.0)
+
+
+def hide(door: Door, *scopes: str) -> None:
+    door.curtain.hide(Touched(set(scopes), set(), set()))
+
+
+@in_loop
+async def test_with_the_right_it_answers_as_any_door() -> None:
+    """The second time the same bytes take the short way."""
+    async with guarded() as door:
+        first, second = await door.get(), await door.get()
+        assert first[0] == second[0] == 200
+        assert first == second
+
+
+@in_loop
+async def test_without_the_right_every_request_is_503() -> None:
+    """Polls that took the short way before too, approvals too; and it comes back (N05)."""
+    async with guarded() as door:
+        assert [(await door.get())[0] for _ in range(2)] == [200, 200]
+        door.may_answer = False
+        assert [(await door.get())[0] for _ in range(2)] == [503, 503]
+        assert (await door.get(method="POST", body='{"StartRequests": [{"EventId": "x"}]}'))[0] == 503
+        door.may_answer = True
+        assert (await door.get())[0] == 200
+
+
+@in_loop
+async def test_a_poll_of_a_hidden_scope_waits_and_reads_the_new_document() -> None:
+    """It is held until the curtain is lifted, on both ways (N06)."""
+    async with guarded() as door:
+        assert [(await door.get())[0] for _ in range(2)] == [200, 200]
+        hide(door, "vm/alone")
+        polling = asyncio.create_task(door.get())
+        await ask(door.engine, reboot("alone"))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not polling.done()
+        door.curtain.lift()
+        status, body = await polling
+        assert status == 200
+        assert ALONE in body
+
+
+@in_loop
+async def test_polls_of_other_scopes_do_not_wait() -> None:
+    async with guarded() as door:
+        hide(door, "vm/zonal", "set/web")
+        assert (await door.get())[0] == 200
+
+
+@in_loop
+async def test_everything_may_be_hidden() -> None:
+    async with guarded() as door:
+        door.curtain.hide(Touched(set(), set(), set(), everything=True))
+        polling = asyncio.create_task(door.get())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not polling.done()
+        door.curtain.lift()
+        assert (await polling)[0] == 200
+
+
+@in_loop
+async def test_the_right_may_go_while_a_poll_waits() -> None:
+    """Then the answer is 503 and not an old document (S27)."""
+    async with guarded() as door:
+        hide(door, "vm/alone")
+        polling = asyncio.create_task(door.get())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        door.may_answer = False
+        door.curtain.lift()
+        assert (await polling)[0] == 503
+
+
+@in_loop
+async def test_a_held_poll_is_not_answered_without_the_right() -> None:
+    """It waits for news of the next document; when it is woken, what it may read is looked at again."""
+    async with guarded() as door:
+        event = reboot("alone")
+        await ask(door.engine, event)
+        incarnation = door.engine.state.incarnation("vm/alone")
+        for without_right in (True, False):
+            tag = f'If-None-Match: "{door.engine.state.incarnation("vm/alone")}"\r\n'
+            polling = asyncio.create_task(door.get("&wait=60", headers=tag))
+            while not door.server._door.waiting.held:  # noqa: ASYNC110 (there is no event for that)
+                await asyncio.sleep(0)
+            door.may_answer = not without_right
+            await ask(door.engine, CancelEvent(ALONE) if without_right else reboot("alone", 2))
+            assert (await polling)[0] == (503 if without_right else 200)
+            door.may_answer = True
+        assert door.engine.state.incarnation("vm/alone") > incarnation
+
+
+@in_loop
+async def test_the_first_poll_of_a_scope_is_checked_again_when_it_listens() -> None:
+    """To turn a scope on takes a commit; meanwhile the right may go."""
+    async with running() as engine:
+        door = Door(engine)
+        door.address = await door.server.start("127.0.0.1", 0)
+        engine.on_commit.append(lambda records: setattr(door, "may_answer", False))
+        assert (await door.get())[0] == 503
+        door.may_answer = True
+        assert (await door.get())[0] == 200
+        await door.server.drain(1.0)
+
+
+@in_loop
+async def test_a_fault_that_is_lifted_leaves_the_guard_in_its_place() -> None:
+    async with guarded() as door:
+        door.server.faults.put("alone", "500", 60)
+        assert (await door.get())[0] == 500
+        door.server.faults.lift("alone")
+        assert (await door.get())[0] == 200
+        door.may_answer = False
+        assert [(await door.get())[0] for _ in range(2)] == [503, 503]
+
+
+@in_loop
+async def test_who_waits_for_too_long_is_told_to_ask_again() -> None:
+    async with guarded() as door:
+        hide(door, "vm/alone")
+        assert not await door.curtain.wait("vm/alone", 0.01)
+        door.curtain.lift()
+        assert await door.curtain.wait("vm/alone", 0.01)

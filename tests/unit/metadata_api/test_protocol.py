@@ -1,0 +1,411 @@
+"""What a connection does about everything that can happen, in each of its states."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+
+import pytest
+
+from duenotice.clock import ManualClock
+from duenotice.engine.publisher import Publisher
+from duenotice.metadata_api.connection_states import (
+    ANSWERING,
+    ANSWERING_BLOCKED,
+    BLOCKED,
+    HELD,
+    HELD_BLOCKED,
+    IDLE,
+    LAST,
+    READING,
+    ConnectionState,
+    Moves,
+)
+from duenotice.metadata_api.conversation import MAX_WAITING_BYTES, MOVES, REQUESTS_PER_TURN
+from duenotice.metadata_api.door import Door
+from duenotice.metadata_api.options import MetadataOptions
+from duenotice.metadata_api.protocol import Connection
+from tests.unit.domain.build import listening
+from tests.unit.engine.rig import in_loop
+
+HEAD = b"Host: x\r\nMetadata: true\r\n"
+POLL = b"GET /metadata/scheduledevents?api-version=2020-07-01 HTTP/1.1\r\n%b\r\n" % HEAD
+WAIT = b'GET /metadata/scheduledevents?api-version=2020-07-01&wait=30s HTTP/1.1\r\nIf-None-Match: "0"\r\n%b\r\n' % HEAD
+BODY = b'{"StartRequests":[{"EventId":"602D9444-D2CD-49C7-8624-8643E7171297"}]}'
+APPROVAL = b"POST /metadata/scheduledevents?api-version=2020-07-01 HTTP/1.1\r\n%bContent-Length: %d\r\n\r\n%b" % (
+    HEAD,
+    len(BODY),
+    BODY,
+)
+BEGUN = 20
+"""Bytes of a request that has not come whole."""
+
+
+class Wire(asyncio.Transport):
+    """The kernel's side of a connection: what was sent, and what was asked of it."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__()
+        self._address = address
+        self.sent: list[bytes] = []
+        self.ends: list[str] = []
+        self.reading = True
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        return (self._address, 5) if name == "peername" else self
+
+    def fileno(self) -> int:
+        return -1
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.sent.append(bytes(data))
+
+    def write_eof(self) -> None:
+        self.ends.append("half")
+
+    def close(self) -> None:
+        self.ends.append("close")
+
+    def abort(self) -> None:
+        self.ends.append("abort")
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+
+class Stage:
+    """One connection of the VM `alone`, whose approvals are stored when we say so."""
+
+    def __init__(self) -> None:
+        world = listening("alone")
+        publisher = Publisher(asyncio.get_running_loop().call_soon)
+        publisher.open(world, 0)
+        self.stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.door = Door(self._submit, publisher, ManualClock(), MetadataOptions(throttle=0), asyncio.sleep)
+        self.wire = Wire(world.fleet.vms["alone"].address)
+        self.connection = Connection(self.door)
+        self.connection.connection_made(self.wire)
+
+    async def _submit(self, command: object, actor: str) -> None:
+        await self.stored
+
+    def send(self, data: bytes) -> None:
+        self.connection.data_received(data)
+
+    def block(self) -> None:
+        self.connection.pause_writing()
+
+    async def store(self) -> None:
+        self.stored.set_result(None)
+        for _ in range(4):
+            await asyncio.sleep(0)
+
+    def begin(self, start: str) -> None:
+        """Bring it to a state, and forget what was sent on the way."""
+        for step in STARTS[start]:
+            step(self)
+        self.wire.sent.clear()
+        self.wire.ends.clear()
+
+    def seen(self) -> str:
+        """What came of it: statuses sent, how it was ended, the deadline, whether it is read from, whether it waits."""
+        pulse, deadline = self.door.pulse, self.connection.deadline
+        until = {pulse.request_until: "soon", pulse.idle_until: "idle", pulse.linger_until: "linger"}
+        said = [data[9:12].decode() for data in self.wire.sent]
+        held = ["held"] if self.connection in self.door.waiting.held else []
+        reads = [] if self.wire.reading else ["deaf"]
+        return " ".join([*said, *self.wire.ends, until.get(deadline, "never"), *reads, *held])
+
+
+def idle(stage: Stage) -> None:
+    stage.send(POLL)
+
+
+def reading(stage: Stage) -> None:
+    stage.send(POLL[:BEGUN])
+
+
+def held(stage: Stage) -> None:
+    stage.send(WAIT)
+
+
+def answering(stage: Stage) -> None:
+    stage.send(APPROVAL)
+
+
+def last(stage: Stage) -> None:
+    stage.send(b"\n\n")
+
+
+STARTS: dict[str, tuple[Callable[[Stage], None], ...]] = {
+    "idle": (idle,),
+    "reading": (reading,),
+    "held": (held,),
+    "answering": (answering,),
+    "blocked": (idle, Stage.block),
+    "blocked midway": (reading, Stage.block),
+    "held blocked": (held, Stage.block),
+    "answering blocked": (answering, Stage.block),
+    "last": (last,),
+}
+
+
+async def comes(stage: Stage) -> None:
+    stage.send(POLL)
+
+
+async def rest_comes(stage: Stage) -> None:
+    stage.send(POLL[BEGUN:])
+
+
+async def ends(stage: Stage) -> None:
+    if not stage.connection.eof_received():
+        stage.wire.ends.append("left to end")
+
+
+async def news(stage: Stage) -> None:
+    stage.connection.wake()
+
+
+async def answer(stage: Stage) -> None:
+    await stage.store()
+
+
+async def paused(stage: Stage) -> None:
+    stage.connection.pause_writing()
+
+
+async def resumed(stage: Stage) -> None:
+    stage.connection.resume_writing()
+
+
+async def expired(stage: Stage) -> None:
+    stage.connection.expire()
+
+
+async def drained(stage: Stage) -> None:
+    stage.door.draining = True
+    stage.connection.drain()
+
+
+async def lost(stage: Stage) -> None:
+    stage.connection.connection_lost(None)
+
+
+Happening = Callable[[Stage], Coroutine[None, None, None]]
+HAPPENINGS: tuple[Happening, ...] = (comes, rest_comes, ends, news, answer, paused, resumed, expired, drained, lost)
+
+# What comes of it: the state, statuses that were sent, how the connection was ended, its deadline (`soon` is that of a
+# request), `deaf` if nothing is read, `held` if a poll waits.
+EXPECTED: dict[str, dict[Happening, tuple[ConnectionState, str]]] = {
+    "idle": {
+        comes: (IDLE, "200 idle"),
+        rest_comes: (LAST, "400 half linger"),
+        ends: (IDLE, "left to end idle"),
+        news: (IDLE, "idle"),
+        answer: (IDLE, "idle"),
+        paused: (BLOCKED, "soon deaf"),
+        resumed: (IDLE, "idle"),
+        expired: (LAST, "close linger"),
+        drained: (LAST, "close linger"),
+        lost: (LAST, "idle"),
+    },
+    "reading": {
+        comes: (LAST, "400 half linger"),
+        rest_comes: (IDLE, "200 idle"),
+        ends: (LAST, "400 close linger"),
+        news: (READING, "soon"),
+        answer: (READING, "soon"),
+        paused: (BLOCKED, "soon deaf"),
+        resumed: (READING, "soon"),
+        expired: (LAST, "408 close linger"),
+        drained: (READING, "soon"),
+        lost: (LAST, "soon"),
+    },
+    "held": {
+        comes: (HELD, "never held"),
+        rest_comes: (HELD, "never held"),
+        ends: (LAST, "304 close linger"),
+        news: (IDLE, "304 idle"),
+        answer: (HELD, "never held"),
+        paused: (HELD_BLOCKED, "soon deaf held"),
+        resumed: (HELD, "never held"),
+        expired: (HELD, "never held"),
+        drained: (LAST, "304 close linger"),
+        lost: (LAST, "never"),
+    },
+    "answering": {
+        comes: (ANSWERING, "never"),
+        rest_comes: (ANSWERING, "never"),
+        ends: (ANSWERING, "never"),
+        news: (ANSWERING, "never"),
+        answer: (IDLE, "200 idle"),
+        paused: (ANSWERING_BLOCKED, "soon deaf"),
+        resumed: (ANSWERING, "never"),
+        expired: (ANSWERING, "never"),
+        drained: (ANSWERING, "never"),
+        lost: (LAST, "never"),
+    },
+    "blocked": {
+        comes: (BLOCKED, "soon deaf"),
+        rest_comes: (BLOCKED, "soon deaf"),
+        ends: (BLOCKED, "soon deaf"),
+        news: (BLOCKED, "soon deaf"),
+        answer: (BLOCKED, "soon deaf"),
+        paused: (BLOCKED, "soon deaf"),
+        resumed: (IDLE, "idle"),
+        expired: (BLOCKED, "abort soon deaf"),
+        drained: (LAST, "close linger deaf"),
+        lost: (LAST, "soon deaf"),
+    },
+    "blocked midway": {
+        comes: (BLOCKED, "soon deaf"),
+        rest_comes: (BLOCKED, "soon deaf"),
+        ends: (BLOCKED, "soon deaf"),
+        news: (BLOCKED, "soon deaf"),
+        answer: (BLOCKED, "soon deaf"),
+        paused: (BLOCKED, "soon deaf"),
+        resumed: (READING, "soon"),
+        expired: (BLOCKED, "abort soon deaf"),
+        drained: (BLOCKED, "soon deaf"),
+        lost: (LAST, "soon deaf"),
+    },
+    "held blocked": {
+        comes: (HELD_BLOCKED, "soon deaf held"),
+        rest_comes: (HELD_BLOCKED, "soon deaf held"),
+        ends: (BLOCKED, "304 soon deaf"),
+        news: (BLOCKED, "304 soon deaf"),
+        answer: (HELD_BLOCKED, "soon deaf held"),
+        paused: (HELD_BLOCKED, "soon deaf held"),
+        resumed: (HELD, "never held"),
+        expired: (HELD_BLOCKED, "abort soon deaf held"),
+        drained: (LAST, "304 close linger deaf"),
+        lost: (LAST, "soon deaf"),
+    },
+    "answering blocked": {
+        comes: (ANSWERING_BLOCKED, "soon deaf"),
+        rest_comes: (ANSWERING_BLOCKED, "soon deaf"),
+        ends: (ANSWERING_BLOCKED, "soon deaf"),
+        news: (ANSWERING_BLOCKED, "soon deaf"),
+        answer: (BLOCKED, "200 soon deaf"),
+        paused: (ANSWERING_BLOCKED, "soon deaf"),
+        resumed: (ANSWERING, "never"),
+        expired: (ANSWERING_BLOCKED, "abort soon deaf"),
+        drained: (ANSWERING_BLOCKED, "soon deaf"),
+        lost: (LAST, "soon deaf"),
+    },
+    "last": {
+        comes: (LAST, "linger"),
+        rest_comes: (LAST, "linger"),
+        ends: (LAST, "left to end linger"),
+        news: (LAST, "linger"),
+        answer: (LAST, "linger"),
+        paused: (LAST, "linger"),
+        resumed: (LAST, "linger"),
+        expired: (LAST, "abort linger"),
+        drained: (LAST, "linger"),
+        lost: (LAST, "linger"),
+    },
+}
+
+
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("happening", HAPPENINGS, ids=lambda happening: happening.__name__)
+@in_loop
+async def test_every_pair_of_state_and_happening(start: str, happening: Happening) -> None:
+    stage = Stage()
+    stage.begin(start)
+    await happening(stage)
+    assert (stage.connection.state, stage.seen()) == EXPECTED[start][happening]
+
+
+@in_loop
+async def test_the_starts_are_all_states_there_are() -> None:
+    reached = []
+    for start in STARTS:
+        stage = Stage()
+        stage.begin(start)
+        reached.append(stage.connection.state)
+    assert list(dict.fromkeys(reached)) == list(ConnectionState)
+    assert len(MOVES) == len(ConnectionState)
+
+
+def test_the_happenings_are_all_columns_of_the_table_and_the_loss_that_is_the_same_in_each_state() -> None:
+    """Bytes come in two ways: a whole request, and the rest of one."""
+    assert len(HAPPENINGS) == len(Moves._fields) + 2
+
+
+@pytest.mark.parametrize("start", ["answering", "answering blocked", "blocked", "blocked midway", "held blocked"])
+@in_loop
+async def test_who_has_ended_gets_what_is_pending_and_then_the_end(start: str) -> None:
+    stage = Stage()
+    stage.begin(start)
+    assert stage.connection.eof_received()
+    if start.startswith("answering"):
+        await stage.store()
+    stage.connection.resume_writing()
+    status = {"answering": ["200"], "held": ["304"], "blocked midway": ["400"]}
+    expected = status.get(start) or status.get(start.split()[0]) or []
+    assert stage.seen().split()[: len(expected) + 2] == [*expected, "close", "linger"]
+    assert stage.connection.state is LAST
+
+
+@in_loop
+async def test_a_held_poll_that_was_blocked_for_a_while_waits_for_its_news_and_not_for_a_deadline() -> None:
+    """It was refused as too slow, although the client had sent all of it."""
+    stage = Stage()
+    stage.begin("held blocked")
+    stage.connection.resume_writing()
+    stage.door.pulse.now = stage.door.pulse.request_until + 1
+    stage.door.sweep()
+    stage.connection.wake()
+    assert stage.seen() == "304 idle"
+
+
+@in_loop
+async def test_what_came_while_the_client_did_not_read_is_answered_when_it_does() -> None:
+    stage = Stage()
+    stage.begin("blocked")
+    stage.send(POLL + POLL)
+    assert stage.seen() == "soon deaf"
+    stage.connection.resume_writing()
+    assert (stage.connection.state, stage.seen()) == (IDLE, "200 200 idle")
+
+
+@pytest.mark.parametrize("start", ["held", "held blocked"])
+@in_loop
+async def test_a_held_poll_is_answered_when_too_much_comes_behind_it(start: str) -> None:
+    stage = Stage()
+    stage.begin(start)
+    stage.send(POLL * (MAX_WAITING_BYTES // len(POLL) + 1))
+    assert stage.wire.sent[0][9:12] == b"304"
+    assert stage.connection not in stage.door.waiting.held
+
+
+@in_loop
+async def test_too_much_behind_an_answer_that_is_being_made_is_not_read() -> None:
+    stage = Stage()
+    stage.begin("answering")
+    stage.send(POLL * (MAX_WAITING_BYTES // len(POLL) + 1))
+    assert (stage.connection.state, stage.seen()) == (ANSWERING, "never deaf")
+
+
+@in_loop
+async def test_many_requests_at_once_are_answered_in_turns() -> None:
+    stage = Stage()
+    stage.begin("idle")
+    stage.send(POLL * (REQUESTS_PER_TURN + 2))
+    assert (stage.connection.state, len(stage.wire.sent)) == (READING, REQUESTS_PER_TURN)
+    await asyncio.sleep(0)
+    assert (stage.connection.state, len(stage.wire.sent)) == (IDLE, REQUESTS_PER_TURN + 2)
+
+
+@in_loop
+async def test_the_second_turn_waits_while_the_client_does_not_read() -> None:
+    stage = Stage()
+    stage.begin("idle")
+    stage.send(POLL * (REQUESTS_PER_TURN + 2))
+    stage.block()
+    await asyncio.sleep(0)
+    assert (stage.connection.state, len(stage.wire.sent)) == (BLOCKED, REQUESTS_PER_TURN)
