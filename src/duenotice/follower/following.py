@@ -15,7 +15,7 @@ from uuid import uuid4
 import structlog
 
 from duenotice.backoff import Backoff
-from duenotice.clock import Clock, boot_micros, seconds
+from duenotice.clock import Clock, boot_micros, boot_nanos, seconds
 from duenotice.domain.commands import ApproveEvents, Command, EnableScope
 from duenotice.engine.curtain import Curtain
 from duenotice.engine.publisher import Publisher
@@ -44,7 +44,7 @@ log = structlog.get_logger()
 
 
 class Following:
-    """`right_until` is what the door looks at for each request."""
+    """`right_until`, in nanoseconds since boot, is what the door looks at for each request."""
 
     def __init__(self, line: Line, publisher: Publisher, clock: Clock, chosen: bool) -> None:
         self.life = str(uuid4())
@@ -72,7 +72,7 @@ class Following:
 
     def may_answer(self) -> bool:
         """Whether VMs may be answered in this moment (N05)."""
-        return boot_micros() < self.right_until
+        return boot_nanos() < self.right_until
 
     def start(self) -> None:
         """Begin to follow."""
@@ -234,7 +234,7 @@ class Following:
         if replica is None:
             return
         beat = f.Beat(self.life, replica.node, self._hidden, polls)
-        sent = boot_micros()  # from before it is sent (N05)
+        sent = boot_nanos()  # from before it is sent (N05)
         try:
             answer = await self._in(self._beating, lambda: self._line.beat(beat))
         except Conflict as error:
@@ -247,7 +247,7 @@ class Following:
         else:
             self._polls_every = answer.polls_every
             if self._revealed and replica is self._replica:
-                self.right_until = max(self.right_until, sent + answer.right)
+                self.right_until = max(self.right_until, sent + 1000 * answer.right)
                 self._worked()
 
     def _polls(self) -> dict[str, int]:
