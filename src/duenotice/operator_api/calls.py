@@ -79,6 +79,7 @@ QUERY: dict[str, Schema] = {
     "status": {"type": "string", "enum": o.MAINTENANCE_STATUSES},
     "dry_run": {"type": "boolean", "default": False},
     "verbose": _TEXT,
+    "only": {"type": "string", "pattern": f"^((?:{'|'.join(o.SELECTOR_KINDS)})=.+)?$"},
     "type": {"type": "string", "enum": o.EVENT_TYPES},
     "phase": {"type": "string", "enum": o.LIVE_PHASES},
     "api-version": {

@@ -79,7 +79,16 @@ class Follow(Resource):
                 "GET", f"{root}/records", role, self.records, "What happens", {200: LINES}, query=place, refusals=retry
             ),
             Call("POST", f"{root}/beat", role, self.beat, "A sign of life", {200: f.Right}, f.Beat),
-            Call("POST", f"{root}/command", role, self.command, "What a VM asks for", {200: f.Done}, f.VmCommand),
+            Call(
+                "POST",
+                f"{root}/command",
+                role,
+                self.command,
+                "What a VM asks for",
+                {200: f.Done},
+                f.VmCommand,
+                refusals=(404,),
+            ),
         ]
 
     async def snapshot(self, request: Request) -> Response:
