@@ -70,8 +70,8 @@ class FollowingServer(Server):
 class Flock:
     """One node on a data directory that outlives it, and as many followers as a test wants."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, **settings: object) -> None:
+        self._folder, self._settings = folder, settings
         self._fleet = folder / "fleet.toml"
         self._fleet.write_text(FLEET)
         self._operator_port = _free_port()
@@ -89,7 +89,8 @@ class Flock:
     def start_node(self) -> Asked:
         """The node, or another process of it."""
         listen = f"127.0.0.1:{self._operator_port}"
-        server = self._started(Server(self._folder / "data", self._fleet, operator_listen=listen, lease=LEASE))
+        settings = {"operator_listen": listen, "lease": LEASE, **self._settings}
+        server = self._started(Server(self._folder / "data", self._fleet, **settings))
         self.node = Asked(server, server.token)
         return self.node
 
@@ -112,9 +113,9 @@ class Flock:
 
 
 @contextmanager
-def flock(folder: Path) -> Iterator[Flock]:
+def flock(folder: Path, **settings: object) -> Iterator[Flock]:
     """A node that can be followed."""
-    made = Flock(folder)
+    made = Flock(folder, **settings)
     try:
         yield made
     finally:

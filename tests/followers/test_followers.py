@@ -71,6 +71,24 @@ def test_cut_off_it_answers_503_after_the_lease_and_comes_back_by_itself(herd: F
     assert follower.get("db-0").body == herd.node.get("db-0").body
 
 
+def test_a_scope_that_asks_only_a_follower_is_not_silent(tmp_path: Path) -> None:
+    """Its node hears of the polls and keeps it on; one that asks nobody for 24 hours is turned off (F02, N11)."""
+    with flock(tmp_path, clock="40000x") as herd:  # a day is two seconds
+        follower = herd.follower()
+        follower.enable("db-0", "db-1")
+
+        def is_off(vm: str) -> bool:
+            assert follower.get("db-0").status == 200
+            return not herd.node.operate(f"/v1/vms/{vm}", method="GET")["listens"]
+
+        wait_until(lambda: is_off("db-1"))
+        over = until(4.0)
+        wait_until(lambda: is_off("db-0") or time.monotonic() > over)
+        off = herd.node.operate("/v1/audit?action=scope-disabled", method="GET")
+        assert [each["scope"] for each in off if each.get("scope") == "vm/db-0"] == []
+        assert not is_off("db-0")
+
+
 def test_a_follower_that_died_delays_a_change_by_a_lease_and_no_more(herd: Flock) -> None:
     """Nobody knows that it is dead; it might still answer."""
     follower = herd.follower()
