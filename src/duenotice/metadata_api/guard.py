@@ -19,7 +19,7 @@ NO_RIGHT = error(503, "This node cannot tell whether its events are the newest. 
 HIDDEN = error(503, "The events of this VM are changing. Ask again.", "Retry-After: 1")
 
 
-class Curtain(Protocol):
+class Hiding(Protocol):
     """What is hidden for a moment; while it is not down, nothing is."""
 
     is_down: bool
@@ -34,7 +34,7 @@ class Curtain(Protocol):
 class Guard:
     """Stands before the answers of a door, and before the short way that most polls take."""
 
-    def __init__(self, may_answer: Callable[[], bool], curtain: Curtain) -> None:
+    def __init__(self, may_answer: Callable[[], bool], curtain: Hiding) -> None:
         self._may_answer, self._curtain = may_answer, curtain
 
     def stand_before(self, door: Door) -> None:

@@ -9,14 +9,14 @@ from typing import cast
 
 from duenotice.metadata_api.caller import plain_address
 from duenotice.metadata_api.connection_states import IDLE, LAST
-from duenotice.metadata_api.conversation import MOVES, Conversation
+from duenotice.metadata_api.conversation import MOVES, VmConversation
 from duenotice.metadata_api.responses import document_tail, error
 
 _READ_AHEAD = 4096
 _TOO_MANY = error(429, "Too many connections. Close some, or keep one open and use it again.", "Retry-After: 1")
 
 
-class Connection(Conversation):
+class Connection(VmConversation):
     """A client's connection."""
 
     __slots__ = ()

@@ -9,11 +9,11 @@ from uuid import uuid4
 import msgspec
 
 from duenotice.domain.document import Document
-from duenotice.engine.publisher import Page
+from duenotice.engine.publisher import ScopePage
 from duenotice.errors import DuenoticeError, Malformed, Refused, Unavailable
-from duenotice.metadata_api.bodies import BodyTooLarge
-from duenotice.metadata_api.reader import HeadTooLarge
-from duenotice.metadata_api.requests import UnmetExpectation
+from duenotice.metadata_api.request_body import BodyTooLarge
+from duenotice.metadata_api.request_head import UnmetExpectation
+from duenotice.metadata_api.request_reader import HeadTooLarge
 from duenotice.wire.api_versions import ApiVersion
 from duenotice.wire.document_json import encode_document
 from duenotice.wire.times import format_rfc1123
@@ -122,7 +122,7 @@ def not_modified(incarnation: int) -> Answer:
     return Answer(304, b'\r\nETag: "%d"\r\n\r\n' % incarnation)
 
 
-def document_tail(page: Page, version: ApiVersion) -> bytes:
+def document_tail(page: ScopePage, version: ApiVersion) -> bytes:
     """What follows the common headers when a scope's document is shown; kept until the document changes."""
     tail = page.rendered[version.index]
     if tail is None:

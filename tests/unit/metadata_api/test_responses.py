@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 import pytest
 
 from duenotice.domain.document import Document
-from duenotice.engine.publisher import Page
+from duenotice.engine.publisher import ScopePage
 from duenotice.errors import DuenoticeError, InvariantBroken, Malformed, Misconfigured, NotFound, Refused, Unavailable
-from duenotice.metadata_api.bodies import BodyTooLarge
-from duenotice.metadata_api.reader import HeadTooLarge
-from duenotice.metadata_api.requests import UnmetExpectation
+from duenotice.metadata_api.request_body import BodyTooLarge
+from duenotice.metadata_api.request_head import UnmetExpectation
+from duenotice.metadata_api.request_reader import HeadTooLarge
 from duenotice.metadata_api.responses import (
     CLOSE,
     EMPTY_OK,
@@ -79,7 +79,7 @@ def test_no_two_answers_are_alike() -> None:
 
 
 def test_a_document_is_rendered_once_until_it_changes() -> None:
-    page, version = Page("vm/a", 0), API_VERSIONS[-1]
+    page, version = ScopePage("vm/a", 0), API_VERSIONS[-1]
     page.show(Document(7), True)
     tail = document_tail(page, version)
     assert tail == (

@@ -17,7 +17,7 @@ from duenotice.domain.maintenance import Status, StepStatus
 from duenotice.domain.notice import LONGEST_PREDICTION_SECONDS
 from duenotice.domain.token import Role
 from duenotice.domain.transitions import Transition
-from duenotice.errors import Listing
+from duenotice.errors import LookAt
 from duenotice.wire.event_names import SOURCE_NAMES, STATUS_NAMES, TYPE_NAMES
 
 
@@ -61,7 +61,7 @@ ACTIONS = tuple(str(kind.__struct_config__.tag) for kind in get_args(Transition)
 QUIET_ACTIONS = frozenset({"clock-marked", "request-answered"})
 """Internal actions; shown only when asked for."""
 
-LISTS = _values(Listing)
+LISTS = _values(LookAt)
 """The lists that a hint can name."""
 
 Moment = Annotated[datetime, Meta(tz=True, description="RFC 3339, in UTC")]
