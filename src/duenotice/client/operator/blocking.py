@@ -10,7 +10,7 @@ from duenotice.client.operator.listing import Listing
 from duenotice.client.operator.place import chosen_place, chosen_token
 from duenotice.client.operator.request import OperatorRequest, QueryValue
 from duenotice.client.operator.socket_carrier import Carrier, Conversation, SocketCarrier
-from duenotice.client.operator.talks import BUDGET_SECONDS, TIMEOUT_SECONDS, Ended, Manner, T, call
+from duenotice.client.operator.talks import BUDGET_SECONDS, TIMEOUT_SECONDS, FeedEnded, Manner, T, call
 from duenotice.client.operator.verbs import Verbs
 from duenotice.client.patience import Patience
 from duenotice.errors import Refused
@@ -129,7 +129,7 @@ class RecordFeed:
     def open(self) -> None:
         """Connect, if it is not yet connected: from then on nothing is missed."""
         if not self._talk.is_open:
-            with suppress(Ended):
+            with suppress(FeedEnded):
                 self._conversation.carry(self._running)
 
     def close(self) -> None:
@@ -150,7 +150,7 @@ class RecordFeed:
         self.open()
         try:
             shown = self._conversation.carry(self._running)
-        except Ended:
+        except FeedEnded:
             self._conversation.close()
             raise StopIteration from None
         if not isinstance(shown, Show):  # an error has ended it

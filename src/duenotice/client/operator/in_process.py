@@ -106,7 +106,7 @@ class AppHeard:
         self._task.cancel()
         with suppress(asyncio.CancelledError):
             await self._task
-        with suppress(asyncio.QueueFull):  # whoever waits for more is told; when it is full, nobody waits
+        with suppress(asyncio.QueueFull):  # a wait for more is told; when it is full, nobody waits
             self._pieces.put_nowait(b"")
 
 

@@ -9,7 +9,7 @@ from duenotice.client.operator.answer import LARGEST
 from duenotice.client.operator.base import Explain
 from duenotice.client.operator.place import Place
 from duenotice.client.operator.request import OperatorRequest
-from duenotice.client.operator.talks import AskOnce, Ended, HangUp, Hear, Listen, OperatorStep, OperatorTalk, T
+from duenotice.client.operator.talks import AskOnce, FeedEnded, HangUp, Hear, Listen, OperatorStep, OperatorTalk, T
 from duenotice.client.response import Response
 from duenotice.client.socket_line import SocketLine
 from duenotice.errors import DuenoticeError
@@ -77,7 +77,7 @@ class Conversation:
             except FAILURES as error:
                 failure = error
             self._unfinished = None
-        raise Ended
+        raise FeedEnded
 
     def _do(self, step: OperatorStep) -> Any:
         match step:

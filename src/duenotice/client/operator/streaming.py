@@ -12,7 +12,7 @@ from duenotice.client.operator.feed import FeedTalk, OnFound, OnLost
 from duenotice.client.operator.place import chosen_place, chosen_token
 from duenotice.client.operator.request import OperatorRequest, QueryValue
 from duenotice.client.operator.stream_carrier import AsyncCarrier, AsyncConversation, StreamCarrier
-from duenotice.client.operator.talks import BUDGET_SECONDS, TIMEOUT_SECONDS, Ended, Manner, T, call
+from duenotice.client.operator.talks import BUDGET_SECONDS, TIMEOUT_SECONDS, FeedEnded, Manner, T, call
 from duenotice.client.patience import Patience
 from duenotice.errors import Refused
 from duenotice.wire.operator import Record
@@ -122,7 +122,7 @@ class AsyncRecordFeed:
     async def open(self) -> None:
         """Connect, if it is not yet connected: from then on nothing is missed."""
         if not self._talk.is_open:
-            with suppress(Ended):
+            with suppress(FeedEnded):
                 await self._conversation.carry(self._running)
 
     async def close(self) -> None:
@@ -143,7 +143,7 @@ class AsyncRecordFeed:
         await self.open()
         try:
             shown = await self._conversation.carry(self._running)
-        except Ended:
+        except FeedEnded:
             await self._conversation.close()
             raise StopAsyncIteration from None
         if not isinstance(shown, Show):  # an error has ended it

@@ -48,7 +48,7 @@ class HangUp:
     """Listen no longer."""
 
 
-class Ended(Exception):
+class FeedEnded(Exception):
     """Somebody has closed the feed while another thread or task waits for it."""
 
 
