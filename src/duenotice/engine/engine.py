@@ -25,7 +25,7 @@ from duenotice.engine.followers import Below, Nobody
 from duenotice.engine.log import report
 from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
-from duenotice.engine.worker import Worker
+from duenotice.engine.worker import Worker, run_in
 from duenotice.engine.writer import SELF, Ask, News, Outcome, Receipt, Records, Writer
 from duenotice.errors import DuenoticeError, InvariantBroken, Unavailable
 
@@ -79,14 +79,13 @@ class Engine:
         threaded: bool | None = None,
     ) -> None:
         self.clock, self.publisher = clock, publisher
-        self.changed = asyncio.Event()
         self.on_commit: list[Callable[[Sequence[Record]], None]] = []
         self.on_recover: list[Callable[[], None]] = []
         self.below: Below = Nobody()
         self._journal, self._writer = journal, Writer(journal, clock, policy, state)
         self._complaints = Complaints(report)
         self._asks: list[_Waiting] = []
-        self._wake, self._is_serving = asyncio.Event(), False
+        self.changed, self._wake, self._is_serving = asyncio.Event(), asyncio.Event(), False
         threads = journal.blocking if threaded is None else threaded
         self._writing = Worker("writer") if threads else None
         self._reading = Worker("history") if threads else None
@@ -124,17 +123,17 @@ class Engine:
 
     async def history(self, after: int, limit: int) -> list[Record]:
         """The records behind a position, oldest first, as the journal has them."""
-        return await _run_in(self._reading, lambda: list(self._journal.read(after, limit)))
+        return await run_in(self._reading, lambda: list(self._journal.read(after, limit)))
 
     async def history_as(self, after: int, limit: int, convert: Callable[[Record], T]) -> list[T]:
         """The same records, each made into something smaller before the next is read: a large one is not kept."""
-        return await _run_in(self._reading, lambda: [convert(each) for each in self._journal.read(after, limit)])
+        return await run_in(self._reading, lambda: [convert(each) for each in self._journal.read(after, limit)])
 
     async def history_of(self, prefix: str, limit: int) -> list[Record]:
         """The first records about events whose id begins like this, also of those that are gone."""
-        while await _run_in(self._reading, self._journal.index):
+        while await run_in(self._reading, self._journal.index):
             pass
-        return await _run_in(self._reading, lambda: self._journal.find(prefix, limit))
+        return await run_in(self._reading, lambda: self._journal.find(prefix, limit))
 
     async def snapshot(self) -> Snapshot:
         """The newest state as a value. It may be ahead of what is shown."""
@@ -157,7 +156,7 @@ class Engine:
         frozen = [self.publisher.freeze()]
         self._foresights += 1
         try:
-            return await _run_in(self._foreseeing, lambda: work(frozen[0]))
+            return await run_in(self._foreseeing, lambda: work(frozen[0]))
         finally:
             self._foresights -= 1
             self.free(frozen)
@@ -166,7 +165,7 @@ class Engine:
         """The result of work off the loop; it may only use what never changes. Never refused: it may be an answer."""
         self._looks += 1
         try:
-            return await _run_in(self._looking, work)
+            return await run_in(self._looking, work)
         finally:
             self._looks -= 1
 
@@ -344,11 +343,7 @@ class Engine:
         await self._off_loop(self._writer.save_snapshot)
 
     async def _off_loop(self, work: Callable[[], T]) -> T:
-        return await _run_in(self._writing, work)
-
-
-async def _run_in(thread: Worker | None, work: Callable[[], T]) -> T:
-    return work() if thread is None else await asyncio.get_running_loop().run_in_executor(thread, work)
+        return await run_in(self._writing, work)
 
 
 def _answer(answer: "asyncio.Future[Records]", outcome: Records | DuenoticeError) -> None:
