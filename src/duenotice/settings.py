@@ -29,6 +29,12 @@ class ServeSettings(Struct, frozen=True):
         str, Meta(description="postgresql:// URL of the journal; without it, it is a file in the data directory")
     ] = ""
     node: Annotated[str, Meta(description="name of this node on a database (the host's name)")] = ""
+    node_url: Annotated[
+        str, Meta(description="URL where other nodes reach this node's operator port (as it listens)")
+    ] = ""
+    lease: Annotated[
+        float, Meta(description="seconds of silence after which a node or a follower answers no more", ge=0.5, le=600)
+    ] = 6.0
     metadata_listen: Annotated[str, Meta(description="HOST:PORT that VMs ask")] = "127.0.0.1:16925"
     operator_listen: Annotated[str, Meta(description="HOST:PORT for the operator, or none")] = "127.0.0.1:16926"
     clock: Annotated[str, Meta(description="real, a speed such as 60x, or manual")] = "real"

@@ -27,6 +27,7 @@ _METAVARS = {
     "data_dir": "DIR",
     "journal": "URL",
     "node": "NAME",
+    "node_url": "URL",
     "clock": "real|60x|manual",
     "default_vm": "NAME",
     "fault": "NAME",

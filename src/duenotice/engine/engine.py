@@ -20,6 +20,7 @@ from duenotice.domain.policy import Policy
 from duenotice.domain.snapshot import restore
 from duenotice.domain.state import State
 from duenotice.domain.transitions import Record, RequestAnswered
+from duenotice.engine.alone import Alone
 from duenotice.engine.complaints import Complaints
 from duenotice.engine.log import report
 from duenotice.engine.ports import Journal
@@ -65,7 +66,7 @@ def load(journal: Journal) -> State:
     return state
 
 
-class Engine:
+class Engine(Alone):
     """Submit commands here; read through `publisher`. `threaded` None: if the journal may wait for a disk."""
 
     def __init__(
@@ -77,7 +78,7 @@ class Engine:
         publisher: Publisher,
         threaded: bool | None = None,
     ) -> None:
-        self.clock = clock
+        super().__init__(clock)
         self.publisher = publisher
         self.changed = asyncio.Event()
         self.on_commit: list[Callable[[Sequence[Record]], None]] = []

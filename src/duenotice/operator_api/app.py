@@ -23,6 +23,7 @@ from duenotice.operator_api.history import Timelines
 from duenotice.operator_api.hosts import Hosts
 from duenotice.operator_api.maintenances import Maintenances
 from duenotice.operator_api.monitoring import Metrics, Probes
+from duenotice.operator_api.nodes import Nodes
 from duenotice.operator_api.openapi import openapi_call
 from duenotice.operator_api.tokens import Gate, Tokens
 from duenotice.operator_api.vms import FaultPort, SilentFor, VmFaults, Vms
@@ -40,6 +41,7 @@ class OperatorApi:
         silent_for: SilentFor = lambda _: None,
         faults: FaultPort | None = None,
         fleet_problem: Callable[[], str | None] = lambda: None,
+        nodes: Nodes | None = None,
     ) -> None:
         self.feed = Feed(engine)
         self._gate = Gate(lambda: engine.state.tokens.values())
@@ -57,7 +59,9 @@ class OperatorApi:
             *Tokens(engine).calls(),
             *Audit(engine, self.feed).calls(),
             *Metrics(engine, self.feed).calls(),
+            *(() if nodes is None else nodes.calls()),
         ]
+        self._nodes = nodes
         self.calls.append(openapi_call(tuple(self.calls)))
         self._answers = KeptAnswers(engine.answered)
 
@@ -78,7 +82,10 @@ class OperatorApi:
             check_query(request, call)
             if call.method != "GET":
                 await body_of(request)
-            return await self._answers.once(request, lambda: call.handler(request))
+            if self._nodes is None:
+                return await self._answers.once(request, lambda: call.handler(request))
+            there = None if call.method == "GET" else await self._nodes.elsewhere(request)
+            return there or self._nodes.sign(await self._answers.once(request, lambda: call.handler(request)))
 
         return dispatch
 
