@@ -184,7 +184,8 @@ class NodeEngine(Engine):
                 break
             news = later
         self._to_show = None
-        await self._show_what_is_allowed(news)
+        # Not `news`: if more could not be stored, its state has what the journal does not have.
+        await self._show_what_is_allowed(await self._off_loop(self._writer.not_shown))
 
     def _waits_for(self, position: int) -> bool:
         """As long as we lead and reach the store; a node that can reach it then has it shown later."""

@@ -272,7 +272,7 @@ class Writer:
         )
 
     def _rebuild(self, records: Iterable[Record]) -> None:
-        self._ahead = self._shown.copy()
+        self._ahead, self._lag = self._shown.copy(), ()  # what readers see lacks nothing
         for record in (*self._unseen, *records):
             if record.position > self._ahead.position:
                 fold(self._ahead, record)
