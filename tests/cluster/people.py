@@ -24,6 +24,7 @@ class People:
         self.raised: set[str] = set()
         self.done: Counter[str] = Counter()
         self.retries = 0
+        self.not_cancelled: list[str] = []
         self.slowest_command = 0.0
         self.problems: list[str] = []
         self._ended = threading.Event()
@@ -97,6 +98,8 @@ class People:
         answer = self._until_sure(random, "POST", f"/v1/events/{event}/cancel", {}, key)
         if answer is not None:
             self.done[f"cancel {answer.status}"] += 1
+            if answer.status != 200:
+                self.not_cancelled.append(event)
 
     def _approve(self, random: Random, vm: str, event: str) -> None:
         while not self._ended.is_set():

@@ -119,6 +119,11 @@ def check_journal(database: Database, people: People) -> None:
     assert people.raised <= set(raised), f"answered, but not there: {people.raised - set(raised)}"
     more = set(raised) - people.raised
     assert not more, f"{len(more)} events that nobody was told of: {more}"
+    for event in people.not_cancelled:
+        changes = database.sql(
+            f"SELECT change FROM duenotice.history WHERE event = '{event}' ORDER BY position"
+        ).split()
+        assert "event-cancelled" not in changes, f"{event} was cancelled, and the answer was that it is not there (S6)"
     numbers = database.sql("SELECT count(*), min(position), max(position) FROM duenotice.records").split("|")
     assert numbers[0] == numbers[2] and numbers[1] == "1", numbers
 

@@ -89,7 +89,8 @@ class Writer:
         self._shown = state
         self._ahead = state.copy()
         self._lag: Records = ()
-        self._unseen = list(journal.read(after=journal.seen))
+        # Not more than we have loaded: another node may be writing.
+        self._unseen = list(journal.read(after=journal.seen, limit=max(0, state.position - journal.seen)))
         self._faulty: set[str] = set()
         self._is_unsure = False  # the journal is away, and may have stored what it did not answer
         self.unfinished = False

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from duenotice.domain.commands import ApplyFleet, EnableScope
+from duenotice.domain.commands import ApplyFleet, ApproveEvents, EnableScope
 from duenotice.domain.policy import Policy
 from duenotice.domain.snapshot import take
 from duenotice.domain.state import State
@@ -11,7 +11,7 @@ from duenotice.engine.engine import load
 from duenotice.engine.writer import Ask, News, Outcome, Writer
 from duenotice.errors import Unavailable
 from duenotice.journal.memory import MemoryJournal
-from tests.unit.domain.build import declaration
+from tests.unit.domain.build import declaration, id_of
 from tests.unit.engine.rig import SettableClock, reboot
 
 
@@ -52,3 +52,17 @@ def test_nothing_is_folded_twice_when_what_was_stored_is_shown_while_the_journal
     journal.is_away = False
     writer.serve([Ask(reboot("alone", 3), "test")])
     assert take(writer.state) == take(load(journal))
+
+
+def test_what_another_node_writes_between_loading_and_beginning_is_folded_once() -> None:
+    """A node that starts while others write goes on from what it has loaded (S4, N07)."""
+    journal = MemoryJournal()
+    leader = Writer(journal, SettableClock(), Policy(), State())
+    for command in (ApplyFleet(declaration()), EnableScope("alone"), reboot("alone")):
+        leader.showed(news_of(leader.serve([Ask(command, "test")])))
+    journal.seen, loaded = leader.position, load(journal)
+    leader.serve([Ask(ApproveEvents((id_of(1),)), "test")])
+    starting = Writer(journal, SettableClock(), Policy(), loaded)
+    starting.showed(news_of(starting.take_in()))
+    starting.catch_up()
+    assert take(starting.state) == take(load(journal))
