@@ -32,6 +32,15 @@ class ServeSettings(Struct, frozen=True):
     node_url: Annotated[
         str, Meta(description="URL where other nodes reach this node's operator port (as it listens)")
     ] = ""
+    follow: Annotated[
+        str, Meta(description="URL of a node's operator API: answer VMs for that node, without a journal")
+    ] = ""
+    follow_token_file: Annotated[str, Meta(description="file with a token of the role follower of that node")] = ""
+    only: Annotated[str, Meta(description="follow only for the VMs that this chooses: host=h1")] = ""
+    workers: Annotated[
+        int, Meta(description="processes that share the metadata port; all but the first follow it", ge=1, le=256)
+    ] = 1
+    share_port: Annotated[bool, Meta(description="let other processes listen on the same metadata port")] = False
     lease: Annotated[
         float, Meta(description="seconds of silence after which a node or a follower answers no more", ge=0.5, le=600)
     ] = 6.0

@@ -108,6 +108,7 @@ def run(folder: Path, database: Database, rounds: int, seed: int, say: Say) -> P
             say(f"{number}: {kind.__name__} at {at}, {time.monotonic() - begin:.1f} s")
     people.check()
     check_journal(database, people)
+    check_starts(database)
     say(f"{dict(kinds)}\n{figures(people, database)}")
     return people
 
@@ -126,6 +127,17 @@ def check_journal(database: Database, people: People) -> None:
         assert "event-cancelled" not in changes, f"{event} was cancelled, and the answer was that it is not there (S6)"
     numbers = database.sql("SELECT count(*), min(position), max(position) FROM duenotice.records").split("|")
     assert numbers[0] == numbers[2] and numbers[1] == "1", numbers
+
+
+def check_starts(database: Database) -> None:
+    """All notice is longer than the run, so what has started was approved, or nobody listened yet (S1)."""
+    early = database.sql(
+        "SELECT event FROM duenotice.history AS began WHERE change = 'event-started'"
+        " AND position > (SELECT max(position) FROM duenotice.history WHERE change = 'scope-enabled')"
+        " AND NOT EXISTS (SELECT FROM duenotice.history AS said"
+        " WHERE said.event = began.event AND said.change = 'event-approved')"
+    )
+    assert not early, f"started without an approval: {early}"
 
 
 def figures(people: People, database: Database) -> str:

@@ -219,6 +219,7 @@ class NodeEngine(Engine):
         news = await self._off_loop(lambda: self._writer.take_in(position))
         if news is not None:
             self.curtain.hide(news.touched)
+            await self.below.hide(news)  # a follower is a member through its node
         return self._writer.position
 
     def allow(self, position: int) -> None:

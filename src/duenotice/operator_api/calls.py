@@ -79,6 +79,7 @@ QUERY: dict[str, Schema] = {
     "status": {"type": "string", "enum": o.MAINTENANCE_STATUSES},
     "dry_run": {"type": "boolean", "default": False},
     "verbose": _TEXT,
+    "only": {"type": "string", "pattern": f"^((?:{'|'.join(o.SELECTOR_KINDS)})=.+)?$"},
     "type": {"type": "string", "enum": o.EVENT_TYPES},
     "phase": {"type": "string", "enum": o.LIVE_PHASES},
     "api-version": {
@@ -114,6 +115,9 @@ ABOUT = {
     "actor": "Those of one actor: `token/NAME`",
     "action": "Those of one action: `event-raised`",
     "api-version": "As VMs ask for it",
+    "only": "Only for the VMs that this chooses: `host=h1`",
+    "life": "The id of the process that follows",
+    "node": "`node` of the snapshot",
     "name": "A name as in the fleet file",
     "id": "An id, or the beginning of one that no other has",
 }

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import uvloop
 
-from duenotice.bootstrap.service import NOWHERE, Service
+from duenotice.bootstrap.ports import NOWHERE
+from duenotice.bootstrap.service import Service
 from duenotice.client.operator.blocking import OperatorClient
 from duenotice.clock import Instant, micros_of, monotonic
 from duenotice.domain.commands import ApplyFleet, Command

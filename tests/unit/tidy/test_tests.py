@@ -27,7 +27,7 @@ TESTED_ELSEWHERE = {
     "bootstrap/fleet_file.py": "tests/acceptance/test_fleet_at_start.py",
     "bootstrap/journal_copy.py": "tests/acceptance/test_cli_db.py",
     "client/base.py": "tests/client/test_evil_answers.py",
-    "client/contract.py": "tests/unit/client/test_asking.py",
+    "client/contract.py": "tests/unit/client/test_metadata_talks.py",
     "client/line.py": "tests/client/test_evil_answers.py",
     "client/operator/base.py": "tests/client/test_operator_network.py",
     "client/operator/in_process.py": "tests/acceptance/test_scenarios.py",

@@ -55,7 +55,7 @@ SELECTOR_KINDS = ("vm", "host", *GROUP_KINDS, "zone", "tag")
 RISKS = {"low": float(LONGEST_PREDICTION_SECONDS), "high": 86_400.0}
 """How many seconds before a predicted failure its VMs are told (D03)."""
 ROLES = _values(Role)
-"""What a token allows; each role may do what those before it may."""
+"""What a token allows; of the first three each may do what those before it may."""
 ACTIONS = tuple(str(kind.__struct_config__.tag) for kind in get_args(Transition))
 """All that can be in the journal."""
 QUIET_ACTIONS = frozenset({"clock-marked", "request-answered"})
