@@ -111,19 +111,7 @@ class Service:
         self._restored = journal.restored
         loop = asyncio.get_running_loop()
         self.publisher = Publisher(loop.call_soon)
-        policy = _policy(self.settings, clock)
-        self.engine: Engine = (
-            Engine(journal, clock, policy, state, self.publisher, threaded=True)
-            if store is None
-            else store.engine(
-                clock,
-                policy,
-                state,
-                self.publisher,
-                cluster.url_of(self.settings, self._operator_socket),
-                self.settings.lease,
-            )
-        )
+        self.engine = self._engine(store, journal, clock, state)
         self.followers = Followers(state.position, Terms(micros(self.settings.lease)))
         end_when_lost(journal, lambda error: loop.call_soon_threadsafe(self.engine.give_up, error))
         self.engine.below = self.followers
@@ -139,6 +127,13 @@ class Service:
             self._heartbeat.stop()
             await self.engine.stop()
             raise
+
+    def _engine(self, store: cluster.ClusterStore | None, journal: Journal, clock: Clock, state: State) -> Engine:
+        policy = _policy(self.settings, clock)
+        if store is None:
+            return Engine(journal, clock, policy, state, self.publisher, threaded=True)
+        url = cluster.url_of(self.settings, self._operator_socket)
+        return store.engine(clock, policy, state, self.publisher, url, self.settings.lease)
 
     async def stop(self) -> None:
         """Hand over to another node, if there is one; close the doors, answer the open requests, leave a snapshot."""
@@ -185,7 +180,7 @@ class Service:
             await self.ticker.make_up()
 
     def _lead(self) -> None:
-        """What runs only where the leader is (N12)."""
+        """What runs only where the leader is."""
         self.ticker.start()
         self._begin_impacts()
 

@@ -1,15 +1,23 @@
-"""What is simple as long as there are no other nodes; the engine of one of many does each of these its own way."""
+"""What others ask of an engine, simple as long as there are no other nodes; one of many has its own answers."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 
 from duenotice.clock import Clock
+from duenotice.domain.transitions import Record
+from duenotice.engine.followers import Below, Nobody
+from duenotice.engine.publisher import Publisher
 
 
 class Alone:
     """A node that always leads; `on_lead` and `on_follow` are for what runs only where the leader is."""
 
-    def __init__(self, clock: Clock) -> None:
-        self.clock = clock
+    def __init__(self, clock: Clock, publisher: Publisher) -> None:
+        self.clock, self.publisher = clock, publisher
+        self.changed = asyncio.Event()
+        self.below: Below = Nobody()
+        self.on_commit: list[Callable[[Sequence[Record]], None]] = []
+        self.on_recover: list[Callable[[], None]] = []
         self.on_lead: list[Callable[[], None]] = []
         self.on_follow: list[Callable[[], None]] = []
 

@@ -5,7 +5,7 @@ here that grows with a batch: deciding, folding and storing are the work of `Wri
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -22,7 +22,6 @@ from duenotice.domain.state import State
 from duenotice.domain.transitions import Record, RequestAnswered
 from duenotice.engine.alone import Alone
 from duenotice.engine.complaints import Complaints
-from duenotice.engine.followers import Below, Nobody
 from duenotice.engine.log import report
 from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
@@ -79,15 +78,9 @@ class Engine(Alone):
         publisher: Publisher,
         threaded: bool | None = None,
     ) -> None:
-        super().__init__(clock)
-        self.publisher = publisher
-        self.changed = asyncio.Event()
-        self.on_commit: list[Callable[[Sequence[Record]], None]] = []
-        self.on_recover: list[Callable[[], None]] = []
-        self.below: Below = Nobody()
+        super().__init__(clock, publisher)
         self._journal, self._writer = journal, Writer(journal, clock, policy, state)
-        self._complaints = Complaints(report)
-        self._asks: list[_Waiting] = []
+        self._complaints, self._asks = Complaints(report), list[_Waiting]()
         self._wake, self._is_serving = asyncio.Event(), False
         threads = journal.blocking if threaded is None else threaded
         self._writing = Worker("writer") if threads else None

@@ -54,7 +54,7 @@ class Dispatcher:
         self._look_at_all()
 
     def pause(self) -> None:
-        """Begin nothing more until it is started again: another node leads (N12)."""
+        """Begin nothing more until it is started again: another node leads."""
         self._open = False
 
     async def stop(self) -> None:

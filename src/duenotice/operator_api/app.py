@@ -46,8 +46,7 @@ class OperatorApi:
         followers: Followers | None = None,
         nodes: Nodes | None = None,
     ) -> None:
-        self.feed = Feed(engine)
-        self._gate = Gate(lambda: engine.state.tokens.values())
+        self.feed, self._gate = Feed(engine), Gate(lambda: engine.state.tokens.values())
         self.calls: list[Call] = [
             *Probes(engine, fleet_problem).calls(),
             *Vms(engine, silent_for).calls(),
@@ -65,9 +64,8 @@ class OperatorApi:
             *Follow(engine, followers or Followers(engine.state.position)).calls(),
             *(() if nodes is None else nodes.calls()),
         ]
-        self._nodes = nodes
         self.calls.append(openapi_call(tuple(self.calls)))
-        self._answers = KeptAnswers(engine.answered)
+        self._nodes, self._answers = nodes, KeptAnswers(engine.answered)
 
     def app(self) -> Starlette:
         """The ASGI application."""
