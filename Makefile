@@ -4,10 +4,10 @@ RUNS := .venv/.runs
 DEVELOPS := .venv/.develops
 
 .DEFAULT_GOAL := help
-.PHONY: help install develop run test lint programs plain-tests machine-tests bench soak stalls lock clean
+.PHONY: help install develop run test lint programs plain-tests machine-tests bench soak soak-cluster run-cluster stalls lock clean
 
 help: ## list all targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(RUNS) ## make .venv with duenotice and the packages that it needs
 
@@ -72,6 +72,13 @@ soak: develop ## look for longer: 300 rounds of kill -9, and ten times as many r
 	$(BIN)/python -m tests.crash --rounds 300
 	DUENOTICE_EXAMPLES=2000 $(BIN)/pytest tests/promises/test_machine.py tests/promises/test_maintenances.py -n 2
 	$(BIN)/pytest -m soak
+
+soak-cluster: develop ## 200 rounds of what can happen to three nodes on PostgreSQL (SEED=N for the same ones again)
+	$(BIN)/python -m tests.cluster --rounds 200 $(if $(SEED),--seed $(SEED))
+
+run-cluster: develop ## three nodes on PostgreSQL behind HAProxy, and a live view while the leader is killed every half minute
+	tools/debian-programs haproxy postgresql-15 util-linux
+	$(BIN)/python tools/run_cluster.py $(ARGS)
 
 stalls: develop ## do everything to a fleet of a million VMs, and measure the slowest poll of another VM meanwhile
 	$(BIN)/python -m tests.promises.stalls --vms 1000000

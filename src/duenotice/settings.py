@@ -29,6 +29,9 @@ class ServeSettings(Struct, frozen=True):
         str, Meta(description="postgresql:// URL of the journal; without it, it is a file in the data directory")
     ] = ""
     node: Annotated[str, Meta(description="name of this node on a database (the host's name)")] = ""
+    node_url: Annotated[
+        str, Meta(description="URL where other nodes reach this node's operator port (as it listens)")
+    ] = ""
     follow: Annotated[
         str, Meta(description="URL of a node's operator API: answer VMs for that node, without a journal")
     ] = ""

@@ -25,6 +25,11 @@ def is_postgres(url: str) -> bool:
     return bool(url)
 
 
+def is_shared(url: str, clock: str) -> bool:
+    """Whether a node is one of several, or of one: on a database. A clock that somebody moves belongs to one node."""
+    return is_postgres(url) and clock != "manual"
+
+
 def node_name(given: str) -> str:
     """The name of a node: what the setting says, or the name of the host as far as it is a valid one."""
     if given and not _NODE.fullmatch(given):

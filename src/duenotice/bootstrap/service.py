@@ -10,7 +10,7 @@ from pathlib import Path
 import structlog
 
 from duenotice import settings as s
-from duenotice.bootstrap import impact, operator_port
+from duenotice.bootstrap import cluster, impact, operator_port
 from duenotice.bootstrap.fleet_file import FleetFile, check_first
 from duenotice.bootstrap.journals import end_when_lost, is_postgres, node_name, open_journal
 from duenotice.bootstrap.logs import log_changes
@@ -99,7 +99,9 @@ class Service:
         return bound(self._metadata_listen, dual=True, shared=is_shared)
 
     async def _set_up(self) -> None:
-        journal = self._given_journal or open_journal(self.settings.journal, self.data_dir, self.node)
+        store = cluster.store_of(self.settings, self.data_dir, self.node)
+        given = self._given_journal if store is None else store.journal
+        journal = given or open_journal(self.settings.journal, self.data_dir, self.node)
         try:
             state = _load(journal)
             clock = clock_of(self.settings.clock, state, journal)
@@ -109,12 +111,12 @@ class Service:
         self._restored = journal.restored
         loop = asyncio.get_running_loop()
         self.publisher = Publisher(loop.call_soon)
-        self.engine = Engine(journal, clock, _policy(self.settings, clock), state, self.publisher, threaded=True)
+        self.engine = self._engine(store, journal, clock, state)
         self.followers = Followers(state.position, Terms(micros(self.settings.lease)))
         end_when_lost(journal, lambda error: loop.call_soon_threadsafe(self.engine.give_up, error))
         self.engine.below = self.followers
         self.ticker = Ticker(self.engine)
-        self._heartbeat = Heartbeat(journal, clock, self.ticker.absent)
+        self._heartbeat = Heartbeat(journal, self.engine.clock, self.ticker.absent, self.engine.keep_time)
         self.fleet_file = FleetFile(self.settings.fleet, self.engine)
         if self.settings.log_format != "none":
             self.engine.on_commit.append(lambda records: log_changes(records, self.engine.state))
@@ -126,8 +128,16 @@ class Service:
             await self.engine.stop()
             raise
 
+    def _engine(self, store: cluster.ClusterStore | None, journal: Journal, clock: Clock, state: State) -> Engine:
+        policy = _policy(self.settings, clock)
+        if store is None:
+            return Engine(journal, clock, policy, state, self.publisher, threaded=True)
+        url = cluster.url_of(self.settings, self._operator_socket)
+        return store.engine(clock, policy, state, self.publisher, url, self.settings.lease)
+
     async def stop(self) -> None:
-        """Close the doors, answer the open requests, leave a snapshot."""
+        """Hand over to another node, if there is one; close the doors, answer the open requests, leave a snapshot."""
+        self.engine.hand_over()
         await self._workers.stop()
         self._heartbeat.stop()
         await self.metadata.drain(DRAIN_SECONDS)
@@ -144,30 +154,51 @@ class Service:
 
     async def _begin(self) -> None:
         self._dispatcher = impact.dispatcher_of(self.settings, self.engine, self.data_dir)
+        await cluster.prepared(self.engine, self._prepare)
+        await self._open_doors_to_followers()
+        await self._open_doors()
+        self._heartbeat.start().add_done_callback(self.engine.lost)
+        self.engine.on_lead.append(self._lead)
+        self.engine.on_follow.append(self._follow)
+        if self.engine.leads:
+            self._lead()
+        await self._workers.start(self.engine, self.metadata_address, self.operator_address)
+
+    async def _prepare(self) -> None:
         if self._restored:
             log.warning("an older journal was put in place", action="journal-restored", hint="Incarnations go ahead.")
             await self.engine.submit(LiftIncarnations(seconds_since_2020()), SELF)
-        await self.engine.submit(MarkClock(self.engine.clock.mark()), SELF)
+            self._restored = False
+        if self.engine.leads:
+            await self.engine.submit(MarkClock(self.engine.clock.mark()), SELF)
         await self.fleet_file.begin()
         await self._apply_only_vm()
         self._check_default_vm()
         await self._let_admin_in()
-        await self.ticker.make_up()  # last: until the doors open no VM can be told, so no time counts as notice (S25)
-        await self._open_doors_to_followers()
-        await self._open_doors()
-        self._heartbeat.start().add_done_callback(self.engine.lost)
+        if self.engine.leads:
+            # Last: until the doors open no VM can be told, so no time counts as notice (S25).
+            await self.ticker.make_up()
+
+    def _lead(self) -> None:
+        """What runs only where the leader is."""
         self.ticker.start()
         self._begin_impacts()
-        await self._workers.start(self.engine, self.metadata_address, self.operator_address)
 
     async def _open_doors_to_followers(self) -> None:
         """Those of the last process of this node may still be answering VMs (N05)."""
         may_be_followed = any(token.role is Role.FOLLOWER for token in self.engine.state.tokens.values())
         await self.followers.open(may_be_followed)
 
+    def _follow(self) -> None:
+        self.ticker.pause()
+        if self._dispatcher is not None:
+            self._dispatcher.pause()
+
     async def _open_doors(self) -> None:
         submit, clock = self.engine.submit, self.engine.clock
-        self.metadata = MetadataServer(submit, self.publisher, clock, self._options, tap=self._tap)
+        self.metadata = MetadataServer(
+            submit, self.publisher, clock, self._options, tap=self._tap, prepare=cluster.guard_of(self.engine)
+        )
         self._put_fault(self.settings.fault)
         assert self._metadata_socket is not None
         try:
@@ -248,7 +279,13 @@ class Service:
     def _open_operator_door(self, listening: socket.socket) -> None:
         faults = self.metadata.faults if self.settings.allow_faults else None
         self._api = OperatorApi(
-            self.engine, self.ticker, self.metadata.silent_for, faults, lambda: self.fleet_file.problem, self.followers
+            self.engine,
+            self.ticker,
+            self.metadata.silent_for,
+            faults,
+            lambda: self.fleet_file.problem,
+            self.followers,
+            cluster.nodes_of(self.engine),
         )
         self.operator_app, paths = self._api.app(), {call.path for call in self._api.calls}
         self._console = Console(self.operator_app)

@@ -38,8 +38,15 @@ class Heartbeat:
     leaves a note of how far its notice got. Only the real clock needs that; other clocks go on from their marks.
     """
 
-    def __init__(self, journal: Journal, clock: Clock, on_absence: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        clock: Clock,
+        on_absence: Callable[[int], None],
+        keep_time: Callable[[], int] | None = None,
+    ) -> None:
         self._journal, self._clock, self._on_absence = journal, clock, on_absence
+        self._keep_time = keep_time or clock.beat
         self._boot_id = boot_id()
         self._task: asyncio.Task[None] | None = None
 
@@ -63,7 +70,7 @@ class Heartbeat:
             await asyncio.sleep(EVERY)
 
     def _beat(self) -> None:
-        lost = self._clock.beat()
+        lost = self._keep_time()
         if lost:
             report("warning", "the service stood still", action="stood-still", seconds=round(seconds(lost), 1))
             self._on_absence(lost)

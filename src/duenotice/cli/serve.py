@@ -28,6 +28,7 @@ _METAVARS = {
     "data_dir": "DIR",
     "journal": "URL",
     "node": "NAME",
+    "node_url": "URL",
     "follow": "URL",
     "only": "KIND=NAME",
     "clock": "real|60x|manual",

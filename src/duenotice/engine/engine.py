@@ -5,7 +5,7 @@ here that grows with a batch: deciding, folding and storing are the work of `Wri
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -20,8 +20,8 @@ from duenotice.domain.policy import Policy
 from duenotice.domain.snapshot import Snapshot, restore
 from duenotice.domain.state import State
 from duenotice.domain.transitions import Record, RequestAnswered
+from duenotice.engine.alone import Alone
 from duenotice.engine.complaints import Complaints
-from duenotice.engine.followers import Below, Nobody
 from duenotice.engine.log import report
 from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
@@ -66,7 +66,7 @@ def load(journal: Journal) -> State:
     return state
 
 
-class Engine:
+class Engine(Alone):
     """Submit commands here; read through `publisher`. `threaded` None: if the journal may wait for a disk."""
 
     def __init__(
@@ -78,14 +78,10 @@ class Engine:
         publisher: Publisher,
         threaded: bool | None = None,
     ) -> None:
-        self.clock, self.publisher = clock, publisher
-        self.on_commit: list[Callable[[Sequence[Record]], None]] = []
-        self.on_recover: list[Callable[[], None]] = []
-        self.below: Below = Nobody()
+        super().__init__(clock, publisher)
         self._journal, self._writer = journal, Writer(journal, clock, policy, state)
-        self._complaints = Complaints(report)
-        self._asks: list[_Waiting] = []
-        self.changed, self._wake, self._is_serving = asyncio.Event(), asyncio.Event(), False
+        self._complaints, self._asks = Complaints(report), list[_Waiting]()
+        self._wake, self._is_serving = asyncio.Event(), False
         threads = journal.blocking if threaded is None else threaded
         self._writing = Worker("writer") if threads else None
         self._reading = Worker("history") if threads else None

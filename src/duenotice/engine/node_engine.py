@@ -55,8 +55,6 @@ class NodeEngine(Engine):
         now: Callable[[], int] = boot_micros,
     ) -> None:
         super().__init__(journal, clock, policy, state, publisher)
-        self.on_lead: list[Callable[[], None]] = []
-        self.on_follow: list[Callable[[], None]] = []
         self.curtain = Curtain()
         self._fenced, self._shared_clock, self._pass_on = journal, clock, pass_on
         self._leading = False
@@ -119,27 +117,44 @@ class NodeEngine(Engine):
     async def _have_done(self, waiting: _Waiting) -> None:
         """Pass a command on to the leader, and answer when VMs can see its result here (N09)."""
         try:
-            async with asyncio.timeout(PATIENCE):
-                leader = await self._leader()
+            leader = await self.leader()
             if leader is None:
                 self._asks.append(waiting)
                 self._wake.set()
                 return
             records = await self._pass_on(leader, waiting.ask)
-            async with asyncio.timeout(PATIENCE):
-                while records and self.state.position < records[-1].position:
-                    await self._stir()
+            await self.reach(records[-1].position if records else 0)
             _answer(waiting.answer, records)
         except DuenoticeError as error:
             _answer(waiting.answer, error)
-        except TimeoutError:
-            _answer(waiting.answer, Unavailable(_NOBODY, hint="Try again in some seconds."))
         except asyncio.CancelledError:
             _answer(waiting.answer, Unavailable("The node was stopped.", hint="Ask another node."))
             raise
 
-    async def _leader(self) -> Member | None:
+    async def leader(self) -> Member | None:
         """The node that leads, as soon as there is one; None: we do ourselves by now."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return await self._leader()
+        except TimeoutError:
+            raise Unavailable(_NOBODY, hint="Try again in some seconds.") from None
+
+    async def joined(self) -> None:
+        """Wait until this node may answer, and knows who leads; raises what the store has refused."""
+        while not self.may_answer():
+            if self._broken is not None:
+                raise self._broken
+            await self._stir()
+        await self.leader()
+
+    async def reach(self, position: int) -> None:
+        """Wait until VMs can see all up to here at this node too; not for ever."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                while self.state.position < position:
+                    await self._stir()
+
+    async def _leader(self) -> Member | None:
         while not self._leading:
             leader = self.seat.leader
             if leader is not None and leader.life != self.seat.identity.life:
@@ -169,7 +184,8 @@ class NodeEngine(Engine):
                 break
             news = later
         self._to_show = None
-        await self._show_what_is_allowed(news)
+        # Not `news`: if more could not be stored, its state has what the journal does not have.
+        await self._show_what_is_allowed(await self._off_loop(self._writer.not_shown))
 
     def _waits_for(self, position: int) -> bool:
         """As long as we lead and reach the store; a node that can reach it then has it shown later."""

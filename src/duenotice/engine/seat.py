@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from duenotice.clock import boot_micros, seconds
 from duenotice.engine import membership as m
-from duenotice.engine.members import Deposed, Member, Members, News, NotMember, Replaced
+from duenotice.engine.members import Deposed, Member, Members, News, NotMember, Replaced, Sight
 from duenotice.engine.membership import Phase, Standing, Terms
 from duenotice.engine.standing import answers_until, step
 from duenotice.engine.worker import Worker
@@ -87,6 +87,7 @@ class Seat:
         self.standing = Standing(identity.life, terms)
         self.right_until = 0
         self.leader: Member | None = None
+        self.sight: Sight | None = None
         self.changed = asyncio.Event()
         self._members, self._crew, self._now = members, crew, now
         self._loop = asyncio.get_running_loop()
@@ -136,6 +137,7 @@ class Seat:
     def tell(self, message: m.Message) -> None:
         """Something has happened; on the loop only."""
         if isinstance(message, m.Beaten | m.Looked):
+            self.sight = message.sight
             self._saw(message.sight.head.steady, message.sight.member(message.sight.head.leader))
         self.standing, actions = step(self.standing, message, self._now())
         self.right_until = answers_until(self.standing)

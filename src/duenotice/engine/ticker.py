@@ -49,6 +49,11 @@ class Ticker:
         self._task = asyncio.create_task(self._run(), name="ticker")
         self._task.add_done_callback(self._engine.lost)
 
+    def pause(self) -> None:
+        """Stop waiting until it is started again: another node leads."""
+        if self._task is not None:
+            self._task.cancel()
+
     async def stop(self) -> None:
         """Stop waiting."""
         if self._task is not None:

@@ -89,7 +89,8 @@ class Writer:
         self._shown = state
         self._ahead = state.copy()
         self._lag: Records = ()
-        self._unseen = list(journal.read(after=journal.seen))
+        # Not more than we have loaded: another node may be writing.
+        self._unseen = list(journal.read(after=journal.seen, limit=max(0, state.position - journal.seen)))
         self._faulty: set[str] = set()
         self._is_unsure = False  # the journal is away, and may have stored what it did not answer
         self.unfinished = False
@@ -277,7 +278,7 @@ class Writer:
         )
 
     def _rebuild(self, records: Iterable[Record]) -> None:
-        self._ahead = self._shown.copy()
+        self._ahead, self._lag = self._shown.copy(), ()  # what readers see lacks nothing
         for record in (*self._unseen, *records):
             if record.position > self._ahead.position:
                 fold(self._ahead, record)

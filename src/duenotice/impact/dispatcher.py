@@ -53,6 +53,10 @@ class Dispatcher:
         self._open = True
         self._look_at_all()
 
+    def pause(self) -> None:
+        """Begin nothing more until it is started again: another node leads."""
+        self._open = False
+
     async def stop(self) -> None:
         """Begin nothing more; what is under way outside goes on and is found by the next start."""
         self._open = False

@@ -25,6 +25,7 @@ from duenotice.operator_api.history import Timelines
 from duenotice.operator_api.hosts import Hosts
 from duenotice.operator_api.maintenances import Maintenances
 from duenotice.operator_api.monitoring import Metrics, Probes
+from duenotice.operator_api.nodes import Nodes
 from duenotice.operator_api.openapi import openapi_call
 from duenotice.operator_api.tokens import Gate, Tokens
 from duenotice.operator_api.vms import FaultPort, SilentFor, VmFaults, Vms
@@ -43,9 +44,9 @@ class OperatorApi:
         faults: FaultPort | None = None,
         fleet_problem: Callable[[], str | None] = lambda: None,
         followers: Followers | None = None,
+        nodes: Nodes | None = None,
     ) -> None:
-        self.feed = Feed(engine)
-        self._gate = Gate(lambda: engine.state.tokens.values())
+        self.feed, self._gate = Feed(engine), Gate(lambda: engine.state.tokens.values())
         self.calls: list[Call] = [
             *Probes(engine, fleet_problem).calls(),
             *Vms(engine, silent_for).calls(),
@@ -61,9 +62,10 @@ class OperatorApi:
             *Audit(engine, self.feed).calls(),
             *Metrics(engine, self.feed).calls(),
             *FollowCalls(engine, followers or Followers(engine.state.position)).calls(),
+            *(() if nodes is None else nodes.calls()),
         ]
         self.calls.append(openapi_call(tuple(self.calls)))
-        self._answers = KeptAnswers(engine.answered)
+        self._nodes, self._answers = nodes, KeptAnswers(engine.answered)
 
     def app(self) -> Starlette:
         """The ASGI application."""
@@ -82,7 +84,10 @@ class OperatorApi:
             check_query(request, call)
             if call.method != "GET":
                 await body_of(request)
-            return await self._answers.once(request, lambda: call.handler(request))
+            if self._nodes is None:
+                return await self._answers.once(request, lambda: call.handler(request))
+            there = None if call.method == "GET" else await self._nodes.elsewhere(request)
+            return there or self._nodes.sign(await self._answers.once(request, lambda: call.handler(request)))
 
         return dispatch
 

@@ -54,17 +54,24 @@ class Probes(Resource):
     async def ready(self, request: Request) -> Response:
         """200 as long as polls are answered; `verbose` says what is wrong."""
         stopped = self._engine.failed.done()
+        cut_off = not stopped and not self._engine.may_answer()
         if "verbose" in request.query_params:
-            return PlainTextResponse(self._checks(stopped), 503 if stopped else 200, _LATER if stopped else None)
+            failed = stopped or cut_off
+            return PlainTextResponse(self._checks(stopped, cut_off), 503 if failed else 200, _LATER if failed else None)
         if stopped:
             return problem(503, "The engine has stopped.", "Look at the service's log.", _LATER)
+        if cut_off:
+            return problem(503, "This node may not answer VMs now.", "It does when it reaches the database.", _LATER)
         return shown(o.Health("ok"))
 
-    def _checks(self, stopped: bool) -> str:
+    def _checks(self, stopped: bool, cut_off: bool) -> str:
         """One line for each check, in the form that Kubernetes uses."""
-        problems = {"engine": "has stopped" if stopped else None, "fleet": self._fleet_problem()}
-        lines = [one_line(f"[-]{name} {why}") if why else f"[+]{name} ok" for name, why in problems.items()]
-        return "".join(f"{line}\n" for line in [*lines, f"readyz check {'failed' if stopped else 'passed'}"])
+        why = (
+            "has stopped" if stopped else "may not answer VMs now: it does not reach the database" if cut_off else None
+        )
+        problems = {"engine": why, "fleet": self._fleet_problem()}
+        lines = [one_line(f"[-]{name} {wrong}") if wrong else f"[+]{name} ok" for name, wrong in problems.items()]
+        return "".join(f"{line}\n" for line in [*lines, f"readyz check {'failed' if why else 'passed'}"])
 
     async def version(self, _: Request) -> Response:
         """Ours."""

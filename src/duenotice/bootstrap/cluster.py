@@ -1,0 +1,124 @@
+"""A node on a shared database: its store, its clock and its engine, wired to the other nodes (N01-N10)."""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from uuid import uuid4
+
+import structlog
+
+from duenotice import __version__
+from duenotice import settings as s
+from duenotice.bootstrap.journals import is_shared, require_driver
+from duenotice.clock import Clock, micros, seconds
+from duenotice.domain.policy import Policy
+from duenotice.domain.state import State
+from duenotice.engine.engine import Engine, Records
+from duenotice.engine.fenced_journal import FencedJournal
+from duenotice.engine.members import Member
+from duenotice.engine.membership import Terms
+from duenotice.engine.node_engine import NodeEngine
+from duenotice.engine.publisher import Publisher
+from duenotice.engine.seat import Identity
+from duenotice.engine.shared_time import SharedClock
+from duenotice.engine.writer import Ask
+from duenotice.errors import Unavailable
+from duenotice.metadata_api.door import Door
+from duenotice.metadata_api.guard import Guard
+from duenotice.operator_api.nodes import Nodes, pass_command
+
+START_SECONDS = 20.0
+"""How long a node that starts looks for the others, beside some leases."""
+_EVERYWHERE = ("0.0.0.0", "::")
+
+log = structlog.get_logger()
+
+
+def store_of(settings: s.ServeSettings, data_dir: Path | None, node: str) -> "ClusterStore | None":
+    """The store that a node shares with others, if it does."""
+    return ClusterStore(settings.journal, data_dir, node) if is_shared(settings.journal, settings.clock) else None
+
+
+def url_of(settings: s.ServeSettings, listening: socket.socket | None) -> str:
+    """Where other nodes reach this one (N09)."""
+    if settings.node_url or listening is None:
+        return settings.node_url.rstrip("/")
+    host, port = listening.getsockname()[:2]
+    return f"http://{s.host_port((socket.gethostname() if host in _EVERYWHERE else host, port))}"
+
+
+def guard_of(engine: Engine) -> Callable[[Door], None]:
+    """What stands before the VM's door: nothing, if there are no other nodes (N05, N06)."""
+    if isinstance(engine, NodeEngine):
+        return Guard(engine.may_answer, engine.curtain).stand_before
+    return lambda _: None
+
+
+def nodes_of(engine: Engine) -> Nodes | None:
+    """The calls between nodes."""
+    return Nodes(engine) if isinstance(engine, NodeEngine) else None
+
+
+async def prepared(engine: Engine, prepare: Callable[[], Awaitable[None]]) -> None:
+    """Join the other nodes, if there may be some, and prepare; a leader may have to be found first (N07)."""
+    if not isinstance(engine, NodeEngine):
+        await prepare()
+        return
+    engine.seat.start()
+    try:
+        async with asyncio.timeout(START_SECONDS + 3 * seconds(engine.seat.standing.terms.lease)):
+            while not await _is_done(engine, prepare):  # noqa: ASYNC110 (a store that is away does not call)
+                await asyncio.sleep(0.2)
+    except TimeoutError:
+        raise Unavailable("This node cannot join the others.", hint="The lines before this say why.") from None
+
+
+async def _is_done(engine: NodeEngine, prepare: Callable[[], Awaitable[None]]) -> bool:
+    try:
+        await engine.joined()
+        await prepare()
+    except Unavailable as trouble:
+        log.info("not yet", action="waits-for-others", error=trouble.message)
+        return False
+    return True
+
+
+class ClusterStore:
+    """The connections of one life of a node; each is used by one thread: the seat's, the writer's, the reader's."""
+
+    def __init__(self, url: str, data_dir: Path | None, node: str) -> None:
+        require_driver()
+        from duenotice.journal.postgres import PostgresJournal
+        from duenotice.journal.postgres_line import name_of
+        from duenotice.journal.postgres_members import PostgresMembers
+        from duenotice.journal.postgres_notes import Notes
+        from duenotice.journal.postgres_schema import prepared
+
+        self.node, self.life = node, str(uuid4())
+        notes = Notes(data_dir)
+        try:
+            cluster = prepared(url).cluster
+            notes.refuse_unless_of(cluster, name_of(url))
+            self.members, self._appending = PostgresMembers(url), PostgresMembers(url)
+            if notes.known.life:
+                self.members.leave(notes.known.life)  # it is gone: we hold its directory
+            self.journal = PostgresJournal(url, self._appending, notes, notes.known, self.life)
+            notes.note(cluster=cluster, life=self.life)
+            self.shown = self.members.look().head.shown
+        except BaseException:
+            notes.close()
+            raise
+
+    def engine(
+        self, own: Clock, policy: Policy, state: State, publisher: Publisher, url: str, lease: float
+    ) -> NodeEngine:
+        """The engine of this node; its seat does not beat yet."""
+        clock = SharedClock(own)
+        fenced = FencedJournal(self.journal, self._appending, self.life, clock, self.shown)
+        identity = Identity(self.life, self.node, url, __version__)
+        terms = Terms(micros(lease))
+        return NodeEngine(fenced, clock, policy, state, publisher, self.members, identity, self._pass_on, terms)
+
+    async def _pass_on(self, leader: Member, ask: Ask) -> Records:
+        return await pass_command(leader, ask, self.life)

@@ -1,0 +1,38 @@
+"""What others ask of an engine, simple as long as there are no other nodes; one of many has its own answers."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from duenotice.clock import Clock
+from duenotice.domain.transitions import Record
+from duenotice.engine.followers import Below, Nobody
+from duenotice.engine.publisher import Publisher
+
+
+class Alone:
+    """A node that always leads; `on_lead` and `on_follow` are for what runs only where the leader is."""
+
+    def __init__(self, clock: Clock, publisher: Publisher) -> None:
+        self.clock, self.publisher = clock, publisher
+        self.changed = asyncio.Event()
+        self.below: Below = Nobody()
+        self.on_commit: list[Callable[[Sequence[Record]], None]] = []
+        self.on_recover: list[Callable[[], None]] = []
+        self.on_lead: list[Callable[[], None]] = []
+        self.on_follow: list[Callable[[], None]] = []
+
+    @property
+    def leads(self) -> bool:
+        """Whether commands are decided here."""
+        return True
+
+    def may_answer(self) -> bool:
+        """Whether VMs may be answered in this moment (N05)."""
+        return True
+
+    def keep_time(self) -> int:
+        """To be called a few times a second: time counts while VMs can be answered (S25). Tells what did not count."""
+        return self.clock.beat()
+
+    def hand_over(self) -> None:
+        """The process is about to end (N07)."""

@@ -1,0 +1,164 @@
+"""Section N: several nodes on one database are one service; real processes on a real PostgreSQL."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.trio import FLEET, LEASE, NAMES, Trio, ask, trio
+from tests.crash.server import Server
+from tests.handlers.databases import postgresql
+from tests.support.postgres import Database
+from tests.support.served import wait_until
+
+pytestmark = pytest.mark.machine
+
+ME = "127.0.0.1"
+REBOOT = {"type": "Reboot", "resources": ["me"]}
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[Database]:
+    """One database for all tests of this file."""
+    with postgresql("fsync=off") as connection:
+        yield Database(connection.split()[0].removeprefix("host="), "postgres")
+
+
+@pytest.fixture(scope="module")
+def nodes(database: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trio]:
+    """Three nodes for all tests of this file; each test leaves them whole."""
+    with trio(tmp_path_factory.mktemp("nodes"), database) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def whole(nodes: Trio) -> None:
+    nodes.wait_until_whole()
+
+
+def scheduled(nodes: Trio, name: str, key: str = "") -> str:
+    answer = nodes.operate(name, "POST", "/v1/events", REBOOT, key)
+    assert answer.status == 201, answer
+    return str(answer.json()["events"][0]["id"])
+
+
+def ids(nodes: Trio, name: str) -> list[str]:
+    return [event["EventId"] for event in nodes.poll(name, ME).json()["Events"]]
+
+
+def test_N01_one_node_leads_and_all_nodes_name_the_same_one(nodes: Trio, database: Database) -> None:
+    """One leader writes, under one epoch, and every node knows which one it is."""
+    told = [nodes.operate(name, "GET", "/v1/nodes").json() for name in NAMES]
+    assert len({(each["leader"], each["epoch"]) for each in told}) == 1
+    assert [sum(node["leads"] for node in each["items"]) for each in told] == [1, 1, 1]
+    assert str(told[0]["epoch"]) == database.sql("SELECT epoch FROM duenotice.head")
+
+
+def test_N02_an_append_whose_answer_was_lost_is_done_once(nodes: Trio) -> None:
+    """The operator gets the true answer, and there is one event."""
+    before = set(ids(nodes, "a"))
+    line = nodes.lines[nodes.leader()]
+    lost, line.loses_next_answer = line.lost, True
+    event = scheduled(nodes, "b")
+    assert line.lost == lost + 1
+    assert set(ids(nodes, "c")) == before | {event}
+
+
+def test_N03_a_new_process_of_a_node_puts_the_old_one_out(nodes: Trio, database: Database, tmp_path: Path) -> None:
+    """The old process ends and says why."""
+    name = next(name for name in nodes.others() if name != "a")  # the operator has the token of a
+    tmp_path.joinpath("admin.token").write_text(nodes.servers[name].token)
+    second = Server(tmp_path, FLEET, journal=database.url, node=name, lease=LEASE)
+    second.wait_until_serving()
+    assert nodes.servers[name].ended() != 0
+    assert "Another process has registered as this node" in nodes.servers[name].log()
+    second.stop()
+    nodes.start(name)
+
+
+def test_N04_another_node_leads_when_the_leader_was_killed(nodes: Trio) -> None:
+    """After a lease, without anybody's help; what was answered is there (S5)."""
+    old = nodes.leader()
+    event = scheduled(nodes, old)
+    nodes.servers[old].kill()
+    new = nodes.leader(but=old)
+    assert new != old
+    assert event in ids(nodes, new)
+    nodes.start(old)
+
+
+def test_N05_a_node_without_the_database_answers_503_after_a_lease(nodes: Trio) -> None:
+    """With Retry-After; /readyz says it too, /livez does not. It answers again when the database is back."""
+    name = nodes.others()[0]
+    nodes.lines[name].cut()
+    wait_until(lambda: nodes.poll(name, ME).status == 503)
+    answer = nodes.poll(name, ME)
+    assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+    operator = nodes.servers[name].operator
+    assert [ask(operator, "GET", path).status for path in ("/readyz", "/livez")] == [503, 200]
+    nodes.lines[name].mend()
+    wait_until(lambda: nodes.poll(name, ME).status == 200)
+
+
+def test_N06_what_one_node_shows_no_other_node_shows_older(nodes: Trio) -> None:
+    """When a change is answered at one node, a poll of any other node sees it at once (S27)."""
+    for number in range(12):
+        event = scheduled(nodes, NAMES[number % 3])
+        assert all(event in ids(nodes, name) for name in NAMES)
+    assert len({nodes.poll(name, ME).body for name in NAMES}) == 1
+
+
+def test_N07_a_leader_that_is_stopped_hands_over_at_once(nodes: Trio) -> None:
+    """The next command at another node needs no second try; the node joins again before it answers."""
+    old, other = nodes.leader(), nodes.others()[0]
+    nodes.servers[old].stop()
+    event = scheduled(nodes, other)
+    nodes.start(old)
+    assert event in ids(nodes, old)
+
+
+def test_N09_commands_and_approvals_work_at_every_node(nodes: Trio) -> None:
+    """The answer says which node did it: the one that leads."""
+    leader = nodes.leader()
+    for name in NAMES:
+        answer = nodes.operate(name, "POST", "/v1/events", REBOOT)
+        assert (answer.status, answer.headers["duenotice-node"]) == (201, leader)
+        event = answer.json()["events"][0]["id"]
+        assert nodes.approve(name, ME, event).status == 200
+        shown = {each["EventId"]: each["EventStatus"] for each in nodes.poll(name, ME).json()["Events"]}
+        assert shown[event] == "Started"
+
+
+def test_N09_another_process_cannot_give_commands_as_a_node(nodes: Trio) -> None:
+    """Only a node knows the life of a node."""
+    body = {"kind": "LiftIncarnations", "actor": "me", "command": {"to": 4_000_000_000}}
+    for headers in ({}, {"Duenotice-Life": "a"}, {"Duenotice-Life": ""}):
+        assert ask(nodes.servers[nodes.leader()].operator, "POST", "/v1/nodes/commands", body, headers).status == 401
+
+
+def test_N13_keys_and_tokens_hold_at_every_node(nodes: Trio) -> None:
+    """The same request at three nodes is done once and has one answer; each node's token counts everywhere."""
+    assert len({scheduled(nodes, name, key="only-once") for name in NAMES}) == 1
+    for server in nodes.servers.values():
+        headers = {"Authorization": f"Bearer {server.token}"}
+        assert [ask(other.operator, "GET", "/v1/me", None, headers).status for other in nodes.servers.values()] == [
+            200,
+            200,
+            200,
+        ]
+
+
+def test_N15_without_a_database_nothing_is_done_and_all_comes_back_by_itself(nodes: Trio) -> None:
+    """Commands are 503 and have no effect; polls and commands work again soon after."""
+    before = ids(nodes, "a")
+    for line in nodes.lines.values():
+        line.cut()
+    answers = [nodes.operate(name, "POST", "/v1/events", REBOOT) for name in NAMES]
+    assert {answer.status for answer in answers} == {503}
+    assert all("title" in json.loads(answer.body) for answer in answers)
+    for line in nodes.lines.values():
+        line.mend()
+    wait_until(lambda: all(nodes.is_ready(name) for name in NAMES), 10)
+    assert set(ids(nodes, "b")) <= set(before)
+    scheduled(nodes, "c")

@@ -1,0 +1,137 @@
+"""Three real `duenotice serve` processes on one real PostgreSQL, each with a line to it that can fail."""
+
+import http.client
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.cluster.line import Line
+from tests.crash.server import Server
+from tests.support.postgres import Database
+from tests.support.served import wait_until
+
+NAMES = ("a", "b", "c")
+LEASE = 1.0
+FLEET = Path(__file__).parents[1] / "support" / "fleet.toml"
+HEADER = {"Metadata": "true"}
+DOCUMENT = "/metadata/scheduledevents?api-version=2020-07-01"
+
+
+class Reply(NamedTuple):
+    """What came back; status 0: nothing did."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+def ask(
+    address: tuple[str, int],
+    method: str,
+    target: str,
+    body: object = None,
+    headers: dict[str, str] | None = None,
+    source: str = "127.0.0.1",
+    patience: float = 15.0,
+) -> Reply:
+    """One request on a connection of its own."""
+    connection = http.client.HTTPConnection(*address, timeout=patience, source_address=(source, 0))
+    try:
+        connection.request(method, target, None if body is None else json.dumps(body), headers or {})
+        answer = connection.getresponse()
+        return Reply(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
+    except (OSError, http.client.HTTPException):
+        return Reply(0, {}, b"")
+    finally:
+        connection.close()
+
+
+class Trio:
+    """The nodes, by name."""
+
+    def __init__(self, folder: Path, database: Database, **settings: object) -> None:
+        self._folder, self._database, self._settings = folder, database, settings
+        self.lines = {name: Line(folder / f"line-{name}", database.folder) for name in NAMES}
+        self.servers = {name: self._begin(name) for name in NAMES}
+        for server in self.servers.values():
+            server.wait_until_serving()
+        self.token = self.servers["a"].token
+
+    def _begin(self, name: str) -> Server:
+        url = self._database._replace(folder=str(self.lines[name].folder)).url
+        return Server(self._folder / name, FLEET, journal=url, node=name, lease=LEASE, **self._settings)
+
+    def start(self, name: str) -> None:
+        """Start a node that has ended."""
+        server = self._begin(name)
+        server.wait_until_serving()
+        self.servers[name] = server
+
+    def operate(self, name: str, method: str, target: str, body: object = None, key: str = "") -> Reply:
+        """Ask as the operator, at one node."""
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
+        if key:
+            headers["Idempotency-Key"] = key
+        return ask(self.servers[name].operator, method, target, body, headers, patience=3.0)
+
+    def poll(self, name: str, source: str) -> Reply:
+        """Ask as a VM, at one node."""
+        return ask(self.servers[name].metadata, "GET", DOCUMENT, None, HEADER, source, patience=1.0)
+
+    def approve(self, name: str, source: str, event_id: str) -> Reply:
+        """Approve as a VM, at one node."""
+        body = {"StartRequests": [{"EventId": event_id}]}
+        return ask(self.servers[name].metadata, "POST", DOCUMENT, body, HEADER, source, patience=3.0)
+
+    def is_ready(self, name: str) -> bool:
+        """Whether a load balancer would send VMs to it."""
+        return ask(self.servers[name].operator, "GET", "/readyz", patience=1.0).status == 200
+
+    def leader(self, *, but: str = "") -> str:
+        """The node that leads, once the others agree; `but` is not asked."""
+        found: list[str] = []
+
+        def agreed() -> bool:
+            answers = [self.operate(name, "GET", "/v1/nodes") for name in NAMES if name != but]
+            named = {answer.json()["leader"] if answer.status == 200 else "" for answer in answers}
+            found[:] = named
+            return len(named) == 1 and "" not in named and named != {but}
+
+        wait_until(agreed)
+        return found[0]
+
+    def others(self) -> list[str]:
+        """The nodes that do not lead."""
+        leader = self.leader()
+        return [name for name in NAMES if name != leader]
+
+    def wait_until_whole(self) -> None:
+        """All three answer VMs, and one leads."""
+        wait_until(lambda: all(self.is_ready(name) for name in NAMES))
+        self.leader()
+
+    def stop(self) -> None:
+        for name, server in self.servers.items():
+            self.lines[name].mend()
+            with suppress(ProcessLookupError):
+                server.thaw()
+        for server in self.servers.values():
+            if server.alive():
+                server.stop()
+        for line in self.lines.values():
+            line.close()
+
+
+@contextmanager
+def trio(folder: Path, database: Database, **settings: object) -> Iterator[Trio]:
+    """Three nodes, until the block ends."""
+    nodes = Trio(folder, database, **settings)
+    try:
+        yield nodes
+    finally:
+        nodes.stop()
