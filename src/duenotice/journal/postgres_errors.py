@@ -124,6 +124,7 @@ def _meaning(error: psycopg.Error, words: str) -> _Meaning:
 
 
 def _damaged(name: str, what: str, hint: str = "") -> Damaged:
+    what = what.removeprefix(f"{name} is not to be trusted: ")  # it was told inside already
     rescue = "Name another database, or keep a copy of this one (pg_dump) and restore a backup."
     return Damaged(f"{name} is not to be trusted: {what}", hint=hint or rescue)
 
