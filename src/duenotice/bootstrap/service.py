@@ -109,6 +109,16 @@ class Service:
             journal.close()
             raise
         self._restored = journal.restored
+        self._put_together(store, journal, clock, state)
+        self.engine.start()
+        try:
+            await self._begin()
+        except BaseException:
+            self._heartbeat.stop()
+            await self.engine.stop()
+            raise
+
+    def _put_together(self, store: cluster.ClusterStore | None, journal: Journal, clock: Clock, state: State) -> None:
         loop = asyncio.get_running_loop()
         self.publisher = Publisher(loop.call_soon)
         self.engine = self._engine(store, journal, clock, state)
@@ -120,13 +130,6 @@ class Service:
         self.fleet_file = FleetFile(self.settings.fleet, self.engine)
         if self.settings.log_format != "none":
             self.engine.on_commit.append(lambda records: log_changes(records, self.engine.state))
-        self.engine.start()
-        try:
-            await self._begin()
-        except BaseException:
-            self._heartbeat.stop()
-            await self.engine.stop()
-            raise
 
     def _engine(self, store: cluster.ClusterStore | None, journal: Journal, clock: Clock, state: State) -> Engine:
         policy = _policy(self.settings, clock)
