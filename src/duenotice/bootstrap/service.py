@@ -100,14 +100,7 @@ class Service:
 
     async def _set_up(self) -> None:
         store = cluster.store_of(self.settings, self.data_dir, self.node)
-        given = self._given_journal if store is None else store.journal
-        journal = given or open_journal(self.settings.journal, self.data_dir, self.node)
-        try:
-            state = _load(journal)
-            clock = clock_of(self.settings.clock, state, journal)
-        except BaseException:
-            journal.close()
-            raise
+        journal, state, clock = self._loaded(None if store is None else store.journal)
         self._restored = journal.restored
         loop = asyncio.get_running_loop()
         self.publisher = Publisher(loop.call_soon)
@@ -126,6 +119,15 @@ class Service:
         except BaseException:
             self._heartbeat.stop()
             await self.engine.stop()
+            raise
+
+    def _loaded(self, shared: Journal | None) -> tuple[Journal, State, Clock]:
+        journal = shared or self._given_journal or open_journal(self.settings.journal, self.data_dir, self.node)
+        try:
+            state = _load(journal)
+            return journal, state, clock_of(self.settings.clock, state, journal)
+        except BaseException:
+            journal.close()
             raise
 
     def _engine(self, store: cluster.ClusterStore | None, journal: Journal, clock: Clock, state: State) -> Engine:
