@@ -74,7 +74,7 @@ class Service:
         self._workers = Workers(settings)
         self.data_dir = _data_dir(settings)
         self.node = node_name(settings.node)
-        self.token = ""
+        self.token, self._has_new_token = "", False
         self.metadata_address = ("", 0)
         self.operator_address = ("", 0)
         impact.check(settings, self.data_dir)
@@ -269,10 +269,11 @@ class Service:
 
     async def _let_admin_in(self) -> None:
         """The admin token of the data directory. A revoked one stays revoked; a deleted file is made again."""
-        is_new = self.data_dir is None or not (self.data_dir / FILE).exists()
+        # It stays new until it is stored: there may be no leader at the first try.
+        self._has_new_token |= self.data_dir is None or not (self.data_dir / FILE).exists()
         self.token = new_token() if self.data_dir is None else token_of(self.data_dir)
         admins = [token for token in self.engine.state.tokens.values() if token.role is Role.ADMIN]
-        if is_new or not admins:
+        if self._has_new_token or not admins:
             digest = token_digest(self.token)
             # Nodes that share a journal have a directory each, so each has a token of its own.
             name = f"admin@{self.node}" if self.settings.journal else "admin"
