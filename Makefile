@@ -76,7 +76,7 @@ soak: develop ## look for longer: 300 rounds of kill -9, and ten times as many r
 soak-cluster: develop ## 200 rounds of what can happen to three nodes on PostgreSQL (SEED=N for the same ones again)
 	$(BIN)/python -m tests.cluster --rounds 200 $(if $(SEED),--seed $(SEED))
 
-run-cluster: develop ## three nodes on PostgreSQL behind HAProxy, and a live view while the leader is killed every half minute
+run-cluster: develop ## three nodes on PostgreSQL behind HAProxy, and a live view while its leader dies every half minute (as root on Debian it installs Debian packages)
 	tools/debian-programs haproxy postgresql-15 util-linux
 	$(BIN)/python tools/run_cluster.py $(ARGS)
 

@@ -6,6 +6,7 @@
 import difflib
 import re
 from collections.abc import Iterable, Iterator
+from io import StringIO
 from typing import Any, NamedTuple, Self, TypeVar
 
 from duenotice.errors import Misconfigured
@@ -16,6 +17,8 @@ Path = tuple[str | int, ...]
 LONGEST = 4 * 1024 * 1024
 """The longest text in which a place is looked for: a file of a million VMs would take too long."""
 
+_SHORT = 200
+"""Characters of a line in which nothing can be endless."""
 _KINDS = {str: "a text", int: "a whole number", bool: "true or false", list: "a list", dict: "a table"}
 _UNSET: Any = object()
 _UNKNOWN_KEY = r"Object contains unknown field `(.*)`"
@@ -24,6 +27,11 @@ _TOKEN = (
     r'''"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?'{3,5}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|'''
     r"""\#[^\n]*|[\[\]{}=,\n]|[^\s\[\]{}=,\#"']+"""
 )
+_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
+_MORE = rf"(?:[ \t]*+\.[ \t]*+{_PART})"
+_MOST_OF_A_KEY = rf"{_PART}{_MORE}{{0,100}}+"
+_ENDLESS = rf"0[xob][0-9A-Fa-f_]{{1000,}}|{_PART}{_MORE}{{100}}"
+"""A number that Python does not print; a key like a.a.a…, for which tomllib needs the square of its length (S26)."""
 _KEY = r"""[A-Za-z0-9_-]+|"(?:\\.|[^"\\])*"|'[^']*'"""
 
 
@@ -37,14 +45,25 @@ class TomlFile:
         """What it says."""
         import tomllib  # here, because the command line starts with this module, and mostly needs a near miss only
 
+        self._refuse_endless()
         try:
             return tomllib.loads(self._text)
         except (ValueError, RecursionError) as error:  # also for what TOML allows and tomllib cannot read
             raise Misconfigured(f"{self.name}: not TOML: {error}.", hint="Fix the line and try again.") from None
 
+    def _refuse_endless(self) -> None:
+        for number, line in enumerate(StringIO(self._text), 1):
+            if len(line) > _SHORT and any(map(_is_endless, re.finditer(_MOST_OF_A_KEY, line))):
+                what = f"{self.name}{self._between}{number}: a number has over 1000 digits, or a key over 100 parts."
+                raise Misconfigured(what, hint="Fix the line and try again.")
+
     def where(self, path: Path = ()) -> str:
         """The file and the line of a value; in a very large file the line is not looked for."""
         return self.name if len(self._text) > LONGEST else f"{self.name}{self._between}{line_of(self._text, path)}"
+
+
+def _is_endless(found: re.Match[str]) -> bool:
+    return found.end() - found.start() > _SHORT and re.fullmatch(_ENDLESS, found[0]) is not None
 
 
 class Table:

@@ -299,3 +299,12 @@ def test_watching_an_event_ends_as_the_event_did(node: Node, end: str, code: int
     timer.join()
     assert done.code == code, done
     assert (f"Not all events completed: {event_id} {end}." in done.err) is bool(code)
+
+
+def test_an_output_that_cannot_be_written_is_two_lines_and_a_1(shared: Node) -> None:
+    """`duenotice vm list > list.txt` on a disk that is full."""
+    command = f"{sys.executable} -m duenotice vm list > /dev/full"
+    environment = os.environ | {"DUENOTICE_ENDPOINT": endpoint(shared), "DUENOTICE_TOKEN": shared.token}
+    ended = subprocess.run(["sh", "-c", command], env=environment, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 1, ended
+    assert told(ended.stderr)[0] == "The output cannot be written: No space left on device."

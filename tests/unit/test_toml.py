@@ -136,6 +136,31 @@ def test_a_place_has_a_line_or_that_of_what_is_around_it(path: Path, line: int) 
     assert line_of(SCENARIO, path) == line
 
 
+@pytest.mark.parametrize("key", ["a", '"a"', "'.'"])
+@pytest.mark.parametrize("form", ["{}=1", "[{}]", "x = {{ {} = 1 }}"])
+def test_a_key_with_very_many_parts_is_refused_at_once(key: str, form: str) -> None:
+    """tomllib would think about it for hours, and VMs would wait (S26)."""
+    text = "ok = 1\n" + form.format(".".join([key] * 200_000))
+    with pytest.raises(Misconfigured, match=r"^my.toml, line 2: .* a key over 100 parts"):
+        TomlFile(text, "my.toml").read()
+
+
+def test_a_number_that_python_does_not_print_is_refused() -> None:
+    """Otherwise the message about it could not be made."""
+    with pytest.raises(Misconfigured, match=r"^my.toml, line 2: a number has over 1000 digits"):
+        TomlFile("\na = 0x" + "f" * 5000, "my.toml").read()
+
+
+def test_long_lines_and_texts_with_dots_are_fine() -> None:
+    vms = [{"name": f"vm-{number}", "address": f"10.0.0.{number}"} for number in range(200)]
+    text = ", ".join(f'{{ name = "{vm["name"]}", address = "{vm["address"]}" }}' for vm in vms)
+    assert TomlFile(f"vms = [{text}]\nx = '{'.' * 300}'\ny.z = 1 # {'. ' * 300}", "my.toml").read() == {
+        "vms": vms,
+        "x": "." * 300,
+        "y": {"z": 1},
+    }
+
+
 def test_steps_in_one_list_have_their_own_lines() -> None:
     assert line_of('name = "x"\n\nsteps = [\n  { wait = "1m" },\n]', ("steps", 0, "wait")) == 4
 

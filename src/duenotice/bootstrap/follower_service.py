@@ -15,7 +15,7 @@ from duenotice.domain.state import State
 from duenotice.engine.publisher import Publisher
 from duenotice.errors import DuenoticeError, Misconfigured, Unavailable, reason
 from duenotice.follower.following import Following
-from duenotice.follower.line import Line, Node
+from duenotice.follower.line import Node, NodeLine
 from duenotice.follower.passing import Passing
 from duenotice.http_call import parse_url
 from duenotice.metadata_api.guard import Guard
@@ -63,7 +63,7 @@ class FollowerService:
         loop, clock = asyncio.get_running_loop(), SystemClock()
         self.publisher = Publisher(loop.call_soon)
         self.publisher.open(State(), clock.now().steady)
-        line = Line(self._node)
+        line = NodeLine(self._node)
         self.following = Following(line, self.publisher, clock, chosen=bool(self._node.only))
         guard = Guard(self.following.may_answer, self.following.curtain)
         options, submit = metadata_options(self.settings), self.following.submit

@@ -102,6 +102,16 @@ class Service:
         store = cluster.store_of(self.settings, self.data_dir, self.node)
         journal, state, clock = self._loaded(None if store is None else store.journal)
         self._restored = journal.restored
+        self._put_together(store, journal, clock, state)
+        self.engine.start()
+        try:
+            await self._begin()
+        except BaseException:
+            self._heartbeat.stop()
+            await self.engine.stop()
+            raise
+
+    def _put_together(self, store: cluster.ClusterStore | None, journal: Journal, clock: Clock, state: State) -> None:
         loop = asyncio.get_running_loop()
         self.publisher = Publisher(loop.call_soon)
         self.engine = self._engine(store, journal, clock, state)
@@ -113,13 +123,6 @@ class Service:
         self.fleet_file = FleetFile(self.settings.fleet, self.engine)
         if self.settings.log_format != "none":
             self.engine.on_commit.append(lambda records: log_changes(records, self.engine.state))
-        self.engine.start()
-        try:
-            await self._begin()
-        except BaseException:
-            self._heartbeat.stop()
-            await self.engine.stop()
-            raise
 
     def _loaded(self, shared: Journal | None) -> tuple[Journal, State, Clock]:
         journal = shared or self._given_journal or open_journal(self.settings.journal, self.data_dir, self.node)

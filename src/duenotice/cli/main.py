@@ -1,5 +1,6 @@
 """The `duenotice` command: an error is one line of what happened and one of what to do, never a traceback."""
 
+import errno
 import importlib
 import sys
 from collections.abc import Sequence
@@ -58,6 +59,9 @@ COMMANDS = {
     "agent": CommandPlace("agent:agent", "Run on a VM: prepare for its events, approve them, put things back."),
     "completion": CommandPlace("main:completion", "Print the completion script of a shell."),
 }
+
+
+_CANNOT_WRITE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
 class LazyGroup(Noun):
@@ -142,3 +146,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except DuenoticeError as error:
         _say(error.message, error.hint)
         sys.exit(next(EXIT_CODES[kind] for kind in type(error).__mro__ if kind in EXIT_CODES))
+    except OSError as error:
+        if error.errno not in _CANNOT_WRITE:
+            raise
+        sys.stdout = None  # otherwise Python tries to write the rest once more, and fails again
+        _say(f"The output cannot be written: {error.strerror}.", "Make room, or write it elsewhere.")
+        sys.exit(1)

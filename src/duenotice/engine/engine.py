@@ -25,7 +25,7 @@ from duenotice.engine.complaints import Complaints
 from duenotice.engine.log import report
 from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
-from duenotice.engine.worker import Worker
+from duenotice.engine.worker import Worker, run_in
 from duenotice.engine.writer import SELF, Ask, News, Outcome, Receipt, Records, Writer
 from duenotice.errors import DuenoticeError, InvariantBroken, Unavailable
 
@@ -119,17 +119,17 @@ class Engine(Alone):
 
     async def history(self, after: int, limit: int) -> list[Record]:
         """The records behind a position, oldest first, as the journal has them."""
-        return await _run_in(self._reading, lambda: list(self._journal.read(after, limit)))
+        return await run_in(self._reading, lambda: list(self._journal.read(after, limit)))
 
     async def history_as(self, after: int, limit: int, convert: Callable[[Record], T]) -> list[T]:
         """The same records, each made into something smaller before the next is read: a large one is not kept."""
-        return await _run_in(self._reading, lambda: [convert(each) for each in self._journal.read(after, limit)])
+        return await run_in(self._reading, lambda: [convert(each) for each in self._journal.read(after, limit)])
 
     async def history_of(self, prefix: str, limit: int) -> list[Record]:
         """The first records about events whose id begins like this, also of those that are gone."""
-        while await _run_in(self._reading, self._journal.index):
+        while await run_in(self._reading, self._journal.index):
             pass
-        return await _run_in(self._reading, lambda: self._journal.find(prefix, limit))
+        return await run_in(self._reading, lambda: self._journal.find(prefix, limit))
 
     async def snapshot(self) -> Snapshot:
         """The newest state as a value. It may be ahead of what is shown."""
@@ -152,7 +152,7 @@ class Engine(Alone):
         frozen = [self.publisher.freeze()]
         self._foresights += 1
         try:
-            return await _run_in(self._foreseeing, lambda: work(frozen[0]))
+            return await run_in(self._foreseeing, lambda: work(frozen[0]))
         finally:
             self._foresights -= 1
             self.free(frozen)
@@ -161,7 +161,7 @@ class Engine(Alone):
         """The result of work off the loop; it may only use what never changes. Never refused: it may be an answer."""
         self._looks += 1
         try:
-            return await _run_in(self._looking, work)
+            return await run_in(self._looking, work)
         finally:
             self._looks -= 1
 
@@ -339,11 +339,7 @@ class Engine(Alone):
         await self._off_loop(self._writer.save_snapshot)
 
     async def _off_loop(self, work: Callable[[], T]) -> T:
-        return await _run_in(self._writing, work)
-
-
-async def _run_in(thread: Worker | None, work: Callable[[], T]) -> T:
-    return work() if thread is None else await asyncio.get_running_loop().run_in_executor(thread, work)
+        return await run_in(self._writing, work)
 
 
 def _answer(answer: "asyncio.Future[Records]", outcome: Records | DuenoticeError) -> None:

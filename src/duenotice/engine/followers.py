@@ -40,7 +40,7 @@ class Nobody:
         """There is nobody to tell."""
 
 
-class Ear(Protocol):
+class Listener(Protocol):
     """Where a follower listens."""
 
     async def hear(self, news: News) -> None:
@@ -58,7 +58,7 @@ class Follower:
 
     __slots__ = ("ear", "hidden", "joined", "seen")
 
-    def __init__(self, ear: Ear, hidden: int, now: int) -> None:
+    def __init__(self, ear: Listener, hidden: int, now: int) -> None:
         self.ear, self.hidden = ear, hidden
         self.joined = self.seen = now
 
@@ -94,7 +94,7 @@ class Followers:
                 await self._stir_or(self._quiet_until)
         self._is_open = True
 
-    def join(self, life: str, ear: Ear, position: int) -> None:
+    def join(self, life: str, ear: Listener, position: int) -> None:
         """A follower listens from now on, and has hidden all up to a position. It may have listened before."""
         if (before := self.by_life.get(life)) is not None:
             before.ear.close()

@@ -1,5 +1,6 @@
 """Threads for work that must not be done on the loop; they end with the process, even if work is left."""
 
+import asyncio
 import queue
 import threading
 from collections.abc import Callable
@@ -63,3 +64,8 @@ def _do(future: "Future[Any]", work: Callable[[], Any]) -> None:
         future.set_result(work())
     except BaseException as error:
         future.set_exception(error)
+
+
+async def run_in(thread: Worker | None, work: Callable[[], T]) -> T:
+    """What comes of some work in a thread, or here if there is none."""
+    return work() if thread is None else await asyncio.get_running_loop().run_in_executor(thread, work)

@@ -21,7 +21,7 @@ from duenotice.engine.curtain import Curtain
 from duenotice.engine.publisher import Publisher
 from duenotice.engine.worker import Worker
 from duenotice.errors import Conflict, DuenoticeError, InvariantBroken, Refused, Unavailable
-from duenotice.follower.line import Line, Stream
+from duenotice.follower.line import NodeLine, NodeStream
 from duenotice.follower.replica import Data, Replica
 from duenotice.wire import follow as f
 
@@ -46,7 +46,7 @@ log = structlog.get_logger()
 class Following:
     """`right_until`, in nanoseconds since boot, is what the door looks at for each request."""
 
-    def __init__(self, line: Line, publisher: Publisher, clock: Clock, chosen: bool) -> None:
+    def __init__(self, line: NodeLine, publisher: Publisher, clock: Clock, chosen: bool) -> None:
         self.life = str(uuid4())
         self.curtain = Curtain()
         self.right_until = 0
@@ -61,7 +61,7 @@ class Following:
         self._asking = Worker("command", threads=COMMANDS_AT_ONCE)
         self._commands = 0
         self._replica: Replica | None = None
-        self._stream: Stream | None = None
+        self._stream: NodeStream | None = None
         self._joined = self._revealed = False
         self._hidden = self._may_show = self._lease = 0
         self._beat_now, self._stirred = asyncio.Event(), asyncio.Event()
@@ -92,7 +92,7 @@ class Following:
         if was_member:
             with suppress(DuenoticeError, TimeoutError):
                 async with asyncio.timeout(2.0):
-                    await self._in(self._beating, lambda: self._line.beat(f.Beat(self.life, leaving=True)))
+                    await self._in(self._beating, lambda: self._line.beat(f.FollowerBeat(self.life, leaving=True)))
         for worker in (self._folding, self._beating, self._listening, self._asking):
             worker.shutdown(wait=False, cancel_futures=True)
 
@@ -162,7 +162,7 @@ class Following:
         node, snapshot = self._line.snapshot()
         return Replica(node, snapshot, self._chosen)
 
-    def _pump(self, stream: Stream, heard: "asyncio.Queue[f.Line | None]") -> None:
+    def _pump(self, stream: NodeStream, heard: "asyncio.Queue[f.Line | None]") -> None:
         with suppress(RuntimeError):  # the loop has ended
             for line in stream:
                 self._loop.call_soon_threadsafe(heard.put_nowait, line)
@@ -233,7 +233,7 @@ class Following:
         replica = self._replica
         if replica is None:
             return
-        beat = f.Beat(self.life, replica.node, self._hidden, polls)
+        beat = f.FollowerBeat(self.life, replica.node, self._hidden, polls)
         sent = boot_nanos()  # from before it is sent (N05)
         try:
             answer = await self._in(self._beating, lambda: self._line.beat(beat))

@@ -31,7 +31,7 @@ class Node(NamedTuple):
     only: str = ""
 
 
-class Stream:
+class NodeStream:
     """What a node tells, line by line, until it is closed."""
 
     def __init__(self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse) -> None:
@@ -57,7 +57,7 @@ class Stream:
             self._connection.sock.shutdown(2)
 
 
-class Line:
+class NodeLine:
     """To one node; `patience` is how many seconds it may be silent."""
 
     def __init__(self, node: Node, patience: float = 10.0) -> None:
@@ -72,17 +72,17 @@ class Line:
         answer = _decoded(body, f.FollowSnapshot)
         return answer.node, SNAPSHOTS.unpack(Row(answer.position, answer.format, answer.crc, bytes(answer.snapshot)))
 
-    def listen(self, node: str, life: str, after: int) -> Stream:
+    def listen(self, node: str, life: str, after: int) -> NodeStream:
         """What happens after a position."""
         path = _path("records", after=after, node=node, life=life, only=self._node.only)
         connection = self._connection()
         try:
-            return Stream(connection, self._sent(connection, "GET", path))
+            return NodeStream(connection, self._sent(connection, "GET", path))
         except BaseException:
             connection.close()
             raise
 
-    def beat(self, beat: f.Beat) -> f.Right:
+    def beat(self, beat: f.FollowerBeat) -> f.Right:
         """The right to answer; on a connection that is kept, one for each thread."""
         connection = getattr(self._kept, "connection", None)
         if connection is None:

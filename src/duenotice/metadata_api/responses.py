@@ -38,6 +38,11 @@ _STATUS_OF: dict[type, int] = {
     DuenoticeError: 500,
 }
 """The status for each class of error; the nearest class above an error counts."""
+_OURS = {
+    503: "The service cannot do this right now. Try again in a moment.",
+    500: "The service has failed. Tell its operator.",
+}
+"""What VMs are told of our own failures: where our files and databases are is for the operator only, in the log."""
 
 
 class Answer(NamedTuple):
@@ -107,7 +112,7 @@ def error(status: int, message: str, *headers: str) -> Answer:
 def blamed(problem: DuenoticeError) -> Answer:
     """The answer to a request that failed, by the class of the error."""
     status = next(_STATUS_OF[cls] for cls in type(problem).__mro__ if cls in _STATUS_OF)
-    message = f"{problem.message} {problem.hint}".strip()
+    message = _OURS.get(status) or f"{problem.message} {problem.hint}".strip()
     if isinstance(problem, Unavailable):
         return error(status, message, f"Retry-After: {max(1, math.ceil(problem.retry_after))}")
     return error(status, message)

@@ -19,7 +19,7 @@ from duenotice.operator_api.clock import Clocks
 from duenotice.operator_api.events import Events
 from duenotice.operator_api.feed import Feed
 from duenotice.operator_api.fleet import Fleets
-from duenotice.operator_api.follow import Follow
+from duenotice.operator_api.follow import FollowCalls
 from duenotice.operator_api.groups import Groups
 from duenotice.operator_api.history import Timelines
 from duenotice.operator_api.hosts import Hosts
@@ -61,7 +61,7 @@ class OperatorApi:
             *Tokens(engine).calls(),
             *Audit(engine, self.feed).calls(),
             *Metrics(engine, self.feed).calls(),
-            *Follow(engine, followers or Followers(engine.state.position)).calls(),
+            *FollowCalls(engine, followers or Followers(engine.state.position)).calls(),
             *(() if nodes is None else nodes.calls()),
         ]
         self.calls.append(openapi_call(tuple(self.calls)))

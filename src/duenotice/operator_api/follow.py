@@ -51,7 +51,7 @@ _AGAIN = "Read the snapshot again, and go on from there."
 Chooses = Callable[[Vm], bool]
 
 
-class Follow(Resource):
+class FollowCalls(Resource):
     """What a node is for its followers; `node` is its life: another process may have another journal."""
 
     def __init__(self, engine: Engine, followers: Followers) -> None:
@@ -78,7 +78,7 @@ class Follow(Resource):
             Call(
                 "GET", f"{root}/records", role, self.records, "What happens", {200: LINES}, query=place, refusals=retry
             ),
-            Call("POST", f"{root}/beat", role, self.beat, "A sign of life", {200: f.Right}, f.Beat),
+            Call("POST", f"{root}/beat", role, self.beat, "A sign of life", {200: f.Right}, f.FollowerBeat),
             Call(
                 "POST",
                 f"{root}/command",
@@ -110,12 +110,12 @@ class Follow(Resource):
         is_known = node == self._node and after + 1 >= self._engine.remembers_from
         if not is_known or after > max(self._followers.told, self._engine.state.position):
             raise Conflict("This node does not have the journal up to there.", hint=_AGAIN)
-        ear = Ear(self._engine, self._lines, _choice(request))
+        ear = FollowerEar(self._engine, self._lines, _choice(request))
         return FollowResponse(self._engine, self._followers, ear, life, after)
 
     async def beat(self, request: Request) -> Response:
         """The right to answer for a while (N05)."""
-        beat = await decoded(request, f.Beat)
+        beat = await decoded(request, f.FollowerBeat)
         if beat.leaving:
             self._followers.leave(beat.life)
             return shown(f.Right(0, 0))
@@ -155,7 +155,7 @@ class Lines:
         return await self._engine.aside(lambda: _written(records))
 
 
-class Ear:
+class FollowerEar:
     """Where one follower listens: what is still to be sent, and with a choice of VMs, which these are now."""
 
     def __init__(self, engine: Engine, lines: Lines, choice: Chooses | None) -> None:
@@ -209,7 +209,7 @@ class FollowResponse(Response):
 
     media_type = LINES
 
-    def __init__(self, engine: Engine, followers: Followers, ear: Ear, life: str, after: int) -> None:
+    def __init__(self, engine: Engine, followers: Followers, ear: FollowerEar, life: str, after: int) -> None:
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._engine, self._followers, self._ear = engine, followers, ear

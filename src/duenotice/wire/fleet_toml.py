@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Iterator
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv6Address, ip_address, ip_network
 from itertools import islice
 from typing import Any
 
@@ -174,7 +174,9 @@ class _Reader:
     def _address(self, table: _Table) -> str:
         text = table.take("address", str)
         try:
-            return str(ip_address(text))
+            address = ip_address(text)
+            # An IPv4 address written in IPv6: the VM with that address is known by it without the prefix (A09).
+            return str(address.ipv4_mapped or address) if isinstance(address, IPv6Address) else str(address)
         except ValueError:
             hint = 'Write one such as "127.0.1.10".'
             raise table.wrong(f"address {text!r} is not an IP address", hint, "address") from None

@@ -57,7 +57,7 @@ class Show(Struct, frozen=True, tag="show", tag_field="line"):
 Line = Hello | Written | Part | Passed | Show
 
 
-class Beat(Struct, frozen=True, omit_defaults=True):
+class FollowerBeat(Struct, frozen=True, omit_defaults=True):
     """A follower lives, and has hidden all up to `hidden` that it does not show yet.
 
     `polls` tells how long ago scopes last asked (N11). Who is `leaving` answers nobody any more.

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import pytest
 
 from duenotice.errors import Conflict, DuenoticeError, Misconfigured, Unavailable
-from duenotice.follower.line import Line, Node
-from duenotice.wire.follow import Beat, VmCommand
+from duenotice.follower.line import Node, NodeLine
+from duenotice.wire.follow import FollowerBeat, VmCommand
 
 PROBLEM = b'{"type":"about:blank","status":409,"title":"No.","hint":"Do."}'
 
@@ -19,7 +19,7 @@ def answer(status: str, body: bytes, length: int | None = None) -> bytes:
 
 
 @contextmanager
-def node_that_says(data: bytes) -> Iterator[Line]:
+def node_that_says(data: bytes) -> Iterator[NodeLine]:
     """A node that answers each connection with these bytes, and closes it."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -33,7 +33,7 @@ def node_that_says(data: bytes) -> Iterator[Line]:
                     return
 
         threading.Thread(target=serve, daemon=True).start()
-        yield Line(Node(f"http://127.0.0.1:{server.getsockname()[1]}", "dn_token"), patience=5)
+        yield NodeLine(Node(f"http://127.0.0.1:{server.getsockname()[1]}", "dn_token"), patience=5)
         server.shutdown(socket.SHUT_RDWR)
 
 
@@ -55,7 +55,7 @@ def test_whatever_a_node_says_to_any_request_is_one_of_our_errors(what: str) -> 
     """A beat that fails with anything else would end the beats for good."""
     data, kind, text = SAID[what]
     with node_that_says(data) as line:
-        for ask in (lambda: line.beat(Beat("me")), lambda: line.command(VmCommand("vm")), line.snapshot):
+        for ask in (lambda: line.beat(FollowerBeat("me")), lambda: line.command(VmCommand("vm")), line.snapshot):
             with pytest.raises(kind, match=text):
                 ask()
 
@@ -73,4 +73,4 @@ def test_a_node_that_is_not_there_is_unavailable() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     with pytest.raises(Unavailable, match="refused"):
-        Line(Node(f"http://127.0.0.1:{port}", "dn_token")).snapshot()
+        NodeLine(Node(f"http://127.0.0.1:{port}", "dn_token")).snapshot()

@@ -32,7 +32,19 @@ def with_children(error: type[DuenoticeError]) -> list[type[DuenoticeError]]:
 def test_every_error_has_a_status_and_says_what_to_do(error: type[DuenoticeError]) -> None:
     answer = blamed(error("What happened.", hint="Do that."))
     assert 400 <= answer.status <= 599
-    assert json.loads(answer.tail.partition(b"\r\n\r\n")[2]) == {"error": "What happened. Do that."}
+    said = json.loads(answer.tail.partition(b"\r\n\r\n")[2])["error"]
+    assert (said == "What happened. Do that.") is (answer.status < 500)
+
+
+@pytest.mark.parametrize("error", [Unavailable, Misconfigured, InvariantBroken])
+def test_a_vm_is_not_told_where_our_files_and_databases_are(error: type[DuenoticeError]) -> None:
+    """Every VM may ask, also those of strangers; the operator has the log."""
+    answer = blamed(error("the database prod at db-7.internal does not answer", hint="Look at /var/lib/duenotice."))
+    said = json.loads(answer.tail.partition(b"\r\n\r\n")[2])["error"]
+    assert said in (
+        "The service cannot do this right now. Try again in a moment.",
+        "The service has failed. Tell its operator.",
+    )
 
 
 @pytest.mark.parametrize(

@@ -301,6 +301,12 @@ def test_in_a_very_large_file_no_line_is_looked_for() -> None:
             'vms[1] "a"',
             'vms[2] "b"',
         ),
+        (
+            VM.replace("10.0.0.1", "::ffff:10.0.0.1") + VM.replace('"a"', '"b"'),
+            "the address 10.0.0.1",
+            'vms[1] "a"',
+            'vms[2] "b"',
+        ),
     ],
 )
 def test_what_is_used_twice_is_refused_naming_both_places(text: str, what: str, first: str, second: str) -> None:

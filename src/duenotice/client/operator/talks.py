@@ -48,6 +48,10 @@ class HangUp:
     """Listen no longer."""
 
 
+class FeedEnded(Exception):
+    """Somebody has closed the feed while another thread or task waits for it."""
+
+
 OperatorStep = AskOnce | Listen | Hear | HangUp | Sleep | Show
 T = TypeVar("T")
 OperatorTalk = Generator[OperatorStep, Any, T]
