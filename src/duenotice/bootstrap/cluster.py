@@ -23,7 +23,7 @@ from duenotice.engine.publisher import Publisher
 from duenotice.engine.seat import Identity
 from duenotice.engine.shared_time import SharedClock
 from duenotice.engine.writer import Ask
-from duenotice.errors import Unavailable
+from duenotice.errors import Conflict, Unavailable
 from duenotice.metadata_api.door import Door
 from duenotice.metadata_api.guard import Guard
 from duenotice.operator_api.nodes import Nodes, pass_command
@@ -77,11 +77,21 @@ async def prepared(engine: Engine, prepare: Callable[[], Awaitable[None]]) -> No
 async def _is_done(engine: NodeEngine, prepare: Callable[[], Awaitable[None]]) -> bool:
     try:
         await engine.joined()
+        _refuse_if_alone(engine.seat.leader)
         await prepare()
     except Unavailable as trouble:
         log.info("not yet", action="waits-for-others", error=trouble.message)
         return False
     return True
+
+
+def _refuse_if_alone(leader: Member | None) -> None:
+    """A node whose clock somebody moves, or that has no operator port, cannot do what others pass on."""
+    if leader is not None and not leader.url:
+        raise Conflict(
+            f"The database is in use by the node {leader.node!r} (duenotice {leader.version}).",
+            hint="Stop that node, or give this one a database of its own.",
+        )
 
 
 class ClusterStore:

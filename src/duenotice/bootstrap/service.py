@@ -74,7 +74,7 @@ class Service:
         self._workers = Workers(settings)
         self.data_dir = _data_dir(settings)
         self.node = node_name(settings.node)
-        self.token = ""
+        self.token, self._has_new_token = "", False
         self.metadata_address = ("", 0)
         self.operator_address = ("", 0)
         impact.check(settings, self.data_dir)
@@ -100,14 +100,7 @@ class Service:
 
     async def _set_up(self) -> None:
         store = cluster.store_of(self.settings, self.data_dir, self.node)
-        given = self._given_journal if store is None else store.journal
-        journal = given or open_journal(self.settings.journal, self.data_dir, self.node)
-        try:
-            state = _load(journal)
-            clock = clock_of(self.settings.clock, state, journal)
-        except BaseException:
-            journal.close()
-            raise
+        journal, state, clock = self._loaded(None if store is None else store.journal)
         self._restored = journal.restored
         self._put_together(store, journal, clock, state)
         self.engine.start()
@@ -130,6 +123,15 @@ class Service:
         self.fleet_file = FleetFile(self.settings.fleet, self.engine)
         if self.settings.log_format != "none":
             self.engine.on_commit.append(lambda records: log_changes(records, self.engine.state))
+
+    def _loaded(self, shared: Journal | None) -> tuple[Journal, State, Clock]:
+        journal = shared or self._given_journal or open_journal(self.settings.journal, self.data_dir, self.node)
+        try:
+            state = _load(journal)
+            return journal, state, clock_of(self.settings.clock, state, journal)
+        except BaseException:
+            journal.close()
+            raise
 
     def _engine(self, store: cluster.ClusterStore | None, journal: Journal, clock: Clock, state: State) -> Engine:
         policy = _policy(self.settings, clock)
@@ -270,10 +272,11 @@ class Service:
 
     async def _let_admin_in(self) -> None:
         """The admin token of the data directory. A revoked one stays revoked; a deleted file is made again."""
-        is_new = self.data_dir is None or not (self.data_dir / FILE).exists()
+        # It stays new until it is stored: there may be no leader at the first try.
+        self._has_new_token |= self.data_dir is None or not (self.data_dir / FILE).exists()
         self.token = new_token() if self.data_dir is None else token_of(self.data_dir)
         admins = [token for token in self.engine.state.tokens.values() if token.role is Role.ADMIN]
-        if is_new or not admins:
+        if self._has_new_token or not admins:
             digest = token_digest(self.token)
             # Nodes that share a journal have a directory each, so each has a token of its own.
             name = f"admin@{self.node}" if self.settings.journal else "admin"
