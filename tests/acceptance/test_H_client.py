@@ -15,7 +15,7 @@ import pytest
 
 from duenotice import MetadataClient, MetadataError
 from duenotice import client as client_package
-from duenotice.client import BadAnswer, Rejected, Throttled, TimedOut, Unreachable, watching
+from duenotice.client import BadAnswer, Rejected, Throttled, TimedOut, Unreachable, watch_talk
 from duenotice.client.endpoint import Address
 from duenotice.client.exchange import Show
 from duenotice.client.metadata_talks import Asker
@@ -115,9 +115,9 @@ def test_H01_watch_shows_the_first_document_and_every_change(connect: Connect, n
 
 def test_H01_watch_waits_where_the_service_does(node: Node, monkeypatch: pytest.MonkeyPatch):
     """A wait that ran its time is the proof; from then on news comes at once and nothing is asked in between."""
-    monkeypatch.setattr(watching, "WAIT_SECONDS", 1)
+    monkeypatch.setattr(watch_talk, "WAIT_SECONDS", 1)
     address = Address(*node.metadata_address)
-    watch = watching.Watch(Asker(address.header))
+    watch = watch_talk.Watch(Asker(address.header))
     line, talk = SocketLine(address, (node.address("me"), 0)), watch.run()
     assert isinstance(line.carry(talk), Show)
     timer = threading.Timer(3.5, node.schedule, ("Reboot", "me"))
