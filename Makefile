@@ -4,7 +4,7 @@ RUNS := .venv/.runs
 DEVELOPS := .venv/.develops
 
 .DEFAULT_GOAL := help
-.PHONY: help install develop run test lint programs plain-tests machine-tests bench soak soak-cluster run-cluster stalls lock clean
+.PHONY: help install develop run test lint programs domain-tests plain-tests machine-tests bench soak soak-cluster run-cluster stalls lock clean
 
 help: ## list all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,10 +46,12 @@ lint: develop ## style, types and import contracts
 test: export PYTHONDONTWRITEBYTECODE =
 
 test: develop ## lint, then every test (as root on Debian it installs Debian packages)
-	@$(MAKE) --no-print-directory --jobs --output-sync lint programs
-	@# They wait more than they compute, so more of them run than a small machine has cores. Tests that measure run alone.
+	@$(MAKE) --no-print-directory --jobs --output-sync lint programs domain-tests
+	@# They wait more than they compute, so more of them run than a small machine has cores. Tests that measure come after them.
 	@$(MAKE) --no-print-directory --jobs plain-tests machine-tests
-	tools/tests -m serial
+	tools/tests -m serial -n 2 --dist loadfile
+
+domain-tests: develop
 	$(BIN)/pytest tests/unit/domain -n 2 --cov=duenotice.domain --cov-branch --cov-fail-under=100
 
 plain-tests:

@@ -1,6 +1,5 @@
 """H. The VM's side: the agent."""
 
-import socket
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -12,6 +11,7 @@ from duenotice.wire.times import format_rfc1123
 from tests.agent.machine import Machine, metadata_endpoint
 from tests.support.evil import EvilServer, json_answer, reply
 from tests.support.node import Node
+from tests.support.ports import free_port
 
 FLEET = """
 [[availability_sets]]
@@ -56,11 +56,6 @@ def start(node: Node, tmp_path: Path) -> Iterator[Start]:
     yield started
     for machine in machines:
         machine.kill()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.42.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 def peers(folder: Path, address: str, port: int) -> str:
@@ -111,7 +106,7 @@ def test_H04_no_approval_after_failed_work(node: Node, start: Start):
 
 def test_H04_no_approval_before_every_vm_that_is_hit_is_ready(node: Node, start: Start, tmp_path: Path):
     """The leader is ready and asks the other, who is not yet; when it is, the event is approved, once."""
-    gate, port = tmp_path / "gate", free_port()
+    gate, port = tmp_path / "gate", free_port("127.0.42.1")
     first, second = (
         start(vm, "all-ready", peers(tmp_path, node.address(vm), port), drain=drain)
         for vm, drain in (("web-0", ""), ("web-1", f"until [ -e {gate} ]; do sleep 0.05; done"))
@@ -128,7 +123,7 @@ def test_H04_no_approval_before_every_vm_that_is_hit_is_ready(node: Node, start:
 
 def test_H04_a_silent_peer_is_not_ready(node: Node, start: Start, tmp_path: Path):
     """When the other agent cannot be reached the notice runs out; nothing is cut short."""
-    agent = start("web-0", "all-ready", peers(tmp_path, node.address("web-0"), free_port()))
+    agent = start("web-0", "all-ready", peers(tmp_path, node.address("web-0"), free_port("127.0.42.1")))
     node.schedule("Reboot", "web-0", "web-1")
     agent.until(lambda: agent.log.count("not-all-ready") >= 2)
     assert node.statuses("web-0") == ["Scheduled"]
@@ -139,7 +134,7 @@ def test_H04_a_silent_peer_is_not_ready(node: Node, start: Start, tmp_path: Path
 
 def test_H04_no_approval_that_leaves_too_few_in_service(node: Node, start: Start, tmp_path: Path):
     """With a guard the leader also asks those that are not hit; it approves when enough of them serve."""
-    port = free_port()
+    port = free_port("127.0.42.1")
     guard = '[approval.guard]\ngroup = ["web-0", "web-1", "web-2"]\nkeep = 2\n'
     leader = start("web-0", more=peers(tmp_path, node.address("web-0"), port) + guard)
     start("web-1", more=peers(tmp_path, node.address("web-1"), port))

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.agent.machine import Machine, metadata_endpoint
-from tests.handlers.balancer import balancing, free_port
+from tests.handlers.balancer import balancing
 from tests.handlers.occasions import script, wait_until
 from tests.support.node import Node
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.machine
 FLEET = """

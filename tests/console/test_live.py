@@ -16,6 +16,7 @@ from playwright.sync_api import Browser, Page, Response, expect
 from duenotice.operator_api import feed
 from tests.console.conftest import FLEET, Visitors, wait_until
 from tests.support.node import Node, Outside
+from tests.support.ports import free_port
 
 MANY = """
 [[scale_sets]]
@@ -204,11 +205,6 @@ class Process(Outside):
 
     def address(self, vm: str) -> str:
         return {"web-0": "127.0.2.1", "web-1": "127.0.2.2"}.get(vm, vm)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.support.served import Served, wait_until
 
-ROUNDS = 42
+ROUNDS = 28
 VMS = 60
 FLEET = "\n".join(f'[[vms]]\nname = "vm-{n}"\naddress = "127.0.3.{n + 1}"' for n in range(VMS))
 COMMAND = """#!{python} -IS

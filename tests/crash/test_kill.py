@@ -4,7 +4,7 @@ import secrets
 
 from tests.crash.loop import run
 
-ROUNDS = 30
+ROUNDS = 20
 
 
 def test_nothing_answered_is_lost_when_the_server_is_killed() -> None:

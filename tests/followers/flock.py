@@ -3,7 +3,6 @@
 import http.client
 import json
 import random
-import socket
 import subprocess
 import threading
 import time
@@ -14,6 +13,7 @@ from typing import Any
 
 from tests.crash.server import PROGRAM, Server
 from tests.support.node import HEADER, SECONDS, Outside, events_at
+from tests.support.ports import free_port
 
 LEASE = 1.5
 FLEET = """
@@ -74,7 +74,7 @@ class Flock:
         self._folder, self._settings = folder, settings
         self._fleet = folder / "fleet.toml"
         self._fleet.write_text(FLEET)
-        self._operator_port = _free_port()
+        self._operator_port = free_port()
         self._running: list[Server] = []
         self.node = self.start_node()
         made = self.node.operate("/v1/tokens", {"name": "shadow", "role": "follower"})
@@ -184,11 +184,6 @@ def said_at_start(*flags: str) -> tuple[int, str]:
         timeout=SECONDS,
     )
     return done.returncode, done.stderr
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 def until(seconds: float) -> float:

@@ -12,6 +12,7 @@ from pathlib import Path
 from duenotice.agent.handlers.readiness import SWITCH
 from tests.handlers.occasions import SECONDS, wait_until
 from tests.programs import require_program
+from tests.support.ports import free_port
 
 CONFIGURATION = """
 global
@@ -110,13 +111,6 @@ class Balancer:
     def admin_state(self, server: str) -> int:
         lines = self.command("show servers state web").splitlines()[2:]
         return next(int(fields[6]) for fields in map(str.split, lines) if fields[3:4] == [server])
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextlib.contextmanager

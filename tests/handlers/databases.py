@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.handlers.balancer import free_port
 from tests.handlers.occasions import wait_until
 from tests.programs import require_program
+from tests.support.ports import free_port
 
 BINARIES = "/usr/lib/postgresql/15/bin"
 NODES = ("db-0", "db-1")

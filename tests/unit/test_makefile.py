@@ -96,7 +96,7 @@ def test_help_says_what_installs_debian_packages(clone: Path) -> None:
     assert told == {
         recipe.partition(":")[0]
         for recipe in recipes
-        if re.search("\n\t(tools/debian-programs|.* lint programs)", recipe)
+        if re.search("\n\t(tools/debian-programs|.* lint programs domain-tests)", recipe)
     }
 
 

@@ -19,10 +19,10 @@ from duenotice.journal.postgres_alone import LoneJournal
 from duenotice.journal.postgres_line import Line, name_of
 from duenotice.journal.postgres_schema import VERSION, About, about, migrate, prepared
 from duenotice.testkit.journal_examples import record, records
-from tests.handlers.balancer import free_port
 from tests.handlers.databases import answers
 from tests.handlers.occasions import wait_until
 from tests.programs import require_program
+from tests.support.ports import free_port
 from tests.support.postgres import Database, Server
 
 pytestmark = pytest.mark.machine
