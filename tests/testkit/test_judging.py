@@ -16,8 +16,8 @@ pytestmark = pytest.mark.serial  # they poll in real time
 
 CLIENT = Path(__file__).parent / "clients" / "client.py"
 QUICK = Tempo(
-    patience=4.0, notice=1.2, linger=0.25, late=1.3, slow=1.0, unaware=0.6, most_a_second=10
-)  # the client polls eight times a second and waits one second for an answer
+    patience=4.0, notice=2.0, linger=0.4, late=1.3, slow=1.0, unaware=0.9, most_a_second=10
+)  # the client polls five times a second and waits one second for an answer
 DIE = ("errors", "empty-answer", "cut-answer", "late-answer", "empty-not-before")
 WRONG: dict[str, set[str]] = {
     **{rule.id: {rule.id} for rule in RULES if rule.id not in ("asks", "tour")},

@@ -14,7 +14,7 @@ PEERS_READY, WORK_DONE = os.environ.get("TEST_PEERS_READY"), os.environ.get("TES
 HOW = sys.argv[1] if len(sys.argv) > 1 else ""
 VERSION = {"version": "2017-08-01", "preview": "2017-03-01"}.get(HOW, "2020-07-01")
 ME = ("_" if HOW == "preview" else "") + os.environ.get("TEST_VM", "web-0")
-INTERVAL = {"pace": 60.0, "crowding": 0.05}.get(HOW, 0.12)
+INTERVAL = {"pace": 60.0, "crowding": 0.05}.get(HOW, 0.2)
 TIMEOUT = 1.0
 
 
