@@ -178,7 +178,8 @@ class Engine(Alone):
 
     async def answered(self, key: str) -> RequestAnswered | None:
         """What a request with this key was answered, if it was and that is not too long ago (S6)."""
-        if self._is_serving:  # it may be about to be stored: what is asked behind it is answered after it
+        # It may be about to be stored, or stored and not shown yet: what is asked behind it is answered after it.
+        if self._is_serving or self._writer.behind:
             await self.submit(Tick(), SELF)
         kept = kept_answer(self.state.answers, key, self.clock.now().at)
         if kept is None:

@@ -15,13 +15,14 @@ from duenotice.domain.commands import Tick
 from duenotice.domain.enablement import SILENCE
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
+from duenotice.domain.transitions import RequestAnswered
 from duenotice.engine import membership as m
 from duenotice.engine.curtain import Curtain
 from duenotice.engine.engine import SELF, Engine, _answer, _Waiting
 from duenotice.engine.fenced_journal import FencedJournal
 from duenotice.engine.last_polls import LastPolls
 from duenotice.engine.log import report
-from duenotice.engine.members import Member, Members
+from duenotice.engine.members import Deposed, Member, Members
 from duenotice.engine.membership import Terms
 from duenotice.engine.publisher import Publisher
 from duenotice.engine.seat import Identity, Seat
@@ -36,6 +37,7 @@ PATIENCE = 1.0
 """Real seconds that a command waits for a leader, and for this node to show what the leader has done."""
 
 _NOBODY = "No node leads right now."
+_SOON = "Try again in some seconds."
 
 
 class NodeEngine(Engine):
@@ -55,7 +57,7 @@ class NodeEngine(Engine):
         now: Callable[[], int] = boot_micros,
     ) -> None:
         super().__init__(journal, clock, policy, state, publisher)
-        self.curtain = Curtain()
+        self.curtain, self.patience = Curtain(), PATIENCE
         self._fenced, self._shared_clock, self._pass_on = journal, clock, pass_on
         self._leading = False
         self._allowed = 0
@@ -73,6 +75,14 @@ class NodeEngine(Engine):
     def leads(self) -> bool:
         """Whether commands are decided here."""
         return self._leading
+
+    def leads_under(self) -> int:
+        """The epoch under which this node surely leads in this moment, or 0.
+
+        As long as it has the right to answer, nobody else has waited for a whole lease. Without it, another node may
+        lead: then this one does not know what is there, and must not say that something is not (S6).
+        """
+        return self._fenced.epoch if self._leading and self.seat.has_right else 0
 
     def may_answer(self) -> bool:
         """Whether VMs may be answered in this moment (N05)."""
@@ -134,10 +144,18 @@ class NodeEngine(Engine):
     async def leader(self) -> Member | None:
         """The node that leads, as soon as there is one; None: we do ourselves by now."""
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(self.patience):
                 return await self._leader()
         except TimeoutError:
-            raise Unavailable(_NOBODY, hint="Try again in some seconds.") from None
+            raise Unavailable(_NOBODY, hint=_SOON) from None
+
+    async def answered(self, key: str) -> RequestAnswered | None:
+        """The same; that a request was not answered says only who leads and shows all that is stored."""
+        epoch, stored = self.leads_under(), self._writer.position
+        known = await super().answered(key) if epoch else None
+        if known is None and not (epoch == self.leads_under() != 0 and self.state.position >= stored):
+            raise Deposed(_NOBODY, hint=_SOON)
+        return known
 
     async def joined(self) -> None:
         """Wait until this node may answer, and knows who leads; raises what the store has refused."""
@@ -150,12 +168,12 @@ class NodeEngine(Engine):
     async def reach(self, position: int) -> None:
         """Wait until VMs can see all up to here at this node too; not for ever."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(self.patience):
                 while self.state.position < position:
                     await self._stir()
 
     async def _leader(self) -> Member | None:
-        while not self._leading:
+        while not self.leads_under():
             leader = self.seat.leader
             if leader is not None and leader.life != self.seat.identity.life:
                 return leader

@@ -6,7 +6,7 @@ and the database know, is what lets it in.
 """
 
 import hmac
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -21,7 +21,7 @@ from duenotice.domain.token import Role
 from duenotice.engine.members import Member
 from duenotice.engine.node_engine import NodeEngine
 from duenotice.engine.writer import Ask, Records
-from duenotice.errors import DuenoticeError, Unavailable
+from duenotice.errors import DuenoticeError, Refused, Unavailable
 from duenotice.http_call import call
 from duenotice.journal.codec import RECORDS, Row
 from duenotice.operator_api.answers import problem, shown
@@ -165,7 +165,7 @@ class Nodes:
             return problem(401, "This is for the nodes of the cluster.", "Use the other calls.")
         asked = await decoded(request, PassedCommand)
         kind = _COMMANDS.get(asked.kind)
-        if kind is None or not self._engine.leads:
+        if kind is None or not self._engine.leads_under():
             return problem(503, "This node does not lead.", "Try again.", {"Retry-After": "1"})
         try:
             command: Any = msgspec.json.decode(asked.command, type=kind)
@@ -179,7 +179,7 @@ class Nodes:
 
     async def elsewhere(self, request: Request) -> Response | None:
         """The answer of the node that leads to a request that changes something; None if that is this one."""
-        if self._engine.leads or request.url.path == _COMMANDS_PATH:
+        if self._engine.leads_under() or request.url.path == _COMMANDS_PATH:
             return None
         if PASSED in request.headers:
             raise Unavailable("No node leads right now.", hint="Try again.")
@@ -198,7 +198,17 @@ class Nodes:
         kept = {name: answer.headers[name] for name in _KEPT_HEADERS if name in answer.headers}
         return Response(answer.body, answer.status, {**kept, NODE: leader.node})
 
-    def sign(self, response: Response) -> Response:
+    async def here(self, answer: Callable[[], Awaitable[Response]]) -> Response:
+        """Our own answer. What we refuse counts only if nobody else can have led meanwhile (S6)."""
+        epoch = self._engine.leads_under()
+        try:
+            return self.signed(await answer())
+        except Refused:
+            if epoch and epoch == self._engine.leads_under():
+                raise
+            raise Unavailable("This node does not lead any more.", hint="Send it again; nothing was done.") from None
+
+    def signed(self, response: Response) -> Response:
         """Say which node did it, and how far the journal was then."""
         response.headers.setdefault(NODE, self._engine.seat.identity.node)
         response.headers.setdefault(POSITION, str(self._engine.state.position))
