@@ -263,7 +263,10 @@ class Engine(Alone):
             self.give_up(broken)
             outcome = Outcome([broken] * len(batch), None)
         for waiting, came_of_it in zip(batch, outcome.answers, strict=True):
-            _answer(waiting.answer, came_of_it)
+            self._conclude(waiting, came_of_it)
+
+    def _conclude(self, waiting: _Waiting, came_of_it: Records | DuenoticeError) -> None:
+        _answer(waiting.answer, came_of_it)
 
     async def _in_time(self, outcome: Outcome) -> Outcome:
         """What may be shown, as nobody shows anything older (N06). If that was slow, notice is made longer (S2)."""

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any
 
-from duenotice.clock import Instant, boot_micros
+from duenotice.clock import Instant, boot_micros, monotonic
 from duenotice.domain.commands import Tick
 from duenotice.domain.enablement import SILENCE
 from duenotice.domain.policy import Policy
@@ -28,7 +28,7 @@ from duenotice.engine.publisher import Publisher
 from duenotice.engine.seat import Identity, Seat
 from duenotice.engine.shared_time import SharedClock
 from duenotice.engine.writer import Ask, News, Outcome, Records
-from duenotice.errors import DuenoticeError, InvariantBroken, Unavailable
+from duenotice.errors import DuenoticeError, InvariantBroken, Refused, Unavailable
 
 PassOn = Callable[[Member, Ask], Awaitable[Records]]
 """Has a command done by the node that leads; the answer is there when it is durable and shown (N09)."""
@@ -119,6 +119,14 @@ class NodeEngine(Engine):
         for waiting in batch:
             self._begin(self._have_done(waiting))
 
+    def _conclude(self, waiting: _Waiting, came_of_it: Records | DuenoticeError) -> None:
+        """What had no effect is asked again of the node that leads, if that may be another one by now (N09)."""
+        had_effect = not isinstance(came_of_it, Refused | Deposed) and came_of_it != ()
+        if had_effect or self.leads_under() or isinstance(waiting.ask.command, Tick):
+            super()._conclude(waiting, came_of_it)
+        else:
+            self._begin(self._have_done(waiting))
+
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
@@ -127,19 +135,33 @@ class NodeEngine(Engine):
     async def _have_done(self, waiting: _Waiting) -> None:
         """Pass a command on to the leader, and answer when VMs can see its result here (N09)."""
         try:
-            leader = await self.leader()
-            if leader is None:
-                self._asks.append(waiting)
-                self._wake.set()
-                return
-            records = await self._pass_on(leader, waiting.ask)
-            await self.reach(records[-1].position if records else 0)
-            _answer(waiting.answer, records)
+            if waiting.ask.receipt is not None:
+                raise Deposed("This node does not lead any more.", hint=f"Nothing was done. {_SOON}")
+            records = await self._passed_on(waiting)
+            if records is not None:
+                await self.reach(records[-1].position if records else 0)
+                _answer(waiting.answer, records)
         except DuenoticeError as error:
             _answer(waiting.answer, error)
         except asyncio.CancelledError:
             _answer(waiting.answer, Unavailable("The node was stopped.", hint="Ask another node."))
             raise
+
+    async def _passed_on(self, waiting: _Waiting) -> Records | None:
+        """What the leader made of it; None: we lead ourselves by now, and it waits its turn."""
+        until = monotonic() + self.patience
+        while True:
+            leader = await self.leader()
+            if leader is None:
+                self._asks.append(waiting)
+                self._wake.set()
+                return None
+            try:
+                return await self._pass_on(leader, waiting.ask)
+            except Deposed:  # it has not done it, and will not
+                if monotonic() >= until:
+                    raise
+                await self.stir()
 
     async def leader(self) -> Member | None:
         """The node that leads, as soon as there is one; None: we do ourselves by now."""
@@ -162,7 +184,7 @@ class NodeEngine(Engine):
         while not self.may_answer():
             if self._broken is not None:
                 raise self._broken
-            await self._stir()
+            await self.stir()
         await self.leader()
 
     async def reach(self, position: int) -> None:
@@ -170,14 +192,14 @@ class NodeEngine(Engine):
         with suppress(TimeoutError):
             async with asyncio.timeout(self.patience):
                 while self.state.position < position:
-                    await self._stir()
+                    await self.stir()
 
     async def _leader(self) -> Member | None:
         while not self.leads_under():
             leader = self.seat.leader
             if leader is not None and leader.life != self.seat.identity.life:
                 return leader
-            await self._stir()
+            await self.stir()
         return None
 
     async def _look_after_journal(self) -> None:
@@ -194,7 +216,7 @@ class NodeEngine(Engine):
             self.curtain.hide(news.touched)
             self.seat.tell(m.Wrote(position))
             while self._waits_for(position) and not news.is_late(self.clock.now()):
-                await self._stir()
+                await self.stir()
             if not self._waits_for(position):
                 break
             later = (await self._in_time(Outcome((), news))).news
@@ -215,7 +237,7 @@ class NodeEngine(Engine):
             self.curtain.lift()
             self._wake_up()
 
-    async def _stir(self) -> None:
+    async def stir(self) -> None:
         """Wait until something has changed, or for a moment."""
         stirred = self._stirred
         with suppress(TimeoutError):

@@ -92,7 +92,7 @@ class OperatorApi:
                 return await answer()
             if call.method == "GET":
                 return self._nodes.signed(await answer())
-            return await self._nodes.elsewhere(request) or await self._nodes.here(answer)
+            return await self._nodes.answer(request, answer)
 
         return dispatch
 

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from starlette.requests import Request
 
 from duenotice.client.operator.in_process import AppCarrier
 from duenotice.client.operator.request import OperatorRequest
@@ -83,6 +84,8 @@ async def test_a_leader_that_loses_its_lead_while_it_looks_does_not_say_that_som
     async with three() as cluster:
         await with_a_token(cluster)
         nodes = Nodes(cluster.leader.engine)
+        cluster.leader.engine.patience = 0.0
+        request = Request({"type": "http", "method": "POST", "path": "/v1/events", "headers": []})
 
         async def look() -> Any:
             raise NotFound("it is not there")
@@ -92,9 +95,9 @@ async def test_a_leader_that_loses_its_lead_while_it_looks_does_not_say_that_som
             await look()
 
         with pytest.raises(NotFound):
-            await nodes.here(look)
+            await nodes.answer(request, look)
         with pytest.raises(Unavailable, match="does not lead any more"):
-            await nodes.here(look_for_long)
+            await nodes.answer(request, look_for_long)
 
 
 @in_loop
