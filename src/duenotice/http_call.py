@@ -24,7 +24,7 @@ class HttpAnswer(NamedTuple):
     headers: Mapping[str, str] = {}
 
 
-class NotReached(Unavailable):
+class NothingSent(Unavailable):
     """There was no connection, so nothing was sent."""
 
 
@@ -113,7 +113,7 @@ async def _connected(
         return await asyncio.open_connection(target.host, target.port, ssl=secure)
     except OSError as error:
         said = str(error) or type(error).__name__
-        raise NotReached(f"{target.host}:{target.port} cannot be asked: {said}.", hint="Is it up?") from None
+        raise NothingSent(f"{target.host}:{target.port} cannot be asked: {said}.", hint="Is it up?") from None
 
 
 def _is_whole(raw: bytearray) -> bool:

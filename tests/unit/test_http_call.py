@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from duenotice.errors import Malformed, Unavailable
-from duenotice.http_call import HttpAnswer, NotReached, call, parse_url
+from duenotice.http_call import HttpAnswer, NothingSent, call, parse_url
 
 
 def answered(raw: bytes, **more) -> tuple[HttpAnswer, bytes]:
@@ -85,7 +85,7 @@ def test_who_was_not_reached_was_sent_nothing():
     """So the same may be asked elsewhere."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # nobody listens
-        with pytest.raises(NotReached, match="cannot be asked"):
+        with pytest.raises(NothingSent, match="cannot be asked"):
             asyncio.run(call(f"http://127.0.0.1:{taken.getsockname()[1]}/", timeout=5.0))
 
 

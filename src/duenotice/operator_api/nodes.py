@@ -22,7 +22,7 @@ from duenotice.engine.members import Deposed, Member
 from duenotice.engine.node_engine import NodeEngine
 from duenotice.engine.writer import Ask, Records
 from duenotice.errors import DuenoticeError, Refused, Unavailable
-from duenotice.http_call import HttpAnswer, NotReached, call
+from duenotice.http_call import HttpAnswer, NothingSent, call
 from duenotice.journal.codec import RECORDS, Row
 from duenotice.operator_api.answers import problem, shown
 from duenotice.operator_api.calls import Call, decoded
@@ -241,7 +241,7 @@ async def _sent(leader: Member, path: str, method: str, body: bytes, headers: di
     """The answer of the node that leads; raises `Deposed` when it has surely done nothing."""
     try:
         answer = await call(leader.url + path, method=method, body=body, headers=headers, timeout=_ENOUGH)
-    except NotReached as error:
+    except NothingSent as error:
         raise Deposed(f"The node that leads cannot be reached: {error.message}", hint=_NOTHING_DONE) from None
     except Unavailable as error:
         raise Unavailable(f"The node that leads did not answer: {error.message}", hint=_AGAIN) from None
