@@ -125,7 +125,8 @@ class ClusterStore:
     ) -> NodeEngine:
         """The engine of this node; its seat does not beat yet."""
         clock = SharedClock(own)
-        fenced = FencedJournal(self.journal, self._appending, self.life, clock, self.shown)
+        journal = self.journal
+        fenced = FencedJournal(journal, self._appending, self.life, clock, self.shown, journal.look_again)
         identity = Identity(self.life, self.node, url, __version__)
         terms = Terms(micros(lease))
         return NodeEngine(fenced, clock, policy, state, publisher, self.members, identity, self._pass_on, terms)

@@ -101,7 +101,7 @@ class Service:
     async def _set_up(self) -> None:
         store = cluster.store_of(self.settings, self.data_dir, self.node)
         journal, state, clock = self._loaded(None if store is None else store.journal)
-        self._restored = journal.restored
+        self._journal = journal
         self._put_together(store, journal, clock, state)
         self.engine.start()
         try:
@@ -170,10 +170,9 @@ class Service:
         await self._workers.start(self.engine, self.metadata_address, self.operator_address)
 
     async def _prepare(self) -> None:
-        if self._restored:
+        if self._journal.restored:
             log.warning("an older journal was put in place", action="journal-restored", hint="Incarnations go ahead.")
             await self.engine.submit(LiftIncarnations(seconds_since_2020()), SELF)
-            self._restored = False
         if self.engine.leads:
             await self.engine.submit(MarkClock(self.engine.clock.mark()), SELF)
         await self.fleet_file.begin()

@@ -8,6 +8,7 @@ becomes of commands while another node leads is in `passing_on`.
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 
 from duenotice.clock import Instant, boot_micros
 from duenotice.domain.commands import Tick
@@ -27,7 +28,7 @@ from duenotice.engine.publisher import Publisher
 from duenotice.engine.seat import Identity, Seat
 from duenotice.engine.shared_time import SharedClock
 from duenotice.engine.writer import News, Outcome
-from duenotice.errors import DuenoticeError, InvariantBroken, Unavailable
+from duenotice.errors import DuenoticeError, InvariantBroken, Rewound, Unavailable
 
 
 class NodeEngine(PassingEngine):
@@ -151,7 +152,7 @@ class NodeEngine(PassingEngine):
     async def lead(self, epoch: int, steady: int) -> None:
         """Decide from now on, from the end of the journal and not before its last moment (N10)."""
         async with self._turn:
-            self._fenced.epoch = epoch
+            await self._off_loop(partial(self._fenced.lead, epoch))
             self.seat.tell(m.Folded(await self._take_in(None)))
             mark = self._writer.state.mark
             last = steady if mark is None else max(steady, mark.steady)
@@ -205,6 +206,11 @@ class NodeEngine(PassingEngine):
             report("info", "the shared store works again", action="store-works-again")
         else:
             report("warning", "the shared store does not work", action="store-failed", error=trouble, hint=error.hint)
+
+    def begin_again(self) -> None:
+        """Forget all, and start again from what is there: `bootstrap` does that (N14)."""
+        why = "The database has lost what it had stored: it was restored, or failed over."
+        self.give_up(Rewound(why, hint="This node begins again from what is there, and lifts the incarnations."))
 
     def end(self, why: str) -> None:
         """This process cannot go on; a new one can."""
