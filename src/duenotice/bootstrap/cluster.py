@@ -24,6 +24,7 @@ from duenotice.engine.seat import Identity
 from duenotice.engine.shared_time import SharedClock
 from duenotice.engine.writer import Ask
 from duenotice.errors import Conflict, Unavailable
+from duenotice.impact.claims import Claims, NodeClaims, OnlyNode
 from duenotice.metadata_api.door import Door
 from duenotice.metadata_api.guard import Guard
 from duenotice.operator_api.nodes import Nodes, pass_command
@@ -58,6 +59,19 @@ def guard_of(engine: Engine) -> Callable[[Door], None]:
 def nodes_of(engine: Engine) -> Nodes | None:
     """The calls between nodes."""
     return Nodes(engine) if isinstance(engine, NodeEngine) else None
+
+
+def claims_of(engine: Engine, patience: float) -> Claims:
+    """Which node makes an attempt at an impact (N12)."""
+    if not isinstance(engine, NodeEngine):
+        return OnlyNode()
+    seat = engine.seat
+
+    def is_there(node: str) -> bool:
+        members = () if seat.sight is None else seat.sight.members
+        return any(member.node == node and not member.replaced for member in members)
+
+    return NodeClaims(engine, seat.identity.node, is_there, patience)
 
 
 async def prepared(engine: Engine, prepare: Callable[[], Awaitable[None]]) -> None:

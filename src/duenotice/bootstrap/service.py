@@ -167,6 +167,8 @@ class Service:
         self.engine.on_follow.append(self._follow)
         if self.engine.leads:
             self._lead()
+        elif self._dispatcher is not None:
+            self._dispatcher.start()  # an earlier process of this node may have begun something (N12)
         await self._workers.start(self.engine, self.metadata_address, self.operator_address)
 
     async def _prepare(self) -> None:
@@ -195,8 +197,6 @@ class Service:
 
     def _follow(self) -> None:
         self.ticker.pause()
-        if self._dispatcher is not None:
-            self._dispatcher.pause()
 
     async def _open_doors(self) -> None:
         submit, clock = self.engine.submit, self.engine.clock
