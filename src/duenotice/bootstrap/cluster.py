@@ -4,18 +4,18 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from uuid import uuid4
 
 import structlog
 
 from duenotice import __version__
 from duenotice import settings as s
 from duenotice.bootstrap.journals import is_shared, require_driver
-from duenotice.clock import Clock, micros, seconds
+from duenotice.clock import Clock, micros, seconds, wall
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 from duenotice.engine.engine import Engine, Records
 from duenotice.engine.fenced_journal import FencedJournal
+from duenotice.engine.lives import new_life
 from duenotice.engine.members import Member
 from duenotice.engine.membership import Terms
 from duenotice.engine.node_engine import NodeEngine
@@ -105,7 +105,7 @@ class ClusterStore:
         from duenotice.journal.postgres_notes import Notes
         from duenotice.journal.postgres_schema import prepared
 
-        self.node, self.life = node, str(uuid4())
+        self.node, self.life = node, new_life(wall())
         notes = Notes(data_dir)
         try:
             cluster = prepared(url).cluster

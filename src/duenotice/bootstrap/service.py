@@ -292,6 +292,7 @@ class Service:
             lambda: self.fleet_file.problem,
             self.followers,
             cluster.nodes_of(self.engine),
+            self.node,
         )
         self.operator_app, paths = self._api.app(), {call.path for call in self._api.calls}
         self._console = Console(self.operator_app)

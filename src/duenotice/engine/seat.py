@@ -109,7 +109,13 @@ class Seat:
 
     async def polls(self, after: int) -> Mapping[str, int]:
         """The last polls at all nodes, as they were told with beats (N11)."""
-        call = partial(self._members.polls, after)
+        return await self._asked(partial(self._members.polls, after))
+
+    async def absent(self) -> tuple[Member, ...]:
+        """Who has registered and is not a member."""
+        return await self._asked(self._members.absent)
+
+    async def _asked(self, call: Callable[[], T]) -> T:
         return call() if self._calls is None else await self._loop.run_in_executor(self._calls, call)
 
     @property

@@ -1,4 +1,4 @@
-"""What the nodes of a cluster ask each other, and what an operator asks about them (N09).
+"""What the nodes of a cluster ask each other (N09); what an operator asks about them is in `node_list`.
 
 A request that changes something is passed on whole to the node that leads: its token is in the journal, so it counts
 there too. What a VM asks for becomes a command, and is passed on as one; the life of the asking node, which only nodes
@@ -15,9 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from duenotice import errors
-from duenotice.clock import boot_micros, seconds
 from duenotice.domain.commands import Command
-from duenotice.domain.token import Role
 from duenotice.engine.members import Member
 from duenotice.engine.node_engine import NodeEngine
 from duenotice.engine.writer import Ask, Records
@@ -71,31 +69,6 @@ class CommandDone(Struct, frozen=True):
     hint: str = ""
 
 
-class NodeSeen(Struct, frozen=True):
-    """One node as the asked one sees it; `lag` is in records, `silent_for` in seconds."""
-
-    name: str
-    url: str
-    version: str
-    leads: bool
-    lag: int
-    silent_for: float
-    leaving: bool = False
-
-
-class NodesSeen(Struct, frozen=True):
-    """All nodes. `right_for` is how many seconds the asked node may still answer VMs without a beat."""
-
-    node: str
-    leader: str
-    epoch: int
-    position: int
-    shown: int
-    lease: float
-    right_for: float
-    items: tuple[NodeSeen, ...]
-
-
 async def pass_command(leader: Member, ask: Ask, life: str) -> Records:
     """Have the leader do a command of a VM or of a node that starts."""
     if ask.receipt is not None:
@@ -123,41 +96,8 @@ class Nodes:
 
     def calls(self) -> list[Call]:
         """The rows of the table."""
-        return [
-            Call("GET", "/v1/nodes", Role.VIEWER, self.index, "The nodes, and which one leads", {200: NodesSeen}),
-            Call("POST", _COMMANDS_PATH, None, self.command, "For other nodes only", {200: CommandDone}, PassedCommand),
-        ]
-
-    async def index(self, _: Request) -> Response:
-        """All members, as this node sees them."""
-        engine, seat = self._engine, self._engine.seat
-        sight, now = seat.sight, boot_micros()
-        seen = () if sight is None else tuple(self._seen(member, now) for member in sight.members)
-        leader = "" if seat.leader is None else seat.leader.node
-        right = seconds(max(0, seat.right_until - now))
-        standing = seat.standing
-        return shown(
-            NodesSeen(
-                seat.identity.node,
-                leader,
-                standing.epoch,
-                standing.known,
-                engine.state.position,
-                seconds(standing.terms.lease),
-                right,
-                seen,
-            )
-        )
-
-    def _seen(self, member: Member, now: int) -> NodeSeen:
-        seat = self._engine.seat
-        standing, is_self = seat.standing, member.life == seat.identity.life
-        other = standing.others.get(member.life)
-        hidden = standing.folded if is_self else max(member.hidden, 0 if other is None else other.hidden)
-        silent = 0.0 if is_self or other is None else seconds(now - other.since)
-        leads = member.life == standing.leader
-        lag = 0 if leads else max(0, standing.known - hidden)
-        return NodeSeen(member.node, member.url, member.version, leads, lag, round(silent, 3), member.replaced)
+        answers = {200: CommandDone}
+        return [Call("POST", _COMMANDS_PATH, None, self.command, "For other nodes only", answers, PassedCommand)]
 
     async def command(self, request: Request) -> Response:
         """Do what another node passes on, if we lead."""
