@@ -46,6 +46,9 @@ class NodeList:
             return shown(self._alone())
         away, seat, now = await self._away.known(), self._engine.seat, boot_micros()
         standing, members = seat.standing, () if seat.sight is None else seat.sight.members
+        here = {member.node for member in members}  # it may have joined since we asked who is away
+        away = [member for member in away if member.node not in here]
+        by_name = sorted((*members, *away), key=lambda member: (member.node, not member.replaced))
         return shown(
             o.NodesSeen(
                 node=seat.identity.node,
@@ -55,7 +58,7 @@ class NodeList:
                 shown=self._engine.state.position,
                 lease=seconds(standing.terms.lease),
                 right_for=_rounded(seat.right_until - now),
-                items=tuple(self._seen(standing, member, member in away, now) for member in (*members, *away)),
+                items=tuple(self._seen(standing, member, member in away, now) for member in by_name),
             )
         )
 

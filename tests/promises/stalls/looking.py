@@ -30,7 +30,7 @@ LOOKS = (
     ("/v1/nodes", "", ""),
 )
 PAGES = ("/", "/?q=farm-77", "/?state=started", "/groups/set/flock", "/vms/farm-7", "/timeline", "/timeline?by=host",
-         "/events", "/hosts", "/hosts/{host}", "/maintenances", "/maintenances/new", "/audit")  # fmt: skip
+         "/events", "/hosts", "/hosts/{host}", "/maintenances", "/maintenances/new", "/audit", "/nodes")  # fmt: skip
 
 ROUTES = frozenset(
     {
