@@ -51,7 +51,7 @@ def url_of(settings: s.ServeSettings, listening: socket.socket | None) -> str:
 def guard_of(engine: Engine) -> Callable[[Door], None]:
     """What stands before the VM's door: nothing, if there are no other nodes (N05, N06)."""
     if isinstance(engine, NodeEngine):
-        return Guard(engine.may_answer, engine.curtain).stand_before
+        return Guard(engine.may_answer, engine.curtain, engine.tally).stand_before
     return lambda _: None
 
 

@@ -5,7 +5,7 @@ from starlette.responses import Response
 from duenotice.console.pages import PageRoute, Visit
 
 REFRESH_MILLISECONDS = 1000
-"""Beats are no records, so the live feed does not tell of them: the page looks again by itself."""
+"""Beats are not in the journal, so the live feed does not tell of them: the page looks again by itself."""
 
 COLOURS = {
     "leads": "done",

@@ -26,6 +26,7 @@ from duenotice.engine.membership import Terms
 from duenotice.engine.publisher import Publisher
 from duenotice.engine.seat import Identity, Seat
 from duenotice.engine.shared_time import SharedClock
+from duenotice.engine.tally import Tally
 from duenotice.engine.writer import Ask, News, Outcome, Records
 from duenotice.errors import DuenoticeError, InvariantBroken, Unavailable
 
@@ -55,7 +56,7 @@ class NodeEngine(Engine):
         now: Callable[[], int] = boot_micros,
     ) -> None:
         super().__init__(journal, clock, policy, state, publisher)
-        self.curtain = Curtain()
+        self.curtain, self.tally = Curtain(), Tally()
         self._fenced, self._shared_clock, self._pass_on = journal, clock, pass_on
         self._leading = False
         self._allowed = 0

@@ -86,6 +86,8 @@ class Seat:
         self.identity = identity
         self.standing = Standing(identity.life, terms)
         self.right_until = 0
+        self.behind_since = 0
+        """Since when VMs have not seen all that is stored; 0 when they do."""
         self.leader: Member | None = None
         self.sight: Sight | None = None
         self.changed = asyncio.Event()
@@ -145,7 +147,8 @@ class Seat:
         if isinstance(message, m.Beaten | m.Looked):
             self.sight = message.sight
             self._saw(message.sight.head.steady, message.sight.member(message.sight.head.leader))
-        self.standing, actions = step(self.standing, message, self._now())
+        self.standing, actions = step(self.standing, message, now := self._now())
+        self.behind_since = self.behind_since or now if self.standing.revealed < self.standing.known else 0
         self.right_until = answers_until(self.standing)
         for action in actions:
             self._do(action)
