@@ -45,7 +45,8 @@ def url_of(settings: s.ServeSettings, listening: socket.socket | None) -> str:
     if settings.node_url or listening is None:
         return settings.node_url.rstrip("/")
     host, port = listening.getsockname()[:2]
-    return f"http://{s.host_port((socket.gethostname() if host in _EVERYWHERE else host, port))}"
+    scheme = "https" if settings.operator_cert_file else "http"
+    return f"{scheme}://{s.host_port((socket.gethostname() if host in _EVERYWHERE else host, port))}"
 
 
 def guard_of(engine: Engine) -> Callable[[Door], None]:

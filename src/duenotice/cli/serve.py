@@ -186,7 +186,7 @@ async def _reread_when_told(service: "Service | FollowerService", told: "asyncio
 def _addresses(service: "Service | FollowerService") -> dict[str, str]:
     return {
         "metadata": f"http://{host_port(service.metadata_address)}",
-        "operator": f"http://{host_port(service.operator_address)}",
+        "operator": f"{service.operator_scheme}://{host_port(service.operator_address)}",
     }
 
 
@@ -211,13 +211,13 @@ def welcome(service: "Service") -> None:
     """Addresses and three curl lines, on standard output; nothing when the fleet is empty."""
     vms = service.engine.state.fleet.vms
     metadata = host_port(service.metadata_address)
-    operator = host_port(service.operator_address)
+    operator = f"{service.operator_scheme}://{host_port(service.operator_address)}"
     say(f"duenotice serves {len(vms)} {'VM' if len(vms) == 1 else 'VMs'}", bold=True)
     if service.fleet_file.problem:
         say(one_line(f"  NOT APPLIED   {service.fleet_file.problem}"), fg="red")
     say(f"  VMs ask       http://{metadata}/metadata/scheduledevents?api-version=2020-07-01")
-    say(f"  the operator  http://{operator}/v1  (token: {_token(service, '{}')})")
-    say(f"  the console   http://{operator}/  (sign in with that token)")
+    say(f"  the operator  {operator}/v1  (token: {_token(service, '{}')})")
+    say(f"  the console   {operator}/  (sign in with that token)")
     if vms:
         _examples(service, _example_vm(service), metadata, operator)
     sys.stdout.flush()
@@ -230,7 +230,7 @@ def _examples(service: "Service", vm: "Vm", metadata: str, operator: str) -> Non
     say("\nTry, in another terminal:")
     say(f"  # 1. ask as {vm.name}: nothing is planned\n  curl {source}-H Metadata:true {ask}")
     say(f"  # 2. restart {vm.name} as the operator, then ask again")
-    say(f'  curl -X POST -H "Authorization: Bearer {token}" http://{operator}/v1/vms/{vm.name}/restart')
+    say(f'  curl -X POST -H "Authorization: Bearer {token}" {operator}/v1/vms/{vm.name}/restart')
     say(f"  # 3. approve as {vm.name}, with the EventId from the answer")
     say(f'  curl {source}-H Metadata:true -d \'{{"StartRequests":[{{"EventId":"…"}}]}}\' {ask}')
 
