@@ -1,11 +1,12 @@
 """One HTTP request: what comes back is whole, or it is an error."""
 
 import asyncio
+import socket
 
 import pytest
 
 from duenotice.errors import Malformed, Unavailable
-from duenotice.http_call import HttpAnswer, call, parse_url
+from duenotice.http_call import HttpAnswer, NothingSent, call, parse_url
 
 
 def answered(raw: bytes, **more) -> tuple[HttpAnswer, bytes]:
@@ -78,6 +79,14 @@ def test_an_answer_is_whole_when_its_length_has_come():
                 over.set()
 
     assert asyncio.run(exchange()).body == b"hi"
+
+
+def test_who_was_not_reached_was_sent_nothing():
+    """So the same may be asked elsewhere."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # nobody listens
+        with pytest.raises(NothingSent, match="cannot be asked"):
+            asyncio.run(call(f"http://127.0.0.1:{taken.getsockname()[1]}/", timeout=5.0))
 
 
 @pytest.mark.parametrize("length", [b"", b"Content-Length: 1000000000\r\n"])

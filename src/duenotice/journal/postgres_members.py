@@ -101,7 +101,13 @@ class PostgresMembers:
         except Unavailable:
             if self._line.is_connected:
                 raise  # the server has answered: it is not stored
-            turn = self._take_turn(life, epoch)  # from now on, what was sent before does not get there (N02)
+            self._turn = None
+            try:
+                turn = self._take_turn(life, epoch)  # from now on, what was sent before does not get there (N02)
+            except Deposed:  # and now neither; but it may have got there before
+                if not self._is_stored(epoch, rows):
+                    raise
+                return
             if self._is_stored(epoch, rows):
                 self._note_stored(turn, records)
                 return

@@ -85,10 +85,15 @@ class OperatorApi:
             check_query(request, call)
             if call.method != "GET":
                 await body_of(request)
-            if self._nodes is None:
+
+            async def answer() -> Response:
                 return await self._answers.once(request, lambda: call.handler(request))
-            there = None if call.method == "GET" else await self._nodes.elsewhere(request)
-            return there or self._nodes.sign(await self._answers.once(request, lambda: call.handler(request)))
+
+            if self._nodes is None:
+                return await answer()
+            if call.method == "GET":
+                return self._nodes.signed(await answer())
+            return await self._nodes.answer(request, answer)
 
         return dispatch
 

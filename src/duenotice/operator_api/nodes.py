@@ -6,7 +6,7 @@ and the database know, is what lets it in.
 """
 
 import hmac
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -15,12 +15,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from duenotice import errors
+from duenotice.clock import monotonic
 from duenotice.domain.commands import Command
-from duenotice.engine.members import Member
+from duenotice.engine.members import Deposed, Member
 from duenotice.engine.node_engine import NodeEngine
 from duenotice.engine.writer import Ask, Records
-from duenotice.errors import DuenoticeError, Unavailable
-from duenotice.http_call import call
+from duenotice.errors import DuenoticeError, Refused, Unavailable
+from duenotice.http_call import HttpAnswer, NothingSent, call
 from duenotice.journal.codec import RECORDS, Row
 from duenotice.operator_api.answers import problem, shown
 from duenotice.operator_api.calls import Call, decoded
@@ -30,8 +31,11 @@ NODE = "Duenotice-Node"
 POSITION = "Duenotice-Position"
 _COMMANDS_PATH = "/v1/nodes/commands"
 _LIFE = "Duenotice-Life"
+_UNDONE = "Duenotice-Undone"
+"""In an answer to another node: surely nothing was done."""
 _ENOUGH = 20.0
 """Real seconds for the leader's answer: a change waits for members that have just died."""
+_NOTHING_DONE = "Nothing was done. Try again in some seconds."
 _AGAIN = "It may be done or not. Send it again with the same Idempotency-Key."
 _KEPT_HEADERS = ("content-type", "location", "retry-after", "cache-control", "www-authenticate")
 _SENT_HEADERS = ("authorization", "content-type", "idempotency-key", "accept")
@@ -41,6 +45,9 @@ _KINDS: dict[str, Callable[..., DuenoticeError]] = {
     kind.__name__: kind
     for kind in (errors.Refused, errors.NotFound, errors.Conflict, errors.Malformed, errors.Unavailable)
 }
+
+
+Answering = Callable[[], Awaitable[Response]]
 
 
 class PassedCommand(Struct, frozen=True):
@@ -71,11 +78,9 @@ class CommandDone(Struct, frozen=True):
 
 async def pass_command(leader: Member, ask: Ask, life: str) -> Records:
     """Have the leader do a command of a VM or of a node that starts."""
-    if ask.receipt is not None:
-        raise Unavailable("This node does not lead any more.", hint="Send it again; it is passed on.")
     body = msgspec.json.encode(PassedCommand(type(ask.command).__name__, ask.actor, _raw(ask.command)))
     headers = {"Content-Type": "application/json", _LIFE: life}
-    answer = await call(leader.url + _COMMANDS_PATH, method="POST", body=body, headers=headers, timeout=_ENOUGH)
+    answer = await _sent(leader, _COMMANDS_PATH, "POST", body, headers)
     if answer.status != 200:
         raise Unavailable(f"The node {leader.node} did not take it: {answer.status}.", hint="Try again.")
     done = msgspec.json.decode(answer.body, type=CommandDone)
@@ -105,11 +110,13 @@ class Nodes:
             return problem(401, "This is for the nodes of the cluster.", "Use the other calls.")
         asked = await decoded(request, PassedCommand)
         kind = _COMMANDS.get(asked.kind)
-        if kind is None or not self._engine.leads:
-            return problem(503, "This node does not lead.", "Try again.", {"Retry-After": "1"})
+        if kind is None or not self._engine.leads_under():
+            return _undone("This node does not lead.", "Try again.")
         try:
             command: Any = msgspec.json.decode(asked.command, type=kind)
             return shown(_done(await self._engine.submit(command, asked.actor)))
+        except Deposed as error:
+            return _undone(error.message, error.hint)
         except DuenoticeError as error:
             name = next((cls.__name__ for cls in type(error).__mro__ if cls.__name__ in _KINDS), "Unavailable")
             return shown(CommandDone((), name, error.message, error.hint))
@@ -117,32 +124,71 @@ class Nodes:
     def _is_node(self, life: str) -> bool:
         return any(hmac.compare_digest(known, life) for known in self._engine.seat.standing.others)
 
-    async def elsewhere(self, request: Request) -> Response | None:
-        """The answer of the node that leads to a request that changes something; None if that is this one."""
-        if self._engine.leads or request.url.path == _COMMANDS_PATH:
+    async def answer(self, request: Request, here: Answering) -> Response:
+        """What the node that leads answers to a request that changes something, also if that changes meanwhile (N09).
+
+        It is asked again only when surely nothing was done.
+        """
+        until = monotonic() + self._engine.patience
+        while True:
+            try:
+                return await self._elsewhere(request) or await self._here(here)
+            except Deposed as error:
+                if PASSED in request.headers:
+                    return _undone(error.message, error.hint)
+                if monotonic() >= until:
+                    raise
+                await self._engine.stir()
+
+    async def _elsewhere(self, request: Request) -> Response | None:
+        if self._engine.leads_under() or request.url.path == _COMMANDS_PATH:
             return None
         if PASSED in request.headers:
-            raise Unavailable("No node leads right now.", hint="Try again.")
+            raise Deposed("This node does not lead.", hint="Try again.")
         leader = await self._engine.leader()
         return None if leader is None else await self._asked(leader, request)
 
     async def _asked(self, leader: Member, request: Request) -> Response:
         headers = {name: request.headers[name] for name in _SENT_HEADERS if name in request.headers}
-        url = leader.url + request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         headers[PASSED] = self._engine.seat.identity.node
-        try:
-            answer = await call(url, method=request.method, body=await request.body(), headers=headers, timeout=_ENOUGH)
-        except Unavailable as error:
-            raise Unavailable(f"The node that leads did not answer: {error.message}", hint=_AGAIN) from None
+        answer = await _sent(leader, path, request.method, await request.body(), headers)
         await self._engine.reach(int(answer.headers.get(POSITION.lower(), "0")))
         kept = {name: answer.headers[name] for name in _KEPT_HEADERS if name in answer.headers}
         return Response(answer.body, answer.status, {**kept, NODE: leader.node})
 
-    def sign(self, response: Response) -> Response:
+    async def _here(self, answer: Answering) -> Response:
+        """Our own answer. What we refuse counts only if nobody else can have led meanwhile (S6)."""
+        epoch = self._engine.leads_under()
+        try:
+            return self.signed(await answer())
+        except Refused:
+            if epoch and epoch == self._engine.leads_under():
+                raise
+            raise Deposed("This node does not lead any more.", hint=_NOTHING_DONE) from None
+
+    def signed(self, response: Response) -> Response:
         """Say which node did it, and how far the journal was then."""
         response.headers.setdefault(NODE, self._engine.seat.identity.node)
         response.headers.setdefault(POSITION, str(self._engine.state.position))
         return response
+
+
+def _undone(title: str, hint: str) -> Response:
+    return problem(503, title, hint, {"Retry-After": "1", _UNDONE: "true"})
+
+
+async def _sent(leader: Member, path: str, method: str, body: bytes, headers: dict[str, str]) -> HttpAnswer:
+    """The answer of the node that leads; raises `Deposed` when it has surely done nothing."""
+    try:
+        answer = await call(leader.url + path, method=method, body=body, headers=headers, timeout=_ENOUGH)
+    except NothingSent as error:
+        raise Deposed(f"The node that leads cannot be reached: {error.message}", hint=_NOTHING_DONE) from None
+    except Unavailable as error:
+        raise Unavailable(f"The node that leads did not answer: {error.message}", hint=_AGAIN) from None
+    if answer.status == 503 and _UNDONE.lower() in answer.headers:
+        raise Deposed("No node leads right now.", hint=_NOTHING_DONE)
+    return answer
 
 
 def _done(records: Records) -> CommandDone:
