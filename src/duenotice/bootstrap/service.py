@@ -100,7 +100,7 @@ class Service:
         return bound(self._metadata_listen, dual=True, shared=is_shared)
 
     async def _set_up(self) -> None:
-        store = cluster.store_of(self.settings, self.data_dir, self.node)
+        store = self._store = cluster.store_of(self.settings, self.data_dir, self.node)
         journal, state, clock = self._loaded(None if store is None else store.journal)
         self._restored = journal.restored
         self._put_together(store, journal, clock, state)
@@ -299,7 +299,7 @@ class Service:
             faults,
             lambda: self.fleet_file.problem,
             self.followers,
-            cluster.nodes_of(self.engine),
+            cluster.nodes_of(self.engine, self._store),
             self.node,
         )
         self.operator_app, paths = self._api.app(), {call.path for call in self._api.calls}

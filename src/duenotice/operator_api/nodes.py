@@ -21,22 +21,16 @@ from duenotice.engine.members import Deposed, Member
 from duenotice.engine.node_engine import NodeEngine
 from duenotice.engine.writer import Ask, Records
 from duenotice.errors import DuenoticeError, Refused, Unavailable
-from duenotice.http_call import HttpAnswer, NothingSent, call
 from duenotice.journal.codec import RECORDS, Row
 from duenotice.operator_api.answers import problem, shown
 from duenotice.operator_api.calls import Call, decoded
+from duenotice.operator_api.way_to_leader import NOTHING_DONE, UNDONE, WayToLeader
 
 PASSED = "Duenotice-Passed-By"
 NODE = "Duenotice-Node"
 POSITION = "Duenotice-Position"
 _COMMANDS_PATH = "/v1/nodes/commands"
 _LIFE = "Duenotice-Life"
-_UNDONE = "Duenotice-Undone"
-"""In an answer to another node: surely nothing was done."""
-_ENOUGH = 20.0
-"""Real seconds for the leader's answer: a change waits for members that have just died."""
-_NOTHING_DONE = "Nothing was done. Try again in some seconds."
-_AGAIN = "It may be done or not. Send it again with the same Idempotency-Key."
 _KEPT_HEADERS = ("content-type", "location", "retry-after", "cache-control", "www-authenticate")
 _SENT_HEADERS = ("authorization", "content-type", "idempotency-key", "accept")
 
@@ -76,11 +70,11 @@ class CommandDone(Struct, frozen=True):
     hint: str = ""
 
 
-async def pass_command(leader: Member, ask: Ask, life: str) -> Records:
+async def pass_command(leader: Member, ask: Ask, life: str, way: WayToLeader) -> Records:
     """Have the leader do a command of a VM or of a node that starts."""
     body = msgspec.json.encode(PassedCommand(type(ask.command).__name__, ask.actor, _raw(ask.command)))
     headers = {"Content-Type": "application/json", _LIFE: life}
-    answer = await _sent(leader, _COMMANDS_PATH, "POST", body, headers)
+    answer = await way.sent(leader, _COMMANDS_PATH, "POST", body, headers)
     if answer.status != 200:
         raise Unavailable(f"The node {leader.node} did not take it: {answer.status}.", hint="Try again.")
     done = msgspec.json.decode(answer.body, type=CommandDone)
@@ -96,8 +90,8 @@ def _raw(command: Command) -> msgspec.Raw:
 class Nodes:
     """The calls about nodes, and the way to the one that leads."""
 
-    def __init__(self, engine: NodeEngine) -> None:
-        self._engine = engine
+    def __init__(self, engine: NodeEngine, way: WayToLeader | None = None) -> None:
+        self._engine, self._way = engine, way or WayToLeader()
 
     def calls(self) -> list[Call]:
         """The rows of the table."""
@@ -152,7 +146,7 @@ class Nodes:
         headers = {name: request.headers[name] for name in _SENT_HEADERS if name in request.headers}
         path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         headers[PASSED] = self._engine.seat.identity.node
-        answer = await _sent(leader, path, request.method, await request.body(), headers)
+        answer = await self._way.sent(leader, path, request.method, await request.body(), headers)
         await self._engine.reach(int(answer.headers.get(POSITION.lower(), "0")))
         kept = {name: answer.headers[name] for name in _KEPT_HEADERS if name in answer.headers}
         return Response(answer.body, answer.status, {**kept, NODE: leader.node})
@@ -165,7 +159,7 @@ class Nodes:
         except Refused:
             if epoch and epoch == self._engine.leads_under():
                 raise
-            raise Deposed("This node does not lead any more.", hint=_NOTHING_DONE) from None
+            raise Deposed("This node does not lead any more.", hint=NOTHING_DONE) from None
 
     def signed(self, response: Response) -> Response:
         """Say which node did it, and how far the journal was then."""
@@ -175,20 +169,7 @@ class Nodes:
 
 
 def _undone(title: str, hint: str) -> Response:
-    return problem(503, title, hint, {"Retry-After": "1", _UNDONE: "true"})
-
-
-async def _sent(leader: Member, path: str, method: str, body: bytes, headers: dict[str, str]) -> HttpAnswer:
-    """The answer of the node that leads; raises `Deposed` when it has surely done nothing."""
-    try:
-        answer = await call(leader.url + path, method=method, body=body, headers=headers, timeout=_ENOUGH)
-    except NothingSent as error:
-        raise Deposed(f"The node that leads cannot be reached: {error.message}", hint=_NOTHING_DONE) from None
-    except Unavailable as error:
-        raise Unavailable(f"The node that leads did not answer: {error.message}", hint=_AGAIN) from None
-    if answer.status == 503 and _UNDONE.lower() in answer.headers:
-        raise Deposed("No node leads right now.", hint=_NOTHING_DONE)
-    return answer
+    return problem(503, title, hint, {"Retry-After": "1", UNDONE: "true"})
 
 
 def _done(records: Records) -> CommandDone:
