@@ -12,6 +12,7 @@ import click
 from duenotice.cli.output import say
 from duenotice.errors import DuenoticeError
 from duenotice.plain_text import one_line
+from duenotice.sd_notify import sd_notify, watchdog_seconds
 from duenotice.settings import Resolved, SettingRow, host_port, resolve, rows, without_password
 
 if TYPE_CHECKING:
@@ -125,7 +126,9 @@ async def _serve(resolved: Resolved, greet: Greet, beside: Beside | None) -> Due
         log.info("serving", action="serving", **_addresses(service), settings=_settings(resolved))
         with suppress(OSError):  # nobody reads what we print, but VMs still need answers
             greet(service)
+        sd_notify("READY=1")
         await _until(stop, service, beside)
+    sd_notify("STOPPING=1")
     log.info("stopping", action="stopping")
     await service.stop()
     log.info("stopped", action="stopped", position=service.state.position)
@@ -151,11 +154,12 @@ def _tuned(service: "Service | FollowerService", reread: "asyncio.Event") -> Ite
 
     tuning = Tuning(service)
     tuning.start()
-    rereading = asyncio.ensure_future(_reread_when_told(service, reread))
+    beside = [asyncio.ensure_future(_reread_when_told(service, reread)), asyncio.ensure_future(_tell_systemd())]
     try:
         yield
     finally:
-        rereading.cancel()
+        for task in beside:
+            task.cancel()
         tuning.stop()
 
 
@@ -169,6 +173,15 @@ async def _until(stop: "asyncio.Event", service: "Service | FollowerService", be
     with watching(asyncio.get_running_loop(), service.settings.watchdog):
         async with beside(service) if beside else nullcontext():
             await stop.wait()
+
+
+async def _tell_systemd() -> None:
+    """That the loop which answers VMs is alive, if systemd wants to know."""
+    import asyncio
+
+    while (every := watchdog_seconds()) is not None:
+        sd_notify("WATCHDOG=1")
+        await asyncio.sleep(every)
 
 
 async def _reread_when_told(service: "Service | FollowerService", told: "asyncio.Event") -> None:
