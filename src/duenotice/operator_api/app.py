@@ -86,7 +86,7 @@ class OperatorApi:
                 await body_of(request)
             if self._nodes is None:
                 return await self._answers.once(request, lambda: call.handler(request))
-            there = None if call.method == "GET" else await self._nodes.elsewhere(request)
+            there = None if call.method == "GET" or call.here else await self._nodes.elsewhere(request)
             return there or self._nodes.sign(await self._answers.once(request, lambda: call.handler(request)))
 
         return dispatch

@@ -78,7 +78,7 @@ class FollowCalls(Resource):
             Call(
                 "GET", f"{root}/records", role, self.records, "What happens", {200: LINES}, query=place, refusals=retry
             ),
-            Call("POST", f"{root}/beat", role, self.beat, "A sign of life", {200: f.Right}, f.FollowerBeat),
+            Call("POST", f"{root}/beat", role, self.beat, "A sign of life", {200: f.Right}, f.FollowerBeat, here=True),
             Call(
                 "POST",
                 f"{root}/command",
@@ -88,6 +88,7 @@ class FollowCalls(Resource):
                 {200: f.Done},
                 f.VmCommand,
                 refusals=(404,),
+                here=True,
             ),
         ]
 
@@ -103,6 +104,7 @@ class FollowCalls(Resource):
 
     async def records(self, request: Request) -> Response:
         """A stream without an end."""
+        self._followers.refuse_if_over()
         after = number(request, "after", 0, 0, LAST)
         life, node = request.query_params.get("life", ""), request.query_params.get("node", "")
         if not life:
@@ -198,6 +200,10 @@ class FollowerEar:
     def hear_shown(self, position: int) -> None:
         """All up to here may be shown."""
         self.waiting.put_nowait(_line(f.Show(position)))
+
+    def dismiss(self) -> None:
+        """Say that it is over."""
+        self.waiting.put_nowait(_line(f.Bye()))
 
     def close(self) -> None:
         """End the stream."""
