@@ -33,9 +33,11 @@ class ServeSettings(Struct, frozen=True):
         str, Meta(description="URL where other nodes reach this node's operator port (as it listens)")
     ] = ""
     follow: Annotated[
-        str, Meta(description="URL of a node's operator API: answer VMs for that node, without a journal")
+        str,
+        Meta(description="URL of a node's operator API: answer VMs for that node, without a journal; or several, a,b"),
     ] = ""
     follow_token_file: Annotated[str, Meta(description="file with a token of the role follower of that node")] = ""
+    follow_ca_file: Annotated[str, Meta(description="PEM file with the CA of that node, instead of the system's")] = ""
     only: Annotated[str, Meta(description="follow only for the VMs that this chooses: host=h1")] = ""
     workers: Annotated[
         int, Meta(description="processes that share the metadata port; all but the first follow it", ge=1, le=256)

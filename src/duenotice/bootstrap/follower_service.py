@@ -14,6 +14,7 @@ from duenotice.clock import SystemClock
 from duenotice.domain.state import State
 from duenotice.engine.publisher import Publisher
 from duenotice.errors import DuenoticeError, Misconfigured, Unavailable, reason
+from duenotice.follower.commands import PassedCommands
 from duenotice.follower.following import Following
 from duenotice.follower.line import Node, NodeLine
 from duenotice.follower.passing import Passing
@@ -35,7 +36,7 @@ class FollowerService:
     def __init__(self, settings: s.ServeSettings) -> None:
         self.settings = settings
         self.metadata_address = self.operator_address = ("", 0)
-        self._node = _node(settings)
+        self._nodes = _nodes(settings)
         self._metadata_listen = s.parse_listen("metadata_listen", settings.metadata_listen)
         self._operator_listen = operator_listen(settings)
 
@@ -63,10 +64,14 @@ class FollowerService:
         loop, clock = asyncio.get_running_loop(), SystemClock()
         self.publisher = Publisher(loop.call_soon)
         self.publisher.open(State(), clock.now().steady)
-        line = NodeLine(self._node)
-        self.following = Following(line, self.publisher, clock, chosen=bool(self._node.only))
+        lines = [NodeLine(node) for node in self._nodes]
+        self.following = Following(lines, self.publisher, clock, chosen=bool(self.settings.only))
+        self._commands, self._passing = (
+            PassedCommands(self.following),
+            Passing(self.following.lines, self.following.wellbeing),
+        )
         guard = Guard(self.following.may_answer, self.following.curtain)
-        options, submit = metadata_options(self.settings), self.following.submit
+        options, submit = metadata_options(self.settings), self._commands.submit
         self._metadata = MetadataServer(submit, self.publisher, clock, options, prepare=guard.stand_before)
         self.following.start()
         try:
@@ -88,7 +93,6 @@ class FollowerService:
             self.metadata_address = await self._metadata.start_on(metadata)
         except OSError as error:
             raise cannot_listen(self._metadata_listen, error) from None
-        self._passing = Passing(parse_url(self._node.url), _trust(self._node.url))
         if operator is not None:
             await self._passing.start(operator)
             self.operator_address = operator.getsockname()[:2]
@@ -97,22 +101,29 @@ class FollowerService:
         """Close the doors, then tell the node that nobody is answered here any more."""
         await self._metadata.drain(DRAIN_SECONDS)
         await self._passing.stop()
+        self._commands.stop()
         await self.following.stop()
 
     async def reread(self) -> None:
         """There is no fleet file here."""
 
 
-def _node(settings: s.ServeSettings) -> Node:
+def _nodes(settings: s.ServeSettings) -> list[Node]:
     for name in _NODES_ONLY:
         if getattr(settings, name):
             raise Misconfigured(f"{name} is set, but a follower has none.", hint=f"Leave {name} or follow out.")
+    urls = [_url(text.strip()) for text in settings.follow.split(",")]
+    token, trust = _token(settings.follow_token_file), _trust(settings.follow_ca_file)
+    return [Node(url, token, settings.only, trust) for url in dict.fromkeys(urls)]
+
+
+def _url(text: str) -> str:
     try:
-        parse_url(settings.follow)
+        parse_url(text)
     except DuenoticeError:
-        hint = "Write it like http://host:16926."
-        raise Misconfigured(f"follow = {settings.follow!r} is not the URL of a node.", hint=hint) from None
-    return Node(settings.follow, _token(settings.follow_token_file), settings.only)
+        hint = "Write it like http://host:16926; several with commas between them."
+        raise Misconfigured(f"follow = {text!r} is not the URL of a node.", hint=hint) from None
+    return text
 
 
 def _token(file: str) -> str:
@@ -128,5 +139,11 @@ def _token(file: str) -> str:
     return token
 
 
-def _trust(url: str) -> ssl.SSLContext | None:
-    return ssl.create_default_context() if parse_url(url).secure else None
+def _trust(file: str) -> ssl.SSLContext | None:
+    if not file:
+        return None
+    try:
+        return ssl.create_default_context(cafile=file)
+    except OSError as error:
+        hint = "Give a PEM file with the CA that has signed the node's certificate."
+        raise Misconfigured(f"follow_ca_file: cannot use {file}: {reason(error)}.", hint=hint) from None
