@@ -90,8 +90,7 @@ def restore(snapshot: Snapshot) -> State:
     state.departures.update((departure.vm, departure) for departure in snapshot.departures)
     state.forgotten, state.floor = snapshot.forgotten, snapshot.floor
     state.outcomes = {event_id: (status, reason) for event_id, status, reason in snapshot.outcomes}
-    state.tokens = {token.id: token for token in snapshot.tokens}
-    state.followed = snapshot.followed or any(token.role is Role.FOLLOWER for token in snapshot.tokens)
+    _restore_tokens(state, snapshot)
     state.answers.update((answer.key, answer) for answer in snapshot.requests)
     state.gone = {event.id: event for event in snapshot.gone}
     state.gone_order = deque(state.gone)
@@ -101,3 +100,8 @@ def restore(snapshot: Snapshot) -> State:
     for plan in snapshot.maintenances:
         indexes.plan_came(state, plan)
     return state
+
+
+def _restore_tokens(state: State, snapshot: Snapshot) -> None:
+    state.tokens = {token.id: token for token in snapshot.tokens}
+    state.followed = snapshot.followed or any(token.role is Role.FOLLOWER for token in snapshot.tokens)

@@ -52,8 +52,7 @@ class Following:
     def __init__(self, lines: Sequence[NodeLine], publisher: Publisher, clock: Clock, chosen: bool) -> None:
         self.life = str(uuid4())
         self.curtain = Curtain()
-        self.right_until = 0
-        self.shown = 0
+        self.right_until = self.shown = 0
         self.first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when VMs can be answered, or with the first reason why not."""
         self.failed: asyncio.Future[DuenoticeError] = asyncio.get_running_loop().create_future()
@@ -68,15 +67,13 @@ class Following:
         self._stream: NodeStream | None = None
         self._heard: asyncio.Queue[f.Line | None] = asyncio.Queue()
         self._joined = self._revealed = False
-        self._hidden = self._may_show = self._lease = 0
-        self._granted = self._joined_at = 0
+        self._hidden = self._may_show = self._lease = self._granted = self._joined_at = 0
         self._let_by = ""
         """The node whose right we have."""
         self._owed: NodeLine | None = None
         """A node that waits until we have left it."""
         self._beat_now, self._stirred = asyncio.Event(), asyncio.Event()
-        self._polls = PollsToTell(publisher, clock)
-        self._tasks: list[asyncio.Task[None]] = []
+        self._polls, self._tasks = PollsToTell(publisher, clock), list[asyncio.Task[None]]()
 
     @property
     def line(self) -> NodeLine:

@@ -55,7 +55,7 @@ def _json(status: int, now: Wellbeing) -> bytes:
 
 
 def _checks(now: Wellbeing) -> bytes:
-    """One line for each check, in the form that Kubernetes uses; trouble with the node is no harm for a lease."""
+    """One line for each check, in the form that Kubernetes uses; a right goes on for a while without the node."""
     right = "[+]right ok" if now.may_answer else "[-]right it may not answer VMs now"
     node = f"[-]node {now.node}: {now.trouble}" if now.trouble else f"[+]node {now.node} ok"
     result = f"readyz check {'passed' if now.may_answer else 'failed'}"

@@ -184,7 +184,7 @@ class NodeLine:
             hint = "Give --follow the address of a node's operator API."
             return Misconfigured(f"{self.url} answers with {status} and is not a node to follow.", hint=hint)
         if status in (401, 403):
-            hint = "Give --follow-token-file a file with a token of the role follower of this node."
+            hint = said.hint if " only, " in said.title else "Give --follow-token-file a token of the role follower."
             return Misconfigured(f"The node {self.url} does not let us follow it: {said.title}", hint=hint)
         kind: Any = _ERRORS.get(status, Unavailable)
         error: DuenoticeError = kind(said.title, hint=said.hint)
@@ -192,7 +192,7 @@ class NodeLine:
 
 
 def _shut(connection: http.client.HTTPConnection) -> None:
-    """Whoever waits for it does so no more."""
+    """A thread that waits for it does so no more."""
     with suppress(OSError, AttributeError):
         connection.sock.shutdown(2)
 

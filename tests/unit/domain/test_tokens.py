@@ -91,3 +91,11 @@ def test_who_was_ever_followed_is_known_for_good() -> None:
     shadow = create(state, "shadow", Role.FOLLOWER)
     do(state, c.RevokeToken(shadow.id), NOW)
     assert state.followed and restore(take(state)).followed and state.copy().followed
+
+
+def test_only_a_followers_token_can_be_for_some_vms() -> None:
+    state = State()
+    with pytest.raises(Refused, match="role viewer is for all VMs"):
+        do(state, c.CreateToken("t", "alice", Role.VIEWER, "digest", only="host=h1"), NOW)
+    do(state, c.CreateToken("t", "h1", Role.FOLLOWER, "digest", only="host=h1"), NOW)
+    assert restore(take(state)).tokens["t"].only == "host=h1"
