@@ -130,6 +130,17 @@ def test_N09_commands_and_approvals_work_at_every_node(nodes: Trio) -> None:
         assert shown[event] == "Started"
 
 
+def test_N09_a_leader_that_stood_still_passes_on_what_it_is_asked_when_it_wakes(nodes: Trio) -> None:
+    """It has not done it and does not refuse it, so nobody needs a second try."""
+    old = nodes.leader()
+    nodes.servers[old].freeze()
+    new = nodes.leader(but=old)
+    event = scheduled(nodes, new)
+    nodes.servers[old].thaw()
+    answer = nodes.operate(old, "POST", f"/v1/events/{event}/cancel", {})
+    assert (answer.status, answer.headers["duenotice-node"]) == (200, new)
+
+
 def test_N09_another_process_cannot_give_commands_as_a_node(nodes: Trio) -> None:
     """Only a node knows the life of a node."""
     body = {"kind": "LiftIncarnations", "actor": "me", "command": {"to": 4_000_000_000}}

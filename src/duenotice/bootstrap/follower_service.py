@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-import ssl
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import structlog
 
 from duenotice import settings as s
 from duenotice.bootstrap.ports import DRAIN_SECONDS, bound, cannot_listen, metadata_options, operator_listen
+from duenotice.bootstrap.tls import trust_of
 from duenotice.clock import SystemClock
 from duenotice.domain.state import State
 from duenotice.engine.publisher import Publisher
@@ -22,7 +22,16 @@ from duenotice.http_call import parse_url
 from duenotice.metadata_api.guard import Guard
 from duenotice.metadata_api.server import MetadataServer
 
-_NODES_ONLY = ("fleet", "data_dir", "journal", "impact_command", "impact_url", "fault")
+_NODES_ONLY = (
+    "fleet",
+    "data_dir",
+    "journal",
+    "impact_command",
+    "impact_url",
+    "fault",
+    "operator_cert_file",
+    "operator_key_file",
+)
 """Settings of what a follower does not have."""
 
 log = structlog.get_logger()
@@ -32,6 +41,7 @@ class FollowerService:
     """A follower; `start` and `stop` are all that a caller needs."""
 
     is_busy = False
+    operator_scheme = "http"
 
     def __init__(self, settings: s.ServeSettings) -> None:
         self.settings = settings
@@ -66,10 +76,8 @@ class FollowerService:
         self.publisher.open(State(), clock.now().steady)
         lines = [NodeLine(node) for node in self._nodes]
         self.following = Following(lines, self.publisher, clock, chosen=bool(self.settings.only))
-        self._commands, self._passing = (
-            PassedCommands(self.following),
-            Passing(self.following.lines, self.following.wellbeing),
-        )
+        self._commands = PassedCommands(self.following)
+        self._passing = Passing(self.following.lines, self.following.wellbeing)
         guard = Guard(self.following.may_answer, self.following.curtain)
         options, submit = metadata_options(self.settings), self._commands.submit
         self._metadata = MetadataServer(submit, self.publisher, clock, options, prepare=guard.stand_before)
@@ -113,7 +121,8 @@ def _nodes(settings: s.ServeSettings) -> list[Node]:
         if getattr(settings, name):
             raise Misconfigured(f"{name} is set, but a follower has none.", hint=f"Leave {name} or follow out.")
     urls = [_url(text.strip()) for text in settings.follow.split(",")]
-    token, trust = _token(settings.follow_token_file), _trust(settings.follow_ca_file)
+    token = _token(settings.follow_token_file)
+    trust = trust_of(settings) if any(parse_url(url).secure for url in urls) else None
     return [Node(url, token, settings.only, trust) for url in dict.fromkeys(urls)]
 
 
@@ -137,13 +146,3 @@ def _token(file: str) -> str:
     if not token or not token.isascii() or not token.isprintable():
         raise Misconfigured(f"{file} holds no token.", hint=hint)
     return token
-
-
-def _trust(file: str) -> ssl.SSLContext | None:
-    if not file:
-        return None
-    try:
-        return ssl.create_default_context(cafile=file)
-    except OSError as error:
-        hint = "Give a PEM file with the CA that has signed the node's certificate."
-        raise Misconfigured(f"follow_ca_file: cannot use {file}: {reason(error)}.", hint=hint) from None

@@ -10,7 +10,7 @@ from pathlib import Path
 import structlog
 
 from duenotice import settings as s
-from duenotice.bootstrap import cluster, impact, operator_port
+from duenotice.bootstrap import cluster, impact, operator_port, tls
 from duenotice.bootstrap.fleet_file import FleetFile, check_first
 from duenotice.bootstrap.journals import end_when_lost, is_postgres, node_name, open_journal
 from duenotice.bootstrap.logs import log_changes
@@ -77,6 +77,7 @@ class Service:
         self.token, self._has_new_token = "", False
         self.metadata_address = ("", 0)
         self.operator_address = ("", 0)
+        self._tls = tls.operator_tls(settings)
         impact.check(settings, self.data_dir)
         check_workers(settings)
         self._metadata_listen = s.parse_listen("metadata_listen", settings.metadata_listen)
@@ -99,7 +100,7 @@ class Service:
         return bound(self._metadata_listen, dual=True, shared=is_shared)
 
     async def _set_up(self) -> None:
-        store = cluster.store_of(self.settings, self.data_dir, self.node)
+        store = self._store = cluster.store_of(self.settings, self.data_dir, self.node)
         journal, state, clock = self._loaded(None if store is None else store.journal)
         self._restored = journal.restored
         if store is not None and not state.followed:
@@ -233,8 +234,15 @@ class Service:
         """Whether something is under way that may have made very many things."""
         return self.engine.is_busy
 
+    @property
+    def operator_scheme(self) -> str:
+        """How the operator's port is asked."""
+        return "http" if self._tls is None else "https"
+
     async def reread(self) -> None:
-        """Apply the fleet file, if it has changed."""
+        """Apply the fleet file, if it has changed, and show a new certificate, if there is one."""
+        if self._tls is not None:
+            self._tls.reread_or_complain()
         await self.fleet_file.apply()
 
     @property
@@ -294,12 +302,13 @@ class Service:
             faults,
             lambda: self.fleet_file.problem,
             self.followers,
-            cluster.nodes_of(self.engine),
+            cluster.nodes_of(self.engine, self._store),
+            self.node,
         )
         self.operator_app, paths = self._api.app(), {call.path for call in self._api.calls}
         self._console = Console(self.operator_app)
         front = operator_port.Front(self.operator_app, self._console.app(), paths)
-        self._operator = OperatorServer(operator_port.config(front))
+        self._operator = OperatorServer(operator_port.config(front, None if self._tls is None else self._tls.context))
         self._operator_task = asyncio.create_task(self._operator.serve(sockets=[listening]), name="operator-api")
         self._operator_task.add_done_callback(self.engine.lost)
 

@@ -18,7 +18,6 @@ def service_of(settings: ServeSettings) -> "Service | FollowerService":
         return FollowerService(settings)
     from duenotice.bootstrap.service import Service
 
-    if settings.only or settings.follow_token_file or settings.follow_ca_file:
-        said = "only, follow_token_file and follow_ca_file are for followers."
-        raise Misconfigured(said, hint="Say which node with --follow.")
+    if settings.only or settings.follow_token_file:
+        raise Misconfigured("only and follow_token_file are for followers.", hint="Say which node with --follow.")
     return Service(settings)

@@ -32,7 +32,7 @@ class Terms(NamedTuple):
         return self.lease // 12
 
 
-class Phase(Enum):
+class NodePhase(Enum):
     """Where a node is on its way through the cluster."""
 
     REGISTERING = "registering"
@@ -51,7 +51,7 @@ class Phase(Enum):
     """It does nothing more."""
 
 
-MEMBERS = frozenset({Phase.FOLLOWING, Phase.LEADING, Phase.LEAVING})
+MEMBERS = frozenset({NodePhase.FOLLOWING, NodePhase.LEADING, NodePhase.LEAVING})
 """The phases in which the store has us as a member, as far as we know."""
 
 
@@ -73,7 +73,7 @@ class Standing(NamedTuple):
 
     life: str
     terms: Terms = Terms()
-    phase: Phase = Phase.REGISTERING
+    phase: NodePhase = NodePhase.REGISTERING
     right_until: int = 0
     known: int = 0
     folded: int = 0
@@ -105,7 +105,7 @@ class Standing(NamedTuple):
 # What a node is told.
 
 
-class Tick(NamedTuple):
+class TimePassed(NamedTuple):
     """Some time has passed."""
 
 
@@ -159,13 +159,13 @@ class Showing(NamedTuple):
     missing: tuple[str, ...]
 
 
-class Gone(NamedTuple):
+class MemberGone(NamedTuple):
     """A member is not one any more."""
 
     life: str
 
 
-class Heard(NamedTuple):
+class HeardFromStore(NamedTuple):
     """News from the store."""
 
     news: News
@@ -195,14 +195,14 @@ class Closed(NamedTuple):
     """The doors are closed: nobody is answered any more."""
 
 
-class Failed(NamedTuple):
+class CallBroke(NamedTuple):
     """A call or a read did not work; nobody knows whether it was done."""
 
     action: "Action"
 
 
 Message = (
-    Tick
+    TimePassed
     | Registered
     | Joined
     | Beaten
@@ -211,15 +211,15 @@ Message = (
     | Folded
     | Wrote
     | Showing
-    | Gone
-    | Heard
+    | MemberGone
+    | HeardFromStore
     | WasPutOut
     | WasReplaced
     | WasDeposed
     | HandOver
     | Stop
     | Closed
-    | Failed
+    | CallBroke
 )
 
 
@@ -257,7 +257,7 @@ class SayHidden(NamedTuple):
     position: int
 
 
-class Show(NamedTuple):
+class ShowUpTo(NamedTuple):
     """Call `show`."""
 
     epoch: int
@@ -315,7 +315,7 @@ Action = (
     | Look
     | TakeOver
     | SayHidden
-    | Show
+    | ShowUpTo
     | PutOut
     | Resign
     | Leave
@@ -329,7 +329,7 @@ Action = (
 Actions = tuple[Action, ...]
 
 
-class Step(NamedTuple):
+class StandingStep(NamedTuple):
     """What follows from a message."""
 
     standing: Standing

@@ -23,6 +23,7 @@ from duenotice.domain.state import State
 from duenotice.domain.touched import Touched, touched
 from duenotice.domain.transitions import EventRaised, Record, RequestAnswered, Transition
 from duenotice.engine.log import report
+from duenotice.engine.members import Deposed
 from duenotice.engine.ports import Journal
 from duenotice.errors import Conflict, Damaged, DuenoticeError, InvariantBroken, Malformed, Refused, Unavailable
 
@@ -119,6 +120,8 @@ class Writer:
         self._do_what_is_due(now, records)
         try:
             self._append(records)
+        except Deposed as error:  # nothing of it is stored, and never will be: it may be asked elsewhere
+            return self._recover(error, len(asks))._replace(answers=[error] * len(asks))
         except DuenoticeError as error:
             return self._recover(error, len(asks))
         return self.make_ready(answers)

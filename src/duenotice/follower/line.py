@@ -157,7 +157,7 @@ class NodeLine:
 
     def _not_trusted(self, error: ssl.SSLCertVerificationError) -> Misconfigured:
         problem = f"The certificate of {self.url} is not trusted: {error.verify_message.rstrip('.')}."
-        return Misconfigured(problem, hint="Give --follow-ca-file the CA that has signed it, and the name that it has.")
+        return Misconfigured(problem, hint="Give --node-ca-file the CA that has signed it, and the name that it has.")
 
     def _sent(
         self, connection: http.client.HTTPConnection, method: str, path: str, body: msgspec.Struct | None = None
