@@ -36,7 +36,8 @@ class ServeSettings(Struct, frozen=True):
         str, Meta(description="PEM file with the CA of other nodes' certificates, instead of the system's")
     ] = ""
     follow: Annotated[
-        str, Meta(description="URL of a node's operator API: answer VMs for that node, without a journal")
+        str,
+        Meta(description="URL of a node's operator API: answer VMs for that node, without a journal; or several, a,b"),
     ] = ""
     follow_token_file: Annotated[str, Meta(description="file with a token of the role follower of that node")] = ""
     only: Annotated[str, Meta(description="follow only for the VMs that this chooses: host=h1")] = ""

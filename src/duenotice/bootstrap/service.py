@@ -71,9 +71,9 @@ class Service:
         self._given_journal, self._options = journal, options or metadata_options(settings)
         self._tap, self._metadata_socket = tap, metadata_socket
         self._operator_socket: socket.socket | None = None
-        self._workers = Workers(settings)
         self.data_dir = _data_dir(settings)
         self.node = node_name(settings.node)
+        self._workers = Workers(settings, self.node)
         self.token, self._has_new_token = "", False
         self.metadata_address = ("", 0)
         self.operator_address = ("", 0)
@@ -103,6 +103,8 @@ class Service:
         store = self._store = cluster.store_of(self.settings, self.data_dir, self.node)
         journal, state, clock = self._loaded(None if store is None else store.journal)
         self._journal = journal
+        if store is not None and not state.followed:
+            store.forget_last_life()
         self._put_together(store, journal, clock, state)
         self.engine.start()
         try:
@@ -116,7 +118,8 @@ class Service:
         loop = asyncio.get_running_loop()
         self.publisher = Publisher(loop.call_soon)
         self.engine = self._engine(store, journal, clock, state)
-        self.followers = Followers(state.position, Terms(micros(self.settings.lease)))
+        terms = Terms(micros(self.settings.lease))
+        self.followers = Followers(state.position, terms, cluster.right_of(self.engine, terms))
         end_when_lost(journal, lambda error: loop.call_soon_threadsafe(self.engine.give_up, error))
         self.engine.below = self.followers
         self.ticker = Ticker(self.engine)
@@ -149,6 +152,7 @@ class Service:
         await self.metadata.drain(DRAIN_SECONDS)
         if self._operator_listen is not None:
             self._api.feed.close()
+            await cluster.dismiss(self.engine, self.followers)
             self.followers.close()
             await self._console.close()
             self._operator.should_exit = True
@@ -192,9 +196,8 @@ class Service:
         self._begin_impacts()
 
     async def _open_doors_to_followers(self) -> None:
-        """Those of the last process of this node may still be answering VMs (N05)."""
-        may_be_followed = any(token.role is Role.FOLLOWER for token in self.engine.state.tokens.values())
-        await self.followers.open(may_be_followed)
+        """Those of the last process of this node may still be answering VMs (N05); others wait for one of many."""
+        await self.followers.open(not cluster.is_one_of_many(self.engine) and self.engine.state.followed)
 
     def _follow(self) -> None:
         self.ticker.pause()

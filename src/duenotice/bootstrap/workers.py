@@ -63,8 +63,8 @@ def check_workers(settings: ServeSettings) -> None:
 class Workers:
     """All processes but the first."""
 
-    def __init__(self, settings: ServeSettings) -> None:
-        self._settings = settings
+    def __init__(self, settings: ServeSettings, node: str) -> None:
+        self._settings, self._node = settings, node
         self._tasks: list[asyncio.Task[None]] = []
         self._token: Path | None = None
 
@@ -73,7 +73,9 @@ class Workers:
         if self._settings.workers == 1:
             return
         secret = new_token()
-        await engine.submit(CreateToken(new_id(), "workers", Role.FOLLOWER, digest_of(secret), replace=True), SELF)
+        # Nodes that share a journal have workers of their own.
+        name = f"workers@{self._node}" if self._settings.journal else "workers"
+        await engine.submit(CreateToken(new_id(), name, Role.FOLLOWER, digest_of(secret), replace=True), SELF)
         self._token = _kept(secret)
         command = (*PROGRAM, *self._flags(metadata, operator, self._token))
         for number in range(1, self._settings.workers):

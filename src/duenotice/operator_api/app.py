@@ -91,7 +91,7 @@ class OperatorApi:
 
             if self._nodes is None:
                 return await answer()
-            if call.method == "GET":
+            if call.method == "GET" or call.here:
                 return self._nodes.signed(await answer())
             return await self._nodes.answer(request, answer)
 

@@ -254,9 +254,9 @@ class Verbs(ABC):
         """All tokens by name, without their secrets."""
         return self._all(w.Token, "tokens")
 
-    def create_token(self, name: str, role: str) -> w.NewToken:
-        """A new token with one of `ROLES`; its secret is only in this answer, so this is never tried again."""
-        return self._do(post(w.NewToken, "tokens", body=w.TokenRequest(name, role), once=True))
+    def create_token(self, name: str, role: str, only: str = "") -> w.NewToken:
+        """A new token with one of `ROLES`, of which the secret is only in this answer; `only` is for followers."""
+        return self._do(post(w.NewToken, "tokens", body=w.TokenRequest(name, role, only), once=True))
 
     def revoke_token(self, token_id: str) -> None:
         """Refuse everybody who uses it from now on; a revoked token stays revoked."""
