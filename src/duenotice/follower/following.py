@@ -204,8 +204,8 @@ class Following:
             return
         before = self._publisher.state
         state, touched = await self._in(self._folding, lambda: replica.newest(before))
+        self.curtain.lift()  # in the same step as the publishing: held polls are answered in the middle of that
         self._publisher.publish(state, touched, self._clock.now().steady)
-        self.curtain.lift()
         if not self._revealed:
             self._beat_now.set()
         self.shown, self._revealed = replica.position, True

@@ -35,7 +35,7 @@ _LIFE = "Duenotice-Life"
 _ENOUGH = 20.0
 """Real seconds for the leader's answer: a change waits for members that have just died."""
 _AGAIN = "It may be done or not. Send it again with the same Idempotency-Key."
-_KEPT_HEADERS = ("content-type", "location", "retry-after", "cache-control", "www-authenticate")
+_KEPT_HEADERS = ("content-type", "location", "retry-after", "cache-control", "www-authenticate", "idempotent-replayed")
 _SENT_HEADERS = ("authorization", "content-type", "idempotency-key", "accept")
 
 _COMMANDS: dict[str, type[Command]] = {kind.__name__: kind for kind in Command.__subclasses__()}
