@@ -65,10 +65,15 @@ class Service:
         metadata_socket: socket.socket | None = None,
         journal: Journal | None = None,
         options: MetadataOptions | None = None,
+        store: cluster.ClusterStore | None = None,
     ) -> None:
-        """A program that embeds a node may give it a socket, a journal, or finer options of the VM's door."""
+        """A program that embeds a node may give it a socket, a journal, or finer options of the VM's door.
+
+        Tests give several nodes of one process a store in memory.
+        """
         self.settings = settings
         self._given_journal, self._options = journal, options or metadata_options(settings)
+        self._given_store = store
         self._tap, self._metadata_socket = tap, metadata_socket
         self._operator_socket: socket.socket | None = None
         self.data_dir = _data_dir(settings)
@@ -100,7 +105,8 @@ class Service:
         return bound(self._metadata_listen, dual=True, shared=is_shared)
 
     async def _set_up(self) -> None:
-        store = self._store = cluster.store_of(self.settings, self.data_dir, self.node)
+        store = self._given_store or cluster.store_of(self.settings, self.data_dir, self.node)
+        self._store = store
         journal, state, clock = self._loaded(None if store is None else store.journal)
         self._journal = journal
         if store is not None and not state.followed:

@@ -115,8 +115,8 @@ class NodeEngine(PassingEngine):
 
     async def _show_what_is_allowed(self, news: News | None) -> None:
         if news is not None and news.records[-1].position <= self._allowed:
+            self.curtain.lift()  # in the same step as the showing: held polls are answered in the middle of that
             await super()._show(news)
-            self.curtain.lift()
             self._wake_up()
 
     # --- what its seat asks for ---
