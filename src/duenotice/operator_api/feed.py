@@ -44,7 +44,7 @@ PIECE = 64 * 1024
 
 
 class SentRecord:
-    """A record as it is sent."""
+    """The bytes of one record, the same for all readers."""
 
     __slots__ = ("__weakref__", "body")
 
