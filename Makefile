@@ -4,7 +4,7 @@ RUNS := .venv/.runs
 DEVELOPS := .venv/.develops
 
 .DEFAULT_GOAL := help
-.PHONY: help install develop run test lint programs bench stalls lock clean
+.PHONY: help install develop run test lint programs plain-tests machine-tests bench soak stalls lock clean
 
 help: ## list all targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,10 +48,15 @@ test: export PYTHONDONTWRITEBYTECODE =
 test: develop ## lint, then every test (as root on Debian it installs Debian packages)
 	@$(MAKE) --no-print-directory --jobs --output-sync lint programs
 	@# They wait more than they compute, so more of them run than a small machine has cores. Tests that measure run alone.
-	tools/tests -m "not machine and not browser and not serial" --ignore tests/unit/domain -n 5 --dist worksteal
-	tools/tests -m "(machine or browser) and not serial" -n 5 --dist loadfile
+	@$(MAKE) --no-print-directory --jobs plain-tests machine-tests
 	tools/tests -m serial
 	$(BIN)/pytest tests/unit/domain -n 2 --cov=duenotice.domain --cov-branch --cov-fail-under=100
+
+plain-tests:
+	tools/tests -m "not machine and not browser and not serial" --ignore tests/unit/domain -n 4 --dist worksteal
+
+machine-tests:
+	tools/tests -m "(machine or browser) and not serial and not soak" -n 3 --dist loadfile
 
 programs: develop ## the programs that tests run (as root on Debian it installs Debian packages)
 	tools/debian-programs chromium curl dbus etcd-server golang-go haproxy iproute2 jq libmono-system-net-http4.0-cil \
@@ -62,6 +67,11 @@ programs: develop ## the programs that tests run (as root on Debian it installs 
 bench: develop ## measure, side by side with nginx (as root on Debian it installs Debian packages)
 	tools/debian-programs nginx-light wrk
 	$(BIN)/python -m benchmarks
+
+soak: develop ## look for longer: 300 rounds of kill -9, and ten times as many random stories, failovers of PostgreSQL
+	$(BIN)/python -m tests.crash --rounds 300
+	DUENOTICE_EXAMPLES=2000 $(BIN)/pytest tests/promises/test_machine.py tests/promises/test_maintenances.py -n 2
+	$(BIN)/pytest -m soak
 
 stalls: develop ## do everything to a fleet of a million VMs, and measure the slowest poll of another VM meanwhile
 	$(BIN)/python -m tests.promises.stalls --vms 1000000

@@ -30,7 +30,7 @@ def classes(house: Path) -> dict[str, list[str]]:
 def loose_lines(path: Path) -> int:
     """How many lines use `Any`, or import it."""
     nodes = ast.walk(ast.parse(path.read_text()))
-    return len({n.lineno for n in nodes if "Any" in (getattr(n, "id", ""), getattr(n, "name", ""))})
+    return len({getattr(n, "lineno", 0) for n in nodes if "Any" in (getattr(n, "id", ""), getattr(n, "name", ""))})
 
 
 def measure(house: Path) -> list[str]:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from enum import Enum
 
 
-class Listing(Enum):
+class LookAt(Enum):
     """What there are lists of. A refusal may name one to look at; each door says how its users get it."""
 
     VMS = "vms"
@@ -32,13 +32,13 @@ class Listing(Enum):
 
 
 _LIVE_ONES = "lists them, without those that are over"
-_LISTED = {Listing.EVENTS: _LIVE_ONES, Listing.MAINTENANCES: _LIVE_ONES, Listing.AUDIT: "lists what happened"}
+_LISTED = {LookAt.EVENTS: _LIVE_ONES, LookAt.MAINTENANCES: _LIVE_ONES, LookAt.AUDIT: "lists what happened"}
 
 
 class DuenoticeError(Exception):
     """Something went wrong in duenotice."""
 
-    def __init__(self, message: str = "", *, hint: str = "", look_at: Listing | None = None) -> None:
+    def __init__(self, message: str = "", *, hint: str = "", look_at: LookAt | None = None) -> None:
         self.message = message or (type(self).__doc__ or "").strip()
         self.look_at = look_at
         hint = self.hint = hint or ("" if look_at is None else "Look at the list of them.")
@@ -46,7 +46,7 @@ class DuenoticeError(Exception):
         if hint:
             self.add_note(f"hint: {hint}")  # where a traceback is shown, as in pytest, so is the hint
 
-    def hint_in(self, ways: Mapping[Listing, str]) -> str:
+    def hint_in(self, ways: Mapping[LookAt, str]) -> str:
         """The hint in the words of one door: `ways` are what its users do to see a list."""
         return self.look_at.hint(ways[self.look_at]) if self.look_at and self.look_at in ways else self.hint
 

@@ -29,6 +29,18 @@ class ServeSettings(Struct, frozen=True):
         str, Meta(description="postgresql:// URL of the journal; without it, it is a file in the data directory")
     ] = ""
     node: Annotated[str, Meta(description="name of this node on a database (the host's name)")] = ""
+    follow: Annotated[
+        str, Meta(description="URL of a node's operator API: answer VMs for that node, without a journal")
+    ] = ""
+    follow_token_file: Annotated[str, Meta(description="file with a token of the role follower of that node")] = ""
+    only: Annotated[str, Meta(description="follow only for the VMs that this chooses: host=h1")] = ""
+    workers: Annotated[
+        int, Meta(description="processes that share the metadata port; all but the first follow it", ge=1, le=256)
+    ] = 1
+    share_port: Annotated[bool, Meta(description="let other processes listen on the same metadata port")] = False
+    lease: Annotated[
+        float, Meta(description="seconds of silence after which a node or a follower answers no more", ge=0.5, le=600)
+    ] = 6.0
     metadata_listen: Annotated[str, Meta(description="HOST:PORT that VMs ask")] = "127.0.0.1:16925"
     operator_listen: Annotated[str, Meta(description="HOST:PORT for the operator, or none")] = "127.0.0.1:16926"
     clock: Annotated[str, Meta(description="real, a speed such as 60x, or manual")] = "real"

@@ -16,9 +16,9 @@ import pytest
 from duenotice import MetadataClient, MetadataError
 from duenotice import client as client_package
 from duenotice.client import BadAnswer, Rejected, Throttled, TimedOut, Unreachable, watching
-from duenotice.client.asking import Asker
 from duenotice.client.endpoint import Address
 from duenotice.client.exchange import Show
+from duenotice.client.metadata_talks import Asker
 from duenotice.client.socket_line import SocketLine
 from duenotice.client.versions import EVENT_VERSIONS
 from duenotice.errors import Misconfigured, Refused

@@ -123,7 +123,7 @@ def test_a_good_file_clears_it_and_a_bad_one_brings_it_back(fleet: Path):
         wait_until(lambda: checks(node)[1].startswith("[-]fleet "))
         assert "nonsense" not in checks(node)[1] or "not TOML" in checks(node)[1]
         assert node.operate("/v1/fleet", method="GET")["vms"] == 273
-        assert [line["level"] for line in refusals(node.server)] == ["error", "error"]
+        wait_until(lambda: [line["level"] for line in refusals(node.server)] == ["error", "error"])
 
 
 def test_the_person_who_starts_it_reads_it_first(fleet: Path):

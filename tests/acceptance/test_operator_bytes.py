@@ -237,6 +237,7 @@ def test_the_story_asks_each_call_that_answers_in_json(told: Told) -> None:
     """A new call that the story does not ask is noticed."""
     asked = [call_of(ask, told.calls) for ask in STORY]
     others = {"/v1/feed", "/metrics", "/openapi.json", "/v1/vms/{name}/jump"}
+    others |= {f"/v1/follow/{name}" for name in ("snapshot", "records", "beat", "command")}  # test_followers.py
     assert {call.path for call in told.calls if call not in asked} == others
 
 

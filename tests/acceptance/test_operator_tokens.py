@@ -113,10 +113,16 @@ WHO_MAY = {
         POST /v1/tokens
         DELETE /v1/tokens/{id}
     """,
+    "follower": """
+        GET /v1/follow/snapshot
+        GET /v1/follow/records
+        POST /v1/follow/beat
+        POST /v1/follow/command
+    """,
 }
 """The least that one must be for each call: written by hand, so that a wrong role in the table is seen."""
 
-RANKS = ["anybody", "viewer", "operator", "admin"]
+RANKS = ["anybody", "viewer", "operator", "admin", "follower"]
 MATRIX = [
     (method, path, needed)
     for needed, calls in WHO_MAY.items()
@@ -146,7 +152,8 @@ def test_a_role_may_do_what_it_may_and_nothing_else(
     """401 without a token that is known, 403 with one whose role is too small, else the call is heard."""
     node, tokens = everybody
     named = path.replace("{id}", "x").replace("{name}", "nobody").replace("{kind}", "set")
-    allowed = RANKS.index(who) >= RANKS.index(needed)
+    ranks = RANKS[:4] if needed != "follower" else []
+    allowed = needed == "anybody" or who == needed or (who in ranks and ranks.index(who) >= ranks.index(needed))
     refusal = 401 if who == "anybody" else 403
     found = status(node, tokens[who], method, named)
     assert (found not in (401, 403) and found < 500) if allowed else found == refusal

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
+from queue import Queue
+from threading import Thread
 
 import pytest
 
@@ -245,3 +247,22 @@ def test_a_feed_that_nobody_reads_can_be_closed() -> None:
         return feed.position
 
     assert asyncio.run(open_and_leave()) == 0
+
+
+def test_a_feed_that_is_closed_while_somebody_waits_for_it_ends(node: Node, operate: MakeOperator) -> None:
+    """It is how a program stops listening: no error, and no wait for the next sign of life."""
+    told: Queue[str] = Queue()
+    feed = operate(node).feed(on_lost=lambda _: told.put("lost"))
+    feed.open()
+
+    def listen() -> None:
+        for record in feed:
+            told.put(record.action)
+        told.put("ended")
+
+    Thread(target=listen, daemon=True).start()
+    operate(node).listen_vm("db-0")
+    assert told.get(timeout=SECONDS) == "scope-enabled"
+    feed.close()
+    assert told.get(timeout=SECONDS) == "ended"
+    assert list(feed) == []

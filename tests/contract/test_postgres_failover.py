@@ -18,7 +18,7 @@ from duenotice.testkit.journal_examples import NOON, records
 from tests.handlers.databases import Cluster, patroni, psql
 from tests.handlers.occasions import wait_until
 
-pytestmark = pytest.mark.machine
+pytestmark = [pytest.mark.machine, pytest.mark.soak]  # a minute and a half of waiting for Patroni
 
 FAILOVER = 90.0
 

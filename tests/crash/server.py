@@ -45,7 +45,7 @@ class Server:
         """More settings by their names, as in `ServeSettings`; a switch is True."""
         given: dict[str, object] = {**_FLAGS, **{name.replace("_", "-"): value for name, value in more.items()}}
         flags = [f"--{name}" if value is True else f"--{name}={value}" for name, value in given.items()]
-        command = [str(PROGRAM), "serve", f"--data-dir={data_dir}", f"--fleet={fleet}", *flags]
+        command = self.command(data_dir, fleet, flags)
         self._data_dir = data_dir
         self._log: deque[str] = deque(maxlen=30)
         self._serving = threading.Event()
@@ -53,13 +53,26 @@ class Server:
         self._reader = threading.Thread(target=self._read_log, daemon=True)
         self._reader.start()
 
+    def command(self, data_dir: Path, fleet: Path, flags: list[str]) -> list[str]:
+        """What to run."""
+        return [str(PROGRAM), "serve", f"--data-dir={data_dir}", f"--fleet={fleet}", *flags]
+
+    def token_file(self) -> Path:
+        """The file with the token of an operator."""
+        return self._data_dir / "admin.token"
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._process.pid
+
     def wait_until_serving(self) -> None:
         """Return when the doors are open; a server that ends before that is a failure."""
         self._serving.wait(_PATIENCE)
         status = self._process.poll()
         assert status is None, f"the server ended with {status} instead of serving:\n{self.log()}"
         assert self._serving.is_set(), f"the server has not started within {_PATIENCE} seconds:\n{self.log()}"
-        self.token = (self._data_dir / "admin.token").read_text().strip()
+        self.token = self.token_file().read_text().strip()
         assert self.token, "the operator's token is empty"
 
     def alive(self) -> bool:

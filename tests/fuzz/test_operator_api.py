@@ -27,18 +27,29 @@ def test_no_call_fails_and_no_answer_is_undocumented(tmp_path: Path) -> None:
         assert raised, f"seed {seed}: no request came as far as an event"
 
 
-def ask_everything(node: Node, seed: int, work: Path) -> "subprocess.CompletedProcess[str]":
+def test_the_calls_of_followers_are_as_they_are_described(tmp_path: Path) -> None:
+    """With a token of that role: nobody else may use them."""
+    seed = int(os.environ.get("DUENOTICE_SEED") or random.randrange(2**32))
+    with Node(ROOT / "examples" / "demo-fleet.toml") as node:
+        token = node.operate("/v1/tokens", {"name": "shadow", "role": "follower"})["token"]
+        done = ask_everything(node, seed, tmp_path, "--include-path-regex ^/v1/follow/(snapshot|beat|command)$", token)
+        assert done.returncode == 0, f"seed {seed}\n{done.stdout}\n{done.stderr}"
+
+
+def ask_everything(
+    node: Node, seed: int, work: Path, what: str = "--exclude-path-regex ^/v1/(feed$|follow/)", token: str = ""
+) -> "subprocess.CompletedProcess[str]":
     """In a process of its own, so that none of its plugins and warnings meets our tests.
 
-    The feed has no end and is left out; test_operator_reads.py listens to it.
+    The feed has no end and is left out; test_operator_reads.py listens to it. So has the stream of followers.
     """
     url = "http://{}:{}/openapi.json".format(*node.operator_address)
-    (own,) = node.operate("/v1/tokens", method="GET")
-    options = f"--seed {seed} --max-examples {EXAMPLES} --checks all --exclude-path /v1/feed --continue-on-failure"
+    own = next(made for made in node.operate("/v1/tokens", method="GET") if made["name"] == "admin")
+    options = f"--seed {seed} --max-examples {EXAMPLES} --checks all {what} --continue-on-failure"
     return subprocess.run(
         [
             *(sys.executable, "-m", "schemathesis.cli", "--config-file", HERE / "schemathesis.toml"),
-            *("run", url, "-H", f"Authorization: Bearer {node.token}", *options.split()),
+            *("run", url, "-H", f"Authorization: Bearer {token or node.token}", *options.split()),
         ],
         capture_output=True,
         text=True,

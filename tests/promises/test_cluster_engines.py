@@ -7,7 +7,7 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from duenotice.clock import MICROS
@@ -21,6 +21,9 @@ from duenotice.wire.document_json import encode_document
 from tests.unit.domain.build import VMS, id_of
 from tests.unit.engine.cluster_rig import LEASE, Cluster, Node, ask, three
 from tests.unit.engine.rig import reboot
+
+UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)
+"""A failure is shown as it was found: to shrink it would take many minutes."""
 
 WATCHED: tuple[Vm, ...] = tuple(vm for vm in VMS if vm.name in ("alone", "zonal", "web-0"))
 
@@ -143,7 +146,7 @@ async def play(story: list[Any]) -> Reader:
         return reader
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, phases=UNSHRUNK, suppress_health_check=list(HealthCheck))
 @given(STORIES)
 def test_whatever_happens_to_nodes_what_vms_read_never_goes_back(story: list[Any]) -> None:
     """And the same scope and incarnation is the same bytes, at every node; once faults are over all nodes answer."""

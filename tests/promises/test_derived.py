@@ -27,7 +27,7 @@ from duenotice.journal.memory import MemoryJournal
 from duenotice.metadata_api.answers import Hold
 from duenotice.metadata_api.door import Door
 from duenotice.metadata_api.options import MetadataOptions
-from duenotice.metadata_api.questions import Ask, Poll
+from duenotice.metadata_api.questions import Poll, VmRequest
 from duenotice.metadata_api.responses import Answer, not_modified, shown
 from duenotice.wire.api_versions import API_VERSIONS
 from tests.unit.domain.build import VMS, declaration
@@ -103,7 +103,7 @@ class Node:
             if self.door.waiting.let_go(who) is not None:
                 self.told.append((address, self.door.answers.again(address, hold.poll)))
 
-        self.door.waiting.hold(who, Ask(hold.poll), hold.poll, hold.lane, wake)
+        self.door.waiting.hold(who, VmRequest(hold.poll), hold.poll, hold.lane, wake)
 
 
 def compare(node: Node) -> None:

@@ -168,7 +168,7 @@ class MaintenancesOnDisk(Maintenances):
 
 
 TestInMemory = Maintenances.TestCase
-TestInMemory.settings = examples(150)
+TestInMemory.settings = examples(120)
 TestOnDisk = MaintenancesOnDisk.TestCase
 TestOnDisk.settings = examples(60)
 

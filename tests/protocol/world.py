@@ -78,7 +78,7 @@ class World(Emulator):
         self.disk = Disk()
         self.problems: list[dict[str, Any]] = []
         listen = f"[{host}]:0" if ":" in host else f"{host}:0"
-        super().__init__(journal=self.disk, options=options, metadata_listen=listen)
+        super().__init__(own_journal=self.disk, options=options, metadata_listen=listen)
         self.new_loop = self.way.new_loop
         if not self.way.tapped:
             self.tap = None

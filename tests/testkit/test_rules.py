@@ -9,7 +9,7 @@ from duenotice.domain import transitions as t
 from duenotice.domain.event import Cause, Event, EventType
 from duenotice.testkit.emulator import Happened
 from duenotice.testkit.overheard import Exchange
-from duenotice.testkit.verdicts import approving, asking, stopping
+from duenotice.testkit.verdicts import approving, polling, stopping
 from duenotice.testkit.verdicts.evidence import Ending, Evidence, GuideNotes
 from duenotice.testkit.verdicts.verdict import FAILED, NOT_TRIED, judge
 
@@ -69,19 +69,19 @@ def test_silence_is_a_failure_of_pace_however_good_the_polls_before_were(
 ) -> None:
     """30 seconds, between two polls or after the last."""
     polls = [asked(number, at) for number, at in enumerate(times, start=1)]
-    assert bool(asking.pace(evidence(*polls, ended=ended))) is is_silent
+    assert bool(polling.pace(evidence(*polls, ended=ended))) is is_silent
 
 
 def test_who_waits_for_us_is_not_silent() -> None:
     """A poll that we hold, because the client asked us to."""
     held = asked(2, 1, query={"api-version": "2020-07-01", "wait": "300s"}, status=0, answered=None)
-    assert asking.pace(evidence(asked(1, 0), held)) == []
+    assert polling.pace(evidence(asked(1, 0), held)) == []
 
 
 @pytest.mark.parametrize("notes", [GuideNotes(endings=[Ending(2.0, 1)]), GuideNotes(stops=[2.0])])
 def test_who_has_ended_or_was_stopped_is_not_silent(notes: GuideNotes) -> None:
     """Then it could not ask."""
-    assert asking.pace(evidence(asked(1, 0), asked(2, 1), asked(3, 90), ended=91, notes=notes)) == []
+    assert polling.pace(evidence(asked(1, 0), asked(2, 1), asked(3, 90), ended=91, notes=notes)) == []
 
 
 @pytest.mark.parametrize("answer", [{"answer": EMPTY}, {"answer": b""}, {"status": 500, "answer": b"{}"}])
@@ -129,7 +129,7 @@ def test_an_event_that_is_named_twice_in_one_approval_is_approved_once() -> None
 )
 def test_the_header_counts_where_it_is_needed(version: str, path: str, said: list[str] | None) -> None:
     """A03: the preview of the events needs none."""
-    assert asking.header(evidence(asked(1, 0, headers={}, query={"api-version": version}, path=path))) == said
+    assert polling.header(evidence(asked(1, 0, headers={}, query={"api-version": version}, path=path))) == said
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_the_header_counts_where_it_is_needed(version: str, path: str, said: lis
 def test_a_version_that_does_not_exist_may_be_tried_before_one_that_does(versions: list[str], said: list[str]) -> None:
     """Some look for the newest that there is."""
     polls = [asked(number, number, query={"api-version": name}) for number, name in enumerate(versions, start=1)]
-    assert asking.version(evidence(*polls)) == said
+    assert polling.version(evidence(*polls)) == said
 
 
 def test_a_rule_that_applies_and_was_not_tried_is_no_pass_unless_that_is_allowed() -> None:

@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+from tools.measure_house import classes
+
 ROOT = Path(__file__).parents[2]
 HOUSE = ROOT / "src" / "duenotice"
 MAP = (ROOT / "ARCHITECTURE.md").read_text()
@@ -49,6 +51,13 @@ def test_the_rules_are_where_it_says() -> None:
     """The paragraph on `domain/` names its files by what is in them."""
     (paragraph,) = [text for text in MAP.split("\n\n") if text.startswith("In `domain/`")]
     assert [word for word in CODE.findall(paragraph)[1:] if not _has(HOUSE / "domain", word)] == []
+
+
+def test_the_classes_that_it_names_are_there() -> None:
+    """`Writer`, or `Engine.submit`; a `Transition` is any of many classes, and some words are those of the wire."""
+    others = {"NotBefore", "Resources", "Scheduled", "Started", "Transition"}
+    named = {text.split(".")[0] for text in CODE.findall(MAP) if re.fullmatch(r"([A-Z][a-z]+)+(\.\w+)?", text)}
+    assert sorted(named - others - classes(HOUSE).keys()) == []
 
 
 def _has(room: Path, word: str) -> bool:

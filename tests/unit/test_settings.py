@@ -15,8 +15,8 @@ from duenotice.settings import (
     without_password,
 )
 
-CHOICES = {"gone_approval": "400", "log_format": "json", "impact": "command", "impact_lost": "retry"}
-"""Another value than the default for settings that take only some words."""
+CHOICES = {"gone_approval": "400", "log_format": "json", "impact": "command", "impact_lost": "retry", "workers": "2"}
+"""Another value than the default, where that is not just any."""
 
 
 def file_with(tmp_path: Path, text: str) -> str:
@@ -35,6 +35,7 @@ class TestRows:
 
     def test_switches_are_told_from_values(self) -> None:
         assert [row.name for row in rows() if row.is_switch] == [
+            "share_port",
             "first_answer_empty",
             "newer_versions_404",
             "leaf_json",

@@ -23,7 +23,7 @@ class Peers(Struct, frozen=True, forbid_unknown_fields=True):
     addresses: dict[str, str] = {}
 
 
-class Guard(Struct, frozen=True, forbid_unknown_fields=True):
+class GuardTable(Struct, frozen=True, forbid_unknown_fields=True):
     """How many of a group must stay in service."""
 
     group: tuple[str, ...]
@@ -35,7 +35,7 @@ class ApprovalTable(Struct, frozen=True, forbid_unknown_fields=True):
 
     policy: Literal["never", "own", "all-ready"] = "never"
     peers: Peers | None = None
-    guard: Guard | None = None
+    guard: GuardTable | None = None
 
 
 class RuleTable(Struct, frozen=True, forbid_unknown_fields=True):

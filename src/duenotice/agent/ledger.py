@@ -26,7 +26,7 @@ _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(LedgerRecord)
 
 
-class Read(NamedTuple):
+class LedgerRead(NamedTuple):
     """What a ledger file says, and how many of its bytes are whole lines."""
 
     records: list[LedgerRecord]
@@ -110,12 +110,12 @@ def encode(record: LedgerRecord) -> bytes:
     return b"%08x %s\n" % (zlib.crc32(body), body)
 
 
-def read_ledger(path: Path) -> Read:
+def read_ledger(path: Path) -> LedgerRead:
     """All whole lines of a file; anybody may read, also while the agent writes."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        return Read([], 0)
+        return LedgerRead([], 0)
     except OSError as error:
         raise Misconfigured(
             f"Cannot read {path}: {error.strerror}.", hint="Ask as root, or as the agent's user."
@@ -127,13 +127,13 @@ def read_ledger(path: Path) -> Read:
         record = _decode(line)
         if record is None:
             if number == len(lines):  # the last one: its bytes came to the disk out of order
-                return Read(records, len(data) - len(torn) - len(line) - 1)
+                return LedgerRead(records, len(data) - len(torn) - len(line) - 1)
             raise Damaged(
                 f"{path}, line {number}: the line is damaged.",
                 hint=f"Check the machine, put back by hand what is still drained, then move {path} away.",
             )
         records.append(record)
-    return Read(records, len(data) - len(torn))
+    return LedgerRead(records, len(data) - len(torn))
 
 
 def read_cases(directory: Path) -> Cases:

@@ -18,7 +18,9 @@ def is_postgres(url: str) -> bool:
     """Whether this names a database; refuses what names nothing."""
     if url and not url.startswith(POSTGRES):
         raise Misconfigured(
-            f"journal = {url!r} is not the URL of a database.", hint="Write it like postgresql://user@host/database."
+            # What it is instead is not shown: it may have a password in it.
+            "journal is not the URL of a database.",
+            hint="Write it like postgresql://user@host/database.",
         )
     return bool(url)
 

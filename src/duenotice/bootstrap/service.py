@@ -15,7 +15,16 @@ from duenotice.bootstrap.fleet_file import FleetFile, check_first
 from duenotice.bootstrap.journals import end_when_lost, is_postgres, node_name, open_journal
 from duenotice.bootstrap.logs import log_changes
 from duenotice.bootstrap.operator_port import OperatorServer
+from duenotice.bootstrap.ports import (
+    BACKLOG,
+    DRAIN_SECONDS,
+    bound,
+    cannot_listen,
+    metadata_options,
+    operator_listen,
+)
 from duenotice.bootstrap.timekeeping import Heartbeat, clock_of
+from duenotice.bootstrap.workers import Workers, check_workers
 from duenotice.clock import Clock, micros, seconds_since_2020
 from duenotice.console.app import Console
 from duenotice.domain.commands import ApplyFleet, CreateToken, LiftIncarnations, MarkClock
@@ -24,10 +33,12 @@ from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import SELF, Engine, load
+from duenotice.engine.followers import Followers
+from duenotice.engine.membership import Terms
 from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
 from duenotice.engine.ticker import Ticker
-from duenotice.errors import Misconfigured, Unavailable
+from duenotice.errors import DuenoticeError, Misconfigured
 from duenotice.metadata_api.faults import Faults
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.server import MetadataServer
@@ -40,10 +51,6 @@ from duenotice.toml import near_miss
 from duenotice.wire.fleet_toml import is_name
 
 IN_MEMORY = ":memory:"
-NOWHERE = "none"
-"""Instead of the operator's HOST:PORT: a program that embeds a node talks to its engine."""
-DRAIN_SECONDS = 5.0
-BACKLOG = 1024
 
 log = structlog.get_logger()
 
@@ -61,17 +68,19 @@ class Service:
     ) -> None:
         """A program that embeds a node may give it a socket, a journal, or finer options of the VM's door."""
         self.settings = settings
-        self._given_journal, self._options = journal, options or _options(settings)
+        self._given_journal, self._options = journal, options or metadata_options(settings)
         self._tap, self._metadata_socket = tap, metadata_socket
         self._operator_socket: socket.socket | None = None
+        self._workers = Workers(settings)
         self.data_dir = _data_dir(settings)
         self.node = node_name(settings.node)
         self.token = ""
         self.metadata_address = ("", 0)
         self.operator_address = ("", 0)
         impact.check(settings, self.data_dir)
+        check_workers(settings)
         self._metadata_listen = s.parse_listen("metadata_listen", settings.metadata_listen)
-        self._operator_listen = _operator_listen(settings)
+        self._operator_listen = operator_listen(settings)
 
     async def start(self) -> None:
         """Take the ports, load, apply the fleet, open the doors; a failure on the way leaves nothing open."""
@@ -79,11 +88,15 @@ class Service:
             check_first(self.settings.fleet, self.data_dir)
         with ExitStack() as ports:  # before anything is written: if a port is in use, nothing must be left behind
             if self._metadata_socket is None:
-                self._metadata_socket = ports.enter_context(_bound(self._metadata_listen, dual=True))
+                self._metadata_socket = ports.enter_context(self._metadata_port())
             if self._operator_listen is not None:
-                self._operator_socket = ports.enter_context(_bound(self._operator_listen))
+                self._operator_socket = ports.enter_context(bound(self._operator_listen))
             await self._set_up()
             ports.pop_all()
+
+    def _metadata_port(self) -> socket.socket:
+        is_shared = self.settings.share_port or self.settings.workers > 1
+        return bound(self._metadata_listen, dual=True, shared=is_shared)
 
     async def _set_up(self) -> None:
         journal = self._given_journal or open_journal(self.settings.journal, self.data_dir, self.node)
@@ -97,7 +110,9 @@ class Service:
         loop = asyncio.get_running_loop()
         self.publisher = Publisher(loop.call_soon)
         self.engine = Engine(journal, clock, _policy(self.settings, clock), state, self.publisher, threaded=True)
+        self.followers = Followers(state.position, Terms(micros(self.settings.lease)))
         end_when_lost(journal, lambda error: loop.call_soon_threadsafe(self.engine.give_up, error))
+        self.engine.below = self.followers
         self.ticker = Ticker(self.engine)
         self._heartbeat = Heartbeat(journal, clock, self.ticker.absent)
         self.fleet_file = FleetFile(self.settings.fleet, self.engine)
@@ -113,10 +128,12 @@ class Service:
 
     async def stop(self) -> None:
         """Close the doors, answer the open requests, leave a snapshot."""
+        await self._workers.stop()
         self._heartbeat.stop()
         await self.metadata.drain(DRAIN_SECONDS)
         if self._operator_listen is not None:
             self._api.feed.close()
+            self.followers.close()
             await self._console.close()
             self._operator.should_exit = True
             await asyncio.gather(self._operator_task, return_exceptions=True)
@@ -136,10 +153,17 @@ class Service:
         self._check_default_vm()
         await self._let_admin_in()
         await self.ticker.make_up()  # last: until the doors open no VM can be told, so no time counts as notice (S25)
+        await self._open_doors_to_followers()
         await self._open_doors()
         self._heartbeat.start().add_done_callback(self.engine.lost)
         self.ticker.start()
         self._begin_impacts()
+        await self._workers.start(self.engine, self.metadata_address, self.operator_address)
+
+    async def _open_doors_to_followers(self) -> None:
+        """Those of the last process of this node may still be answering VMs (N05)."""
+        may_be_followed = any(token.role is Role.FOLLOWER for token in self.engine.state.tokens.values())
+        await self.followers.open(may_be_followed)
 
     async def _open_doors(self) -> None:
         submit, clock = self.engine.submit, self.engine.clock
@@ -149,11 +173,30 @@ class Service:
         try:
             self.metadata_address = await self.metadata.start_on(self._metadata_socket)
         except OSError as error:
-            raise _cannot_listen(self._metadata_listen, error) from None
+            raise cannot_listen(self._metadata_listen, error) from None
         if self._operator_socket is not None:
             self._operator_socket.listen(BACKLOG)  # now, and not later in uvicorn: we have said that we serve
             self.operator_address = self._operator_socket.getsockname()[:2]
             self._open_operator_door(self._operator_socket)
+
+    @property
+    def failed(self) -> "asyncio.Future[DuenoticeError]":
+        """Why the process has to end, if it has."""
+        return self.engine.failed
+
+    @property
+    def state(self) -> State:
+        """What VMs see."""
+        return self.engine.state
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is under way that may have made very many things."""
+        return self.engine.is_busy
+
+    async def reread(self) -> None:
+        """Apply the fleet file, if it has changed."""
+        await self.fleet_file.apply()
 
     @property
     def faults(self) -> Faults:
@@ -205,7 +248,7 @@ class Service:
     def _open_operator_door(self, listening: socket.socket) -> None:
         faults = self.metadata.faults if self.settings.allow_faults else None
         self._api = OperatorApi(
-            self.engine, self.ticker, self.metadata.silent_for, faults, lambda: self.fleet_file.problem
+            self.engine, self.ticker, self.metadata.silent_for, faults, lambda: self.fleet_file.problem, self.followers
         )
         self.operator_app, paths = self._api.app(), {call.path for call in self._api.calls}
         self._console = Console(self.operator_app)
@@ -213,12 +256,6 @@ class Service:
         self._operator = OperatorServer(operator_port.config(front))
         self._operator_task = asyncio.create_task(self._operator.serve(sockets=[listening]), name="operator-api")
         self._operator_task.add_done_callback(self.engine.lost)
-
-
-def _operator_listen(settings: s.ServeSettings) -> tuple[str, int] | None:
-    if settings.operator_listen == NOWHERE:
-        return None
-    return s.parse_listen("operator_listen", settings.operator_listen)
 
 
 def _data_dir(settings: s.ServeSettings) -> Path | None:
@@ -248,38 +285,3 @@ def _policy(settings: s.ServeSettings, clock: Clock) -> Policy:
         maintenance_lasts=micros(settings.maintenance_lasts),
         removal_lasts=micros(settings.removal_lasts),
     )
-
-
-def _options(settings: s.ServeSettings) -> MetadataOptions:
-    return MetadataOptions(
-        throttle=settings.throttle,
-        approvals_throttle=settings.approvals_throttle,
-        default_vm=settings.default_vm or None,
-        max_connections=settings.max_connections,
-        max_connections_per_address=settings.connections_per_address,
-        first_answer_delay=settings.first_answer_delay,
-        first_answer_empty=settings.first_answer_empty,
-        newer_versions_404=settings.newer_versions_404,
-        leaf_json=settings.leaf_json,
-        fault_seconds=settings.fault_seconds,
-    )
-
-
-def _bound(address: tuple[str, int], dual: bool = False) -> socket.socket:
-    """Take a port. Until something listens on it, connections are refused. With `dual`, :: means IPv4 and IPv6."""
-    host, port = address
-    made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if made.family == socket.AF_INET6:
-            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not (dual and host == "::"))
-        made.bind((host, port))
-    except OSError as error:
-        made.close()
-        raise _cannot_listen(address, error) from None
-    return made
-
-
-def _cannot_listen(address: tuple[str, int], error: OSError) -> Unavailable:
-    problem = f"Cannot listen on {s.host_port(address)}: {error.strerror or error}."
-    return Unavailable(problem, hint=s.listen_hint(address, error))

@@ -3,8 +3,7 @@
 import asyncio
 import gc
 import sys
-
-from duenotice.engine.engine import Engine
+from typing import Protocol
 
 _SWITCH_SECONDS = 0.001
 """How long a busy thread may keep the loop waiting."""
@@ -17,13 +16,21 @@ _EVERY_SECONDS = 60.0
 _MOST_PUT_OFF = 30
 
 
+class Busy(Protocol):
+    """What is under way in a process."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is that may have made very many things."""
+
+
 class Tuning:
     """The collector walks everything while all threads stand still: with millions of objects in an answer under way
     that takes seconds. So it runs by itself only for young objects, and for old ones when no long query is running
     (S26).
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Busy) -> None:
         self._engine = engine
         self._put_off = 0
         self._timer: asyncio.TimerHandle | None = None

@@ -1,13 +1,13 @@
 """The commands that show the lists which a hint of the service may name."""
 
-from duenotice.errors import Listing
+from duenotice.errors import LookAt
 
 COMMANDS = {
-    Listing.VMS: "'duenotice vm list'",
-    Listing.GROUPS: "'duenotice scale-set list'",
-    Listing.HOSTS: "'duenotice host list'",
-    Listing.EVENTS: "'duenotice events list'",
-    Listing.MAINTENANCES: "'duenotice maintenance list'",
-    Listing.TOKENS: "'duenotice token list'",
-    Listing.AUDIT: "'duenotice audit'",
+    LookAt.VMS: "'duenotice vm list'",
+    LookAt.GROUPS: "'duenotice scale-set list'",
+    LookAt.HOSTS: "'duenotice host list'",
+    LookAt.EVENTS: "'duenotice events list'",
+    LookAt.MAINTENANCES: "'duenotice maintenance list'",
+    LookAt.TOKENS: "'duenotice token list'",
+    LookAt.AUDIT: "'duenotice audit'",
 }

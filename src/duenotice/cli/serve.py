@@ -5,7 +5,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -17,16 +17,19 @@ from duenotice.settings import Resolved, SettingRow, host_port, resolve, rows, w
 if TYPE_CHECKING:
     import asyncio
 
+    from duenotice.bootstrap.follower_service import FollowerService
     from duenotice.bootstrap.service import Service
     from duenotice.domain.fleet import Vm
 
-Greet = Callable[["Service"], None]
-Beside = Callable[["Service"], AbstractAsyncContextManager[None]]
+Greet = Callable[[Any], None]
+Beside = Callable[[Any], AbstractAsyncContextManager[None]]
 _METAVARS = {
     "fleet": "FILE",
     "data_dir": "DIR",
     "journal": "URL",
     "node": "NAME",
+    "follow": "URL",
+    "only": "KIND=NAME",
     "clock": "real|60x|manual",
     "default_vm": "NAME",
     "fault": "NAME",
@@ -75,11 +78,13 @@ def serve(config: str, **flags: object) -> None:
     uses the fleet in the data directory.
     """
     given = {name: value for name, value in flags.items() if value is not None}
+    resolved = resolve(given, os.environ, config)
+    if resolved.settings.follow:
+        _spare_memory()
     from duenotice.bootstrap.logs import configure
 
-    resolved = resolve(given, os.environ, config)
     configure(resolved.settings.log_format)
-    run(resolved, welcome)
+    run(resolved, follower_welcome if resolved.settings.follow else welcome)
 
 
 def run(resolved: Resolved, greet: Greet, beside: Beside | None = None) -> None:
@@ -90,6 +95,11 @@ def run(resolved: Resolved, greet: Greet, beside: Beside | None = None) -> None:
     error = uvloop.run(_serve(resolved, greet, beside))
     if error is not None:
         raise error
+
+
+def _spare_memory() -> None:
+    """There is a follower on every host. structlog would load rich, which is a tenth of all its memory."""
+    sys.modules["rich"] = cast(Any, None)
 
 
 def _allow_many_connections() -> None:
@@ -104,11 +114,11 @@ async def _serve(resolved: Resolved, greet: Greet, beside: Beside | None) -> Due
     """Run until a signal comes or the engine fails; returns the engine's error."""
     import structlog
 
-    from duenotice.bootstrap.service import Service
+    from duenotice.bootstrap.services import service_of
 
     log = structlog.get_logger()
     stop, reread = _event_of(signal.SIGTERM, signal.SIGINT), _event_of(signal.SIGHUP)
-    service = Service(resolved.settings)
+    service = service_of(resolved.settings)
     await service.start()
     with _tuned(service, reread):
         log.info("serving", action="serving", **_addresses(service), settings=_settings(resolved))
@@ -117,8 +127,8 @@ async def _serve(resolved: Resolved, greet: Greet, beside: Beside | None) -> Due
         await _until(stop, service, beside)
     log.info("stopping", action="stopping")
     await service.stop()
-    log.info("stopped", action="stopped", position=service.engine.state.position)
-    return service.engine.failed.result() if service.engine.failed.done() else None
+    log.info("stopped", action="stopped", position=service.state.position)
+    return service.failed.result() if service.failed.done() else None
 
 
 def _event_of(*signals: signal.Signals) -> "asyncio.Event":
@@ -132,13 +142,13 @@ def _event_of(*signals: signal.Signals) -> "asyncio.Event":
 
 
 @contextmanager
-def _tuned(service: "Service", reread: "asyncio.Event") -> Iterator[None]:
+def _tuned(service: "Service | FollowerService", reread: "asyncio.Event") -> Iterator[None]:
     """What goes on beside the service: the memory is kept tidy, and a signal reads the fleet file again."""
     import asyncio
 
     from duenotice.bootstrap.tuning import Tuning
 
-    tuning = Tuning(service.engine)
+    tuning = Tuning(service)
     tuning.start()
     rereading = asyncio.ensure_future(_reread_when_told(service, reread))
     try:
@@ -148,19 +158,19 @@ def _tuned(service: "Service", reread: "asyncio.Event") -> Iterator[None]:
         tuning.stop()
 
 
-async def _until(stop: "asyncio.Event", service: "Service", beside: Beside | None) -> None:
+async def _until(stop: "asyncio.Event", service: "Service | FollowerService", beside: Beside | None) -> None:
     """Until it is told to stop or the engine fails; a watchdog ends a process that stands still."""
     import asyncio
 
     from duenotice.bootstrap.watchdog import watching
 
-    service.engine.failed.add_done_callback(lambda _: stop.set())
+    service.failed.add_done_callback(lambda _: stop.set())
     with watching(asyncio.get_running_loop(), service.settings.watchdog):
         async with beside(service) if beside else nullcontext():
             await stop.wait()
 
 
-async def _reread_when_told(service: "Service", told: "asyncio.Event") -> None:
+async def _reread_when_told(service: "Service | FollowerService", told: "asyncio.Event") -> None:
     import structlog
 
     log = structlog.get_logger()
@@ -168,11 +178,11 @@ async def _reread_when_told(service: "Service", told: "asyncio.Event") -> None:
         await told.wait()
         told.clear()
         with suppress(DuenoticeError):  # the log says why, and the last good fleet is served
-            await service.fleet_file.apply()
-            log.info("fleet reread", action="fleet-reread", vms=len(service.engine.state.fleet.vms))
+            await service.reread()
+            log.info("fleet reread", action="fleet-reread", vms=len(service.state.fleet.vms))
 
 
-def _addresses(service: "Service") -> dict[str, str]:
+def _addresses(service: "Service | FollowerService") -> dict[str, str]:
     return {
         "metadata": f"http://{host_port(service.metadata_address)}",
         "operator": f"http://{host_port(service.operator_address)}",
@@ -186,6 +196,14 @@ def _settings(resolved: Resolved) -> dict[str, str]:
         for row in rows()
         if resolved.origins[row.name] != "default"
     }
+
+
+def follower_welcome(service: "FollowerService") -> None:
+    """What it follows, and where VMs ask."""
+    vms = service.state.fleet.vms
+    say(f"duenotice follows {service.settings.follow} for {len(vms)} {'VM' if len(vms) == 1 else 'VMs'}", bold=True)
+    say(f"  VMs ask       http://{host_port(service.metadata_address)}/metadata/scheduledevents?api-version=2020-07-01")
+    sys.stdout.flush()
 
 
 def welcome(service: "Service") -> None:

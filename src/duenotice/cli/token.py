@@ -20,9 +20,14 @@ def list_tokens(session: Session) -> None:
     session.show(session.client.tokens(), TOKENS)
 
 
+ROLES = ["viewer", "operator", "admin", "follower"]
+
+
 @token.command("create", epilog="Example: duenotice token create ci --role operator")
 @click.argument("name", type=NAME)
-@click.option("--role", type=click.Choice(["viewer", "operator", "admin"]), default="viewer", help="[default: viewer]")
+@click.option(
+    "--role", type=click.Choice(["viewer", "operator", "admin", "follower"]), default="viewer", help="[default: viewer]"
+)
 @talks
 def create(session: Session, name: str, role: str) -> None:
     """Make a token; its secret is shown once, alone on standard output."""

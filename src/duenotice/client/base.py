@@ -4,9 +4,9 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 
-from duenotice.client.asking import Asker
 from duenotice.client.endpoint import Address, chosen_endpoint
 from duenotice.client.line import MOST_IDLE
+from duenotice.client.metadata_talks import Asker
 from duenotice.client.patience import BUDGET_SECONDS, TIMEOUT_SECONDS, Patience
 from duenotice.client.versions import Choice, chosen_versions
 from duenotice.errors import Malformed, Refused

@@ -4,13 +4,13 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from duenotice.client.asking import Asker
 from duenotice.client.base import ClientBase, ids_of
 from duenotice.client.contract import name_in
 from duenotice.client.endpoint import Address, locate
 from duenotice.client.exchange import Show, T, Talk
+from duenotice.client.metadata_talks import Asker
 from duenotice.client.socket_line import SocketLine
-from duenotice.client.watching import OnError, Watch
+from duenotice.client.watch_talk import OnError, Watch
 from duenotice.wire.seen_document import SeenDocument, SeenEvent
 
 

@@ -13,6 +13,8 @@ from duenotice.errors import DuenoticeError
 TIMEOUT_SECONDS = 3.0
 BUDGET_SECONDS = 10.0
 AGAIN = Backoff(0.2, 2.0)
+DICE = random.Random().random
+"""Not the dice of the whole program: its owner may have seeded those, and expects nobody else to throw them."""
 
 S = TypeVar("S")
 LeastPause = Callable[[DuenoticeError], float | None]
@@ -35,7 +37,7 @@ def persistently(
     least_pause: LeastPause,
     patience: Patience,
     now: Callable[[], float] = monotonic,
-    dice: Callable[[], float] = random.random,
+    dice: Callable[[], float] = DICE,
     failed: DuenoticeError | None = None,
 ) -> Generator[S | Sleep, Any, T]:
     """Try until it works, the budget is used up, or trying again cannot help; `failed` is a try made before."""
@@ -55,7 +57,7 @@ def persistently(
         deadline = min(end, now() + patience.timeout)
 
 
-def pause_after(failures: int, least: float, dice: Callable[[], float] = random.random) -> float:
+def pause_after(failures: int, least: float, dice: Callable[[], float] = DICE) -> float:
     """The pause doubles, with jitter so that a fleet does not come back all at once.
 
     It is never shorter than asked for.

@@ -2,6 +2,7 @@
 
 import socket
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, assert_never
 
 from duenotice.client.endpoint import Address
@@ -86,12 +87,19 @@ class SocketLine:
         return SSLWantReadError
 
     def _open(self, deadline: float) -> socket.socket:
-        if self._socket is None:
+        if (connected := self._socket) is None:
             raise ConnectionError("not connected")
-        self._socket.settimeout(left(deadline))
-        return self._socket
+        connected.settimeout(left(deadline))
+        return connected
+
+    def cut(self) -> None:
+        """Close it, and wake another thread that waits for more: closing a socket alone does not."""
+        if (connected := self._socket) is not None:
+            with suppress(OSError):
+                connected.shutdown(socket.SHUT_RDWR)
+        self.close()
 
     def close(self) -> None:
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
+        connected, self._socket = self._socket, None
+        if connected is not None:
+            connected.close()

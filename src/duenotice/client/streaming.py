@@ -5,13 +5,13 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from duenotice.client.asking import Asker
 from duenotice.client.base import ClientBase, ids_of
 from duenotice.client.contract import name_in
 from duenotice.client.endpoint import DISCOVER, Address, locate
 from duenotice.client.exchange import Show, T, Talk
+from duenotice.client.metadata_talks import Asker
 from duenotice.client.stream_line import StreamLine
-from duenotice.client.watching import OnError, Watch
+from duenotice.client.watch_talk import OnError, Watch
 from duenotice.wire.seen_document import SeenDocument, SeenEvent
 
 

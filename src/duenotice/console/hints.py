@@ -1,14 +1,14 @@
 """The pages that show the lists which a hint of the service may name; tokens have no page."""
 
-from duenotice.errors import DuenoticeError, Listing
+from duenotice.errors import DuenoticeError, LookAt
 
 PAGES = {
-    Listing.VMS: "The page Fleet",
-    Listing.GROUPS: "The page Fleet",
-    Listing.HOSTS: "The page Hosts",
-    Listing.EVENTS: "The page Events",
-    Listing.MAINTENANCES: "The page Maintenance",
-    Listing.AUDIT: "The page Audit",
+    LookAt.VMS: "The page Fleet",
+    LookAt.GROUPS: "The page Fleet",
+    LookAt.HOSTS: "The page Hosts",
+    LookAt.EVENTS: "The page Events",
+    LookAt.MAINTENANCES: "The page Maintenance",
+    LookAt.AUDIT: "The page Audit",
 }
 
 

@@ -8,7 +8,7 @@ from duenotice.domain import transitions as t
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 from duenotice.domain.token import TOKEN_NAME, Role, Token
-from duenotice.errors import Conflict, Listing, NotFound, Refused
+from duenotice.errors import Conflict, LookAt, NotFound, Refused
 
 MOST_TOKENS = 1000
 """So that state stays bounded (S24)."""
@@ -34,7 +34,7 @@ def revoke(state: State, command: c.RevokeToken, now: Instant, policy: Policy) -
     """Revoke a token."""
     token = state.tokens.get(command.token_id)
     if token is None:
-        raise NotFound(f"There is no token {command.token_id}.", look_at=Listing.TOKENS)
+        raise NotFound(f"There is no token {command.token_id}.", look_at=LookAt.TOKENS)
     admins = [other for other in state.tokens.values() if other.role is Role.ADMIN]
     if admins == [token]:
         raise Conflict("This is the last admin token.", hint="Create another admin token first.")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from duenotice.domain.event import Event, Phase
 from duenotice.domain.heaps import ascending, up_to
-from duenotice.domain.holds import NOTHING, Hold, Holds, holds_delete, holds_domain
+from duenotice.domain.holds import NOTHING, Holds, ScopeHolds, holds_delete, holds_domain
 
 Entry = tuple[int, str]
 Agenda = list[Entry]
@@ -20,7 +20,7 @@ _SPARE = 1000
 """Stale entries that are not worth a clean-up."""
 
 
-def due_at(event: Event, hold: Hold, deletes_together: bool = True) -> int | None:
+def due_at(event: Event, hold: ScopeHolds, deletes_together: bool = True) -> int | None:
     """When something happens to an event by itself; None when something else has to happen first."""
     if event.phase is Phase.STARTED:
         return event.impact_ends
@@ -31,7 +31,7 @@ def due_at(event: Event, hold: Hold, deletes_together: bool = True) -> int | Non
     return _AT_ONCE
 
 
-def put(agenda: Agenda, event: Event, hold: Hold) -> None:
+def put(agenda: Agenda, event: Event, hold: ScopeHolds) -> None:
     """Note when an event is due next."""
     due = due_at(event, hold)
     if due is not None:

@@ -5,7 +5,7 @@ from msgspec import Struct, structs
 from duenotice.domain.event import BY_USER, PLANNED, Event, EventType, Phase
 
 
-class Hold(Struct, frozen=True, gc=False):
+class ScopeHolds(Struct, frozen=True, gc=False):
     """For one scope: how many events of the platform hit each update domain now, and the deletes to come."""
 
     hits: tuple[tuple[int | None, int], ...] = ()
@@ -13,25 +13,25 @@ class Hold(Struct, frozen=True, gc=False):
     approved_deletes: int = 0
 
 
-NOTHING = Hold()
+NOTHING = ScopeHolds()
 
-Holds = dict[str, Hold]
+Holds = dict[str, ScopeHolds]
 """By scope; a scope in which nothing has to wait has no entry."""
 
 
-def holds_domain(hold: Hold, event: Event) -> bool:
+def holds_domain(hold: ScopeHolds, event: Event) -> bool:
     """Whether another update domain of its scope is being hit by the platform right now (G01, S11)."""
     if not hold.hits or event.update_domain is None or event.cause not in PLANNED:
         return False
     return any(domain != event.update_domain for domain, _ in hold.hits)
 
 
-def holds_delete(hold: Hold, event: Event) -> bool:
+def holds_delete(hold: ScopeHolds, event: Event) -> bool:
     """Whether an approved delete has another one beside it that nobody has approved yet."""
     return hold.unapproved_deletes > 0 and event.type is EventType.TERMINATE
 
 
-def alike(one: Hold, other: Hold) -> bool:
+def alike(one: ScopeHolds, other: ScopeHolds) -> bool:
     """Whether the same events have to wait."""
     if one is other:
         return True
@@ -53,7 +53,7 @@ def count(holds: Holds, scope: str, before: Event | None, after: Event | None) -
     return alike(known, now)
 
 
-def _with(hold: Hold, event: Event | None, number: int) -> Hold:
+def _with(hold: ScopeHolds, event: Event | None, number: int) -> ScopeHolds:
     if event is None:
         return hold
     if event.phase is Phase.STARTED:
@@ -65,7 +65,7 @@ def _with(hold: Hold, event: Event | None, number: int) -> Hold:
     return structs.replace(hold, unapproved_deletes=hold.unapproved_deletes + number)
 
 
-def _with_hit(hold: Hold, domain: int | None, number: int) -> Hold:
+def _with_hit(hold: ScopeHolds, domain: int | None, number: int) -> ScopeHolds:
     counts = dict(hold.hits)
     counts[domain] = counts.get(domain, 0) + number
     return structs.replace(hold, hits=tuple((domain, hits) for domain, hits in counts.items() if hits))

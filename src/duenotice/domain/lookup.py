@@ -3,7 +3,7 @@
 from duenotice.domain.fleet import Condition, Group, GroupKind, Host, Vm
 from duenotice.domain.progress import Progress
 from duenotice.domain.state import State
-from duenotice.errors import Conflict, Listing, NotFound
+from duenotice.errors import Conflict, LookAt, NotFound
 
 
 def find_vm(state: State, name: str) -> Vm:
@@ -15,7 +15,7 @@ def find_vm(state: State, name: str) -> Vm:
 
 
 def group_of_vm(state: State, vm: Vm) -> Group | None:
-    """The group that a VM is in."""
+    """None for a VM that stands alone."""
     return None if vm.group is None else state.fleet.groups.get(vm.group)
 
 
@@ -39,7 +39,7 @@ def find_scale_set(state: State, name: str) -> Group:
     """A scale set by name."""
     group = state.fleet.groups.get(f"{GroupKind.SCALE_SET.value}/{name}")
     if group is None:
-        raise NotFound(f"There is no scale set named {name!r}.", look_at=Listing.GROUPS)
+        raise NotFound(f"There is no scale set named {name!r}.", look_at=LookAt.GROUPS)
     return group
 
 
@@ -47,7 +47,7 @@ def find_instance(state: State, group: Group, name: str) -> Vm:
     """An instance of a scale set by name."""
     vm = state.fleet.vms.get(name)
     if vm is None or vm.group != group.key:
-        raise NotFound(f"{group.name} has no instance {name!r}.", look_at=Listing.VMS)
+        raise NotFound(f"{group.name} has no instance {name!r}.", look_at=LookAt.VMS)
     return vm
 
 
@@ -55,5 +55,5 @@ def find_plan(state: State, maintenance_id: str) -> Progress:
     """A plan by its id."""
     progress = state.plans.get(maintenance_id)
     if progress is None:
-        raise NotFound(f"There is no maintenance {maintenance_id}.", look_at=Listing.MAINTENANCES)
+        raise NotFound(f"There is no maintenance {maintenance_id}.", look_at=LookAt.MAINTENANCES)
     return progress

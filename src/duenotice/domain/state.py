@@ -11,7 +11,7 @@ from duenotice.domain.document import EMPTY, Document
 from duenotice.domain.event import Event
 from duenotice.domain.fleet import Fleet, Vm
 from duenotice.domain.gone import GoneEvent
-from duenotice.domain.holds import NOTHING, Hold, Holds
+from duenotice.domain.holds import NOTHING, Holds, ScopeHolds
 from duenotice.domain.kept_answers import AnswersByKey
 from duenotice.domain.maintenance import Maintenance, StepStatus
 from duenotice.domain.progress import Progress
@@ -123,7 +123,7 @@ class State:
         """All plans by id with all of their steps, those that are over in the order of their end."""
         return {plan_id: progress.whole() for plan_id, progress in self.plans.items()}
 
-    def hold(self, scope: str) -> Hold:
+    def hold(self, scope: str) -> ScopeHolds:
         """What makes events of a scope wait."""
         return self.holds.get(scope, NOTHING)
 

@@ -9,18 +9,23 @@ TOKEN_NAME = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,62}$"
 
 
 class Role(Enum):
-    """What the bearer of a token may do; each may do what the ones before it may."""
+    """What the bearer of a token may do. Of the first three each may do what the ones before it may.
+
+    A follower is a process that answers VMs for a node: it may follow, and nothing else, and nobody else may.
+    """
 
     VIEWER = "viewer"
     OPERATOR = "operator"
     ADMIN = "admin"
+    FOLLOWER = "follower"
 
     def covers(self, needed: "Role") -> bool:
         """Whether this role is enough where another is needed."""
-        return _RANKS[self] >= _RANKS[needed]
+        return needed in _COVERED[self]
 
 
-_RANKS = {role: rank for rank, role in enumerate(Role)}
+_PEOPLE = (Role.VIEWER, Role.OPERATOR, Role.ADMIN)
+_COVERED = {role: _PEOPLE[: rank + 1] for rank, role in enumerate(_PEOPLE)} | {Role.FOLLOWER: (Role.FOLLOWER,)}
 
 
 class Token(Struct, frozen=True, omit_defaults=True):

@@ -14,13 +14,14 @@ class Curtain:
 
     def __init__(self) -> None:
         self._scopes: set[str] = set()
-        self._hides_all = False
+        self._hides_all = self.is_down = False
         self._lifted = asyncio.Event()
 
     def hide(self, touched: Touched) -> None:
         """Hide what some records touch, until all is shown."""
         self._scopes |= touched.scopes
         self._hides_all = self._hides_all or touched.everything
+        self.is_down = True
         self._lifted.clear()
 
     def hides(self, scope: str) -> bool:
@@ -30,7 +31,7 @@ class Curtain:
     def lift(self) -> None:
         """All that is folded may be shown."""
         self._scopes = set()
-        self._hides_all = False
+        self._hides_all = self.is_down = False
         self._lifted.set()
 
     async def wait(self, scope: str, timeout: float) -> bool:

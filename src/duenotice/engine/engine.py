@@ -17,10 +17,11 @@ from duenotice.domain.apply import fold
 from duenotice.domain.commands import Command, MarkClock, Tick
 from duenotice.domain.kept_answers import kept_answer
 from duenotice.domain.policy import Policy
-from duenotice.domain.snapshot import restore
+from duenotice.domain.snapshot import Snapshot, restore
 from duenotice.domain.state import State
 from duenotice.domain.transitions import Record, RequestAnswered
 from duenotice.engine.complaints import Complaints
+from duenotice.engine.followers import Below, Nobody
 from duenotice.engine.log import report
 from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
@@ -77,24 +78,21 @@ class Engine:
         publisher: Publisher,
         threaded: bool | None = None,
     ) -> None:
-        self.clock = clock
-        self.publisher = publisher
+        self.clock, self.publisher = clock, publisher
         self.changed = asyncio.Event()
         self.on_commit: list[Callable[[Sequence[Record]], None]] = []
         self.on_recover: list[Callable[[], None]] = []
-        self._journal = journal
-        self._writer = Writer(journal, clock, policy, state)
+        self.below: Below = Nobody()
+        self._journal, self._writer = journal, Writer(journal, clock, policy, state)
         self._complaints = Complaints(report)
         self._asks: list[_Waiting] = []
-        self._wake = asyncio.Event()
-        self._is_serving = False
+        self._wake, self._is_serving = asyncio.Event(), False
         threads = journal.blocking if threaded is None else threaded
         self._writing = Worker("writer") if threads else None
         self._reading = Worker("history") if threads else None
         self._looking = Worker("look", threads=2) if threads else None
         self._foreseeing = Worker("foresight") if threads else None
-        self._looks = self._foresights = 0
-        self._snapshot_at = state.position
+        self._looks, self._foresights, self._snapshot_at = 0, 0, state.position
         self._task: asyncio.Task[None] | None = None
         self._broken: DuenoticeError | None = None
         self.failed: asyncio.Future[DuenoticeError] = asyncio.get_running_loop().create_future()
@@ -137,6 +135,10 @@ class Engine:
         while await _run_in(self._reading, self._journal.index):
             pass
         return await _run_in(self._reading, lambda: self._journal.find(prefix, limit))
+
+    async def snapshot(self) -> Snapshot:
+        """The newest state as a value. It may be ahead of what is shown."""
+        return await self._off_loop(self._writer.snapshot)
 
     async def look(self, work: Callable[[State], T]) -> T:
         """What a look at the whole durable state finds; it runs off the loop, on a copy that nobody changes (S26)."""
@@ -268,9 +270,12 @@ class Engine:
             _answer(waiting.answer, came_of_it)
 
     async def _in_time(self, outcome: Outcome) -> Outcome:
-        """What may still be shown. If the loop was slow, notice is made longer once more (S2)."""
+        """What may be shown, as nobody shows anything older (N06). If that was slow, notice is made longer (S2)."""
         spare = self.policy.commit_allowance
-        while outcome.news is not None and outcome.news.is_late(self.clock.now()):
+        while outcome.news is not None:
+            await self.below.hide(outcome.news)
+            if not outcome.news.is_late(self.clock.now()):
+                break
             spare = max(MICROS, 2 * spare)
             outcome = await self._off_loop(partial(self._writer.make_ready, outcome.answers, spare))
         return outcome
@@ -293,6 +298,7 @@ class Engine:
 
     async def _show(self, news: News) -> None:
         self.publisher.publish(news.state, news.touched, self.clock.now().steady)
+        self.below.show(news.records[-1].position)
         self._writer.showed(news)
         self._journal.note_seen(news.records[-1].position)
         await self._tell(news.records)

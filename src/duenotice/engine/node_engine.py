@@ -20,6 +20,7 @@ from duenotice.engine.curtain import Curtain
 from duenotice.engine.engine import SELF, Engine, _answer, _Waiting
 from duenotice.engine.fenced_journal import FencedJournal
 from duenotice.engine.last_polls import LastPolls
+from duenotice.engine.log import report
 from duenotice.engine.members import Member, Members
 from duenotice.engine.membership import Terms
 from duenotice.engine.publisher import Publisher
@@ -61,6 +62,7 @@ class NodeEngine(Engine):
         self._leading = False
         self._allowed = 0
         self._to_show: News | None = None
+        self._trouble = ""
         self._turn = asyncio.Lock()
         self._stirred = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -93,6 +95,9 @@ class NodeEngine(Engine):
         """The doors are closed: leave; what waits is answered."""
         self.hand_over()
         self._refuse_all(Unavailable("it was stopped", hint="Start it again."))
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.seat.leave()
         await self._close()
 
@@ -129,6 +134,9 @@ class NodeEngine(Engine):
             _answer(waiting.answer, error)
         except TimeoutError:
             _answer(waiting.answer, Unavailable(_NOBODY, hint="Try again in some seconds."))
+        except asyncio.CancelledError:
+            _answer(waiting.answer, Unavailable("The node was stopped.", hint="Ask another node."))
+            raise
 
     async def _leader(self) -> Member | None:
         """The node that leads, as soon as there is one; None: we do ourselves by now."""
@@ -195,6 +203,7 @@ class NodeEngine(Engine):
         news = await self._off_loop(lambda: self._writer.take_in(position))
         if news is not None:
             self.curtain.hide(news.touched)
+            await self.below.hide(news)  # a follower is a member through its node
         return self._writer.position
 
     def allow(self, position: int) -> None:
@@ -225,6 +234,7 @@ class NodeEngine(Engine):
             self._last_polls.merge(await self.seat.polls(self.time() - SILENCE))
             self._leading = self.seat.leads and self.seat.standing.epoch == epoch
         if self._leading:
+            report("info", "this node leads", action="leads", epoch=epoch)
             self._wake_up()
             for begin in self.on_lead:
                 begin()
@@ -233,6 +243,7 @@ class NodeEngine(Engine):
     def follow(self) -> None:
         """Decide no more."""
         if self._leading:
+            report("info", "this node does not lead any more", action="follows", epoch=self._fenced.epoch)
             self._leading = False
             for end in self.on_follow:
                 end()
@@ -258,6 +269,17 @@ class NodeEngine(Engine):
     async def _hear_of_polls(self) -> None:
         with suppress(DuenoticeError):  # in some minutes again
             self._last_polls.merge(await self.seat.polls(self.time() - SILENCE))
+
+    def worked(self, error: DuenoticeError | None) -> None:
+        """Log when the store is away, and when it is back; not each try."""
+        trouble = "" if error is None else error.message
+        if trouble == self._trouble:
+            return
+        self._trouble = trouble
+        if error is None:
+            report("info", "the shared store works again", action="store-works-again")
+        else:
+            report("warning", "the shared store does not work", action="store-failed", error=trouble, hint=error.hint)
 
     def end(self, why: str) -> None:
         """This process cannot go on; a new one can."""

@@ -23,7 +23,7 @@ _WOKEN_AT_ONCE = 256
 """Watchers called in one turn of the loop; uvloop sends what they wrote when the turn ends."""
 
 
-class Page:
+class ScopePage:
     """What one scope is shown.
 
     `rendered` has a place per api-version for the bytes that a door makes of the document; a new document
@@ -57,7 +57,7 @@ class Publisher:
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self.state = State()
-        self.pages: dict[str, Page] = {}
+        self.pages: dict[str, ScopePage] = {}
         self.names = Names(lambda: self.state.fleet.vms)
         self._frozen: weakref.ref[State] | None = None
         self._call_soon = call_soon
@@ -80,16 +80,16 @@ class Publisher:
             self._frozen = weakref.ref(known)
         return known
 
-    def open_page(self, scope: str) -> Page:
+    def open_page(self, scope: str) -> ScopePage:
         """The page of a scope as it is now: made when it is first opened, and derived again if it has changed."""
         page = self.pages.get(scope)
         if page is None:
-            page = self.pages[scope] = Page(scope, self._opened_at)
+            page = self.pages[scope] = ScopePage(scope, self._opened_at)
         if not page.is_current:
             page.show(self.state.document(scope), self.state.enabled(scope))
         return page
 
-    def open_page_of(self, vm: Vm) -> Page:
+    def open_page_of(self, vm: Vm) -> ScopePage:
         """The page a VM reads."""
         return self.open_page(scope_of(vm))
 
@@ -114,7 +114,7 @@ class Publisher:
         """Publish a durable state that differs from the last only in what was touched."""
         before, self.state = self.state, state
         self.names.touch(touched.vms)
-        changed: list[Page] = []
+        changed: list[ScopePage] = []
         for page in self._touched_pages(touched):
             page.outdate()
             if state.enabled(page.scope) and not before.enabled(page.scope):
@@ -127,7 +127,7 @@ class Publisher:
                 changed.append(page)
         self._tell(changed, touched.addresses)
 
-    def _touched_pages(self, touched: Touched) -> list[Page]:
+    def _touched_pages(self, touched: Touched) -> list[ScopePage]:
         if touched.everything:
             return list(self.pages.values())
         return [self.pages[scope] for scope in self.pages.keys() & touched.scopes]
@@ -136,7 +136,7 @@ class Publisher:
         page = self.pages.get(scope)
         return self._opened_at if page is None else page.last_poll
 
-    def _tell(self, changed: list[Page], addresses: set[str]) -> None:
+    def _tell(self, changed: list[ScopePage], addresses: set[str]) -> None:
         """Everything is in place: tell of it, a few watchers in each turn of the loop."""
         if addresses:
             for tell in self._fleet_watchers:

@@ -56,6 +56,9 @@ class Crew(Protocol):
     def gather_polls(self) -> Mapping[str, int]:
         """The last polls that the others do not know of yet (N11)."""
 
+    def worked(self, error: DuenoticeError | None) -> None:
+        """A call to the store, or a read, has worked or has not."""
+
     def end(self, why: str) -> None:
         """This process has to end."""
 
@@ -209,11 +212,15 @@ class Seat:
 
     async def _ask(self, action: m.Action, call: Callable[[], T]) -> "T | m.Failed":
         try:
-            return call() if self._calls is None else await self._loop.run_in_executor(self._calls, call)
+            came = call() if self._calls is None else await self._loop.run_in_executor(self._calls, call)
         except DuenoticeError as error:
-            if type(error) in _REFUSED:
-                self.tell(_REFUSED[type(error)])
+            refused = _REFUSED.get(type(error))
+            self._crew.worked(error if refused is None else None)
+            if refused is not None:
+                self.tell(refused)
             return m.Failed(action)
+        self._crew.worked(None)
+        return came
 
     async def _fail(self, action: m.Action) -> None:
         self.tell(m.Failed(action))
@@ -221,7 +228,8 @@ class Seat:
     async def _read(self, action: m.Read, position: int) -> None:
         try:
             self.tell(m.Folded(await self._crew.read(position)))
-        except DuenoticeError:
+        except DuenoticeError as error:
+            self._crew.worked(error)
             self.tell(m.Failed(action))
 
     async def _lead(self, epoch: int) -> None:

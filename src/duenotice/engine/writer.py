@@ -18,7 +18,7 @@ from duenotice.domain.due import PLANS, Faulty, happenings
 from duenotice.domain.kept_answers import kept_answer
 from duenotice.domain.policy import Policy
 from duenotice.domain.postponing import to_be_seen_by
-from duenotice.domain.snapshot import take
+from duenotice.domain.snapshot import Snapshot, take
 from duenotice.domain.state import State
 from duenotice.domain.touched import Touched, touched
 from duenotice.domain.transitions import EventRaised, Record, RequestAnswered, Transition
@@ -153,6 +153,11 @@ class Writer:
         for record in lag:
             fold(self._ahead, record)
 
+    def snapshot(self) -> Snapshot:
+        """All that is durable, as a value."""
+        self.catch_up()
+        return take(self._ahead)
+
     def take_in(self, until: int | None = None) -> News | None:
         """Fold what another node has written, up to a position or all of it; what is not shown yet (N08)."""
         self.catch_up()
@@ -181,9 +186,9 @@ class Writer:
 
     def save_snapshot(self) -> int:
         """Store a snapshot of all that is durable, and tell its position."""
-        self.catch_up()
-        self._journal.save_snapshot(take(self._ahead))
-        return self._ahead.position
+        snapshot = self.snapshot()
+        self._journal.save_snapshot(snapshot)
+        return snapshot.position
 
     def _attempt(self, ask: Ask, now: Instant, records: list[Record]) -> Records | DuenoticeError:
         """Decide and apply one command; a refusal is its answer and has no effect (S6)."""

@@ -1,5 +1,6 @@
 """A connection to PostgreSQL that is made when it is needed, and made again when it was lost; it knows no tables."""
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from threading import Lock
@@ -50,10 +51,15 @@ def conninfo_of(url: str) -> str:
         given = conninfo_to_dict(url)
     except psycopg.ProgrammingError as error:
         raise Misconfigured(
-            f"The URL of the database is not valid: {str(error).strip()}.",
-            hint="Write it like postgresql://user@host/database.",
+            f"The URL of the database is not valid: {_without_values(error)}.",
+            hint="Write it like postgresql://user@host/database; a % in a password is written %25, an @ %40.",
         ) from None
     return make_conninfo("", **{**_DEFAULTS, **given, **_ALWAYS})
+
+
+def _without_values(error: psycopg.ProgrammingError) -> str:
+    """What libpq says, without what it quotes: that may be the password, or what is behind it."""
+    return re.sub(r'"[^\n]*"', '"…"', str(error).strip())
 
 
 def name_of(url: str) -> str:

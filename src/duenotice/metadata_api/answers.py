@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, NamedTuple, Protocol, assert_never
 
 from duenotice.domain.commands import ApproveEvents, Command, EnableScope
-from duenotice.engine.publisher import Page, Publisher
+from duenotice.engine.publisher import Publisher, ScopePage
 from duenotice.errors import DuenoticeError
 from duenotice.metadata_api.caller import Callers, Lane
 from duenotice.metadata_api.options import MetadataOptions
@@ -135,7 +135,7 @@ class Answers:
             return Hold(lane, poll)
         return self._show(page, poll)
 
-    def _show(self, page: Page, poll: Poll) -> Answer:
+    def _show(self, page: ScopePage, poll: Poll) -> Answer:
         if poll.has(page.document.incarnation):
             return not_modified(page.document.incarnation)
         return Answer(200, document_tail(page, poll.version))

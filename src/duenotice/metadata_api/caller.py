@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import Protocol
 
 from duenotice.domain.fleet import Vm
-from duenotice.engine.publisher import Page, Publisher
+from duenotice.engine.publisher import Publisher, ScopePage
 from duenotice.metadata_api.limits import Bucket, Rate
 from duenotice.metadata_api.options import MetadataOptions
 
@@ -20,7 +20,7 @@ class Lane:
 
     __slots__ = ("approvals", "page", "polls", "scope", "vm")
 
-    def __init__(self, vm: Vm, page: Page, polls: Bucket, approvals: Bucket) -> None:
+    def __init__(self, vm: Vm, page: ScopePage, polls: Bucket, approvals: Bucket) -> None:
         self.vm = vm
         self.scope = page.scope
         self.page = page
@@ -61,7 +61,7 @@ class Callers:
         lane = self.lanes[vm.address] = Lane(vm, page, Bucket(self._polls), Bucket(self._approvals))
         return lane
 
-    def page_of(self, lane: Lane) -> Page:
+    def page_of(self, lane: Lane) -> ScopePage:
         """The page that a VM reads now."""
         lane.page = page = self._publisher.open_page(lane.scope)
         return page

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from duenotice.metadata_api.answers import Broken, Outcome
-    from duenotice.metadata_api.conversation import Conversation
-    from duenotice.metadata_api.questions import Ask
+    from duenotice.metadata_api.conversation import VmConversation
+    from duenotice.metadata_api.questions import VmRequest
 
 
 class ConnectionState(IntEnum):
@@ -56,11 +56,11 @@ WHEN_HELD = {IDLE: HELD, READING: HELD, ANSWERING: HELD, ANSWERING_BLOCKED: HELD
 class Moves(NamedTuple):
     """What a connection does in one state about each thing that can happen."""
 
-    bytes_came: "Callable[[Conversation, bytes], None]"
-    client_ended: "Callable[[Conversation], None]"
-    news: "Callable[[Conversation], None]"
-    answered: "Callable[[Conversation, Ask, Outcome | Broken], None]"
-    writing_paused: "Callable[[Conversation], None]"
-    writing_resumed: "Callable[[Conversation], None]"
-    deadline_passed: "Callable[[Conversation], None]"
-    server_stops: "Callable[[Conversation], None]"
+    bytes_came: "Callable[[VmConversation, bytes], None]"
+    client_ended: "Callable[[VmConversation], None]"
+    news: "Callable[[VmConversation], None]"
+    answered: "Callable[[VmConversation, VmRequest, Outcome | Broken], None]"
+    writing_paused: "Callable[[VmConversation], None]"
+    writing_resumed: "Callable[[VmConversation], None]"
+    deadline_passed: "Callable[[VmConversation], None]"
+    server_stops: "Callable[[VmConversation], None]"

@@ -13,9 +13,9 @@ from duenotice.metadata_api import connection_states as states
 from duenotice.metadata_api.answers import Broken, Hold, Outcome
 from duenotice.metadata_api.connection_states import ConnectionState, Moves
 from duenotice.metadata_api.door import Door
-from duenotice.metadata_api.questions import Ask
-from duenotice.metadata_api.reader import RequestReader
-from duenotice.metadata_api.requests import Head
+from duenotice.metadata_api.questions import VmRequest
+from duenotice.metadata_api.request_head import RequestHead
+from duenotice.metadata_api.request_reader import RequestReader
 from duenotice.metadata_api.responses import CLOSE, CONTINUE, Answer, blamed, error
 
 REQUESTS_PER_TURN = 16
@@ -33,7 +33,7 @@ _DEAF = RequestReader()
 AnyOutcome = TypeVar("AnyOutcome")
 
 
-class Conversation(asyncio.Protocol):
+class VmConversation(asyncio.Protocol):
     """A connection's talk with its client; `ended` when the client sends nothing more, but may still read.
 
     At rest there is no reader, so that bytes which arrive then are the beginning of a request.
@@ -98,7 +98,7 @@ class Conversation(asyncio.Protocol):
         """There may be news for a held poll, or its time is up."""
         MOVES[self.state].news(self)
 
-    def take(self, ask: Ask, outcome: Outcome | Broken) -> None:
+    def take(self, ask: VmRequest, outcome: Outcome | Broken) -> None:
         """The pending answer is there, unless it says that there is none yet."""
         if isinstance(outcome, Hold):
             # The loop has gone on since this was decided, so it is checked again.
@@ -204,7 +204,7 @@ class Conversation(asyncio.Protocol):
         if self.ended:
             self.close()
 
-    def _invite_body(self, head: Head) -> None:
+    def _invite_body(self, head: RequestHead) -> None:
         """A11: send 100 Continue, unless the request will be refused anyway."""
         ask = self.door.router.ask(head)
         if isinstance(ask.question, Answer):
@@ -212,7 +212,7 @@ class Conversation(asyncio.Protocol):
         else:
             self.transport.write(CONTINUE)
 
-    def _answer(self, ask: Ask, body: bytes) -> None:
+    def _answer(self, ask: VmRequest, body: bytes) -> None:
         outcome = self._held_only_if_useful(self.door.answers.answer(self.address, ask.question, body))
         if isinstance(outcome, Answer):
             self._send(ask, outcome)
@@ -227,7 +227,7 @@ class Conversation(asyncio.Protocol):
             self.door.make(outcome, partial(self._made, ask))
         self._wait()
 
-    def _hold(self, ask: Ask, hold: Hold) -> None:
+    def _hold(self, ask: VmRequest, hold: Hold) -> None:
         self.state = states.WHEN_HELD[self.state]
         self.door.waiting.hold(self, ask, hold.poll, hold.lane, self.wake, self.address)
 
@@ -247,7 +247,7 @@ class Conversation(asyncio.Protocol):
     def _is_overfull(self) -> bool:
         return self.reader is not None and len(self.reader) > MAX_WAITING_BYTES
 
-    def _send(self, ask: Ask, answer: Answer) -> None:
+    def _send(self, ask: VmRequest, answer: Answer) -> None:
         closes = ask.closes or self.door.draining
         if self.reader is None:
             self.deadline = self.door.pulse.idle_until
@@ -261,10 +261,10 @@ class Conversation(asyncio.Protocol):
         data = self.door.pulse.heading.render(broken.answer, CLOSE)
         broken.send(self.door.loop, self.transport, data)
 
-    def _made(self, ask: Ask, outcome: Outcome | Broken) -> None:
+    def _made(self, ask: VmRequest, outcome: Outcome | Broken) -> None:
         MOVES[self.state].answered(self, ask, outcome)
 
-    def _finish(self, ask: Ask, answer: Answer) -> None:
+    def _finish(self, ask: VmRequest, answer: Answer) -> None:
         """Send it, and go on with what has arrived behind it."""
         self.state = states.WHEN_ANSWERED[self.state]
         self._expect_request()
@@ -276,7 +276,7 @@ class Conversation(asyncio.Protocol):
         self.deadline = self.door.pulse.linger_until
 
 
-_c, _no = Conversation, Conversation.nothing
+_c, _no = VmConversation, VmConversation.nothing
 _ROWS = {
     # bytes_came, client_ended, news, answered, writing_paused, writing_resumed, deadline_passed, server_stops
     states.IDLE: Moves(_c.begin, _no, _no, _no, _c.block, _no, _c.close, _c.close),

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from duenotice.clock import micros
 from duenotice.domain.document import Document
-from duenotice.engine.publisher import Page
+from duenotice.engine.publisher import ScopePage
 from duenotice.errors import Malformed
 from duenotice.metadata_api.answers import THROTTLED, Answering, Broken, Delay, Hold, Later, Outcome
 from duenotice.metadata_api.caller import Lane
@@ -36,7 +36,7 @@ class FaultyRequest(NamedTuple):
     """A request that gets a wrong answer; `right` is the correct one."""
 
     lane: Lane
-    page: Page
+    page: ScopePage
     question: Question
     right: Callable[[], Outcome | Later | Broken]
     now: float

@@ -19,8 +19,10 @@ NO_RIGHT = error(503, "This node cannot tell whether its events are the newest. 
 HIDDEN = error(503, "The events of this VM are changing. Ask again.", "Retry-After: 1")
 
 
-class Curtain(Protocol):
-    """What is hidden for a moment."""
+class Hiding(Protocol):
+    """What is hidden for a moment; while it is not down, nothing is."""
+
+    is_down: bool
 
     def hides(self, scope: str) -> bool:
         """Whether a scope is hidden."""
@@ -32,18 +34,20 @@ class Curtain(Protocol):
 class Guard:
     """Stands before the answers of a door, and before the short way that most polls take."""
 
-    def __init__(self, may_answer: Callable[[], bool], curtain: Curtain) -> None:
+    def __init__(self, may_answer: Callable[[], bool], curtain: Hiding) -> None:
         self._may_answer, self._curtain = may_answer, curtain
 
     def stand_before(self, door: Door) -> None:
         """From now on nothing is answered without us."""
-        self._door, self._answers = door, door.answers
+        self._door, self._answers, self._lanes = door, door.answers, door.callers.lanes
         door.answers, door.lanes = self, self
 
     def get(self, address: str) -> Lane | None:
         """The lane for the short way: none if the answer must not be given at once."""
-        lane = self._door.callers.lanes.get(address)
-        return None if lane is None or self._curtain.hides(lane.scope) or not self._may_answer() else lane
+        lane = self._lanes.get(address)
+        if lane is None or not self._may_answer() or (self._curtain.is_down and self._curtain.hides(lane.scope)):
+            return None
+        return lane
 
     def answer(self, address: str, question: Question, body: bytes) -> Outcome | Later | Broken:
         """The answer of the door, or a refusal, or a wait for the curtain."""

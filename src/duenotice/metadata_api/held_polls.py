@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterator
 
 from duenotice.engine.publisher import Publisher
 from duenotice.metadata_api.caller import Lane
-from duenotice.metadata_api.questions import Ask, Poll
+from duenotice.metadata_api.questions import Poll, VmRequest
 
 BEAT_SECONDS = 0.1
 """How often the time of waiting polls is looked at; no timer for each of ten thousand."""
@@ -20,7 +20,7 @@ class Held:
 
     __slots__ = ("addresses", "ask", "beat", "poll", "scope", "vm", "wake")
 
-    def __init__(self, ask: Ask, poll: Poll, lane: Lane, beat: int, wake: Wake, caller: str) -> None:
+    def __init__(self, ask: VmRequest, poll: Poll, lane: Lane, beat: int, wake: Wake, caller: str) -> None:
         self.ask = ask
         self.poll = poll
         self.vm, self.scope = lane.vm.name, lane.scope
@@ -42,7 +42,7 @@ class HeldPolls:
         self._beats = 0
         self._call_soon = call_soon
 
-    def hold(self, who: object, ask: Ask, poll: Poll, lane: Lane, wake: Wake, caller: str = "") -> None:
+    def hold(self, who: object, ask: VmRequest, poll: Poll, lane: Lane, wake: Wake, caller: str = "") -> None:
         """Wake when the document changes or the time is up; never before, and at most a beat after."""
         beat = self._beats + 1 + math.ceil(poll.wait / BEAT_SECONDS)
         self.held[who] = Held(ask, poll, lane, beat, wake, caller)

@@ -5,8 +5,8 @@ from its bytes and nothing else; who sent it is looked up every time.
 """
 
 from duenotice.errors import Malformed
-from duenotice.metadata_api.questions import Ask
-from duenotice.metadata_api.requests import parse_head
+from duenotice.metadata_api.questions import VmRequest
+from duenotice.metadata_api.request_head import parse_head
 from duenotice.metadata_api.routes import Router
 
 MAX_ENTRIES = 4096
@@ -23,9 +23,9 @@ class Memo:
     def __init__(self, router: Router) -> None:
         self._router = router
         self._room = MAX_ENTRIES
-        self.known: dict[bytes, Ask] = {}
+        self.known: dict[bytes, VmRequest] = {}
 
-    def learn(self, data: bytes) -> Ask | None:
+    def learn(self, data: bytes) -> VmRequest | None:
         """What these bytes ask, if they are exactly one GET without a body; None leaves them to the reader."""
         if not data.startswith(b"GET ") or data.find(_END) != len(data) - len(_END) or len(data) > MAX_REQUEST:
             return None
@@ -39,7 +39,7 @@ class Memo:
         self._remember(data, ask)
         return ask
 
-    def _remember(self, data: bytes, ask: Ask) -> None:
+    def _remember(self, data: bytes, ask: VmRequest) -> None:
         if len(self.known) >= self._room:
             self.known.clear()
         if self._room:

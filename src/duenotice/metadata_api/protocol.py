@@ -9,9 +9,9 @@ from typing import cast
 
 from duenotice.metadata_api.caller import plain_address
 from duenotice.metadata_api.connection_states import IDLE, LAST
-from duenotice.metadata_api.conversation import MOVES, Conversation
+from duenotice.metadata_api.conversation import MOVES, VmConversation
 from duenotice.metadata_api.door import Door
-from duenotice.metadata_api.questions import Ask
+from duenotice.metadata_api.questions import VmRequest
 from duenotice.metadata_api.responses import document_tail, error
 
 READ_AHEAD = 4096
@@ -20,7 +20,7 @@ READ_AHEAD = 4096
 _TOO_MANY = error(429, "Too many connections. Close some, or keep one open and use it again.", "Retry-After: 1")
 
 
-def warm_answer(door: Door, address: str, ask: Ask) -> bytes | None:
+def warm_answer(door: Door, address: str, ask: VmRequest) -> bytes | None:
     """The answer to the one request that most VMs send once a second, in as few steps as possible; None for others."""
     if (version := ask.plain) is None or (lane := door.lanes.get(address)) is None:
         return None
@@ -32,7 +32,7 @@ def warm_answer(door: Door, address: str, ask: Ask) -> bytes | None:
     return heading.ok + last_digits + ask.connection + (page.rendered[version.index] or document_tail(page, version))
 
 
-class Connection(Conversation):
+class Connection(VmConversation):
     """A client's connection."""
 
     __slots__ = ()

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from duenotice.metadata_api.requests import Head
+from duenotice.metadata_api.request_head import RequestHead
 from duenotice.metadata_api.responses import CLOSE, KEEP_ALIVE, Answer
 from duenotice.wire.api_versions import ApiVersion
 
@@ -45,7 +45,7 @@ Question = Poll | LetStart | Describe | ListVersions | Answer
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class VmRequest:
     """A question and how to send its answer.
 
     `connection` is the header line that goes with it; `plain` marks the poll that most VMs send, once a second.
@@ -57,11 +57,11 @@ class Ask:
     plain: ApiVersion | None = None
 
 
-def ask_of(head: Head, question: Question) -> Ask:
+def ask_of(head: RequestHead, question: Question) -> VmRequest:
     """The question, with how its head wants the answer to be sent."""
     closes = not head.keep_alive
     connection = CLOSE if closes else b"" if head.minor else KEEP_ALIVE
     if isinstance(question, Answer) and head.method == "HEAD":
         question = question.without_body()
     plain = question.version if isinstance(question, Poll) and not question.known else None
-    return Ask(question, closes, connection, plain)
+    return VmRequest(question, closes, connection, plain)

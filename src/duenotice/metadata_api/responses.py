@@ -9,11 +9,11 @@ from uuid import uuid4
 import msgspec
 
 from duenotice.domain.document import Document
-from duenotice.engine.publisher import Page
+from duenotice.engine.publisher import ScopePage
 from duenotice.errors import DuenoticeError, Malformed, Refused, Unavailable
-from duenotice.metadata_api.bodies import BodyTooLarge
-from duenotice.metadata_api.reader import HeadTooLarge
-from duenotice.metadata_api.requests import UnmetExpectation
+from duenotice.metadata_api.request_body import BodyTooLarge
+from duenotice.metadata_api.request_head import UnmetExpectation
+from duenotice.metadata_api.request_reader import HeadTooLarge
 from duenotice.wire.api_versions import ApiVersion
 from duenotice.wire.document_json import encode_document
 from duenotice.wire.times import format_rfc1123
@@ -38,6 +38,11 @@ _STATUS_OF: dict[type, int] = {
     DuenoticeError: 500,
 }
 """The status for each class of error; the nearest class above an error counts."""
+_OURS = {
+    503: "The service cannot do this right now. Try again in a moment.",
+    500: "The service has failed. Tell its operator.",
+}
+"""What VMs are told of our own failures: where our files and databases are is for the operator only, in the log."""
 
 
 class Answer(NamedTuple):
@@ -107,7 +112,7 @@ def error(status: int, message: str, *headers: str) -> Answer:
 def blamed(problem: DuenoticeError) -> Answer:
     """The answer to a request that failed, by the class of the error."""
     status = next(_STATUS_OF[cls] for cls in type(problem).__mro__ if cls in _STATUS_OF)
-    message = f"{problem.message} {problem.hint}".strip()
+    message = _OURS.get(status) or f"{problem.message} {problem.hint}".strip()
     if isinstance(problem, Unavailable):
         return error(status, message, f"Retry-After: {max(1, math.ceil(problem.retry_after))}")
     return error(status, message)
@@ -122,7 +127,7 @@ def not_modified(incarnation: int) -> Answer:
     return Answer(304, b'\r\nETag: "%d"\r\n\r\n' % incarnation)
 
 
-def document_tail(page: Page, version: ApiVersion) -> bytes:
+def document_tail(page: ScopePage, version: ApiVersion) -> bytes:
     """What follows the common headers when a scope's document is shown; kept until the document changes."""
     tail = page.rendered[version.index]
     if tail is None:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.queries import is_newer, parse_query, parse_tags, parse_wait
-from duenotice.metadata_api.questions import Ask, Describe, LetStart, ListVersions, Poll, Question, ask_of
-from duenotice.metadata_api.requests import Head
+from duenotice.metadata_api.questions import Describe, LetStart, ListVersions, Poll, Question, VmRequest, ask_of
+from duenotice.metadata_api.request_head import RequestHead
 from duenotice.metadata_api.responses import Answer, error, json
 from duenotice.wire.api_versions import API_VERSIONS, BY_NAME, NEWEST_NAMES
 from duenotice.wire.instance_json import ANSWERED_VERSIONS, INSTANCE_VERSIONS
@@ -33,7 +33,7 @@ class Target:
     """A request on a known path, parsed for the checks."""
 
     route: Route
-    head: Head
+    head: RequestHead
     children: tuple[str, ...]
     parameters: dict[str, list[str]]
 
@@ -98,11 +98,11 @@ class Router:
             unknown_version,
         )
 
-    def ask(self, head: Head) -> Ask:
+    def ask(self, head: RequestHead) -> VmRequest:
         """What a request asks, or why it is refused."""
         return ask_of(head, self._question(head))
 
-    def _question(self, head: Head) -> Question:
+    def _question(self, head: RequestHead) -> Question:
         target = _target(head)
         if target is None:
             return error(404, f"Not found. Ask for {' or '.join(ROUTES)}.")
@@ -110,7 +110,7 @@ class Router:
         return next(filter(None, refusals), None) or target.route.asks[head.method](target)
 
 
-def _target(head: Head) -> Target | None:
+def _target(head: RequestHead) -> Target | None:
     """The row of the table for a path, in any case and with one slash at its end or none (A02)."""
     parts = head.path.lower().removesuffix("/").split("/")
     route = ROUTES.get("/".join(parts[:3]))

@@ -57,7 +57,7 @@ def problem(
     title: str,
     hint: str = "",
     headers: dict[str, str] | None = None,
-    look_at: errors.Listing | None = None,
+    look_at: errors.LookAt | None = None,
 ) -> Response:
     """One problem: what happened and what to do; `look_at` lets a client say the hint in its own words."""
     body = o.Problem("about:blank", status, title, hint)

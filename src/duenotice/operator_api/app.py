@@ -9,6 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from duenotice.engine.engine import Engine
+from duenotice.engine.followers import Followers
 from duenotice.engine.ticker import Ticker
 from duenotice.errors import DuenoticeError
 from duenotice.operator_api.answers import KeptAnswers, on_error, problem
@@ -18,6 +19,7 @@ from duenotice.operator_api.clock import Clocks
 from duenotice.operator_api.events import Events
 from duenotice.operator_api.feed import Feed
 from duenotice.operator_api.fleet import Fleets
+from duenotice.operator_api.follow import Follow
 from duenotice.operator_api.groups import Groups
 from duenotice.operator_api.history import Timelines
 from duenotice.operator_api.hosts import Hosts
@@ -40,6 +42,7 @@ class OperatorApi:
         silent_for: SilentFor = lambda _: None,
         faults: FaultPort | None = None,
         fleet_problem: Callable[[], str | None] = lambda: None,
+        followers: Followers | None = None,
     ) -> None:
         self.feed = Feed(engine)
         self._gate = Gate(lambda: engine.state.tokens.values())
@@ -57,6 +60,7 @@ class OperatorApi:
             *Tokens(engine).calls(),
             *Audit(engine, self.feed).calls(),
             *Metrics(engine, self.feed).calls(),
+            *Follow(engine, followers or Followers(engine.state.position)).calls(),
         ]
         self.calls.append(openapi_call(tuple(self.calls)))
         self._answers = KeptAnswers(engine.answered)

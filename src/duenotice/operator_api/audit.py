@@ -11,7 +11,7 @@ from starlette.responses import Response
 from duenotice.domain.token import Role
 from duenotice.domain.transitions import Record
 from duenotice.engine.engine import Engine
-from duenotice.errors import Conflict, Listing, Malformed, NotFound
+from duenotice.errors import Conflict, LookAt, Malformed, NotFound
 from duenotice.operator_api.answers import JSON, Resource, encode
 from duenotice.operator_api.calls import EVENT, LAST, Call, Parameter, limit_of, number
 from duenotice.operator_api.feed import Feed, FeedResponse
@@ -97,7 +97,7 @@ class Audit(Resource):
         found = await self._engine.history_of(wanted, READ_AT_ONCE)
         ids = {event_id_of(record) for record in found}
         if not ids:
-            raise NotFound(f"There is no event {wanted} {self._since()}.", look_at=Listing.AUDIT)
+            raise NotFound(f"There is no event {wanted} {self._since()}.", look_at=LookAt.AUDIT)
         if len(ids) > 1:
             raise Conflict(f"Several events begin with {wanted}.", hint="Give more of the id.")
         return _page([encode(from_domain.record(record)) for record in found], None)

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from duenotice.domain.fleet import Vm
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
-from duenotice.errors import Conflict, Listing, Malformed, NotFound
+from duenotice.errors import Conflict, LookAt, Malformed, NotFound
 from duenotice.wire import operator as o
 from duenotice.wire.api_versions import API_VERSIONS
 from duenotice.wire.fleet_toml import NAME
@@ -79,6 +79,7 @@ QUERY: dict[str, Schema] = {
     "status": {"type": "string", "enum": o.MAINTENANCE_STATUSES},
     "dry_run": {"type": "boolean", "default": False},
     "verbose": _TEXT,
+    "only": {"type": "string", "pattern": f"^((?:{'|'.join(o.SELECTOR_KINDS)})=.+)?$"},
     "type": {"type": "string", "enum": o.EVENT_TYPES},
     "phase": {"type": "string", "enum": o.LIVE_PHASES},
     "api-version": {
@@ -114,6 +115,9 @@ ABOUT = {
     "actor": "Those of one actor: `token/NAME`",
     "action": "Those of one action: `event-raised`",
     "api-version": "As VMs ask for it",
+    "only": "Only for the VMs that this chooses: `host=h1`",
+    "life": "The id of the process that follows",
+    "node": "`node` of the snapshot",
     "name": "A name as in the fleet file",
     "id": "An id, or the beginning of one that no other has",
 }
@@ -272,7 +276,7 @@ def by_id(things: Iterable[Thing], text: str, what: str) -> Thing:
     found = [thing for thing in things if thing.id.startswith(wanted.upper())]
     exact = [thing for thing in found if thing.id == wanted]
     if not found:
-        raise NotFound(f"There is no {what} {text}.", look_at=Listing(f"{what}s"))
+        raise NotFound(f"There is no {what} {text}.", look_at=LookAt(f"{what}s"))
     if len(found) > 1 and not exact:
         raise Conflict(f"{len(found)} {what}s begin with {text}.", hint="Give more of the id.")
     return (exact or found)[0]
@@ -282,5 +286,5 @@ def vm_named(state: State, name: str) -> Vm:
     """A VM of the fleet."""
     vm = state.fleet.vms.get(name)
     if vm is None:
-        raise NotFound(f"There is no VM named {name!r}.", look_at=Listing.VMS)
+        raise NotFound(f"There is no VM named {name!r}.", look_at=LookAt.VMS)
     return vm

@@ -141,7 +141,7 @@ class FeedResponse(Response):
         if (refusal := self._feed.admit(self._reader)) is not None:
             await refusal(scope, receive, send)
             return
-        ways_out = [self._send_all(send), _gone(receive), self._reader.closed.wait()]
+        ways_out = [self._send_all(send), gone(receive), self._reader.closed.wait()]
         tasks = [asyncio.ensure_future(way) for way in ways_out]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -170,7 +170,8 @@ class FeedResponse(Response):
                 await asyncio.sleep(0)  # otherwise a full queue or a quick reader would keep VMs waiting
 
 
-async def _gone(receive: Receive) -> None:
+async def gone(receive: Receive) -> None:
+    """Wait until the client has gone."""
     while (await receive())["type"] != "http.disconnect":
         pass
 

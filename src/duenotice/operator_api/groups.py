@@ -10,7 +10,7 @@ from duenotice.domain import transitions as t
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Records
-from duenotice.errors import Listing, NotFound, Refused
+from duenotice.errors import LookAt, NotFound, Refused
 from duenotice.operator_api.answers import Reply, Resource, events_in
 from duenotice.operator_api.calls import Call, Paging, decoded, new_id
 from duenotice.wire import operator as o
@@ -51,7 +51,7 @@ class Groups(Resource):
         key = "{kind}/{name}".format(**request.path_params)
         group = self._engine.state.fleet.groups.get(key)
         if group is None:
-            raise NotFound(f"There is no group {key!r}.", look_at=Listing.GROUPS)
+            raise NotFound(f"There is no group {key!r}.", look_at=LookAt.GROUPS)
 
         def look(state: State) -> o.Group:
             return from_domain.group(group, sum(vm.group == key for vm in state.fleet.vms.values()))

@@ -11,7 +11,7 @@ from duenotice.domain.event import Cause, EventType
 from duenotice.domain.fleet import Host
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
-from duenotice.errors import Listing, Malformed, NotFound, Refused
+from duenotice.errors import LookAt, Malformed, NotFound, Refused
 from duenotice.operator_api.answers import RAISED
 from duenotice.operator_api.calls import Call, Paging, decoded, new_id
 from duenotice.operator_api.maintenances import Planning
@@ -93,5 +93,5 @@ class Hosts(Planning):
     def _find(self, request: Request) -> Host:
         host = self._engine.state.fleet.hosts.get(name := request.path_params["name"])
         if host is None:
-            raise NotFound(f"There is no host named {name!r}.", look_at=Listing.HOSTS)
+            raise NotFound(f"There is no host named {name!r}.", look_at=LookAt.HOSTS)
         return host

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import uvloop
 
-from duenotice.bootstrap.service import NOWHERE, Service
+from duenotice.bootstrap.ports import NOWHERE
+from duenotice.bootstrap.service import Service
 from duenotice.client.operator.blocking import OperatorClient
 from duenotice.clock import Instant, micros_of, monotonic
 from duenotice.domain.commands import ApplyFleet, Command
@@ -59,13 +60,13 @@ class Emulator:
     def __init__(
         self,
         metadata_socket: socket.socket | None = None,
-        journal: Journal | None = None,
+        own_journal: Journal | None = None,
         options: MetadataOptions | None = None,
         **settings: Any,
     ) -> None:
-        """With a `journal` of your own it can be seen how a client takes a service that cannot store anything."""
+        """With an `own_journal` it can be seen how a client takes a service that cannot store anything."""
         self._settings = ServeSettings(**(DEFAULTS | settings))
-        self._metadata_socket, self._journal, self._options = metadata_socket, journal, options
+        self._metadata_socket, self._journal, self._options = metadata_socket, own_journal, options
         self.overheard = Overheard(self._now, self._vm_at)
         self.tap: Tap | None = self.overheard
         self.new_loop: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop

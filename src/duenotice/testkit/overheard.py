@@ -7,8 +7,8 @@ from urllib.parse import parse_qsl
 
 from duenotice.clock import Instant, monotonic
 from duenotice.errors import Malformed
-from duenotice.metadata_api.reader import RequestReader
-from duenotice.metadata_api.requests import Head
+from duenotice.metadata_api.request_head import RequestHead
+from duenotice.metadata_api.request_reader import RequestReader
 
 KEPT = 10_000
 """Exchanges that are kept; a client that polls once a second fills this in hours."""
@@ -67,7 +67,7 @@ class Overheard:
         """A client has connected."""
         return _Line(self, address)
 
-    def begun(self, address: str, head: Head | None, body: bytes) -> int:
+    def begun(self, address: str, head: RequestHead | None, body: bytes) -> int:
         """A request has come; its number."""
         self._count += 1
         fields = {} if head is None else {name: ", ".join(values) for name, values in head.fields.items()}

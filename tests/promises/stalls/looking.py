@@ -72,3 +72,14 @@ def read_feed(world: World, marker: str) -> None:
             said.append(f"{world.feed_until(marker.encode(), FEED_SECONDS):,} bytes")
         if not world.moments[-1].doubtful:
             break
+
+
+def read_records(world: World, query: str, token: str) -> None:
+    """What a follower is told until it is one."""
+    world.routes.add("GET /v1/follow/records")
+    for _ in range(world.tries):
+        with world.measured("what a follower is told") as said:
+            path = f"/v1/follow/records?{query}"
+            said.append(f"{world.read_until(path, token, b'hello', FEED_SECONDS):,} bytes")
+        if not world.moments[-1].doubtful:
+            break

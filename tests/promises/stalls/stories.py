@@ -20,6 +20,8 @@ CANNOT_BE_BIG = {
     "POST /v1/clock/speed": "sets one number, and only of a scaled clock; what is due then comes as on any clock",
     "PUT /v1/vms/{name}/fault": "notes one word for one VM in memory",
     "DELETE /v1/vms/{name}/fault": "forgets that word",
+    "POST /v1/follow/beat": "notes one number, and at most 5,000 times of polls",
+    "POST /v1/follow/command": "what a VM asks for, as at its own door",
 }
 """Calls that no story measures, and why that is no gap."""
 
@@ -265,3 +267,16 @@ def snapshots(world: World) -> None:
 
 def _outlook(world: World, what: str, plan_id: str) -> None:
     world.call(what, "GET", "/v1/maintenances/{id}/outlook", of={"id": plan_id}, token=world.viewer, expect=(200, 503))
+
+
+@story("GET /v1/follow/snapshot", "GET /v1/follow/records", "POST /v1/tokens", "DELETE /v1/tokens/{id}")
+def a_follower_comes(world: World) -> None:
+    """It reads all there is, or what one host needs of it, and then what happens."""
+    made = world.call("create a token", "POST", "/v1/tokens", {"name": "shadow", "role": "follower"}).json()
+    snapshot, token = "/v1/follow/snapshot", str(made["token"])
+    whole = world.call(f"a snapshot of {world.size.vms:,} VMs", "GET", snapshot, token=token).json()
+    host = str(world.get("/v1/vms/farm-7")["host"])
+    world.call("a snapshot for one host", "GET", snapshot, query=f"only=host%3D{host}", token=token)
+    for query in ("life=whole&after=0", f"life=part&after={whole['position']}&only=host%3D{host}"):
+        looking.read_records(world, f"{query}&node={whole['node']}", token)
+    world.call("revoke a token", "DELETE", "/v1/tokens/{id}", of={"id": str(made["id"])})

@@ -213,13 +213,17 @@ class World:
 
     def feed_until(self, marker: bytes, seconds: float) -> int:
         """Read the feed from the beginning until something is in it or time is up; how many bytes that was."""
+        return self.read_until("/v1/feed?after=0", self.viewer, marker, seconds)
+
+    def read_until(self, path: str, token: str, marker: bytes, seconds: float) -> int:
+        """Read a stream until something is in it or time is up; how many bytes that was."""
         connection, read, last, until = self._connection(), 0, b"", time.monotonic() + seconds
         try:
-            connection.request("GET", "/v1/feed?after=0", headers=self._as(self.viewer))
+            connection.request("GET", path, headers=self._as(token))
             answer = connection.getresponse()
             while marker not in last and time.monotonic() < until:
                 some = answer.read1(65536)
-                assert some, "the feed ended"
+                assert some, f"{path} ended"
                 read, last = read + len(some), last[-100:] + some
             return read
         finally:

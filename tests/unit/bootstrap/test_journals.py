@@ -31,6 +31,15 @@ def test_anything_else_is_refused(url: str) -> None:
     assert "postgresql://user@host/database" in caught.value.hint
 
 
+@pytest.mark.parametrize(
+    "url", ["postgresq://u:seCRet@db/x", "postgresql://u:seCRet%zz@db/x", "postgresql://u:seCRet%"]
+)
+def test_the_password_of_a_bad_url_is_not_shown(url: str) -> None:
+    with pytest.raises(Misconfigured) as caught:
+        open_journal(url, None, "node")
+    assert "seCRet" not in caught.value.message + caught.value.hint
+
+
 def test_a_missing_driver_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever does not use PostgreSQL need not have it."""
     load = builtins.__import__

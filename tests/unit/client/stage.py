@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from duenotice import SeenDocument
-from duenotice.client.asking import Asker
 from duenotice.client.exchange import Connect, Receive, Send, Show, Sleep, Talk
+from duenotice.client.metadata_talks import Asker
 from tests.support.evil import json_answer, reply
 
 T = TypeVar("T")

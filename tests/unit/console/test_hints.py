@@ -9,10 +9,10 @@ from duenotice.client.operator.answer import problem_in
 from duenotice.client.response import Response
 from duenotice.console.app import NAVIGATION
 from duenotice.console.hints import PAGES, with_pages
-from duenotice.errors import DuenoticeError, Listing, NotFound
+from duenotice.errors import DuenoticeError, LookAt, NotFound
 from duenotice.operator_api.answers import problem
 
-WAYS = {Listing.VMS: "'vms'", Listing.EVENTS: "'events'"}
+WAYS = {LookAt.VMS: "'vms'", LookAt.EVENTS: "'events'"}
 
 
 def came(**said: object) -> DuenoticeError:
@@ -36,8 +36,8 @@ def test_a_list_is_named_as_here_and_all_else_is_said_as_it_came(said: dict[str,
     assert came(**said).hint_in(WAYS) == hint
 
 
-@pytest.mark.parametrize("listing", Listing)
-def test_the_command_line_can_show_every_list_that_a_hint_may_name(listing: Listing) -> None:
+@pytest.mark.parametrize("listing", LookAt)
+def test_the_command_line_can_show_every_list_that_a_hint_may_name(listing: LookAt) -> None:
     said = json.loads(bytes(problem(404, "There is none.", look_at=listing).body))
     assert said["hint"].startswith(f"GET /v1/{listing.value} lists ")
     assert came(**said).hint_in(COMMANDS) == said["hint"].replace(f"GET /v1/{listing.value}", COMMANDS[listing])
@@ -45,4 +45,4 @@ def test_the_command_line_can_show_every_list_that_a_hint_may_name(listing: List
 
 def test_the_console_names_pages_that_it_has() -> None:
     assert set(PAGES.values()) <= {f"The page {name}" for _, name in NAVIGATION}
-    assert with_pages(NotFound("There is none.", look_at=Listing.HOSTS)).hint == "The page Hosts lists them."
+    assert with_pages(NotFound("There is none.", look_at=LookAt.HOSTS)).hint == "The page Hosts lists them."

@@ -10,7 +10,7 @@ from duenotice.domain import agenda as agenda_module
 from duenotice.domain.agenda import Agenda, due, due_at, next_after
 from duenotice.domain.event import Cause, Event, EventType, Phase
 from duenotice.domain.heaps import ascending
-from duenotice.domain.holds import NOTHING, Hold
+from duenotice.domain.holds import NOTHING, ScopeHolds
 from tests.unit.domain.build import NOW
 
 
@@ -107,14 +107,14 @@ def test_whatever_was_put_the_due_are_those_a_plain_search_finds(puts: list[tupl
     ("hold", "moment"),
     [
         (NOTHING, -1),
-        (Hold(((1, 2),)), -1),
-        (Hold(((2, 1),)), None),
-        (Hold(((1, 2), (2, 1))), None),
-        (Hold(((None, 1),)), None),
-        (Hold(unapproved_deletes=1), -1),
+        (ScopeHolds(((1, 2),)), -1),
+        (ScopeHolds(((2, 1),)), None),
+        (ScopeHolds(((1, 2), (2, 1))), None),
+        (ScopeHolds(((None, 1),)), None),
+        (ScopeHolds(unapproved_deletes=1), -1),
     ],
 )
-def test_what_another_update_domain_holds_back_is_not_due_at_all(hold: Hold, moment: int | None) -> None:
+def test_what_another_update_domain_holds_back_is_not_due_at_all(hold: ScopeHolds, moment: int | None) -> None:
     approved = event("A", 9).with_(approved_by="alone", update_domain=1)
     assert due_at(approved, hold) == moment
 
@@ -122,7 +122,7 @@ def test_what_another_update_domain_holds_back_is_not_due_at_all(hold: Hold, mom
 @pytest.mark.parametrize(("together", "moment"), [(True, 9), (False, -1)])
 def test_an_approved_delete_that_waits_for_another_is_due_when_its_notice_ends(together: bool, moment: int) -> None:
     approved = event("A", 9).with_(approved_by="alone", type=EventType.TERMINATE, cause=Cause.DELETION)
-    assert due_at(approved, Hold(unapproved_deletes=1), together) == moment
+    assert due_at(approved, ScopeHolds(unapproved_deletes=1), together) == moment
 
 
 @given(st.lists(st.integers(0, 9)))

@@ -7,7 +7,7 @@ import pytest
 from duenotice.domain import lookup
 from duenotice.domain.fleet import Condition, Group, GroupKind, Host
 from duenotice.domain.state import State
-from duenotice.errors import Conflict, Listing, NotFound
+from duenotice.errors import Conflict, LookAt, NotFound
 from tests.unit.domain.build import fail, listening, maintain
 
 JOBS = Group(GroupKind.SCALE_SET, "jobs")
@@ -19,13 +19,13 @@ JOBS = Group(GroupKind.SCALE_SET, "jobs")
         (lookup.find_vm, "no VM named 'nix'", None),
         (lookup.find_host, "no host named 'nix'", None),
         (lookup.find_standing_host, "no host named 'nix'", None),
-        (lookup.find_scale_set, "no scale set named 'nix'", Listing.GROUPS),
-        (lambda state, name: lookup.find_instance(state, JOBS, name), "jobs has no instance 'nix'", Listing.VMS),
-        (lookup.find_plan, "no maintenance nix", Listing.MAINTENANCES),
+        (lookup.find_scale_set, "no scale set named 'nix'", LookAt.GROUPS),
+        (lambda state, name: lookup.find_instance(state, JOBS, name), "jobs has no instance 'nix'", LookAt.VMS),
+        (lookup.find_plan, "no maintenance nix", LookAt.MAINTENANCES),
     ],
 )
 def test_what_is_not_there_is_refused_with_what_helps(
-    find: Callable[[State, str], object], words: str, look_at: Listing | None
+    find: Callable[[State, str], object], words: str, look_at: LookAt | None
 ) -> None:
     with pytest.raises(NotFound, match=words) as refused:
         find(listening(), "nix")

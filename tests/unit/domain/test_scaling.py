@@ -11,7 +11,7 @@ from duenotice.domain.policy import Policy
 from duenotice.domain.snapshot import take
 from duenotice.domain.state import State
 from duenotice.domain.transitions import EventRaised, VmsPut, VmsRemoved
-from duenotice.errors import Conflict, DuenoticeError, Listing, NotFound, Refused
+from duenotice.errors import Conflict, DuenoticeError, LookAt, NotFound, Refused
 from tests.unit.domain.build import NOW, SECOND, SEED, approve, do, evict, operate, started, tick
 
 JOBS = Group(GroupKind.SCALE_SET, "jobs", 3, 2, terminate_notice=420, addresses="10.1.0.0/28", zone="1")
@@ -221,11 +221,11 @@ def test_what_cannot_be_done_whole_is_refused_whole(command: c.Command, kind: ty
 @pytest.mark.parametrize(
     ("command", "listing"),
     [
-        (c.ScaleSet("nothing", SEED, 1), Listing.GROUPS),
-        (c.DeleteInstances("jobs", ("jobs_9",), SEED), Listing.VMS),
+        (c.ScaleSet("nothing", SEED, 1), LookAt.GROUPS),
+        (c.DeleteInstances("jobs", ("jobs_9",), SEED), LookAt.VMS),
     ],
 )
-def test_a_wrong_name_is_refused_with_the_list_that_helps(command: c.Command, listing: Listing) -> None:
+def test_a_wrong_name_is_refused_with_the_list_that_helps(command: c.Command, listing: LookAt) -> None:
     """Which list, not how to get it: that is another path, command or page at each door."""
     with pytest.raises(NotFound) as refused:
         do(fleet_of(), command)

@@ -9,7 +9,7 @@ from duenotice.domain.apply import apply
 from duenotice.domain.snapshot import restore, take
 from duenotice.domain.state import State
 from duenotice.domain.token import Role, Token
-from duenotice.errors import Conflict, Listing, NotFound, Refused
+from duenotice.errors import Conflict, LookAt, NotFound, Refused
 from tests.unit.domain.build import NOW, do
 
 
@@ -64,7 +64,7 @@ def test_a_revoked_token_is_gone_and_cannot_be_revoked_again() -> None:
     assert viewer.id not in state.tokens
     with pytest.raises(NotFound, match="There is no token bob-1") as refused:
         do(state, c.RevokeToken(viewer.id), NOW)
-    assert refused.value.look_at is Listing.TOKENS
+    assert refused.value.look_at is LookAt.TOKENS
 
 
 def test_the_last_admin_cannot_lock_everybody_out() -> None:
@@ -80,4 +80,4 @@ def test_the_last_admin_cannot_lock_everybody_out() -> None:
 
 def test_each_role_may_do_what_the_smaller_ones_may() -> None:
     allowed = [[needed for needed in Role if role.covers(needed)] for role in Role]
-    assert allowed == [list(Role)[:1], list(Role)[:2], list(Role)]
+    assert allowed == [list(Role)[:1], list(Role)[:2], list(Role)[:3], [Role.FOLLOWER]]

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from duenotice.clock import MICROS
+from duenotice.domain import commands
 from duenotice.domain.commands import ApplyFleet, Command
 from duenotice.domain.policy import Policy
 from duenotice.engine.engine import Records, load
@@ -135,7 +136,13 @@ class Cluster:
                     node.clock.pass_by(MICROS // 12)
                     node.engine.keep_time()
                     node.engine.seat.tell(Tick())
+                    self._let_it_tick(node)
             await settle()
+
+    def _let_it_tick(self, node: Node) -> None:
+        """What its ticker does: if something is stored that could not be shown, try again."""
+        if node.engine.leads and node.engine.behind and not node.engine.is_busy:
+            ask(node, commands.Tick()).add_done_callback(lambda done: _ignore(done.exception()))
 
     async def until(self, condition: Callable[[], object], micros: int = 5 * LEASE) -> None:
         """Time passes until a condition holds."""
@@ -159,6 +166,10 @@ class Cluster:
     def others(self) -> list[Node]:
         """The living ones that do not."""
         return [node for node in self.nodes if not node.engine.leads and not node.is_dead]
+
+
+def _ignore(_: object) -> None:
+    return None
 
 
 async def settle() -> None:

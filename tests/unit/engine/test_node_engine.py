@@ -3,6 +3,7 @@
 from functools import partial
 
 import pytest
+from structlog.testing import capture_logs
 
 from duenotice.clock import MICROS
 from duenotice.domain.commands import ApplyFleet, EnableScope, EvictVm, Tick
@@ -313,3 +314,34 @@ async def test_a_store_that_has_lost_what_was_stored_ends_the_nodes() -> None:
         assert not any(node.engine.may_answer() for node in cluster.nodes)
         for node in cluster.nodes:
             assert "The store has lost what it had stored" in str(node.engine.failed.result())
+
+
+@in_loop
+async def test_the_log_says_once_that_the_store_is_away_and_who_leads() -> None:
+    """Not for each try."""
+    async with three() as cluster:
+        with capture_logs() as logs:
+            old = cluster.leader
+            old.line.is_cut = True
+            await cluster.until(lambda: any(node.engine.leads for node in cluster.nodes if node is not old))
+            old.line.is_cut = False
+            await cluster.until(old.engine.may_answer)
+        assert [(log["log_level"], log["action"]) for log in logs] == [
+            ("warning", "store-failed"),
+            ("info", "leads"),
+            ("info", "store-works-again"),
+            ("info", "follows"),
+        ]
+
+
+@in_loop
+async def test_a_command_that_is_being_passed_on_when_the_node_stops_is_refused() -> None:
+    async with three() as cluster:
+        node = cluster.others[0]
+        deaf = cluster.others[1]
+        deaf.line.is_cut = True
+        waiting = ask(node, EnableScope("alone"))
+        await settle()
+        await node.engine.stop()
+        with pytest.raises(Unavailable):
+            await waiting

@@ -25,7 +25,7 @@ from duenotice.domain.scope import scope_of
 from duenotice.domain.state import State
 from duenotice.domain.touched import touched
 from duenotice.domain.transitions import Record
-from duenotice.engine.publisher import Page, Publisher
+from duenotice.engine.publisher import Publisher, ScopePage
 from tests.unit.domain.build import DAY, NOW, POLICY, SECOND, VMS, WEB, approve, declaration, id_of, schedule, state_of
 from tests.unit.engine.rig import reboot
 
@@ -54,7 +54,7 @@ class World:
         state = self.state.copy()
         self.publisher.publish(state, touched(self.publisher.state, state, records), now)
 
-    def page(self, vm: str) -> Page:
+    def page(self, vm: str) -> ScopePage:
         return self.publisher.open_page_of(self.vms[vm])
 
     @property

@@ -5,14 +5,14 @@ from collections.abc import Callable
 import pytest
 
 from duenotice.domain.fleet import Vm
-from duenotice.engine.publisher import Page, Publisher
+from duenotice.engine.publisher import Publisher, ScopePage
 from duenotice.metadata_api.caller import Lane
 from duenotice.metadata_api.held_polls import HeldPolls
 from duenotice.metadata_api.limits import Bucket, Rate
-from duenotice.metadata_api.questions import Ask, Poll
+from duenotice.metadata_api.questions import Poll, VmRequest
 from duenotice.wire.api_versions import API_VERSIONS
 
-LANE = Lane(Vm("a", "10.0.0.1"), Page("vm/a", 0), Bucket(Rate(0)), Bucket(Rate(0)))
+LANE = Lane(Vm("a", "10.0.0.1"), ScopePage("vm/a", 0), Bucket(Rate(0)), Bucket(Rate(0)))
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def hold(waiting: HeldPolls, who: str, seconds: float, woken: list[str]) -> None
         waiting.let_go(who)
         woken.append(who)
 
-    waiting.hold(who, Ask(poll), poll, LANE, wake)
+    waiting.hold(who, VmRequest(poll), poll, LANE, wake)
 
 
 def test_a_wait_ends_not_before_its_time_and_at_most_a_beat_after(waiting: HeldPolls) -> None:

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 import pytest
 
 from duenotice.domain.document import Document
-from duenotice.engine.publisher import Page
+from duenotice.engine.publisher import ScopePage
 from duenotice.errors import DuenoticeError, InvariantBroken, Malformed, Misconfigured, NotFound, Refused, Unavailable
-from duenotice.metadata_api.bodies import BodyTooLarge
-from duenotice.metadata_api.reader import HeadTooLarge
-from duenotice.metadata_api.requests import UnmetExpectation
+from duenotice.metadata_api.request_body import BodyTooLarge
+from duenotice.metadata_api.request_head import UnmetExpectation
+from duenotice.metadata_api.request_reader import HeadTooLarge
 from duenotice.metadata_api.responses import (
     CLOSE,
     EMPTY_OK,
@@ -32,7 +32,19 @@ def with_children(error: type[DuenoticeError]) -> list[type[DuenoticeError]]:
 def test_every_error_has_a_status_and_says_what_to_do(error: type[DuenoticeError]) -> None:
     answer = blamed(error("What happened.", hint="Do that."))
     assert 400 <= answer.status <= 599
-    assert json.loads(answer.tail.partition(b"\r\n\r\n")[2]) == {"error": "What happened. Do that."}
+    said = json.loads(answer.tail.partition(b"\r\n\r\n")[2])["error"]
+    assert (said == "What happened. Do that.") is (answer.status < 500)
+
+
+@pytest.mark.parametrize("error", [Unavailable, Misconfigured, InvariantBroken])
+def test_a_vm_is_not_told_where_our_files_and_databases_are(error: type[DuenoticeError]) -> None:
+    """Every VM may ask, also those of strangers; the operator has the log."""
+    answer = blamed(error("the database prod at db-7.internal does not answer", hint="Look at /var/lib/duenotice."))
+    said = json.loads(answer.tail.partition(b"\r\n\r\n")[2])["error"]
+    assert said in (
+        "The service cannot do this right now. Try again in a moment.",
+        "The service has failed. Tell its operator.",
+    )
 
 
 @pytest.mark.parametrize(
@@ -79,7 +91,7 @@ def test_no_two_answers_are_alike() -> None:
 
 
 def test_a_document_is_rendered_once_until_it_changes() -> None:
-    page, version = Page("vm/a", 0), API_VERSIONS[-1]
+    page, version = ScopePage("vm/a", 0), API_VERSIONS[-1]
     page.show(Document(7), True)
     tail = document_tail(page, version)
     assert tail == (

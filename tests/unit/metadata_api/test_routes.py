@@ -5,8 +5,8 @@ import json
 import pytest
 
 from duenotice.metadata_api.options import MetadataOptions
-from duenotice.metadata_api.questions import Ask, Describe, LetStart, ListVersions, Poll
-from duenotice.metadata_api.requests import parse_head
+from duenotice.metadata_api.questions import Describe, LetStart, ListVersions, Poll, VmRequest
+from duenotice.metadata_api.request_head import parse_head
 from duenotice.metadata_api.responses import CLOSE, KEEP_ALIVE, Answer
 from duenotice.metadata_api.routes import Router
 from duenotice.wire.api_versions import BY_NAME
@@ -26,7 +26,7 @@ def asked(
     metadata: str | None = "true",
     minor: int = 1,
     options: MetadataOptions = DEFAULTS,
-) -> Ask:
+) -> VmRequest:
     headers = ["Host: x", *lines] if metadata is None else ["Host: x", f"Metadata: {metadata}", *lines]
     raw = "\r\n".join([f"{method} {target} HTTP/1.{minor}", *headers]).encode()
     return Router(options).ask(parse_head(raw))

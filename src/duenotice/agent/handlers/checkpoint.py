@@ -8,10 +8,10 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion
+from duenotice.agent.handlers.deadline import until
 from duenotice.agent.handlers.hook import run_hook
 from duenotice.agent.handlers.options import Argv, SpanSeconds
 from duenotice.agent.handlers.units import SYSTEMCTL, Units, check_unit
-from duenotice.agent.handlers.waiting import until
 from duenotice.clock import monotonic
 
 Stamp = tuple[int, int, int]

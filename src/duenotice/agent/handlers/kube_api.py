@@ -8,8 +8,8 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from duenotice.agent.handlers.base import HandlerFailed, Occasion, TryAgain
+from duenotice.agent.handlers.deadline import seconds_left
 from duenotice.agent.handlers.secrets import read_secret, trusting
-from duenotice.agent.handlers.waiting import seconds_left
 from duenotice.errors import Malformed
 from duenotice.http_call import call, parse_url
 

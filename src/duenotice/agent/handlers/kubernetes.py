@@ -4,8 +4,8 @@ from contextlib import suppress
 from typing import Any
 
 from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion
+from duenotice.agent.handlers.deadline import until
 from duenotice.agent.handlers.kube_api import STRATEGIC, ApiOptions, KubeApi, eviction_path, node_path, pods_path
-from duenotice.agent.handlers.waiting import until
 from duenotice.clock import wall
 from duenotice.errors import Unavailable
 

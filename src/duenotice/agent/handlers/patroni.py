@@ -6,8 +6,8 @@ import msgspec
 from msgspec import Struct
 
 from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion, TryAgain
+from duenotice.agent.handlers.deadline import seconds_left, until
 from duenotice.agent.handlers.secrets import basic_auth, trusting
-from duenotice.agent.handlers.waiting import seconds_left, until
 from duenotice.errors import Malformed
 from duenotice.http_call import HttpAnswer, call, parse_url
 

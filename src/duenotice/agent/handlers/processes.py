@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from duenotice.agent.handlers.base import HandlerFailed, Occasion, TryAgain
-from duenotice.agent.handlers.waiting import seconds_left
+from duenotice.agent.handlers.deadline import seconds_left
 
 GRACE = 2.0
 """Seconds between asking a late program to end and killing it."""

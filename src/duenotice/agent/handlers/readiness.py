@@ -12,8 +12,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from duenotice.agent.handlers.base import Handler, Occasion
+from duenotice.agent.handlers.deadline import seconds_left
 from duenotice.agent.handlers.options import SpanSeconds
-from duenotice.agent.handlers.waiting import seconds_left
 
 
 class Switch:

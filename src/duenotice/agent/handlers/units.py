@@ -4,10 +4,10 @@ import os
 import re
 
 from duenotice.agent.handlers.base import HandlerFailed, Occasion, TryAgain
+from duenotice.agent.handlers.deadline import seconds_left
 from duenotice.agent.handlers.options import Argv
 from duenotice.agent.handlers.processes import Finished, finish
 from duenotice.agent.handlers.trust import require_trusted
-from duenotice.agent.handlers.waiting import seconds_left
 
 SYSTEMCTL: Argv = ("/usr/bin/systemctl",)
 _UP = ("active", "activating", "reloading")

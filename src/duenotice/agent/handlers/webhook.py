@@ -8,8 +8,8 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion, TryAgain
+from duenotice.agent.handlers.deadline import seconds_left
 from duenotice.agent.handlers.secrets import read_secret, trusting
-from duenotice.agent.handlers.waiting import seconds_left
 from duenotice.backoff import Backoff
 from duenotice.errors import Malformed, Unavailable
 from duenotice.http_call import call, parse_url

@@ -10,7 +10,7 @@ import msgspec
 from duenotice.client.exchange import Silent, why
 from duenotice.client.operator.errors import BY_STATUS, CallFailed, ForeignAnswer, NoAnswer, NotReached
 from duenotice.client.response import Response, Unreadable
-from duenotice.errors import DuenoticeError, Listing, Unavailable
+from duenotice.errors import DuenoticeError, LookAt, Unavailable
 
 T = TypeVar("T")
 LARGEST = 512 * 1024 * 1024
@@ -56,7 +56,7 @@ def problem_in(response: Response, where: str) -> DuenoticeError:
     try:
         said = json.loads(response.body)
         title, hint = str(said["title"])[:_LONGEST_TITLE], str(said.get("hint") or "")[:_LONGEST_TITLE]
-        look_at = next((listing for listing in Listing if listing.value == said.get("look_at")), None)
+        look_at = next((listing for listing in LookAt if listing.value == said.get("look_at")), None)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         title, hint, look_at = f"The service answers {status}.", "", None
     kind = BY_STATUS.get(status, CallFailed)

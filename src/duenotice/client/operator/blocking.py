@@ -1,5 +1,6 @@
 """The operator's client for programs without an event loop: verbs, lists and the live feed."""
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
 from duenotice.client.exchange import Show
@@ -9,7 +10,7 @@ from duenotice.client.operator.listing import Listing
 from duenotice.client.operator.place import chosen_place, chosen_token
 from duenotice.client.operator.request import OperatorRequest, QueryValue
 from duenotice.client.operator.socket_carrier import Carrier, Conversation, SocketCarrier
-from duenotice.client.operator.talks import BUDGET_SECONDS, TIMEOUT_SECONDS, Manner, T, call
+from duenotice.client.operator.talks import BUDGET_SECONDS, TIMEOUT_SECONDS, Ended, Manner, T, call
 from duenotice.client.operator.verbs import Verbs
 from duenotice.client.patience import Patience
 from duenotice.errors import Refused
@@ -128,12 +129,12 @@ class RecordFeed:
     def open(self) -> None:
         """Connect, if it is not yet connected: from then on nothing is missed."""
         if not self._talk.is_open:
-            self._conversation.carry(self._running)
+            with suppress(Ended):
+                self._conversation.carry(self._running)
 
     def close(self) -> None:
-        """Listen no longer."""
-        self._running.close()
-        self._conversation.close()
+        """Listen no longer. Another thread that waits for the next record comes to the end of the feed."""
+        self._conversation.end()
 
     def __enter__(self) -> "RecordFeed":
         self.open()
@@ -147,8 +148,12 @@ class RecordFeed:
 
     def __next__(self) -> Record:
         self.open()
-        shown = self._conversation.carry(self._running)
-        if not isinstance(shown, Show):  # it was closed
+        try:
+            shown = self._conversation.carry(self._running)
+        except Ended:
+            self._conversation.close()
+            raise StopIteration from None
+        if not isinstance(shown, Show):  # an error has ended it
             raise StopIteration
         record: Record = shown.shown
         return record

@@ -106,6 +106,8 @@ class AppHeard:
         self._task.cancel()
         with suppress(asyncio.CancelledError):
             await self._task
+        with suppress(asyncio.QueueFull):  # whoever waits for more is told; when it is full, nobody waits
+            self._pieces.put_nowait(b"")
 
 
 class BlockingAppCarrier:

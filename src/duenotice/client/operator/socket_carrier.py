@@ -9,7 +9,7 @@ from duenotice.client.operator.answer import LARGEST
 from duenotice.client.operator.base import Explain
 from duenotice.client.operator.place import Place
 from duenotice.client.operator.request import OperatorRequest
-from duenotice.client.operator.talks import AskOnce, HangUp, Hear, Listen, OperatorStep, OperatorTalk, T
+from duenotice.client.operator.talks import AskOnce, Ended, HangUp, Hear, Listen, OperatorStep, OperatorTalk, T
 from duenotice.client.response import Response
 from duenotice.client.socket_line import SocketLine
 from duenotice.errors import DuenoticeError
@@ -51,6 +51,7 @@ class Conversation:
         self._heard: Heard | None = None
         self._unfinished: OperatorStep | None = None
         """What was interrupted; the next wait does it again."""
+        self._ended = False
 
     def carry(self, talk: OperatorTalk[T]) -> Show | T:
         """Carry a talk to its end, or to the next thing it shows."""
@@ -62,7 +63,7 @@ class Conversation:
 
     def _carry(self, talk: OperatorTalk[T]) -> Show | T:
         reply, failure = None, None
-        while True:
+        while not self._ended:
             try:
                 step = self._unfinished or (talk.send(reply) if failure is None else talk.throw(failure))
             except StopIteration as end:
@@ -76,6 +77,7 @@ class Conversation:
             except FAILURES as error:
                 failure = error
             self._unfinished = None
+        raise Ended
 
     def _do(self, step: OperatorStep) -> Any:
         match step:
@@ -86,7 +88,7 @@ class Conversation:
                 self._heard = self._carrier.listen(request, deadline)
                 return self._heard.head
             case Hear(deadline):
-                return b"" if self._heard is None else self._heard.more(deadline)
+                return b"" if (heard := self._heard) is None else heard.more(deadline)
             case HangUp():
                 return self.close()
             case Sleep(seconds):
@@ -96,11 +98,16 @@ class Conversation:
             case _:
                 assert_never(step)
 
+    def end(self) -> None:
+        """Close it for good: a thread or a task that is carrying a talk finds out now."""
+        self._ended = True
+        self.close()
+
     def close(self) -> None:
         """End what it listens to."""
-        if self._heard is not None:
-            self._heard.close()
-            self._heard = None
+        heard, self._heard = self._heard, None
+        if heard is not None:
+            heard.close()
 
 
 class SocketCarrier:
@@ -155,4 +162,4 @@ class SocketHeard:
         return piece
 
     def close(self) -> None:
-        self._line.close()
+        self._line.cut()

@@ -9,7 +9,7 @@ from duenotice.client.operator.answer import LARGEST
 from duenotice.client.operator.base import Explain
 from duenotice.client.operator.place import Place
 from duenotice.client.operator.request import OperatorRequest
-from duenotice.client.operator.talks import AskOnce, HangUp, Hear, Listen, OperatorStep, OperatorTalk, T
+from duenotice.client.operator.talks import AskOnce, Ended, HangUp, Hear, Listen, OperatorStep, OperatorTalk, T
 from duenotice.client.response import Response
 from duenotice.client.stream_line import StreamLine
 from duenotice.errors import DuenoticeError
@@ -51,6 +51,7 @@ class AsyncConversation:
         self._heard: AsyncHeard | None = None
         self._unfinished: OperatorStep | None = None
         """What was interrupted, by a timeout perhaps; the next wait does it again."""
+        self._ended = False
 
     async def carry(self, talk: OperatorTalk[T]) -> Show | T:
         """Carry a talk to its end, or to the next thing it shows."""
@@ -62,7 +63,7 @@ class AsyncConversation:
 
     async def _carry(self, talk: OperatorTalk[T]) -> Show | T:
         reply, failure = None, None
-        while True:
+        while not self._ended:
             try:
                 step = self._unfinished or (talk.send(reply) if failure is None else talk.throw(failure))
             except StopIteration as end:
@@ -76,6 +77,7 @@ class AsyncConversation:
             except FAILURES as error:
                 failure = error
             self._unfinished = None
+        raise Ended
 
     async def _do(self, step: OperatorStep) -> Any:
         match step:
@@ -95,6 +97,11 @@ class AsyncConversation:
                 return None
             case _:
                 assert_never(step)
+
+    async def end(self) -> None:
+        """Close it for good: a thread or a task that is carrying a talk finds out now."""
+        self._ended = True
+        await self.close()
 
     async def close(self) -> None:
         """End what it listens to."""

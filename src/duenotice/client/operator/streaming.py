@@ -1,6 +1,7 @@
 """The operator's client for asyncio: the same verbs, lists and live feed, with `await`."""
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
 from duenotice.client.exchange import Show
@@ -11,7 +12,7 @@ from duenotice.client.operator.feed import FeedTalk, OnFound, OnLost
 from duenotice.client.operator.place import chosen_place, chosen_token
 from duenotice.client.operator.request import OperatorRequest, QueryValue
 from duenotice.client.operator.stream_carrier import AsyncCarrier, AsyncConversation, StreamCarrier
-from duenotice.client.operator.talks import BUDGET_SECONDS, TIMEOUT_SECONDS, Manner, T, call
+from duenotice.client.operator.talks import BUDGET_SECONDS, TIMEOUT_SECONDS, Ended, Manner, T, call
 from duenotice.client.patience import Patience
 from duenotice.errors import Refused
 from duenotice.wire.operator import Record
@@ -121,12 +122,12 @@ class AsyncRecordFeed:
     async def open(self) -> None:
         """Connect, if it is not yet connected: from then on nothing is missed."""
         if not self._talk.is_open:
-            await self._conversation.carry(self._running)
+            with suppress(Ended):
+                await self._conversation.carry(self._running)
 
     async def close(self) -> None:
-        """Listen no longer."""
-        self._running.close()
-        await self._conversation.close()
+        """Listen no longer. Another task that waits for the next record comes to the end of the feed."""
+        await self._conversation.end()
 
     async def __aenter__(self) -> "AsyncRecordFeed":
         await self.open()
@@ -140,8 +141,12 @@ class AsyncRecordFeed:
 
     async def __anext__(self) -> Record:
         await self.open()
-        shown = await self._conversation.carry(self._running)
-        if not isinstance(shown, Show):  # it was closed
+        try:
+            shown = await self._conversation.carry(self._running)
+        except Ended:
+            await self._conversation.close()
+            raise StopAsyncIteration from None
+        if not isinstance(shown, Show):  # an error has ended it
             raise StopAsyncIteration
         record: Record = shown.shown
         return record

@@ -4,7 +4,6 @@ A carrier does what each step says and sends the result back in, or throws one o
 """
 
 import os
-import random
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -13,7 +12,7 @@ from duenotice.client.exchange import FAILURES, Show, Sleep
 from duenotice.client.operator.answer import failure_of, value_in
 from duenotice.client.operator.errors import least_pause
 from duenotice.client.operator.request import OperatorRequest
-from duenotice.client.patience import Patience, persistently
+from duenotice.client.patience import DICE, Patience, persistently
 from duenotice.client.response import Response
 from duenotice.clock import monotonic
 
@@ -49,6 +48,10 @@ class HangUp:
     """Listen no longer."""
 
 
+class Ended(Exception):
+    """Somebody has closed the feed while another thread or task waits for it."""
+
+
 OperatorStep = AskOnce | Listen | Hear | HangUp | Sleep | Show
 T = TypeVar("T")
 OperatorTalk = Generator[OperatorStep, Any, T]
@@ -61,7 +64,7 @@ class Manner:
     where: str
     patience: Patience = field(default_factory=lambda: Patience(TIMEOUT_SECONDS, BUDGET_SECONDS))
     now: Callable[[], float] = monotonic
-    dice: Callable[[], float] = random.random
+    dice: Callable[[], float] = DICE
     new_key: Callable[[], str] = lambda: os.urandom(16).hex()
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from duenotice.testkit.verdicts import approving, asking, stopping
+from duenotice.testkit.verdicts import approving, polling, stopping
 from duenotice.testkit.verdicts.approving import handles
 from duenotice.testkit.verdicts.evidence import Evidence
 from duenotice.testkit.verdicts.said import Said
@@ -27,35 +27,35 @@ RULES = (
         ERROR,
         "Asks for its document.",
         "Check that this is the right program, that it runs, and that it asks 169.254.169.254.",
-        asking.asks,
+        polling.asks,
     ),
     Rule(
         "header",
         ERROR,
         "Sends Metadata: true with every request.",
         "Add the header to GET and to POST: without it the real service answers 400.",
-        asking.header,
+        polling.header,
     ),
     Rule(
         "pace",
         ERROR,
         "Asks more often than every 30 seconds.",
         "Poll once a second, also while you get ready: a spot VM has 30 seconds from the first sight of an event.",
-        asking.pace,
+        polling.pace,
     ),
     Rule(
         "crowding",
         WARNING,
         "Asks no more than 5 times a second.",
         "Wait a second between polls: the real service answers 429 to more.",
-        asking.crowding,
+        polling.crowding,
     ),
     Rule(
         "version",
         WARNING,
         "Asks for an api-version that exists and shows every type of event.",
         "Use 2020-07-01, or 2019-01-01 at least: versions before 2017-11-01 never show Preempt.",
-        asking.version,
+        polling.version,
     ),
     Rule(
         "neighbour",

@@ -20,7 +20,7 @@ MOST_SELECTORS = 10_000
 
 
 def parse_role(text: str) -> Role:
-    """`viewer`, `operator` or `admin`."""
+    """`viewer`, `operator`, `admin` or `follower`."""
     return _named(text, {role.value: role for role in Role}, "a role", ROLES)
 
 
@@ -71,6 +71,15 @@ def select(on: Iterable[str], vms: Iterable[Vm]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for selector in selectors for name in _found(selector, chosen[_place(selector)])))
 
 
+def chooses(selector: str) -> Callable[[Vm], bool]:
+    """Whether a VM is one that a selector such as `host=h1` chooses; it may choose none, now or ever."""
+    place = _place(selector)
+    if place is _NOWHERE:
+        raise _chooses_nothing(selector)
+    look = _LOOKS[place[0]]
+    return lambda vm: place in look(vm)
+
+
 _Place = tuple[str, object]
 """What a selector is about, and the value there."""
 
@@ -97,9 +106,12 @@ def _place(selector: str) -> _Place:
 
 def _found(selector: str, names: list[str]) -> list[str]:
     if _place(selector) is _NOWHERE:
-        raise Malformed(
-            f"{selector!r} chooses nothing.", hint=f"Write KIND=NAME, with {', '.join(SELECTOR_KINDS)} as KIND."
-        )
+        raise _chooses_nothing(selector)
     if not names:
         raise NotFound(f"No VM is chosen by {selector!r}.", hint="List the fleet for its names.")
     return names
+
+
+def _chooses_nothing(selector: str) -> Malformed:
+    hint = f"Write KIND=NAME, with {', '.join(SELECTOR_KINDS)} as KIND."
+    return Malformed(f"{selector!r} chooses nothing.", hint=hint)

@@ -17,7 +17,7 @@ from duenotice.domain.maintenance import Status, StepStatus
 from duenotice.domain.notice import LONGEST_PREDICTION_SECONDS
 from duenotice.domain.token import Role
 from duenotice.domain.transitions import Transition
-from duenotice.errors import Listing
+from duenotice.errors import LookAt
 from duenotice.wire.event_names import SOURCE_NAMES, STATUS_NAMES, TYPE_NAMES
 
 
@@ -55,13 +55,13 @@ SELECTOR_KINDS = ("vm", "host", *GROUP_KINDS, "zone", "tag")
 RISKS = {"low": float(LONGEST_PREDICTION_SECONDS), "high": 86_400.0}
 """How many seconds before a predicted failure its VMs are told (D03)."""
 ROLES = _values(Role)
-"""What a token allows; each role may do what those before it may."""
+"""What a token allows; of the first three each may do what those before it may."""
 ACTIONS = tuple(str(kind.__struct_config__.tag) for kind in get_args(Transition))
 """All that can be in the journal."""
 QUIET_ACTIONS = frozenset({"clock-marked", "request-answered"})
 """Internal actions; shown only when asked for."""
 
-LISTS = _values(Listing)
+LISTS = _values(LookAt)
 """The lists that a hint can name."""
 
 Moment = Annotated[datetime, Meta(tz=True, description="RFC 3339, in UTC")]

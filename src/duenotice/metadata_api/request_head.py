@@ -1,6 +1,6 @@
 """Reads the head of one request. Strict: what two readers could understand in two ways is refused.
 
-Pure: bytes in, a `Head` out, or `Malformed`. Nothing here knows paths, callers or sockets.
+Pure: bytes in, a `RequestHead` out, or `Malformed`. Nothing here knows paths, callers or sockets.
 """
 
 import re
@@ -26,7 +26,7 @@ class UnmetExpectation(Malformed):
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class RequestHead:
     """One request without its body. Field names are in lower case; `minor` is the 1 of HTTP/1.1."""
 
     method: str
@@ -53,7 +53,7 @@ class Head:
         return [value.strip().lower() for value in joined.split(",")] if joined else []
 
 
-def parse_head(raw: bytes) -> Head:
+def parse_head(raw: bytes) -> RequestHead:
     """The head in these bytes, which end before the empty line."""
     first, *lines = raw.split(b"\r\n")
     request_line = _REQUEST_LINE.fullmatch(first)
@@ -64,7 +64,7 @@ def parse_head(raw: bytes) -> Head:
     fields = parse_fields(lines)
     _check_host(fields, int(minor))
     _check_expectation(fields)
-    return Head(method, path, query, int(minor), fields, _body_length(fields, int(minor)))
+    return RequestHead(method, path, query, int(minor), fields, _body_length(fields, int(minor)))
 
 
 def parse_fields(lines: list[bytes]) -> Fields:

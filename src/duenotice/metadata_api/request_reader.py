@@ -4,8 +4,8 @@ import re
 from typing import NamedTuple
 
 from duenotice.errors import Malformed
-from duenotice.metadata_api.bodies import Body, body_of
-from duenotice.metadata_api.requests import Head, parse_head
+from duenotice.metadata_api.request_body import Body, body_of
+from duenotice.metadata_api.request_head import RequestHead, parse_head
 
 MAX_HEAD = 16 * 1024
 MAX_EMPTY_LINES = 4
@@ -23,7 +23,7 @@ class HeadTooLarge(Malformed):
 class Received(NamedTuple):
     """One whole request."""
 
-    head: Head
+    head: RequestHead
     body: bytes
 
 
@@ -40,8 +40,8 @@ class RequestReader:
         self._begin()
 
     def _begin(self) -> None:
-        self._head: Head | None = None
-        self.held_back: Head | None = None
+        self._head: RequestHead | None = None
+        self.held_back: RequestHead | None = None
         self._body: Body | None = None
         self._searched = 0
         self._empty_lines = 0

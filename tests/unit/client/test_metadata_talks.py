@@ -17,8 +17,8 @@ from duenotice.client import (
     TimedOut,
     Unreachable,
 )
-from duenotice.client.asking import Asker
 from duenotice.client.exchange import Talk
+from duenotice.client.metadata_talks import Asker
 from duenotice.client.patience import Patience, pause_after
 from duenotice.client.versions import EVENT_VERSIONS, Choice
 from duenotice.wire.api_versions import API_VERSIONS

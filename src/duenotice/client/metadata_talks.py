@@ -1,6 +1,5 @@
 """The verbs of a client as talks: negotiation, retries within the notice, and the watch. Pure, except for the clock."""
 
-import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -15,7 +14,7 @@ from duenotice.client.contract import (
 )
 from duenotice.client.errors import MetadataError
 from duenotice.client.exchange import T, Talk, exchange
-from duenotice.client.patience import Patience, persistently
+from duenotice.client.patience import DICE, Patience, persistently
 from duenotice.client.response import Response
 from duenotice.client.versions import EVENT_VERSIONS, INSTANCE_VERSIONS, Choice, Search
 from duenotice.clock import monotonic
@@ -33,7 +32,7 @@ class Asker:
     events: Choice = field(default_factory=lambda: Choice(EVENT_VERSIONS))
     instances: Choice = field(default_factory=lambda: Choice(INSTANCE_VERSIONS))
     now: Callable[[], float] = monotonic
-    dice: Callable[[], float] = random.random
+    dice: Callable[[], float] = DICE
     date: str = ""
     """The Date of the last answer."""
 

@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from duenotice.client.asking import Asker
 from duenotice.client.contract import document_in
 from duenotice.client.errors import MetadataError
 from duenotice.client.exchange import Show, Sleep, Talk
+from duenotice.client.metadata_talks import Asker
 from duenotice.client.response import Response
 from duenotice.wire.seen_document import SeenDocument
 

@@ -3,7 +3,7 @@
 import re
 
 from duenotice.errors import Malformed
-from duenotice.metadata_api.requests import CHUNKED, parse_fields
+from duenotice.metadata_api.request_head import CHUNKED, parse_fields
 
 MAX_BODY = 64 * 1024
 MAX_OVERHEAD = 16 * 1024

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from duenotice.client import MetadataError, Rejected, ServerFailed, Throttled
-from duenotice.client.watching import OnError, Watch
+from duenotice.client.watch_talk import OnError, Watch
 from tests.unit.client.stage import Enough, Request, Stage, answer, numbered
 
 EVENT = {"EventId": "A", "EventStatus": "Scheduled", "EventType": "Freeze", "Resources": ["web-0"]}

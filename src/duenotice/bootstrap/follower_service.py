@@ -1,0 +1,132 @@
+"""One running follower: no journal, no engine; the same publisher and the same door for VMs (`--follow`)."""
+
+import asyncio
+import socket
+import ssl
+from contextlib import ExitStack
+from pathlib import Path
+
+import structlog
+
+from duenotice import settings as s
+from duenotice.bootstrap.ports import DRAIN_SECONDS, bound, cannot_listen, metadata_options, operator_listen
+from duenotice.clock import SystemClock
+from duenotice.domain.state import State
+from duenotice.engine.publisher import Publisher
+from duenotice.errors import DuenoticeError, Misconfigured, Unavailable, reason
+from duenotice.follower.following import Following
+from duenotice.follower.line import Line, Node
+from duenotice.follower.passing import Passing
+from duenotice.http_call import parse_url
+from duenotice.metadata_api.guard import Guard
+from duenotice.metadata_api.server import MetadataServer
+
+_NODES_ONLY = ("fleet", "data_dir", "journal", "impact_command", "impact_url", "fault")
+"""Settings of what a follower does not have."""
+
+log = structlog.get_logger()
+
+
+class FollowerService:
+    """A follower; `start` and `stop` are all that a caller needs."""
+
+    is_busy = False
+
+    def __init__(self, settings: s.ServeSettings) -> None:
+        self.settings = settings
+        self.metadata_address = self.operator_address = ("", 0)
+        self._node = _node(settings)
+        self._metadata_listen = s.parse_listen("metadata_listen", settings.metadata_listen)
+        self._operator_listen = operator_listen(settings)
+
+    @property
+    def failed(self) -> "asyncio.Future[DuenoticeError]":
+        """Why the process has to end, if it has."""
+        return self.following.failed
+
+    @property
+    def state(self) -> State:
+        """What VMs see."""
+        return self.publisher.state
+
+    async def start(self) -> None:
+        """Take the ports, open the doors, begin to follow. What nobody can put right but a person is an error."""
+        with ExitStack() as ports:
+            metadata = ports.enter_context(bound(self._metadata_listen, dual=True, shared=self.settings.share_port))
+            operator = None
+            if self._operator_listen is not None:
+                operator = ports.enter_context(bound(self._operator_listen))
+            await self._set_up(metadata, operator)
+            ports.pop_all()
+
+    async def _set_up(self, metadata: socket.socket, operator: socket.socket | None) -> None:
+        loop, clock = asyncio.get_running_loop(), SystemClock()
+        self.publisher = Publisher(loop.call_soon)
+        self.publisher.open(State(), clock.now().steady)
+        line = Line(self._node)
+        self.following = Following(line, self.publisher, clock, chosen=bool(self._node.only))
+        guard = Guard(self.following.may_answer, self.following.curtain)
+        options, submit = metadata_options(self.settings), self.following.submit
+        self._metadata = MetadataServer(submit, self.publisher, clock, options, prepare=guard.stand_before)
+        self.following.start()
+        try:
+            await self._first_try()
+            await self._open_doors(metadata, operator)
+        except BaseException:
+            await self.following.stop()
+            raise
+
+    async def _first_try(self) -> None:
+        """A node that is not there yet may come; a wrong token stays wrong."""
+        try:
+            await self.following.first
+        except Unavailable:
+            log.warning("VMs are answered with 503 until the node is there", action="follow-waits")
+
+    async def _open_doors(self, metadata: socket.socket, operator: socket.socket | None) -> None:
+        try:
+            self.metadata_address = await self._metadata.start_on(metadata)
+        except OSError as error:
+            raise cannot_listen(self._metadata_listen, error) from None
+        self._passing = Passing(parse_url(self._node.url), _trust(self._node.url))
+        if operator is not None:
+            await self._passing.start(operator)
+            self.operator_address = operator.getsockname()[:2]
+
+    async def stop(self) -> None:
+        """Close the doors, then tell the node that nobody is answered here any more."""
+        await self._metadata.drain(DRAIN_SECONDS)
+        await self._passing.stop()
+        await self.following.stop()
+
+    async def reread(self) -> None:
+        """There is no fleet file here."""
+
+
+def _node(settings: s.ServeSettings) -> Node:
+    for name in _NODES_ONLY:
+        if getattr(settings, name):
+            raise Misconfigured(f"{name} is set, but a follower has none.", hint=f"Leave {name} or follow out.")
+    try:
+        parse_url(settings.follow)
+    except DuenoticeError:
+        hint = "Write it like http://host:16926."
+        raise Misconfigured(f"follow = {settings.follow!r} is not the URL of a node.", hint=hint) from None
+    return Node(settings.follow, _token(settings.follow_token_file), settings.only)
+
+
+def _token(file: str) -> str:
+    hint = "Give a file with a token that 'duenotice token create NAME --role follower' has made."
+    if not file:
+        raise Misconfigured("follow_token_file is not set.", hint=hint)
+    try:
+        token = Path(file).read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Misconfigured(f"Cannot read {file}: {reason(error)}.", hint=hint) from None
+    if not token or not token.isascii() or not token.isprintable():
+        raise Misconfigured(f"{file} holds no token.", hint=hint)
+    return token
+
+
+def _trust(url: str) -> ssl.SSLContext | None:
+    return ssl.create_default_context() if parse_url(url).secure else None

@@ -1,0 +1,146 @@
+"""Several processes that share the metadata port (`--workers`): this one is the node, and the others follow it.
+
+A worker that ends is started again. It ends by itself when the node is gone, because nobody writes to it any more.
+"""
+
+import asyncio
+import os
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+import structlog
+
+from duenotice.backoff import Backoff
+from duenotice.bootstrap.ports import NOWHERE
+from duenotice.domain.commands import CreateToken
+from duenotice.domain.token import Role
+from duenotice.engine.engine import SELF, Engine
+from duenotice.errors import Misconfigured
+from duenotice.operator_api.calls import new_id
+from duenotice.operator_api.tokens import digest_of, new_token
+from duenotice.settings import ENVIRONMENT_PREFIX, ServeSettings, host_port
+
+_SAME = (
+    "throttle",
+    "approvals_throttle",
+    "default_vm",
+    "max_connections",
+    "connections_per_address",
+    "first_answer_delay",
+    "first_answer_empty",
+    "newer_versions_404",
+    "leaf_json",
+    "watchdog",
+    "log_format",
+)
+"""Settings that workers have from the node."""
+
+PROGRAM = (sys.executable, "-m", "duenotice.cli.worker")
+PAUSES = Backoff(0.1, 5.0)
+STOP_SECONDS = 8.0
+_ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""Where we reach ourselves when we listen everywhere."""
+
+log = structlog.get_logger()
+
+
+def check_workers(settings: ServeSettings) -> None:
+    """Refuse what cannot be done by several processes."""
+    if settings.workers == 1:
+        return
+    if settings.operator_listen == NOWHERE:
+        raise Misconfigured("workers need the operator's port.", hint="Give operator_listen a HOST:PORT.")
+    if settings.allow_faults or settings.fault:
+        raise Misconfigured("Faults are set in one process, and workers would not have them.", hint="Use one worker.")
+
+
+class Workers:
+    """All processes but the first."""
+
+    def __init__(self, settings: ServeSettings) -> None:
+        self._settings = settings
+        self._tasks: list[asyncio.Task[None]] = []
+        self._token: Path | None = None
+
+    async def start(self, engine: Engine, metadata: tuple[str, int], operator: tuple[str, int]) -> None:
+        """Start them, with a token made for them; nothing if there are none."""
+        if self._settings.workers == 1:
+            return
+        secret = new_token()
+        await engine.submit(CreateToken(new_id(), "workers", Role.FOLLOWER, digest_of(secret), replace=True), SELF)
+        self._token = _kept(secret)
+        command = (*PROGRAM, *self._flags(metadata, operator, self._token))
+        for number in range(1, self._settings.workers):
+            task = asyncio.create_task(_run(number, command), name=f"worker-{number}")
+            task.add_done_callback(engine.lost)
+            self._tasks.append(task)
+
+    def _flags(self, metadata: tuple[str, int], operator: tuple[str, int], token: Path) -> list[str]:
+        host, port = operator
+        flags = {
+            "follow": f"http://{host_port((_ANY.get(host, host), port))}",
+            "follow_token_file": str(token),
+            "metadata_listen": host_port(metadata),
+            "operator_listen": NOWHERE,
+            "share_port": True,
+            **{name: getattr(self._settings, name) for name in _SAME},
+        }
+        return [_flag(name, value) for name, value in flags.items() if value not in ("", False)]
+
+    async def stop(self) -> None:
+        """End all of them."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._token is not None:
+            self._token.unlink(missing_ok=True)
+
+
+async def _run(number: int, command: tuple[str, ...]) -> None:
+    """One worker, again and again."""
+    loop, ends = asyncio.get_running_loop(), 0
+    while True:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.DEVNULL,
+            env={name: value for name, value in os.environ.items() if not name.startswith(ENVIRONMENT_PREFIX)},
+            start_new_session=True,
+        )
+        began = loop.time()
+        try:
+            status = await process.wait()
+        except asyncio.CancelledError:
+            await _end(process)
+            raise
+        ends = 0 if loop.time() - began > PAUSES.longest else ends + 1
+        log.error(
+            "a worker has ended", action="worker-ended", worker=number, status=status, hint="It is started again."
+        )
+        await asyncio.sleep(PAUSES.after(ends))
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    with suppress(ProcessLookupError):
+        process.terminate()
+        try:
+            async with asyncio.timeout(STOP_SECONDS):
+                await process.wait()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+
+def _flag(name: str, value: object) -> str:
+    dashed = name.replace("_", "-")
+    return f"--{dashed}" if value is True else f"--{dashed}={value}"
+
+
+def _kept(secret: str) -> Path:
+    """In a file for its owner only: arguments and environments can be seen by others."""
+    handle, name = tempfile.mkstemp(prefix="duenotice-workers-")
+    with os.fdopen(handle, "w") as file:
+        file.write(secret)
+    return Path(name)

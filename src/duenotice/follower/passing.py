@@ -1,0 +1,91 @@
+"""The operator's port of a follower: every byte goes to the node and back, so nothing is decided here (N09)."""
+
+import asyncio
+import socket
+import ssl
+from contextlib import suppress
+
+from duenotice.http_call import HttpTarget
+
+MOST_CONNECTIONS = 200
+CONNECT_SECONDS = 5.0
+PIECE = 64 * 1024
+
+_BODY = (
+    b'{"type":"about:blank","status":503,"title":"The node that this follower follows cannot be reached.",'
+    b'"hint":"Nothing was done. Try again, or ask the node itself."}'
+)
+_UNREACHABLE = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json\r\nRetry-After: 1\r\n"
+    b"Connection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(_BODY), _BODY)
+)
+
+
+class Passing:
+    """Listens for operators, and connects each to the node."""
+
+    def __init__(self, target: HttpTarget, trust: ssl.SSLContext | None) -> None:
+        self._target, self._trust = target, trust
+        self._server: asyncio.Server | None = None
+        self._open: set[asyncio.Task[None]] = set()
+
+    async def start(self, listening: socket.socket) -> None:
+        """Begin to listen."""
+        self._server = await asyncio.start_server(self._accepted, sock=listening)
+
+    async def stop(self) -> None:
+        """End all connections."""
+        if self._server is not None:
+            self._server.close()
+        for task in list(self._open):
+            task.cancel()
+        await asyncio.gather(*self._open, return_exceptions=True)
+
+    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._open.add(task)
+        try:
+            if len(self._open) <= MOST_CONNECTIONS:
+                await self._pass(reader, writer)
+        except (OSError, asyncio.CancelledError):
+            pass
+        finally:
+            self._open.discard(task)
+            writer.close()
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                there = await asyncio.open_connection(self._target.host, self._target.port, ssl=self._trust)
+        except (OSError, TimeoutError):
+            await _refuse(reader, writer)
+            return
+        try:
+            ways = [asyncio.ensure_future(_pump(reader, there[1])), asyncio.ensure_future(_pump(there[0], writer))]
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            if not ways[1].done():  # the client has sent all: it may still read the answer
+                await ways[1]
+        finally:
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+            there[1].close()
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(OSError):
+        while piece := await reader.read(PIECE):
+            writer.write(piece)
+            await writer.drain()
+        if writer.can_write_eof():
+            writer.write_eof()
+
+
+async def _refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """After the request has begun: a client reads no answer to nothing."""
+    with suppress(OSError, TimeoutError):
+        async with asyncio.timeout(CONNECT_SECONDS):
+            await reader.read(PIECE)
+            writer.write(_UNREACHABLE)
+            await writer.drain()

@@ -1,0 +1,90 @@
+"""What a node and its followers say to each other. Positions are those of the journal, times are microseconds.
+
+A follower reads a snapshot, then a stream of lines. It folds records as they come and hides what they touch, says so
+with a beat, and shows them when the node says so (N06). Each beat gives it the right to answer VMs for a while (N05).
+"""
+
+from msgspec import Raw, Struct
+
+
+class FollowSnapshot(Struct, frozen=True):
+    """A state to begin with, as the journal's codec writes it; `node` is the life of the node whose journal it is."""
+
+    node: str
+    position: int
+    format: int
+    crc: int
+    snapshot: Raw
+
+
+class Hello(Struct, frozen=True, tag="hello", tag_field="line"):
+    """The first line: VMs see all up to `shown`; who is silent for a `lease` is put out."""
+
+    shown: int
+    lease: int
+
+
+class Written(Struct, frozen=True, tag="record", tag_field="line"):
+    """A record as the journal's codec writes it."""
+
+    position: int
+    format: int
+    crc: int
+    record: Raw
+
+
+class Part(Struct, frozen=True, tag="part", tag_field="line"):
+    """For a follower of some VMs: all that these are answered from, after the record at `position`."""
+
+    position: int
+    format: int
+    crc: int
+    snapshot: Raw
+
+
+class Passed(Struct, frozen=True, tag="passed", tag_field="line"):
+    """Nothing up to here touches the VMs of this follower."""
+
+    position: int
+
+
+class Show(Struct, frozen=True, tag="show", tag_field="line"):
+    """All up to here may be shown; it comes again and again, as a sign of life."""
+
+    position: int
+
+
+Line = Hello | Written | Part | Passed | Show
+
+
+class Beat(Struct, frozen=True, omit_defaults=True):
+    """A follower lives, and has hidden all up to `hidden` that it does not show yet.
+
+    `polls` tells how long ago scopes last asked (N11). Who is `leaving` answers nobody any more.
+    """
+
+    life: str
+    node: str = ""
+    hidden: int = 0
+    polls: dict[str, int] = {}
+    leaving: bool = False
+
+
+class Right(Struct, frozen=True):
+    """For how long VMs may be answered, from before the beat was sent (N05), and when to tell `polls` again."""
+
+    right: int
+    polls_every: int
+
+
+class VmCommand(Struct, frozen=True, omit_defaults=True):
+    """What a VM asks for: that its scope listens (F01), or that events start, if it names some (C01)."""
+
+    vm: str
+    approve: tuple[str, ...] = ()
+
+
+class Done(Struct, frozen=True):
+    """It is durable and shown; a follower that has folded up to here has it too."""
+
+    position: int

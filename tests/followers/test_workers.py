@@ -1,0 +1,99 @@
+"""Several processes on one port: VMs see one service, whoever of them answers, and never go back (S27)."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.crash.server import Server
+from tests.followers.flock import FLEET, LEASE, Asked, Walker, changes, said_at_start
+from tests.support.served import wait_until
+
+WORKERS = 3
+
+
+def workers_of(pid: int) -> list[int]:
+    """The processes that a node has started."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def serve_together(pid: int, port: int) -> int:
+    """How many of a node's workers listen on the metadata port."""
+    return sum(port in _listening(worker) for worker in workers_of(pid))
+
+
+def _listening(pid: int) -> set[int]:
+    """The ports that a process listens on."""
+    inodes = set()
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            inodes.add(str(descriptor.readlink()).removeprefix("socket:[").removesuffix("]"))
+        except OSError:
+            continue
+    rows = [line.split() for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]]
+    return {int(row[1].partition(":")[2], 16) for row in rows if row[3] == "0A" and row[9] in inodes}
+
+
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Asked]:
+    """A node with two more processes."""
+    fleet = tmp_path / "fleet.toml"
+    fleet.write_text(FLEET)
+    server = Server(tmp_path / "data", fleet, workers=WORKERS, lease=LEASE)
+    try:
+        server.wait_until_serving()
+        node = Asked(server, server.token)
+        wait_until(lambda: serve_together(server.pid, node.metadata_address[1]) == WORKERS - 1)
+        yield node
+    finally:
+        if server.alive():
+            server.kill()
+
+
+def test_a_vm_never_goes_back_whichever_worker_it_gets(node: Asked) -> None:
+    """Not even while a worker is killed; another one takes its place."""
+    node.enable("db-0")
+    walker = Walker("db-0", [node], seed=1)
+    walker.start()
+    for _ in range(20):
+        changes(node, "db-0")
+    killed = workers_of(node.server.pid)[0]
+    os.kill(killed, signal.SIGKILL)
+    wait_until(lambda: killed not in workers_of(node.server.pid))
+    for _ in range(5):
+        changes(node, "db-0")
+    wait_until(lambda: serve_together(node.server.pid, node.metadata_address[1]) == WORKERS - 1)
+    changes(node, "db-0")
+    walker.finish()
+    assert walker.wrong == []
+    assert walker.newest >= 52
+
+
+def test_sigterm_ends_all_of_them(node: Asked) -> None:
+    workers = workers_of(node.server.pid)
+    node.server.stop()
+    assert len(workers) == WORKERS - 1
+    assert all(is_gone(worker) for worker in workers)
+
+
+def test_workers_end_with_their_node(node: Asked) -> None:
+    """A node that is killed cannot tell them, and nobody else would end them."""
+    workers = workers_of(node.server.pid)
+    node.server.kill()
+    wait_until(lambda: all(is_gone(worker) for worker in workers))
+
+
+def test_what_workers_cannot_do_is_refused() -> None:
+    assert "workers need the operator's port" in said_at_start("--workers=2", "--data-dir=:memory:")[1]
+    both = ("--workers=2", "--data-dir=:memory:", "--operator-listen=127.0.0.1:0", "--allow-faults")
+    assert "workers would not have them" in said_at_start(*both)[1]
