@@ -10,10 +10,26 @@ from typing import cast
 from duenotice.metadata_api.caller import plain_address
 from duenotice.metadata_api.connection_states import IDLE, LAST
 from duenotice.metadata_api.conversation import MOVES, VmConversation
+from duenotice.metadata_api.door import Door
+from duenotice.metadata_api.questions import VmRequest
 from duenotice.metadata_api.responses import document_tail, error
 
-_READ_AHEAD = 4096
+READ_AHEAD = 4096
+"""Bytes read with a new connection; more than any request that is remembered has."""
+
 _TOO_MANY = error(429, "Too many connections. Close some, or keep one open and use it again.", "Retry-After: 1")
+
+
+def warm_answer(door: Door, address: str, ask: VmRequest) -> bytes | None:
+    """The answer to the one request that most VMs send once a second, in as few steps as possible; None for others."""
+    if (version := ask.plain) is None or (lane := door.lanes.get(address)) is None:
+        return None
+    if not (page := lane.page).enabled or not lane.polls.take((pulse := door.pulse).now):
+        return None
+    heading = pulse.heading
+    page.last_poll = pulse.steady
+    last_digits = heading.last_digits()
+    return heading.ok + last_digits + ask.connection + (page.rendered[version.index] or document_tail(page, version))
 
 
 class Connection(VmConversation):
@@ -27,14 +43,14 @@ class Connection(VmConversation):
         self.address = plain_address((transport.get_extra_info("peername") or ("",))[0])
         self.deadline = self.door.pulse.request_until
         if self.door.crowd.enter(self):
-            self._read_ahead()
+            self._begin()
         else:
             self._turn_away()
 
-    def _read_ahead(self) -> None:
+    def _begin(self) -> None:
         """Take what came with the connection; the loop begins to read only after this, and asks the kernel first."""
         try:
-            data = os.read(self.transport.get_extra_info("socket").fileno(), _READ_AHEAD)
+            data = os.read(self.transport.get_extra_info("socket").fileno(), READ_AHEAD)
         except OSError:
             return
         if data:
@@ -43,17 +59,13 @@ class Connection(VmConversation):
             self.close()
 
     def data_received(self, data: bytes) -> None:
-        """Answer the one request that most VMs send once a second in as few steps as possible; leave all others."""
+        """Answer a request that is known and asked for often; leave all others."""
         door = self.door
-        if self.reader is None and (ask := door.known.get(data)) is not None and (version := ask.plain) is not None:
-            lane = door.lanes.get(self.address)
-            if lane is not None and (page := lane.page).enabled and lane.polls.take((pulse := door.pulse).now):
-                heading = pulse.heading
-                page.last_poll = pulse.steady
-                self.deadline = pulse.idle_until
-                last_digits = heading.last_digits()
-                tail = page.rendered[version.index] or document_tail(page, version)
-                self.transport.write(heading.ok + last_digits + ask.connection + tail)
+        if self.reader is None and (ask := door.known.get(data)) is not None:
+            answer = warm_answer(door, self.address, ask)
+            if answer is not None:
+                self.deadline = door.pulse.idle_until
+                self.transport.write(answer)
                 if ask.closes:
                     self.close()
                 return
@@ -94,3 +106,33 @@ class Connection(VmConversation):
             self.transport.abort()
         else:
             self.say_goodbye(_TOO_MANY)
+
+
+class Begun(Connection):
+    """A connection on which something came before it had a transport."""
+
+    __slots__ = ("_came",)
+
+    def __init__(self, door: Door, came: bytes) -> None:
+        super().__init__(door)
+        self._came = came
+
+    def _begin(self) -> None:
+        came, self._came = self._came, b""
+        self.data_received(came)
+
+
+class HalfAnswered(Connection):
+    """A connection whose one request is answered, but not all of the answer fitted into the kernel."""
+
+    __slots__ = ("_unsent",)
+
+    def __init__(self, door: Door, unsent: bytes) -> None:
+        super().__init__(door)
+        self._unsent = unsent
+
+    def _begin(self) -> None:
+        self.transport.write(self._unsent)
+        self.close()
+
+    _turn_away = _begin
