@@ -24,8 +24,17 @@ ONE_WAY = {
 """Tests for which the way in cannot matter; they take the one that people meet."""
 
 
+ONE_LOOP = {
+    # These take seconds on each loop.
+    "test_2_000_trickling_connections_are_closed_within_10_s_while_honest_polls_never_fail",
+    "test_5_000_spoilt_requests_over_real_sockets_are_answered_or_closed",
+}
+"""Tests that come in both ways, on the loop that people meet."""
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    ways = WAYS[:1] if metafunc.function.__name__ in ONE_WAY else WAYS
+    name = metafunc.function.__name__
+    ways = WAYS[:1] if name in ONE_WAY else WAYS[:2] if name in ONE_LOOP else WAYS
     metafunc.parametrize("way", ways, ids=lambda way: way.name, indirect=True, scope="module")
 
 

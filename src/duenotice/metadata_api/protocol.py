@@ -5,8 +5,10 @@ All else is in `conversation`.
 
 import asyncio
 import os
+from collections.abc import Callable
 from typing import cast
 
+from duenotice.metadata_api.bare_connection import BareConnection
 from duenotice.metadata_api.caller import plain_address
 from duenotice.metadata_api.connection_states import IDLE, LAST
 from duenotice.metadata_api.conversation import MOVES, VmConversation
@@ -26,10 +28,14 @@ def warm_answer(door: Door, address: str, ask: VmRequest) -> bytes | None:
         return None
     if not (page := lane.page).enabled or not lane.polls.take((pulse := door.pulse).now):
         return None
+    try:
+        tail = page.rendered[version.index] or document_tail(page, version)
+    except Exception:
+        return None  # the long way fails too, and reports it
     heading = pulse.heading
     page.last_poll = pulse.steady
     last_digits = heading.last_digits()
-    return heading.ok + last_digits + ask.connection + (page.rendered[version.index] or document_tail(page, version))
+    return heading.ok + last_digits + ask.connection + tail
 
 
 class Connection(VmConversation):
@@ -43,11 +49,11 @@ class Connection(VmConversation):
         self.address = plain_address((transport.get_extra_info("peername") or ("",))[0])
         self.deadline = self.door.pulse.request_until
         if self.door.crowd.enter(self):
-            self._begin()
+            self._read_ahead()
         else:
             self._turn_away()
 
-    def _begin(self) -> None:
+    def _read_ahead(self) -> None:
         """Take what came with the connection; the loop begins to read only after this, and asks the kernel first."""
         try:
             data = os.read(self.transport.get_extra_info("socket").fileno(), READ_AHEAD)
@@ -107,32 +113,30 @@ class Connection(VmConversation):
         else:
             self.say_goodbye(_TOO_MANY)
 
+    def send_rest(self, data: bytes, closes: bool) -> None:
+        """The rest of an answer that did not fit into the kernel."""
+        self.transport.write(data)
+        if closes:
+            self.close()
 
-class Begun(Connection):
-    """A connection on which something came before it had a transport."""
 
-    __slots__ = ("_came",)
+GoOn = Callable[[Connection], None]
 
-    def __init__(self, door: Door, came: bytes) -> None:
+
+class TakenOver(Connection):
+    """A connection that was bare until now: it takes its place and goes on where that was."""
+
+    __slots__ = ("_bare", "_go_on")
+
+    def __init__(self, door: Door, bare: BareConnection, go_on: GoOn) -> None:
         super().__init__(door)
-        self._came = came
+        self._bare, self._go_on = bare, go_on
 
-    def _begin(self) -> None:
-        came, self._came = self._came, b""
-        self.data_received(came)
-
-
-class HalfAnswered(Connection):
-    """A connection whose one request is answered, but not all of the answer fitted into the kernel."""
-
-    __slots__ = ("_unsent",)
-
-    def __init__(self, door: Door, unsent: bytes) -> None:
-        super().__init__(door)
-        self._unsent = unsent
-
-    def _begin(self) -> None:
-        self.transport.write(self._unsent)
-        self.close()
-
-    _turn_away = _begin
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Its place is its own: it may have been the last one."""
+        self.transport = cast(asyncio.Transport, transport)
+        self.address, self.deadline = self._bare.address, self._bare.deadline
+        self.door.crowd.leave(self._bare)
+        self.door.crowd.enter(self)
+        self._go_on(self)
+        del self._bare, self._go_on

@@ -23,6 +23,8 @@ from duenotice.domain.event import EventType
 from duenotice.domain.touched import Touched
 from duenotice.engine.curtain import Curtain
 from duenotice.journal.memory import MemoryJournal
+from duenotice.metadata_api import server as server_module
+from duenotice.metadata_api.bare_connection import BareConnection
 from duenotice.metadata_api.door import Door
 from duenotice.metadata_api.guard import Guard
 from duenotice.metadata_api.options import MetadataOptions
@@ -122,8 +124,8 @@ async def stage(
     server = MetadataServer(engine.submit, engine.publisher, engine.clock, options, prepare=prepare)
     listening = listening or socket.create_server(("127.0.0.1", 0))
     made = Stage(server, ("127.0.0.1", (await server.start_on(listening))[1]), doors[0])
-    for raw in (LAST_POLL, OLD_POLL):
-        assert NOTHING in await made.ask(raw)
+    for raw in (LAST_POLL, OLD_POLL, POLL):
+        assert NOTHING in await made.ask(raw, much=1)
     for _ in range(events):
         await engine.submit(ScheduleEvent(str(uuid4()).upper(), EventType.REBOOT, ("solo",)), "test")
     if events:
@@ -147,7 +149,7 @@ def test_a_known_poll_that_closes_is_answered_and_closed_in_the_turn_that_takes_
         async with stage() as world:
             before = world.server.answered
             client = world.client(raw)
-            world.way_in.take_some()
+            world.way_in.look()
             answer = everything(client)
             assert (status(answer), answer.endswith(NOTHING)) == (200, True)
             assert b"\r\nConnection: close\r\n" in answer
@@ -160,7 +162,7 @@ def test_more_clients_than_one_turn_takes_are_all_answered_in_the_next_turns(run
     async def main() -> None:
         async with stage() as world:
             clients = [world.client(LAST_POLL) for _ in range(AT_ONCE + 5)]
-            world.way_in.take_some()
+            world.way_in.look()
             assert {status(everything(client)) for client in clients[:AT_ONCE]} == {200}
             with pytest.raises(TimeoutError):
                 clients[AT_ONCE].settimeout(0.05)
@@ -170,8 +172,50 @@ def test_more_clients_than_one_turn_takes_are_all_answered_in_the_next_turns(run
     run(main())
 
 
+def test_polls_on_a_connection_that_stays_open_need_no_transport(run: Run) -> None:
+    """The first, the next ones, and the end of it."""
+
+    async def main() -> None:
+        async with stage() as world:
+            client = world.client(POLL)
+            for _ in range(3):
+                world.way_in.look()
+                assert status(client.recv(65536)) == 200
+                assert [type(guest) for guest in world.door.crowd.everybody] == [BareConnection]
+                client.sendall(POLL)
+            world.way_in.look()
+            client.close()
+            world.way_in.look()
+            assert (world.server.connections, world.door.crowd.by_address, world.way_in._bare) == (0, {}, {})
+
+    run(main())
+
+
+def test_a_connection_that_is_handed_over_keeps_its_place(run: Run) -> None:
+    """Also when it was the last one that there was room for."""
+
+    async def main() -> None:
+        async with stage(replace(GENEROUS, max_connections=1)) as world:
+            client = world.client(POLL)
+            world.way_in.look()
+            assert status(client.recv(65536)) == 200
+            client.sendall(request("GET", PATH, "X: y"))
+            world.way_in.look()
+            assert (status(await world.ask(LAST_POLL)), status(await rest(client, much=1))) == (429, 200)
+
+    run(main())
+
+
+def test_a_connection_at_rest_is_closed_at_its_deadline(run: Run) -> None:
+    async def main() -> None:
+        async with stage(replace(GENEROUS, idle_seconds=0.2)) as world:
+            answer = await world.ask(POLL)
+            assert (status(answer), world.server.connections) == (200, 0)
+
+    run(main())
+
+
 HANDED_OVER = {
-    "keep-alive": ((POLL,), 200),
     "unknown": ((request("GET", PATH, "Connection: close", "X: y"),), 200),
     "half of it": ((LAST_POLL[:30], LAST_POLL[30:]), 200),
     "more behind it": ((LAST_POLL, POLL), 200),
@@ -188,7 +232,7 @@ def test_all_else_is_answered_by_a_connection_that_gets_what_was_read(
     async def main() -> None:
         async with stage() as world:
             client = world.client(packets[0])
-            world.way_in.take_some()
+            world.way_in.look()
             for packet in packets[1:]:
                 client.sendall(packet)
             answer = await rest(client, much=1)
@@ -204,7 +248,7 @@ def test_a_connection_without_a_byte_blocks_nobody_and_may_still_ask(run: Run) -
         async with stage() as world:
             world.way_in._listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 0)
             silent, other = world.client(), world.client(LAST_POLL)
-            world.way_in.take_some()
+            world.way_in.look()
             assert status(everything(other)) == 200
             await until(lambda: world.server.connections == 1)
             silent.sendall(LAST_POLL)
@@ -243,7 +287,7 @@ def test_an_answer_that_does_not_fit_into_the_kernel_is_sent_to_its_end(run: Run
         async with stage(listening=listening, events=100) as world:
             world.buffer = SMALL_BUFFER
             client = world.client(LAST_POLL)
-            world.way_in.take_some()
+            world.way_in.look()
             assert len(world.way_in._handing_over) == 1
             head, _, body = (await rest(client)).partition(b"\r\n\r\n")
             assert f"\r\nContent-Length: {len(body)}\r\n".encode() in head
@@ -301,7 +345,7 @@ def test_a_node_of_many_that_may_not_answer_refuses_and_a_hidden_scope_has_to_wa
             rights[0] = True
             curtain.hide(Touched({"vm/solo"}, set(), set()))
             client = world.client(LAST_POLL)
-            world.way_in.take_some()
+            world.way_in.look()
             await until(lambda: bool(world.door.tasks))
             curtain.lift()
             assert status(await rest(client)) == 200
@@ -313,7 +357,7 @@ def test_who_is_being_handed_over_when_the_server_stops_is_answered(run: Run) ->
     async def main() -> None:
         async with stage() as world:
             clients = [world.client(raw) for raw in (POLL, POLL[:30], LAST_POLL)]
-            world.way_in.take_some()
+            world.way_in.look()
             stopping = asyncio.ensure_future(world.server.drain(SECONDS))
             clients[1].sendall(POLL[30:])
             assert [status(await rest(client)) for client in clients] == [200] * 3
@@ -342,7 +386,7 @@ def test_without_a_file_left_it_says_so_rests_and_goes_on(run: Run) -> None:
         async with stage() as world:
             client = world.client(LAST_POLL)
             with no_files_left():
-                world.way_in.take_some()
+                world.way_in.look()
             assert [str(problem["message"]) for problem in world.problems] == ["No connection can be accepted."]
             assert status(await rest(client)) == 200
             assert len(world.problems) == 1
@@ -354,7 +398,7 @@ def test_a_server_that_rests_can_be_stopped(run: Run) -> None:
     async def main() -> None:
         async with stage() as world:
             with world.client(LAST_POLL), no_files_left():
-                world.way_in.take_some()
+                world.way_in.look()
             await world.server.drain(1)
             assert len(world.problems) == 1
 
@@ -369,7 +413,7 @@ def test_ipv4_and_ipv6_clients_come_in_over_one_socket(run: Run) -> None:
         both = socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True)
         async with stage(listening=both) as world:
             client = world.client(LAST_POLL)
-            world.way_in.take_some()
+            world.way_in.look()
             assert everything(client).endswith(NOTHING)
             stranger = socket.create_connection(("::1", world.address[1]), SECONDS)
             stranger.sendall(LAST_POLL)
@@ -379,11 +423,11 @@ def test_ipv4_and_ipv6_clients_come_in_over_one_socket(run: Run) -> None:
     run(main())
 
 
-def test_where_the_kernel_does_not_wait_for_bytes_the_loop_accepts(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_there_is_no_epoll_the_loop_accepts(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with stage() as world:
             assert world.server._way_in is None
             assert status(await world.ask(LAST_POLL)) == 200
 
-    monkeypatch.delattr(socket, "TCP_DEFER_ACCEPT")
+    monkeypatch.setattr(server_module, "is_possible", lambda: False)
     run(main())
