@@ -33,7 +33,8 @@ class Line:
 
     def __init__(self, store: Members) -> None:
         self.blocking = store.blocking
-        self.is_cut = self.is_deaf = self.loses_answers = False
+        self.is_cut = self.is_deaf = self.loses_answers = self.refuses_appends = False
+        self.meanwhile: Callable[[], object] = lambda: None
         self._store = store
 
     def __getattr__(self, name: str) -> Any:
@@ -43,6 +44,9 @@ class Line:
     def _tried(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def tried(*args: Any, **kwargs: Any) -> Any:
             self.refuse_if_cut()
+            if self.refuses_appends and name == "append":
+                self.meanwhile()
+                raise Unavailable("the store is full", hint="")
             answer = call(*args, **kwargs)
             if self.loses_answers and name == "append":
                 self.is_cut = True
