@@ -91,7 +91,7 @@ async def prepared(engine: Engine, prepare: Callable[[], Awaitable[None]]) -> No
 async def _is_done(engine: NodeEngine, prepare: Callable[[], Awaitable[None]]) -> bool:
     try:
         await engine.joined()
-        _refuse_if_alone(engine.seat.leader)
+        refuse_if_alone(engine.seat.identity, engine.seat.leader)
         await prepare()
     except Unavailable as trouble:
         log.info("not yet", action="waits-for-others", error=trouble.message)
@@ -99,12 +99,21 @@ async def _is_done(engine: NodeEngine, prepare: Callable[[], Awaitable[None]]) -
     return True
 
 
-def _refuse_if_alone(leader: Member | None) -> None:
-    """A node whose clock somebody moves, or that has no operator port, cannot do what others pass on."""
-    if leader is not None and not leader.url:
+def refuse_if_alone(own: Identity, leader: Member | None) -> None:
+    """A node whose clock somebody moves, or that has no operator port, cannot do what others pass on (N09)."""
+    if leader is None or leader.life == own.life:
+        return
+    if not leader.url:
         raise Conflict(
-            f"The database is in use by the node {leader.node!r} (duenotice {leader.version}).",
-            hint="Stop that node, or give this one a database of its own.",
+            f"The database is in use by the node {leader.node!r} (duenotice {leader.version}), which is alone: "
+            "it has no operator port, or its clock is manual.",
+            hint="Stop that node, or give this one a database of its own. "
+            "Several nodes need operator_listen each, and a clock that is not manual.",
+        )
+    if not own.url:
+        raise Conflict(
+            f"The node {leader.node!r} uses this database too, and cannot pass commands on to this one.",
+            hint="Set operator_listen or node_url, or give this one a database of its own.",
         )
 
 
