@@ -184,7 +184,7 @@ def test_a_second_node_is_refused_while_the_first_one_beats(database: Database, 
 
 
 def test_a_node_whose_clock_is_manual_is_told_that_it_has_to_be_alone(journal: LoneJournal, database: Database) -> None:
-    with pytest.raises(Conflict, match="in use by the node 'node-a'.* With clock = manual a node is alone"):
+    with pytest.raises(Conflict, match=r"in use by the node 'node-a'.* With clock = manual a node is alone"):
         open_alone(database.url, None, "node-b")
 
 
