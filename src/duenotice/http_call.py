@@ -28,6 +28,10 @@ class NothingSent(Unavailable):
     """There was no connection, so nothing was sent."""
 
 
+class NotTrusted(NothingSent):
+    """Somebody answers there, but cannot show that it is the one who was asked."""
+
+
 class HttpTarget(NamedTuple):
     """Where a request goes."""
 
@@ -111,6 +115,12 @@ async def _connected(
     secure = (trust or ssl.create_default_context()) if target.secure else None
     try:
         return await asyncio.open_connection(target.host, target.port, ssl=secure)
+    except ssl.SSLCertVerificationError as error:
+        what = f"{target.host}:{target.port} shows a certificate that is not trusted: {error.verify_message}."
+        raise NotTrusted(what, hint="Is that the right CA, and is this name in the certificate?") from None
+    except ssl.SSLError:
+        what = f"{target.host}:{target.port} does not speak TLS as it should."
+        raise NotTrusted(what, hint="Is this the right port, and is it https?") from None
     except OSError as error:
         said = str(error) or type(error).__name__
         raise NothingSent(f"{target.host}:{target.port} cannot be asked: {said}.", hint="Is it up?") from None

@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from duenotice.errors import Malformed, Unavailable
-from duenotice.http_call import HttpAnswer, NothingSent, call, parse_url
+from duenotice.http_call import HttpAnswer, NothingSent, NotTrusted, call, parse_url
 
 
 def answered(raw: bytes, **more) -> tuple[HttpAnswer, bytes]:
@@ -118,3 +118,18 @@ def test_only_plain_addresses_are_taken(url):
     """http or https, a host, no user."""
     with pytest.raises(Malformed):
         parse_url(url)
+
+
+def test_who_does_not_speak_tls_is_not_trusted():
+    """Nothing was sent to it."""
+
+    async def ask() -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            writer.close()
+
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            await call(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/", timeout=5.0)
+
+    with pytest.raises(NotTrusted, match="does not speak TLS"):
+        asyncio.run(ask())

@@ -4,18 +4,20 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from uuid import uuid4
 
 import structlog
 
 from duenotice import __version__
 from duenotice import settings as s
 from duenotice.bootstrap.journals import is_shared, require_driver
-from duenotice.clock import Clock, micros, seconds
+from duenotice.bootstrap.tls import trust_of
+from duenotice.clock import Clock, boot_micros, micros, seconds, wall
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 from duenotice.engine.engine import Engine, Records
 from duenotice.engine.fenced_journal import FencedJournal
+from duenotice.engine.followers import Followers
+from duenotice.engine.lives import new_life
 from duenotice.engine.members import Member
 from duenotice.engine.membership import Terms
 from duenotice.engine.node_engine import NodeEngine
@@ -23,11 +25,12 @@ from duenotice.engine.publisher import Publisher
 from duenotice.engine.seat import Identity
 from duenotice.engine.shared_time import SharedClock
 from duenotice.engine.writer import Ask
-from duenotice.errors import Conflict, Unavailable
+from duenotice.errors import Conflict, Misconfigured, Unavailable
 from duenotice.impact.claims import Claims, NodeClaims, OnlyNode
 from duenotice.metadata_api.door import Door
 from duenotice.metadata_api.guard import Guard
 from duenotice.operator_api.nodes import Nodes, pass_command
+from duenotice.operator_api.way_to_leader import LeaderNotTrusted, WayToLeader
 
 START_SECONDS = 20.0
 """How long a node that starts looks for the others, beside some leases."""
@@ -38,7 +41,9 @@ log = structlog.get_logger()
 
 def store_of(settings: s.ServeSettings, data_dir: Path | None, node: str) -> "ClusterStore | None":
     """The store that a node shares with others, if it does."""
-    return ClusterStore(settings.journal, data_dir, node) if is_shared(settings.journal, settings.clock) else None
+    if not is_shared(settings.journal, settings.clock):
+        return None
+    return ClusterStore(settings.journal, data_dir, node, WayToLeader(trust_of(settings)))
 
 
 def url_of(settings: s.ServeSettings, listening: socket.socket | None) -> str:
@@ -46,19 +51,38 @@ def url_of(settings: s.ServeSettings, listening: socket.socket | None) -> str:
     if settings.node_url or listening is None:
         return settings.node_url.rstrip("/")
     host, port = listening.getsockname()[:2]
-    return f"http://{s.host_port((socket.gethostname() if host in _EVERYWHERE else host, port))}"
+    scheme = "https" if settings.operator_cert_file else "http"
+    return f"{scheme}://{s.host_port((socket.gethostname() if host in _EVERYWHERE else host, port))}"
 
 
 def guard_of(engine: Engine) -> Callable[[Door], None]:
     """What stands before the VM's door: nothing, if there are no other nodes (N05, N06)."""
     if isinstance(engine, NodeEngine):
-        return Guard(engine.may_answer, engine.curtain).stand_before
+        return Guard(engine.may_answer, engine.curtain, engine.tally).stand_before
     return lambda _: None
 
 
-def nodes_of(engine: Engine) -> Nodes | None:
+def right_of(engine: Engine, terms: Terms) -> Callable[[], int]:
+    """For how long a follower may answer: never longer than this node itself, which others wait for (N05)."""
+    if isinstance(engine, NodeEngine):
+        return lambda: max(0, min(terms.right, engine.seat.right_until - boot_micros()))
+    return lambda: terms.right
+
+
+def is_one_of_many(engine: Engine) -> bool:
+    """Whether the others wait for this node, and so for its followers."""
+    return isinstance(engine, NodeEngine)
+
+
+async def dismiss(engine: Engine, followers: Followers) -> None:
+    """The process is about to end. Followers of a node that is alone answer on, for a lease, until it is back."""
+    if is_one_of_many(engine):
+        await followers.dismiss()
+
+
+def nodes_of(engine: Engine, store: "ClusterStore | None") -> Nodes | None:
     """The calls between nodes."""
-    return Nodes(engine) if isinstance(engine, NodeEngine) else None
+    return Nodes(engine, store.way) if store is not None and isinstance(engine, NodeEngine) else None
 
 
 def claims_of(engine: Engine, patience: float) -> Claims:
@@ -86,41 +110,62 @@ async def prepared(engine: Engine, prepare: Callable[[], Awaitable[None]]) -> No
                 await asyncio.sleep(0.2)
     except TimeoutError:
         raise Unavailable("This node cannot join the others.", hint="The lines before this say why.") from None
+    leader = engine.seat.leader
+    log.info(
+        "takes part",
+        action="joined",
+        node=engine.seat.identity.node,
+        url=engine.seat.identity.url,
+        leader="" if leader is None else leader.node,
+    )
 
 
 async def _is_done(engine: NodeEngine, prepare: Callable[[], Awaitable[None]]) -> bool:
     try:
         await engine.joined()
-        refuse_if_alone(engine.seat.identity, engine.seat.leader)
+        refuse_if_alone(engine.seat.leader)
+        _refuse_without_url(engine)
         await prepare()
+    except LeaderNotTrusted as trouble:
+        raise Misconfigured(trouble.message, hint=trouble.hint) from None
     except Unavailable as trouble:
         log.info("not yet", action="waits-for-others", error=trouble.message)
         return False
     return True
 
 
-def refuse_if_alone(own: Identity, leader: Member | None) -> None:
+def refuse_if_alone(leader: Member | None) -> None:
     """A node whose clock somebody moves, or that has no operator port, cannot do what others pass on (N09)."""
-    if leader is None or leader.life == own.life:
-        return
-    if not leader.url:
+    if leader is not None and not leader.url:
         raise Conflict(
             f"The database is in use by the node {leader.node!r} (duenotice {leader.version}), which is alone: "
             "it has no operator port, or its clock is manual.",
             hint="Stop that node, or give this one a database of its own. "
             "Several nodes need operator_listen each, and a clock that is not manual.",
         )
-    if not own.url:
-        raise Conflict(
-            f"The node {leader.node!r} uses this database too, and cannot pass commands on to this one.",
-            hint="Set operator_listen or node_url, or give this one a database of its own.",
+
+
+def _refuse_without_url(engine: NodeEngine) -> None:
+    """A node that others cannot ask must not lead them."""
+    sight, me = engine.seat.sight, engine.seat.identity
+    others = [] if sight is None else [member for member in sight.members if member.node != me.node]
+    if others and not me.url:
+        raise Misconfigured(
+            f"The node {others[0].node!r} could not pass commands on to this one: it has no operator port.",
+            hint="Give operator_listen a HOST:PORT.",
         )
+    for other in others:
+        if other.url == me.url:
+            raise Misconfigured(
+                f"This node and the node {other.node!r} say that they are both at {me.url}.",
+                hint="Set node_url at each node to where the others reach it, like http://node-a.example:16926.",
+            )
 
 
 class ClusterStore:
     """The connections of one life of a node; each is used by one thread: the seat's, the writer's, the reader's."""
 
-    def __init__(self, url: str, data_dir: Path | None, node: str) -> None:
+    def __init__(self, url: str, data_dir: Path | None, node: str, way: WayToLeader) -> None:
         require_driver()
         from duenotice.journal.postgres import PostgresJournal
         from duenotice.journal.postgres_line import name_of
@@ -128,20 +173,24 @@ class ClusterStore:
         from duenotice.journal.postgres_notes import Notes
         from duenotice.journal.postgres_schema import prepared
 
-        self.node, self.life = node, str(uuid4())
+        self.node, self.life, self.way = node, new_life(wall()), way
         notes = Notes(data_dir)
         try:
             cluster = prepared(url).cluster
             notes.refuse_unless_of(cluster, name_of(url))
             self.members, self._appending = PostgresMembers(url), PostgresMembers(url)
-            if notes.known.life:
-                self.members.leave(notes.known.life)  # it is gone: we hold its directory
+            self._last_life = notes.known.life
             self.journal = PostgresJournal(url, self._appending, notes, notes.known, self.life)
             notes.note(cluster=cluster, life=self.life)
             self.shown = self.members.look().head.shown
         except BaseException:
             notes.close()
             raise
+
+    def forget_last_life(self) -> None:
+        """It is gone: we hold its directory. If it had followers it stays: they may answer until its lease is over."""
+        if self._last_life:
+            self.members.leave(self._last_life)
 
     def engine(
         self, own: Clock, policy: Policy, state: State, publisher: Publisher, url: str, lease: float
@@ -155,4 +204,4 @@ class ClusterStore:
         return NodeEngine(fenced, clock, policy, state, publisher, self.members, identity, self._pass_on, terms)
 
     async def _pass_on(self, leader: Member, ask: Ask) -> Records:
-        return await pass_command(leader, ask, self.life)
+        return await pass_command(leader, ask, self.life, self.way)

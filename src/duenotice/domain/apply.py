@@ -18,6 +18,7 @@ from duenotice.domain.maintenance import StepStatus
 from duenotice.domain.progress import Progress
 from duenotice.domain.scope import ALONE, group_of, scope_of
 from duenotice.domain.state import Departure, Scope, State
+from duenotice.domain.token import Role
 from duenotice.errors import InvariantBroken
 
 MAINTENANCES_KEPT = 100
@@ -303,6 +304,7 @@ def _change_scope(state: State, key: str, **fields: object) -> None:
 
 def _token_created(state: State, change: t.TokenCreated) -> None:
     state.tokens[change.token.id] = change.token
+    state.followed = state.followed or change.token.role is Role.FOLLOWER
 
 
 def _token_revoked(state: State, change: t.TokenRevoked) -> None:

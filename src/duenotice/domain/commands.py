@@ -187,13 +187,14 @@ class DisableScopes(Command, frozen=True):
 
 
 class CreateToken(Command, frozen=True):
-    """Create a token; with `replace` it replaces the token with the same name."""
+    """Create a token; with `replace` it replaces the token with the same name. `only` is for followers."""
 
     token_id: str
     name: str
     role: Role
     digest: str
     replace: bool = False
+    only: str = ""
 
 
 class RevokeToken(Command, frozen=True):

@@ -27,6 +27,7 @@ from duenotice.engine.passing_on import PassingEngine, PassOn
 from duenotice.engine.publisher import Publisher
 from duenotice.engine.seat import Identity, Seat
 from duenotice.engine.shared_time import SharedClock
+from duenotice.engine.tally import Tally
 from duenotice.engine.writer import News, Outcome
 from duenotice.errors import DuenoticeError, InvariantBroken, Rewound, Unavailable
 
@@ -48,7 +49,7 @@ class NodeEngine(PassingEngine):
         now: Callable[[], int] = boot_micros,
     ) -> None:
         super().__init__(journal, clock, policy, state, publisher, pass_on)
-        self.curtain = Curtain()
+        self.curtain, self.tally = Curtain(), Tally()
         self._shared_clock = clock
         self._allowed = 0
         self._to_show: News | None = None
@@ -119,8 +120,8 @@ class NodeEngine(PassingEngine):
 
     async def _show_what_is_allowed(self, news: News | None) -> None:
         if news is not None and news.records[-1].position <= self._allowed:
+            self.curtain.lift()  # in the same step as the showing: held polls are answered in the middle of that
             await super()._show(news)
-            self.curtain.lift()
             self._wake_up()
 
     # --- what its seat asks for ---

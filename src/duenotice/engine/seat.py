@@ -88,6 +88,8 @@ class Seat:
         self.identity = identity
         self.standing = Standing(identity.life, terms)
         self.right_until = 0
+        self.behind_since = 0
+        """Since when VMs have not seen all that is stored; 0 when they do."""
         self.leader: Member | None = None
         self.sight: Sight | None = None
         self.changed = asyncio.Event()
@@ -111,7 +113,13 @@ class Seat:
 
     async def polls(self, after: int) -> Mapping[str, int]:
         """The last polls at all nodes, as they were told with beats (N11)."""
-        call = partial(self._members.polls, after)
+        return await self._asked(partial(self._members.polls, after))
+
+    async def absent(self) -> tuple[Member, ...]:
+        """Who has registered and is not a member."""
+        return await self._asked(self._members.absent)
+
+    async def _asked(self, call: Callable[[], T]) -> T:
         return call() if self._calls is None else await self._loop.run_in_executor(self._calls, call)
 
     @property
@@ -141,7 +149,8 @@ class Seat:
         if isinstance(message, m.Beaten | m.Looked):
             self.sight = message.sight
             self._saw(message.sight.head.steady, message.sight.member(message.sight.head.leader))
-        self.standing, actions = step(self.standing, message, self._now())
+        self.standing, actions = step(self.standing, message, now := self._now())
+        self.behind_since = self.behind_since or now if self.standing.revealed < self.standing.known else 0
         self.right_until = answers_until(self.standing)
         for action in actions:
             self._do(action)

@@ -7,7 +7,7 @@ import msgspec
 
 from duenotice.clock import Alive
 from duenotice.domain.transitions import IncarnationsLifted, Record
-from duenotice.engine.members import Deposed, Head, News, NotMember, Replaced, Sight
+from duenotice.engine.members import Deposed, Head, Member, News, NotMember, Replaced, Sight
 from duenotice.errors import DuenoticeError, Unavailable
 from duenotice.journal.codec import RECORDS, Row
 from duenotice.journal.positions import refuse_unless_next
@@ -26,6 +26,8 @@ _REFUSALS: dict[str, tuple[type[DuenoticeError], str, str]] = {
     ),
 }
 _ORIGIN = "SELECT duenotice.origin()"
+_ABSENT = """SELECT life, node, url, version, beat, hidden, replaced FROM duenotice.nodes WHERE NOT joined
+    ORDER BY number"""
 _CHECKSUMS = "SELECT epoch, crc FROM duenotice.records WHERE position BETWEEN %s AND %s ORDER BY position"
 _APPEND_ENOUGH = 60.0
 """Seconds for an append: ten thousand records on a slow disk."""
@@ -73,6 +75,10 @@ class PostgresMembers:
     def look(self) -> Sight:
         """What is there now."""
         return _sight(self._call("sight"))
+
+    def absent(self) -> tuple[Member, ...]:
+        """Who has registered and is not a member."""
+        return tuple(Member(*row) for row in self._line.ask(_ABSENT))
 
     def polls(self, after: int) -> Mapping[str, int]:
         """The last polls that are later than that; older ones are forgotten."""

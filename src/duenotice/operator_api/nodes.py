@@ -1,4 +1,4 @@
-"""What the nodes of a cluster ask each other, and what an operator asks about them (N09).
+"""What the nodes of a cluster ask each other (N09); what an operator asks about them is in `node_list`.
 
 A request that changes something is passed on whole to the node that leads: its token is in the journal, so it counts
 there too. What a VM asks for becomes a command, and is passed on as one; the life of the asking node, which only nodes
@@ -15,30 +15,23 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from duenotice import errors
-from duenotice.clock import boot_micros, monotonic, seconds
+from duenotice.clock import monotonic
 from duenotice.domain.commands import Command
-from duenotice.domain.token import Role
 from duenotice.engine.members import Deposed, Member
 from duenotice.engine.node_engine import NodeEngine
 from duenotice.engine.writer import Ask, Records
 from duenotice.errors import DuenoticeError, Refused, Unavailable
-from duenotice.http_call import HttpAnswer, NothingSent, call
 from duenotice.journal.codec import RECORDS, Row
 from duenotice.operator_api.answers import problem, shown
 from duenotice.operator_api.calls import Call, decoded
+from duenotice.operator_api.way_to_leader import NOTHING_DONE, UNDONE, WayToLeader
 
 PASSED = "Duenotice-Passed-By"
 NODE = "Duenotice-Node"
 POSITION = "Duenotice-Position"
 _COMMANDS_PATH = "/v1/nodes/commands"
 _LIFE = "Duenotice-Life"
-_UNDONE = "Duenotice-Undone"
-"""In an answer to another node: surely nothing was done."""
-_ENOUGH = 20.0
-"""Real seconds for the leader's answer: a change waits for members that have just died."""
-_NOTHING_DONE = "Nothing was done. Try again in some seconds."
-_AGAIN = "It may be done or not. Send it again with the same Idempotency-Key."
-_KEPT_HEADERS = ("content-type", "location", "retry-after", "cache-control", "www-authenticate")
+_KEPT_HEADERS = ("content-type", "location", "retry-after", "cache-control", "www-authenticate", "idempotent-replayed")
 _SENT_HEADERS = ("authorization", "content-type", "idempotency-key", "accept")
 
 _COMMANDS: dict[str, type[Command]] = {kind.__name__: kind for kind in Command.__subclasses__()}
@@ -77,36 +70,11 @@ class CommandDone(Struct, frozen=True):
     hint: str = ""
 
 
-class NodeSeen(Struct, frozen=True):
-    """One node as the asked one sees it; `lag` is in records, `silent_for` in seconds."""
-
-    name: str
-    url: str
-    version: str
-    leads: bool
-    lag: int
-    silent_for: float
-    leaving: bool = False
-
-
-class NodesSeen(Struct, frozen=True):
-    """All nodes. `right_for` is how many seconds the asked node may still answer VMs without a beat."""
-
-    node: str
-    leader: str
-    epoch: int
-    position: int
-    shown: int
-    lease: float
-    right_for: float
-    items: tuple[NodeSeen, ...]
-
-
-async def pass_command(leader: Member, ask: Ask, life: str) -> Records:
+async def pass_command(leader: Member, ask: Ask, life: str, way: WayToLeader) -> Records:
     """Have the leader do a command of a VM or of a node that starts."""
     body = msgspec.json.encode(PassedCommand(type(ask.command).__name__, ask.actor, _raw(ask.command)))
     headers = {"Content-Type": "application/json", _LIFE: life}
-    answer = await _sent(leader, _COMMANDS_PATH, "POST", body, headers)
+    answer = await way.sent(leader, _COMMANDS_PATH, "POST", body, headers)
     if answer.status != 200:
         raise Unavailable(f"The node {leader.node} did not take it: {answer.status}.", hint="Try again.")
     done = msgspec.json.decode(answer.body, type=CommandDone)
@@ -122,46 +90,13 @@ def _raw(command: Command) -> msgspec.Raw:
 class Nodes:
     """The calls about nodes, and the way to the one that leads."""
 
-    def __init__(self, engine: NodeEngine) -> None:
-        self._engine = engine
+    def __init__(self, engine: NodeEngine, way: WayToLeader | None = None) -> None:
+        self._engine, self._way = engine, way or WayToLeader()
 
     def calls(self) -> list[Call]:
         """The rows of the table."""
-        return [
-            Call("GET", "/v1/nodes", Role.VIEWER, self.index, "The nodes, and which one leads", {200: NodesSeen}),
-            Call("POST", _COMMANDS_PATH, None, self.command, "For other nodes only", {200: CommandDone}, PassedCommand),
-        ]
-
-    async def index(self, _: Request) -> Response:
-        """All members, as this node sees them."""
-        engine, seat = self._engine, self._engine.seat
-        sight, now = seat.sight, boot_micros()
-        seen = () if sight is None else tuple(self._seen(member, now) for member in sight.members)
-        leader = "" if seat.leader is None else seat.leader.node
-        right = seconds(max(0, seat.right_until - now))
-        standing = seat.standing
-        return shown(
-            NodesSeen(
-                seat.identity.node,
-                leader,
-                standing.epoch,
-                standing.known,
-                engine.state.position,
-                seconds(standing.terms.lease),
-                right,
-                seen,
-            )
-        )
-
-    def _seen(self, member: Member, now: int) -> NodeSeen:
-        seat = self._engine.seat
-        standing, is_self = seat.standing, member.life == seat.identity.life
-        other = standing.others.get(member.life)
-        hidden = standing.folded if is_self else max(member.hidden, 0 if other is None else other.hidden)
-        silent = 0.0 if is_self or other is None else seconds(now - other.since)
-        leads = member.life == standing.leader
-        lag = 0 if leads else max(0, standing.known - hidden)
-        return NodeSeen(member.node, member.url, member.version, leads, lag, round(silent, 3), member.replaced)
+        answers = {200: CommandDone}
+        return [Call("POST", _COMMANDS_PATH, None, self.command, "For other nodes only", answers, PassedCommand)]
 
     async def command(self, request: Request) -> Response:
         """Do what another node passes on, if we lead."""
@@ -211,7 +146,7 @@ class Nodes:
         headers = {name: request.headers[name] for name in _SENT_HEADERS if name in request.headers}
         path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         headers[PASSED] = self._engine.seat.identity.node
-        answer = await _sent(leader, path, request.method, await request.body(), headers)
+        answer = await self._way.sent(leader, path, request.method, await request.body(), headers)
         await self._engine.reach(int(answer.headers.get(POSITION.lower(), "0")))
         kept = {name: answer.headers[name] for name in _KEPT_HEADERS if name in answer.headers}
         return Response(answer.body, answer.status, {**kept, NODE: leader.node})
@@ -224,7 +159,7 @@ class Nodes:
         except Refused:
             if epoch and epoch == self._engine.leads_under():
                 raise
-            raise Deposed("This node does not lead any more.", hint=_NOTHING_DONE) from None
+            raise Deposed("This node does not lead any more.", hint=NOTHING_DONE) from None
 
     def signed(self, response: Response) -> Response:
         """Say which node did it, and how far the journal was then."""
@@ -234,20 +169,7 @@ class Nodes:
 
 
 def _undone(title: str, hint: str) -> Response:
-    return problem(503, title, hint, {"Retry-After": "1", _UNDONE: "true"})
-
-
-async def _sent(leader: Member, path: str, method: str, body: bytes, headers: dict[str, str]) -> HttpAnswer:
-    """The answer of the node that leads; raises `Deposed` when it has surely done nothing."""
-    try:
-        answer = await call(leader.url + path, method=method, body=body, headers=headers, timeout=_ENOUGH)
-    except NothingSent as error:
-        raise Deposed(f"The node that leads cannot be reached: {error.message}", hint=_NOTHING_DONE) from None
-    except Unavailable as error:
-        raise Unavailable(f"The node that leads did not answer: {error.message}", hint=_AGAIN) from None
-    if answer.status == 503 and _UNDONE.lower() in answer.headers:
-        raise Deposed("No node leads right now.", hint=_NOTHING_DONE)
-    return answer
+    return problem(503, title, hint, {"Retry-After": "1", UNDONE: "true"})
 
 
 def _done(records: Records) -> CommandDone:

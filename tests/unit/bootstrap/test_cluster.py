@@ -4,11 +4,12 @@ import socket
 
 import pytest
 
-from duenotice.bootstrap.cluster import refuse_if_alone, store_of, url_of
+from duenotice.bootstrap.cluster import prepared, refuse_if_alone, store_of, url_of
 from duenotice.engine.members import Member
-from duenotice.engine.seat import Identity
-from duenotice.errors import Conflict
+from duenotice.errors import Conflict, Misconfigured
 from duenotice.settings import ServeSettings
+from tests.unit.engine.cluster_rig import three
+from tests.unit.engine.rig import in_loop
 
 
 @pytest.mark.parametrize(
@@ -26,25 +27,42 @@ def test_other_nodes_reach_a_node_where_it_listens_or_where_it_says(host: str, n
         assert url_of(ServeSettings(node_url=node_url), listening) == told.format(port=port, name=socket.gethostname())
 
 
-A = Member("life-a", "a", "http://a", "1")
-
-
-@pytest.mark.parametrize(("url", "leader"), [("", None), ("", A._replace(life="me")), ("http://b", A)])
-def test_a_node_without_an_address_is_fine_alone(url: str, leader: Member | None) -> None:
-    refuse_if_alone(Identity("me", "b", url), leader)
+def test_a_node_with_a_certificate_is_asked_over_tls() -> None:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        assert url_of(ServeSettings(operator_cert_file="node.pem"), listening).startswith("https://127.0.0.1:")
 
 
 @pytest.mark.parametrize(
-    ("url", "leader", "told"),
-    [
-        ("http://b", A._replace(url=""), "which is alone: it has no operator port, or its clock is manual"),
-        ("", A, "cannot pass commands on to this one"),
-    ],
+    ("url", "why"), [("", "it has no operator port"), ("http://{other}", "say that they are both at http://")]
 )
-def test_a_node_that_others_cannot_reach_is_alone(url: str, leader: Member, told: str) -> None:
-    """Which of the two it is, and what to set, stands in the error."""
+@in_loop
+async def test_a_node_that_others_cannot_ask_does_not_start(url: str, why: str) -> None:
+    """It could lead, and then nothing could be changed at the other nodes."""
+    began = []
+
+    async def prepare() -> None:
+        began.append(True)
+
+    async with three() as cluster:
+        seat, other = cluster.nodes[0].engine.seat, cluster.nodes[1].name
+        await prepared(cluster.nodes[0].engine, prepare)
+        seat.identity = seat.identity._replace(url=url.format(other=other))
+        with pytest.raises(Misconfigured, match=why):
+            await prepared(cluster.nodes[0].engine, prepare)
+    assert began == [True]
+
+
+A = Member("life-a", "a", "http://a", "1")
+
+
+def test_a_leader_that_cannot_be_reached_is_alone() -> None:
+    """Why that is, and what to set, stands in the error."""
+    refuse_if_alone(None)
+    refuse_if_alone(A)
+    told = "which is alone: it has no operator port, or its clock is manual"
     with pytest.raises(Conflict, match=told) as refused:
-        refuse_if_alone(Identity("me", "b", url), leader)
+        refuse_if_alone(A._replace(url=""))
     assert "operator_listen" in refused.value.hint
 
 

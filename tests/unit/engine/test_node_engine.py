@@ -10,6 +10,7 @@ from duenotice.domain.commands import ApplyFleet, EnableScope, EvictVm, Tick
 from duenotice.domain.enablement import SILENCE
 from duenotice.domain.snapshot import take
 from duenotice.domain.transitions import IncarnationsLifted
+from duenotice.engine.curtain import Curtain
 from duenotice.engine.engine import load
 from duenotice.engine.membership import HandOver
 from duenotice.errors import Rewound, Unavailable
@@ -63,6 +64,25 @@ async def test_nobody_shows_anything_newer_while_a_member_may_show_the_old() -> 
         await cluster.pass_time(MICROS)
         assert [shown(node.engine, "alone") for node in cluster.nodes] == [SCHEDULED] * 3
         assert not any(node.engine.curtain.hides("vm/alone") for node in cluster.nodes)
+
+
+def _note(found: list[bool], curtain: Curtain) -> None:
+    found.append(curtain.hides("vm/alone"))
+
+
+@in_loop
+async def test_whoever_waits_for_a_change_is_woken_when_it_is_not_hidden_any_more() -> None:
+    """Else a held poll would be answered with 503 instead of the new document (N06)."""
+    async with three() as cluster:
+        await ask(cluster.leader, EnableScope("alone"))
+        await settle()
+        hidden: list[bool] = []
+        for node in cluster.nodes:
+            curtain = node.engine.curtain
+            node.engine.publisher.watch("vm/alone", node, partial(_note, hidden, curtain))
+        await ask(cluster.leader, reboot("alone"))
+        await settle()
+        assert hidden == [False] * 3
 
 
 @in_loop
