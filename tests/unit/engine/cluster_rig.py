@@ -188,10 +188,10 @@ def ask(node: Node, command: Command) -> "asyncio.Future[Records]":
 
 
 @asynccontextmanager
-async def three() -> AsyncIterator[Cluster]:
+async def three(cluster: Cluster | None = None, names: str = "abc") -> AsyncIterator[Cluster]:
     """Three nodes with the demo fleet; the first leads."""
-    cluster = Cluster()
-    for name in ("a", "b", "c"):
+    cluster = cluster or Cluster()
+    for name in names:
         await cluster.begin(name)
     done = ask(cluster.nodes[0], ApplyFleet(declaration()))
     await cluster.until(done.done)
