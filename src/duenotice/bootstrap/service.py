@@ -12,7 +12,7 @@ import structlog
 from duenotice import settings as s
 from duenotice.bootstrap import cluster, impact, operator_port, tls
 from duenotice.bootstrap.fleet_file import FleetFile, check_first
-from duenotice.bootstrap.journals import end_when_lost, is_postgres, node_name, open_journal
+from duenotice.bootstrap.journals import end_when_lost, is_postgres, node_name, open_alone
 from duenotice.bootstrap.logs import log_changes
 from duenotice.bootstrap.operator_port import OperatorServer
 from duenotice.bootstrap.ports import (
@@ -135,7 +135,7 @@ class Service:
             self.engine.on_commit.append(lambda records: log_changes(records, self.engine.state))
 
     def _loaded(self, shared: Journal | None) -> tuple[Journal, State, Clock]:
-        journal = shared or self._given_journal or open_journal(self.settings.journal, self.data_dir, self.node)
+        journal = shared or self._given_journal or open_alone(self.settings.journal, self.data_dir, self.node)
         try:
             state = _load(journal)
             return journal, state, clock_of(self.settings.clock, state, journal)
