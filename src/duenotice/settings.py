@@ -42,7 +42,12 @@ class ServeSettings(Struct, frozen=True):
     follow_token_file: Annotated[str, Meta(description="file with a token of the role follower of that node")] = ""
     only: Annotated[str, Meta(description="follow only for the VMs that this chooses: host=h1")] = ""
     workers: Annotated[
-        int, Meta(description="processes that share the metadata port; all but the first follow it", ge=1, le=256)
+        int,
+        Meta(
+            description="processes that share the metadata port; all but the first follow it; 0: one a core",
+            ge=0,
+            le=256,
+        ),
     ] = 1
     share_port: Annotated[bool, Meta(description="let other processes listen on the same metadata port")] = False
     lease: Annotated[

@@ -23,8 +23,9 @@ from duenotice.bootstrap.ports import (
     metadata_options,
     operator_listen,
 )
+from duenotice.bootstrap.steering import steer
 from duenotice.bootstrap.timekeeping import Heartbeat, clock_of
-from duenotice.bootstrap.workers import Workers, check_workers
+from duenotice.bootstrap.workers import Workers, check_workers, count_of
 from duenotice.clock import Clock, micros, seconds_since_2020
 from duenotice.console.app import Console
 from duenotice.domain.commands import ApplyFleet, CreateToken, LiftIncarnations, MarkClock
@@ -101,8 +102,11 @@ class Service:
             ports.pop_all()
 
     def _metadata_port(self) -> socket.socket:
-        is_shared = self.settings.share_port or self.settings.workers > 1
-        return bound(self._metadata_listen, dual=True, shared=is_shared)
+        count = count_of(self.settings)
+        made = bound(self._metadata_listen, dual=True, shared=self.settings.share_port or count > 1)
+        if count > 1:
+            steer(made, count)
+        return made
 
     async def _set_up(self) -> None:
         store = self._given_store or cluster.store_of(self.settings, self.data_dir, self.node)
@@ -180,7 +184,7 @@ class Service:
             self._lead()
         elif self._dispatcher is not None:
             self._dispatcher.start()  # an earlier process of this node may have begun something (N12)
-        await self._workers.start(self.engine, self.metadata_address, self.operator_address)
+        self._workers.start(self.engine, self.metadata_address, self.operator_address)
 
     async def _prepare(self) -> None:
         if self._journal.restored:
