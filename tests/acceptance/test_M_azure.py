@@ -1,7 +1,11 @@
 """Section M: the real Azure SDKs and `az` drive the service, unchanged."""
 
+import json
+import os
 import ssl
 import stat
+import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +21,7 @@ from azure.mgmt.maintenance import MaintenanceManagementClient
 
 from tests.acceptance.conftest import DEMO
 from tests.support.azure import GROUP, SUBSCRIPTION, Azure
+from tests.support.cli import duenotice
 from tests.support.node import Node
 
 
@@ -239,3 +244,37 @@ def test_M11_what_is_pending_for_a_vm_is_listed_and_applied(azure_node: Node, az
     assert applied.properties.status == "InProgress"
     azure_node.advance("10m")
     assert list(maintenance.updates.list(GROUP, "Microsoft.Compute", *vm)) == []
+
+
+def test_M03_the_profile_says_what_clients_need_and_is_tried(azure_node: Node, azure: Azure) -> None:
+    """-o json has every value, --check signs in and lists VMs."""
+    done = duenotice(azure_node, "azure", "profile", "--check", "-o", "json")
+    told = json.loads(done.out)
+    assert told["resource_manager"] == told["authority"] == azure.url
+    assert (told["subscription_id"], told["resource_group"], told["ca_file"]) == (SUBSCRIPTION, GROUP, azure.ca)
+    assert [line.split()[0] for line in done.err.splitlines()] == ["ok", "ok", "ok"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "powershell", "python"])
+def test_M03_the_profile_is_printed_for_every_shell_without_the_secret(azure_node: Node, shell: str) -> None:
+    """It names the file of the token, and not the token."""
+    said = duenotice(azure_node, "azure", "profile", shell).out
+    assert "disable_instance_discovery=True" in said or "AZURE_CORE_INSTANCE_DISCOVERY" in said
+    assert azure_node.token not in said
+
+
+def test_M03_the_profile_for_python_runs(azure_node: Node) -> None:
+    """As it is printed, it makes a client that works."""
+    said = duenotice(azure_node, "azure", "profile", "python").out
+    program = f"{said}\nprint([vm.name for vm in compute.virtual_machines.list_all()][-1])"
+    environment = {**os.environ, "DUENOTICE_TOKEN": azure_node.token}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout == "web-4\n"
+
+
+def test_M03_az_finds_what_it_asks_for_first(azure: Azure) -> None:
+    """Endpoints without a token; subscriptions and tenants with one."""
+    assert azure.get("/metadata/endpoints?api-version=2022-09-01", signed_in=False)["resourceManager"] == azure.url
+    (subscription,) = azure.get("/subscriptions?api-version=2016-06-01")["value"]
+    (tenant,) = azure.get("/tenants?api-version=2016-06-01")["value"]
+    assert (subscription["subscriptionId"], subscription["tenantId"]) == (SUBSCRIPTION, tenant["tenantId"])

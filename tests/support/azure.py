@@ -1,13 +1,16 @@
 """The real clients of the Azure door, pointed to a node."""
 
+import http.client
+import ssl
 from contextlib import ExitStack
 from typing import Any
+from urllib.parse import urlsplit
 
 from azure.identity import ClientSecretCredential
 from azure.mgmt.compute import ComputeManagementClient
 
 from duenotice.azure_api.sign_in import TENANT
-from tests.support.node import Node
+from tests.support.node import SECONDS, Answer, Node
 
 SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
 GROUP = "demo"
@@ -53,3 +56,25 @@ class Azure:
     def compute(self, **more: Any) -> Any:
         """The client of Microsoft.Compute."""
         return self.client(ComputeManagementClient, SUBSCRIPTION, **more)
+
+    def ask(
+        self, method: str, target: str, body: bytes | None = None, signed_in: bool = True, **headers: str
+    ) -> Answer:
+        """One exchange without a library in between."""
+        if signed_in:
+            headers["Authorization"] = f"Bearer {self.credential.get_token(f'{self.url}/.default').token}"
+        parts = urlsplit(self.url)
+        tls = ssl.create_default_context(cafile=self.ca)
+        line = http.client.HTTPSConnection(parts.hostname or "", parts.port, timeout=SECONDS, context=tls)
+        try:
+            line.request(method, target, body, {name.replace("_", "-"): value for name, value in headers.items()})
+            answer = line.getresponse()
+            return Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
+        finally:
+            line.close()
+
+    def get(self, target: str, signed_in: bool = True) -> Any:
+        """The JSON of an answer that must be 200."""
+        answer = self.ask("GET", target, signed_in=signed_in)
+        assert answer.status == 200, answer
+        return answer.json()

@@ -13,10 +13,13 @@ from duenotice import settings as s
 from duenotice.azure_api import certificates
 from duenotice.azure_api.app import AzureApi
 from duenotice.azure_api.certificates import KeyPair
+from duenotice.azure_api.sign_in import TENANT
 from duenotice.bootstrap.operator_port import OperatorServer, config
 from duenotice.bootstrap.ports import BACKLOG, bound
+from duenotice.domain.fleet import Site
 from duenotice.engine.engine import Engine
 from duenotice.errors import DuenoticeError, Misconfigured
+from duenotice.wire.operator import AzureDoor
 
 LOOK_AGAIN_SECONDS = 3600.0
 """How often certificates are looked at; a new one counts for new connections."""
@@ -62,6 +65,18 @@ class AzurePort:
         """Where clients find it on this machine."""
         host, port = self.address
         return f"https://{s.host_port((_LOCALLY.get(host, host), port))}"
+
+    def told(self, site: Site) -> AzureDoor:
+        """What clients need to know."""
+        return AzureDoor(
+            resource_manager=self.url,
+            authority=self.url,
+            tenant_id=TENANT,
+            subscription_id=site.subscription_id,
+            resource_group=site.resource_group,
+            ca_file=self.ca or None,
+            ca=None if self.pair.ca is None else self.pair.ca.read_text(),
+        )
 
     @property
     def ca(self) -> str:

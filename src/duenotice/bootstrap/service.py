@@ -300,6 +300,7 @@ class Service:
             lambda: self.fleet_file.problem,
             self.followers,
             cluster.nodes_of(self.engine),
+            lambda: None if self.azure is None else self.azure.told(self.engine.state.fleet.site),
         )
         self.operator_app, paths = self._api.app(), {call.path for call in self._api.calls}
         self._console = Console(self.operator_app)

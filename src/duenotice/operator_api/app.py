@@ -14,6 +14,7 @@ from duenotice.engine.ticker import Ticker
 from duenotice.errors import DuenoticeError
 from duenotice.operator_api.answers import KeptAnswers, on_error, problem
 from duenotice.operator_api.audit import Audit
+from duenotice.operator_api.azure import AzureDoors, TellAzure
 from duenotice.operator_api.calls import Call, Handler, body_of, check_query
 from duenotice.operator_api.clock import Clocks
 from duenotice.operator_api.events import Events
@@ -45,6 +46,7 @@ class OperatorApi:
         fleet_problem: Callable[[], str | None] = lambda: None,
         followers: Followers | None = None,
         nodes: Nodes | None = None,
+        azure: TellAzure = lambda: None,
     ) -> None:
         self.feed, self._gate = Feed(engine), Gate(lambda: engine.state.tokens.values())
         self.calls: list[Call] = [
@@ -55,12 +57,11 @@ class OperatorApi:
             *Hosts(engine).calls(),
             *Fleets(engine, self.feed, fleet_problem).calls(),
             *Events(engine).calls(),
-            *Timelines(engine).calls(),
             *Maintenances(engine).calls(),
             *Clocks(engine, ticker).calls(),
+            *AzureDoors(engine, azure).calls(),
             *Tokens(engine).calls(),
-            *Audit(engine, self.feed).calls(),
-            *Metrics(engine, self.feed).calls(),
+            *_what_happened(engine, self.feed),
             *FollowCalls(engine, followers or Followers(engine.state.position)).calls(),
             *(() if nodes is None else nodes.calls()),
         ]
@@ -90,6 +91,10 @@ class OperatorApi:
             return there or self._nodes.sign(await self._answers.once(request, lambda: call.handler(request)))
 
         return dispatch
+
+
+def _what_happened(engine: Engine, feed: Feed) -> list[Call]:
+    return [*Timelines(engine).calls(), *Audit(engine, feed).calls(), *Metrics(engine, feed).calls()]
 
 
 async def _on_http_error(_: Request, error: Exception) -> Response:

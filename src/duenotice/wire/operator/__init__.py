@@ -40,6 +40,7 @@ from duenotice.wire.operator.maintenances import Maintenance, MaintenanceRequest
 from duenotice.wire.operator.records import ClockMark, DeclaredGroup, DeclaredHost, DeclaredSite, Details, Record
 from duenotice.wire.operator.service import (
     AdvanceRequest,
+    AzureDoor,
     Clock,
     Health,
     NewToken,
@@ -89,6 +90,7 @@ __all__ = [
     "STATES",
     "STEP_STATUSES",
     "AdvanceRequest",
+    "AzureDoor",
     "CancelRequest",
     "Clock",
     "ClockMark",
