@@ -79,6 +79,7 @@ STORY = (
     Ask("GET", "/v1/nodes"),
     Ask("GET", "/v1/fleet"),
     Ask("GET", "/v1/clock"),
+    Ask("GET", "/v1/azure"),
     Ask("PUT", "/v1/fleet?dry_run=true", FLEET.replace('"host-2" },', '"host-1" },').encode()),
     Ask("PUT", "/v1/fleet", FLEET.replace('name = "spot-0"', 'name = "spot-1"').encode()),
     Ask("PUT", "/v1/fleet", FLEET.encode()),

@@ -73,6 +73,7 @@ WHO_MAY = {
         GET /v1/maintenances
         GET /v1/maintenances/{id}
         GET /v1/clock
+        GET /v1/azure
         GET /v1/audit
         GET /v1/feed
         GET /v1/me

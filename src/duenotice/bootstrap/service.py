@@ -11,6 +11,7 @@ import structlog
 
 from duenotice import settings as s
 from duenotice.bootstrap import cluster, impact, operator_port, tls
+from duenotice.bootstrap.azure_port import AzurePort, azure_port
 from duenotice.bootstrap.fleet_file import FleetFile, check_first
 from duenotice.bootstrap.journals import end_when_lost, is_postgres, node_name, open_alone
 from duenotice.bootstrap.logs import log_changes
@@ -77,6 +78,7 @@ class Service:
         self._given_store = store
         self._tap, self._metadata_socket = tap, metadata_socket
         self._operator_socket: socket.socket | None = None
+        self.azure: AzurePort | None = azure_port(settings)
         self.data_dir = _data_dir(settings)
         self.node = node_name(settings.node)
         self._workers = Workers(settings, self.node)
@@ -98,6 +100,8 @@ class Service:
                 self._metadata_socket = ports.enter_context(self._metadata_port())
             if self._operator_listen is not None:
                 self._operator_socket = ports.enter_context(bound(self._operator_listen))
+            if self.azure is not None:
+                ports.enter_context(self.azure.bound(self.data_dir))
             await self._set_up()
             ports.pop_all()
 
@@ -167,6 +171,8 @@ class Service:
             await self._console.close()
             self._operator.should_exit = True
             await asyncio.gather(self._operator_task, return_exceptions=True)
+        if self.azure is not None:
+            await self.azure.stop()
         await self.ticker.stop()
         if self._dispatcher is not None:
             await self._dispatcher.stop()
@@ -227,6 +233,8 @@ class Service:
             self._operator_socket.listen(BACKLOG)  # now, and not later in uvicorn: we have said that we serve
             self.operator_address = self._operator_socket.getsockname()[:2]
             self._open_operator_door(self._operator_socket)
+        if self.azure is not None:
+            self.azure.open(self.engine)
 
     @property
     def failed(self) -> "asyncio.Future[DuenoticeError]":
@@ -313,6 +321,7 @@ class Service:
             self.followers,
             cluster.nodes_of(self.engine, self._store),
             self.node,
+            lambda: None if self.azure is None else self.azure.told(self.engine.state.fleet.site),
         )
         self.operator_app, paths = self._api.app(), {call.path for call in self._api.calls}
         self._console = Console(self.operator_app)

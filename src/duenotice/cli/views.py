@@ -134,6 +134,7 @@ TIMELINE = TableView(
 CLOCK = TableView(
     "now", (TableColumn("CLOCK", "clock", "name"), TableColumn("NOW", "now"), TableColumn("SPEED", "speed"))
 )
+AZURE = TableView("resource_manager", (TableColumn("RESOURCE MANAGER", "resource_manager", "name"),))
 CHANGES = TableView("vm", (TableColumn("CHANGE", "change", "state"), TableColumn("VM", "vm", "name")), "No VM changes.")
 AUDIT = TableView(
     "position",

@@ -49,6 +49,8 @@ _RULES: dict[type[c.Command], Rule] = {
     c.OperateVm: raising.operate,
     c.ScaleSet: scaling.scale,
     c.DeleteInstances: scaling.delete_instances,
+    c.OperateInstances: scaling.operate_instances,
+    c.ChangeScaleSet: scaling.change,
     c.EvictVm: raising.evict,
     c.DegradeHost: host_events.degrade_host,
     c.FailHost: host_events.fail_host,

@@ -72,7 +72,7 @@ def operate(state: State, command: c.OperateVm, now: Instant, policy: Policy) ->
     if not _is_told(state, vm, command.type):
         return [t.OperationPerformed(vm.name, command.type.value), *_at_once(state, vm, command.type)]
     raised = _user_event(state, vm, command.type, command.event_id, now, policy)
-    _refuse_over_limit(state, policy, 1)
+    refuse_over_limit(state, policy, 1)
     return [raised]
 
 
@@ -82,7 +82,7 @@ def delete(
     """A user deletes many VMs: each is told as if it were deleted alone, or gone at once (G05)."""
     told = [vm for vm in vms if _is_told(state, vm, EventType.TERMINATE)]
     raised = [_user_event(state, vm, EventType.TERMINATE, id_of(vm.name), now, policy) for vm in told]
-    _refuse_over_limit(state, policy, len(told))
+    refuse_over_limit(state, policy, len(told))
     names = {vm.name for vm in told}
     return [*raised, *removed(state, [vm for vm in vms if vm.name not in names])]
 
@@ -202,7 +202,7 @@ def _refuse_twice(state: State, vm: Vm, event_type: EventType, cause: Cause) -> 
             )
 
 
-def _refuse_over_limit(state: State, policy: Policy, more: int) -> None:
+def refuse_over_limit(state: State, policy: Policy, more: int) -> None:
     """The preview allowed ten user operations at once (G03)."""
     limit = policy.user_operations_limit
     if not limit or not more:

@@ -32,6 +32,8 @@ EVERY_COMMAND: list[c.Command] = [
     c.OperateVm(id_of(9), "web-0", EventType.REDEPLOY),
     c.ScaleSet("batch", SEED, by=2),
     c.DeleteInstances("batch", ("batch_0",), SEED),
+    c.OperateInstances("batch", ("batch_0",), EventType.REBOOT, SEED),
+    c.ChangeScaleSet("batch", SEED, 3, 600),
     c.EvictVm(id_of(9), "spot"),
     c.DegradeHost("host-2", 3600 * SECOND, SEED),
     c.FailHost("host-1", SEED),

@@ -241,6 +241,10 @@ class AsyncVerbs(ABC):
         """Another speed for a scaled clock: `60x`."""
         return await self._do(post(w.Clock, "clock", "speed", body=w.SpeedRequest(speed)))
 
+    async def azure(self) -> w.AzureDoor:
+        """Where `az` and the Azure SDKs find this service."""
+        return await self._do(get(w.AzureDoor, "azure"))
+
     # tokens
 
     async def me(self) -> w.Token:

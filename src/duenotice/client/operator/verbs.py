@@ -244,6 +244,10 @@ class Verbs(ABC):
         """Another speed for a scaled clock: `60x`."""
         return self._do(post(w.Clock, "clock", "speed", body=w.SpeedRequest(speed)))
 
+    def azure(self) -> w.AzureDoor:
+        """Where `az` and the Azure SDKs find this service."""
+        return self._do(get(w.AzureDoor, "azure"))
+
     # tokens
 
     def me(self) -> w.Token:

@@ -41,6 +41,7 @@ from duenotice.wire.operator.nodes import NodeSeen, NodesSeen
 from duenotice.wire.operator.records import ClockMark, DeclaredGroup, DeclaredHost, DeclaredSite, Details, Record
 from duenotice.wire.operator.service import (
     AdvanceRequest,
+    AzureDoor,
     Clock,
     Health,
     NewToken,
@@ -92,6 +93,7 @@ __all__ = [
     "STATES",
     "STEP_STATUSES",
     "AdvanceRequest",
+    "AzureDoor",
     "CancelRequest",
     "Clock",
     "ClockMark",
