@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import ssl
 from collections.abc import Container, Iterator
 from typing import cast
 
@@ -37,6 +38,12 @@ class PatientOnlySoLong(H11Protocol):
         else:
             self.loop.call_later(PATIENCE_SECONDS, self._look, None)
 
+    def shutdown(self) -> None:
+        """Also end a TLS connection that is idle: its end is a talk, and uvicorn would wait for the client's part."""
+        super().shutdown()
+        if self.transport.is_closing() and not self.transport.get_write_buffer_size():
+            self.transport.abort()
+
     def _look(self, last: object) -> None:
         if self.transport.is_closing():
             return
@@ -61,8 +68,8 @@ class Front:
         await (self._api if is_for_programs else self._console)(scope, receive, send)
 
 
-def config(app: ASGIApp) -> uvicorn.Config:
-    """The settings of the operator's port."""
+def config(app: ASGIApp, tls: ssl.SSLContext | None = None) -> uvicorn.Config:
+    """The settings of the operator's port, and of others like it."""
     logger = logging.getLogger("uvicorn.error")
     logger.handlers, logger.propagate = [ToOurLog(logging.WARNING)], False
     return uvicorn.Config(
@@ -73,4 +80,5 @@ def config(app: ASGIApp) -> uvicorn.Config:
         access_log=False,
         lifespan="off",
         timeout_graceful_shutdown=5,
+        ssl_context_factory=None if tls is None else lambda *_: tls,
     )

@@ -31,6 +31,9 @@ _METAVARS = {
     "node_url": "URL",
     "follow": "URL",
     "only": "KIND=NAME",
+    "azure_cert": "FILE",
+    "azure_key": "FILE",
+    "azure_names": "NAME,…",
     "clock": "real|60x|manual",
     "default_vm": "NAME",
     "fault": "NAME",
@@ -184,9 +187,11 @@ async def _reread_when_told(service: "Service | FollowerService", told: "asyncio
 
 
 def _addresses(service: "Service | FollowerService") -> dict[str, str]:
+    azure = getattr(service, "azure", None)
     return {
         "metadata": f"http://{host_port(service.metadata_address)}",
         "operator": f"http://{host_port(service.operator_address)}",
+        **({} if azure is None else {"azure": azure.url}),
     }
 
 
@@ -218,6 +223,8 @@ def welcome(service: "Service") -> None:
     say(f"  VMs ask       http://{metadata}/metadata/scheduledevents?api-version=2020-07-01")
     say(f"  the operator  http://{operator}/v1  (token: {_token(service, '{}')})")
     say(f"  the console   http://{operator}/  (sign in with that token)")
+    if service.azure is not None:
+        say(f"  Azure's tools {service.azure.url}  (see 'duenotice azure profile')")
     if vms:
         _examples(service, _example_vm(service), metadata, operator)
     sys.stdout.flush()

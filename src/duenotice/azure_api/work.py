@@ -1,0 +1,49 @@
+"""How this door has something done: it submits a command, and says where to ask for the end of what it raised (M05)."""
+
+from uuid import UUID, uuid4, uuid5
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from duenotice.azure_api.calls import AzureResource, actor_of
+from duenotice.azure_api.operations import Operations
+from duenotice.domain import commands as c
+from duenotice.domain.transitions import EventRaised
+from duenotice.engine.engine import Engine, Records
+
+_NAMESPACE = UUID("5d0f2a1e-8f0c-4b55-9a64-2f5a5b0c8d14")
+
+
+class Working(AzureResource):
+    """A resource that can be worked on."""
+
+    def __init__(self, engine: Engine, operations: Operations) -> None:
+        super().__init__(engine)
+        self._operations = operations
+
+    async def _do(self, request: Request, command: c.Command) -> Records:
+        return await self._engine.submit(command, actor_of(request))
+
+    async def _operate(self, request: Request, event_id: str, command: c.Command) -> Response:
+        """Do what raises one event, if somebody listens (F03); without an event it is done already."""
+        if event_id in self._engine.state.events:  # the same request again: a client that got no answer
+            return self._operations.begun(request, (event_id,))
+        raised = raised_in(await self._do(request, command))
+        return self._operations.begun(request, raised) if raised else Response(status_code=200)
+
+    def _id_for(self, request: Request) -> str:
+        """The id of what a request raises: the same, if a client sends it again while it is under way."""
+        asked = request.headers.get("x-ms-client-request-id", "")
+        seed = f"{request.state.token.id}\n{request.url.path.lower()}\n{asked}"
+        wanted = str(uuid5(_NAMESPACE, seed)).upper()
+        return new_id() if not asked or wanted in self._engine.state.gone else wanted
+
+
+def new_id() -> str:
+    """An id for something new, in the form of an EventId (B03)."""
+    return str(uuid4()).upper()
+
+
+def raised_in(records: Records) -> tuple[str, ...]:
+    """The ids of the events that were raised in these records."""
+    return tuple(record.transition.event.id for record in records if isinstance(record.transition, EventRaised))
