@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from duenotice.azure_api.calls import AnyCase, AzureCall, AzureResource, Handle
 from duenotice.azure_api.operations import Operations
+from duenotice.azure_api.resource_graph import ResourceGraph
 from duenotice.azure_api.shape import on_error, on_http_error
 from duenotice.azure_api.sign_in import AzureGate, SignIn
 from duenotice.azure_api.virtual_machines import VirtualMachines
@@ -28,6 +29,7 @@ class AzureApi:
         self.calls: list[AzureCall] = [
             *SignIn(engine).calls(),
             *VirtualMachines(engine, self.operations).calls(),
+            *ResourceGraph(engine).calls(),
             *self.operations.calls(),
         ]
 
