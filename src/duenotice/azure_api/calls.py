@@ -88,6 +88,14 @@ class AzureResource:
             raise self._not_there(KINDS[kind], name)
         return found
 
+    def _instance(self, request: Request) -> Vm:
+        """The instance of a scale set that a path names."""
+        group, number = self._group(request, GroupKind.SCALE_SET), request.path_params["instance"]
+        vm = self._engine.state.fleet.vms.get(f"{group.name}_{number}")
+        if vm is None or vm.group != group.key:
+            raise self._not_there(f"{KINDS[group.kind]}/{group.name}/virtualMachines", number)
+        return vm
+
     def _not_there(self, kind: str, name: str) -> AzureProblem:
         group = self._site.resource_group
         message = f"The Resource '{kind}/{name[:80]}' under resource group '{group}' was not found."

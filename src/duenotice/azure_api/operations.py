@@ -1,9 +1,11 @@
 """Long work: its URL answers InProgress until the events behind it are over, after a restart too (M05).
 
-Nothing is stored for it. The id of an operation names events, and the journal knows what became of each.
+Nothing is stored for it. The id of an operation names its events, or where in the journal the many events of one
+command were raised; and the journal knows what became of each.
 """
 
 import asyncio
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
@@ -16,6 +18,9 @@ from duenotice.azure_api.calls import SUBSCRIPTION, AzureCall, AzureResource
 from duenotice.azure_api.shape import AzureError, AzureJson, AzureProblem, failed, shown
 from duenotice.azure_api.sign_in import base_of
 from duenotice.domain import transitions as t
+from duenotice.domain.event import Event
+from duenotice.domain.fleet import LARGEST_SCALE_SET
+from duenotice.domain.ids import derived
 from duenotice.domain.token import Role
 from duenotice.domain.transitions import Record
 from duenotice.engine.engine import Engine
@@ -24,7 +29,9 @@ from duenotice.wire.start_requests_json import canonical_id
 HELD_SECONDS = 10.0
 """Real seconds that a poll is held: a client hears of the end at once, and asks seldom."""
 RETRY_AFTER = {"Retry-After": "1"}
-MOST_EVENTS = 20
+MOST_NAMED = 8
+"""Events that an operation names; a URL must not get too long."""
+_MANY = re.compile(r"([0-9a-fA-F-]{36})_(\d{1,15})_(\d{1,7})", re.ASCII)
 
 _PLACE = f"{SUBSCRIPTION}/providers/Microsoft.Compute/locations/{{location}}/operations/{{operation}}"
 _ENDS = {t.EventCompleted: "Succeeded", t.EventCancelled: "Canceled", t.EventFailed: "Failed"}
@@ -66,13 +73,13 @@ class Operations(AzureResource):
         self._is_closing = True
         self._wake()
 
-    def begun(self, request: Request, event_ids: tuple[str, ...]) -> Response:
-        """The answer to work that goes on until these events are over."""
-        return Response(status_code=202, headers=self.links(request, event_ids))
+    def begun(self, request: Request, name: str) -> Response:
+        """The answer to work of this name, see `name_of`, that goes on until its events are over."""
+        return Response(status_code=202, headers=self.links(request, name))
 
-    def links(self, request: Request, event_ids: tuple[str, ...]) -> dict[str, str]:
+    def links(self, request: Request, name: str) -> dict[str, str]:
         """Where to ask how it goes, and when."""
-        site, name = self._site, ".".join(event_ids).lower()
+        site = self._site
         place = f"{base_of(request)}/subscriptions/{site.subscription_id}/providers/Microsoft.Compute"
         version = request.query_params.get("api-version", "")
         asked, result = (
@@ -98,7 +105,7 @@ class Operations(AzureResource):
     async def _status(self, request: Request) -> OperationStatus:
         """Wait for the end for a while: the answer comes when the last event ends."""
         name = request.path_params["operation"]
-        event_ids = [canonical_id(part) for part in name.split(".")]
+        event_ids = await self._events_of(name)
         with suppress(TimeoutError):
             async with asyncio.timeout(HELD_SECONDS):
                 while any(one in self._engine.state.events for one in event_ids) and not self._is_closing:
@@ -107,10 +114,21 @@ class Operations(AzureResource):
             return OperationStatus(name, "InProgress")
         return _whole(name, [await self._end(one) for one in event_ids])
 
+    async def _events_of(self, name: str) -> list[str]:
+        """The events behind an operation; at most as many are asked for by name as a name can have."""
+        if (many := _MANY.fullmatch(name)) is None:
+            return [canonical_id(part) for part in name.split(".")[:MOST_NAMED]]
+        seed, first, count = many[1].upper(), int(many[2]), min(int(many[3]), LARGEST_SCALE_SET)
+        raised = raised_in(await self._engine.history(first - 1, count))
+        found = [event.id for event in raised if event.id == derived(seed, event.resources[0])]
+        if not found:
+            raise _unknown(name)
+        return found
+
     async def _end(self, event_id: str) -> _End:
         found = await self._engine.history_of(event_id, 1000)
         if not found or len(event_id) != 36:
-            raise AzureProblem(404, "OperationNotFound", f"There is no operation {event_id[:80]}.")
+            raise _unknown(event_id)
         last = found[-1].transition
         reason = getattr(last, "reason", "")
         return _End(_ENDS.get(type(last), "InProgress"), reason)
@@ -128,6 +146,29 @@ class Operations(AzureResource):
         if self._ends is not None:
             self._ends.set_result(None)
             self._ends = None
+
+
+def name_of(event_ids: tuple[str, ...]) -> str:
+    """The name of an operation with few events."""
+    return ".".join(event_ids).lower()
+
+
+def name_of_many(seed: str, records: Sequence[Record]) -> str:
+    """The name of an operation whose events were all raised by one command, with ids that follow from its seed."""
+    if len(raised := raised_in(records)) <= MOST_NAMED:
+        return name_of(tuple(event.id for event in raised))
+    first, last = records[0].position, records[-1].position
+    return f"{seed.lower()}_{first}_{last - first + 1}"
+
+
+def raised_in(records: Sequence[Record]) -> tuple[Event, ...]:
+    """The events that were raised in these records."""
+    changes = (record.transition for record in records)
+    return tuple(change.event for change in changes if isinstance(change, t.EventRaised))
+
+
+def _unknown(name: str) -> AzureProblem:
+    return AzureProblem(404, "OperationNotFound", f"There is no operation {name[:80]}.")
 
 
 def _whole(name: str, ends: list[_End]) -> OperationStatus:

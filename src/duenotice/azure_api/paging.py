@@ -1,6 +1,6 @@
 """Pages of lists: how many items each has, and the link to the next one (M04)."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import TypeVar
@@ -11,6 +11,7 @@ from starlette.requests import Request
 
 from duenotice.azure_api.shape import Listed
 from duenotice.azure_api.sign_in import base_of
+from duenotice.domain.fleet import Group
 
 T = TypeVar("T")
 PAGE = 1000
@@ -25,6 +26,12 @@ def page_of(request: Request, names: Sequence[str], shown: Callable[[str], T | N
     found = list(islice(wanted, PAGE + 1))
     link = _next(request, found[PAGE - 1][0]) if len(found) > PAGE else UNSET
     return Listed([item for _, item in found[:PAGE]], link)
+
+
+def names_of(names: Sequence[str], group: Group) -> Sequence[str]:
+    """Those of the instances of a scale set, as far as names tell."""
+    begin = f"{group.name}_"
+    return names[bisect_left(names, begin) : bisect_left(names, f"{group.name}`")]
 
 
 def _next(request: Request, last: str) -> str:

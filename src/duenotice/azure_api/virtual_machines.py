@@ -9,10 +9,9 @@ from duenotice.azure_api.paging import page_of
 from duenotice.azure_api.shape import JSON, AzureProblem, encode, shown
 from duenotice.azure_api.work import Working, new_id
 from duenotice.domain import commands as c
-from duenotice.domain.event import EventType, Phase
+from duenotice.domain.event import EventType
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
-from duenotice.errors import Conflict
 
 _ALL = f"{COMPUTE}/virtualMachines"
 _ONE = f"{_ALL}/{{name}}"
@@ -78,13 +77,7 @@ class VirtualMachines(Working):
 
     async def perform(self, request: Request) -> Response:
         """Approve what waits for this VM."""
-        vm = await self._vm(request)
-        waiting = [event for event in self._engine.state.events_of(vm) if event.phase is Phase.SCHEDULED]
-        if not waiting:
-            raise Conflict(f"Nothing waits for {vm.name}.", hint="Its instanceView says what is planned.")
-        ids = tuple(event.id for event in waiting)
-        await self._do(request, c.ApproveEvents(ids, vm.name))
-        return self._operations.begun(request, ids)
+        return await self._perform(request, await self._vm(request))
 
     def _operation(self, event_type: EventType) -> Handle:
         async def operate(request: Request) -> Response:

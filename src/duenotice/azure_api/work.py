@@ -6,10 +6,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from duenotice.azure_api.calls import AzureResource, actor_of
-from duenotice.azure_api.operations import Operations
+from duenotice.azure_api.operations import MOST_NAMED, Operations, name_of, name_of_many, raised_in
 from duenotice.domain import commands as c
-from duenotice.domain.transitions import EventRaised
+from duenotice.domain.event import Phase
+from duenotice.domain.fleet import Vm
 from duenotice.engine.engine import Engine, Records
+from duenotice.errors import Conflict
 
 _NAMESPACE = UUID("5d0f2a1e-8f0c-4b55-9a64-2f5a5b0c8d14")
 
@@ -27,9 +29,30 @@ class Working(AzureResource):
     async def _operate(self, request: Request, event_id: str, command: c.Command) -> Response:
         """Do what raises one event, if somebody listens (F03); without an event it is done already."""
         if event_id in self._engine.state.events:  # the same request again: a client that got no answer
-            return self._operations.begun(request, (event_id,))
+            return self._operations.begun(request, name_of((event_id,)))
         raised = raised_in(await self._do(request, command))
-        return self._operations.begun(request, raised) if raised else Response(status_code=200)
+        return self._operations.begun(request, name_of((event_id,))) if raised else Response(status_code=200)
+
+    async def _operate_many(self, request: Request, seed: str, command: c.Command) -> Response:
+        """The same for a command that may raise many, with ids that follow from its seed."""
+        records = await self._do(request, command)
+        name = name_of_many(seed, records)
+        return self._operations.begun(request, name) if name else Response(status_code=200)
+
+    async def _approve(self, request: Request, vm: Vm) -> tuple[str, ...]:
+        """Approve what waits for a VM; the ids of it."""
+        waiting = [event for event in self._engine.state.events_of(vm) if event.phase is Phase.SCHEDULED]
+        ids = tuple(event.id for event in waiting)[:MOST_NAMED]
+        if ids:
+            await self._do(request, c.ApproveEvents(ids, vm.name))
+        return ids
+
+    async def _perform(self, request: Request, vm: Vm) -> Response:
+        """Have now what waits for a VM."""
+        ids = await self._approve(request, vm)
+        if not ids:
+            raise Conflict(f"Nothing waits for {vm.name}.", hint="Its instanceView says what is planned.")
+        return self._operations.begun(request, name_of(ids))
 
     def _id_for(self, request: Request) -> str:
         """The id of what a request raises: the same, if a client sends it again while it is under way."""
@@ -42,8 +65,3 @@ class Working(AzureResource):
 def new_id() -> str:
     """An id for something new, in the form of an EventId (B03)."""
     return str(uuid4()).upper()
-
-
-def raised_in(records: Records) -> tuple[str, ...]:
-    """The ids of the events that were raised in these records."""
-    return tuple(record.transition.event.id for record in records if isinstance(record.transition, EventRaised))

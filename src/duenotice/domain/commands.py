@@ -68,6 +68,24 @@ class SetEventsPolicy(Command, frozen=True):
     keep: bool = False
 
 
+class OperateInstances(Command, frozen=True):
+    """A user restarts or redeploys instances of a scale set: all that are named, or none (G02)."""
+
+    name: str
+    vms: tuple[str, ...]
+    type: EventType
+    seed: str
+
+
+class ChangeScaleSet(Command, frozen=True):
+    """A user gives a scale set another capacity, another notice before Terminate in seconds (0: off), or both (G05)."""
+
+    name: str
+    seed: str
+    capacity: int | None = None
+    terminate_notice: int | None = None
+
+
 class EvictVm(Command, frozen=True):
     """The platform evicts a spot VM (G04)."""
 
@@ -97,10 +115,14 @@ class RepairHost(Command, frozen=True):
 
 
 class ApproveEvents(Command, frozen=True):
-    """Let events start now (C05); `vm` None is the operator, who may approve any."""
+    """Let events start now (C05); `vm` None is the operator, who may approve any.
+
+    With the key of a `group` the operator means events of that group, and none else (M10).
+    """
 
     event_ids: tuple[str, ...]
     vm: str | None = None
+    group: str | None = None
 
 
 class CancelEvent(Command, frozen=True):

@@ -51,6 +51,8 @@ _RULES: dict[type[c.Command], Rule] = {
     c.ScaleSet: scaling.scale,
     c.DeleteInstances: scaling.delete_instances,
     c.SetEventsPolicy: owners_policy.put,
+    c.OperateInstances: scaling.operate_instances,
+    c.ChangeScaleSet: scaling.change,
     c.EvictVm: raising.evict,
     c.DegradeHost: host_events.degrade_host,
     c.FailHost: host_events.fail_host,

@@ -1,6 +1,6 @@
 """The rules that raise events (section G): an operator's, those of plans, user operations, evictions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from duenotice.clock import Instant
 from duenotice.domain import commands as c
@@ -75,7 +75,7 @@ def operate(state: State, command: c.OperateVm, now: Instant, policy: Policy) ->
     if not _is_told(state, vm, command.type):
         return [t.OperationPerformed(vm.name, command.type.value), *_at_once(state, vm, command.type)]
     raised = _user_event(state, vm, command.type, command.event_id, now, policy)
-    _refuse_over_limit(state, policy, [raised])
+    refuse_over_limit(state, policy, [raised])
     return [raised]
 
 
@@ -85,7 +85,7 @@ def delete(
     """A user deletes many VMs: each is told as if it were deleted alone, or gone at once (G05)."""
     told = [vm for vm in vms if _is_told(state, vm, EventType.TERMINATE)]
     raised = [_user_event(state, vm, EventType.TERMINATE, id_of(vm.name), now, policy) for vm in told]
-    _refuse_over_limit(state, policy, raised)
+    refuse_over_limit(state, policy, raised)
     names = {vm.name for vm in told}
     return [*raised, *removed(state, [vm for vm in vms if vm.name not in names])]
 
@@ -211,9 +211,10 @@ def _refuse_twice(state: State, vm: Vm, event_type: EventType, cause: Cause) -> 
             )
 
 
-def _refuse_over_limit(state: State, policy: Policy, raised: list[t.EventRaised]) -> None:
+def refuse_over_limit(state: State, policy: Policy, changes: Iterable[t.Transition]) -> None:
     """The preview allowed ten user operations at once (G03); what has started at once does not wait."""
-    limit, more = policy.user_operations_limit, sum(new.event.phase is Phase.SCHEDULED for new in raised)
+    raised = (change.event for change in changes if isinstance(change, t.EventRaised))
+    limit, more = policy.user_operations_limit, sum(event.phase is Phase.SCHEDULED for event in raised)
     if not limit or not more:
         return
     waiting = sum(e.cause in BY_USER and e.phase is Phase.SCHEDULED for e in state.events.values())

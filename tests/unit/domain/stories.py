@@ -45,6 +45,8 @@ COMMANDS = st.one_of(
     st.builds(c.ScaleSet, SETS, IDS, st.integers(0, 8)),
     st.builds(c.DeleteInstances, SETS, st.lists(NAMES, max_size=2).map(tuple), IDS),
     st.builds(c.SetEventsPolicy, OWNED, WISHES, st.booleans()),
+    st.builds(c.OperateInstances, SETS, st.lists(NAMES, max_size=2).map(tuple), st.just(EventType.REBOOT), IDS),
+    st.builds(c.ChangeScaleSet, SETS, IDS, st.none() | st.integers(0, 8), st.sampled_from([None, 0, 300, 900])),
     st.builds(c.EvictVm, IDS, NAMES),
     st.builds(c.DegradeHost, HOSTS, st.sampled_from([600 * SECOND, 86_400 * SECOND]), IDS),
     st.builds(c.FailHost, HOSTS, IDS),

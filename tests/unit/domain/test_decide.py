@@ -34,6 +34,8 @@ EVERY_COMMAND: list[c.Command] = [
     c.ScaleSet("batch", SEED, by=2),
     c.DeleteInstances("batch", ("batch_0",), SEED),
     c.SetEventsPolicy("set/web", EventsPolicy(user_initiated_reboot=True)),
+    c.OperateInstances("batch", ("batch_0",), EventType.REBOOT, SEED),
+    c.ChangeScaleSet("batch", SEED, 3, 600),
     c.EvictVm(id_of(9), "spot"),
     c.DegradeHost("host-2", 3600 * SECOND, SEED),
     c.FailHost("host-1", SEED),
