@@ -1,6 +1,7 @@
 """Section M, Resource Graph: the real client asks for events, present and past."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ address = "127.0.1.10"
 name = "web"
 vms = [{ name = "web-0", address = "127.0.2.1" }, { name = "web-1", address = "127.0.2.2" }]
 """
+DOCUMENT = Path(__file__).parents[2] / "docs" / "resource-graph.md"
 ALL = "maintenanceresources | where type =~ 'Microsoft.Maintenance/scheduledEvents'"
 
 
@@ -139,3 +141,11 @@ def test_M12_what_is_not_understood_is_a_400_that_says_what_is(
         ask(graph, query, **options)
     assert refused.value.status_code == 400
     assert saying in str(refused.value)
+
+
+def test_M12_the_query_in_the_document_works(graph: Any) -> None:
+    """docs/resource-graph.md shows reboots and redeploys that wait; here none does, and one has started."""
+    _, query, _ = DOCUMENT.read_text().split('"""')
+    assert ask(graph, query).data == []
+    (row,) = ask(graph, query.replace("'Scheduled'", "'Started'")).data
+    assert row["properties_Resources"] == ["db-0"]
