@@ -67,7 +67,7 @@ class ScaleSetProperties(AzureJson, frozen=True):
 
 
 class ScaleSetShown(AzureJson, frozen=True):
-    """A scale set."""
+    """As clients read it."""
 
     id: str
     name: str

@@ -31,7 +31,7 @@ class EventIds(AzureJson, frozen=True):
 
 
 class UpdatePlace(AzureJson, frozen=True):
-    """What an update is for."""
+    """The VM that it is for."""
 
     resource_id: str
 
@@ -56,7 +56,7 @@ class AppliedProperties(AzureJson, frozen=True):
 
 
 class AppliedUpdate(AzureJson, frozen=True):
-    """What became of the wish to have an update now."""
+    """The result of the wish to have an update now."""
 
     id: str
     name: str

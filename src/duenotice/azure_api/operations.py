@@ -8,6 +8,7 @@ import asyncio
 import re
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import datetime
 from typing import NamedTuple
 
 from msgspec import UNSET, UnsetType
@@ -31,6 +32,7 @@ HELD_SECONDS = 10.0
 RETRY_AFTER = {"Retry-After": "1"}
 MOST_NAMED = 8
 """Events that an operation names; a URL must not get too long."""
+_DONE = re.compile(r"at_(\d{1,15})", re.ASCII)
 _MANY = re.compile(r"([0-9a-fA-F-]{36})_(\d{1,15})_(\d{1,7})", re.ASCII)
 
 _PLACE = f"{SUBSCRIPTION}/providers/Microsoft.Compute/locations/{{location}}/operations/{{operation}}"
@@ -38,16 +40,20 @@ _ENDS = {t.EventCompleted: "Succeeded", t.EventCancelled: "Canceled", t.EventFai
 
 
 class OperationStatus(AzureJson, frozen=True):
-    """What a poll answers."""
+    """What a poll answers; the times are told when it is over."""
 
     name: str
     status: str
     error: AzureError | UnsetType = UNSET
+    start_time: datetime | UnsetType = UNSET
+    end_time: datetime | UnsetType = UNSET
 
 
-class _End(NamedTuple):
-    """How an event ended, and why."""
+class _Life(NamedTuple):
+    """When an event was raised and was over, how it ended, and why."""
 
+    begun: datetime
+    ended: datetime
     status: str
     reason: str = ""
 
@@ -105,6 +111,8 @@ class Operations(AzureResource):
     async def _status(self, request: Request) -> OperationStatus:
         """Wait for the end for a while: the answer comes when the last event ends."""
         name = request.path_params["operation"]
+        if (done := _DONE.fullmatch(name)) is not None:
+            return await self._done(name, int(done[1]))
         event_ids = await self._events_of(name)
         with suppress(TimeoutError):
             async with asyncio.timeout(HELD_SECONDS):
@@ -112,7 +120,13 @@ class Operations(AzureResource):
                     await self._next_end()
         if any(one in self._engine.state.events for one in event_ids):
             return OperationStatus(name, "InProgress")
-        return _whole(name, [await self._end(one) for one in event_ids])
+        return _whole(name, [await self._life(one) for one in event_ids])
+
+    async def _done(self, name: str, position: int) -> OperationStatus:
+        """What was done at once: the journal has it."""
+        for record in await self._engine.history(position - 1, 1):
+            return _whole(name, [_Life(record.at, record.at, "Succeeded")])
+        raise _unknown(name)
 
     async def _events_of(self, name: str) -> list[str]:
         """The events behind an operation; at most as many are asked for by name as a name can have."""
@@ -125,13 +139,13 @@ class Operations(AzureResource):
             raise _unknown(name)
         return found
 
-    async def _end(self, event_id: str) -> _End:
+    async def _life(self, event_id: str) -> _Life:
         found = await self._engine.history_of(event_id, 1000)
         if not found or len(event_id) != 36:
             raise _unknown(event_id)
         last = found[-1].transition
         reason = getattr(last, "reason", "")
-        return _End(_ENDS.get(type(last), "InProgress"), reason)
+        return _Life(found[0].at, found[-1].at, _ENDS.get(type(last), "InProgress"), reason)
 
     async def _next_end(self) -> None:
         if self._ends is None:
@@ -154,9 +168,11 @@ def name_of(event_ids: tuple[str, ...]) -> str:
 
 
 def name_of_many(seed: str, records: Sequence[Record]) -> str:
-    """The name of an operation whose events were all raised by one command, with ids that follow from its seed."""
-    if len(raised := raised_in(records)) <= MOST_NAMED:
+    """The name of an operation of one command: its events have ids that follow from the seed, or it is done already."""
+    if 1 <= len(raised := raised_in(records)) <= MOST_NAMED:
         return name_of(tuple(event.id for event in raised))
+    if not raised:
+        return f"at_{records[0].position}"
     first, last = records[0].position, records[-1].position
     return f"{seed.lower()}_{first}_{last - first + 1}"
 
@@ -171,11 +187,19 @@ def _unknown(name: str) -> AzureProblem:
     return AzureProblem(404, "OperationNotFound", f"There is no operation {name[:80]}.")
 
 
-def _whole(name: str, ends: list[_End]) -> OperationStatus:
+_CODES = {"InProgress": "", "Failed": "OperationFailed", "Canceled": "OperationCanceled", "Succeeded": ""}
+"""The code of each status, the worst first."""
+
+
+def _whole(name: str, lives: list[_Life]) -> OperationStatus:
     """The worst of all."""
-    for status, code in (("InProgress", ""), ("Failed", "OperationFailed"), ("Canceled", "OperationCanceled")):
-        for end in ends:
-            if end.status == status:
-                words = end.reason or f"The event was {'cancelled' if status == 'Canceled' else 'not carried out'}."
-                return OperationStatus(name, status, AzureError(code, words) if code else UNSET)
-    return OperationStatus(name, "Succeeded")
+    worst = min(lives, key=lambda life: [*_CODES].index(life.status))
+    words = worst.reason or f"The event was {'cancelled' if worst.status == 'Canceled' else 'not carried out'}."
+    code = _CODES[worst.status]
+    return OperationStatus(
+        name,
+        worst.status,
+        AzureError(code, words) if code else UNSET,
+        min(life.begun for life in lives),
+        max(life.ended for life in lives),
+    )

@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from duenotice.azure_api.calls import COMPUTE, SUBSCRIPTION, AzureCall, Handle
 from duenotice.azure_api.group_json import AskedScaleSet, scale_set_shown, view_of_scale_set
-from duenotice.azure_api.operations import name_of_many
+from duenotice.azure_api.operations import name_of_many, raised_in
 from duenotice.azure_api.policies import say
 from duenotice.azure_api.policy_json import policy_of
 from duenotice.azure_api.shape import JSON, AzureJson, AzureProblem, Listed, encode, read, shown
@@ -70,16 +70,16 @@ class ScaleSets(Working):
         group, asked, seed = self._group(request, GroupKind.SCALE_SET), await read(request, AskedScaleSet), new_id()
         command = c.ChangeScaleSet(group.name, seed, asked.capacity, asked.terminate_notice)
         policy = None if asked.policy is None else policy_of(asked.policy)
-        name = name_of_many(seed, await self._do(request, command))
+        records = await self._do(request, command)
         if policy is not None:
             await say(self._engine, request, group.key, policy)
         now = self._engine.state.fleet.groups.get(group.key, group)
         body = await self._engine.look(lambda state: scale_set_shown(now, state))
-        if not name:
+        if not raised_in(records):
             return shown(body)
         under_way = structs.replace(body.properties, provisioning_state="Updating")
-        links = self._operations.links(request, name)
-        return shown(structs.replace(body, properties=under_way), headers={**links})
+        links = self._operations.links(request, name_of_many(seed, records))
+        return shown(structs.replace(body, properties=under_way), headers=links)
 
     async def delete(self, request: Request) -> Response:
         """Delete the named instances, told before where that is asked for (G05)."""

@@ -105,7 +105,7 @@ class SignIn(AzureResource):
             "gallery": base,
             "suffixes": {},
         }
-        return shown([cloud] if request.query_params.get("api-version", "") >= "2019" else cloud)
+        return shown(cloud)
 
     async def discovery(self, request: Request) -> Response:
         """That this is where to sign in."""

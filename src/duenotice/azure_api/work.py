@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from duenotice.azure_api.calls import AzureResource, actor_of
-from duenotice.azure_api.operations import MOST_NAMED, Operations, name_of, name_of_many, raised_in
+from duenotice.azure_api.operations import MOST_NAMED, Operations, name_of, name_of_many
 from duenotice.domain import commands as c
 from duenotice.domain.event import Phase
 from duenotice.domain.fleet import Vm
@@ -27,17 +27,17 @@ class Working(AzureResource):
         return await self._engine.submit(command, actor_of(request))
 
     async def _operate(self, request: Request, event_id: str, command: c.Command) -> Response:
-        """Do what raises one event, if somebody listens (F03); without an event it is done already."""
+        """Do what raises one event, if somebody listens."""
         if event_id in self._engine.state.events:  # the same request again: a client that got no answer
             return self._operations.begun(request, name_of((event_id,)))
-        raised = raised_in(await self._do(request, command))
-        return self._operations.begun(request, name_of((event_id,))) if raised else Response(status_code=200)
+        return await self._operate_many(request, event_id, command)
 
     async def _operate_many(self, request: Request, seed: str, command: c.Command) -> Response:
-        """The same for a command that may raise many, with ids that follow from its seed."""
-        records = await self._do(request, command)
-        name = name_of_many(seed, records)
-        return self._operations.begun(request, name) if name else Response(status_code=200)
+        """The same for a command that may raise many, with ids that follow from its seed.
+
+        Without an event it is done already (F03). That is a 202 too: `az` cannot read another answer.
+        """
+        return self._operations.begun(request, name_of_many(seed, await self._do(request, command)))
 
     async def _approve(self, request: Request, vm: Vm) -> tuple[str, ...]:
         """Approve what waits for a VM; the ids of it."""
