@@ -4,7 +4,7 @@ from duenotice.clock import Instant
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Cause, Event, EventType, Phase
-from duenotice.domain.fleet import EventsPolicy, Group, GroupKind, Vm
+from duenotice.domain.fleet import SAYS_NOTHING, EventsPolicy, Group, GroupKind, Vm
 from duenotice.domain.lookup import find_group, find_vm, group_of_vm
 from duenotice.domain.policy import Policy
 from duenotice.domain.scope import ALONE, scope_of
@@ -27,16 +27,22 @@ def put(state: State, command: c.SetEventsPolicy, now: Instant, policy: Policy) 
 
 def approves(state: State, event: Event) -> bool:
     """Whether the owner of each VM that a new event hits has approved it beforehand."""
-    wishes = [in_force(state, vm) for name in event.resources if (vm := state.fleet.vms.get(name)) is not None]
-    if event.cause is Cause.USER and all(_approves_operation(wish, event.type) for wish in wishes):
-        return True
-    return all(wish.all_instances_down for wish in wishes) and _all_down(state, event.scope)
+    operation, all_down = event.cause is Cause.USER, True
+    for vm in (state.fleet.vms[name] for name in event.resources):
+        wish = in_force(state, vm)
+        operation = operation and bool(_approves_operation(wish, event.type))
+        all_down = all_down and bool(wish.all_instances_down)
+        if not operation and not all_down:
+            return False  # mostly at the first: an event may hit very many
+    return operation or _all_down(state, event.scope)
 
 
 def in_force(state: State, vm: Vm) -> EventsPolicy:
     """What counts for a VM: what it says itself, and for the rest what its set says."""
-    group = group_of_vm(state, vm)
-    return vm.events_policy if group is None else vm.events_policy.over(group.events_policy)
+    own, group = vm.events_policy, group_of_vm(state, vm)
+    if group is None:
+        return own
+    return group.events_policy if own is SAYS_NOTHING else own.over(group.events_policy)
 
 
 def _approves_operation(wish: EventsPolicy, event_type: EventType) -> bool | None:

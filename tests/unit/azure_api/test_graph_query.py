@@ -1,6 +1,8 @@
 """The part of Resource Graph's query language that is understood, and what a query gets that is not."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from duenotice.azure_api.graph_query import DEEPEST, LONGEST, UNDERSTOOD, InvalidQuery, parse
 from duenotice.azure_api.graph_steps import Row
@@ -107,6 +109,33 @@ def test_rows_are_counted_by_what_they_say() -> None:
         {"kind": "Reboot", "type": TYPE, "n": 2}
     ]
     assert [found["count_"] for found in asked("| summarize count() by properties.Resources")] == [3, 1]
+
+
+WORDS = ["|", ",", "(", ")", "=", "==", "=~", "in", "!in", ".", "[", "]", "and", "or", "by", "asc", "tostring", "count"]
+WORDS += [
+    "where",
+    "project",
+    "order",
+    "take",
+    "summarize",
+    "name",
+    "properties",
+    "'a'",
+    "1",
+    "-1",
+    "true",
+    "'",
+    "\\",
+    "~",
+]
+
+
+@given(st.lists(st.sampled_from(WORDS), max_size=12) | st.text(max_size=30).map(lambda text: [text]))
+def test_whatever_is_asked_is_answered_or_refused(words: list[str]) -> None:
+    try:
+        asked("| " + " ".join(words))
+    except InvalidQuery as refused:
+        assert refused.message
 
 
 @pytest.mark.parametrize(
