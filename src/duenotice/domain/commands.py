@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from duenotice.clock import Mark
 from duenotice.domain.event import Cause, EventType
-from duenotice.domain.fleet import Declaration
+from duenotice.domain.fleet import Declaration, EventsPolicy
 from duenotice.domain.token import Role
 
 
@@ -55,6 +55,17 @@ class DeleteInstances(Command, frozen=True):
     name: str
     vms: tuple[str, ...]
     seed: str
+
+
+class SetEventsPolicy(Command, frozen=True):
+    """An owner says what is approved beforehand for `of`, the key of a VM (`vm/db-0`) or of a group (M09).
+
+    With `keep`, what the new policy leaves open stays as it is.
+    """
+
+    of: str
+    policy: EventsPolicy
+    keep: bool = False
 
 
 class OperateInstances(Command, frozen=True):
