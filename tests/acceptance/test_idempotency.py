@@ -106,3 +106,17 @@ def test_a_new_token_of_an_old_name_does_not_get_the_old_answer() -> None:
         assert "idempotent-replayed" not in after.headers
         assert before.json()["events"][0]["id"] != after.json()["events"][0]["id"]
         assert ask(node, "/v1/events", REBOOT).headers["idempotent-replayed"] == "true"
+
+
+def test_a_request_with_two_keys_is_refused(node: Node) -> None:
+    """Which of them counts would be a guess. Nothing is done."""
+    with contextlib.closing(http.client.HTTPConnection(*node.operator_address, timeout=SECONDS)) as connection:
+        connection.putrequest("POST", "/v1/events")
+        body = json.dumps(REBOOT).encode()
+        headers = [("Authorization", f"Bearer {node.token}"), ("Content-Length", str(len(body)))]
+        for name, value in [*headers, ("Idempotency-Key", "k-1"), ("Idempotency-Key", "k-2")]:
+            connection.putheader(name, value)
+        connection.endheaders(body)
+        answer = connection.getresponse()
+        assert (answer.status, "more than one Idempotency-Key" in answer.read().decode()) == (400, True)
+    assert not node.operate("/v1/events", method="GET")

@@ -10,12 +10,13 @@ from pathlib import Path
 import structlog
 
 from duenotice import settings as s
-from duenotice.bootstrap import cluster, impact, operator_port
+from duenotice.bootstrap import cluster, impact, operator_port, tls
 from duenotice.bootstrap.azure_port import AzurePort, azure_port
 from duenotice.bootstrap.fleet_file import FleetFile, check_first
 from duenotice.bootstrap.journals import end_when_lost, is_postgres, node_name, open_journal
 from duenotice.bootstrap.logs import log_changes
 from duenotice.bootstrap.operator_port import OperatorServer
+from duenotice.bootstrap.policies import policy_of
 from duenotice.bootstrap.ports import (
     BACKLOG,
     DRAIN_SECONDS,
@@ -30,7 +31,6 @@ from duenotice.clock import Clock, micros, seconds_since_2020
 from duenotice.console.app import Console
 from duenotice.domain.commands import ApplyFleet, CreateToken, LiftIncarnations, MarkClock
 from duenotice.domain.fleet import Declaration, Vm
-from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import SELF, Engine, load
@@ -66,19 +66,25 @@ class Service:
         metadata_socket: socket.socket | None = None,
         journal: Journal | None = None,
         options: MetadataOptions | None = None,
+        store: cluster.ClusterStore | None = None,
     ) -> None:
-        """A program that embeds a node may give it a socket, a journal, or finer options of the VM's door."""
+        """A program that embeds a node may give it a socket, a journal, or finer options of the VM's door.
+
+        Tests give several nodes of one process a store in memory.
+        """
         self.settings = settings
         self._given_journal, self._options = journal, options or metadata_options(settings)
+        self._given_store = store
         self._tap, self._metadata_socket = tap, metadata_socket
         self._operator_socket: socket.socket | None = None
-        self._workers = Workers(settings)
         self.azure: AzurePort | None = azure_port(settings)
         self.data_dir = _data_dir(settings)
         self.node = node_name(settings.node)
+        self._workers = Workers(settings, self.node)
         self.token, self._has_new_token = "", False
         self.metadata_address = ("", 0)
         self.operator_address = ("", 0)
+        self._tls = tls.operator_tls(settings)
         impact.check(settings, self.data_dir)
         check_workers(settings)
         self._metadata_listen = s.parse_listen("metadata_listen", settings.metadata_listen)
@@ -103,9 +109,12 @@ class Service:
         return bound(self._metadata_listen, dual=True, shared=is_shared)
 
     async def _set_up(self) -> None:
-        store = cluster.store_of(self.settings, self.data_dir, self.node)
+        store = self._given_store or cluster.store_of(self.settings, self.data_dir, self.node)
+        self._store = store
         journal, state, clock = self._loaded(None if store is None else store.journal)
-        self._restored = journal.restored
+        self._journal = journal
+        if store is not None and not state.followed:
+            store.forget_last_life()
         self._put_together(store, journal, clock, state)
         self.engine.start()
         try:
@@ -119,7 +128,8 @@ class Service:
         loop = asyncio.get_running_loop()
         self.publisher = Publisher(loop.call_soon)
         self.engine = self._engine(store, journal, clock, state)
-        self.followers = Followers(state.position, Terms(micros(self.settings.lease)))
+        terms = Terms(micros(self.settings.lease))
+        self.followers = Followers(state.position, terms, cluster.right_of(self.engine, terms))
         end_when_lost(journal, lambda error: loop.call_soon_threadsafe(self.engine.give_up, error))
         self.engine.below = self.followers
         self.ticker = Ticker(self.engine)
@@ -138,7 +148,7 @@ class Service:
             raise
 
     def _engine(self, store: cluster.ClusterStore | None, journal: Journal, clock: Clock, state: State) -> Engine:
-        policy = _policy(self.settings, clock)
+        policy = policy_of(self.settings, clock)
         if store is None:
             return Engine(journal, clock, policy, state, self.publisher, threaded=True)
         url = cluster.url_of(self.settings, self._operator_socket)
@@ -152,6 +162,7 @@ class Service:
         await self.metadata.drain(DRAIN_SECONDS)
         if self._operator_listen is not None:
             self._api.feed.close()
+            await cluster.dismiss(self.engine, self.followers)
             self.followers.close()
             await self._console.close()
             self._operator.should_exit = True
@@ -173,13 +184,14 @@ class Service:
         self.engine.on_follow.append(self._follow)
         if self.engine.leads:
             self._lead()
+        elif self._dispatcher is not None:
+            self._dispatcher.start()  # an earlier process of this node may have begun something (N12)
         await self._workers.start(self.engine, self.metadata_address, self.operator_address)
 
     async def _prepare(self) -> None:
-        if self._restored:
+        if self._journal.restored:
             log.warning("an older journal was put in place", action="journal-restored", hint="Incarnations go ahead.")
             await self.engine.submit(LiftIncarnations(seconds_since_2020()), SELF)
-            self._restored = False
         if self.engine.leads:
             await self.engine.submit(MarkClock(self.engine.clock.mark()), SELF)
         await self.fleet_file.begin()
@@ -196,14 +208,11 @@ class Service:
         self._begin_impacts()
 
     async def _open_doors_to_followers(self) -> None:
-        """Those of the last process of this node may still be answering VMs (N05)."""
-        may_be_followed = any(token.role is Role.FOLLOWER for token in self.engine.state.tokens.values())
-        await self.followers.open(may_be_followed)
+        """Those of the last process of this node may still be answering VMs (N05); others wait for one of many."""
+        await self.followers.open(not cluster.is_one_of_many(self.engine) and self.engine.state.followed)
 
     def _follow(self) -> None:
         self.ticker.pause()
-        if self._dispatcher is not None:
-            self._dispatcher.pause()
 
     async def _open_doors(self) -> None:
         submit, clock = self.engine.submit, self.engine.clock
@@ -238,8 +247,17 @@ class Service:
         """Whether something is under way that may have made very many things."""
         return self.engine.is_busy
 
+    @property
+    def operator_scheme(self) -> str:
+        """How the operator's port is asked."""
+        return "http" if self._tls is None else "https"
+
     async def reread(self) -> None:
-        """Apply the fleet file, if it has changed."""
+        """Apply the fleet file, if it has changed, and show new certificates, if there are some."""
+        if self._tls is not None:
+            self._tls.reread_or_complain()
+        if self.azure is not None:
+            await self.azure.renew()
         await self.fleet_file.apply()
 
     @property
@@ -299,13 +317,14 @@ class Service:
             faults,
             lambda: self.fleet_file.problem,
             self.followers,
-            cluster.nodes_of(self.engine),
+            cluster.nodes_of(self.engine, self._store),
+            self.node,
             lambda: None if self.azure is None else self.azure.told(self.engine.state.fleet.site),
         )
         self.operator_app, paths = self._api.app(), {call.path for call in self._api.calls}
         self._console = Console(self.operator_app)
         front = operator_port.Front(self.operator_app, self._console.app(), paths)
-        self._operator = OperatorServer(operator_port.config(front))
+        self._operator = OperatorServer(operator_port.config(front, None if self._tls is None else self._tls.context))
         self._operator_task = asyncio.create_task(self._operator.serve(sockets=[listening]), name="operator-api")
         self._operator_task.add_done_callback(self.engine.lost)
 
@@ -323,17 +342,3 @@ def _load(journal: Journal) -> State:
         return load(journal)
     finally:
         gc.enable()
-
-
-def _policy(settings: s.ServeSettings, clock: Clock) -> Policy:
-    return Policy(
-        commit_allowance=micros(clock.speed),  # one real second
-        user_operations_limit=settings.user_operations_limit,
-        simulated_impact=settings.impact == "simulated",
-        impact_attempts=settings.impact_attempts,
-        deletes_together=settings.deletes_together,
-        takes_gone_approvals=settings.gone_approval == 200,
-        live_migration_lasts=micros(settings.live_migration_lasts),
-        maintenance_lasts=micros(settings.maintenance_lasts),
-        removal_lasts=micros(settings.removal_lasts),
-    )

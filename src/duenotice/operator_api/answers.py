@@ -39,6 +39,7 @@ STATUS: dict[type[errors.DuenoticeError], int] = {
     errors.Malformed: 400,
     errors.Misconfigured: 422,
     errors.Damaged: 500,
+    errors.Rewound: 503,
     errors.Unavailable: 503,
     errors.InvariantBroken: 500,
     errors.DuenoticeError: 500,
@@ -203,10 +204,12 @@ def response_of(answer: StoredAnswer) -> Response:
 
 
 async def _asked(request: Request) -> Keyed:
-    text = request.headers.get("idempotency-key")
-    if text is None or request.method != "POST":
+    given = request.headers.getlist("idempotency-key")
+    if not given or request.method != "POST":
         return Keyed()
-    if not KEY.fullmatch(text):
+    if len(given) > 1:
+        raise Malformed("The request has more than one Idempotency-Key.", hint="Send one.")
+    if not KEY.fullmatch(text := given[0]):
         raise Malformed("The Idempotency-Key is not valid.", hint="Use 1 to 255 letters, digits and signs.")
     head = f"{request.url.path}?{request.url.query}\n".encode()
     # The token's id, not its name: a new token with an old name must not get the answers of the old token.

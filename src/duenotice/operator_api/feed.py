@@ -7,6 +7,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
+from weakref import WeakValueDictionary
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -26,7 +27,9 @@ MOST_READERS = 100
 PLACES_OF_ONE = 10
 """Connections that one token may have, so that a faulty program does not take the places of others."""
 
-READ_AT_ONCE = 500
+READ_AT_ONCE = 50
+"""Records read for one reader at once. Each may have a thousand VMs, and a reader that does not read holds them."""
+
 SENT_AT_ONCE = 10
 """Records sent to one reader in one turn of the loop."""
 
@@ -35,6 +38,18 @@ FRAMES_KEPT, LONGEST_KEPT = 2_000, 4_096
 
 LARGE = (MaintenanceStarted, VmsPut, VmsRemoved)
 """Changes that may contain the whole fleet."""
+
+PIECE = 64 * 1024
+"""Bytes handed over at once: a reader that does not read holds one piece, not a whole fleet."""
+
+
+class Frame:
+    """A record as it is sent."""
+
+    __slots__ = ("__weakref__", "body")
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
 
 
 class Reader:
@@ -62,7 +77,9 @@ class Feed:
         self.readers: set[Reader] = set()
         self._engine = engine
         self._over = False
-        self._frames: OrderedDict[int, bytes] = OrderedDict()
+        self._frames: OrderedDict[int, Frame] = OrderedDict()
+        self._under_way: WeakValueDictionary[int, Frame] = WeakValueDictionary()
+        self._encodes_large = asyncio.Lock()
         engine.on_commit.append(self._tell)
 
     def close(self) -> None:
@@ -101,17 +118,25 @@ class Feed:
                 after = after if came is None else came.position
                 yield came
 
-    async def frame(self, record: Record) -> bytes:
-        """A record as it is sent, encoded once for all readers; large ones are encoded off the loop (S26)."""
+    async def frame(self, record: Record) -> Frame:
+        """A record as it is sent, encoded once for all readers."""
+        if isinstance(record.transition, LARGE):
+            return await self._large_frame(record)
         if (known := self._frames.get(record.position)) is not None:
             return known
-        is_large = isinstance(record.transition, LARGE)
-        made = await self._engine.aside(lambda: _frame(record)) if is_large else _frame(record)
-        if len(made) <= LONGEST_KEPT:
+        made = _frame(record)
+        if len(made.body) <= LONGEST_KEPT:
             self._frames[record.position] = made
             if len(self._frames) > FRAMES_KEPT:
                 self._frames.popitem(last=False)
         return made
+
+    async def _large_frame(self, record: Record) -> Frame:
+        """It is encoded off the loop (S26), and kept while somebody is sending it."""
+        async with self._encodes_large:
+            if (known := self._under_way.get(record.position)) is None:
+                known = self._under_way[record.position] = await self._engine.aside(lambda: _frame(record))
+        return known
 
     def _tell(self, records: Sequence[Record]) -> None:
         self.position = records[-1].position
@@ -164,10 +189,16 @@ class FeedResponse(Response):
             if record is None:
                 await send(_chunk(b": still here\n\n"))
             elif action_of(record) not in QUIET_ACTIONS:
-                await send(_chunk(await self._feed.frame(record)))
+                await send_frame(send, await self._feed.frame(record))
             sent += 1
             if sent % SENT_AT_ONCE == 0:
                 await asyncio.sleep(0)  # otherwise a full queue or a quick reader would keep VMs waiting
+
+
+async def send_frame(send: Send, frame: Frame) -> None:
+    """Send it in pieces: the next one when the reader has taken most of the last."""
+    for start in range(0, len(frame.body), PIECE):
+        await send(_chunk(frame.body[start : start + PIECE]))
 
 
 async def gone(receive: Receive) -> None:
@@ -180,6 +211,6 @@ def _chunk(body: bytes) -> dict[str, object]:
     return {"type": "http.response.body", "body": body, "more_body": True}
 
 
-def _frame(record: Record) -> bytes:
+def _frame(record: Record) -> Frame:
     head = f"id: {record.position}\nevent: {action_of(record)}\ndata: ".encode()
-    return head + encode(from_domain.record(record)) + b"\n\n"
+    return Frame(head + encode(from_domain.record(record)) + b"\n\n")

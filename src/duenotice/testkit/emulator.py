@@ -158,9 +158,12 @@ class Emulator:
         return self._wait(work)
 
     async def _start(self) -> None:
-        self.service = Service(self._settings, self.overheard, self._metadata_socket, self._journal, self._options)
+        self.service = self._made()
         await self.service.start()
         self.service.engine.on_commit.append(self._note)
+
+    def _made(self) -> Service:
+        return Service(self._settings, self.overheard, self._metadata_socket, self._journal, self._options)
 
     def _note(self, records: Sequence[Record]) -> None:
         self.happened += [Happened(monotonic(), record) for record in records]

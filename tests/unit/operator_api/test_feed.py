@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import http.client
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 
 import pytest
 
@@ -86,3 +86,21 @@ def test_a_reader_from_another_journal_begins_now(node: Node) -> None:
         node.operate("/v1/vms/db-0/restart")
         lines = [answer.readline() for _ in range(5)]
     assert lines[4].startswith(b"event: operation-performed")
+
+
+def test_a_large_record_is_encoded_once_and_sent_in_pieces(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that readers who do not read cost a piece each, not a whole fleet each."""
+    monkeypatch.setattr(module, "PIECE", 100)
+    feed, sent = node.service._api.feed, list[bytes]()
+    put = next(r for r in node.run(node.service.engine.history(0, 50)) if isinstance(r.transition, module.LARGE))
+
+    async def keep(message: MutableMapping[str, object]) -> None:
+        sent.append(bytes(message["body"]))  # type: ignore[call-overload]
+
+    async def two_readers() -> bool:
+        first, second = await asyncio.gather(feed.frame(put), feed.frame(put))
+        await module.send_frame(keep, first)
+        return first is second
+
+    assert node.run(two_readers())
+    assert (b"".join(sent).startswith(b"id: "), {len(piece) for piece in sent[:-1]}) == (True, {100})

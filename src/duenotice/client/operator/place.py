@@ -26,7 +26,7 @@ class Place(NamedTuple):
     @property
     def host(self) -> str:
         """The value of Host."""
-        return self.url.partition("//")[2].rpartition("@")[2]
+        return self.url.partition("//")[2]
 
 
 def chosen_place(endpoint: str | None) -> Place:
@@ -40,7 +40,9 @@ def chosen_place(endpoint: str | None) -> Place:
     except (ValueError, KeyError):
         hint = f"Write it like {DEFAULT_ENDPOINT}."
         raise Misconfigured(f"The endpoint {text!r} is not an address.", hint=hint) from None
-    return Place(f"{parts.scheme}://{parts.netloc}", Address(parts.hostname, port), parts.scheme == "https")
+    # Without user and password: they are not used, and the url is shown in messages.
+    url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+    return Place(url, Address(parts.hostname, port), parts.scheme == "https")
 
 
 def chosen_token(token: str | None) -> str:

@@ -17,6 +17,7 @@ from duenotice.errors import Misconfigured
         ("http://h", "http://h", ("h", 80), False),
         ("https://h/", "https://h", ("h", 443), True),
         ("http://[::1]:5", "http://[::1]:5", ("::1", 5), False),
+        ("http://anna:secret@h:1", "http://h:1", ("h", 1), False),  # the url is shown in messages
     ],
 )
 def test_an_endpoint_is_an_address(endpoint: str, url: str, address: tuple[str, int], secure: bool) -> None:
