@@ -18,13 +18,22 @@ pytestmark = pytest.mark.machine
 
 
 class StayingTrio(Trio):
-    """A node comes back where it was."""
+    """A node comes back where it was; one of them has a worker."""
 
     def _begin(self, name: str) -> Server:
         self._ports = getattr(self, "_ports", None) or {each: free_port() for each in NAMES}
         url = self._database._replace(folder=str(self.lines[name].folder)).url
         listen = f"127.0.0.1:{self._ports[name]}"
-        return Server(self._folder / name, FLEET, journal=url, node=name, lease=LEASE, operator_listen=listen)
+        workers = 2 if name == "b" else 1
+        return Server(
+            self._folder / name,
+            FLEET,
+            journal=url,
+            node=name,
+            lease=LEASE,
+            operator_listen=listen,
+            workers=workers,
+        )
 
 
 class Herd:

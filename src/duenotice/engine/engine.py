@@ -25,7 +25,7 @@ from duenotice.engine.complaints import Complaints
 from duenotice.engine.log import report
 from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
-from duenotice.engine.waiting import Waiting
+from duenotice.engine.waiting import WaitingCommand
 from duenotice.engine.worker import Worker, run_in
 from duenotice.engine.writer import SELF, Ask, News, Outcome, Receipt, Records, Writer
 from duenotice.errors import DuenoticeError, InvariantBroken, Unavailable
@@ -76,7 +76,7 @@ class Engine(Alone):
     ) -> None:
         super().__init__(clock, publisher)
         self._journal, self._writer = journal, Writer(journal, clock, policy, state)
-        self._complaints, self._asks = Complaints(report), list[Waiting]()
+        self._complaints, self._asks = Complaints(report), list[WaitingCommand]()
         self._wake, self._is_serving = asyncio.Event(), False
         threads = journal.blocking if threaded is None else threaded
         self._writing = Worker("writer") if threads else None
@@ -109,7 +109,7 @@ class Engine(Alone):
         if self._broken is not None:
             answer.set_exception(Unavailable(f"The service has stopped: {self._broken}", hint=self._broken.hint))
             return answer
-        self._asks.append(Waiting(Ask(command, actor, receipt), answer))
+        self._asks.append(WaitingCommand(Ask(command, actor, receipt), answer))
         self._wake.set()
         return answer
 
@@ -251,7 +251,7 @@ class Engine(Alone):
             if self._broken is None:
                 await self._look_after_journal()
 
-    async def _serve(self, batch: list[Waiting]) -> None:
+    async def _serve(self, batch: list[WaitingCommand]) -> None:
         asks = [waiting.ask for waiting in batch]
         try:
             outcome = await self._in_time(await self._off_loop(lambda: self._writer.serve(asks)))
@@ -265,7 +265,7 @@ class Engine(Alone):
         for waiting, came_of_it in zip(batch, outcome.answers, strict=True):
             self._conclude(waiting, came_of_it)
 
-    def _conclude(self, waiting: Waiting, came_of_it: Records | DuenoticeError) -> None:
+    def _conclude(self, waiting: WaitingCommand, came_of_it: Records | DuenoticeError) -> None:
         waiting.end(came_of_it)
 
     async def _in_time(self, outcome: Outcome) -> Outcome:

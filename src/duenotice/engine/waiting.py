@@ -1,4 +1,4 @@
-"""A command that waits for its turn, and the one who asked, who waits for what comes of it."""
+"""A command that waits for its turn, and the one who asked, who waits for its result."""
 
 import asyncio
 from typing import NamedTuple
@@ -7,14 +7,14 @@ from duenotice.engine.writer import Ask, Records
 from duenotice.errors import DuenoticeError
 
 
-class Waiting(NamedTuple):
+class WaitingCommand(NamedTuple):
     """Answered once; who has given up meanwhile is not told."""
 
     ask: Ask
     answer: "asyncio.Future[Records]"
 
     def end(self, outcome: Records | DuenoticeError) -> None:
-        """Tell what came of it."""
+        """Tell the one who asked."""
         if self.answer.done():
             return
         if isinstance(outcome, DuenoticeError):

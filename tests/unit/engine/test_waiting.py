@@ -1,18 +1,18 @@
-"""Who asks is told once what came of it."""
+"""Who asks is told the result, once."""
 
 import asyncio
 
 import pytest
 
 from duenotice.domain.commands import Tick
-from duenotice.engine.waiting import Waiting
+from duenotice.engine.waiting import WaitingCommand
 from duenotice.engine.writer import Ask
 from duenotice.errors import Unavailable
 from tests.unit.engine.rig import in_loop
 
 
-def waiting() -> Waiting:
-    return Waiting(Ask(Tick(), "test"), asyncio.get_running_loop().create_future())
+def waiting() -> WaitingCommand:
+    return WaitingCommand(Ask(Tick(), "test"), asyncio.get_running_loop().create_future())
 
 
 @in_loop
