@@ -26,7 +26,7 @@ from duenotice.engine.seat import Identity
 from duenotice.engine.shared_time import SharedClock
 from duenotice.engine.writer import Ask
 from duenotice.errors import Conflict, Misconfigured, Unavailable
-from duenotice.impact.claims import Claims, NodeClaims, OnlyNode
+from duenotice.impact.claims import ImpactClaims, NodeClaims, OnlyNode
 from duenotice.metadata_api.door import Door
 from duenotice.metadata_api.guard import Guard
 from duenotice.operator_api.nodes import Nodes, pass_command
@@ -85,7 +85,7 @@ def nodes_of(engine: Engine, store: "ClusterStore | None") -> Nodes | None:
     return Nodes(engine, store.way) if store is not None and isinstance(engine, NodeEngine) else None
 
 
-def claims_of(engine: Engine, patience: float) -> Claims:
+def claims_of(engine: Engine, patience: float) -> ImpactClaims:
     """Which node makes an attempt at an impact (N12)."""
     if not isinstance(engine, NodeEngine):
         return OnlyNode()

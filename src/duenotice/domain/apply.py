@@ -164,11 +164,6 @@ def _event_narrowed(state: State, change: t.EventNarrowed) -> None:
         state.plans[plan_id].say(step, f"No longer in its update domain: {', '.join(left)}.")
 
 
-def _event_approved(state: State, change: t.EventApproved) -> None:
-    event = _known(state, change.event_id, change.scope)
-    indexes.event_changed(state, event.with_(approved_by=change.by))
-
-
 def _event_changed(state: State, change: t.EventStarted | t.EventPostponed | t.EventNarrowed) -> None:
     _known(state, change.event.id, change.event.scope)
     scope = state.scopes[change.event.scope]
@@ -176,20 +171,18 @@ def _event_changed(state: State, change: t.EventStarted | t.EventPostponed | t.E
     indexes.event_changed(state, change.event)
 
 
-def _impact_failed(state: State, change: t.ImpactFailed) -> None:
-    # VMs see no difference, so the incarnation stays (S4).
+_LEARNED: dict[type, Callable[[Any], dict[str, object]]] = {
+    t.EventApproved: lambda change: {"approved_by": change.by},
+    t.ImpactFailed: lambda change: {"failed_attempts": change.attempt, "claimed_by": ""},
+    t.ImpactClaimed: lambda change: {"claimed_by": change.node},
+    t.ImpactAccepted: lambda _: {"accepted": True},
+}
+"""What an event keeps of a change in which VMs see no difference, so that the incarnation stays (S4)."""
+
+
+def _event_learned(state: State, change: t.EventApproved | t.ImpactFailed | t.ImpactClaimed | t.ImpactAccepted) -> None:
     event = _known(state, change.event_id, change.scope)
-    indexes.event_changed(state, event.with_(failed_attempts=change.attempt, claimed_by=""))
-
-
-def _impact_claimed(state: State, change: t.ImpactClaimed) -> None:
-    event = _known(state, change.event_id, change.scope)
-    indexes.event_changed(state, event.with_(claimed_by=change.node))
-
-
-def _impact_accepted(state: State, change: t.ImpactAccepted) -> None:
-    event = _known(state, change.event_id, change.scope)
-    indexes.event_changed(state, event.with_(accepted=True))
+    indexes.event_changed(state, event.with_(**_LEARNED[type(change)](change)))
 
 
 _OUTCOMES = {
@@ -336,15 +329,12 @@ _APPLIERS: dict[type, Callable[[State, Any], None]] = {
     t.EventRaised: _event_raised,
     t.EventMoved: _event_moved,
     t.EventNarrowed: _event_narrowed,
-    t.EventApproved: _event_approved,
     t.EventPostponed: _event_changed,
     t.EventStarted: _event_changed,
     t.EventCompleted: _event_gone,
     t.EventCancelled: _event_gone,
     t.EventFailed: _event_gone,
-    t.ImpactFailed: _impact_failed,
-    t.ImpactClaimed: _impact_claimed,
-    t.ImpactAccepted: _impact_accepted,
+    **dict.fromkeys(_LEARNED, _event_learned),
     t.MaintenanceStarted: _maintenance_started,
     t.MaintenanceChanged: _maintenance_changed,
     t.StepBegun: _step_begun,
