@@ -12,11 +12,12 @@ from duenotice import __version__
 from duenotice import settings as s
 from duenotice.bootstrap.journals import is_shared, require_driver
 from duenotice.bootstrap.tls import trust_of
-from duenotice.clock import Clock, micros, monotonic, seconds, wall
+from duenotice.clock import Clock, boot_micros, micros, monotonic, seconds, wall
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 from duenotice.engine.engine import Engine, Records
 from duenotice.engine.fenced_journal import FencedJournal
+from duenotice.engine.followers import Followers
 from duenotice.engine.lives import new_life
 from duenotice.engine.members import Member, Members
 from duenotice.engine.membership import Terms
@@ -26,6 +27,7 @@ from duenotice.engine.seat import Identity
 from duenotice.engine.shared_time import SharedClock
 from duenotice.engine.writer import Ask
 from duenotice.errors import Conflict, Misconfigured, Unavailable
+from duenotice.impact.claims import Claims, NodeClaims, OnlyNode
 from duenotice.metadata_api.door import Door
 from duenotice.metadata_api.guard import Guard
 from duenotice.operator_api.nodes import Nodes, pass_command
@@ -66,9 +68,40 @@ def guard_of(engine: Engine) -> Callable[[Door], None]:
     return lambda _: None
 
 
+def right_of(engine: Engine, terms: Terms) -> Callable[[], int]:
+    """For how long a follower may answer: never longer than this node itself, which others wait for (N05)."""
+    if isinstance(engine, NodeEngine):
+        return lambda: max(0, min(terms.right, engine.seat.right_until - boot_micros()))
+    return lambda: terms.right
+
+
+def is_one_of_many(engine: Engine) -> bool:
+    """Whether the others wait for this node, and so for its followers."""
+    return isinstance(engine, NodeEngine)
+
+
+async def dismiss(engine: Engine, followers: Followers) -> None:
+    """The process is about to end. Followers of a node that is alone answer on, for a lease, until it is back."""
+    if is_one_of_many(engine):
+        await followers.dismiss()
+
+
 def nodes_of(engine: Engine, store: "ClusterStore | None") -> Nodes | None:
     """The calls between nodes."""
     return Nodes(engine, store.way) if store is not None and isinstance(engine, NodeEngine) else None
+
+
+def claims_of(engine: Engine, patience: float) -> Claims:
+    """Which node makes an attempt at an impact (N12)."""
+    if not isinstance(engine, NodeEngine):
+        return OnlyNode()
+    seat = engine.seat
+
+    def is_there(node: str) -> bool:
+        members = () if seat.sight is None else seat.sight.members
+        return any(member.node == node and not member.replaced for member in members)
+
+    return NodeClaims(engine, seat.identity.node, is_there, patience)
 
 
 async def prepared(engine: Engine, prepare: Callable[[], Awaitable[None]]) -> None:
@@ -110,7 +143,7 @@ class _Waits:
 async def _is_done(engine: NodeEngine, prepare: Callable[[], Awaitable[None]], waits: _Waits) -> bool:
     try:
         await engine.joined()
-        _refuse_if_alone(engine.seat.leader)
+        refuse_if_alone(engine.seat.leader)
         _refuse_without_url(engine)
         await prepare()
     except LeaderNotTrusted as trouble:
@@ -121,20 +154,26 @@ async def _is_done(engine: NodeEngine, prepare: Callable[[], Awaitable[None]], w
     return True
 
 
-def _refuse_if_alone(leader: Member | None) -> None:
-    """A node whose clock somebody moves, or that has no operator port, cannot do what others pass on."""
+def refuse_if_alone(leader: Member | None) -> None:
+    """A node whose clock somebody moves, or that has no operator port, cannot do what others pass on (N09)."""
     if leader is not None and not leader.url:
         raise Conflict(
-            f"The database is in use by the node {leader.node!r} (duenotice {leader.version}).",
-            hint="Stop that node, or give this one a database of its own.",
+            f"The database is in use by the node {leader.node!r} (duenotice {leader.version}), which is alone: "
+            "it has no operator port, or its clock is manual.",
+            hint="Stop that node, or give this one a database of its own. "
+            "Several nodes need operator_listen each, and a clock that is not manual.",
         )
 
 
-def refuse_name_in_use(members: Members, node: str, lease: float) -> None:
-    """Raise when another process has this node's name and beats. One that stands still is put out instead (N03)."""
+def refuse_name_in_use(members: Members, node: str, last_life: str, lease: float) -> None:
+    """Raise when another process has this node's name and beats. One that stands still is put out instead (N03).
+
+    `last_life` was ours, and is gone.
+    """
 
     def namesakes() -> dict[str, Member]:
-        return {member.life: member for member in members.look().members if member.node == node}
+        present = (member for member in members.look().members if member.node == node and not member.replaced)
+        return {member.life: member for member in present if member.life != last_life}
 
     first, until = namesakes(), monotonic() + lease * WATCHED
     while first and monotonic() < until:
@@ -178,7 +217,7 @@ def _refuse_without_url(engine: NodeEngine) -> None:
 class ClusterStore:
     """The connections of one life of a node; each is used by one thread: the seat's, the writer's, the reader's."""
 
-    def __init__(self, url: str, data_dir: Path | None, node: str, way: WayToLeader, lease: float) -> None:
+    def __init__(self, url: str, data_dir: Path | None, node: str, way: WayToLeader, lease: float = 6.0) -> None:
         require_driver()
         from duenotice.journal.postgres import PostgresJournal
         from duenotice.journal.postgres_members import PostgresMembers
@@ -192,9 +231,8 @@ class ClusterStore:
             cluster = prepared(url, notes.refuse_unless_of).cluster
             warn_of_clock(clock_ahead(url))
             self.members, self._appending = PostgresMembers(url), PostgresMembers(url)
-            if notes.known.life:
-                self.members.leave(notes.known.life)  # it is gone: we hold its directory
-            refuse_name_in_use(self.members, node, lease)
+            self._last_life = notes.known.life
+            refuse_name_in_use(self.members, node, self._last_life, lease)
             self.journal = PostgresJournal(url, self._appending, notes, notes.known, self.life)
             notes.note(cluster=cluster, life=self.life)
             self.shown = self.members.look().head.shown
@@ -202,12 +240,18 @@ class ClusterStore:
             notes.close()
             raise
 
+    def forget_last_life(self) -> None:
+        """It is gone: we hold its directory. If it had followers it stays: they may answer until its lease is over."""
+        if self._last_life:
+            self.members.leave(self._last_life)
+
     def engine(
         self, own: Clock, policy: Policy, state: State, publisher: Publisher, url: str, lease: float
     ) -> NodeEngine:
         """The engine of this node; its seat does not beat yet."""
         clock = SharedClock(own)
-        fenced = FencedJournal(self.journal, self._appending, self.life, clock, self.shown)
+        journal = self.journal
+        fenced = FencedJournal(journal, self._appending, self.life, clock, self.shown, journal.look_again)
         identity = Identity(self.life, self.node, url, __version__)
         terms = Terms(micros(lease))
         return NodeEngine(fenced, clock, policy, state, publisher, self.members, identity, self._pass_on, terms)
