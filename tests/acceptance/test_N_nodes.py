@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.trio import FLEET, LEASE, NAMES, Trio, ask, trio
+from tests.cluster.places import NAMES
+from tests.cluster.trio import FLEET, LEASE, Trio, ask, trio
 from tests.crash.server import Server
 from tests.handlers.databases import postgresql
 from tests.support.postgres import Database

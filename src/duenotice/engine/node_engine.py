@@ -154,6 +154,10 @@ class NodeEngine(Engine):
                 while self.state.position < position:
                     await self._stir()
 
+    async def caught_up(self) -> None:
+        """Wait until all that this node has read is shown: others may show it already. Not for ever."""
+        await self.reach(self.seat.standing.folded)
+
     async def _leader(self) -> Member | None:
         while not self._leading:
             leader = self.seat.leader

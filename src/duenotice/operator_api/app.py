@@ -79,6 +79,8 @@ class OperatorApi:
     def _dispatch(self, calls: dict[str, Call]) -> Handler:
         async def dispatch(request: Request) -> Response:
             call = calls["GET" if request.method == "HEAD" else request.method]
+            if self._nodes is not None:
+                await self._nodes.caught_up(call)
             if call.role is not None and (refusal := self._gate.refuse(request, call.role)) is not None:
                 return refusal
             check_query(request, call)

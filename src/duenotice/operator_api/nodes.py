@@ -30,6 +30,7 @@ from duenotice.operator_api.calls import Call, decoded
 PASSED = "Duenotice-Passed-By"
 NODE = "Duenotice-Node"
 POSITION = "Duenotice-Position"
+_NODES_PATH = "/v1/nodes"
 _COMMANDS_PATH = "/v1/nodes/commands"
 _LIFE = "Duenotice-Life"
 _ENOUGH = 20.0
@@ -124,7 +125,7 @@ class Nodes:
     def calls(self) -> list[Call]:
         """The rows of the table."""
         return [
-            Call("GET", "/v1/nodes", Role.VIEWER, self.index, "The nodes, and which one leads", {200: NodesSeen}),
+            Call("GET", _NODES_PATH, Role.VIEWER, self.index, "The nodes, and which one leads", {200: NodesSeen}),
             Call("POST", _COMMANDS_PATH, None, self.command, "For other nodes only", {200: CommandDone}, PassedCommand),
         ]
 
@@ -176,6 +177,11 @@ class Nodes:
 
     def _is_node(self, life: str) -> bool:
         return any(hmac.compare_digest(known, life) for known in self._engine.seat.standing.others)
+
+    async def caught_up(self, call: Call) -> None:
+        """Who was answered at one node reads the result at every other; how the nodes are is told at once."""
+        if call.role is not None and call.path != _NODES_PATH:
+            await self._engine.caught_up()
 
     async def elsewhere(self, request: Request) -> Response | None:
         """The answer of the node that leads to a request that changes something; None if that is this one."""

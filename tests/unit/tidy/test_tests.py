@@ -34,7 +34,6 @@ TESTED_ELSEWHERE = {
     "client/operator/socket_carrier.py": "tests/client/test_operator_network.py",
     "client/operator/stream_carrier.py": "tests/client/test_operator_network.py",
     "client/stream_line.py": "tests/client/test_evil_answers.py",
-    "engine/last_polls.py": "tests/unit/engine/test_node_engine.py",
     "engine/log.py": "tests/unit/engine/test_engine.py",
     "engine/positions.py": "tests/unit/engine/test_standing.py",
     "metadata_api/tap.py": "tests/testkit/test_plugin.py",
