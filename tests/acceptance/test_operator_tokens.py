@@ -80,6 +80,7 @@ WHO_MAY = {
         GET /v1/timeline
         GET /v1/timeline/{id}
         GET /v1/maintenances/{id}/outlook
+        GET /v1/nodes
     """,
     "operator": """
         POST /v1/vms/{name}/listen

@@ -13,6 +13,8 @@ from tests.crash.server import Server
 from tests.support.postgres import Database
 from tests.support.served import wait_until
 
+__all__ = ["FLEET", "LEASE", "NAMES", "Reply", "Trio", "ask", "trio"]
+
 LEASE = 1.0
 FLEET = LOOPBACK_FLEET
 HEADER = {"Metadata": "true"}
@@ -66,8 +68,10 @@ class NodeServer(Server):
 class Trio:
     """The nodes, by name."""
 
-    def __init__(self, folder: Path, database: Database, place: Loopback, **settings: object) -> None:
-        self._folder, self.place, self._settings = folder, place, settings
+    def __init__(self, folder: Path, database: Database, place: Loopback | None = None, **settings: object) -> None:
+        """On the loopback, if nothing else is said."""
+        self._folder, self._settings = folder, settings
+        self.place = place = place or Loopback()
         ends = {name: place.line(name, folder, database) for name in NAMES}
         self.lines = {name: line for name, (line, _) in ends.items()}
         self._urls = {name: url for name, (_, url) in ends.items()}
@@ -79,11 +83,15 @@ class Trio:
         self.token = self.servers["a"].token
 
     def _begin(self, name: str) -> Server:
-        address = self.place.nodes[name]
         program = [*self.place.inside(name), *self.programs[name]]
-        listen: dict[str, object] = {"metadata_listen": f"{address}:0", "operator_listen": f"{address}:0"}
         more: dict[str, object] = {"journal": self._urls[name], "node": name, "lease": LEASE}
-        return NodeServer(program, self._folder / name, self.place.fleet, **listen, **more, **self._settings)
+        given = self._listening(name) | more | self._settings
+        return NodeServer(program, self._folder / name, self.place.fleet, **given)
+
+    def _listening(self, name: str) -> dict[str, object]:
+        """Where a node listens: at a new port each time."""
+        address = self.place.nodes[name]
+        return {"metadata_listen": f"{address}:0", "operator_listen": f"{address}:0"}
 
     def start(self, name: str) -> None:
         """Start a node that has ended."""
@@ -148,8 +156,8 @@ class Trio:
 
 @contextmanager
 def trio(folder: Path, database: Database, place: Loopback | None = None, **settings: object) -> Iterator[Trio]:
-    """Three nodes, until the block ends; on the loopback, if nothing else is said."""
-    nodes = Trio(folder, database, place or Loopback(), **settings)
+    """Three nodes, until the block ends."""
+    nodes = Trio(folder, database, place, **settings)
     try:
         yield nodes
     finally:

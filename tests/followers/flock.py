@@ -56,7 +56,7 @@ class FollowingServer(Server):
 
     def __init__(self, url: str, token_file: Path, **more: object) -> None:
         self._token_file = token_file
-        super().__init__(Path(), Path(), follow=url, follow_token_file=token_file, **more)
+        super().__init__(Path(), Path(), **{"follow": url, "follow_token_file": token_file, **more})
 
     def command(self, data_dir: Path, fleet: Path, flags: list[str]) -> list[str]:
         """It has no fleet and no directory."""
@@ -96,7 +96,7 @@ class Flock:
 
     def follower(self, **more: object) -> Asked:
         """A follower that may answer."""
-        flags = {"maintenance_lasts": 600, **more}
+        flags = {"follow_token_file": self.token_file, "maintenance_lasts": 600, **more}
         return Asked(self._started(FollowingServer(self.url, self.token_file, **flags)), self.node.token)
 
     def _started(self, server: Server) -> Server:

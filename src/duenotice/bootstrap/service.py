@@ -10,7 +10,7 @@ from pathlib import Path
 import structlog
 
 from duenotice import settings as s
-from duenotice.bootstrap import cluster, impact, operator_port
+from duenotice.bootstrap import cluster, impact, operator_port, tls
 from duenotice.bootstrap.fleet_file import FleetFile, check_first
 from duenotice.bootstrap.journals import end_when_lost, is_postgres, node_name, open_journal
 from duenotice.bootstrap.logs import log_changes
@@ -76,12 +76,13 @@ class Service:
         self._given_store = store
         self._tap, self._metadata_socket = tap, metadata_socket
         self._operator_socket: socket.socket | None = None
-        self._workers = Workers(settings)
         self.data_dir = _data_dir(settings)
         self.node = node_name(settings.node)
+        self._workers = Workers(settings, self.node)
         self.token, self._has_new_token = "", False
         self.metadata_address = ("", 0)
         self.operator_address = ("", 0)
+        self._tls = tls.operator_tls(settings)
         impact.check(settings, self.data_dir)
         check_workers(settings)
         self._metadata_listen = s.parse_listen("metadata_listen", settings.metadata_listen)
@@ -105,8 +106,11 @@ class Service:
 
     async def _set_up(self) -> None:
         store = self._given_store or cluster.store_of(self.settings, self.data_dir, self.node)
+        self._store = store
         journal, state, clock = self._loaded(None if store is None else store.journal)
-        self._restored = journal.restored
+        self._journal = journal
+        if store is not None and not state.followed:
+            store.forget_last_life()
         self._put_together(store, journal, clock, state)
         self.engine.start()
         try:
@@ -120,7 +124,8 @@ class Service:
         loop = asyncio.get_running_loop()
         self.publisher = Publisher(loop.call_soon)
         self.engine = self._engine(store, journal, clock, state)
-        self.followers = Followers(state.position, Terms(micros(self.settings.lease)))
+        terms = Terms(micros(self.settings.lease))
+        self.followers = Followers(state.position, terms, cluster.right_of(self.engine, terms))
         end_when_lost(journal, lambda error: loop.call_soon_threadsafe(self.engine.give_up, error))
         self.engine.below = self.followers
         self.ticker = Ticker(self.engine)
@@ -153,6 +158,7 @@ class Service:
         await self.metadata.drain(DRAIN_SECONDS)
         if self._operator_listen is not None:
             self._api.feed.close()
+            await cluster.dismiss(self.engine, self.followers)
             self.followers.close()
             await self._console.close()
             self._operator.should_exit = True
@@ -172,13 +178,14 @@ class Service:
         self.engine.on_follow.append(self._follow)
         if self.engine.leads:
             self._lead()
+        elif self._dispatcher is not None:
+            self._dispatcher.start()  # an earlier process of this node may have begun something (N12)
         await self._workers.start(self.engine, self.metadata_address, self.operator_address)
 
     async def _prepare(self) -> None:
-        if self._restored:
+        if self._journal.restored:
             log.warning("an older journal was put in place", action="journal-restored", hint="Incarnations go ahead.")
             await self.engine.submit(LiftIncarnations(seconds_since_2020()), SELF)
-            self._restored = False
         if self.engine.leads:
             await self.engine.submit(MarkClock(self.engine.clock.mark()), SELF)
         await self.fleet_file.begin()
@@ -195,14 +202,11 @@ class Service:
         self._begin_impacts()
 
     async def _open_doors_to_followers(self) -> None:
-        """Those of the last process of this node may still be answering VMs (N05)."""
-        may_be_followed = any(token.role is Role.FOLLOWER for token in self.engine.state.tokens.values())
-        await self.followers.open(may_be_followed)
+        """Those of the last process of this node may still be answering VMs (N05); others wait for one of many."""
+        await self.followers.open(not cluster.is_one_of_many(self.engine) and self.engine.state.followed)
 
     def _follow(self) -> None:
         self.ticker.pause()
-        if self._dispatcher is not None:
-            self._dispatcher.pause()
 
     async def _open_doors(self) -> None:
         submit, clock = self.engine.submit, self.engine.clock
@@ -235,8 +239,15 @@ class Service:
         """Whether something is under way that may have made very many things."""
         return self.engine.is_busy
 
+    @property
+    def operator_scheme(self) -> str:
+        """How the operator's port is asked."""
+        return "http" if self._tls is None else "https"
+
     async def reread(self) -> None:
-        """Apply the fleet file, if it has changed."""
+        """Apply the fleet file, if it has changed, and show a new certificate, if there is one."""
+        if self._tls is not None:
+            self._tls.reread_or_complain()
         await self.fleet_file.apply()
 
     @property
@@ -296,12 +307,13 @@ class Service:
             faults,
             lambda: self.fleet_file.problem,
             self.followers,
-            cluster.nodes_of(self.engine),
+            cluster.nodes_of(self.engine, self._store),
+            self.node,
         )
         self.operator_app, paths = self._api.app(), {call.path for call in self._api.calls}
         self._console = Console(self.operator_app)
         front = operator_port.Front(self.operator_app, self._console.app(), paths)
-        self._operator = OperatorServer(operator_port.config(front))
+        self._operator = OperatorServer(operator_port.config(front, None if self._tls is None else self._tls.context))
         self._operator_task = asyncio.create_task(self._operator.serve(sockets=[listening]), name="operator-api")
         self._operator_task.add_done_callback(self.engine.lost)
 

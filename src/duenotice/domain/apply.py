@@ -18,6 +18,7 @@ from duenotice.domain.maintenance import StepStatus
 from duenotice.domain.progress import Progress
 from duenotice.domain.scope import ALONE, group_of, scope_of
 from duenotice.domain.state import Departure, Scope, State
+from duenotice.domain.token import Role
 from duenotice.errors import InvariantBroken
 
 MAINTENANCES_KEPT = 100
@@ -174,7 +175,12 @@ def _event_changed(state: State, change: t.EventStarted | t.EventPostponed | t.E
 def _impact_failed(state: State, change: t.ImpactFailed) -> None:
     # VMs see no difference, so the incarnation stays (S4).
     event = _known(state, change.event_id, change.scope)
-    indexes.event_changed(state, event.with_(failed_attempts=change.attempt))
+    indexes.event_changed(state, event.with_(failed_attempts=change.attempt, claimed_by=""))
+
+
+def _impact_claimed(state: State, change: t.ImpactClaimed) -> None:
+    event = _known(state, change.event_id, change.scope)
+    indexes.event_changed(state, event.with_(claimed_by=change.node))
 
 
 def _impact_accepted(state: State, change: t.ImpactAccepted) -> None:
@@ -298,6 +304,7 @@ def _change_scope(state: State, key: str, **fields: object) -> None:
 
 def _token_created(state: State, change: t.TokenCreated) -> None:
     state.tokens[change.token.id] = change.token
+    state.followed = state.followed or change.token.role is Role.FOLLOWER
 
 
 def _token_revoked(state: State, change: t.TokenRevoked) -> None:
@@ -331,6 +338,7 @@ _APPLIERS: dict[type, Callable[[State, Any], None]] = {
     t.EventCancelled: _event_gone,
     t.EventFailed: _event_gone,
     t.ImpactFailed: _impact_failed,
+    t.ImpactClaimed: _impact_claimed,
     t.ImpactAccepted: _impact_accepted,
     t.MaintenanceStarted: _maintenance_started,
     t.MaintenanceChanged: _maintenance_changed,

@@ -128,6 +128,15 @@ class ReportAttempt(Command, frozen=True):
     failure: str
 
 
+class ClaimImpact(Command, frozen=True):
+    """A node says before each attempt that its driver makes it; `instead_of` is a node that had said so and is gone."""
+
+    event_id: str
+    attempt: int
+    node: str
+    instead_of: str = ""
+
+
 class AcceptImpact(Command, frozen=True):
     """Somebody outside has taken the impact on, and will report when it is over."""
 
@@ -178,13 +187,14 @@ class DisableScopes(Command, frozen=True):
 
 
 class CreateToken(Command, frozen=True):
-    """Create a token; with `replace` it replaces the token with the same name."""
+    """Create a token; with `replace` it replaces the token with the same name. `only` is for followers."""
 
     token_id: str
     name: str
     role: Role
     digest: str
     replace: bool = False
+    only: str = ""
 
 
 class RevokeToken(Command, frozen=True):

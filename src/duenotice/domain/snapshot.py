@@ -13,7 +13,7 @@ from duenotice.domain.gone import GoneEvent
 from duenotice.domain.kept_answers import KeptAnswer
 from duenotice.domain.maintenance import Maintenance, StepStatus
 from duenotice.domain.state import Departure, Scope, State
-from duenotice.domain.token import Token
+from duenotice.domain.token import Role, Token
 
 
 class ScopeSnapshot(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -43,6 +43,7 @@ class Snapshot(Struct, frozen=True):
     maintenances: tuple[Maintenance, ...] = ()
     outcomes: tuple[tuple[str, StepStatus, str], ...] = ()
     tokens: tuple[Token, ...] = ()
+    followed: bool = False
     requests: tuple[KeptAnswer, ...] = ()
     gone: tuple[GoneEvent, ...] = ()
 
@@ -67,6 +68,7 @@ def take(state: State) -> Snapshot:
         maintenances=tuple(state.maintenances.values()),
         outcomes=tuple((event_id, *outcome) for event_id, outcome in state.outcomes.items()),
         tokens=tuple(state.tokens.values()),
+        followed=state.followed,
         requests=tuple(state.answers.values()),
         gone=tuple(state.gone[event_id] for event_id in state.gone_order),
     )
@@ -88,7 +90,7 @@ def restore(snapshot: Snapshot) -> State:
     state.departures.update((departure.vm, departure) for departure in snapshot.departures)
     state.forgotten, state.floor = snapshot.forgotten, snapshot.floor
     state.outcomes = {event_id: (status, reason) for event_id, status, reason in snapshot.outcomes}
-    state.tokens = {token.id: token for token in snapshot.tokens}
+    _restore_tokens(state, snapshot)
     state.answers.update((answer.key, answer) for answer in snapshot.requests)
     state.gone = {event.id: event for event in snapshot.gone}
     state.gone_order = deque(state.gone)
@@ -98,3 +100,8 @@ def restore(snapshot: Snapshot) -> State:
     for plan in snapshot.maintenances:
         indexes.plan_came(state, plan)
     return state
+
+
+def _restore_tokens(state: State, snapshot: Snapshot) -> None:
+    state.tokens = {token.id: token for token in snapshot.tokens}
+    state.followed = snapshot.followed or any(token.role is Role.FOLLOWER for token in snapshot.tokens)

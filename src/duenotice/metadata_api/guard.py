@@ -6,6 +6,7 @@ A door without a guard has no cost from it.
 from collections.abc import Callable, Coroutine
 from typing import Protocol
 
+from duenotice.engine.tally import Tally
 from duenotice.metadata_api.answers import Broken, Hold, Later, Outcome
 from duenotice.metadata_api.caller import Lane
 from duenotice.metadata_api.door import Door
@@ -34,8 +35,8 @@ class Hiding(Protocol):
 class Guard:
     """Stands before the answers of a door, and before the short way that most polls take."""
 
-    def __init__(self, may_answer: Callable[[], bool], curtain: Hiding) -> None:
-        self._may_answer, self._curtain = may_answer, curtain
+    def __init__(self, may_answer: Callable[[], bool], curtain: Hiding, tally: Tally | None = None) -> None:
+        self._may_answer, self._curtain, self._tally = may_answer, curtain, tally or Tally()
 
     def stand_before(self, door: Door) -> None:
         """From now on nothing is answered without us."""
@@ -54,7 +55,7 @@ class Guard:
     def answer(self, address: str, question: Question, body: bytes) -> Outcome | Later | Broken:
         """The answer of the door, or a refusal, or a wait for the curtain."""
         if not self._may_answer():
-            return NO_RIGHT
+            return self._no_right()
         lane = self._door.callers.find(address)
         if lane is None:  # it may be the address of a VM that other nodes know already
             is_hidden = self._curtain.hides(address)
@@ -80,8 +81,9 @@ class Guard:
         return self._refusal(address) or self._answers.again(address, poll)
 
     async def _wait(self, what: tuple[str, ...], address: str, question: Question, body: bytes) -> Outcome | Broken:
+        self._tally.held += 1
         if not await self._curtain.wait(*what, timeout=PATIENCE):
-            return HIDDEN
+            return self._hidden()
         outcome = self.answer(address, question, body)
         return await outcome if isinstance(outcome, Coroutine) else outcome
 
@@ -92,10 +94,19 @@ class Guard:
         if came == EMPTY_OK or lane is None or (isinstance(came, Answer) and came.status not in (200, 304)):
             return came
         is_shown = await self._curtain.wait(lane.scope, address, timeout=PATIENCE)
-        return self.still(address, poll) if is_shown else HIDDEN
+        return self.still(address, poll) if is_shown else self._hidden()
 
     def _refusal(self, address: str) -> Answer | None:
         if not self._may_answer():
-            return NO_RIGHT
+            return self._no_right()
         lane = self._door.callers.find(address)
-        return HIDDEN if self._curtain.hides(address, *(() if lane is None else (lane.scope,))) else None
+        is_hidden = self._curtain.hides(address, *(() if lane is None else (lane.scope,)))
+        return self._hidden() if is_hidden else None
+
+    def _no_right(self) -> Answer:
+        self._tally.without_right += 1
+        return NO_RIGHT
+
+    def _hidden(self) -> Answer:
+        self._tally.hidden_too_long += 1
+        return HIDDEN

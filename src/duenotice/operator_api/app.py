@@ -25,6 +25,7 @@ from duenotice.operator_api.history import Timelines
 from duenotice.operator_api.hosts import Hosts
 from duenotice.operator_api.maintenances import Maintenances
 from duenotice.operator_api.monitoring import Metrics, Probes
+from duenotice.operator_api.node_list import NodeList
 from duenotice.operator_api.nodes import Nodes
 from duenotice.operator_api.openapi import openapi_call
 from duenotice.operator_api.tokens import Gate, Tokens
@@ -45,6 +46,7 @@ class OperatorApi:
         fleet_problem: Callable[[], str | None] = lambda: None,
         followers: Followers | None = None,
         nodes: Nodes | None = None,
+        node: str = "node",
     ) -> None:
         self.feed, self._gate = Feed(engine), Gate(lambda: engine.state.tokens.values())
         self.calls: list[Call] = [
@@ -59,10 +61,9 @@ class OperatorApi:
             *Maintenances(engine).calls(),
             *Clocks(engine, ticker).calls(),
             *Tokens(engine).calls(),
-            *Audit(engine, self.feed).calls(),
-            *Metrics(engine, self.feed).calls(),
+            *_reports(engine, self.feed),
             *FollowCalls(engine, followers or Followers(engine.state.position)).calls(),
-            *(() if nodes is None else nodes.calls()),
+            *_about_nodes(engine, node, nodes),
         ]
         self.calls.append(openapi_call(tuple(self.calls)))
         self._nodes, self._answers = nodes, KeptAnswers(engine.answered)
@@ -86,12 +87,27 @@ class OperatorApi:
             check_query(request, call)
             if call.method != "GET":
                 await body_of(request)
-            if self._nodes is None:
+
+            async def answer() -> Response:
                 return await self._answers.once(request, lambda: call.handler(request))
-            there = None if call.method == "GET" else await self._nodes.elsewhere(request)
-            return there or self._nodes.sign(await self._answers.once(request, lambda: call.handler(request)))
+
+            if self._nodes is None:
+                return await answer()
+            if call.method == "GET" or call.here:
+                return self._nodes.signed(await answer())
+            return await self._nodes.answer(request, answer)
 
         return dispatch
+
+
+def _reports(engine: Engine, feed: Feed) -> list[Call]:
+    """What has happened, and how much."""
+    return [*Audit(engine, feed).calls(), *Metrics(engine, feed).calls()]
+
+
+def _about_nodes(engine: Engine, name: str, nodes: Nodes | None) -> list[Call]:
+    """What operators ask about nodes, and what nodes ask each other, if there are several."""
+    return [*NodeList(engine, name).calls(), *(() if nodes is None else nodes.calls())]
 
 
 async def _on_http_error(_: Request, error: Exception) -> Response:

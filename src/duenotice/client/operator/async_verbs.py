@@ -251,9 +251,9 @@ class AsyncVerbs(ABC):
         """All tokens by name, without their secrets."""
         return self._all(w.Token, "tokens")
 
-    async def create_token(self, name: str, role: str) -> w.NewToken:
-        """A new token with one of `ROLES`; its secret is only in this answer, so this is never tried again."""
-        return await self._do(post(w.NewToken, "tokens", body=w.TokenRequest(name, role), once=True))
+    async def create_token(self, name: str, role: str, only: str = "") -> w.NewToken:
+        """A new token with one of `ROLES`, of which the secret is only in this answer; `only` is for followers."""
+        return await self._do(post(w.NewToken, "tokens", body=w.TokenRequest(name, role, only), once=True))
 
     async def revoke_token(self, token_id: str) -> None:
         """Refuse everybody who uses it from now on; a revoked token stays revoked."""
@@ -266,6 +266,12 @@ class AsyncVerbs(ABC):
     ) -> AsyncListing[w.Record]:
         """What has happened, oldest first, or with `before` newest first; an action is one of `ACTIONS`."""
         return self._all(w.Record, "audit", actor=actor, action=action, event=event, after=after, before=before)
+
+    # nodes
+
+    async def nodes(self) -> w.NodesSeen:
+        """The nodes of the service, as the asked one sees them: who leads, how far each is, and who is away."""
+        return await self._do(get(w.NodesSeen, "nodes"))
 
     # the service itself: these need no token
 

@@ -144,7 +144,7 @@ def site(site: f.Site) -> Site:
 
 def token(token: k.Token) -> Token:
     """One token as an admin sees it: nothing that could be used in its place."""
-    return Token(token.id, token.name, token.role.value, whole_second(token.created_at))
+    return Token(token.id, token.name, token.role.value, whole_second(token.created_at), token.only)
 
 
 def new_token(made: k.Token, secret: str) -> NewToken:

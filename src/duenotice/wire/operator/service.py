@@ -35,16 +35,17 @@ class Clock(AnswerBody, frozen=True):
     speed: Seconds
 
 
-class Token(AnswerBody, frozen=True):
-    """A token without its secret."""
+class Token(AnswerBody, frozen=True, omit_defaults=True):
+    """A token without its secret; `only` chooses the VMs that a follower may answer, if not all."""
 
     id: str
     name: str
     role: RoleName
     created_at: Moment
+    only: str = ""
 
 
-class NewToken(Token, frozen=True):
+class NewToken(Token, frozen=True, kw_only=True):
     """A token with its secret, which is shown only once."""
 
     token: str
@@ -79,3 +80,4 @@ class TokenRequest(RequestBody, frozen=True):
 
     name: Annotated[str, described(pattern=TOKEN_NAME)]
     role: RoleName
+    only: Annotated[str, Meta(description="Only the VMs that this chooses: `host=h1`; for followers")] = ""
