@@ -116,6 +116,8 @@ class People:
             answer = self.nodes.approve(random.choice(NAMES), self.vms[vm], event)
             if answer.status not in _UNSURE:
                 self.done[f"approve {answer.status}"] += 1
+                if answer.status not in (200, 400):
+                    self.problems.append(f"the approval of {event} was answered with {answer.status}: {answer.body!r}")
                 return
             self._ended.wait(0.05)
 

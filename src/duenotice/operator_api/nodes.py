@@ -22,7 +22,7 @@ from duenotice.engine.node_engine import NodeEngine
 from duenotice.engine.writer import Ask, Records
 from duenotice.errors import DuenoticeError, Refused, Unavailable
 from duenotice.journal.codec import RECORDS, Row
-from duenotice.operator_api.answers import problem, shown
+from duenotice.operator_api.answers import key_of, problem, shown
 from duenotice.operator_api.calls import Call, decoded
 from duenotice.operator_api.way_to_leader import NOTHING_DONE, UNDONE, WayToLeader
 
@@ -149,6 +149,7 @@ class Nodes:
         return None if leader is None else await self._asked(leader, request)
 
     async def _asked(self, leader: Member, request: Request) -> Response:
+        key_of(request)  # what is not valid is refused here: only one of two keys would be passed on
         headers = {name: request.headers[name] for name in _SENT_HEADERS if name in request.headers}
         path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         headers[PASSED] = self._engine.seat.identity.node
