@@ -20,7 +20,7 @@ from duenotice.domain.commands import Command
 from duenotice.engine.members import Deposed, Member
 from duenotice.engine.node_engine import NodeEngine
 from duenotice.engine.writer import Ask, Records
-from duenotice.errors import DuenoticeError, Refused, Unavailable
+from duenotice.errors import DuenoticeError, Misconfigured, Refused, Unavailable
 from duenotice.journal.codec import RECORDS, Row
 from duenotice.operator_api.answers import key_of, problem, shown
 from duenotice.operator_api.calls import Call, decoded
@@ -81,7 +81,10 @@ async def pass_command(leader: Member, ask: Ask, life: str, way: WayToLeader) ->
     done = msgspec.json.decode(answer.body, type=CommandDone)
     if done.error:
         raise _KINDS.get(done.error, Unavailable)(done.message, hint=done.hint)
-    return tuple(RECORDS.unpack(Row(r.position, r.format, r.crc, r.payload.encode())) for r in done.records)
+    try:
+        return tuple(RECORDS.unpack(Row(r.position, r.format, r.crc, r.payload.encode())) for r in done.records)
+    except Misconfigured as error:  # it is done, by a newer duenotice than this one (N16)
+        raise Unavailable(error.message, hint=error.hint) from None
 
 
 def _raw(command: Command) -> msgspec.Raw:
