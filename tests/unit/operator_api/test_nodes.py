@@ -12,7 +12,7 @@ from starlette.requests import Request
 from duenotice.client.operator.in_process import AppCarrier
 from duenotice.client.operator.request import OperatorRequest
 from duenotice.client.response import Response
-from duenotice.clock import monotonic
+from duenotice.clock import MICROS, monotonic
 from duenotice.domain.commands import CreateToken, EnableScope
 from duenotice.domain.token import Role
 from duenotice.engine.members import Member
@@ -46,6 +46,11 @@ class Door:
         """Cancel the event."""
         return self.post(CANCEL, b"{}", key)
 
+    def get(self, path: str) -> "asyncio.Task[Response]":
+        """Read something."""
+        request = OperatorRequest("GET", path, bytes)
+        return asyncio.get_running_loop().create_task(self._carrier.ask(request, monotonic() + SECONDS))
+
     def post(self, path: str, body: bytes, key: str = "") -> "asyncio.Task[Response]":
         request = OperatorRequest("POST", path, bytes, body, key=key)
         return asyncio.get_running_loop().create_task(self._carrier.ask(request, monotonic() + SECONDS))
@@ -65,6 +70,23 @@ async def another_leads(cluster: Cluster, old: Node) -> Node:
 
 def _ask_again(door: Door, asked: "list[asyncio.Task[Response]]") -> None:
     asked.append(door.cancel(key="k"))
+
+
+@in_loop
+async def test_what_other_nodes_may_show_already_is_waited_for() -> None:
+    """A token that was made at another node just now, and what is read with it; how the nodes are is told at once."""
+    async with three() as cluster:
+        deaf, other = cluster.others
+        deaf.line.is_deaf = True
+        made = ask(cluster.leader, CreateToken("T-1", "admin", Role.ADMIN, digest_of(TOKEN)))
+        await settle()
+        door = Door(other)
+        other.engine.patience = SECONDS
+        reading, alive = door.get("/v1/me"), door.get("/livez")
+        await settle()
+        assert (reading.done(), (await alive).status) == (False, 200)
+        await cluster.until(made.done, MICROS)
+        assert (await reading).status == 200
 
 
 @in_loop
