@@ -68,7 +68,7 @@ three-nodes-tests:
 
 programs: develop ## the programs that tests run (as root on Debian it installs Debian packages)
 	tools/debian-programs chromium curl dbus etcd-server golang-go haproxy iproute2 jq libmono-system-net-http4.0-cil \
-		libmono-system-runtime-serialization4.0-cil mono-mcs mono-runtime nodejs openssl patroni postgresql-15 python3-etcd \
+		libmono-system-runtime-serialization4.0-cil mono-mcs mono-runtime nftables nodejs openssl patroni postgresql-15 python3-etcd \
 		python3-psycopg2 resource-agents slirp4netns systemd util-linux
 	tools/real-programs
 
@@ -82,7 +82,8 @@ soak: develop ## look for longer: 300 rounds of kill -9, and ten times as many r
 		tests/promises/test_fleet_changes.py -n 2
 	$(BIN)/pytest -m soak
 
-soak-cluster: develop ## 200 rounds of what can happen to three nodes on PostgreSQL (SEED=N for the same ones again)
+soak-cluster: develop ## 200 rounds of what can happen to three nodes on PostgreSQL, SEED=N for the same ones again (as root on Debian it installs Debian packages)
+	tools/debian-programs iproute2 nftables postgresql-15 util-linux
 	$(BIN)/python -m tests.cluster --rounds 200 $(if $(SEED),--seed $(SEED))
 
 run-cluster: develop ## three nodes on PostgreSQL behind HAProxy, and a live view while its leader dies every half minute (as root on Debian it installs Debian packages)
