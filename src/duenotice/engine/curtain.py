@@ -4,6 +4,7 @@ A poll of a hidden scope waits until the curtain is lifted; all other scopes are
 """
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 
 from duenotice.domain.touched import Touched
@@ -16,6 +17,8 @@ class Curtain:
         self._scopes: set[str] = set()
         self._hides_all = self.is_down = False
         self._lifted = asyncio.Event()
+        self.on_change: Callable[[], None] = lambda: None
+        """Is called when it comes down, and when it is lifted."""
 
     def hide(self, touched: Touched) -> None:
         """Hide what some records touch, until all is shown."""
@@ -23,6 +26,7 @@ class Curtain:
         self._hides_all = self._hides_all or touched.everything
         self.is_down = True
         self._lifted.clear()
+        self.on_change()
 
     def hides(self, scope: str) -> bool:
         """Whether a scope is hidden."""
@@ -33,6 +37,7 @@ class Curtain:
         self._scopes = set()
         self._hides_all = self.is_down = False
         self._lifted.set()
+        self.on_change()
 
     async def wait(self, scope: str, timeout: float) -> bool:
         """Wait until a scope can be shown; whether it can."""
