@@ -59,6 +59,14 @@ class ServeSettings(Struct, frozen=True):
         str, Meta(description="PEM file with the certificate of the operator's port, which then speaks TLS")
     ] = ""
     operator_key_file: Annotated[str, Meta(description="PEM file with the key of that certificate")] = ""
+    azure_listen: Annotated[str, Meta(description="HOST:PORT for az and the Azure SDKs, with TLS")] = ""
+    azure_cert_file: Annotated[
+        str, Meta(description="PEM file with the certificate of that port, instead of one of its own")
+    ] = ""
+    azure_key_file: Annotated[str, Meta(description="PEM file with the key of that certificate")] = ""
+    azure_names: Annotated[
+        str, Meta(description="more names and addresses for its own certificate, with commas between them")
+    ] = ""
     clock: Annotated[str, Meta(description="real, a speed such as 60x, or manual")] = "real"
     default_vm: Annotated[str, Meta(description="callers from unknown addresses count as this VM")] = ""
     throttle: Annotated[float, Meta(description="requests a second per VM", gt=0, le=1e9)] = 5.0

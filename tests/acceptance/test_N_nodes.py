@@ -160,6 +160,31 @@ def test_N13_keys_and_tokens_hold_at_every_node(nodes: Trio) -> None:
         ]
 
 
+def incarnation(nodes: Trio, name: str) -> int:
+    return int(nodes.poll(name, ME).json()["DocumentIncarnation"])
+
+
+def test_N14_what_the_database_has_lost_is_forgotten_and_incarnations_go_ahead(nodes: Trio, database: Database) -> None:
+    """All nodes see it by themselves and go on from what is there; no VM takes a new document for an old one (S3)."""
+    kept = scheduled(nodes, "a")
+    position = database.sql("SELECT position FROM duenotice.head")
+    lost = scheduled(nodes, "b")
+    before = max(incarnation(nodes, name) for name in NAMES)
+    for line in nodes.lines.values():
+        line.cut()
+    database.sql(
+        f"DELETE FROM duenotice.records WHERE position > {position};"
+        f"UPDATE duenotice.head SET position = {position}, shown = least(shown, {position})"
+    )
+    for line in nodes.lines.values():
+        line.mend()
+    wait_until(lambda: "incarnations-lifted" in database.sql("SELECT change FROM duenotice.history"))
+    nodes.wait_until_whole()
+    assert min(incarnation(nodes, name) for name in NAMES) > before
+    assert [(kept in ids(nodes, name), lost in ids(nodes, name)) for name in NAMES] == [(True, False)] * 3
+    assert scheduled(nodes, "c") in ids(nodes, "a")
+
+
 def test_N15_without_a_database_nothing_is_done_and_all_comes_back_by_itself(nodes: Trio) -> None:
     """Commands are 503 and have no effect; polls and commands work again soon after."""
     before = ids(nodes, "a")

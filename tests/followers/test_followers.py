@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.followers.flock import LEASE, Asked, Flock, Walker, changes, flock, said_at_start, until
-from tests.support.node import SECONDS
+from tests.support.node import SECONDS, events_at, wire
 from tests.support.served import wait_until
 
 ROUNDS = 6
@@ -36,6 +36,13 @@ def test_a_vm_reads_the_same_bytes_from_a_follower_as_from_its_node(herd: Flock)
         bodies = {door.get(vm).body for door in (herd.node, whole, part)}
         assert len(bodies) == 1 and b"Freeze" in bodies.pop()
     assert whole.get("web-1").body == herd.node.get("web-1").body
+    with whole.connect("db-0") as waiting:  # a held poll is answered with the new document, and not with 503
+        known = whole.get("db-0").headers["etag"]
+        asked = f"GET {events_at()}&wait=30s HTTP/1.1"
+        waiting.send(wire(asked, "Host: a", "Metadata: true", f"If-None-Match: {known}"))
+        herd.node.operate("/v1/events", {"type": "Redeploy", "resources": ["db-0"]})
+        answer = waiting.answer()
+        assert (answer.status, b"Redeploy" in answer.body) == (200, True)
     assert [part.get(vm).status for vm in ("db-1", "web-1")] == [404, 404]
 
 

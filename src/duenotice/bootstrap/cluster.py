@@ -26,6 +26,7 @@ from duenotice.engine.seat import Identity
 from duenotice.engine.shared_time import SharedClock
 from duenotice.engine.writer import Ask
 from duenotice.errors import Conflict, Misconfigured, Unavailable
+from duenotice.impact.claims import Claims, NodeClaims, OnlyNode
 from duenotice.metadata_api.alarm import alarm
 from duenotice.metadata_api.door import Door
 from duenotice.metadata_api.guard import Guard
@@ -63,8 +64,7 @@ def guard_of(engine: Engine) -> Callable[[Door], None]:
 
     def prepare(door: Door) -> None:
         guard.stand_before(door)
-        seat.on_right = lambda until: guard.right_changed(until * 1000)
-        seat.on_right(seat.right_until)
+        seat.on_right = lambda until: guard.right_changed(until * 1000)  # from the next beat on
 
     return prepare
 
@@ -92,6 +92,19 @@ def nodes_of(engine: Engine, store: "ClusterStore | None") -> Nodes | None:
     return Nodes(engine, store.way) if store is not None and isinstance(engine, NodeEngine) else None
 
 
+def claims_of(engine: Engine, patience: float) -> Claims:
+    """Which node makes an attempt at an impact (N12)."""
+    if not isinstance(engine, NodeEngine):
+        return OnlyNode()
+    seat = engine.seat
+
+    def is_there(node: str) -> bool:
+        members = () if seat.sight is None else seat.sight.members
+        return any(member.node == node and not member.replaced for member in members)
+
+    return NodeClaims(engine, seat.identity.node, is_there, patience)
+
+
 async def prepared(engine: Engine, prepare: Callable[[], Awaitable[None]]) -> None:
     """Join the other nodes, if there may be some, and prepare; a leader may have to be found first (N07)."""
     if not isinstance(engine, NodeEngine):
@@ -117,7 +130,7 @@ async def prepared(engine: Engine, prepare: Callable[[], Awaitable[None]]) -> No
 async def _is_done(engine: NodeEngine, prepare: Callable[[], Awaitable[None]]) -> bool:
     try:
         await engine.joined()
-        _refuse_if_alone(engine.seat.leader)
+        refuse_if_alone(engine.seat.leader)
         _refuse_without_url(engine)
         await prepare()
     except LeaderNotTrusted as trouble:
@@ -128,12 +141,14 @@ async def _is_done(engine: NodeEngine, prepare: Callable[[], Awaitable[None]]) -
     return True
 
 
-def _refuse_if_alone(leader: Member | None) -> None:
-    """A node whose clock somebody moves, or that has no operator port, cannot do what others pass on."""
+def refuse_if_alone(leader: Member | None) -> None:
+    """A node whose clock somebody moves, or that has no operator port, cannot do what others pass on (N09)."""
     if leader is not None and not leader.url:
         raise Conflict(
-            f"The database is in use by the node {leader.node!r} (duenotice {leader.version}).",
-            hint="Stop that node, or give this one a database of its own.",
+            f"The database is in use by the node {leader.node!r} (duenotice {leader.version}), which is alone: "
+            "it has no operator port, or its clock is manual.",
+            hint="Stop that node, or give this one a database of its own. "
+            "Several nodes need operator_listen each, and a clock that is not manual.",
         )
 
 
@@ -189,7 +204,8 @@ class ClusterStore:
     ) -> NodeEngine:
         """The engine of this node; its seat does not beat yet."""
         clock = SharedClock(own)
-        fenced = FencedJournal(self.journal, self._appending, self.life, clock, self.shown)
+        journal = self.journal
+        fenced = FencedJournal(journal, self._appending, self.life, clock, self.shown, journal.look_again)
         identity = Identity(self.life, self.node, url, __version__)
         terms = Terms(micros(lease))
         return NodeEngine(fenced, clock, policy, state, publisher, self.members, identity, self._pass_on, terms)

@@ -11,8 +11,9 @@ import structlog
 
 from duenotice import settings as s
 from duenotice.bootstrap import cluster, impact, operator_port, tls
+from duenotice.bootstrap.azure_port import AzurePort, azure_port
 from duenotice.bootstrap.fleet_file import FleetFile, check_first
-from duenotice.bootstrap.journals import end_when_lost, is_postgres, node_name, open_journal
+from duenotice.bootstrap.journals import end_when_lost, is_postgres, node_name, open_alone
 from duenotice.bootstrap.logs import log_changes
 from duenotice.bootstrap.operator_port import OperatorServer
 from duenotice.bootstrap.ports import (
@@ -66,12 +67,18 @@ class Service:
         metadata_socket: socket.socket | None = None,
         journal: Journal | None = None,
         options: MetadataOptions | None = None,
+        store: cluster.ClusterStore | None = None,
     ) -> None:
-        """A program that embeds a node may give it a socket, a journal, or finer options of the VM's door."""
+        """A program that embeds a node may give it a socket, a journal, or finer options of the VM's door.
+
+        Tests give several nodes of one process a store in memory.
+        """
         self.settings = settings
         self._given_journal, self._options = journal, options or metadata_options(settings)
+        self._given_store = store
         self._tap, self._metadata_socket = tap, metadata_socket
         self._operator_socket: socket.socket | None = None
+        self.azure: AzurePort | None = azure_port(settings)
         self.data_dir = _data_dir(settings)
         self.node = node_name(settings.node)
         self._workers = Workers(settings, self.node)
@@ -93,6 +100,8 @@ class Service:
                 self._metadata_socket = ports.enter_context(self._metadata_port())
             if self._operator_listen is not None:
                 self._operator_socket = ports.enter_context(bound(self._operator_listen))
+            if self.azure is not None:
+                ports.enter_context(self.azure.bound(self.data_dir))
             await self._set_up()
             ports.pop_all()
 
@@ -104,9 +113,10 @@ class Service:
         return made
 
     async def _set_up(self) -> None:
-        store = self._store = cluster.store_of(self.settings, self.data_dir, self.node)
+        store = self._given_store or cluster.store_of(self.settings, self.data_dir, self.node)
+        self._store = store
         journal, state, clock = self._loaded(None if store is None else store.journal)
-        self._restored = journal.restored
+        self._journal = journal
         if store is not None and not state.followed:
             store.forget_last_life()
         self._put_together(store, journal, clock, state)
@@ -133,7 +143,7 @@ class Service:
             self.engine.on_commit.append(lambda records: log_changes(records, self.engine.state))
 
     def _loaded(self, shared: Journal | None) -> tuple[Journal, State, Clock]:
-        journal = shared or self._given_journal or open_journal(self.settings.journal, self.data_dir, self.node)
+        journal = shared or self._given_journal or open_alone(self.settings.journal, self.data_dir, self.node)
         try:
             state = _load(journal)
             return journal, state, clock_of(self.settings.clock, state, journal)
@@ -161,6 +171,8 @@ class Service:
             await self._console.close()
             self._operator.should_exit = True
             await asyncio.gather(self._operator_task, return_exceptions=True)
+        if self.azure is not None:
+            await self.azure.stop()
         await self.ticker.stop()
         if self._dispatcher is not None:
             await self._dispatcher.stop()
@@ -176,13 +188,14 @@ class Service:
         self.engine.on_follow.append(self._follow)
         if self.engine.leads:
             self._lead()
+        elif self._dispatcher is not None:
+            self._dispatcher.start()  # an earlier process of this node may have begun something (N12)
         self._workers.start(self.engine, self.metadata_address, self.operator_address)
 
     async def _prepare(self) -> None:
-        if self._restored:
+        if self._journal.restored:
             log.warning("an older journal was put in place", action="journal-restored", hint="Incarnations go ahead.")
             await self.engine.submit(LiftIncarnations(seconds_since_2020()), SELF)
-            self._restored = False
         if self.engine.leads:
             await self.engine.submit(MarkClock(self.engine.clock.mark()), SELF)
         await self.fleet_file.begin()
@@ -204,8 +217,6 @@ class Service:
 
     def _follow(self) -> None:
         self.ticker.pause()
-        if self._dispatcher is not None:
-            self._dispatcher.pause()
 
     async def _open_doors(self) -> None:
         submit, clock = self.engine.submit, self.engine.clock
@@ -222,6 +233,8 @@ class Service:
             self._operator_socket.listen(BACKLOG)  # now, and not later in uvicorn: we have said that we serve
             self.operator_address = self._operator_socket.getsockname()[:2]
             self._open_operator_door(self._operator_socket)
+        if self.azure is not None:
+            self.azure.open(self.engine)
 
     @property
     def failed(self) -> "asyncio.Future[DuenoticeError]":
@@ -308,6 +321,7 @@ class Service:
             self.followers,
             cluster.nodes_of(self.engine, self._store),
             self.node,
+            lambda: None if self.azure is None else self.azure.told(self.engine.state.fleet.site),
         )
         self.operator_app, paths = self._api.app(), {call.path for call in self._api.calls}
         self._console = Console(self.operator_app)

@@ -138,6 +138,10 @@ def _inhabited(state: State, key: str) -> bool:
     return group_of(key) in state.fleet.groups or key in state.residents
 
 
+def _events_policy_set(state: State, change: t.EventsPolicySet) -> None:
+    state.fleet.say(change.of, change.policy)
+
+
 def _event_raised(state: State, change: t.EventRaised) -> None:
     if change.event.id in state.events:
         raise InvariantBroken(f"There is already an event {change.event.id}.", hint=_REPORT)
@@ -175,7 +179,12 @@ def _event_changed(state: State, change: t.EventStarted | t.EventPostponed | t.E
 def _impact_failed(state: State, change: t.ImpactFailed) -> None:
     # VMs see no difference, so the incarnation stays (S4).
     event = _known(state, change.event_id, change.scope)
-    indexes.event_changed(state, event.with_(failed_attempts=change.attempt))
+    indexes.event_changed(state, event.with_(failed_attempts=change.attempt, claimed_by=""))
+
+
+def _impact_claimed(state: State, change: t.ImpactClaimed) -> None:
+    event = _known(state, change.event_id, change.scope)
+    indexes.event_changed(state, event.with_(claimed_by=change.node))
 
 
 def _impact_accepted(state: State, change: t.ImpactAccepted) -> None:
@@ -323,6 +332,7 @@ _APPLIERS: dict[type, Callable[[State, Any], None]] = {
     t.GroupsRemoved: _groups_removed,
     t.VmsPut: _vms_put,
     t.VmsRemoved: _vms_removed,
+    t.EventsPolicySet: _events_policy_set,
     t.EventRaised: _event_raised,
     t.EventMoved: _event_moved,
     t.EventNarrowed: _event_narrowed,
@@ -333,6 +343,7 @@ _APPLIERS: dict[type, Callable[[State, Any], None]] = {
     t.EventCancelled: _event_gone,
     t.EventFailed: _event_gone,
     t.ImpactFailed: _impact_failed,
+    t.ImpactClaimed: _impact_claimed,
     t.ImpactAccepted: _impact_accepted,
     t.MaintenanceStarted: _maintenance_started,
     t.MaintenanceChanged: _maintenance_changed,

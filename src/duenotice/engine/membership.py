@@ -176,7 +176,16 @@ class WasPutOut(NamedTuple):
 
 
 class WasReplaced(NamedTuple):
-    """A call was refused: a newer life of this node is there (N03)."""
+    """A call was refused: a newer life of this node is there (N03), or the store has forgotten us (N14).
+
+    `head` is what was there then, if that could be found out.
+    """
+
+    head: Head | None = None
+
+
+class HasForgotten(NamedTuple):
+    """The store has not any more what we had read or written (N14)."""
 
 
 class WasDeposed(NamedTuple):
@@ -215,6 +224,7 @@ Message = (
     | HeardFromStore
     | WasPutOut
     | WasReplaced
+    | HasForgotten
     | WasDeposed
     | HandOver
     | Stop
@@ -302,6 +312,10 @@ class Follow(NamedTuple):
     """Stop deciding and writing."""
 
 
+class BeginAgain(NamedTuple):
+    """Begin again from what the store has, and lift the incarnations (N14)."""
+
+
 class End(NamedTuple):
     """End the process, for this reason."""
 
@@ -323,6 +337,7 @@ Action = (
     | Reveal
     | Lead
     | Follow
+    | BeginAgain
     | End
 )
 

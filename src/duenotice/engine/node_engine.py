@@ -8,6 +8,7 @@ becomes of commands while another node leads is in `passing_on`.
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 
 from duenotice.clock import Instant, boot_micros
 from duenotice.domain.commands import Tick
@@ -28,7 +29,7 @@ from duenotice.engine.seat import Identity, Seat
 from duenotice.engine.shared_time import SharedClock
 from duenotice.engine.tally import Tally
 from duenotice.engine.writer import News, Outcome
-from duenotice.errors import DuenoticeError, InvariantBroken, Unavailable
+from duenotice.errors import DuenoticeError, InvariantBroken, Rewound, Unavailable
 
 
 class NodeEngine(PassingEngine):
@@ -71,11 +72,15 @@ class NodeEngine(PassingEngine):
 
     def hand_over(self) -> None:
         """The process is about to end: another node leads at once, while this one still answers (N07)."""
-        self.seat.tell(m.Stop())
+        if self.seat.standing.others:
+            self.seat.tell(m.Stop())
 
     async def stop(self) -> None:
-        """The doors are closed: leave; what waits is answered."""
+        """The doors are closed: leave; what waits is answered. The last node leaves a snapshot first."""
         self.hand_over()
+        if self.leads_under() and self._broken is None:
+            await self._leave_snapshot()
+        self.seat.tell(m.Stop())
         self._refuse_all(Unavailable("it was stopped", hint="Start it again."))
         for task in self._tasks:
             task.cancel()
@@ -84,8 +89,9 @@ class NodeEngine(PassingEngine):
         await self._close()
 
     async def _look_after_journal(self) -> None:
-        if self._leading:
-            await super()._look_after_journal()
+        async with self._turn:
+            if self._leading:
+                await super()._look_after_journal()
 
     # --- the curtain ---
 
@@ -114,8 +120,8 @@ class NodeEngine(PassingEngine):
 
     async def _show_what_is_allowed(self, news: News | None) -> None:
         if news is not None and news.records[-1].position <= self._allowed:
+            self.curtain.lift()  # in the same step as the showing: held polls are answered in the middle of that
             await super()._show(news)
-            self.curtain.lift()
             self._wake_up()
 
     # --- what its seat asks for ---
@@ -152,7 +158,7 @@ class NodeEngine(PassingEngine):
     async def lead(self, epoch: int, steady: int) -> None:
         """Decide from now on, from the end of the journal and not before its last moment (N10)."""
         async with self._turn:
-            self._fenced.epoch = epoch
+            await self._off_loop(partial(self._fenced.lead, epoch))
             self.seat.tell(m.Folded(await self._take_in(None)))
             mark = self._writer.state.mark
             last = steady if mark is None else max(steady, mark.steady)
@@ -206,6 +212,11 @@ class NodeEngine(PassingEngine):
             report("info", "the shared store works again", action="store-works-again")
         else:
             report("warning", "the shared store does not work", action="store-failed", error=trouble, hint=error.hint)
+
+    def begin_again(self) -> None:
+        """Forget all, and start again from what is there: `bootstrap` does that (N14)."""
+        why = "The database has lost what it had stored: it was restored, or failed over."
+        self.give_up(Rewound(why, hint="This node begins again from what is there, and lifts the incarnations."))
 
     def end(self, why: str) -> None:
         """This process cannot go on; a new one can."""

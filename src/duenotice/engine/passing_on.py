@@ -9,13 +9,14 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
-from duenotice.clock import monotonic
-from duenotice.domain.commands import Tick
+from duenotice.clock import monotonic, seconds_since_2020
+from duenotice.domain.commands import LiftIncarnations, Tick
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 from duenotice.domain.transitions import RequestAnswered
-from duenotice.engine.engine import Engine, _answer, _Waiting
+from duenotice.engine.engine import SELF, Engine, _answer, _Waiting
 from duenotice.engine.fenced_journal import FencedJournal
+from duenotice.engine.log import report
 from duenotice.engine.members import Deposed, Member
 from duenotice.engine.publisher import Publisher
 from duenotice.engine.seat import Seat
@@ -71,10 +72,20 @@ class PassingEngine(Engine):
     async def _serve(self, batch: list[_Waiting]) -> None:
         async with self._turn:
             if self._leading:
-                await super()._serve(batch)
+                await super()._serve([*self._lift(), *batch])
                 return
         for waiting in batch:
             self._begin(self._have_done(waiting))
+
+    def _lift(self) -> tuple[_Waiting, ...]:
+        """Before anything else, if VMs may have seen more than the journal knows (N14, S3)."""
+        if not self._fenced.restored:
+            return ()
+        hint = "Incarnations go ahead."
+        report("warning", "the journal may have lost something", action="journal-rewound", hint=hint)
+        lifted: asyncio.Future[Records] = asyncio.get_running_loop().create_future()
+        lifted.add_done_callback(asyncio.Future.exception)  # if it cannot be stored, the next batch begins with it
+        return (_Waiting(Ask(LiftIncarnations(seconds_since_2020()), SELF), lifted),)
 
     def _conclude(self, waiting: _Waiting, came_of_it: Records | DuenoticeError) -> None:
         """What had no effect is asked again of the node that leads, if that may be another one by now (N09)."""

@@ -11,17 +11,16 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from duenotice.clock import boot_micros, seconds
 from duenotice.engine import membership as m
-from duenotice.engine.members import Deposed, Member, Members, News, NotMember, Replaced, Sight
+from duenotice.engine.members import Deposed, Head, Member, Members, News, NotMember, Replaced, Sight
 from duenotice.engine.membership import NodePhase, Standing, Terms
 from duenotice.engine.standing import answers_until, step
 from duenotice.engine.worker import Worker
-from duenotice.errors import DuenoticeError
+from duenotice.errors import DuenoticeError, Rewound
 
 T = TypeVar("T")
 
 _REFUSED: dict[type[DuenoticeError], m.Message] = {
     NotMember: m.WasPutOut(),
-    Replaced: m.WasReplaced(),
     Deposed: m.WasDeposed(),
 }
 
@@ -58,6 +57,9 @@ class Crew(Protocol):
 
     def worked(self, error: DuenoticeError | None) -> None:
         """A call to the store, or a read, has worked or has not."""
+
+    def begin_again(self) -> None:
+        """What the store has lost has to be forgotten here too, and the incarnations lifted (N14)."""
 
     def end(self, why: str) -> None:
         """This process has to end."""
@@ -187,6 +189,8 @@ class Seat:
                 self._work.put_nowait(partial(self._lead, epoch))
             case m.Follow():
                 self._crew.follow()
+            case m.BeginAgain():
+                self._crew.begin_again()
             case m.End(why):
                 self._crew.end(why)
             case m.Leave():
@@ -231,6 +235,9 @@ class Seat:
     async def _ask(self, action: m.Action, call: Callable[[], T]) -> "T | m.CallBroke":
         try:
             came = call() if self._calls is None else await self._loop.run_in_executor(self._calls, call)
+        except Replaced:
+            self.tell(m.WasReplaced(await self._head()))
+            return m.CallBroke(action)
         except DuenoticeError as error:
             refused = _REFUSED.get(type(error))
             self._crew.worked(error if refused is None else None)
@@ -240,12 +247,22 @@ class Seat:
         self._crew.worked(None)
         return came
 
+    async def _head(self) -> Head | None:
+        look = self._members.look
+        try:
+            sight = look() if self._calls is None else await self._loop.run_in_executor(self._calls, look)
+        except DuenoticeError:
+            return None
+        return sight.head
+
     async def _fail(self, action: m.Action) -> None:
         self.tell(m.CallBroke(action))
 
     async def _read(self, action: m.Read, position: int) -> None:
         try:
             self.tell(m.Folded(await self._crew.read(position)))
+        except Rewound:
+            self.tell(m.HasForgotten())
         except DuenoticeError as error:
             self._crew.worked(error)
             self.tell(m.CallBroke(action))
@@ -254,6 +271,8 @@ class Seat:
         try:
             if self.leads and self.standing.epoch == epoch:
                 await self._crew.lead(epoch, self._steady)
+        except Rewound:
+            self.tell(m.HasForgotten())
         except DuenoticeError:
             self.tell(m.HandOver())  # a node that cannot read the journal cannot lead
 

@@ -109,7 +109,7 @@ def _beaten(s: Standing, message: m.Beaten, now: int) -> StandingStep:
     """The right to answer goes on, from before the beat was sent (N05)."""
     head = message.sight.head
     if head.epoch < s.at_beat[0] or head.position < s.at_beat[1]:
-        return _ended(s, "The store has lost what it had stored: it was restored, or failed over.")  # N14
+        return _forgotten(s, message, now)
     s = s._replace(calling=False, must_fold=max(s.must_fold, head.position))
     if head.shown > s.folded:
         # Nothing is shown that a member has not hidden: so we were not one for a while, however we are one now.
@@ -276,12 +276,20 @@ def _gone_for_good(s: Standing, message: Any, now: int) -> StandingStep:
 
 
 def _replaced(s: Standing, message: m.WasReplaced, now: int) -> StandingStep:
-    return _ended(s, "Another process has registered as this node.")
+    head = message.head
+    if head is not None and (head.epoch < s.epoch or head.position < s.folded):
+        return _forgotten(s, message, now)
+    return _ended(s, m.End("Another process has registered as this node."))
 
 
-def _ended(s: Standing, why: str) -> StandingStep:
+def _forgotten(s: Standing, message: Any, now: int) -> StandingStep:
+    """What we show may be newer than all there is: answer nobody until the incarnations are lifted (N14, S3)."""
+    return _ended(s, m.BeginAgain())
+
+
+def _ended(s: Standing, last: m.Action) -> StandingStep:
     was_leading: Actions = (m.Follow(),) if s.phase is NodePhase.LEADING else ()
-    return StandingStep(s._replace(phase=NodePhase.ENDED, right_until=0), (*was_leading, m.End(why)))
+    return StandingStep(s._replace(phase=NodePhase.ENDED, right_until=0), (*was_leading, last))
 
 
 def _failed(s: Standing, message: m.CallBroke, now: int) -> StandingStep:
@@ -330,6 +338,7 @@ RULES: dict[tuple[NodePhase, type], Rule] = {
     **{(phase, m.Closed): _gone_for_good for phase in MEMBERS},
     **{(phase, m.Stop): _gone_for_good for phase in (_P.REGISTERING, _P.READING, _P.JOINING)},
     **{(phase, m.WasReplaced): _replaced for phase in NodePhase if phase is not _P.ENDED},
+    **{(phase, m.HasForgotten): _forgotten for phase in NodePhase if phase is not _P.ENDED},
     **{(phase, m.CallBroke): _failed for phase in NodePhase if phase is not _P.ENDED},
 }
 """All that can follow. A pair that is not here has no effect: the message is late, or somebody else's business."""

@@ -25,7 +25,7 @@ from duenotice.domain.transitions import EventRaised, Record, RequestAnswered, T
 from duenotice.engine.log import report
 from duenotice.engine.members import Deposed
 from duenotice.engine.ports import Journal
-from duenotice.errors import Conflict, Damaged, DuenoticeError, InvariantBroken, Malformed, Refused, Unavailable
+from duenotice.errors import Conflict, DuenoticeError, InvariantBroken, Malformed, Misconfigured, Refused, Unavailable
 
 Records = tuple[Record, ...]
 
@@ -313,7 +313,7 @@ class Writer:
         try:
             self._unseen = list(self._journal.read(after=self._shown.position))
             self._is_unsure = False
-        except (Damaged, InvariantBroken, Unavailable) as trouble:
+        except (Misconfigured, InvariantBroken, Unavailable) as trouble:  # damaged, or of a newer duenotice (N16)
             return trouble
         finally:
             self._rebuild(())

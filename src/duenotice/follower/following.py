@@ -235,8 +235,8 @@ class Following:
             return
         before = self._publisher.state
         state, touched = await self._in(self._folding, lambda: replica.newest(before))
+        self.curtain.lift()  # in the same step as the publishing: held polls are answered in the middle of that
         self._publisher.publish(state, touched, self._clock.now().steady)
-        self.curtain.lift()
         self.shown = replica.position
         if not self._revealed:
             self._revealed, self._let_by, self.right_until = True, replica.node, self._granted

@@ -171,7 +171,7 @@ ROWS = [
                     {"phase": ENDED, "right_until": 0},
                     (
                         *([m.Follow()] if phase is LEADING else []),
-                        m.End("The store has lost what it had stored: it was restored, or failed over."),
+                        m.BeginAgain(),
                     ),
                 )
                 for known in ((3, 11), (4, 10))
@@ -462,6 +462,29 @@ ROWS = [
         )
         for phase in (REGISTERING, READING, JOINING)
     ],
+    *[
+        Row(
+            f"{phase.value}: the store has lost {what} (N14)",
+            node(phase, right_until=NOW + 1),
+            message,
+            {"phase": ENDED, "right_until": 0},
+            (*([m.Follow()] if phase is LEADING else []), m.BeginAgain()),
+        )
+        for phase in NodePhase
+        if phase is not ENDED
+        for what, message in (
+            ("a record", m.HasForgotten()),
+            ("us and a record", m.WasReplaced(Head(9, 9, 3))),
+            ("us and an epoch", m.WasReplaced(Head(10, 9, 2))),
+        )
+    ],
+    Row(
+        "another replaces us, and nothing is lost",
+        node(FOLLOWING),
+        m.WasReplaced(Head(10, 10, 3)),
+        {"phase": ENDED},
+        (m.End("Another process has registered as this node."),),
+    ),
 ]
 
 
