@@ -18,6 +18,7 @@ from duenotice.domain.maintenance import StepStatus
 from duenotice.domain.progress import Progress
 from duenotice.domain.scope import ALONE, group_of, scope_of
 from duenotice.domain.state import Departure, Scope, State
+from duenotice.domain.subscribed import APPLIERS
 from duenotice.errors import InvariantBroken
 
 MAINTENANCES_KEPT = 100
@@ -341,6 +342,7 @@ _APPLIERS: dict[type, Callable[[State, Any], None]] = {
     t.ScopeDisabled: _scope_disabled,
     t.TokenCreated: _token_created,
     t.TokenRevoked: _token_revoked,
+    **APPLIERS,
     t.RequestAnswered: _request_answered,
     t.IncarnationsLifted: _incarnations_lifted,
     t.ClockMarked: _clock_marked,

@@ -13,6 +13,7 @@ from duenotice.domain.gone import GoneEvent
 from duenotice.domain.kept_answers import KeptAnswer
 from duenotice.domain.maintenance import Maintenance, StepStatus
 from duenotice.domain.state import Departure, Scope, State
+from duenotice.domain.subscription import Subscription
 from duenotice.domain.token import Token
 
 
@@ -45,6 +46,8 @@ class Snapshot(Struct, frozen=True):
     tokens: tuple[Token, ...] = ()
     requests: tuple[KeptAnswer, ...] = ()
     gone: tuple[GoneEvent, ...] = ()
+    subscriptions: tuple[Subscription, ...] = ()
+    push_claim: str = ""
 
 
 def take(state: State) -> Snapshot:
@@ -69,6 +72,8 @@ def take(state: State) -> Snapshot:
         tokens=tuple(state.tokens.values()),
         requests=tuple(state.answers.values()),
         gone=tuple(state.gone[event_id] for event_id in state.gone_order),
+        subscriptions=tuple(state.subscriptions.values()),
+        push_claim=state.push_claim,
     )
 
 
@@ -97,4 +102,10 @@ def restore(snapshot: Snapshot) -> State:
     indexes.make_anew(state)
     for plan in snapshot.maintenances:
         indexes.plan_came(state, plan)
+    _restore_pushes(state, snapshot)
     return state
+
+
+def _restore_pushes(state: State, snapshot: Snapshot) -> None:
+    state.subscriptions = {each.id: each for each in snapshot.subscriptions}
+    state.push_claim = snapshot.push_claim

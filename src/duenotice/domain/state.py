@@ -16,6 +16,7 @@ from duenotice.domain.kept_answers import AnswersByKey
 from duenotice.domain.maintenance import Maintenance, StepStatus
 from duenotice.domain.progress import Progress
 from duenotice.domain.scope import scope_of
+from duenotice.domain.subscription import Subscription
 from duenotice.domain.token import Token
 
 
@@ -68,8 +69,10 @@ class State:
         "outcomes",
         "plans",
         "position",
+        "push_claim",
         "residents",
         "scopes",
+        "subscriptions",
         "tokens",
         "under_way",
     )
@@ -95,6 +98,8 @@ class State:
         self.lanes: dict[str, tuple[str, ...]] = {}
         self.outcomes: dict[str, tuple[StepStatus, str]] = {}
         self.tokens: dict[str, Token] = {}
+        self.subscriptions: dict[str, Subscription] = {}
+        self.push_claim = ""
         self.answers: AnswersByKey = OrderedDict()
 
     def copy(self) -> "State":
@@ -116,6 +121,7 @@ class State:
         copy.plans = {plan_id: progress.copy() for plan_id, progress in self.plans.items()}
         copy.lanes = self.lanes.copy()
         copy.outcomes, copy.tokens = self.outcomes.copy(), self.tokens.copy()
+        copy.subscriptions, copy.push_claim = self.subscriptions.copy(), self.push_claim
         return copy
 
     @property

@@ -21,7 +21,14 @@ from duenotice.domain.scope import scope_of
 from duenotice.domain.snapshot import Snapshot
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
-from duenotice.domain.transitions import FleetDeclared, GroupsPut, GroupsRemoved, Record, TokenCreated
+from duenotice.domain.transitions import (
+    FleetDeclared,
+    GroupsPut,
+    GroupsRemoved,
+    Record,
+    SubscriptionCreated,
+    TokenCreated,
+)
 from duenotice.engine.engine import Engine
 from duenotice.engine.followers import Followers
 from duenotice.engine.last_polls import LastPolls
@@ -290,15 +297,21 @@ def _chosen(state: State, choice: Chooses) -> list[str]:
 
 
 def _without_secrets(snapshot: Snapshot) -> Snapshot:
-    """A follower checks no tokens, so it need not know them."""
-    return structs.replace(snapshot, tokens=tuple(structs.replace(token, digest="") for token in snapshot.tokens))
+    """A follower checks no tokens and pushes nothing, so it need not know how."""
+    return structs.replace(
+        snapshot,
+        tokens=tuple(structs.replace(token, digest="") for token in snapshot.tokens),
+        subscriptions=tuple(known.without_secrets() for known in snapshot.subscriptions),
+    )
 
 
 def _told(record: Record) -> Record:
-    change = record.transition
-    if not isinstance(change, TokenCreated):
-        return record
-    return structs.replace(record, transition=TokenCreated(structs.replace(change.token, digest="")))
+    match record.transition:
+        case TokenCreated(token):
+            return structs.replace(record, transition=TokenCreated(structs.replace(token, digest="")))
+        case SubscriptionCreated(known):
+            return structs.replace(record, transition=SubscriptionCreated(known.without_secrets()))
+    return record
 
 
 def _written(records: Sequence[Record]) -> bytes:

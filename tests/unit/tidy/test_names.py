@@ -9,7 +9,7 @@ from tools.measure_house import classes
 
 AS_JSON = {
     *("Clock", "Document", "Event", "Fleet", "Group", "Host", "Maintenance", "PlannedStep", "Record", "Site", "Step"),
-    *("Token", "Vm"),
+    *("SetAside", "Subscription", "Token", "Vm"),
 }
 """What wire/operator calls as the domain does, because it is its JSON: who reads one knows the other."""
 
