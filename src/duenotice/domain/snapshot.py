@@ -93,8 +93,6 @@ def restore(snapshot: Snapshot) -> State:
     state.departures.update((departure.vm, departure) for departure in snapshot.departures)
     state.forgotten, state.floor = snapshot.forgotten, snapshot.floor
     state.outcomes = {event_id: (status, reason) for event_id, status, reason in snapshot.outcomes}
-    state.tokens = {token.id: token for token in snapshot.tokens}
-    state.answers.update((answer.key, answer) for answer in snapshot.requests)
     state.gone = {event.id: event for event in snapshot.gone}
     state.gone_order = deque(state.gone)
     for event in snapshot.events:
@@ -102,10 +100,13 @@ def restore(snapshot: Snapshot) -> State:
     indexes.make_anew(state)
     for plan in snapshot.maintenances:
         indexes.plan_came(state, plan)
-    _restore_pushes(state, snapshot)
+    _restore_doors(state, snapshot)
     return state
 
 
-def _restore_pushes(state: State, snapshot: Snapshot) -> None:
+def _restore_doors(state: State, snapshot: Snapshot) -> None:
+    """Who may ask, what was answered, and who is told."""
+    state.tokens = {token.id: token for token in snapshot.tokens}
+    state.answers.update((answer.key, answer) for answer in snapshot.requests)
     state.subscriptions = {each.id: each for each in snapshot.subscriptions}
     state.push_claim = snapshot.push_claim

@@ -10,15 +10,18 @@ from duenotice.domain import transitions as t
 from duenotice.domain.fleet import GroupKind
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
-from duenotice.domain.subscription import SetAside, Subscription, SubscriptionStatus
+from duenotice.domain.subscription import (
+    LONGEST_SECRET,
+    SHORTEST_SECRET,
+    SetAside,
+    Subscription,
+    SubscriptionStatus,
+)
 from duenotice.errors import Conflict, LookAt, NotFound, Refused
 
 MOST_SUBSCRIPTIONS = 100
 MOST_FILTERS = 1000
 """So that state stays bounded (S24)."""
-
-SHORTEST_SECRET, LONGEST_SECRET = 16, 500
-"""Characters."""
 
 _Status = SubscriptionStatus
 

@@ -14,6 +14,9 @@ GIVEN_UP_AFTER = timedelta(hours=24)
 MOST_SET_ASIDE = 1000
 """Messages that a subscription keeps set aside (S24); the oldest is forgotten first, the journal still has it."""
 
+SHORTEST_SECRET, LONGEST_SECRET = 16, 500
+"""Characters of the secret that signs what is sent."""
+
 
 class PushFormat(Enum):
     """What a receiver is sent: the schema of Event Grid, or CloudEvents 1.0."""

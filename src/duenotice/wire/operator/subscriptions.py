@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from duenotice.domain.subscribing import LONGEST_SECRET, SHORTEST_SECRET
+from duenotice.domain.subscription import LONGEST_SECRET, SHORTEST_SECRET
 from duenotice.wire.operator.words import (
     AnswerBody,
     Count,
