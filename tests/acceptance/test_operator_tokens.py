@@ -80,6 +80,8 @@ WHO_MAY = {
         GET /v1/timeline
         GET /v1/timeline/{id}
         GET /v1/maintenances/{id}/outlook
+        GET /v1/subscriptions
+        GET /v1/subscriptions/{id}
     """,
     "operator": """
         POST /v1/vms/{name}/listen
@@ -101,6 +103,11 @@ WHO_MAY = {
         POST /v1/maintenances/{id}/pause
         POST /v1/maintenances/{id}/resume
         POST /v1/maintenances/{id}/cancel
+        POST /v1/subscriptions
+        DELETE /v1/subscriptions/{id}
+        POST /v1/subscriptions/{id}/pause
+        POST /v1/subscriptions/{id}/resume
+        POST /v1/subscriptions/{id}/replay
     """,
     "admin": """
         PUT /v1/fleet

@@ -10,7 +10,7 @@ from pathlib import Path
 import structlog
 
 from duenotice import settings as s
-from duenotice.bootstrap import cluster, impact, operator_port
+from duenotice.bootstrap import cluster, impact, operator_port, push
 from duenotice.bootstrap.fleet_file import FleetFile, check_first
 from duenotice.bootstrap.journals import end_when_lost, is_postgres, node_name, open_journal
 from duenotice.bootstrap.logs import log_changes
@@ -78,6 +78,7 @@ class Service:
         self.metadata_address = ("", 0)
         self.operator_address = ("", 0)
         impact.check(settings, self.data_dir)
+        push.check(settings)
         check_workers(settings)
         self._metadata_listen = s.parse_listen("metadata_listen", settings.metadata_listen)
         self._operator_listen = operator_listen(settings)
@@ -155,10 +156,12 @@ class Service:
         await self.ticker.stop()
         if self._dispatcher is not None:
             await self._dispatcher.stop()
+        await self.pusher.stop()
         await self.engine.stop()
 
     async def _begin(self) -> None:
         self._dispatcher = impact.dispatcher_of(self.settings, self.engine, self.data_dir)
+        self.pusher = push.pusher_of(self.settings, self.engine)
         await cluster.prepared(self.engine, self._prepare)
         await self._open_doors_to_followers()
         await self._open_doors()
@@ -188,6 +191,7 @@ class Service:
         """What runs only where the leader is."""
         self.ticker.start()
         self._begin_impacts()
+        self.pusher.start()
 
     async def _open_doors_to_followers(self) -> None:
         """Those of the last process of this node may still be answering VMs (N05)."""
@@ -198,6 +202,7 @@ class Service:
         self.ticker.pause()
         if self._dispatcher is not None:
             self._dispatcher.pause()
+        self.pusher.pause()
 
     async def _open_doors(self) -> None:
         submit, clock = self.engine.submit, self.engine.clock
@@ -292,6 +297,7 @@ class Service:
             lambda: self.fleet_file.problem,
             self.followers,
             cluster.nodes_of(self.engine),
+            self.pusher.measures,
         )
         self.operator_app, paths = self._api.app(), {call.path for call in self._api.calls}
         self._console = Console(self.operator_app)

@@ -53,6 +53,7 @@ COMMANDS = {
     "replay": CommandPlace("recording:replay", "Serve a recording, at any speed."),
     "diff": CommandPlace("recording:diff", "Compare the answers of two endpoints."),
     "audit": CommandPlace("audit:audit", "Show who did what, and when."),
+    "subscription": CommandPlace("subscription:subscription", "Tell receivers of events by push."),
     "token": CommandPlace("token:token", "Create, list and revoke tokens."),
     "db": CommandPlace("db:db", "Make and check the tables of a journal in PostgreSQL."),
     "journal": CommandPlace("journal:journal", "Copy the journal of a stopped service."),

@@ -1,6 +1,6 @@
 """The operator's REST API as one ASGI application, made from the table of its calls."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -27,8 +27,10 @@ from duenotice.operator_api.maintenances import Maintenances
 from duenotice.operator_api.monitoring import Metrics, Probes
 from duenotice.operator_api.nodes import Nodes
 from duenotice.operator_api.openapi import openapi_call
+from duenotice.operator_api.subscriptions import Subscriptions
 from duenotice.operator_api.tokens import Gate, Tokens
 from duenotice.operator_api.vms import FaultPort, SilentFor, VmFaults, Vms
+from duenotice.push.pusher import PushMeasure
 
 _HINTS = {413: "Send less in one request."}
 
@@ -45,6 +47,7 @@ class OperatorApi:
         fleet_problem: Callable[[], str | None] = lambda: None,
         followers: Followers | None = None,
         nodes: Nodes | None = None,
+        pushes: Callable[[], Sequence[PushMeasure]] = tuple,
     ) -> None:
         self.feed, self._gate = Feed(engine), Gate(lambda: engine.state.tokens.values())
         self.calls: list[Call] = [
@@ -59,8 +62,9 @@ class OperatorApi:
             *Maintenances(engine).calls(),
             *Clocks(engine, ticker).calls(),
             *Tokens(engine).calls(),
+            *Subscriptions(engine).calls(),
             *Audit(engine, self.feed).calls(),
-            *Metrics(engine, self.feed).calls(),
+            *Metrics(engine, self.feed, pushes).calls(),
             *FollowCalls(engine, followers or Followers(engine.state.position)).calls(),
             *(() if nodes is None else nodes.calls()),
         ]
