@@ -202,7 +202,7 @@ def test_M13_what_is_given_up_after_a_day_is_set_aside_and_replayed(
 
 
 def test_M13_nothing_goes_to_this_machine_unless_it_is_allowed(receiver: PushReceiver) -> None:
-    """By its name, by its address or by another way to write that; the service is no way into other networks."""
+    """By its name, by its address or by another way to write that; the service leads nobody into other networks."""
     with Node(FLEET) as strict, strict.client() as client:
         hosts = ("localhost", "127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "2130706433", "0.0.0.0")
         made = [subscribe(client, f"http://{host}:{receiver.port}/", "cloudevents") for host in hosts]

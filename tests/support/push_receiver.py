@@ -81,8 +81,9 @@ class PushReceiver:
             assert self._changed.wait_for(condition, SECONDS), "it was never sent that"
 
     def statuses(self, event_id: str) -> list[str]:
-        """What it was told of an event and has taken, in order."""
-        return [status for found, status in (each.told for each in list(self.taken)) if found == event_id]
+        """What it was told of an event and has taken, in order; a message that came twice counts once."""
+        first = {each.message["id"]: each.told for each in reversed(list(self.taken))}
+        return [status for found, status in reversed(first.values()) if found == event_id]
 
     def _take(self, request: BaseHTTPRequestHandler) -> None:
         body = request.rfile.read(int(request.headers.get("Content-Length", "0")))

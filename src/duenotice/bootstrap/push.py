@@ -8,6 +8,7 @@ from duenotice.domain.subscribing import MOST_SUBSCRIPTIONS
 from duenotice.engine.engine import Engine
 from duenotice.errors import Misconfigured
 from duenotice.push.addresses import AllowedAddresses
+from duenotice.push.office import PushOffice
 from duenotice.push.pusher import Pusher, PushTerms
 from duenotice.push.receiver import PushRoads
 from duenotice.settings import ServeSettings
@@ -28,7 +29,7 @@ def pusher_of(settings: ServeSettings, engine: Engine) -> Pusher:
         settings.push_timeout,
         ThreadPoolExecutor(MOST_SUBSCRIPTIONS, thread_name_prefix="push-resolver"),
     )
-    return Pusher(engine, roads, PushTerms(settings.push_retry_after))
+    return Pusher(engine, PushOffice(roads), PushTerms(settings.push_retry_after))
 
 
 def _allowed(settings: ServeSettings) -> AllowedAddresses:

@@ -35,7 +35,7 @@ class SubscriptionOptions(TypedDict):
     bearer_file: str | None
 
 
-class Turn(NamedTuple):
+class SubscriptionTurn(NamedTuple):
     """Another direction for a subscription: its help, and what is done."""
 
     help: str
@@ -43,8 +43,10 @@ class Turn(NamedTuple):
 
 
 TURNS = {
-    "pause": Turn("Deliver nothing until it is resumed.", lambda client, which: client.pause_subscription(which)),
-    "resume": Turn(
+    "pause": SubscriptionTurn(
+        "Deliver nothing until it is resumed.", lambda client, which: client.pause_subscription(which)
+    ),
+    "resume": SubscriptionTurn(
         "Ask the receiver again, then go on where it was.", lambda client, which: client.resume_subscription(which)
     ),
 }
@@ -153,7 +155,7 @@ def delete(session: Session, subscription_id: str, yes: bool) -> None:
     tell(f"Deleted {found.id}.")
 
 
-def _turn(name: str, turn: Turn) -> None:
+def _turn(name: str, turn: SubscriptionTurn) -> None:
     @subscription.command(name, help=turn.help, epilog=f"Example: duenotice subscription {name} A3BCB4")
     @WITH_ID
     @talks

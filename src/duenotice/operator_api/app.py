@@ -50,6 +50,7 @@ class OperatorApi:
         pushes: Callable[[], Sequence[PushMeasure]] = tuple,
     ) -> None:
         self.feed, self._gate = Feed(engine), Gate(lambda: engine.state.tokens.values())
+        self._nodes, self._answers = nodes, KeptAnswers(engine.answered)
         self.calls: list[Call] = [
             *Probes(engine, fleet_problem).calls(),
             *Vms(engine, silent_for).calls(),
@@ -61,15 +62,13 @@ class OperatorApi:
             *Timelines(engine).calls(),
             *Maintenances(engine).calls(),
             *Clocks(engine, ticker).calls(),
-            *Tokens(engine).calls(),
-            *Subscriptions(engine).calls(),
+            *(call for resource in (Tokens, Subscriptions) for call in resource(engine).calls()),
             *Audit(engine, self.feed).calls(),
             *Metrics(engine, self.feed, pushes).calls(),
             *FollowCalls(engine, followers or Followers(engine.state.position)).calls(),
             *(() if nodes is None else nodes.calls()),
         ]
         self.calls.append(openapi_call(tuple(self.calls)))
-        self._nodes, self._answers = nodes, KeptAnswers(engine.answered)
 
     def app(self) -> Starlette:
         """The ASGI application."""

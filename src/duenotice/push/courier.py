@@ -161,6 +161,7 @@ class Courier:
                 change = EventBook({} if before is None else {before.id: before}).take(record)
         if change is None:
             self.outbox.drop(position, "It is no longer in the journal.")
+            self._around.news()
         else:
             self.outbox.put(change)
 
@@ -175,6 +176,7 @@ class Courier:
     def _send(self) -> None:
         while not self._is_over and (parcel := self.outbox.next(monotonic())) is not None:
             if self.outbox.is_hopeless(parcel, self._around.clock.now().at):
+                self._around.news()
                 continue
             task = asyncio.create_task(self._deliver(parcel), name="push")
             self._sends.add(task)
@@ -204,9 +206,8 @@ class Courier:
 
     async def _rest(self) -> None:
         """Until something happens, or something is ready."""
-        wait = None if self._sends or self.outbox.is_idle else max(0.0, self.outbox.wait(monotonic()))
         with suppress(TimeoutError):
-            async with asyncio.timeout(wait):
+            async with asyncio.timeout(self.outbox.wait(monotonic())):
                 await self._wake.wait()
         self._wake.clear()
 

@@ -88,21 +88,19 @@ class Outbox:
 
     def next(self, now: float) -> Parcel | None:
         """What to send now, if anything; it is under way until it is said how that went."""
-        most = 1 if self._failures else AT_ONCE
-        if self._under_way >= most or not self._ready or self.wait(now) > 0:
+        wait = self.wait(now)
+        if wait is None or wait > 0:
             return None
         _, _, event_id = heapq.heappop(self._ready)
         self._under_way += 1
         return self._lanes[event_id][0]
 
-    def wait(self, now: float) -> float:
-        """Seconds until something is ready; only to be asked when something waits and nothing is under way."""
-        return max(self._quiet_until, self._ready[0][0] if self._ready else 0.0) - now
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing is ready, now or later."""
-        return not self._ready
+    def wait(self, now: float) -> float | None:
+        """Seconds until something may be sent; None when something else has to happen first."""
+        most = 1 if self._failures else AT_ONCE
+        if self._under_way >= most or not self._ready:
+            return None
+        return max(0.0, self._quiet_until - now, self._ready[0][0] - now)
 
     def delivered(self, parcel: Parcel) -> None:
         """The receiver has it."""

@@ -8,7 +8,7 @@ import asyncio
 import random
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from uuid import uuid4
 
 import structlog
@@ -16,15 +16,11 @@ import structlog
 from duenotice.backoff import Backoff
 from duenotice.domain import transitions as t
 from duenotice.domain.commands import ClaimPushes, Command, NotePushes, PushNote, ReportReceiver
-from duenotice.domain.fleet import Site
 from duenotice.domain.subscription import Subscription, SubscriptionStatus
 from duenotice.engine.engine import SELF, Engine
-from duenotice.engine.workroom import Workroom
 from duenotice.errors import DuenoticeError, Refused, Unavailable
 from duenotice.push.changes import EventBook
-from duenotice.push.courier import Courier, PushSurroundings, slim
-from duenotice.push.receiver import PushOutcome, PushReceiver, PushRoads
-from duenotice.wire.push_json import EventChange
+from duenotice.push.courier import Courier, PushLine, PushSurroundings, slim
 
 ACTOR = "push"
 MOST_UNNOTED = 1000
@@ -60,25 +56,21 @@ class PushMeasure(NamedTuple):
     lag: float
 
 
-class _Line:
-    """A receiver, asked in the thread of the workroom: deliveries cost the loop that answers VMs next to nothing."""
+class Office(Protocol):
+    """Gives each subscription a line to its receiver."""
 
-    def __init__(self, receiver: PushReceiver, room: Workroom) -> None:
-        self._receiver, self._room = receiver, room
+    def line(self, known: Subscription) -> PushLine:
+        """The way to the receiver of a subscription."""
 
-    async def validate(self, site: Site) -> PushOutcome:
-        return await self._room.do(self._receiver.validate(site))
-
-    async def deliver(self, change: EventChange, site: Site, tries: int) -> PushOutcome:
-        return await self._room.do(self._receiver.deliver(change, site, tries))
+    async def close(self) -> None:
+        """Nothing is asked any more."""
 
 
 class Pusher:
     """`start` where the leader is, `pause` where it is not any more."""
 
-    def __init__(self, engine: Engine, roads: PushRoads, terms: PushTerms = PushTerms()) -> None:  # noqa: B008
-        self._engine, self._roads, self._terms = engine, roads, terms
-        self._room = Workroom("push")
+    def __init__(self, engine: Engine, office: Office, terms: PushTerms = PushTerms()) -> None:  # noqa: B008
+        self._engine, self._office, self._terms = engine, office, terms
         self._random = random.Random()
         self._couriers: dict[str, Courier] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -114,8 +106,7 @@ class Pusher:
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._last:
             await asyncio.wait(self._last, timeout=LAST_SECONDS)
-        await asyncio.get_running_loop().run_in_executor(None, self._room.close)
-        self._roads.resolvers.shutdown(wait=False, cancel_futures=True)
+        await self._office.close()
 
     async def flush(self) -> None:
         """Write down now what was delivered."""
@@ -184,7 +175,7 @@ class Pusher:
     def _begin(self, known: Subscription) -> None:
         if not self._open or known.id in self._tasks or known.status not in _RUNNING:
             return
-        courier = Courier(known, _Line(PushReceiver(known, self._roads), self._room), self._surroundings())
+        courier = Courier(known, self._office.line(known), self._surroundings())
         task = asyncio.create_task(self._run(courier, known.id), name="push")
         self._couriers[known.id], self._tasks[known.id] = courier, task
         if self._noting is None:

@@ -189,7 +189,7 @@ def test_whatever_a_receiver_answers_nothing_is_lost_and_each_event_is_in_order(
     answers = iter([answer for _, answer in story])
     while box.waiting:
         under_way = taken(box, now)
-        assert under_way or box.wait(now) > 0
+        assert under_way or (box.wait(now) or 0.0) > 0
         for parcel in reversed(under_way):
             answer = next(answers, "ok")
             if answer == "ok":
