@@ -24,6 +24,14 @@ class HttpAnswer(NamedTuple):
     headers: Mapping[str, str] = {}
 
 
+class NothingSent(Unavailable):
+    """There was no connection, so nothing was sent."""
+
+
+class NotTrusted(NothingSent):
+    """Somebody answers there, but cannot show that it is the one who was asked."""
+
+
 class HttpTarget(NamedTuple):
     """Where a request goes."""
 
@@ -93,11 +101,7 @@ def _request(target: HttpTarget, method: str, body: bytes, headers: Mapping[str,
 async def _exchange(
     target: HttpTarget, address: str, request: bytes, trust: ssl.SSLContext | None, longest: int
 ) -> bytes:
-    secure = (trust or ssl.create_default_context()) if target.secure else None
-    name = target.host if secure else None
-    reader, writer = await asyncio.open_connection(
-        address or target.host, target.port, ssl=secure, server_hostname=name
-    )
+    reader, writer = await _connected(target, address, trust)
     try:
         writer.write(request)
         raw = bytearray()
@@ -108,6 +112,24 @@ async def _exchange(
         return bytes(raw)
     finally:
         writer.transport.abort()
+
+
+async def _connected(
+    target: HttpTarget, address: str, trust: ssl.SSLContext | None
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    secure = (trust or ssl.create_default_context()) if target.secure else None
+    try:
+        name = target.host if secure else None
+        return await asyncio.open_connection(address or target.host, target.port, ssl=secure, server_hostname=name)
+    except ssl.SSLCertVerificationError as error:
+        what = f"{target.host}:{target.port} shows a certificate that is not trusted: {error.verify_message}."
+        raise NotTrusted(what, hint="Is that the right CA, and is this name in the certificate?") from None
+    except ssl.SSLError:
+        what = f"{target.host}:{target.port} does not speak TLS as it should."
+        raise NotTrusted(what, hint="Is this the right port, and is it https?") from None
+    except OSError as error:
+        said = str(error) or type(error).__name__
+        raise NothingSent(f"{target.host}:{target.port} cannot be asked: {said}.", hint="Is it up?") from None
 
 
 def _is_whole(raw: bytearray) -> bool:

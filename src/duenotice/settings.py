@@ -32,6 +32,9 @@ class ServeSettings(Struct, frozen=True):
     node_url: Annotated[
         str, Meta(description="URL where other nodes reach this node's operator port (as it listens)")
     ] = ""
+    node_ca_file: Annotated[
+        str, Meta(description="PEM file with the CA of other nodes' certificates, instead of the system's")
+    ] = ""
     follow: Annotated[
         str, Meta(description="URL of a node's operator API: answer VMs for that node, without a journal")
     ] = ""
@@ -46,6 +49,10 @@ class ServeSettings(Struct, frozen=True):
     ] = 6.0
     metadata_listen: Annotated[str, Meta(description="HOST:PORT that VMs ask")] = "127.0.0.1:16925"
     operator_listen: Annotated[str, Meta(description="HOST:PORT for the operator, or none")] = "127.0.0.1:16926"
+    operator_cert_file: Annotated[
+        str, Meta(description="PEM file with the certificate of the operator's port, which then speaks TLS")
+    ] = ""
+    operator_key_file: Annotated[str, Meta(description="PEM file with the key of that certificate")] = ""
     clock: Annotated[str, Meta(description="real, a speed such as 60x, or manual")] = "real"
     default_vm: Annotated[str, Meta(description="callers from unknown addresses count as this VM")] = ""
     throttle: Annotated[float, Meta(description="requests a second per VM", gt=0, le=1e9)] = 5.0

@@ -45,6 +45,7 @@ LINES = {
     "fleet show": "fleet show",
     "fleet apply": f"fleet apply {DEMO}",
     "token list": "token list",
+    "node list": "node list",
     "token create": "token create ci",
 }
 ELSEWHERE = {"events watch", "clock speed", "db status"}

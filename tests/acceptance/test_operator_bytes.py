@@ -77,6 +77,7 @@ STORY = (
     Ask("GET", "/readyz?verbose"),
     Ask("GET", "/version"),
     Ask("GET", "/v1/me"),
+    Ask("GET", "/v1/nodes"),
     Ask("GET", "/v1/fleet"),
     Ask("GET", "/v1/clock"),
     Ask("PUT", "/v1/fleet?dry_run=true", FLEET.replace('"host-2" },', '"host-1" },').encode()),
@@ -207,6 +208,7 @@ class Story:
     def _plain(self, text: str) -> str:
         text = ID.sub(lambda found: self._names.setdefault(found[0], f"<{len(self._names) + 1}>"), text)
         text = MOMENT.sub(lambda found: f"<{self._since(found[0])} s>", text)
+        text = re.sub(r'"alive_since":"<-?\d+ s>"', '"alive_since":"<real time ago>"', text)
         return SECRET.sub("<secret>", text).replace(__version__, "<version>")
 
     def _since(self, text: str) -> int:
@@ -223,7 +225,7 @@ class Told(NamedTuple):
 
 @pytest.fixture(scope="module")
 def told() -> Told:
-    with Node(FLEET, allow_faults=True) as node:
+    with Node(FLEET, allow_faults=True, node="alone") as node:
         node.run(_quiet(node))
         story = Story(node)
         text = "\n".join(story.told())

@@ -82,6 +82,7 @@ WHO_MAY = {
         GET /v1/maintenances/{id}/outlook
         GET /v1/subscriptions
         GET /v1/subscriptions/{id}
+        GET /v1/nodes
     """,
     "operator": """
         POST /v1/vms/{name}/listen

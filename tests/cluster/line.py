@@ -1,4 +1,4 @@
-"""The line between a node and its database: it can be cut, stand still, be slow, or lose the answer to an append."""
+"""The line between a node and its database: it can be cut, stand still, be slow, lose an answer or all news."""
 
 import select
 import socket
@@ -15,7 +15,7 @@ class Line:
         folder.mkdir()
         self.folder = folder
         self._to = f"{server}/.s.PGSQL.5432"
-        self.is_cut = self.loses_next_answer = False
+        self.is_cut = self.loses_next_answer = self.is_deaf = False
         self.delay = 0.0
         self.lost = 0
         self._moves = threading.Event()
@@ -39,7 +39,7 @@ class Line:
 
     def mend(self) -> None:
         """As good as new; what was held gets through now."""
-        self.is_cut, self.delay, self.loses_next_answer = False, 0.0, False
+        self.is_cut, self.delay, self.loses_next_answer, self.is_deaf = False, 0.0, False, False
         self._moves.set()
 
     def close(self) -> None:
@@ -64,7 +64,7 @@ class Line:
         self._ends.discard(client)
 
     def _carry_on(self, client: socket.socket, server: socket.socket) -> None:
-        is_append = False
+        is_append = is_ear = False
         while True:
             for end in select.select([client, server], [], [])[0]:
                 data = end.recv(65536)
@@ -72,6 +72,9 @@ class Line:
                 time.sleep(self.delay)
                 if not data or self.is_cut:
                     return
+                is_ear = is_ear or b"LISTEN duenotice" in data
+                if end is server and is_ear and self.is_deaf:
+                    continue
                 if end is server and is_append and self.loses_next_answer:
                     self.loses_next_answer, self.lost = False, self.lost + 1
                     return

@@ -82,21 +82,21 @@ class PushReceiver:
 
     def statuses(self, event_id: str) -> list[str]:
         """What it was told of an event and has taken, in order; a message that came twice counts once."""
-        first = {each.message["id"]: each.told for each in reversed(list(self.taken))}
-        return [status for found, status in reversed(first.values()) if found == event_id]
+        first: dict[str, tuple[str, str]] = {}
+        for each in list(self.taken):
+            first.setdefault(each.message["id"], each.told)
+        return [status for found, status in first.values() if found == event_id]
 
     def _take(self, request: BaseHTTPRequestHandler) -> None:
         body = request.rfile.read(int(request.headers.get("Content-Length", "0")))
         came = Delivery(request.command, dict(request.headers.items()), body)
         is_question = came.method == "OPTIONS" or b"SubscriptionValidationEvent" in body
         status = (200 if self.agrees else 403) if is_question else self.answer(came)
-        try:
-            if is_question:
-                _reply(request, status, *self._agreement(came))
-            else:
-                self._say(request, status)
-        finally:
-            self._keep(came, is_question, status)
+        self._keep(came, is_question, status)  # before the answer: the next message may be here before we go on
+        if is_question:
+            _reply(request, status, *self._agreement(came))
+        else:
+            self._say(request, status)
 
     def _keep(self, came: Delivery, is_question: bool, status: int) -> None:
         with self._changed:

@@ -4,18 +4,19 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from uuid import uuid4
 
 import structlog
 
 from duenotice import __version__
 from duenotice import settings as s
 from duenotice.bootstrap.journals import is_shared, require_driver
-from duenotice.clock import Clock, micros, seconds
+from duenotice.bootstrap.tls import trust_of
+from duenotice.clock import Clock, micros, seconds, wall
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 from duenotice.engine.engine import Engine, Records
 from duenotice.engine.fenced_journal import FencedJournal
+from duenotice.engine.lives import new_life
 from duenotice.engine.members import Member
 from duenotice.engine.membership import Terms
 from duenotice.engine.node_engine import NodeEngine
@@ -23,10 +24,12 @@ from duenotice.engine.publisher import Publisher
 from duenotice.engine.seat import Identity
 from duenotice.engine.shared_time import SharedClock
 from duenotice.engine.writer import Ask
-from duenotice.errors import Conflict, Unavailable
+from duenotice.errors import Conflict, Misconfigured, Unavailable
+from duenotice.impact.claims import Claims, NodeClaims, OnlyNode
 from duenotice.metadata_api.door import Door
 from duenotice.metadata_api.guard import Guard
 from duenotice.operator_api.nodes import Nodes, pass_command
+from duenotice.operator_api.way_to_leader import LeaderNotTrusted, WayToLeader
 
 START_SECONDS = 20.0
 """How long a node that starts looks for the others, beside some leases."""
@@ -37,7 +40,9 @@ log = structlog.get_logger()
 
 def store_of(settings: s.ServeSettings, data_dir: Path | None, node: str) -> "ClusterStore | None":
     """The store that a node shares with others, if it does."""
-    return ClusterStore(settings.journal, data_dir, node) if is_shared(settings.journal, settings.clock) else None
+    if not is_shared(settings.journal, settings.clock):
+        return None
+    return ClusterStore(settings.journal, data_dir, node, WayToLeader(trust_of(settings)))
 
 
 def url_of(settings: s.ServeSettings, listening: socket.socket | None) -> str:
@@ -45,19 +50,33 @@ def url_of(settings: s.ServeSettings, listening: socket.socket | None) -> str:
     if settings.node_url or listening is None:
         return settings.node_url.rstrip("/")
     host, port = listening.getsockname()[:2]
-    return f"http://{s.host_port((socket.gethostname() if host in _EVERYWHERE else host, port))}"
+    scheme = "https" if settings.operator_cert_file else "http"
+    return f"{scheme}://{s.host_port((socket.gethostname() if host in _EVERYWHERE else host, port))}"
 
 
 def guard_of(engine: Engine) -> Callable[[Door], None]:
     """What stands before the VM's door: nothing, if there are no other nodes (N05, N06)."""
     if isinstance(engine, NodeEngine):
-        return Guard(engine.may_answer, engine.curtain).stand_before
+        return Guard(engine.may_answer, engine.curtain, engine.tally).stand_before
     return lambda _: None
 
 
-def nodes_of(engine: Engine) -> Nodes | None:
+def nodes_of(engine: Engine, store: "ClusterStore | None") -> Nodes | None:
     """The calls between nodes."""
-    return Nodes(engine) if isinstance(engine, NodeEngine) else None
+    return Nodes(engine, store.way) if store is not None and isinstance(engine, NodeEngine) else None
+
+
+def claims_of(engine: Engine, patience: float) -> Claims:
+    """Which node makes an attempt at an impact (N12)."""
+    if not isinstance(engine, NodeEngine):
+        return OnlyNode()
+    seat = engine.seat
+
+    def is_there(node: str) -> bool:
+        members = () if seat.sight is None else seat.sight.members
+        return any(member.node == node and not member.replaced for member in members)
+
+    return NodeClaims(engine, seat.identity.node, is_there, patience)
 
 
 async def prepared(engine: Engine, prepare: Callable[[], Awaitable[None]]) -> None:
@@ -72,13 +91,24 @@ async def prepared(engine: Engine, prepare: Callable[[], Awaitable[None]]) -> No
                 await asyncio.sleep(0.2)
     except TimeoutError:
         raise Unavailable("This node cannot join the others.", hint="The lines before this say why.") from None
+    leader = engine.seat.leader
+    log.info(
+        "takes part",
+        action="joined",
+        node=engine.seat.identity.node,
+        url=engine.seat.identity.url,
+        leader="" if leader is None else leader.node,
+    )
 
 
 async def _is_done(engine: NodeEngine, prepare: Callable[[], Awaitable[None]]) -> bool:
     try:
         await engine.joined()
         _refuse_if_alone(engine.seat.leader)
+        _refuse_without_url(engine)
         await prepare()
+    except LeaderNotTrusted as trouble:
+        raise Misconfigured(trouble.message, hint=trouble.hint) from None
     except Unavailable as trouble:
         log.info("not yet", action="waits-for-others", error=trouble.message)
         return False
@@ -94,10 +124,27 @@ def _refuse_if_alone(leader: Member | None) -> None:
         )
 
 
+def _refuse_without_url(engine: NodeEngine) -> None:
+    """A node that others cannot ask must not lead them."""
+    sight, me = engine.seat.sight, engine.seat.identity
+    others = [] if sight is None else [member for member in sight.members if member.node != me.node]
+    if others and not me.url:
+        raise Misconfigured(
+            f"The node {others[0].node!r} could not pass commands on to this one: it has no operator port.",
+            hint="Give operator_listen a HOST:PORT.",
+        )
+    for other in others:
+        if other.url == me.url:
+            raise Misconfigured(
+                f"This node and the node {other.node!r} say that they are both at {me.url}.",
+                hint="Set node_url at each node to where the others reach it, like http://node-a.example:16926.",
+            )
+
+
 class ClusterStore:
     """The connections of one life of a node; each is used by one thread: the seat's, the writer's, the reader's."""
 
-    def __init__(self, url: str, data_dir: Path | None, node: str) -> None:
+    def __init__(self, url: str, data_dir: Path | None, node: str, way: WayToLeader) -> None:
         require_driver()
         from duenotice.journal.postgres import PostgresJournal
         from duenotice.journal.postgres_line import name_of
@@ -105,7 +152,7 @@ class ClusterStore:
         from duenotice.journal.postgres_notes import Notes
         from duenotice.journal.postgres_schema import prepared
 
-        self.node, self.life = node, str(uuid4())
+        self.node, self.life, self.way = node, new_life(wall()), way
         notes = Notes(data_dir)
         try:
             cluster = prepared(url).cluster
@@ -125,10 +172,11 @@ class ClusterStore:
     ) -> NodeEngine:
         """The engine of this node; its seat does not beat yet."""
         clock = SharedClock(own)
-        fenced = FencedJournal(self.journal, self._appending, self.life, clock, self.shown)
+        journal = self.journal
+        fenced = FencedJournal(journal, self._appending, self.life, clock, self.shown, journal.look_again)
         identity = Identity(self.life, self.node, url, __version__)
         terms = Terms(micros(lease))
         return NodeEngine(fenced, clock, policy, state, publisher, self.members, identity, self._pass_on, terms)
 
     async def _pass_on(self, leader: Member, ask: Ask) -> Records:
-        return await pass_command(leader, ask, self.life)
+        return await pass_command(leader, ask, self.life, self.way)

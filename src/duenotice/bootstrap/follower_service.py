@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-import ssl
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import structlog
 
 from duenotice import settings as s
 from duenotice.bootstrap.ports import DRAIN_SECONDS, bound, cannot_listen, metadata_options, operator_listen
+from duenotice.bootstrap.tls import trust_of
 from duenotice.clock import SystemClock
 from duenotice.domain.state import State
 from duenotice.engine.publisher import Publisher
@@ -21,7 +21,16 @@ from duenotice.http_call import parse_url
 from duenotice.metadata_api.guard import Guard
 from duenotice.metadata_api.server import MetadataServer
 
-_NODES_ONLY = ("fleet", "data_dir", "journal", "impact_command", "impact_url", "fault")
+_NODES_ONLY = (
+    "fleet",
+    "data_dir",
+    "journal",
+    "impact_command",
+    "impact_url",
+    "fault",
+    "operator_cert_file",
+    "operator_key_file",
+)
 """Settings of what a follower does not have."""
 
 log = structlog.get_logger()
@@ -31,11 +40,13 @@ class FollowerService:
     """A follower; `start` and `stop` are all that a caller needs."""
 
     is_busy = False
+    operator_scheme = "http"
 
     def __init__(self, settings: s.ServeSettings) -> None:
         self.settings = settings
         self.metadata_address = self.operator_address = ("", 0)
         self._node = _node(settings)
+        self._trust = trust_of(settings) if parse_url(settings.follow).secure else None
         self._metadata_listen = s.parse_listen("metadata_listen", settings.metadata_listen)
         self._operator_listen = operator_listen(settings)
 
@@ -63,7 +74,7 @@ class FollowerService:
         loop, clock = asyncio.get_running_loop(), SystemClock()
         self.publisher = Publisher(loop.call_soon)
         self.publisher.open(State(), clock.now().steady)
-        line = NodeLine(self._node)
+        line = NodeLine(self._node, trust=self._trust)
         self.following = Following(line, self.publisher, clock, chosen=bool(self._node.only))
         guard = Guard(self.following.may_answer, self.following.curtain)
         options, submit = metadata_options(self.settings), self.following.submit
@@ -88,7 +99,7 @@ class FollowerService:
             self.metadata_address = await self._metadata.start_on(metadata)
         except OSError as error:
             raise cannot_listen(self._metadata_listen, error) from None
-        self._passing = Passing(parse_url(self._node.url), _trust(self._node.url))
+        self._passing = Passing(parse_url(self._node.url), self._trust)
         if operator is not None:
             await self._passing.start(operator)
             self.operator_address = operator.getsockname()[:2]
@@ -126,7 +137,3 @@ def _token(file: str) -> str:
     if not token or not token.isascii() or not token.isprintable():
         raise Misconfigured(f"{file} holds no token.", hint=hint)
     return token
-
-
-def _trust(url: str) -> ssl.SSLContext | None:
-    return ssl.create_default_context() if parse_url(url).secure else None

@@ -6,6 +6,7 @@ import ssl
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from duenotice.bootstrap.cluster import claims_of
 from duenotice.domain.event import Event, Phase
 from duenotice.engine.engine import Engine
 from duenotice.errors import Misconfigured
@@ -53,6 +54,7 @@ def dispatcher_of(settings: ServeSettings, engine: Engine, data_dir: Path | None
         at_once=settings.impact_at_once,
         retry_after=settings.impact_retry_after,
         report_within=settings.impact_report_within,
+        claims=claims_of(engine, settings.impact_timeout),
     )
 
 

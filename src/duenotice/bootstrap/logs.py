@@ -141,6 +141,8 @@ def _details(transition: t.Transition) -> dict[str, object]:
             return {"event_id": event_id, "scope": scope}
         case t.EventCancelled(event_id, scope, reason) | t.EventFailed(event_id, scope, reason):
             return {"event_id": event_id, "scope": scope, "reason": reason}
+        case t.ImpactClaimed(event_id, scope, attempt, node):
+            return {"event_id": event_id, "scope": scope, "attempt": attempt, "node": node}
         case t.ImpactFailed(event_id, scope, attempt, reason):
             return {"event_id": event_id, "scope": scope, "attempt": attempt, "reason": reason}
         case t.ScopeEnabled(scope) | t.ScopeDisabled(scope):

@@ -3,7 +3,10 @@
 import asyncio
 import contextlib
 import logging
+import socket
+import ssl
 from collections.abc import Container, Iterator
+from functools import partial
 from typing import cast
 
 import uvicorn
@@ -21,6 +24,19 @@ PATIENCE_SECONDS = 10.0
 
 class OperatorServer(uvicorn.Server):
     """Another part of this process decides when to stop."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen. uvicorn itself would wait for a handshake of TLS for a minute (S24)."""
+        loop, config = asyncio.get_running_loop(), self.config
+        made = partial(PatientOnlySoLong, config=config, server_state=self.server_state, app_state={})
+        patience = PATIENCE_SECONDS if config.ssl else None
+        self.servers = [
+            await loop.create_server(
+                made, sock=listening, ssl=config.ssl, ssl_handshake_timeout=patience, backlog=config.backlog
+            )
+            for listening in sockets or ()
+        ]
+        self.started = True
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -61,8 +77,8 @@ class Front:
         await (self._api if is_for_programs else self._console)(scope, receive, send)
 
 
-def config(app: ASGIApp) -> uvicorn.Config:
-    """The settings of the operator's port."""
+def config(app: ASGIApp, tls: ssl.SSLContext | None = None) -> uvicorn.Config:
+    """The settings of the operator's port; with `tls` it speaks only TLS."""
     logger = logging.getLogger("uvicorn.error")
     logger.handlers, logger.propagate = [ToOurLog(logging.WARNING)], False
     return uvicorn.Config(
@@ -73,4 +89,5 @@ def config(app: ASGIApp) -> uvicorn.Config:
         access_log=False,
         lifespan="off",
         timeout_graceful_shutdown=5,
+        ssl_context_factory=None if tls is None else lambda *_: tls,
     )

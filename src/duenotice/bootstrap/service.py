@@ -10,7 +10,7 @@ from pathlib import Path
 import structlog
 
 from duenotice import settings as s
-from duenotice.bootstrap import cluster, impact, operator_port, push
+from duenotice.bootstrap import cluster, impact, operator_port, push, tls
 from duenotice.bootstrap.fleet_file import FleetFile, check_first
 from duenotice.bootstrap.journals import end_when_lost, is_postgres, node_name, open_journal
 from duenotice.bootstrap.logs import log_changes
@@ -77,6 +77,7 @@ class Service:
         self.token, self._has_new_token = "", False
         self.metadata_address = ("", 0)
         self.operator_address = ("", 0)
+        self._tls = tls.operator_tls(settings)
         impact.check(settings, self.data_dir)
         push.check(settings)
         check_workers(settings)
@@ -100,9 +101,9 @@ class Service:
         return bound(self._metadata_listen, dual=True, shared=is_shared)
 
     async def _set_up(self) -> None:
-        store = cluster.store_of(self.settings, self.data_dir, self.node)
+        store = self._store = cluster.store_of(self.settings, self.data_dir, self.node)
         journal, state, clock = self._loaded(None if store is None else store.journal)
-        self._restored = journal.restored
+        self._journal = journal
         self._put_together(store, journal, clock, state)
         self.engine.start()
         try:
@@ -170,13 +171,14 @@ class Service:
         self.engine.on_follow.append(self._follow)
         if self.engine.leads:
             self._lead()
+        elif self._dispatcher is not None:
+            self._dispatcher.start()  # an earlier process of this node may have begun something (N12)
         await self._workers.start(self.engine, self.metadata_address, self.operator_address)
 
     async def _prepare(self) -> None:
-        if self._restored:
+        if self._journal.restored:
             log.warning("an older journal was put in place", action="journal-restored", hint="Incarnations go ahead.")
             await self.engine.submit(LiftIncarnations(seconds_since_2020()), SELF)
-            self._restored = False
         if self.engine.leads:
             await self.engine.submit(MarkClock(self.engine.clock.mark()), SELF)
         await self.fleet_file.begin()
@@ -200,8 +202,6 @@ class Service:
 
     def _follow(self) -> None:
         self.ticker.pause()
-        if self._dispatcher is not None:
-            self._dispatcher.pause()
         self.pusher.pause()
 
     async def _open_doors(self) -> None:
@@ -235,8 +235,15 @@ class Service:
         """Whether something is under way that may have made very many things."""
         return self.engine.is_busy
 
+    @property
+    def operator_scheme(self) -> str:
+        """How the operator's port is asked."""
+        return "http" if self._tls is None else "https"
+
     async def reread(self) -> None:
-        """Apply the fleet file, if it has changed."""
+        """Apply the fleet file, if it has changed, and show a new certificate, if there is one."""
+        if self._tls is not None:
+            self._tls.reread_or_complain()
         await self.fleet_file.apply()
 
     @property
@@ -296,13 +303,14 @@ class Service:
             faults,
             lambda: self.fleet_file.problem,
             self.followers,
-            cluster.nodes_of(self.engine),
+            cluster.nodes_of(self.engine, self._store),
+            self.node,
             self.pusher.measures,
         )
         self.operator_app, paths = self._api.app(), {call.path for call in self._api.calls}
         self._console = Console(self.operator_app)
         front = operator_port.Front(self.operator_app, self._console.app(), paths)
-        self._operator = OperatorServer(operator_port.config(front))
+        self._operator = OperatorServer(operator_port.config(front, None if self._tls is None else self._tls.context))
         self._operator_task = asyncio.create_task(self._operator.serve(sockets=[listening]), name="operator-api")
         self._operator_task.add_done_callback(self.engine.lost)
 

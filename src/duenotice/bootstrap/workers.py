@@ -34,6 +34,7 @@ _SAME = (
     "leaf_json",
     "watchdog",
     "log_format",
+    "node_ca_file",
 )
 """Settings that workers have from the node."""
 
@@ -52,6 +53,9 @@ def check_workers(settings: ServeSettings) -> None:
         return
     if settings.operator_listen == NOWHERE:
         raise Misconfigured("workers need the operator's port.", hint="Give operator_listen a HOST:PORT.")
+    if settings.operator_cert_file and not settings.node_url:
+        hint = "Set node_url to the name in operator_cert_file: https://name:port."
+        raise Misconfigured("workers ask the operator's port by the name in its certificate.", hint=hint)
     if settings.allow_faults or settings.fault:
         raise Misconfigured("Faults are set in one process, and workers would not have them.", hint="Use one worker.")
 
@@ -80,7 +84,9 @@ class Workers:
     def _flags(self, metadata: tuple[str, int], operator: tuple[str, int], token: Path) -> list[str]:
         host, port = operator
         flags = {
-            "follow": f"http://{host_port((_ANY.get(host, host), port))}",
+            "follow": self._settings.node_url
+            if self._settings.operator_cert_file
+            else f"http://{host_port((_ANY.get(host, host), port))}",
             "follow_token_file": str(token),
             "metadata_listen": host_port(metadata),
             "operator_listen": NOWHERE,

@@ -55,6 +55,7 @@ COMMANDS = {
     "audit": CommandPlace("audit:audit", "Show who did what, and when."),
     "subscription": CommandPlace("subscription:subscription", "Tell receivers of events by push."),
     "token": CommandPlace("token:token", "Create, list and revoke tokens."),
+    "node": CommandPlace("node:node", "List the nodes of the service, and see which one leads."),
     "db": CommandPlace("db:db", "Make and check the tables of a journal in PostgreSQL."),
     "journal": CommandPlace("journal:journal", "Copy the journal of a stopped service."),
     "agent": CommandPlace("agent:agent", "Run on a VM: prepare for its events, approve them, put things back."),

@@ -217,3 +217,16 @@ VERDICTS = TableView(
         TableColumn("PROBLEM", "problem", "prose"),
     ),
 )
+NODES = TableView(
+    "name",
+    (
+        TableColumn("NODE", "name", "name"),
+        TableColumn("STATE", "state", "state"),
+        TableColumn("LAG", "lag"),
+        TableColumn("LEASE LEFT", "lease_left", "seconds"),
+        TableColumn("VERSION", "version"),
+        TableColumn("ALIVE SINCE", "alive_since", "when"),
+        TableColumn("URL", "url"),
+    ),
+    "No nodes.",
+)

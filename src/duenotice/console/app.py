@@ -24,6 +24,7 @@ from duenotice.console.hints import with_pages
 from duenotice.console.host_pages import HostPages
 from duenotice.console.live import Live
 from duenotice.console.maintenance_pages import MaintenancePages
+from duenotice.console.node_page import NodePage
 from duenotice.console.pages import PageRoute, Visit, form_of, status_of
 from duenotice.console.plays import Plays
 from duenotice.console.scenario_pages import ScenarioPages
@@ -42,6 +43,7 @@ NAVIGATION = (
     ("/subscriptions", "Push"),
     ("/scenarios", "Scenarios"),
     ("/audit", "Audit"),
+    ("/nodes", "Nodes"),
 )
 SEE_OTHER = 303
 
@@ -66,11 +68,8 @@ class Console:
 
     def app(self) -> ASGIApp:
         """The ASGI application."""
-        rooms = (
-            *(FleetPages, TimelinePage, EventPages, MaintenancePages, HostPages, SubscriptionPages),
-            *(AuditPage, ClockPage, Live),
-        )
-        pages: list[PageRoute] = [page for room in rooms for page in room().pages()]
+        rooms = (FleetPages, TimelinePage, EventPages, MaintenancePages, HostPages, AuditPage, NodePage, ClockPage)
+        pages: list[PageRoute] = [page for room in (*rooms, SubscriptionPages, Live) for page in room().pages()]
         pages += ScenarioPages(self._plays).pages()
         by_path: dict[str, dict[str, PageRoute]] = {}
         for page in pages:

@@ -175,7 +175,12 @@ def _event_changed(state: State, change: t.EventStarted | t.EventPostponed | t.E
 def _impact_failed(state: State, change: t.ImpactFailed) -> None:
     # VMs see no difference, so the incarnation stays (S4).
     event = _known(state, change.event_id, change.scope)
-    indexes.event_changed(state, event.with_(failed_attempts=change.attempt))
+    indexes.event_changed(state, event.with_(failed_attempts=change.attempt, claimed_by=""))
+
+
+def _impact_claimed(state: State, change: t.ImpactClaimed) -> None:
+    event = _known(state, change.event_id, change.scope)
+    indexes.event_changed(state, event.with_(claimed_by=change.node))
 
 
 def _impact_accepted(state: State, change: t.ImpactAccepted) -> None:
@@ -332,6 +337,7 @@ _APPLIERS: dict[type, Callable[[State, Any], None]] = {
     t.EventCancelled: _event_gone,
     t.EventFailed: _event_gone,
     t.ImpactFailed: _impact_failed,
+    t.ImpactClaimed: _impact_claimed,
     t.ImpactAccepted: _impact_accepted,
     t.MaintenanceStarted: _maintenance_started,
     t.MaintenanceChanged: _maintenance_changed,

@@ -129,6 +129,15 @@ class ReportAttempt(Command, frozen=True):
     failure: str
 
 
+class ClaimImpact(Command, frozen=True):
+    """A node says before each attempt that its driver makes it; `instead_of` is a node that had said so and is gone."""
+
+    event_id: str
+    attempt: int
+    node: str
+    instead_of: str = ""
+
+
 class AcceptImpact(Command, frozen=True):
     """Somebody outside has taken the impact on, and will report when it is over."""
 

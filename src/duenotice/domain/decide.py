@@ -60,6 +60,7 @@ _RULES: dict[type[c.Command], Rule] = {
     c.MakeUpForAbsence: absence.make_up,
     c.ReportImpact: reporting.report,
     c.ReportAttempt: reporting.attempt_failed,
+    c.ClaimImpact: reporting.claim,
     c.AcceptImpact: reporting.accept,
     c.StartMaintenance: planning.begin,
     c.PauseMaintenance: planning.pause,

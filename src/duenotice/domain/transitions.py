@@ -174,6 +174,13 @@ class ImpactFailed(_AboutEvent, frozen=True, tag="impact-failed"):
     reason: str
 
 
+class ImpactClaimed(_AboutEvent, frozen=True, tag="impact-claimed"):
+    """The driver of this node makes this attempt, and nobody else does (N12)."""
+
+    attempt: int
+    node: str
+
+
 class ImpactAccepted(_AboutEvent, frozen=True, tag="impact-accepted"):
     """Somebody outside has taken the impact on and will report."""
 
@@ -278,6 +285,7 @@ Transition = (
     | EventCancelled
     | EventFailed
     | ImpactFailed
+    | ImpactClaimed
     | ImpactAccepted
     | MaintenanceStarted
     | MaintenanceChanged

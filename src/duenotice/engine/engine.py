@@ -178,7 +178,8 @@ class Engine(Alone):
 
     async def answered(self, key: str) -> RequestAnswered | None:
         """What a request with this key was answered, if it was and that is not too long ago (S6)."""
-        if self._is_serving:  # it may be about to be stored: what is asked behind it is answered after it
+        # It may be about to be stored, or stored and not shown yet: what is asked behind it is answered after it.
+        if self._is_serving or self._writer.behind:
             await self.submit(Tick(), SELF)
         kept = kept_answer(self.state.answers, key, self.clock.now().at)
         if kept is None:
@@ -262,7 +263,10 @@ class Engine(Alone):
             self.give_up(broken)
             outcome = Outcome([broken] * len(batch), None)
         for waiting, came_of_it in zip(batch, outcome.answers, strict=True):
-            _answer(waiting.answer, came_of_it)
+            self._conclude(waiting, came_of_it)
+
+    def _conclude(self, waiting: _Waiting, came_of_it: Records | DuenoticeError) -> None:
+        _answer(waiting.answer, came_of_it)
 
     async def _in_time(self, outcome: Outcome) -> Outcome:
         """What may be shown, as nobody shows anything older (N06). If that was slow, notice is made longer (S2)."""

@@ -60,10 +60,10 @@ class NodeStream:
 class NodeLine:
     """To one node; `patience` is how many seconds it may be silent."""
 
-    def __init__(self, node: Node, patience: float = 10.0) -> None:
+    def __init__(self, node: Node, patience: float = 10.0, trust: ssl.SSLContext | None = None) -> None:
         self.patience = patience
         self._node, self._target = node, parse_url(node.url)
-        self._trust = ssl.create_default_context() if self._target.secure else None
+        self._trust = (trust or ssl.create_default_context()) if self._target.secure else None
         self._kept = threading.local()
 
     def snapshot(self) -> tuple[str, Snapshot]:

@@ -7,11 +7,11 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from uuid import uuid4
 
 from duenotice import __version__
-from duenotice.clock import Alive, monotonic
+from duenotice.clock import Alive, monotonic, wall
 from duenotice.domain.transitions import Record
+from duenotice.engine.lives import new_life
 from duenotice.engine.members import Deposed, Member, NotMember, Replaced, Sight
 from duenotice.errors import Conflict, Damaged, DuenoticeError
 from duenotice.journal.postgres import PostgresJournal
@@ -38,7 +38,7 @@ class LoneJournal(PostgresJournal):
             notes.refuse_unless_of(cluster, name_of(url))
             members = PostgresMembers(url)
             undo.callback(members.close)
-            known, life = notes.known, str(uuid4())
+            known, life = notes.known, new_life(wall())
             others = _silent(members, known.life, lease)
             members.register(life, node, "", __version__)
             notes.note(cluster=cluster, life=life)

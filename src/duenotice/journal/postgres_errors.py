@@ -99,7 +99,7 @@ def told_plainly(name: str, *, at_start: bool = False) -> Iterator[None]:
     try:
         yield
     except Damaged as error:
-        raise _damaged(name, error.message, error.hint) from error
+        raise _damaged(name, error.message, error.hint, type(error)) from error
     except psycopg.Error as error:
         raise _ours(name, error, at_start) from error
 
@@ -123,10 +123,10 @@ def _meaning(error: psycopg.Error, words: str) -> _Meaning:
     return next((meaning for word, meaning in _BY_WORDS if word in words), passing)
 
 
-def _damaged(name: str, what: str, hint: str = "") -> Damaged:
+def _damaged(name: str, what: str, hint: str = "", kind: type[Damaged] = Damaged) -> Damaged:
     what = what.removeprefix(f"{name} is not to be trusted: ")  # it was told inside already
     rescue = "Name another database, or keep a copy of this one (pg_dump) and restore a backup."
-    return Damaged(f"{name} is not to be trusted: {what}", hint=hint or rescue)
+    return kind(f"{name} is not to be trusted: {what}", hint=hint or rescue)
 
 
 def _words(error: psycopg.Error) -> str:

@@ -7,6 +7,7 @@ node has shown more (S3). Nothing is synced: it survives kill -9; after a power 
 import os
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 
 import msgspec
 from msgspec import Struct, structs
@@ -35,6 +36,7 @@ class Notes:
 
     def __init__(self, data_dir: Path | None) -> None:
         self.known = Known()
+        self._one_at_a_time = Lock()
         self._lock = None if data_dir is None else DirectoryLock(data_dir)
         self._file = -1
         if data_dir is not None:
@@ -61,10 +63,11 @@ class Notes:
 
     def note(self, **changes: object) -> None:
         """Remember something; an error does not reach the caller."""
-        self.known = structs.replace(self.known, **changes)
-        if self._file >= 0:
-            with suppress(OSError):
-                os.pwrite(self._file, msgspec.json.encode(self.known).ljust(_SIZE), 0)
+        with self._one_at_a_time:
+            self.known = structs.replace(self.known, **changes)
+            if self._file >= 0:
+                with suppress(OSError):
+                    os.pwrite(self._file, msgspec.json.encode(self.known).ljust(_SIZE), 0)
 
     def close(self) -> None:
         """Release the directory."""

@@ -6,6 +6,7 @@ A door without a guard has no cost from it.
 from collections.abc import Callable, Coroutine
 from typing import Protocol
 
+from duenotice.engine.tally import Tally
 from duenotice.metadata_api.answers import Broken, Hold, Later, Outcome
 from duenotice.metadata_api.caller import Lane
 from duenotice.metadata_api.door import Door
@@ -34,8 +35,8 @@ class Hiding(Protocol):
 class Guard:
     """Stands before the answers of a door, and before the short way that most polls take."""
 
-    def __init__(self, may_answer: Callable[[], bool], curtain: Hiding) -> None:
-        self._may_answer, self._curtain = may_answer, curtain
+    def __init__(self, may_answer: Callable[[], bool], curtain: Hiding, tally: Tally | None = None) -> None:
+        self._may_answer, self._curtain, self._tally = may_answer, curtain, tally or Tally()
 
     def stand_before(self, door: Door) -> None:
         """From now on nothing is answered without us."""
@@ -52,7 +53,7 @@ class Guard:
     def answer(self, address: str, question: Question, body: bytes) -> Outcome | Later | Broken:
         """The answer of the door, or a refusal, or a wait for the curtain."""
         if not self._may_answer():
-            return NO_RIGHT
+            return self._no_right()
         lane = self._door.callers.find(address)
         if not isinstance(question, Poll) or lane is None:
             return self._answers.answer(address, question, body)
@@ -70,8 +71,9 @@ class Guard:
         return self._refusal(address) or self._answers.again(address, poll)
 
     async def _wait(self, scope: str, address: str, poll: Poll) -> Outcome | Broken:
+        self._tally.held += 1
         if not await self._curtain.wait(scope, PATIENCE):
-            return HIDDEN
+            return self._hidden()
         outcome = self.answer(address, poll, b"")
         return await outcome if isinstance(outcome, Coroutine) else outcome
 
@@ -81,10 +83,18 @@ class Guard:
         lane = self._door.callers.find(address)
         if came == EMPTY_OK or lane is None or (isinstance(came, Answer) and came.status not in (200, 304)):
             return came
-        return self.still(address, poll) if await self._curtain.wait(lane.scope, PATIENCE) else HIDDEN
+        return self.still(address, poll) if await self._curtain.wait(lane.scope, PATIENCE) else self._hidden()
 
     def _refusal(self, address: str) -> Answer | None:
         if not self._may_answer():
-            return NO_RIGHT
+            return self._no_right()
         lane = self._door.callers.find(address)
-        return HIDDEN if lane is not None and self._curtain.hides(lane.scope) else None
+        return self._hidden() if lane is not None and self._curtain.hides(lane.scope) else None
+
+    def _no_right(self) -> Answer:
+        self._tally.without_right += 1
+        return NO_RIGHT
+
+    def _hidden(self) -> Answer:
+        self._tally.hidden_too_long += 1
+        return HIDDEN

@@ -39,6 +39,7 @@ STATUS: dict[type[errors.DuenoticeError], int] = {
     errors.Malformed: 400,
     errors.Misconfigured: 422,
     errors.Damaged: 500,
+    errors.Rewound: 503,
     errors.Unavailable: 503,
     errors.InvariantBroken: 500,
     errors.DuenoticeError: 500,

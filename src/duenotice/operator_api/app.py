@@ -25,6 +25,7 @@ from duenotice.operator_api.history import Timelines
 from duenotice.operator_api.hosts import Hosts
 from duenotice.operator_api.maintenances import Maintenances
 from duenotice.operator_api.monitoring import Metrics, Probes
+from duenotice.operator_api.node_list import NodeList
 from duenotice.operator_api.nodes import Nodes
 from duenotice.operator_api.openapi import openapi_call
 from duenotice.operator_api.subscriptions import Subscriptions
@@ -47,6 +48,7 @@ class OperatorApi:
         fleet_problem: Callable[[], str | None] = lambda: None,
         followers: Followers | None = None,
         nodes: Nodes | None = None,
+        node: str = "node",
         pushes: Callable[[], Sequence[PushMeasure]] = tuple,
     ) -> None:
         self.feed, self._gate = Feed(engine), Gate(lambda: engine.state.tokens.values())
@@ -63,10 +65,9 @@ class OperatorApi:
             *Maintenances(engine).calls(),
             *Clocks(engine, ticker).calls(),
             *(call for resource in (Tokens, Subscriptions) for call in resource(engine).calls()),
-            *Audit(engine, self.feed).calls(),
-            *Metrics(engine, self.feed, pushes).calls(),
+            *_reports(engine, self.feed, pushes),
             *FollowCalls(engine, followers or Followers(engine.state.position)).calls(),
-            *(() if nodes is None else nodes.calls()),
+            *_about_nodes(engine, node, nodes),
         ]
         self.calls.append(openapi_call(tuple(self.calls)))
 
@@ -87,12 +88,27 @@ class OperatorApi:
             check_query(request, call)
             if call.method != "GET":
                 await body_of(request)
-            if self._nodes is None:
+
+            async def answer() -> Response:
                 return await self._answers.once(request, lambda: call.handler(request))
-            there = None if call.method == "GET" else await self._nodes.elsewhere(request)
-            return there or self._nodes.sign(await self._answers.once(request, lambda: call.handler(request)))
+
+            if self._nodes is None:
+                return await answer()
+            if call.method == "GET":
+                return self._nodes.signed(await answer())
+            return await self._nodes.answer(request, answer)
 
         return dispatch
+
+
+def _reports(engine: Engine, feed: Feed, pushes: Callable[[], Sequence[PushMeasure]]) -> list[Call]:
+    """What has happened, and how much."""
+    return [*Audit(engine, feed).calls(), *Metrics(engine, feed, pushes).calls()]
+
+
+def _about_nodes(engine: Engine, name: str, nodes: Nodes | None) -> list[Call]:
+    """What operators ask about nodes, and what nodes ask each other, if there are several."""
+    return [*NodeList(engine, name).calls(), *(() if nodes is None else nodes.calls())]
 
 
 async def _on_http_error(_: Request, error: Exception) -> Response:

@@ -14,15 +14,18 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from duenotice import __version__
+from duenotice.clock import boot_micros
 from duenotice.domain.event import EventType, Phase
 from duenotice.domain.fleet import Condition
 from duenotice.domain.maintenance import Status
 from duenotice.domain.state import State
 from duenotice.domain.transitions import Record
 from duenotice.engine.engine import Engine
+from duenotice.engine.node_engine import NodeEngine
 from duenotice.operator_api.answers import Resource, problem, shown
 from duenotice.operator_api.calls import Call
 from duenotice.operator_api.feed import Feed
+from duenotice.operator_api.node_metrics import node_metrics
 from duenotice.operator_api.push_metrics import push_metrics
 from duenotice.plain_text import one_line
 from duenotice.push.pusher import PushMeasure
@@ -151,6 +154,8 @@ class Metrics(Collector):
             records.add_metric([action], count)
         yield records
         yield from push_metrics(self._engine.state, self._pushes())
+        if isinstance(self._engine, NodeEngine):
+            yield from node_metrics(self._engine, boot_micros())
 
     def _events(self) -> Metric:
         events = GaugeMetricFamily("duenotice_events", "Live events by type and phase.", labels=["type", "phase"])

@@ -4,8 +4,11 @@ import socket
 
 import pytest
 
-from duenotice.bootstrap.cluster import store_of, url_of
+from duenotice.bootstrap.cluster import prepared, store_of, url_of
+from duenotice.errors import Misconfigured
 from duenotice.settings import ServeSettings
+from tests.unit.engine.cluster_rig import three
+from tests.unit.engine.rig import in_loop
 
 
 @pytest.mark.parametrize(
@@ -21,6 +24,32 @@ def test_other_nodes_reach_a_node_where_it_listens_or_where_it_says(host: str, n
         listening.bind((host, 0))
         port = listening.getsockname()[1]
         assert url_of(ServeSettings(node_url=node_url), listening) == told.format(port=port, name=socket.gethostname())
+
+
+def test_a_node_with_a_certificate_is_asked_over_tls() -> None:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        assert url_of(ServeSettings(operator_cert_file="node.pem"), listening).startswith("https://127.0.0.1:")
+
+
+@pytest.mark.parametrize(
+    ("url", "why"), [("", "it has no operator port"), ("http://{other}", "say that they are both at http://")]
+)
+@in_loop
+async def test_a_node_that_others_cannot_ask_does_not_start(url: str, why: str) -> None:
+    """It could lead, and then nothing could be changed at the other nodes."""
+    began = []
+
+    async def prepare() -> None:
+        began.append(True)
+
+    async with three() as cluster:
+        seat, other = cluster.nodes[0].engine.seat, cluster.nodes[1].name
+        await prepared(cluster.nodes[0].engine, prepare)
+        seat.identity = seat.identity._replace(url=url.format(other=other))
+        with pytest.raises(Misconfigured, match=why):
+            await prepared(cluster.nodes[0].engine, prepare)
+    assert began == [True]
 
 
 @pytest.mark.parametrize(("journal", "clock"), [("", "real"), ("postgresql:///x", "manual")])

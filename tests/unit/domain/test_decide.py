@@ -43,6 +43,7 @@ EVERY_COMMAND: list[c.Command] = [
     c.MakeUpForAbsence(),
     c.ReportImpact(id_of(2)),
     c.ReportAttempt(id_of(2), 1, "exit 1"),
+    c.ClaimImpact(id_of(2), 1, "a"),
     c.AcceptImpact(id_of(2)),
     c.StartMaintenance(id_of(9), EventType.REBOOT, ("web-0", "web-1")),
     c.PauseMaintenance(id_of(3)),

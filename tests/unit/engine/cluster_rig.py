@@ -12,7 +12,7 @@ from duenotice.domain.policy import Policy
 from duenotice.engine.engine import Records, load
 from duenotice.engine.fenced_journal import FencedJournal
 from duenotice.engine.members import Member, Members, News
-from duenotice.engine.membership import Terms, Tick
+from duenotice.engine.membership import Terms, TimePassed
 from duenotice.engine.node_engine import NodeEngine
 from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
@@ -135,7 +135,7 @@ class Cluster:
                 if not node.is_dead:
                     node.clock.pass_by(MICROS // 12)
                     node.engine.keep_time()
-                    node.engine.seat.tell(Tick())
+                    node.engine.seat.tell(TimePassed())
                     self._let_it_tick(node)
             await settle()
 

@@ -8,8 +8,9 @@ from structlog.testing import capture_logs
 from duenotice.clock import MICROS
 from duenotice.domain.commands import ApplyFleet, EnableScope, EvictVm, Tick
 from duenotice.domain.enablement import SILENCE
+from duenotice.domain.transitions import IncarnationsLifted
 from duenotice.engine.membership import HandOver
-from duenotice.errors import Unavailable
+from duenotice.errors import Rewound, Unavailable
 from tests.unit.domain.build import declaration, id_of
 from tests.unit.engine.cluster_rig import LEASE, Cluster, Node, ask, settle, three
 from tests.unit.engine.rig import approval, in_loop, reboot, shown
@@ -313,7 +314,20 @@ async def test_a_store_that_has_lost_what_was_stored_ends_the_nodes() -> None:
         await cluster.pass_time(2 * MICROS)
         assert not any(node.engine.may_answer() for node in cluster.nodes)
         for node in cluster.nodes:
-            assert "The store has lost what it had stored" in str(node.engine.failed.result())
+            assert isinstance(node.engine.failed.result(), Rewound)
+
+
+@in_loop
+async def test_a_new_leader_lifts_first_if_the_journal_may_have_lost_something() -> None:
+    """N14, S3: before anything else of it can be shown, however often that could not be stored."""
+    async with three() as cluster:
+        old, position = cluster.leader, cluster.journal.last_position()
+        cluster.store.journal.restored = True
+        cluster.kill(old)
+        await cluster.until(lambda: cluster.journal.last_position() > position)
+        cluster.store.journal.restored = False
+        (first, *_) = cluster.journal.read(position)
+        assert isinstance(first.transition, IncarnationsLifted)
 
 
 @in_loop

@@ -51,6 +51,21 @@ async def test_the_answer_sees_what_became_due_at_once() -> None:
 
 
 @in_loop
+async def test_what_was_stored_without_an_answer_is_found_although_it_is_not_shown_yet() -> None:
+    """The journal was away: it had stored it, and could not be read back at once (S6)."""
+    journal = FailingJournal()
+    async with running(journal) as engine:
+        await listen(engine, "alone")
+        journal.kept, journal.failures = True, [Unavailable("away")]
+        journal.read_failures = [Unavailable("still away")]
+        with pytest.raises(Unavailable):
+            await submit(engine)
+        answered = await engine.answered("k")
+        assert answered is not None
+        assert answered.answer == b"scheduled"
+
+
+@in_loop
 async def test_it_is_not_done_again_not_even_in_the_same_batch() -> None:
     async with running() as engine:
         await listen(engine, "alone")

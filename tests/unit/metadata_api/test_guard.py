@@ -8,6 +8,7 @@ from duenotice.domain.commands import CancelEvent
 from duenotice.domain.touched import Touched
 from duenotice.engine.curtain import Curtain
 from duenotice.engine.engine import Engine
+from duenotice.engine.tally import Tally
 from duenotice.metadata_api.guard import Guard
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.server import MetadataServer
@@ -24,7 +25,8 @@ class Door:
     def __init__(self, engine: Engine) -> None:
         self.engine, self.curtain = engine, Curtain()
         self.may_answer = True
-        guard = Guard(lambda: self.may_answer, self.curtain)
+        self.tally = Tally()
+        guard = Guard(lambda: self.may_answer, self.curtain, self.tally)
         options = MetadataOptions(default_vm="alone")
         self.server = MetadataServer(engine.submit, engine.publisher, engine.clock, options, prepare=guard.stand_before)
 
@@ -76,6 +78,7 @@ async def test_without_the_right_every_request_is_503() -> None:
         door.may_answer = False
         assert [(await door.get())[0] for _ in range(2)] == [503, 503]
         assert (await door.get(method="POST", body='{"StartRequests": [{"EventId": "x"}]}'))[0] == 503
+        assert (door.tally.without_right, door.tally.held) == (3, 0)
         door.may_answer = True
         assert (await door.get())[0] == 200
 
@@ -95,6 +98,7 @@ async def test_a_poll_of_a_hidden_scope_waits_and_reads_the_new_document() -> No
         status, body = await polling
         assert status == 200
         assert ALONE in body
+        assert (door.tally.held, door.tally.hidden_too_long) == (1, 0)
 
 
 @in_loop

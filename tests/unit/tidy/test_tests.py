@@ -30,7 +30,6 @@ TESTED_ELSEWHERE = {
     "client/contract.py": "tests/unit/client/test_metadata_talks.py",
     "client/line.py": "tests/client/test_evil_answers.py",
     "client/operator/base.py": "tests/client/test_operator_network.py",
-    "client/operator/in_process.py": "tests/acceptance/test_scenarios.py",
     "client/operator/socket_carrier.py": "tests/client/test_operator_network.py",
     "client/operator/stream_carrier.py": "tests/client/test_operator_network.py",
     "client/stream_line.py": "tests/client/test_evil_answers.py",

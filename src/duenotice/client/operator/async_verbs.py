@@ -298,6 +298,12 @@ class AsyncVerbs(ABC):
         """What has happened, oldest first, or with `before` newest first; an action is one of `ACTIONS`."""
         return self._all(w.Record, "audit", actor=actor, action=action, event=event, after=after, before=before)
 
+    # nodes
+
+    async def nodes(self) -> w.NodesSeen:
+        """The nodes of the service, as the asked one sees them: who leads, how far each is, and who is away."""
+        return await self._do(get(w.NodesSeen, "nodes"))
+
     # the service itself: these need no token
 
     async def alive(self) -> w.Health:

@@ -37,6 +37,7 @@ from duenotice.wire.operator.fleet import (
     VmWithEvents,
 )
 from duenotice.wire.operator.maintenances import Maintenance, MaintenanceRequest, PlannedStep, Step, Timeline
+from duenotice.wire.operator.nodes import NodeSeen, NodesSeen
 from duenotice.wire.operator.records import ClockMark, DeclaredGroup, DeclaredHost, DeclaredSite, Details, Record
 from duenotice.wire.operator.service import (
     AdvanceRequest,
@@ -67,6 +68,7 @@ from duenotice.wire.operator.words import (
     GROUP_KINDS,
     LIVE_PHASES,
     MAINTENANCE_STATUSES,
+    NODE_STATES,
     OUTCOMES,
     PHASES,
     PUSH_FORMATS,
@@ -89,6 +91,7 @@ __all__ = [
     "GROUP_KINDS",
     "LIVE_PHASES",
     "MAINTENANCE_STATUSES",
+    "NODE_STATES",
     "OUTCOMES",
     "PHASES",
     "PUSH_FORMATS",
@@ -130,6 +133,8 @@ __all__ = [
     "MaintenanceRequest",
     "NewSubscription",
     "NewToken",
+    "NodeSeen",
+    "NodesSeen",
     "Page",
     "PlannedStep",
     "Problem",

@@ -53,6 +53,8 @@ MAINTENANCE_STATUSES = _values(Status)
 STEP_STATUSES = _values(StepStatus)
 SELECTOR_KINDS = ("vm", "host", *GROUP_KINDS, "zone", "tag")
 """What a selector of VMs can begin with: `set=web`."""
+NODE_STATES = ("leads", "follows", "silent", "starting", "replaced", "down")
+"""How a node is: `silent` has not beaten for a while, `replaced` has a newer process, `down` was put out."""
 RISKS = {"low": float(LONGEST_PREDICTION_SECONDS), "high": 86_400.0}
 """How many seconds before a predicted failure its VMs are told (D03)."""
 ROLES = _values(Role)
@@ -84,6 +86,7 @@ StepStatusName = Annotated[str, _one_of(STEP_STATUSES)]
 RoleName = Annotated[str, _one_of(ROLES)]
 PushFormatName = Annotated[str, _one_of(PUSH_FORMATS)]
 SubscriptionStatusName = Annotated[str, _one_of(SUBSCRIPTION_STATUSES)]
+NodeState = Annotated[str, _one_of(NODE_STATES)]
 Risk = Annotated[str, _one_of(RISKS)]
 Action = Annotated[str, _one_of(ACTIONS)]
 ListName = Annotated[str, _one_of(LISTS)]

@@ -100,6 +100,6 @@ def test_who_only_reads_answers_loads_values_and_no_rules() -> None:
     values = {"event", "fleet", "maintenance", "notice", "pieces", "scope", "token", "transitions"}
     values |= {"change", "subscription", "subscription_changes"}
     ours = {"clock", "errors", "domain", *(f"domain.{name}" for name in values), "wire", "wire.event_names"}
-    contract = {"events", "fleet", "maintenances", "records", "service", "subscriptions", "words"}
+    contract = {"events", "fleet", "maintenances", "nodes", "records", "service", "subscriptions", "words"}
     ours |= {"wire.operator", *(f"wire.operator.{name}" for name in contract)}
     assert loaded == {f"duenotice.{name}" for name in ours}
