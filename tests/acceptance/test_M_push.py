@@ -57,6 +57,7 @@ def until(client: OperatorClient, which: str, status: str) -> SubscriptionWithMe
 
 def live(node: Node, vm: str) -> str:
     """An event from its beginning to its end."""
+    node.enable(vm)  # a day may have passed
     event_id = node.schedule("Reboot", vm)
     assert node.approve(vm, event_id).status == 200
     node.advance("1h")
