@@ -37,7 +37,7 @@ class Subscriptions(Resource):
         again, which = "Deliver again what was set aside", o.ReplayRequest
         return [
             Call("GET", all_, viewer, self.index, "List subscriptions", page, query=("limit", "cursor")),
-            Call("POST", all_, operator, self.create, create, made, asked),
+            Call("POST", all_, operator, self.create, create, made, asked, refusals=(404,)),
             Call("GET", one, viewer, self.show, "One subscription, with what is set aside", whole),
             Call("DELETE", one, operator, self.delete, "Delete a subscription", {204: None}),
             Call("POST", f"{one}/pause", operator, self.pause, "Deliver nothing until resumed", answer),
