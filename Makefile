@@ -4,7 +4,7 @@ RUNS := .venv/.runs
 DEVELOPS := .venv/.develops
 
 .DEFAULT_GOAL := help
-.PHONY: help install develop run test lint programs domain-tests plain-tests machine-tests bench soak soak-cluster run-cluster stalls lock clean
+.PHONY: help install develop run test lint programs domain-tests plain-tests machine-tests three-nodes-tests bench soak soak-cluster run-cluster stalls lock clean
 
 help: ## list all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,7 +48,7 @@ test: export PYTHONDONTWRITEBYTECODE =
 test: develop ## lint, then every test (as root on Debian it installs Debian packages)
 	@$(MAKE) --no-print-directory --jobs --output-sync lint programs domain-tests
 	@# They wait more than they compute, so more of them run than a small machine has cores. Tests that measure come after them.
-	@$(MAKE) --no-print-directory --jobs plain-tests machine-tests
+	@$(MAKE) --no-print-directory --jobs plain-tests machine-tests three-nodes-tests
 	tools/tests -m serial -n 2 --dist loadfile
 
 domain-tests: develop
@@ -59,6 +59,12 @@ plain-tests:
 
 machine-tests:
 	tools/tests -m "(machine or browser) and not serial and not soak" -n 3 --dist loadfile
+
+# The same tests against a service of three nodes, each request to a random one (DUENOTICE_SEED=N for the same ones again).
+three-nodes-tests:
+	tools/tests -p tests.support.three_nodes -q $(wildcard tests/acceptance/test_[A-G]_*.py) \
+		tests/acceptance/test_idempotency.py tests/acceptance/test_maintenances.py tests/acceptance/test_operator_manners.py \
+		tests/acceptance/test_waiting.py
 
 programs: develop ## the programs that tests run (as root on Debian it installs Debian packages)
 	tools/debian-programs chromium curl dbus etcd-server golang-go haproxy iproute2 jq libmono-system-net-http4.0-cil \

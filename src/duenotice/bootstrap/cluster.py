@@ -11,11 +11,12 @@ from duenotice import __version__
 from duenotice import settings as s
 from duenotice.bootstrap.journals import is_shared, require_driver
 from duenotice.bootstrap.tls import trust_of
-from duenotice.clock import Clock, micros, seconds, wall
+from duenotice.clock import Clock, boot_micros, micros, seconds, wall
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 from duenotice.engine.engine import Engine, Records
 from duenotice.engine.fenced_journal import FencedJournal
+from duenotice.engine.followers import Followers
 from duenotice.engine.lives import new_life
 from duenotice.engine.members import Member
 from duenotice.engine.membership import Terms
@@ -61,6 +62,24 @@ def guard_of(engine: Engine) -> Callable[[Door], None]:
     return lambda _: None
 
 
+def right_of(engine: Engine, terms: Terms) -> Callable[[], int]:
+    """For how long a follower may answer: never longer than this node itself, which others wait for (N05)."""
+    if isinstance(engine, NodeEngine):
+        return lambda: max(0, min(terms.right, engine.seat.right_until - boot_micros()))
+    return lambda: terms.right
+
+
+def is_one_of_many(engine: Engine) -> bool:
+    """Whether the others wait for this node, and so for its followers."""
+    return isinstance(engine, NodeEngine)
+
+
+async def dismiss(engine: Engine, followers: Followers) -> None:
+    """The process is about to end. Followers of a node that is alone answer on, for a lease, until it is back."""
+    if is_one_of_many(engine):
+        await followers.dismiss()
+
+
 def nodes_of(engine: Engine, store: "ClusterStore | None") -> Nodes | None:
     """The calls between nodes."""
     return Nodes(engine, store.way) if store is not None and isinstance(engine, NodeEngine) else None
@@ -104,7 +123,7 @@ async def prepared(engine: Engine, prepare: Callable[[], Awaitable[None]]) -> No
 async def _is_done(engine: NodeEngine, prepare: Callable[[], Awaitable[None]]) -> bool:
     try:
         await engine.joined()
-        _refuse_if_alone(engine.seat.leader)
+        refuse_if_alone(engine.seat.leader)
         _refuse_without_url(engine)
         await prepare()
     except LeaderNotTrusted as trouble:
@@ -115,12 +134,14 @@ async def _is_done(engine: NodeEngine, prepare: Callable[[], Awaitable[None]]) -
     return True
 
 
-def _refuse_if_alone(leader: Member | None) -> None:
-    """A node whose clock somebody moves, or that has no operator port, cannot do what others pass on."""
+def refuse_if_alone(leader: Member | None) -> None:
+    """A node whose clock somebody moves, or that has no operator port, cannot do what others pass on (N09)."""
     if leader is not None and not leader.url:
         raise Conflict(
-            f"The database is in use by the node {leader.node!r} (duenotice {leader.version}).",
-            hint="Stop that node, or give this one a database of its own.",
+            f"The database is in use by the node {leader.node!r} (duenotice {leader.version}), which is alone: "
+            "it has no operator port, or its clock is manual.",
+            hint="Stop that node, or give this one a database of its own. "
+            "Several nodes need operator_listen each, and a clock that is not manual.",
         )
 
 
@@ -158,14 +179,18 @@ class ClusterStore:
             cluster = prepared(url).cluster
             notes.refuse_unless_of(cluster, name_of(url))
             self.members, self._appending = PostgresMembers(url), PostgresMembers(url)
-            if notes.known.life:
-                self.members.leave(notes.known.life)  # it is gone: we hold its directory
+            self._last_life = notes.known.life
             self.journal = PostgresJournal(url, self._appending, notes, notes.known, self.life)
             notes.note(cluster=cluster, life=self.life)
             self.shown = self.members.look().head.shown
         except BaseException:
             notes.close()
             raise
+
+    def forget_last_life(self) -> None:
+        """It is gone: we hold its directory. If it had followers it stays: they may answer until its lease is over."""
+        if self._last_life:
+            self.members.leave(self._last_life)
 
     def engine(
         self, own: Clock, policy: Policy, state: State, publisher: Publisher, url: str, lease: float

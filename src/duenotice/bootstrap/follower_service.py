@@ -14,6 +14,7 @@ from duenotice.clock import SystemClock
 from duenotice.domain.state import State
 from duenotice.engine.publisher import Publisher
 from duenotice.errors import DuenoticeError, Misconfigured, Unavailable, reason
+from duenotice.follower.commands import PassedCommands
 from duenotice.follower.following import Following
 from duenotice.follower.line import Node, NodeLine
 from duenotice.follower.passing import Passing
@@ -45,8 +46,7 @@ class FollowerService:
     def __init__(self, settings: s.ServeSettings) -> None:
         self.settings = settings
         self.metadata_address = self.operator_address = ("", 0)
-        self._node = _node(settings)
-        self._trust = trust_of(settings) if parse_url(settings.follow).secure else None
+        self._nodes = _nodes(settings)
         self._metadata_listen = s.parse_listen("metadata_listen", settings.metadata_listen)
         self._operator_listen = operator_listen(settings)
 
@@ -74,10 +74,12 @@ class FollowerService:
         loop, clock = asyncio.get_running_loop(), SystemClock()
         self.publisher = Publisher(loop.call_soon)
         self.publisher.open(State(), clock.now().steady)
-        line = NodeLine(self._node, trust=self._trust)
-        self.following = Following(line, self.publisher, clock, chosen=bool(self._node.only))
+        lines = [NodeLine(node) for node in self._nodes]
+        self.following = Following(lines, self.publisher, clock, chosen=bool(self.settings.only))
+        self._commands = PassedCommands(self.following)
+        self._passing = Passing(self.following.lines, self.following.wellbeing)
         guard = Guard(self.following.may_answer, self.following.curtain)
-        options, submit = metadata_options(self.settings), self.following.submit
+        options, submit = metadata_options(self.settings), self._commands.submit
         self._metadata = MetadataServer(submit, self.publisher, clock, options, prepare=guard.stand_before)
         self.following.start()
         try:
@@ -99,7 +101,6 @@ class FollowerService:
             self.metadata_address = await self._metadata.start_on(metadata)
         except OSError as error:
             raise cannot_listen(self._metadata_listen, error) from None
-        self._passing = Passing(parse_url(self._node.url), self._trust)
         if operator is not None:
             await self._passing.start(operator)
             self.operator_address = operator.getsockname()[:2]
@@ -108,22 +109,33 @@ class FollowerService:
         """Close the doors, then tell the node that nobody is answered here any more."""
         await self._metadata.drain(DRAIN_SECONDS)
         await self._passing.stop()
+        self._commands.stop()
         await self.following.stop()
 
     async def reread(self) -> None:
         """There is no fleet file here."""
 
 
-def _node(settings: s.ServeSettings) -> Node:
+def _nodes(settings: s.ServeSettings) -> list[Node]:
     for name in _NODES_ONLY:
         if getattr(settings, name):
             raise Misconfigured(f"{name} is set, but a follower has none.", hint=f"Leave {name} or follow out.")
+    if settings.workers != 1:
+        hint = "Leave workers out; start one follower for each core, with --share-port."
+        raise Misconfigured(f"workers = {settings.workers}, but a follower is one process.", hint=hint)
+    urls = [_url(text.strip()) for text in settings.follow.split(",")]
+    token = _token(settings.follow_token_file)
+    trust = trust_of(settings) if any(parse_url(url).secure for url in urls) else None
+    return [Node(url, token, settings.only, trust) for url in dict.fromkeys(urls)]
+
+
+def _url(text: str) -> str:
     try:
-        parse_url(settings.follow)
+        parse_url(text)
     except DuenoticeError:
-        hint = "Write it like http://host:16926."
-        raise Misconfigured(f"follow = {settings.follow!r} is not the URL of a node.", hint=hint) from None
-    return Node(settings.follow, _token(settings.follow_token_file), settings.only)
+        hint = "Write it like http://host:16926; several with commas between them."
+        raise Misconfigured(f"follow = {text!r} is not the URL of a node.", hint=hint) from None
+    return text
 
 
 def _token(file: str) -> str:

@@ -11,8 +11,9 @@ import structlog
 
 from duenotice import settings as s
 from duenotice.bootstrap import cluster, impact, operator_port, push, tls
+from duenotice.bootstrap.azure_port import AzurePort, azure_port
 from duenotice.bootstrap.fleet_file import FleetFile, check_first
-from duenotice.bootstrap.journals import end_when_lost, is_postgres, node_name, open_journal
+from duenotice.bootstrap.journals import end_when_lost, is_postgres, node_name, open_alone
 from duenotice.bootstrap.logs import log_changes
 from duenotice.bootstrap.operator_port import OperatorServer
 from duenotice.bootstrap.ports import (
@@ -23,8 +24,9 @@ from duenotice.bootstrap.ports import (
     metadata_options,
     operator_listen,
 )
+from duenotice.bootstrap.steering import steer
 from duenotice.bootstrap.timekeeping import Heartbeat, clock_of
-from duenotice.bootstrap.workers import Workers, check_workers
+from duenotice.bootstrap.workers import Workers, check_workers, count_of
 from duenotice.clock import Clock, micros, seconds_since_2020
 from duenotice.console.app import Console
 from duenotice.domain.commands import ApplyFleet, CreateToken, LiftIncarnations, MarkClock
@@ -65,15 +67,21 @@ class Service:
         metadata_socket: socket.socket | None = None,
         journal: Journal | None = None,
         options: MetadataOptions | None = None,
+        store: cluster.ClusterStore | None = None,
     ) -> None:
-        """A program that embeds a node may give it a socket, a journal, or finer options of the VM's door."""
+        """A program that embeds a node may give it a socket, a journal, or finer options of the VM's door.
+
+        Tests give several nodes of one process a store in memory.
+        """
         self.settings = settings
         self._given_journal, self._options = journal, options or metadata_options(settings)
+        self._given_store = store
         self._tap, self._metadata_socket = tap, metadata_socket
         self._operator_socket: socket.socket | None = None
-        self._workers = Workers(settings)
+        self.azure: AzurePort | None = azure_port(settings)
         self.data_dir = _data_dir(settings)
         self.node = node_name(settings.node)
+        self._workers = Workers(settings, self.node)
         self.token, self._has_new_token = "", False
         self.metadata_address = ("", 0)
         self.operator_address = ("", 0)
@@ -93,17 +101,25 @@ class Service:
                 self._metadata_socket = ports.enter_context(self._metadata_port())
             if self._operator_listen is not None:
                 self._operator_socket = ports.enter_context(bound(self._operator_listen))
+            if self.azure is not None:
+                ports.enter_context(self.azure.bound(self.data_dir))
             await self._set_up()
             ports.pop_all()
 
     def _metadata_port(self) -> socket.socket:
-        is_shared = self.settings.share_port or self.settings.workers > 1
-        return bound(self._metadata_listen, dual=True, shared=is_shared)
+        count = count_of(self.settings)
+        made = bound(self._metadata_listen, dual=True, shared=self.settings.share_port or count > 1)
+        if count > 1:
+            steer(made, count)
+        return made
 
     async def _set_up(self) -> None:
-        store = self._store = cluster.store_of(self.settings, self.data_dir, self.node)
+        store = self._given_store or cluster.store_of(self.settings, self.data_dir, self.node)
+        self._store = store
         journal, state, clock = self._loaded(None if store is None else store.journal)
         self._journal = journal
+        if store is not None and not state.followed:
+            store.forget_last_life()
         self._put_together(store, journal, clock, state)
         self.engine.start()
         try:
@@ -117,7 +133,8 @@ class Service:
         loop = asyncio.get_running_loop()
         self.publisher = Publisher(loop.call_soon)
         self.engine = self._engine(store, journal, clock, state)
-        self.followers = Followers(state.position, Terms(micros(self.settings.lease)))
+        terms = Terms(micros(self.settings.lease))
+        self.followers = Followers(state.position, terms, cluster.right_of(self.engine, terms))
         end_when_lost(journal, lambda error: loop.call_soon_threadsafe(self.engine.give_up, error))
         self.engine.below = self.followers
         self.ticker = Ticker(self.engine)
@@ -127,7 +144,7 @@ class Service:
             self.engine.on_commit.append(lambda records: log_changes(records, self.engine.state))
 
     def _loaded(self, shared: Journal | None) -> tuple[Journal, State, Clock]:
-        journal = shared or self._given_journal or open_journal(self.settings.journal, self.data_dir, self.node)
+        journal = shared or self._given_journal or open_alone(self.settings.journal, self.data_dir, self.node)
         try:
             state = _load(journal)
             return journal, state, clock_of(self.settings.clock, state, journal)
@@ -150,10 +167,13 @@ class Service:
         await self.metadata.drain(DRAIN_SECONDS)
         if self._operator_listen is not None:
             self._api.feed.close()
+            await cluster.dismiss(self.engine, self.followers)
             self.followers.close()
             await self._console.close()
             self._operator.should_exit = True
             await asyncio.gather(self._operator_task, return_exceptions=True)
+        if self.azure is not None:
+            await self.azure.stop()
         await self.ticker.stop()
         if self._dispatcher is not None:
             await self._dispatcher.stop()
@@ -173,7 +193,7 @@ class Service:
             self._lead()
         elif self._dispatcher is not None:
             self._dispatcher.start()  # an earlier process of this node may have begun something (N12)
-        await self._workers.start(self.engine, self.metadata_address, self.operator_address)
+        self._workers.start(self.engine, self.metadata_address, self.operator_address)
 
     async def _prepare(self) -> None:
         if self._journal.restored:
@@ -196,9 +216,8 @@ class Service:
         self.pusher.start()
 
     async def _open_doors_to_followers(self) -> None:
-        """Those of the last process of this node may still be answering VMs (N05)."""
-        may_be_followed = any(token.role is Role.FOLLOWER for token in self.engine.state.tokens.values())
-        await self.followers.open(may_be_followed)
+        """Those of the last process of this node may still be answering VMs (N05); others wait for one of many."""
+        await self.followers.open(not cluster.is_one_of_many(self.engine) and self.engine.state.followed)
 
     def _follow(self) -> None:
         self.ticker.pause()
@@ -219,6 +238,8 @@ class Service:
             self._operator_socket.listen(BACKLOG)  # now, and not later in uvicorn: we have said that we serve
             self.operator_address = self._operator_socket.getsockname()[:2]
             self._open_operator_door(self._operator_socket)
+        if self.azure is not None:
+            self.azure.open(self.engine)
 
     @property
     def failed(self) -> "asyncio.Future[DuenoticeError]":
@@ -305,6 +326,7 @@ class Service:
             self.followers,
             cluster.nodes_of(self.engine, self._store),
             self.node,
+            lambda: None if self.azure is None else self.azure.told(self.engine.state.fleet.site),
             self.pusher.measures,
         )
         self.operator_app, paths = self._api.app(), {call.path for call in self._api.calls}

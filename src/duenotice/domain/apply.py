@@ -19,6 +19,7 @@ from duenotice.domain.progress import Progress
 from duenotice.domain.scope import ALONE, group_of, scope_of
 from duenotice.domain.state import Departure, Scope, State
 from duenotice.domain.subscribed import APPLIERS
+from duenotice.domain.token import Role
 from duenotice.errors import InvariantBroken
 
 MAINTENANCES_KEPT = 100
@@ -136,6 +137,10 @@ def _inhabited(state: State, key: str) -> bool:
     if key.startswith(ALONE):
         return key.removeprefix(ALONE) in state.fleet.vms
     return group_of(key) in state.fleet.groups or key in state.residents
+
+
+def _events_policy_set(state: State, change: t.EventsPolicySet) -> None:
+    state.fleet.say(change.of, change.policy)
 
 
 def _event_raised(state: State, change: t.EventRaised) -> None:
@@ -304,6 +309,7 @@ def _change_scope(state: State, key: str, **fields: object) -> None:
 
 def _token_created(state: State, change: t.TokenCreated) -> None:
     state.tokens[change.token.id] = change.token
+    state.followed = state.followed or change.token.role is Role.FOLLOWER
 
 
 def _token_revoked(state: State, change: t.TokenRevoked) -> None:
@@ -327,6 +333,7 @@ _APPLIERS: dict[type, Callable[[State, Any], None]] = {
     t.GroupsRemoved: _groups_removed,
     t.VmsPut: _vms_put,
     t.VmsRemoved: _vms_removed,
+    t.EventsPolicySet: _events_policy_set,
     t.EventRaised: _event_raised,
     t.EventMoved: _event_moved,
     t.EventNarrowed: _event_narrowed,

@@ -14,7 +14,7 @@ from duenotice.domain.kept_answers import KeptAnswer
 from duenotice.domain.maintenance import Maintenance, StepStatus
 from duenotice.domain.state import Departure, Scope, State
 from duenotice.domain.subscription import Subscription
-from duenotice.domain.token import Token
+from duenotice.domain.token import Role, Token
 
 
 class ScopeSnapshot(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -44,6 +44,7 @@ class Snapshot(Struct, frozen=True):
     maintenances: tuple[Maintenance, ...] = ()
     outcomes: tuple[tuple[str, StepStatus, str], ...] = ()
     tokens: tuple[Token, ...] = ()
+    followed: bool = False
     requests: tuple[KeptAnswer, ...] = ()
     gone: tuple[GoneEvent, ...] = ()
     subscriptions: tuple[Subscription, ...] = ()
@@ -70,6 +71,7 @@ def take(state: State) -> Snapshot:
         maintenances=tuple(state.maintenances.values()),
         outcomes=tuple((event_id, *outcome) for event_id, outcome in state.outcomes.items()),
         tokens=tuple(state.tokens.values()),
+        followed=state.followed,
         requests=tuple(state.answers.values()),
         gone=tuple(state.gone[event_id] for event_id in state.gone_order),
         subscriptions=tuple(state.subscriptions.values()),
@@ -107,6 +109,7 @@ def restore(snapshot: Snapshot) -> State:
 def _restore_doors(state: State, snapshot: Snapshot) -> None:
     """Who may ask, what was answered, and who is told."""
     state.tokens = {token.id: token for token in snapshot.tokens}
+    state.followed = snapshot.followed or any(token.role is Role.FOLLOWER for token in snapshot.tokens)
     state.answers.update((answer.key, answer) for answer in snapshot.requests)
     state.subscriptions = {each.id: each for each in snapshot.subscriptions}
     state.push_claim = snapshot.push_claim

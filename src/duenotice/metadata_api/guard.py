@@ -25,10 +25,10 @@ class Hiding(Protocol):
 
     is_down: bool
 
-    def hides(self, scope: str) -> bool:
-        """Whether a scope is hidden."""
+    def hides(self, *what: str) -> bool:
+        """Whether a scope or an address is hidden."""
 
-    async def wait(self, scope: str, timeout: float) -> bool:
+    async def wait(self, *what: str, timeout: float) -> bool:
         """Wait until it is not; whether that came in time."""
 
 
@@ -46,7 +46,9 @@ class Guard:
     def get(self, address: str) -> Lane | None:
         """The lane for the short way: none if the answer must not be given at once."""
         lane = self._lanes.get(address)
-        if lane is None or not self._may_answer() or (self._curtain.is_down and self._curtain.hides(lane.scope)):
+        if lane is None or not self._may_answer():
+            return None
+        if self._curtain.is_down and self._curtain.hides(lane.scope, address):
             return None
         return lane
 
@@ -55,12 +57,20 @@ class Guard:
         if not self._may_answer():
             return self._no_right()
         lane = self._door.callers.find(address)
-        if not isinstance(question, Poll) or lane is None:
-            return self._answers.answer(address, question, body)
-        if self._curtain.hides(lane.scope):
-            return self._wait(lane.scope, address, question)
-        outcome = self._answers.answer(address, question, body)
+        if lane is None:  # it may be the address of a VM that other nodes know already
+            is_hidden = self._curtain.hides(address)
+            return (
+                self._wait((address,), address, question, body) if is_hidden else self._inner(address, question, body)
+            )
+        if not isinstance(question, Poll):
+            return self._inner(address, question, body)
+        if self._curtain.hides(lane.scope, address):
+            return self._wait((lane.scope, address), address, question, body)
+        outcome = self._inner(address, question, body)
         return self._finish(outcome, address, question) if isinstance(outcome, Coroutine) else outcome
+
+    def _inner(self, address: str, question: Question, body: bytes) -> Outcome | Later | Broken:
+        return self._answers.answer(address, question, body)
 
     def still(self, address: str, poll: Poll) -> Answer | Hold:
         """What a poll gets that was to be held."""
@@ -70,11 +80,11 @@ class Guard:
         """What a held poll gets in the end."""
         return self._refusal(address) or self._answers.again(address, poll)
 
-    async def _wait(self, scope: str, address: str, poll: Poll) -> Outcome | Broken:
+    async def _wait(self, what: tuple[str, ...], address: str, question: Question, body: bytes) -> Outcome | Broken:
         self._tally.held += 1
-        if not await self._curtain.wait(scope, PATIENCE):
+        if not await self._curtain.wait(*what, timeout=PATIENCE):
             return self._hidden()
-        outcome = self.answer(address, poll, b"")
+        outcome = self.answer(address, question, body)
         return await outcome if isinstance(outcome, Coroutine) else outcome
 
     async def _finish(self, later: Later, address: str, poll: Poll) -> Outcome | Broken:
@@ -83,13 +93,15 @@ class Guard:
         lane = self._door.callers.find(address)
         if came == EMPTY_OK or lane is None or (isinstance(came, Answer) and came.status not in (200, 304)):
             return came
-        return self.still(address, poll) if await self._curtain.wait(lane.scope, PATIENCE) else self._hidden()
+        is_shown = await self._curtain.wait(lane.scope, address, timeout=PATIENCE)
+        return self.still(address, poll) if is_shown else self._hidden()
 
     def _refusal(self, address: str) -> Answer | None:
         if not self._may_answer():
             return self._no_right()
         lane = self._door.callers.find(address)
-        return self._hidden() if lane is not None and self._curtain.hides(lane.scope) else None
+        is_hidden = self._curtain.hides(address, *(() if lane is None else (lane.scope,)))
+        return self._hidden() if is_hidden else None
 
     def _no_right(self) -> Answer:
         self._tally.without_right += 1

@@ -14,6 +14,7 @@ from duenotice.engine.ticker import Ticker
 from duenotice.errors import DuenoticeError
 from duenotice.operator_api.answers import KeptAnswers, on_error, problem
 from duenotice.operator_api.audit import Audit
+from duenotice.operator_api.azure import AzureDoors, TellAzure
 from duenotice.operator_api.calls import Call, Handler, body_of, check_query
 from duenotice.operator_api.clock import Clocks
 from duenotice.operator_api.events import Events
@@ -49,6 +50,7 @@ class OperatorApi:
         followers: Followers | None = None,
         nodes: Nodes | None = None,
         node: str = "node",
+        azure: TellAzure = lambda: None,
         pushes: Callable[[], Sequence[PushMeasure]] = tuple,
     ) -> None:
         self.feed, self._gate = Feed(engine), Gate(lambda: engine.state.tokens.values())
@@ -61,9 +63,9 @@ class OperatorApi:
             *Hosts(engine).calls(),
             *Fleets(engine, self.feed, fleet_problem).calls(),
             *Events(engine).calls(),
-            *Timelines(engine).calls(),
             *Maintenances(engine).calls(),
             *Clocks(engine, ticker).calls(),
+            *AzureDoors(engine, azure).calls(),
             *(call for resource in (Tokens, Subscriptions) for call in resource(engine).calls()),
             *_reports(engine, self.feed, pushes),
             *FollowCalls(engine, followers or Followers(engine.state.position)).calls(),
@@ -94,7 +96,7 @@ class OperatorApi:
 
             if self._nodes is None:
                 return await answer()
-            if call.method == "GET":
+            if call.method == "GET" or call.here:
                 return self._nodes.signed(await answer())
             return await self._nodes.answer(request, answer)
 
@@ -103,7 +105,7 @@ class OperatorApi:
 
 def _reports(engine: Engine, feed: Feed, pushes: Callable[[], Sequence[PushMeasure]]) -> list[Call]:
     """What has happened, and how much."""
-    return [*Audit(engine, feed).calls(), *Metrics(engine, feed, pushes).calls()]
+    return [*Timelines(engine).calls(), *Audit(engine, feed).calls(), *Metrics(engine, feed, pushes).calls()]
 
 
 def _about_nodes(engine: Engine, name: str, nodes: Nodes | None) -> list[Call]:

@@ -31,7 +31,7 @@ NODE = "Duenotice-Node"
 POSITION = "Duenotice-Position"
 _COMMANDS_PATH = "/v1/nodes/commands"
 _LIFE = "Duenotice-Life"
-_KEPT_HEADERS = ("content-type", "location", "retry-after", "cache-control", "www-authenticate")
+_KEPT_HEADERS = ("content-type", "location", "retry-after", "cache-control", "www-authenticate", "idempotent-replayed")
 _SENT_HEADERS = ("authorization", "content-type", "idempotency-key", "accept")
 
 _COMMANDS: dict[str, type[Command]] = {kind.__name__: kind for kind in Command.__subclasses__()}

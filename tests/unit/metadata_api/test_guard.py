@@ -4,7 +4,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from duenotice.domain.commands import CancelEvent
+import pytest
+
+from duenotice.domain.commands import ApplyFleet, CancelEvent
+from duenotice.domain.fleet import Declaration, Vm
 from duenotice.domain.touched import Touched
 from duenotice.engine.curtain import Curtain
 from duenotice.engine.engine import Engine
@@ -22,12 +25,12 @@ class Door:
 
     address: tuple[str, int]
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, default_vm: str) -> None:
         self.engine, self.curtain = engine, Curtain()
         self.may_answer = True
         self.tally = Tally()
         guard = Guard(lambda: self.may_answer, self.curtain, self.tally)
-        options = MetadataOptions(default_vm="alone")
+        options = MetadataOptions(default_vm=default_vm)
         self.server = MetadataServer(engine.submit, engine.publisher, engine.clock, options, prepare=guard.stand_before)
 
     async def get(self, query: str = "", method: str = "GET", body: str = "", headers: str = "") -> tuple[int, str]:
@@ -45,11 +48,11 @@ class Door:
 
 
 @asynccontextmanager
-async def guarded() -> AsyncIterator[Door]:
+async def guarded(default_vm: str = "alone") -> AsyncIterator[Door]:
     """A door of a node whose VM listens."""
     async with running() as engine:
         await listen(engine, "alone")
-        door = Door(engine)
+        door = Door(engine, default_vm)
         door.address = await door.server.start("127.0.0.1", 0)
         try:
             yield door
@@ -81,6 +84,23 @@ async def test_without_the_right_every_request_is_503() -> None:
         assert (door.tally.without_right, door.tally.held) == (3, 0)
         door.may_answer = True
         assert (await door.get())[0] == 200
+
+
+@pytest.mark.parametrize("default_vm", ["", "alone"])
+@in_loop
+async def test_an_address_that_is_hidden_waits_until_it_is_known_whose_it_is(default_vm: str) -> None:
+    """Another node may know the VM already, and have answered it: here it would be a 404, or another VM's (S27)."""
+    async with guarded(default_vm) as door:
+        door.curtain.hide(Touched(set(), {"new"}, {"127.0.0.1"}))
+        polling = asyncio.create_task(door.get())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not polling.done()
+        await ask(door.engine, ApplyFleet(Declaration("two", vms=(Vm("new", "127.0.0.1"), Vm("alone", "10.0.0.1")))))
+        await ask(door.engine, reboot("new"))
+        door.curtain.lift()
+        status, body = await polling
+        assert (status, '"Resources":["new"]' in body) == (200, True)
 
 
 @in_loop
@@ -156,7 +176,7 @@ async def test_a_held_poll_is_not_answered_without_the_right() -> None:
 async def test_the_first_poll_of_a_scope_is_checked_again_when_it_listens() -> None:
     """To turn a scope on takes a commit; meanwhile the right may go."""
     async with running() as engine:
-        door = Door(engine)
+        door = Door(engine, "alone")
         door.address = await door.server.start("127.0.0.1", 0)
         engine.on_commit.append(lambda records: setattr(door, "may_answer", False))
         assert (await door.get())[0] == 503
@@ -180,6 +200,6 @@ async def test_a_fault_that_is_lifted_leaves_the_guard_in_its_place() -> None:
 async def test_who_waits_for_too_long_is_told_to_ask_again() -> None:
     async with guarded() as door:
         hide(door, "vm/alone")
-        assert not await door.curtain.wait("vm/alone", 0.01)
+        assert not await door.curtain.wait("vm/alone", timeout=0.01)
         door.curtain.lift()
-        assert await door.curtain.wait("vm/alone", 0.01)
+        assert await door.curtain.wait("vm/alone", timeout=0.01)

@@ -16,7 +16,7 @@ from duenotice.domain import transitions as t
 from duenotice.domain.scope import scope_of
 from duenotice.wire.event_names import SOURCE_NAMES, TYPE_NAMES
 from duenotice.wire.operator.events import Event, Life
-from duenotice.wire.operator.fleet import Group, Host, Site, Vm, VmWithEvents
+from duenotice.wire.operator.fleet import EventsPolicy, Group, Host, Site, Vm, VmWithEvents
 from duenotice.wire.operator.maintenances import Maintenance, PlannedStep, Step
 from duenotice.wire.operator.records import Details, Record
 from duenotice.wire.operator.service import NewToken, Token
@@ -95,6 +95,11 @@ def life(
     )
 
 
+def events_policy(policy: f.EventsPolicy) -> EventsPolicy | None:
+    """What an owner says about events; None when that is nothing."""
+    return None if policy == f.SAYS_NOTHING else EventsPolicy(*msgspec.structs.astuple(policy))
+
+
 def vm(vm: f.Vm, listens: bool, state: str) -> Vm:
     """As operators read it; `listens` and `state` are of the whole service, so the caller has looked them up."""
     return Vm(
@@ -113,6 +118,7 @@ def vm(vm: f.Vm, listens: bool, state: str) -> Vm:
         size=vm.size,
         os=vm.os,
         tags=dict(vm.tags),
+        policy=events_policy(vm.events_policy),
     )
 
 
@@ -131,6 +137,7 @@ def group(group: f.Group, vms: int) -> Group:
         fault_domains=group.fault_domains,
         terminate_notice=group.terminate_notice,
         vms=vms,
+        policy=events_policy(group.events_policy),
     )
 
 
@@ -146,7 +153,7 @@ def site(site: f.Site) -> Site:
 
 def token(token: k.Token) -> Token:
     """One token as an admin sees it: nothing that could be used in its place."""
-    return Token(token.id, token.name, token.role.value, whole_second(token.created_at))
+    return Token(token.id, token.name, token.role.value, whole_second(token.created_at), token.only)
 
 
 def new_token(made: k.Token, secret: str) -> NewToken:

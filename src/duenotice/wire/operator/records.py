@@ -5,6 +5,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from duenotice.wire.operator.events import Event
+from duenotice.wire.operator.fleet import EventsPolicy
 from duenotice.wire.operator.maintenances import Maintenance
 from duenotice.wire.operator.service import Token
 from duenotice.wire.operator.subscriptions import SetAside, Subscription
@@ -41,6 +42,7 @@ class DeclaredGroup(Declared, frozen=True):
     addresses: str | None = None
     spot: bool | None = None
     zone: str | None = None
+    events_policy: EventsPolicy | None = None
 
 
 class ClockMark(Struct, frozen=True, gc=False, array_like=True):
@@ -81,6 +83,8 @@ class Details(AnswerBody, frozen=True, omit_defaults=True):
     token_id: str | None = None
     name: str | None = None
     mark: ClockMark | None = None
+    of: str | None = None
+    policy: EventsPolicy | None = None
     subscription: Subscription | None = None
     subscription_id: str | None = None
     position: int | None = None
