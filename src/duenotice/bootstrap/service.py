@@ -16,6 +16,7 @@ from duenotice.bootstrap.fleet_file import FleetFile, check_first
 from duenotice.bootstrap.journals import end_when_lost, is_postgres, node_name, open_alone
 from duenotice.bootstrap.logs import log_changes
 from duenotice.bootstrap.operator_port import OperatorServer
+from duenotice.bootstrap.policies import policy_of
 from duenotice.bootstrap.ports import (
     BACKLOG,
     DRAIN_SECONDS,
@@ -31,7 +32,6 @@ from duenotice.clock import Clock, micros, seconds_since_2020
 from duenotice.console.app import Console
 from duenotice.domain.commands import ApplyFleet, CreateToken, LiftIncarnations, MarkClock
 from duenotice.domain.fleet import Declaration, Vm
-from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import SELF, Engine, load
@@ -153,7 +153,7 @@ class Service:
             raise
 
     def _engine(self, store: cluster.ClusterStore | None, journal: Journal, clock: Clock, state: State) -> Engine:
-        policy = _policy(self.settings, clock)
+        policy = policy_of(self.settings, clock)
         if store is None:
             return Engine(journal, clock, policy, state, self.publisher, threaded=True)
         url = cluster.url_of(self.settings, self._operator_socket)
@@ -262,9 +262,11 @@ class Service:
         return "http" if self._tls is None else "https"
 
     async def reread(self) -> None:
-        """Apply the fleet file, if it has changed, and show a new certificate, if there is one."""
+        """Apply the fleet file, if it has changed, and show new certificates, if there are some."""
         if self._tls is not None:
             self._tls.reread_or_complain()
+        if self.azure is not None:
+            await self.azure.renew()
         await self.fleet_file.apply()
 
     @property
@@ -350,17 +352,3 @@ def _load(journal: Journal) -> State:
         return load(journal)
     finally:
         gc.enable()
-
-
-def _policy(settings: s.ServeSettings, clock: Clock) -> Policy:
-    return Policy(
-        commit_allowance=micros(clock.speed),  # one real second
-        user_operations_limit=settings.user_operations_limit,
-        simulated_impact=settings.impact == "simulated",
-        impact_attempts=settings.impact_attempts,
-        deletes_together=settings.deletes_together,
-        takes_gone_approvals=settings.gone_approval == 200,
-        live_migration_lasts=micros(settings.live_migration_lasts),
-        maintenance_lasts=micros(settings.maintenance_lasts),
-        removal_lasts=micros(settings.removal_lasts),
-    )

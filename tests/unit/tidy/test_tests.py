@@ -28,6 +28,7 @@ TESTED_ELSEWHERE = {
     "bootstrap/azure_port.py": "tests/acceptance/test_M_azure.py",
     "bootstrap/fleet_file.py": "tests/acceptance/test_fleet_at_start.py",
     "bootstrap/journal_copy.py": "tests/acceptance/test_cli_db.py",
+    "bootstrap/policies.py": "tests/acceptance/test_maintenances.py",
     "client/base.py": "tests/client/test_evil_answers.py",
     "client/contract.py": "tests/unit/client/test_metadata_talks.py",
     "client/line.py": "tests/client/test_evil_answers.py",
