@@ -17,6 +17,7 @@ from duenotice.domain.kept_answers import KeptAnswer, keep
 from duenotice.domain.maintenance import StepStatus
 from duenotice.domain.scope import ALONE, group_of, scope_of
 from duenotice.domain.state import Departure, Scope, State
+from duenotice.domain.subscribed import APPLIERS
 from duenotice.domain.token import Role
 from duenotice.errors import InvariantBroken
 
@@ -301,6 +302,7 @@ _APPLIERS: dict[type, Callable[[State, Any], None]] = {
     t.ScopeDisabled: _scope_disabled,
     t.TokenCreated: _token_created,
     t.TokenRevoked: _token_revoked,
+    **APPLIERS,
     t.RequestAnswered: _request_answered,
     t.IncarnationsLifted: _incarnations_lifted,
     t.ClockMarked: _clock_marked,
