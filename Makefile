@@ -61,9 +61,9 @@ machine-tests:
 	tools/tests -m "(machine or browser) and not serial and not soak" -n 3 --dist loadfile
 
 programs: develop ## the programs that tests run (as root on Debian it installs Debian packages)
-	tools/debian-programs chromium curl dbus etcd-server golang-go haproxy iproute2 jq libmono-system-net-http4.0-cil \
-		libmono-system-runtime-serialization4.0-cil mono-mcs mono-runtime nodejs openssl patroni postgresql-15 python3-etcd \
-		python3-psycopg2 resource-agents slirp4netns systemd util-linux
+	tools/debian-programs chromium-headless-shell curl dbus etcd-server golang-go haproxy iproute2 jq \
+		libmono-system-net-http4.0-cil libmono-system-runtime-serialization4.0-cil mono-mcs mono-runtime nodejs \
+		openssl patroni postgresql-15 python3-etcd python3-psycopg2 resource-agents slirp4netns systemd util-linux
 	tools/real-programs
 
 bench: develop ## measure, side by side with nginx (as root on Debian it installs Debian packages)
