@@ -42,7 +42,12 @@ class ServeSettings(Struct, frozen=True):
     follow_token_file: Annotated[str, Meta(description="file with a token of the role follower of that node")] = ""
     only: Annotated[str, Meta(description="follow only for the VMs that this chooses: host=h1")] = ""
     workers: Annotated[
-        int, Meta(description="processes that share the metadata port; all but the first follow it", ge=1, le=256)
+        int,
+        Meta(
+            description="processes that share the metadata port; all but the first follow it; 0: one a core",
+            ge=0,
+            le=256,
+        ),
     ] = 1
     share_port: Annotated[bool, Meta(description="let other processes listen on the same metadata port")] = False
     lease: Annotated[
@@ -54,6 +59,14 @@ class ServeSettings(Struct, frozen=True):
         str, Meta(description="PEM file with the certificate of the operator's port, which then speaks TLS")
     ] = ""
     operator_key_file: Annotated[str, Meta(description="PEM file with the key of that certificate")] = ""
+    azure_listen: Annotated[str, Meta(description="HOST:PORT for az and the Azure SDKs, with TLS")] = ""
+    azure_cert_file: Annotated[
+        str, Meta(description="PEM file with the certificate of that port, instead of one of its own")
+    ] = ""
+    azure_key_file: Annotated[str, Meta(description="PEM file with the key of that certificate")] = ""
+    azure_names: Annotated[
+        str, Meta(description="more names and addresses for its own certificate, with commas between them")
+    ] = ""
     clock: Annotated[str, Meta(description="real, a speed such as 60x, or manual")] = "real"
     default_vm: Annotated[str, Meta(description="callers from unknown addresses count as this VM")] = ""
     throttle: Annotated[float, Meta(description="requests a second per VM", gt=0, le=1e9)] = 5.0

@@ -73,6 +73,7 @@ WHO_MAY = {
         GET /v1/maintenances
         GET /v1/maintenances/{id}
         GET /v1/clock
+        GET /v1/azure
         GET /v1/audit
         GET /v1/feed
         GET /v1/me
@@ -88,6 +89,8 @@ WHO_MAY = {
         POST /v1/vms/{name}/redeploy
         POST /v1/vms/{name}/delete
         POST /v1/vms/{name}/evict
+        PUT /v1/vms/{name}/policy
+        PUT /v1/groups/{kind}/{name}/policy
         POST /v1/scale-sets/{name}/scale
         POST /v1/scale-sets/{name}/delete-instances
         POST /v1/hosts/{name}/drain

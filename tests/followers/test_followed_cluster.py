@@ -18,11 +18,11 @@ pytestmark = pytest.mark.machine
 
 
 class StayingTrio(Trio):
-    """A node comes back where it was."""
+    """A node comes back where it was; one of them has a worker."""
 
     def _listening(self, name: str) -> dict[str, object]:
         self._ports = getattr(self, "_ports", None) or {each: free_port() for each in NAMES}
-        return {"operator_listen": f"127.0.0.1:{self._ports[name]}"}
+        return {"operator_listen": f"127.0.0.1:{self._ports[name]}", "workers": 2 if name == "b" else 1}
 
 
 class Herd:

@@ -150,7 +150,7 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(machine: Machine, fleet: str, folder: Path) -> Iterator[Server]:
+def serving(machine: Machine, fleet: str, folder: Path, *more: str) -> Iterator[Server]:
     """Run `duenotice serve` in a machine until the block ends, which it must do cleanly."""
     (folder / "fleet.toml").write_text(fleet)
     machine.ip(f"address add {METADATA_ADDRESS}/32 dev lo")
@@ -158,7 +158,9 @@ def serving(machine: Machine, fleet: str, folder: Path) -> Iterator[Server]:
     # Clients here look again at once where they would wait for seconds: do not throttle them for that.
     flags = f"--metadata-listen {METADATA_ADDRESS}:80 --clock manual --throttle 1000"
     places = f"--fleet {folder}/fleet.toml --data-dir {folder}/data"
-    with machine.running(program, "serve", *flags.split(), *places.split(), log=folder / "server.log") as process:
+    with machine.running(
+        program, "serve", *flags.split(), *places.split(), *more, log=folder / "server.log"
+    ) as process:
         assert process.stdout
         # The first line comes when both doors are open; none comes when the server has died.
         assert process.stdout.readline(), (folder / "server.log").read_text()

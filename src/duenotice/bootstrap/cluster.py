@@ -123,7 +123,7 @@ async def prepared(engine: Engine, prepare: Callable[[], Awaitable[None]]) -> No
 async def _is_done(engine: NodeEngine, prepare: Callable[[], Awaitable[None]]) -> bool:
     try:
         await engine.joined()
-        _refuse_if_alone(engine.seat.leader)
+        refuse_if_alone(engine.seat.leader)
         _refuse_without_url(engine)
         await prepare()
     except LeaderNotTrusted as trouble:
@@ -134,12 +134,14 @@ async def _is_done(engine: NodeEngine, prepare: Callable[[], Awaitable[None]]) -
     return True
 
 
-def _refuse_if_alone(leader: Member | None) -> None:
-    """A node whose clock somebody moves, or that has no operator port, cannot do what others pass on."""
+def refuse_if_alone(leader: Member | None) -> None:
+    """A node whose clock somebody moves, or that has no operator port, cannot do what others pass on (N09)."""
     if leader is not None and not leader.url:
         raise Conflict(
-            f"The database is in use by the node {leader.node!r} (duenotice {leader.version}).",
-            hint="Stop that node, or give this one a database of its own.",
+            f"The database is in use by the node {leader.node!r} (duenotice {leader.version}), which is alone: "
+            "it has no operator port, or its clock is manual.",
+            hint="Stop that node, or give this one a database of its own. "
+            "Several nodes need operator_listen each, and a clock that is not manual.",
         )
 
 

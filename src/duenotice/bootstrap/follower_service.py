@@ -120,6 +120,9 @@ def _nodes(settings: s.ServeSettings) -> list[Node]:
     for name in _NODES_ONLY:
         if getattr(settings, name):
             raise Misconfigured(f"{name} is set, but a follower has none.", hint=f"Leave {name} or follow out.")
+    if settings.workers != 1:
+        hint = "Leave workers out; start one follower for each core, with --share-port."
+        raise Misconfigured(f"workers = {settings.workers}, but a follower is one process.", hint=hint)
     urls = [_url(text.strip()) for text in settings.follow.split(",")]
     token = _token(settings.follow_token_file)
     trust = trust_of(settings) if any(parse_url(url).secure for url in urls) else None

@@ -53,6 +53,12 @@ class PatientOnlySoLong(H11Protocol):
         else:
             self.loop.call_later(PATIENCE_SECONDS, self._look, None)
 
+    def shutdown(self) -> None:
+        """Also end a TLS connection that is idle: its end is a talk, and uvicorn would wait for the client's part."""
+        super().shutdown()
+        if self.transport.is_closing() and not self.transport.get_write_buffer_size():
+            self.transport.abort()
+
     def _look(self, last: object) -> None:
         if self.transport.is_closing():
             return
@@ -78,7 +84,7 @@ class Front:
 
 
 def config(app: ASGIApp, tls: ssl.SSLContext | None = None) -> uvicorn.Config:
-    """The settings of the operator's port; with `tls` it speaks only TLS."""
+    """The settings of the operator's port, and of others like it; with `tls` it speaks only TLS."""
     logger = logging.getLogger("uvicorn.error")
     logger.handlers, logger.propagate = [ToOurLog(logging.WARNING)], False
     return uvicorn.Config(

@@ -11,10 +11,12 @@ import structlog
 
 from duenotice import settings as s
 from duenotice.bootstrap import cluster, impact, operator_port, tls
+from duenotice.bootstrap.azure_port import AzurePort, azure_port
 from duenotice.bootstrap.fleet_file import FleetFile, check_first
-from duenotice.bootstrap.journals import end_when_lost, is_postgres, node_name, open_journal
+from duenotice.bootstrap.journals import end_when_lost, is_postgres, node_name, open_alone
 from duenotice.bootstrap.logs import log_changes
 from duenotice.bootstrap.operator_port import OperatorServer
+from duenotice.bootstrap.policies import policy_of
 from duenotice.bootstrap.ports import (
     BACKLOG,
     DRAIN_SECONDS,
@@ -23,13 +25,13 @@ from duenotice.bootstrap.ports import (
     metadata_options,
     operator_listen,
 )
+from duenotice.bootstrap.steering import steer
 from duenotice.bootstrap.timekeeping import Heartbeat, clock_of
-from duenotice.bootstrap.workers import Workers, check_workers
+from duenotice.bootstrap.workers import Workers, check_workers, count_of
 from duenotice.clock import Clock, micros, seconds_since_2020
 from duenotice.console.app import Console
 from duenotice.domain.commands import ApplyFleet, CreateToken, LiftIncarnations, MarkClock
 from duenotice.domain.fleet import Declaration, Vm
-from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import SELF, Engine, load
@@ -76,6 +78,7 @@ class Service:
         self._given_store = store
         self._tap, self._metadata_socket = tap, metadata_socket
         self._operator_socket: socket.socket | None = None
+        self.azure: AzurePort | None = azure_port(settings)
         self.data_dir = _data_dir(settings)
         self.node = node_name(settings.node)
         self._workers = Workers(settings, self.node)
@@ -97,12 +100,17 @@ class Service:
                 self._metadata_socket = ports.enter_context(self._metadata_port())
             if self._operator_listen is not None:
                 self._operator_socket = ports.enter_context(bound(self._operator_listen))
+            if self.azure is not None:
+                ports.enter_context(self.azure.bound(self.data_dir))
             await self._set_up()
             ports.pop_all()
 
     def _metadata_port(self) -> socket.socket:
-        is_shared = self.settings.share_port or self.settings.workers > 1
-        return bound(self._metadata_listen, dual=True, shared=is_shared)
+        count = count_of(self.settings)
+        made = bound(self._metadata_listen, dual=True, shared=self.settings.share_port or count > 1)
+        if count > 1:
+            steer(made, count)
+        return made
 
     async def _set_up(self) -> None:
         store = self._given_store or cluster.store_of(self.settings, self.data_dir, self.node)
@@ -135,7 +143,7 @@ class Service:
             self.engine.on_commit.append(lambda records: log_changes(records, self.engine.state))
 
     def _loaded(self, shared: Journal | None) -> tuple[Journal, State, Clock]:
-        journal = shared or self._given_journal or open_journal(self.settings.journal, self.data_dir, self.node)
+        journal = shared or self._given_journal or open_alone(self.settings.journal, self.data_dir, self.node)
         try:
             state = _load(journal)
             return journal, state, clock_of(self.settings.clock, state, journal)
@@ -144,7 +152,7 @@ class Service:
             raise
 
     def _engine(self, store: cluster.ClusterStore | None, journal: Journal, clock: Clock, state: State) -> Engine:
-        policy = _policy(self.settings, clock)
+        policy = policy_of(self.settings, clock)
         if store is None:
             return Engine(journal, clock, policy, state, self.publisher, threaded=True)
         url = cluster.url_of(self.settings, self._operator_socket)
@@ -163,6 +171,8 @@ class Service:
             await self._console.close()
             self._operator.should_exit = True
             await asyncio.gather(self._operator_task, return_exceptions=True)
+        if self.azure is not None:
+            await self.azure.stop()
         await self.ticker.stop()
         if self._dispatcher is not None:
             await self._dispatcher.stop()
@@ -180,7 +190,7 @@ class Service:
             self._lead()
         elif self._dispatcher is not None:
             self._dispatcher.start()  # an earlier process of this node may have begun something (N12)
-        await self._workers.start(self.engine, self.metadata_address, self.operator_address)
+        self._workers.start(self.engine, self.metadata_address, self.operator_address)
 
     async def _prepare(self) -> None:
         if self._journal.restored:
@@ -223,6 +233,8 @@ class Service:
             self._operator_socket.listen(BACKLOG)  # now, and not later in uvicorn: we have said that we serve
             self.operator_address = self._operator_socket.getsockname()[:2]
             self._open_operator_door(self._operator_socket)
+        if self.azure is not None:
+            self.azure.open(self.engine)
 
     @property
     def failed(self) -> "asyncio.Future[DuenoticeError]":
@@ -245,9 +257,11 @@ class Service:
         return "http" if self._tls is None else "https"
 
     async def reread(self) -> None:
-        """Apply the fleet file, if it has changed, and show a new certificate, if there is one."""
+        """Apply the fleet file, if it has changed, and show new certificates, if there are some."""
         if self._tls is not None:
             self._tls.reread_or_complain()
+        if self.azure is not None:
+            await self.azure.renew()
         await self.fleet_file.apply()
 
     @property
@@ -309,6 +323,7 @@ class Service:
             self.followers,
             cluster.nodes_of(self.engine, self._store),
             self.node,
+            lambda: None if self.azure is None else self.azure.told(self.engine.state.fleet.site),
         )
         self.operator_app, paths = self._api.app(), {call.path for call in self._api.calls}
         self._console = Console(self.operator_app)
@@ -331,17 +346,3 @@ def _load(journal: Journal) -> State:
         return load(journal)
     finally:
         gc.enable()
-
-
-def _policy(settings: s.ServeSettings, clock: Clock) -> Policy:
-    return Policy(
-        commit_allowance=micros(clock.speed),  # one real second
-        user_operations_limit=settings.user_operations_limit,
-        simulated_impact=settings.impact == "simulated",
-        impact_attempts=settings.impact_attempts,
-        deletes_together=settings.deletes_together,
-        takes_gone_approvals=settings.gone_approval == 200,
-        live_migration_lasts=micros(settings.live_migration_lasts),
-        maintenance_lasts=micros(settings.maintenance_lasts),
-        removal_lasts=micros(settings.removal_lasts),
-    )

@@ -32,6 +32,9 @@ _METAVARS = {
     "node_url": "URL",
     "follow": "URL",
     "only": "KIND=NAME",
+    "azure_cert_file": "FILE",
+    "azure_key_file": "FILE",
+    "azure_names": "NAME,…",
     "clock": "real|60x|manual",
     "default_vm": "NAME",
     "fault": "NAME",
@@ -217,9 +220,11 @@ async def _reread_when_told(service: "Service | FollowerService", told: "asyncio
 
 
 def _addresses(service: "Service | FollowerService") -> dict[str, str]:
+    azure = getattr(service, "azure", None)
     return {
         "metadata": f"http://{host_port(service.metadata_address)}",
         "operator": f"{service.operator_scheme}://{host_port(service.operator_address)}",
+        **({} if azure is None else {"azure": azure.url}),
     }
 
 
@@ -251,6 +256,8 @@ def welcome(service: "Service") -> None:
     say(f"  VMs ask       http://{metadata}/metadata/scheduledevents?api-version=2020-07-01")
     say(f"  the operator  {operator}/v1  (token: {_token(service, '{}')})")
     say(f"  the console   {operator}/  (sign in with that token)")
+    if service.azure is not None:
+        say(f"  Azure's tools {service.azure.url}  (see 'duenotice azure profile')")
     if vms:
         _examples(service, _example_vm(service), metadata, operator)
     sys.stdout.flush()

@@ -138,6 +138,10 @@ def _inhabited(state: State, key: str) -> bool:
     return group_of(key) in state.fleet.groups or key in state.residents
 
 
+def _events_policy_set(state: State, change: t.EventsPolicySet) -> None:
+    state.fleet.say(change.of, change.policy)
+
+
 def _event_raised(state: State, change: t.EventRaised) -> None:
     if change.event.id in state.events:
         raise InvariantBroken(f"There is already an event {change.event.id}.", hint=_REPORT)
@@ -328,6 +332,7 @@ _APPLIERS: dict[type, Callable[[State, Any], None]] = {
     t.GroupsRemoved: _groups_removed,
     t.VmsPut: _vms_put,
     t.VmsRemoved: _vms_removed,
+    t.EventsPolicySet: _events_policy_set,
     t.EventRaised: _event_raised,
     t.EventMoved: _event_moved,
     t.EventNarrowed: _event_narrowed,

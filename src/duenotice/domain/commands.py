@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from duenotice.clock import Mark
 from duenotice.domain.event import Cause, EventType
-from duenotice.domain.fleet import Declaration
+from duenotice.domain.fleet import Declaration, EventsPolicy
 from duenotice.domain.token import Role
 
 
@@ -57,6 +57,35 @@ class DeleteInstances(Command, frozen=True):
     seed: str
 
 
+class SetEventsPolicy(Command, frozen=True):
+    """An owner says what is approved beforehand for `of`, the key of a VM (`vm/db-0`) or of a group (M09).
+
+    With `keep`, what the new policy leaves open stays as it is.
+    """
+
+    of: str
+    policy: EventsPolicy
+    keep: bool = False
+
+
+class OperateInstances(Command, frozen=True):
+    """A user restarts or redeploys instances of a scale set: all that are named, or none (G02)."""
+
+    name: str
+    vms: tuple[str, ...]
+    type: EventType
+    seed: str
+
+
+class ChangeScaleSet(Command, frozen=True):
+    """A user gives a scale set another capacity, another notice before Terminate in seconds (0: off), or both (G05)."""
+
+    name: str
+    seed: str
+    capacity: int | None = None
+    terminate_notice: int | None = None
+
+
 class EvictVm(Command, frozen=True):
     """The platform evicts a spot VM (G04)."""
 
@@ -86,10 +115,14 @@ class RepairHost(Command, frozen=True):
 
 
 class ApproveEvents(Command, frozen=True):
-    """Let events start now (C05); `vm` None is the operator, who may approve any."""
+    """Let events start now (C05); `vm` None is the operator, who may approve any.
+
+    With the key of a `group` the operator means events of that group, and none else (M10).
+    """
 
     event_ids: tuple[str, ...]
     vm: str | None = None
+    group: str | None = None
 
 
 class CancelEvent(Command, frozen=True):

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from duenotice.clock import Mark
 from duenotice.domain.event import Event
-from duenotice.domain.fleet import Group, Host, Site, Vm
+from duenotice.domain.fleet import EventsPolicy, Group, Host, Site, Vm
 from duenotice.domain.maintenance import Maintenance, Status, StepStatus
 from duenotice.domain.token import Token
 
@@ -125,8 +125,20 @@ class VmsRemoved(Change, frozen=True, tag="vms-removed"):
         return self.names
 
 
+class EventsPolicySet(Change, frozen=True, tag="events-policy-set"):
+    """What an owner says about events beforehand; `of` is the key of a VM (`vm/db-0`) or of a group."""
+
+    of: str
+    policy: EventsPolicy
+
+    @property
+    def touched_vms(self) -> tuple[str, ...]:
+        kind, _, name = self.of.partition("/")
+        return (name,) if kind == "vm" else ()
+
+
 class EventRaised(_OfEvent, frozen=True, tag="event-raised"):
-    """A new event: Scheduled, or at once Started when it has already happened (D04)."""
+    """A new event: Scheduled, or at once Started when it has already happened (D04) or its owner wants it so (M09)."""
 
 
 class EventMoved(_OfEvent, frozen=True, tag="event-moved"):
@@ -291,6 +303,7 @@ Transition = (
     | GroupsRemoved
     | VmsPut
     | VmsRemoved
+    | EventsPolicySet
     | EventRaised
     | EventMoved
     | EventNarrowed

@@ -218,13 +218,17 @@ class Engine(Alone):
         """Answer what is waiting, store the clock and a snapshot, and close the journal."""
         try:
             if self._broken is None:
-                await self.submit(MarkClock(self.clock.mark()), SELF)
-                await self._save_snapshot()
-        except DuenoticeError as error:
-            report("error", "no snapshot left", action="snapshot-failed", error=error.message, hint=error.hint)
+                await self._leave_snapshot()
         finally:
             self._refuse_all(Unavailable("it was stopped", hint="Start it again."))
             await self._close()
+
+    async def _leave_snapshot(self) -> None:
+        try:
+            await self.submit(MarkClock(self.clock.mark()), SELF)
+            await self._save_snapshot()
+        except DuenoticeError as error:
+            report("error", "no snapshot left", action="snapshot-failed", error=error.message, hint=error.hint)
 
     async def _close(self) -> None:
         if self._task is not None:

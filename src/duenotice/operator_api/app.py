@@ -14,6 +14,7 @@ from duenotice.engine.ticker import Ticker
 from duenotice.errors import DuenoticeError
 from duenotice.operator_api.answers import KeptAnswers, on_error, problem
 from duenotice.operator_api.audit import Audit
+from duenotice.operator_api.azure import AzureDoors, TellAzure
 from duenotice.operator_api.calls import Call, Handler, body_of, check_query
 from duenotice.operator_api.clock import Clocks
 from duenotice.operator_api.events import Events
@@ -47,6 +48,7 @@ class OperatorApi:
         followers: Followers | None = None,
         nodes: Nodes | None = None,
         node: str = "node",
+        azure: TellAzure = lambda: None,
     ) -> None:
         self.feed, self._gate = Feed(engine), Gate(lambda: engine.state.tokens.values())
         self.calls: list[Call] = [
@@ -57,9 +59,9 @@ class OperatorApi:
             *Hosts(engine).calls(),
             *Fleets(engine, self.feed, fleet_problem).calls(),
             *Events(engine).calls(),
-            *Timelines(engine).calls(),
             *Maintenances(engine).calls(),
             *Clocks(engine, ticker).calls(),
+            *AzureDoors(engine, azure).calls(),
             *Tokens(engine).calls(),
             *_reports(engine, self.feed),
             *FollowCalls(engine, followers or Followers(engine.state.position)).calls(),
@@ -110,7 +112,7 @@ class OperatorApi:
 
 def _reports(engine: Engine, feed: Feed) -> list[Call]:
     """What has happened, and how much."""
-    return [*Audit(engine, feed).calls(), *Metrics(engine, feed).calls()]
+    return [*Timelines(engine).calls(), *Audit(engine, feed).calls(), *Metrics(engine, feed).calls()]
 
 
 def _about_nodes(engine: Engine, name: str, nodes: Nodes | None) -> list[Call]:

@@ -16,6 +16,7 @@ CANNOT_BE_BIG = {
     "GET /livez": "says one word and looks at nothing",
     "GET /version": "says one word and looks at nothing",
     "GET /v1/clock": "three values",
+    "GET /v1/azure": "some words and one small file",
     "GET /v1/me": "shows the token that asks",
     "POST /v1/clock/speed": "sets one number, and only of a scaled clock; what is due then comes as on any clock",
     "PUT /v1/vms/{name}/fault": "notes one word for one VM in memory",
@@ -206,6 +207,8 @@ def instances_are_deleted(world: World) -> None:
     "POST /v1/vms/{name}/redeploy",
     "POST /v1/vms/{name}/delete",
     "POST /v1/vms/{name}/evict",
+    "PUT /v1/vms/{name}/policy",
+    "PUT /v1/groups/{kind}/{name}/policy",
     "POST /v1/events",
     "GET /v1/events/{id}",
     "POST /v1/events/{id}/approve",
@@ -220,6 +223,9 @@ def small_things(world: World) -> None:
     for operation in ("restart", "redeploy", "delete"):
         world.call(f"{operation} one VM", "POST", f"/v1/vms/{{name}}/{operation}", of={"name": "farm-2"})
     world.call("evict one VM", "POST", "/v1/vms/{name}/evict", of={"name": "farm-0"})
+    herd, wish = {"kind": "scale-set", "name": world.herd}, {"user_initiated_reboot": True}
+    world.call("the policy of one VM", "PUT", "/v1/vms/{name}/policy", wish, of={"name": "farm-1"})
+    world.call("the policy of a big scale set", "PUT", "/v1/groups/{kind}/{name}/policy", wish, of=herd)
     domain = {"type": "Reboot", "resources": [f"flock-{n}" for n in range(0, world.size.flock, 5)]}
     many = f"{len(domain['resources']):,}"
     world.do("POST", "/v1/vms/flock-0/listen")

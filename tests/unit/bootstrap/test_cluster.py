@@ -4,8 +4,9 @@ import socket
 
 import pytest
 
-from duenotice.bootstrap.cluster import prepared, store_of, url_of
-from duenotice.errors import Misconfigured
+from duenotice.bootstrap.cluster import prepared, refuse_if_alone, store_of, url_of
+from duenotice.engine.members import Member
+from duenotice.errors import Conflict, Misconfigured
 from duenotice.settings import ServeSettings
 from tests.unit.engine.cluster_rig import three
 from tests.unit.engine.rig import in_loop
@@ -50,6 +51,19 @@ async def test_a_node_that_others_cannot_ask_does_not_start(url: str, why: str) 
         with pytest.raises(Misconfigured, match=why):
             await prepared(cluster.nodes[0].engine, prepare)
     assert began == [True]
+
+
+A = Member("life-a", "a", "http://a", "1")
+
+
+def test_a_leader_that_cannot_be_reached_is_alone() -> None:
+    """Why that is, and what to set, stands in the error."""
+    refuse_if_alone(None)
+    refuse_if_alone(A)
+    told = "which is alone: it has no operator port, or its clock is manual"
+    with pytest.raises(Conflict, match=told) as refused:
+        refuse_if_alone(A._replace(url=""))
+    assert "operator_listen" in refused.value.hint
 
 
 @pytest.mark.parametrize(("journal", "clock"), [("", "real"), ("postgresql:///x", "manual")])

@@ -6,6 +6,7 @@ from duenotice.clock import Mark
 from duenotice.domain import commands as c
 from duenotice.domain.decide import decide
 from duenotice.domain.event import EventType
+from duenotice.domain.fleet import EventsPolicy
 from duenotice.domain.snapshot import take
 from duenotice.domain.token import Role
 from duenotice.domain.transitions import ClockMarked
@@ -32,6 +33,9 @@ EVERY_COMMAND: list[c.Command] = [
     c.OperateVm(id_of(9), "web-0", EventType.REDEPLOY),
     c.ScaleSet("batch", SEED, by=2),
     c.DeleteInstances("batch", ("batch_0",), SEED),
+    c.SetEventsPolicy("set/web", EventsPolicy(user_initiated_reboot=True)),
+    c.OperateInstances("batch", ("batch_0",), EventType.REBOOT, SEED),
+    c.ChangeScaleSet("batch", SEED, 3, 600),
     c.EvictVm(id_of(9), "spot"),
     c.DegradeHost("host-2", 3600 * SECOND, SEED),
     c.FailHost("host-1", SEED),

@@ -16,6 +16,7 @@ TESTED_AS_A_WHOLE = {
     "console/": "tests/console",
     "journal/postgres_": "tests/unit/journal/test_postgres.py",
     "journal/sqlite_": "tests/unit/journal/test_sqlite.py",
+    "azure_api/": "tests/acceptance/test_M_azure.py",
     "operator_api/": "tests/acceptance",
     "testkit/": "tests/testkit",
 }
@@ -24,8 +25,10 @@ TESTED_AS_A_WHOLE = {
 TESTED_ELSEWHERE = {
     "agent/agent.py": "tests/agent/test_kill.py",
     "agent/process.py": "tests/agent/test_process.py",
+    "bootstrap/azure_port.py": "tests/acceptance/test_M_azure.py",
     "bootstrap/fleet_file.py": "tests/acceptance/test_fleet_at_start.py",
     "bootstrap/journal_copy.py": "tests/acceptance/test_cli_db.py",
+    "bootstrap/policies.py": "tests/acceptance/test_maintenances.py",
     "client/base.py": "tests/client/test_evil_answers.py",
     "client/contract.py": "tests/unit/client/test_metadata_talks.py",
     "client/line.py": "tests/client/test_evil_answers.py",
@@ -39,6 +42,7 @@ TESTED_ELSEWHERE = {
     "pytest_plugin.py": "tests/testkit/test_plugin.py",
     "scenarios/pace.py": "tests/unit/scenarios/test_player.py",
     "scenarios/watcher.py": "tests/unit/scenarios/test_player.py",
+    "wire/resource_ids.py": "tests/acceptance/test_M_azure.py",
 }
 """Files that no test imports, and the test that would notice if they were wrong."""
 

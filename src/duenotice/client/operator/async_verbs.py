@@ -69,6 +69,10 @@ class AsyncVerbs(ABC):
         """Evict a spot VM."""
         return await self._do(post(w.Raised, "vms", name, "evict"))
 
+    async def set_vm_policy(self, name: str, policy: w.PolicyRequest) -> w.Vm:
+        """Say which events of a VM are approved beforehand; what is left out is left to its set."""
+        return await self._do(put(w.Vm, "vms", name, "policy", body=policy))
+
     async def set_fault(self, vm: str, answer: str, lasts: SpanToGive) -> w.Fault:
         """Give a VM wrong answers for a while, to test its client."""
         return await self._do(put(w.Fault, "vms", vm, "fault", body=w.FaultRequest(answer, spelt(lasts))))
@@ -90,6 +94,10 @@ class AsyncVerbs(ABC):
     async def group(self, kind: str, name: str) -> w.Group:
         """One group; its kind is one of `GROUP_KINDS`."""
         return await self._do(get(w.Group, "groups", kind, name))
+
+    async def set_group_policy(self, kind: str, name: str, policy: w.PolicyRequest) -> w.Group:
+        """Say which events of a set or scale set are approved beforehand, where a VM says nothing itself."""
+        return await self._do(put(w.Group, "groups", kind, name, "policy", body=policy))
 
     async def scale(self, scale_set: str, *, capacity: int | None = None, by: int | None = None) -> w.Scaled:
         """Give a scale set another capacity, or add or remove a number of instances."""
@@ -240,6 +248,10 @@ class AsyncVerbs(ABC):
     async def set_speed(self, speed: str) -> w.Clock:
         """Another speed for a scaled clock: `60x`."""
         return await self._do(post(w.Clock, "clock", "speed", body=w.SpeedRequest(speed)))
+
+    async def azure(self) -> w.AzureDoor:
+        """Where `az` and the Azure SDKs find this service."""
+        return await self._do(get(w.AzureDoor, "azure"))
 
     # tokens
 

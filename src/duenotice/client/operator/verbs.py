@@ -72,6 +72,10 @@ class Verbs(ABC):
         """Evict a spot VM."""
         return self._do(post(w.Raised, "vms", name, "evict"))
 
+    def set_vm_policy(self, name: str, policy: w.PolicyRequest) -> w.Vm:
+        """Say which events of a VM are approved beforehand; what is left out is left to its set."""
+        return self._do(put(w.Vm, "vms", name, "policy", body=policy))
+
     def set_fault(self, vm: str, answer: str, lasts: SpanToGive) -> w.Fault:
         """Give a VM wrong answers for a while, to test its client."""
         return self._do(put(w.Fault, "vms", vm, "fault", body=w.FaultRequest(answer, spelt(lasts))))
@@ -93,6 +97,10 @@ class Verbs(ABC):
     def group(self, kind: str, name: str) -> w.Group:
         """One group; its kind is one of `GROUP_KINDS`."""
         return self._do(get(w.Group, "groups", kind, name))
+
+    def set_group_policy(self, kind: str, name: str, policy: w.PolicyRequest) -> w.Group:
+        """Say which events of a set or scale set are approved beforehand, where a VM says nothing itself."""
+        return self._do(put(w.Group, "groups", kind, name, "policy", body=policy))
 
     def scale(self, scale_set: str, *, capacity: int | None = None, by: int | None = None) -> w.Scaled:
         """Give a scale set another capacity, or add or remove a number of instances."""
@@ -243,6 +251,10 @@ class Verbs(ABC):
     def set_speed(self, speed: str) -> w.Clock:
         """Another speed for a scaled clock: `60x`."""
         return self._do(post(w.Clock, "clock", "speed", body=w.SpeedRequest(speed)))
+
+    def azure(self) -> w.AzureDoor:
+        """Where `az` and the Azure SDKs find this service."""
+        return self._do(get(w.AzureDoor, "azure"))
 
     # tokens
 

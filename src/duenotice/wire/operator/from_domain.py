@@ -15,7 +15,7 @@ from duenotice.domain import transitions as t
 from duenotice.domain.scope import scope_of
 from duenotice.wire.event_names import SOURCE_NAMES, TYPE_NAMES
 from duenotice.wire.operator.events import Event, Life
-from duenotice.wire.operator.fleet import Group, Host, Site, Vm, VmWithEvents
+from duenotice.wire.operator.fleet import EventsPolicy, Group, Host, Site, Vm, VmWithEvents
 from duenotice.wire.operator.maintenances import Maintenance, PlannedStep, Step
 from duenotice.wire.operator.records import Details, Record
 from duenotice.wire.operator.service import NewToken, Token
@@ -93,6 +93,11 @@ def life(
     )
 
 
+def events_policy(policy: f.EventsPolicy) -> EventsPolicy | None:
+    """What an owner says about events; None when that is nothing."""
+    return None if policy == f.SAYS_NOTHING else EventsPolicy(*msgspec.structs.astuple(policy))
+
+
 def vm(vm: f.Vm, listens: bool, state: str) -> Vm:
     """As operators read it; `listens` and `state` are of the whole service, so the caller has looked them up."""
     return Vm(
@@ -111,6 +116,7 @@ def vm(vm: f.Vm, listens: bool, state: str) -> Vm:
         size=vm.size,
         os=vm.os,
         tags=dict(vm.tags),
+        policy=events_policy(vm.events_policy),
     )
 
 
@@ -129,6 +135,7 @@ def group(group: f.Group, vms: int) -> Group:
         fault_domains=group.fault_domains,
         terminate_notice=group.terminate_notice,
         vms=vms,
+        policy=events_policy(group.events_policy),
     )
 
 

@@ -5,6 +5,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from duenotice.wire.operator.events import Event
+from duenotice.wire.operator.fleet import EventsPolicy
 from duenotice.wire.operator.maintenances import Maintenance
 from duenotice.wire.operator.service import Token
 from duenotice.wire.operator.words import Action, AnswerBody, ConditionName, Count, KindName, Moment
@@ -40,6 +41,7 @@ class DeclaredGroup(Declared, frozen=True):
     addresses: str | None = None
     spot: bool | None = None
     zone: str | None = None
+    events_policy: EventsPolicy | None = None
 
 
 class ClockMark(Struct, frozen=True, gc=False, array_like=True):
@@ -80,6 +82,8 @@ class Details(AnswerBody, frozen=True, omit_defaults=True):
     token_id: str | None = None
     name: str | None = None
     mark: ClockMark | None = None
+    of: str | None = None
+    policy: EventsPolicy | None = None
 
 
 class Record(AnswerBody, frozen=True):

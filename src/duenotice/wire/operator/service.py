@@ -35,6 +35,18 @@ class Clock(AnswerBody, frozen=True):
     speed: Seconds
 
 
+class AzureDoor(AnswerBody, frozen=True):
+    """Where `az` and the Azure SDKs find this service, and the CA that they must trust, if it is our own."""
+
+    resource_manager: str
+    authority: str
+    tenant_id: str
+    subscription_id: str
+    resource_group: str
+    ca_file: Annotated[str | None, Meta(description="The CA's file on the machine of the service")]
+    ca: Annotated[str | None, Meta(description="The CA itself, in PEM")]
+
+
 class Token(AnswerBody, frozen=True, omit_defaults=True):
     """A token without its secret; `only` chooses the VMs that a follower may answer, if not all."""
 

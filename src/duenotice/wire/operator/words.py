@@ -18,6 +18,7 @@ from duenotice.domain.notice import LONGEST_PREDICTION_SECONDS
 from duenotice.domain.token import Role
 from duenotice.domain.transitions import Transition
 from duenotice.errors import LookAt
+from duenotice.wire.api_versions import BY_NAME
 from duenotice.wire.event_names import SOURCE_NAMES, STATUS_NAMES, TYPE_NAMES
 
 
@@ -86,6 +87,7 @@ Risk = Annotated[str, _one_of(RISKS)]
 Action = Annotated[str, _one_of(ACTIONS)]
 ListName = Annotated[str, _one_of(LISTS)]
 ShownStatus = Annotated[str, _one_of(STATUS_NAMES.values())]
+ApiVersionName = Annotated[str, _one_of(BY_NAME)]
 Selector = Annotated[str, described(pattern=f"^({'|'.join(SELECTOR_KINDS)})=.+$", examples=["set=web"])]
 Span = Annotated[
     str,

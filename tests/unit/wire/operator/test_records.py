@@ -9,7 +9,7 @@ import pytest
 from duenotice.clock import MICROS, Mark
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Cause, Event, EventType
-from duenotice.domain.fleet import Condition, Group, GroupKind, Host, Site, Vm
+from duenotice.domain.fleet import Condition, EventsPolicy, Group, GroupKind, Host, Site, Vm
 from duenotice.domain.maintenance import Maintenance, Status, Step, StepStatus
 from duenotice.domain.token import Role, Token
 from duenotice.wire.operator import Record, from_domain
@@ -50,6 +50,10 @@ DETAILS: list[tuple[t.Transition, str]] = [
     (t.GroupsRemoved(("set/web",)), '{"keys":["set/web"]}'),
     (t.VmsPut((Vm("a", "127.0.0.1"), Vm("b", "127.0.0.2"))), '{"names":["a","b"]}'),
     (t.VmsRemoved(("a",)), '{"names":["a"]}'),
+    (
+        t.EventsPolicySet("set/web", EventsPolicy(user_initiated_reboot=True)),
+        '{"of":"set/web","policy":{"user_initiated_reboot":true}}',
+    ),
     (t.EventRaised(EVENT), f'{{"event":{SHOWN}}}'),
     (t.EventMoved(EVENT, "vm/web-0"), f'{{"event":{SHOWN},"from_scope":"vm/web-0"}}'),
     (t.EventNarrowed(EVENT), f'{{"event":{SHOWN}}}'),
