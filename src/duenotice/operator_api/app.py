@@ -1,6 +1,6 @@
 """The operator's REST API as one ASGI application, made from the table of its calls."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -29,8 +29,10 @@ from duenotice.operator_api.monitoring import Metrics, Probes
 from duenotice.operator_api.node_list import NodeList
 from duenotice.operator_api.nodes import Nodes
 from duenotice.operator_api.openapi import openapi_call
+from duenotice.operator_api.subscriptions import Subscriptions
 from duenotice.operator_api.tokens import Gate, Tokens
 from duenotice.operator_api.vms import FaultPort, SilentFor, VmFaults, Vms
+from duenotice.push.pusher import PushMeasure
 
 _HINTS = {413: "Send less in one request."}
 
@@ -49,8 +51,10 @@ class OperatorApi:
         nodes: Nodes | None = None,
         node: str = "node",
         azure: TellAzure = lambda: None,
+        pushes: Callable[[], Sequence[PushMeasure]] = tuple,
     ) -> None:
         self.feed, self._gate = Feed(engine), Gate(lambda: engine.state.tokens.values())
+        self._nodes, self._answers = nodes, KeptAnswers(engine.answered)
         self.calls: list[Call] = [
             *Probes(engine, fleet_problem).calls(),
             *Vms(engine, silent_for).calls(),
@@ -62,13 +66,12 @@ class OperatorApi:
             *Maintenances(engine).calls(),
             *Clocks(engine, ticker).calls(),
             *AzureDoors(engine, azure).calls(),
-            *Tokens(engine).calls(),
-            *_reports(engine, self.feed),
+            *(call for resource in (Tokens, Subscriptions) for call in resource(engine).calls()),
+            *_reports(engine, self.feed, pushes),
             *FollowCalls(engine, followers or Followers(engine.state.position)).calls(),
             *_about_nodes(engine, node, nodes),
         ]
         self.calls.append(openapi_call(tuple(self.calls)))
-        self._nodes, self._answers = nodes, KeptAnswers(engine.answered)
 
     def app(self) -> Starlette:
         """The ASGI application."""
@@ -110,9 +113,9 @@ class OperatorApi:
         return dispatch
 
 
-def _reports(engine: Engine, feed: Feed) -> list[Call]:
+def _reports(engine: Engine, feed: Feed, pushes: Callable[[], Sequence[PushMeasure]]) -> list[Call]:
     """What has happened, and how much."""
-    return [*Timelines(engine).calls(), *Audit(engine, feed).calls(), *Metrics(engine, feed).calls()]
+    return [*Timelines(engine).calls(), *Audit(engine, feed).calls(), *Metrics(engine, feed, pushes).calls()]
 
 
 def _about_nodes(engine: Engine, name: str, nodes: Nodes | None) -> list[Call]:
