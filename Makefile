@@ -77,7 +77,7 @@ programs: develop ## the programs that tests run (as root on Debian it installs 
 	tools/real-programs
 
 bench: develop ## measure, side by side with nginx (as root on Debian it installs Debian packages)
-	tools/debian-programs nginx-light wrk
+	tools/debian-programs nginx-light postgresql-15 util-linux wrk
 	$(BIN)/python -m benchmarks
 
 soak: develop ## look for longer: 300 rounds of kill -9, and ten times as many random stories, failovers of PostgreSQL
