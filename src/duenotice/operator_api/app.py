@@ -65,8 +65,7 @@ class OperatorApi:
             *Events(engine).calls(),
             *Maintenances(engine).calls(),
             *Clocks(engine, ticker).calls(),
-            *AzureDoors(engine, azure).calls(),
-            *(call for resource in (Tokens, Subscriptions) for call in resource(engine).calls()),
+            *_admitted(engine, azure),
             *_reports(engine, self.feed, pushes),
             *FollowCalls(engine, followers or Followers(engine.state.position)).calls(),
             *_about_nodes(engine, node, nodes),
@@ -101,6 +100,11 @@ class OperatorApi:
             return await self._nodes.answer(request, answer)
 
         return dispatch
+
+
+def _admitted(engine: Engine, azure: TellAzure) -> list[Call]:
+    """Who may ask, and who is told."""
+    return [*AzureDoors(engine, azure).calls(), *Tokens(engine).calls(), *Subscriptions(engine).calls()]
 
 
 def _reports(engine: Engine, feed: Feed, pushes: Callable[[], Sequence[PushMeasure]]) -> list[Call]:
