@@ -18,7 +18,6 @@ from duenotice.domain.maintenance import StepStatus
 from duenotice.domain.scope import ALONE, group_of, scope_of
 from duenotice.domain.state import Departure, Scope, State
 from duenotice.domain.subscribed import APPLIERS
-from duenotice.domain.token import Role
 from duenotice.errors import InvariantBroken
 
 DEPARTURES_KEPT = 100_000
@@ -260,15 +259,6 @@ def _change_scope(state: State, key: str, **fields: object) -> None:
     state.scopes[key] = structs.replace(_scope(state, key), **fields)
 
 
-def _token_created(state: State, change: t.TokenCreated) -> None:
-    state.tokens[change.token.id] = change.token
-    state.followed = state.followed or change.token.role is Role.FOLLOWER
-
-
-def _token_revoked(state: State, change: t.TokenRevoked) -> None:
-    state.tokens.pop(change.token_id, None)
-
-
 def _request_answered(state: State, change: t.RequestAnswered) -> None:
     # The record that is being folded; positions have no gaps.
     keep(state.answers, KeptAnswer(change.key, change.fingerprint, state.position + 1, change.until))
@@ -300,8 +290,6 @@ _APPLIERS: dict[type, Callable[[State, Any], None]] = {
     t.OperationPerformed: _operation_performed,
     t.ScopeEnabled: _scope_enabled,
     t.ScopeDisabled: _scope_disabled,
-    t.TokenCreated: _token_created,
-    t.TokenRevoked: _token_revoked,
     **APPLIERS,
     t.RequestAnswered: _request_answered,
     t.IncarnationsLifted: _incarnations_lifted,

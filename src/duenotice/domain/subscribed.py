@@ -1,4 +1,4 @@
-"""The fold of what happens to subscriptions: their part of `apply`."""
+"""The fold of what happens to tokens and subscriptions: their part of `apply`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,6 +6,16 @@ from typing import Any
 from duenotice.domain import transitions as t
 from duenotice.domain.state import State
 from duenotice.domain.subscription import MOST_SET_ASIDE, SubscriptionStatus
+from duenotice.domain.token import Role
+
+
+def _token_created(state: State, change: t.TokenCreated) -> None:
+    state.tokens[change.token.id] = change.token
+    state.followed = state.followed or change.token.role is Role.FOLLOWER
+
+
+def _token_revoked(state: State, change: t.TokenRevoked) -> None:
+    state.tokens.pop(change.token_id, None)
 
 
 def _created(state: State, change: t.SubscriptionCreated) -> None:
@@ -48,6 +58,8 @@ def _set_aside(state: State, change: t.PushSetAside) -> None:
 
 
 APPLIERS: dict[type, Callable[[State, Any], None]] = {
+    t.TokenCreated: _token_created,
+    t.TokenRevoked: _token_revoked,
     t.SubscriptionCreated: _created,
     t.SubscriptionTurned: _turned,
     t.SubscriptionDeleted: _deleted,

@@ -62,9 +62,9 @@ class OperatorApi:
             *VmFaults(engine, faults).calls(),
             *Hosts(engine).calls(),
             *Fleets(engine, self.feed, fleet_problem).calls(),
-            *(call for kind in (Events, Maintenances, Tokens, Subscriptions) for call in kind(engine).calls()),
+            *(call for kind in (Events, Maintenances) for call in kind(engine).calls()),
             *Clocks(engine, ticker).calls(),
-            *AzureDoors(engine, azure).calls(),
+            *_admitted(engine, azure),
             *_reports(engine, self.feed, pushes),
             *FollowCalls(engine, followers or Followers(engine.state.position)).calls(),
             *_about_nodes(engine, node, nodes),
@@ -109,6 +109,11 @@ class OperatorApi:
             return await self._nodes.answer(request, answer)
 
         return dispatch
+
+
+def _admitted(engine: Engine, azure: TellAzure) -> list[Call]:
+    """Who may ask, and who is told."""
+    return [*AzureDoors(engine, azure).calls(), *Tokens(engine).calls(), *Subscriptions(engine).calls()]
 
 
 def _reports(engine: Engine, feed: Feed, pushes: Callable[[], Sequence[PushMeasure]]) -> list[Call]:
