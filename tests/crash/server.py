@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from duenotice import cli
-from tests.support.nursery import Forked
+from tests.support.nursery import Forked, may_be_forked
 
 PROGRAM = Path(sys.executable).with_name("duenotice")
 STARTED_LASTS = 2.0
@@ -127,8 +127,8 @@ class Server:
 
 
 def _begun(command: list[str], says: Connection) -> "Forked | subprocess.Popen[bytes]":
-    """Our own program is forked; one that starts it in some other way, in a namespace perhaps, is run as it is."""
-    if command[0] == str(PROGRAM):
+    """Our own program is forked where that is the same; one that starts it in a namespace, say, is run as it is."""
+    if command[0] == str(PROGRAM) and may_be_forked(os.environ):
         return Forked(cli.main, command[1:], dict(os.environ), Path.cwd(), Path(os.devnull), says)
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=says.fileno())
 

@@ -5,11 +5,14 @@ import os
 import pkgutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 from duenotice import cli
+
+READ_BY_PYTHON = ("LANG", "LC_", "PYTHON")
+"""The environment that a Python reads when it begins; a forked one has begun already."""
 
 Output = Path | Connection
 """Where a process writes: a file, or the end of a pipe."""
@@ -27,6 +30,18 @@ _CONTEXT.set_forkserver_preload(
     ]
 )
 """What every child has imported when it begins."""
+
+
+def _read_by_python(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if name.startswith(READ_BY_PYTHON)}
+
+
+_BEGUN_WITH = _read_by_python(os.environ)
+
+
+def may_be_forked(environment: Mapping[str, str]) -> bool:
+    """Whether a new Python would begin in this environment as the forked ones have; not with another hash seed."""
+    return _read_by_python(environment) == _BEGUN_WITH
 
 
 class Forked:
