@@ -27,7 +27,8 @@ from duenotice.engine.seat import Identity
 from duenotice.engine.shared_time import SharedClock
 from duenotice.engine.writer import Ask
 from duenotice.errors import Conflict, Misconfigured, Unavailable
-from duenotice.impact.claims import Claims, NodeClaims, OnlyNode
+from duenotice.impact.claims import ImpactClaims, NodeClaims, OnlyNode
+from duenotice.metadata_api.alarm import alarm
 from duenotice.metadata_api.door import Door
 from duenotice.metadata_api.guard import Guard
 from duenotice.operator_api.nodes import Nodes, pass_command
@@ -63,9 +64,15 @@ def url_of(settings: s.ServeSettings, listening: socket.socket | None) -> str:
 
 def guard_of(engine: Engine) -> Callable[[Door], None]:
     """What stands before the VM's door: nothing, if there are no other nodes (N05, N06)."""
-    if isinstance(engine, NodeEngine):
-        return Guard(engine.may_answer, engine.curtain, engine.tally).stand_before
-    return lambda _: None
+    if not isinstance(engine, NodeEngine):
+        return lambda _: None
+    guard, seat = Guard(engine.may_answer, engine.curtain, engine.tally, alarm()), engine.seat
+
+    def prepare(door: Door) -> None:
+        guard.stand_before(door)
+        seat.on_right = lambda until: guard.right_changed(until * 1000)  # from the next beat on
+
+    return prepare
 
 
 def right_of(engine: Engine, terms: Terms) -> Callable[[], int]:
@@ -91,7 +98,7 @@ def nodes_of(engine: Engine, store: "ClusterStore | None") -> Nodes | None:
     return Nodes(engine, store.way) if store is not None and isinstance(engine, NodeEngine) else None
 
 
-def claims_of(engine: Engine, patience: float) -> Claims:
+def claims_of(engine: Engine, patience: float) -> ImpactClaims:
     """Which node makes an attempt at an impact (N12)."""
     if not isinstance(engine, NodeEngine):
         return OnlyNode()
