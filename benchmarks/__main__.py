@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import click
 
-from benchmarks import agent, durable, idle, keepalive, listing, newconn, scale, stalls, startup, waiting
+from benchmarks import agent, azure, durable, idle, keepalive, listing, newconn, scale, stalls, startup, waiting
 from benchmarks import console as console_pages
 from benchmarks.support import machine, report
 from benchmarks.support.console import console, title
@@ -23,7 +23,7 @@ WORK = ROOT / ".run"
 FILES = 16_000
 NOT_MEASURED = "could not be measured"
 
-_ALL = (keepalive, newconn, waiting, listing, idle, durable, scale, stalls, startup, agent, console_pages)
+_ALL = (keepalive, newconn, waiting, listing, idle, durable, scale, stalls, startup, agent, console_pages, azure)
 MODULES = {module.__name__.rpartition(".")[2]: module for module in _ALL}
 
 
