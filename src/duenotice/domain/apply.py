@@ -17,7 +17,7 @@ from duenotice.domain.kept_answers import KeptAnswer, keep
 from duenotice.domain.maintenance import StepStatus
 from duenotice.domain.scope import ALONE, group_of, scope_of
 from duenotice.domain.state import Departure, Scope, State
-from duenotice.domain.token import Role
+from duenotice.domain.subscribed import APPLIERS
 from duenotice.errors import InvariantBroken
 
 DEPARTURES_KEPT = 100_000
@@ -160,11 +160,6 @@ def _event_narrowed(state: State, change: t.EventNarrowed) -> None:
         state.plans[plan_id].say(step, f"No longer in its update domain: {', '.join(left)}.")
 
 
-def _event_approved(state: State, change: t.EventApproved) -> None:
-    event = _known(state, change.event_id, change.scope)
-    indexes.event_changed(state, event.with_(approved_by=change.by))
-
-
 def _event_changed(state: State, change: t.EventStarted | t.EventPostponed | t.EventNarrowed) -> None:
     _known(state, change.event.id, change.event.scope)
     scope = state.scopes[change.event.scope]
@@ -172,20 +167,18 @@ def _event_changed(state: State, change: t.EventStarted | t.EventPostponed | t.E
     indexes.event_changed(state, change.event)
 
 
-def _impact_failed(state: State, change: t.ImpactFailed) -> None:
-    # VMs see no difference, so the incarnation stays (S4).
+_LEARNED: dict[type, Callable[[Any], dict[str, object]]] = {
+    t.EventApproved: lambda change: {"approved_by": change.by},
+    t.ImpactFailed: lambda change: {"failed_attempts": change.attempt, "claimed_by": ""},
+    t.ImpactClaimed: lambda change: {"claimed_by": change.node},
+    t.ImpactAccepted: lambda _: {"accepted": True},
+}
+"""What an event keeps of a change in which VMs see no difference, so that the incarnation stays (S4)."""
+
+
+def _event_learned(state: State, change: t.EventApproved | t.ImpactFailed | t.ImpactClaimed | t.ImpactAccepted) -> None:
     event = _known(state, change.event_id, change.scope)
-    indexes.event_changed(state, event.with_(failed_attempts=change.attempt, claimed_by=""))
-
-
-def _impact_claimed(state: State, change: t.ImpactClaimed) -> None:
-    event = _known(state, change.event_id, change.scope)
-    indexes.event_changed(state, event.with_(claimed_by=change.node))
-
-
-def _impact_accepted(state: State, change: t.ImpactAccepted) -> None:
-    event = _known(state, change.event_id, change.scope)
-    indexes.event_changed(state, event.with_(accepted=True))
+    indexes.event_changed(state, event.with_(**_LEARNED[type(change)](change)))
 
 
 _OUTCOMES = {
@@ -266,15 +259,6 @@ def _change_scope(state: State, key: str, **fields: object) -> None:
     state.scopes[key] = structs.replace(_scope(state, key), **fields)
 
 
-def _token_created(state: State, change: t.TokenCreated) -> None:
-    state.tokens[change.token.id] = change.token
-    state.followed = state.followed or change.token.role is Role.FOLLOWER
-
-
-def _token_revoked(state: State, change: t.TokenRevoked) -> None:
-    state.tokens.pop(change.token_id, None)
-
-
 def _request_answered(state: State, change: t.RequestAnswered) -> None:
     # The record that is being folded; positions have no gaps.
     keep(state.answers, KeptAnswer(change.key, change.fingerprint, state.position + 1, change.until))
@@ -296,21 +280,17 @@ _APPLIERS: dict[type, Callable[[State, Any], None]] = {
     t.EventRaised: _event_raised,
     t.EventMoved: _event_moved,
     t.EventNarrowed: _event_narrowed,
-    t.EventApproved: _event_approved,
     t.EventPostponed: _event_changed,
     t.EventStarted: _event_changed,
     t.EventCompleted: _event_gone,
     t.EventCancelled: _event_gone,
     t.EventFailed: _event_gone,
-    t.ImpactFailed: _impact_failed,
-    t.ImpactClaimed: _impact_claimed,
-    t.ImpactAccepted: _impact_accepted,
+    **dict.fromkeys(_LEARNED, _event_learned),
     **plans_applied.APPLIERS,
     t.OperationPerformed: _operation_performed,
     t.ScopeEnabled: _scope_enabled,
     t.ScopeDisabled: _scope_disabled,
-    t.TokenCreated: _token_created,
-    t.TokenRevoked: _token_revoked,
+    **APPLIERS,
     t.RequestAnswered: _request_answered,
     t.IncarnationsLifted: _incarnations_lifted,
     t.ClockMarked: _clock_marked,
