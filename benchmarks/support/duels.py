@@ -1,4 +1,4 @@
-"""Ours and nginx in turns under the same load: processor time a request and latency."""
+"""Two servers in turns under the same load, mostly ours and nginx: processor time a request and latency."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -13,6 +13,10 @@ from benchmarks.support.process import cpu_seconds
 from benchmarks.support.results import Duel, figure
 from benchmarks.support.wrk import Load, run_wrk
 from benchmarks.support.yard import Yard
+
+CONNECTIONS = 64
+Server = tuple[int, Address]
+"""A process, and where it answers."""
 
 
 class Turn(NamedTuple):
@@ -58,15 +62,27 @@ def against_nginx(
     )
 
 
-def _round(ours: Callable[[int], Turn], theirs: Callable[[int], Turn], seconds: int, number: int) -> tuple[Turn, Turn]:
+def taking_turns(yard: Yard, ours: Server, theirs: Server, name: str) -> Duel:
+    """Processor time of a keep-alive poll at two servers of ours."""
+    (mine, my_address), (other, its_address) = ours, theirs
+    first = _contestant(mine, partial(run_wrk, my_address, CONNECTIONS))
+    second = _contestant(other, partial(run_wrk, its_address, CONNECTIONS))
+    first(1), second(1)  # warm up
+    turns = [_round(first, second, yard.seconds, number, name) for number in range(1, 2 * yard.rounds + 2)]
+    return Duel([mine.cpu for mine, _ in turns], [other.cpu for _, other in turns])
+
+
+def _round(
+    ours: Callable[[int], Turn], theirs: Callable[[int], Turn], seconds: int, number: int, name: str = "nginx"
+) -> tuple[Turn, Turn]:
     # Whoever begins may have it easier: take turns in that too.
     if number % 2:
         mine, reference = ours(seconds), theirs(seconds)
     else:
         reference, mine = theirs(seconds), ours(seconds)
     step(
-        f"round {number}: {figure(mine.cpu)} µs a request, nginx {figure(reference.cpu)}: "
-        f"{reference.cpu / mine.cpu:.2f}×; p99 {figure(mine.p99)} µs, nginx {figure(reference.p99)}"
+        f"round {number}: {figure(mine.cpu)} µs a request, {name} {figure(reference.cpu)}: "
+        f"{reference.cpu / mine.cpu:.2f}×; p99 {figure(mine.p99)} µs, {name} {figure(reference.p99)}"
     )
     return mine, reference
 

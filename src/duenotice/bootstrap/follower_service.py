@@ -19,6 +19,7 @@ from duenotice.follower.following import Following
 from duenotice.follower.line import Node, NodeLine
 from duenotice.follower.passing import Passing
 from duenotice.http_call import parse_url
+from duenotice.metadata_api.alarm import alarm
 from duenotice.metadata_api.guard import Guard
 from duenotice.metadata_api.server import MetadataServer
 
@@ -78,9 +79,10 @@ class FollowerService:
         self.following = Following(lines, self.publisher, clock, chosen=bool(self.settings.only))
         self._commands = PassedCommands(self.following)
         self._passing = Passing(self.following.lines, self.following.wellbeing)
-        guard = Guard(self.following.may_answer, self.following.curtain)
+        guard = Guard(self.following.may_answer, self.following.curtain, alarm=alarm())
         options, submit = metadata_options(self.settings), self._commands.submit
         self._metadata = MetadataServer(submit, self.publisher, clock, options, prepare=guard.stand_before)
+        self.following.on_right = guard.right_changed
         self.following.start()
         try:
             await self._first_try()
@@ -92,7 +94,7 @@ class FollowerService:
     async def _first_try(self) -> None:
         """A node that is not there yet may come; a wrong token stays wrong."""
         try:
-            await self.following.first
+            await self.following.troubles.first
         except Unavailable:
             log.warning("VMs are answered with 503 until the node is there", action="follow-waits")
 

@@ -191,8 +191,8 @@ class Service:
         self.engine.on_follow.append(self._follow)
         if self.engine.leads:
             self._lead()
-        elif self._dispatcher is not None:
-            self._dispatcher.start()  # an earlier process of this node may have begun something (N12)
+        else:
+            impact.begin(self._dispatcher, self.engine)
         self._workers.start(self.engine, self.metadata_address, self.operator_address)
 
     async def _prepare(self) -> None:
@@ -212,7 +212,7 @@ class Service:
     def _lead(self) -> None:
         """What runs only where the leader is."""
         self.ticker.start()
-        self._begin_impacts()
+        impact.begin(self._dispatcher, self.engine)
         self.pusher.start()
 
     async def _open_doors_to_followers(self) -> None:
@@ -279,15 +279,6 @@ class Service:
             raise Misconfigured(f"fault = {name!r} needs allow_faults.", hint="Add --allow-faults to test clients.")
         if name:
             self.metadata.faults.put_on_all(name)
-
-    def _begin_impacts(self) -> None:
-        if self._dispatcher is not None:
-            self._dispatcher.start()
-        elif left := [event.id for event in self.engine.state.events.values() if impact.waits_for_report(event)]:
-            hint = "Report each with POST /v1/events/ID/report, or start with the impact setting that it had before."
-            log.warning(
-                "a driver had begun these", action="impact-left", event_ids=left[:10], count=len(left), hint=hint
-            )
 
     async def _apply_only_vm(self) -> None:
         """One VM without details, as an emulator needs it (A09); never instead of a fleet."""

@@ -88,6 +88,10 @@ class NodeEngine(PassingEngine):
         await self.seat.leave()
         await self._close()
 
+    async def caught_up(self) -> None:
+        """Wait until all that this node has read is shown: others may show it already. Not for ever."""
+        await self.reach(self.seat.standing.folded)
+
     async def _look_after_journal(self) -> None:
         async with self._turn:
             if self._leading:

@@ -62,8 +62,7 @@ class OperatorApi:
             *VmFaults(engine, faults).calls(),
             *Hosts(engine).calls(),
             *Fleets(engine, self.feed, fleet_problem).calls(),
-            *Events(engine).calls(),
-            *Maintenances(engine).calls(),
+            *(call for kind in (Events, Maintenances) for call in kind(engine).calls()),
             *Clocks(engine, ticker).calls(),
             *_admitted(engine, azure),
             *_reports(engine, self.feed, pushes),
@@ -81,10 +80,20 @@ class OperatorApi:
         handlers = {DuenoticeError: on_error, HTTPException: _on_http_error, Exception: on_error}
         return Starlette(routes=routes, exception_handlers=handlers)
 
+    async def _refusal(self, request: Request, call: Call) -> Response | None:
+        """Why nobody is let in, or None. A token may have been made at another node just now."""
+        if self._nodes is not None and call.method == "GET":
+            await self._nodes.caught_up(call)
+        refusal = None if call.role is None else self._gate.refuse(request, call.role)
+        if refusal is None or call.role is None or self._nodes is None:
+            return refusal
+        await self._nodes.caught_up(call)
+        return self._gate.refuse(request, call.role)
+
     def _dispatch(self, calls: dict[str, Call]) -> Handler:
         async def dispatch(request: Request) -> Response:
             call = calls["GET" if request.method == "HEAD" else request.method]
-            if call.role is not None and (refusal := self._gate.refuse(request, call.role)) is not None:
+            if (refusal := await self._refusal(request, call)) is not None:
                 return refusal
             check_query(request, call)
             if call.method != "GET":

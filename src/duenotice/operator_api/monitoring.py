@@ -25,7 +25,7 @@ from duenotice.engine.node_engine import NodeEngine
 from duenotice.operator_api.answers import Resource, problem, shown
 from duenotice.operator_api.calls import Call
 from duenotice.operator_api.feed import Feed
-from duenotice.operator_api.node_metrics import node_metrics
+from duenotice.operator_api.node_metrics import node_checks, node_metrics
 from duenotice.operator_api.push_metrics import push_metrics
 from duenotice.plain_text import one_line
 from duenotice.push.pusher import PushMeasure
@@ -76,6 +76,8 @@ class Probes(Resource):
         )
         problems = {"engine": why, "fleet": self._fleet_problem()}
         lines = [one_line(f"[-]{name} {wrong}") if wrong else f"[+]{name} ok" for name, wrong in problems.items()]
+        if isinstance(self._engine, NodeEngine):
+            lines += node_checks(self._engine, boot_micros())
         return "".join(f"{line}\n" for line in [*lines, f"readyz check {'failed' if why else 'passed'}"])
 
     async def version(self, _: Request) -> Response:

@@ -70,6 +70,7 @@ class Details(AnswerBody, frozen=True, omit_defaults=True):
     scope: str | None = None
     by: str | int | None = None
     attempt: int | None = None
+    node: str | None = None
     vm: str | None = None
     operation: str | None = None
     maintenance: Maintenance | None = None
