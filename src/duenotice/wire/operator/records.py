@@ -86,7 +86,6 @@ class Details(AnswerBody, frozen=True, omit_defaults=True):
     mark: ClockMark | None = None
     of: str | None = None
     policy: EventsPolicy | None = None
-    node: str | None = None
     subscription: Subscription | None = None
     subscription_id: str | None = None
     position: int | None = None
