@@ -4,7 +4,7 @@ RUNS := .venv/.runs
 DEVELOPS := .venv/.develops
 
 .DEFAULT_GOAL := help
-.PHONY: help install develop run test lint programs domain-tests compiled-tests plain-tests machine-tests bench soak soak-cluster run-cluster stalls lock clean
+.PHONY: help install develop run test lint programs domain-tests compiled-tests plain-tests machine-tests three-nodes-tests bench soak soak-cluster run-cluster stalls lock clean
 
 help: ## list all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,7 +48,7 @@ test: export PYTHONDONTWRITEBYTECODE =
 test: develop ## lint, then every test (as root on Debian it installs Debian packages)
 	@$(MAKE) --no-print-directory --jobs --output-sync lint programs domain-tests compiled-tests
 	@# They wait more than they compute, so more of them run than a small machine has cores. Tests that measure come after them.
-	@$(MAKE) --no-print-directory --jobs plain-tests machine-tests
+	@$(MAKE) --no-print-directory --jobs plain-tests machine-tests three-nodes-tests
 	tools/tests -m serial -n 2 --dist loadfile --no-loadscope-reorder
 
 domain-tests: develop
@@ -64,14 +64,20 @@ plain-tests:
 machine-tests:
 	tools/tests -m "(machine or browser) and not serial and not soak" -n 3 --dist loadfile --no-loadscope-reorder
 
+# The same tests against a service of three nodes, each request to a random one (DUENOTICE_SEED=N for the same ones again).
+three-nodes-tests:
+	tools/tests -p tests.support.three_nodes -q $(wildcard tests/acceptance/test_[A-G]_*.py) \
+		tests/acceptance/test_idempotency.py tests/acceptance/test_maintenances.py tests/acceptance/test_operator_manners.py \
+		tests/acceptance/test_waiting.py
+
 programs: develop ## the programs that tests run (as root on Debian it installs Debian packages)
 	tools/debian-programs chromium-headless-shell curl dbus etcd-server golang-go haproxy iproute2 jq \
-		libmono-system-net-http4.0-cil libmono-system-runtime-serialization4.0-cil mono-mcs mono-runtime nodejs \
+		libmono-system-net-http4.0-cil libmono-system-runtime-serialization4.0-cil mono-mcs mono-runtime nftables nodejs \
 		openssl patroni postgresql-15 python3-etcd python3-psycopg2 resource-agents slirp4netns systemd util-linux
 	tools/real-programs
 
 bench: develop ## measure, side by side with nginx (as root on Debian it installs Debian packages)
-	tools/debian-programs nginx-light wrk
+	tools/debian-programs nginx-light postgresql-15 util-linux wrk
 	$(BIN)/python -m benchmarks
 
 soak: develop ## look for longer: 300 rounds of kill -9, and ten times as many random stories, failovers of PostgreSQL
@@ -80,7 +86,8 @@ soak: develop ## look for longer: 300 rounds of kill -9, and ten times as many r
 		tests/promises/test_fleet_changes.py tests/promises/test_previews.py tests/unit/agent/test_promises.py -n 2
 	$(BIN)/pytest -m soak
 
-soak-cluster: develop ## 200 rounds of what can happen to three nodes on PostgreSQL (SEED=N for the same ones again)
+soak-cluster: develop ## 200 rounds of what can happen to three nodes on PostgreSQL, SEED=N for the same ones again (as root on Debian it installs Debian packages)
+	tools/debian-programs iproute2 nftables postgresql-15 util-linux
 	$(BIN)/python -m tests.cluster --rounds 200 $(if $(SEED),--seed $(SEED))
 
 run-cluster: develop ## three nodes on PostgreSQL behind HAProxy, and a live view while its leader dies every half minute (as root on Debian it installs Debian packages)

@@ -10,7 +10,20 @@ from typing import NamedTuple
 
 import click
 
-from benchmarks import agent, durable, idle, keepalive, listing, newconn, scale, stalls, startup, waiting
+from benchmarks import (
+    agent,
+    cluster,
+    durable,
+    followers,
+    idle,
+    keepalive,
+    listing,
+    newconn,
+    scale,
+    stalls,
+    startup,
+    waiting,
+)
 from benchmarks import console as console_pages
 from benchmarks.support import machine, report
 from benchmarks.support.console import console, title
@@ -23,7 +36,21 @@ WORK = ROOT / ".run"
 FILES = 16_000
 NOT_MEASURED = "could not be measured"
 
-_ALL = (keepalive, newconn, waiting, listing, idle, durable, scale, stalls, startup, agent, console_pages)
+_ALL = (
+    keepalive,
+    newconn,
+    waiting,
+    listing,
+    idle,
+    durable,
+    scale,
+    stalls,
+    startup,
+    agent,
+    console_pages,
+    followers,
+    cluster,
+)
 MODULES = {module.__name__.rpartition(".")[2]: module for module in _ALL}
 
 

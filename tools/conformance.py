@@ -30,11 +30,11 @@ Source: **S** the documents that the service was asked to implement, **R** seen 
 documents, **C** our choice where nothing is known.
 """
 
-ID = re.compile(r"(?<!\w)(?:[A-HN]\d\d|S\d{1,2})(?!\w)")
-"""How rows of the contract (C04), promises (S1) and rules of many nodes (N01) are cited."""
+ID = re.compile(r"(?<!\w)(?:[A-HMN]\d\d|S\d{1,2})(?!\w)")
+"""How rows of the contract (C04, M02), promises (S1) and rules of many nodes (N01) are cited."""
 
 _ROW = re.compile(r"test_([A-Z]\d\d)_")
-_SECTION = re.compile(r"^## ([A-H])\. (.+)$", re.MULTILINE)
+_SECTION = re.compile(r"^## ([A-HM])\. (.+)$", re.MULTILINE)
 
 
 class Row(NamedTuple):

@@ -8,6 +8,7 @@ DuenoticeError
 ├── Unavailable        a disk or another service failed; `retry_after` says when to try again
 ├── Misconfigured      a setting or a file is wrong; names key and file
 │   └── Damaged        stored data cannot be trusted
+│       └── Rewound    the journal has lost its last records: begin again from what is there
 └── InvariantBroken    a bug of ours: stop
 """
 
@@ -24,6 +25,7 @@ class LookAt(Enum):
     EVENTS = "events"
     MAINTENANCES = "maintenances"
     TOKENS = "tokens"
+    SUBSCRIPTIONS = "subscriptions"
     AUDIT = "audit"
 
     def hint(self, how: str) -> str:
@@ -81,6 +83,10 @@ class Misconfigured(DuenoticeError):
 
 class Damaged(Misconfigured):
     """Stored data is damaged."""
+
+
+class Rewound(Damaged):
+    """The journal has lost what it had stored. What is left is whole: a new start goes on from there (N14)."""
 
 
 class InvariantBroken(DuenoticeError):

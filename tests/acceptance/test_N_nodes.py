@@ -66,11 +66,13 @@ def test_N02_an_append_whose_answer_was_lost_is_done_once(nodes: Trio) -> None:
 
 
 def test_N03_a_new_process_of_a_node_puts_the_old_one_out(nodes: Trio, database: Database, tmp_path: Path) -> None:
-    """The old process ends and says why."""
+    """The old process, which stood still meanwhile, ends and says why."""
     name = next(name for name in nodes.others() if name != "a")  # the operator has the token of a
     tmp_path.joinpath("admin.token").write_text(nodes.servers[name].token)
+    nodes.servers[name].freeze()
     second = Server(tmp_path, FLEET, journal=database.url, node=name, lease=LEASE)
     second.wait_until_serving()
+    nodes.servers[name].thaw()
     assert nodes.servers[name].ended() != 0
     assert "Another process has registered as this node" in nodes.servers[name].log()
     second.stop()
@@ -130,6 +132,17 @@ def test_N09_commands_and_approvals_work_at_every_node(nodes: Trio) -> None:
         assert shown[event] == "Started"
 
 
+def test_N09_a_leader_that_stood_still_passes_on_what_it_is_asked_when_it_wakes(nodes: Trio) -> None:
+    """It has not done it and does not refuse it, so nobody needs a second try."""
+    old = nodes.leader()
+    nodes.servers[old].freeze()
+    new = nodes.leader(but=old)
+    event = scheduled(nodes, new)
+    nodes.servers[old].thaw()
+    answer = nodes.operate(old, "POST", f"/v1/events/{event}/cancel", {})
+    assert (answer.status, answer.headers["duenotice-node"]) == (200, new)
+
+
 def test_N09_another_process_cannot_give_commands_as_a_node(nodes: Trio) -> None:
     """Only a node knows the life of a node."""
     body = {"kind": "LiftIncarnations", "actor": "me", "command": {"to": 4_000_000_000}}
@@ -147,6 +160,31 @@ def test_N13_keys_and_tokens_hold_at_every_node(nodes: Trio) -> None:
             200,
             200,
         ]
+
+
+def incarnation(nodes: Trio, name: str) -> int:
+    return int(nodes.poll(name, ME).json()["DocumentIncarnation"])
+
+
+def test_N14_what_the_database_has_lost_is_forgotten_and_incarnations_go_ahead(nodes: Trio, database: Database) -> None:
+    """All nodes see it by themselves and go on from what is there; no VM takes a new document for an old one (S3)."""
+    kept = scheduled(nodes, "a")
+    position = database.sql("SELECT position FROM duenotice.head")
+    lost = scheduled(nodes, "b")
+    before = max(incarnation(nodes, name) for name in NAMES)
+    for line in nodes.lines.values():
+        line.cut()
+    database.sql(
+        f"DELETE FROM duenotice.records WHERE position > {position};"
+        f"UPDATE duenotice.head SET position = {position}, shown = least(shown, {position})"
+    )
+    for line in nodes.lines.values():
+        line.mend()
+    wait_until(lambda: "incarnations-lifted" in database.sql("SELECT change FROM duenotice.history"))
+    nodes.wait_until_whole()
+    assert min(incarnation(nodes, name) for name in NAMES) > before
+    assert [(kept in ids(nodes, name), lost in ids(nodes, name)) for name in NAMES] == [(True, False)] * 3
+    assert scheduled(nodes, "c") in ids(nodes, "a")
 
 
 def test_N15_without_a_database_nothing_is_done_and_all_comes_back_by_itself(nodes: Trio) -> None:

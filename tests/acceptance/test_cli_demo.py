@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.support.cli import duenotice
 from tests.support.terminal import Terminal
 
-LISTEN = ("--metadata-listen", "127.0.0.1:0", "--operator-listen", "127.0.0.1:0")
+LISTEN = ("--metadata-listen", "127.0.0.1:0", "--operator-listen", "127.0.0.1:0", "--azure-listen", "127.0.0.1:0")
 
 
 @contextmanager

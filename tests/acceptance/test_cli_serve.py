@@ -18,10 +18,11 @@ from tests.support.node import Node
 ANYWHERE = ("--metadata-listen", "127.0.0.1:0", "--operator-listen", "127.0.0.1:0")
 
 
-def served(*arguments: str) -> tuple[int, str, str]:
+def served(*arguments: str, **environment: str) -> tuple[int, str, str]:
     """Start it, stop it when it has said where it listens; the exit code and both outputs."""
     command = [sys.executable, "-m", "duenotice", "serve", *ANYWHERE, *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    env = os.environ | environment
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env) as process:
         assert process.stdout is not None
         said = process.stdout.readline()
         process.send_signal(signal.SIGTERM)
@@ -31,10 +32,16 @@ def served(*arguments: str) -> tuple[int, str, str]:
 
 @pytest.mark.parametrize(("log_format", "is_silent"), [("none", True), ("json", False), ("console", False)])
 def test_every_log_format_serves_and_none_logs_nothing(tmp_path: Path, log_format: str, is_silent: bool) -> None:
-    """Where it listens is printed all the same: that is not a log."""
+    """Where it listens is printed all the same: that is not a log. systemd hears when it is ready, lives and stops."""
     arguments = ("--data-dir", str(tmp_path), "--default-vm", "me", "--log-format", log_format)
-    code, out, err = served(*arguments)
+    notify = tmp_path / "notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(notify))
+        code, out, err = served(*arguments, NOTIFY_SOCKET=str(notify), WATCHDOG_USEC="20000000")
+        systemd.settimeout(0)
+        heard = [systemd.recv(100) for _ in range(3)]
     assert (code, out.splitlines()[0], err == "") == (0, "duenotice serves 1 VM", is_silent), err
+    assert (set(heard), heard[-1]) == ({b"READY=1", b"WATCHDOG=1", b"STOPPING=1"}, b"STOPPING=1")
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The agent's systemd units: valid, hardened, and in step with the agent."""
+"""The systemd units of agents, nodes and followers: valid, hardened, and in step with the commands."""
 
 import subprocess
 import sys
@@ -9,7 +9,12 @@ import pytest
 from tests.programs import require_program
 
 UNITS = Path(__file__).parents[2] / "packaging" / "systemd"
-EXPOSURE = {"duenotice-agent.service": 30, "duenotice-agent-unprivileged.service": 15}
+EXPOSURE = {
+    "duenotice-agent.service": 30,
+    "duenotice-agent-unprivileged.service": 15,
+    "duenotice-node.service": 18,
+    "duenotice-follower.service": 18,
+}
 """Tenths of systemd's own measure; 0 is nothing, 100 is everything."""
 
 
@@ -29,7 +34,7 @@ def test_every_unit_is_looked_at():
 def test_a_unit_is_valid(name: str, tmp_path: Path):
     """Every line is one that systemd knows; only the program is not installed here."""
     text = (UNITS / name).read_text()
-    assert "ExecStart=/usr/bin/duenotice agent run" in text
+    assert f"ExecStart=/usr/bin/duenotice {'agent run' if 'agent' in name else 'serve'} --config" in text
     copy = tmp_path / name
     copy.write_text(text.replace("/usr/bin/duenotice", sys.executable))
     analyze("verify", "--man=no", str(copy))

@@ -1,28 +1,24 @@
-"""The line between a node and its database: it can be cut, stand still, be slow, or lose the answer to an append."""
+"""The line between a node and its database: it can be cut, stand still, be slow, lose an answer or all news."""
 
 import select
 import socket
 import threading
 import time
 from contextlib import suppress
-from pathlib import Path
 
 
 class Line:
-    """A socket in a folder of its own, carried to the server's socket."""
+    """What comes in is carried to the server's socket, which is in a folder."""
 
-    def __init__(self, folder: Path, server: str) -> None:
-        folder.mkdir()
-        self.folder = folder
+    def __init__(self, listening: socket.socket, server: str) -> None:
         self._to = f"{server}/.s.PGSQL.5432"
-        self.is_cut = self.loses_next_answer = False
+        self.is_cut = self.loses_next_answer = self.is_deaf = False
         self.delay = 0.0
         self.lost = 0
         self._moves = threading.Event()
         self._moves.set()
         self._ends: set[socket.socket] = set()
-        self._listening = socket.socket(socket.AF_UNIX)
-        self._listening.bind(str(folder / ".s.PGSQL.5432"))
+        self._listening = listening
         self._listening.listen()
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -39,7 +35,7 @@ class Line:
 
     def mend(self) -> None:
         """As good as new; what was held gets through now."""
-        self.is_cut, self.delay, self.loses_next_answer = False, 0.0, False
+        self.is_cut, self.delay, self.loses_next_answer, self.is_deaf = False, 0.0, False, False
         self._moves.set()
 
     def close(self) -> None:
@@ -64,7 +60,7 @@ class Line:
         self._ends.discard(client)
 
     def _carry_on(self, client: socket.socket, server: socket.socket) -> None:
-        is_append = False
+        is_append = is_ear = False
         while True:
             for end in select.select([client, server], [], [])[0]:
                 data = end.recv(65536)
@@ -72,6 +68,9 @@ class Line:
                 time.sleep(self.delay)
                 if not data or self.is_cut:
                     return
+                is_ear = is_ear or b"LISTEN duenotice" in data
+                if end is server and is_ear and self.is_deaf:
+                    continue
                 if end is server and is_append and self.loses_next_answer:
                     self.loses_next_answer, self.lost = False, self.lost + 1
                     return

@@ -52,7 +52,9 @@ def test_axe_finds_nothing_serious(node: Node, visitors: Visitors, scheme: str, 
     page = visitors.come(color_scheme=scheme, viewport={"width": width, "height": 800}, reduced_motion="reduce")
     paths = ["/", "/?q=web", "/groups/set/web", "/vms/web-0", "/timeline", "/timeline?by=host", "/events"]
     paths += [f"/events/{event_id}", f"/events/{over}", "/maintenances", f"/maintenances/{plan}"]
-    paths += ["/maintenances/new?on=scale-set%3Dworkers", "/hosts", "/hosts/host-2", "/audit", "/scenarios"]
+    paths += ["/maintenances/new?on=scale-set%3Dworkers", "/hosts", "/hosts/host-2", "/audit", "/scenarios", "/nodes"]
+    made = node.operate("/v1/subscriptions", {"url": "http://127.0.0.1:9/", "format": "eventgrid"})["id"]
+    paths += ["/subscriptions", f"/subscriptions/{made}"]
     assert look_at(page, visitors.origin, [*paths, "/scenarios/user-reboot"]) == {}
     page.get_by_role("button", name="Play").click()
     expect(page.locator(".head .state")).to_have_text("passed")
@@ -78,7 +80,8 @@ def test_axe_finds_nothing_serious_where_there_is_nothing(browser: Browser, sche
 def test_a_narrow_page_does_not_scroll_sideways(visitors: Visitors) -> None:
     """On a phone the header takes less than an eighth of the screen, and nothing sticks out."""
     page = visitors.come(viewport={"width": 390, "height": 800})
-    for path in ["/", "/vms/web-0", "/timeline", "/events", "/maintenances/new", "/hosts", "/audit", "/scenarios"]:
+    paths = ["/", "/vms/web-0", "/timeline", "/events", "/maintenances/new", "/hosts", "/audit", "/scenarios", "/nodes"]
+    for path in paths:
         page.goto(visitors.origin + path)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
     assert page.evaluate("document.querySelector('.top').offsetHeight") <= 100

@@ -96,6 +96,18 @@ def test_who_has_only_registered_is_not_a_member(shared: Shared) -> None:
     assert shared.a.register("life-a", "node-a", "http://a", "1.0") == shared.b.look() == (Head(), ())
 
 
+def test_who_has_registered_and_is_not_a_member_is_absent(led: Shared) -> None:
+    """A node that starts, and one that was put out; who has left is forgotten."""
+    led.a.register("life-c", "node-c", "http://c", "1.0")
+    assert led.b.absent() == (Member("life-c", "node-c", "http://c", "1.0"),)
+    led.b.beat("life-b", 0, {})
+    assert led.a.put_out("life-a", 1, "life-b", 1)
+    assert [(member.node, member.beat) for member in led.a.absent()] == [("node-b", 1), ("node-c", 0)]
+    led.b.leave("life-b")
+    led.b.leave("life-c")
+    assert led.a.absent() == ()
+
+
 def test_who_joins_is_a_member_of_all_nodes(shared: Shared) -> None:
     """With its name, the address that commands are passed on to (N09), and the position that it knows."""
     shared.a.register("life-a", "node-a", "http://a", "1.0")

@@ -1,5 +1,6 @@
 """One node and two followers as real processes: they are killed and stopped, and no VM ever goes back (S3, S27)."""
 
+import http.client
 import random
 import time
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.followers.flock import LEASE, Asked, Flock, Walker, changes, flock, said_at_start, until
+from tests.support.node import SECONDS, events_at, wire
 from tests.support.served import wait_until
 
 ROUNDS = 6
@@ -34,6 +36,13 @@ def test_a_vm_reads_the_same_bytes_from_a_follower_as_from_its_node(herd: Flock)
         bodies = {door.get(vm).body for door in (herd.node, whole, part)}
         assert len(bodies) == 1 and b"Freeze" in bodies.pop()
     assert whole.get("web-1").body == herd.node.get("web-1").body
+    with whole.connect("db-0") as waiting:  # a held poll is answered with the new document, and not with 503
+        known = whole.get("db-0").headers["etag"]
+        asked = f"GET {events_at()}&wait=30s HTTP/1.1"
+        waiting.send(wire(asked, "Host: a", "Metadata: true", f"If-None-Match: {known}"))
+        herd.node.operate("/v1/events", {"type": "Redeploy", "resources": ["db-0"]})
+        answer = waiting.answer()
+        assert (answer.status, b"Redeploy" in answer.body) == (200, True)
     assert [part.get(vm).status for vm in ("db-1", "web-1")] == [404, 404]
 
 
@@ -171,6 +180,49 @@ def test_who_may_not_follow_is_told_in_one_clear_line(herd: Flock, tmp_path: Pat
     assert status != 0
     assert said in text
     assert len(text.strip().splitlines()) == 2, "what happened, and a hint"
+
+
+def test_a_token_for_one_host_is_good_for_its_vms_alone(herd: Flock, tmp_path: Path) -> None:
+    """Whoever has it learns nothing of other VMs, and can do nothing for them; and the follower is told so."""
+    refused = herd.node.refusal("/v1/tokens", {"name": "x", "role": "follower", "only": "colour=red"})
+    assert refused == (400, "'colour=red' chooses nothing.")
+    made = herd.node.operate("/v1/tokens", {"name": "h1", "role": "follower", "only": "host=h1"})
+    assert made["only"] == "host=h1"
+    bound = Asked(herd.node.server, made["token"])
+    for query, asked in {"": "everything", "?only=host%3Dh2": "only host=h2"}.items():
+        for call in ("snapshot", "records"):
+            status, title = bound.refusal(f"/v1/follow/{call}{query}", method="GET")
+            assert (status, title) == (403, f"Token 'h1' is for host=h1 only, and this asks for {asked}.")
+    assert bound.refusal("/v1/follow/command", {"vm": "db-1"})[0] == 404
+    assert bound.operator("POST", "/v1/follow/command", {"vm": "db-0"}).status == 200
+    (file := tmp_path / "token").write_text(made["token"])
+    status, text = said_at_start(f"--follow={herd.url}", f"--follow-token-file={file}")
+    assert status != 0
+    assert "is for host=h1 only, and this asks for everything" in text
+    assert "--only host=h1" in text
+    part = herd.follower(only="host=h1", follow_token_file=file)
+    assert [part.get(vm).status for vm in ("db-0", "db-1")] == [200, 404]
+
+
+def test_a_revoked_follower_hears_nothing_more_and_nobody_can_speak_for_it(herd: Flock) -> None:
+    """Its stream ends with its token; another token cannot say that it has gone, so its node still waits for it."""
+    first, second = (herd.node.operate("/v1/tokens", {"name": name, "role": "follower"}) for name in ("one", "two"))
+    one, two = Asked(herd.node.server, first["token"]), Asked(herd.node.server, second["token"])
+    snapshot = one.operate("/v1/follow/snapshot", method="GET")
+    after, node = snapshot["position"], snapshot["node"]
+    line = http.client.HTTPConnection(*herd.node.operator_address, timeout=SECONDS)
+    query = f"/v1/follow/records?after={after}&node={node}&life=me"
+    line.request("GET", query, headers={"Authorization": f"Bearer {one.token}"})
+    stream = line.getresponse()
+    assert b"hello" in stream.readline()
+    mine = {"life": "me", "node": node, "hidden": after}
+    assert two.refusal("/v1/follow/beat", mine)[0] == 409
+    assert two.operator("POST", "/v1/follow/beat", {"life": "me", "leaving": True}).status == 200
+    assert one.operator("POST", "/v1/follow/beat", mine).status == 200
+    herd.node.operate(f"/v1/tokens/{first['id']}", method="DELETE")
+    stream.read()
+    line.close()
+    assert one.refusal("/v1/follow/beat", mine)[0] == 401
 
 
 def test_a_follower_of_a_choice_that_cannot_be_made_is_told_so(herd: Flock) -> None:

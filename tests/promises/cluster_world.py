@@ -16,7 +16,7 @@ from duenotice.clock import LONGEST_PAUSE, MICROS, Instant, _RunningClock
 from duenotice.domain.transitions import Record, ScopeEnabled
 from duenotice.engine import membership as m
 from duenotice.engine.members import Deposed, News, NotMember, Replaced
-from duenotice.engine.membership import Phase, Standing, Terms
+from duenotice.engine.membership import NodePhase, Standing, Terms
 from duenotice.engine.shared_time import SharedClock
 from duenotice.engine.standing import may_answer, step
 from duenotice.errors import Conflict, DuenoticeError
@@ -69,7 +69,7 @@ class Node:
         self.clock.hold()
         self.queue: list[Callable[[], None]] = []  # what arrives while it is stopped
         self.hear_no_more = world.store.listen(self.hear)
-        self.every(world.terms.every // 4, lambda: self.tell(m.Tick()))
+        self.every(world.terms.every // 4, lambda: self.tell(m.TimePassed()))
         self.every(MICROS // 4, self.count)
         self.every(MICROS // 5, self.show_what_is_left)
         self.every(MICROS // 50, self.take_command)
@@ -116,7 +116,7 @@ class Node:
     def hear(self, news: News) -> None:
         if not self.is_dead and not (self.is_cut or self.world.chance(self.world.losses)):
             for _ in range(1 + self.world.chance(0.1)):
-                self.world.later(self.world.delay(), lambda: self.at_work(lambda: self.tell(m.Heard(news))))
+                self.world.later(self.world.delay(), lambda: self.at_work(lambda: self.tell(m.HeardFromStore(news))))
 
     def tell(self, message: m.Message) -> None:
         if isinstance(message, m.Beaten | m.Looked) and self.epoch is None:
@@ -143,10 +143,10 @@ class Node:
                 self.call(action, lambda: store.take_over(life, epoch, beat), m.TookOver)
             case m.SayHidden(position):
                 self.call(action, lambda: store.hidden(life, position), lambda _: None)
-            case m.Show(epoch, position):
+            case m.ShowUpTo(epoch, position):
                 self.call(action, lambda: store.show(life, epoch, position), partial(m.Showing, position))
             case m.PutOut(epoch, other, beat):
-                answer = lambda done: m.Gone(other) if done else None  # noqa: E731
+                answer = lambda done: m.MemberGone(other) if done else None  # noqa: E731
                 self.call(action, lambda: store.put_out(life, epoch, other, beat), answer)
             case m.Resign():
                 self.call(action, lambda: store.resign(life), lambda _: None)
@@ -154,7 +154,7 @@ class Node:
                 self.call(action, lambda: store.leave(life), lambda _: None)
                 self.is_dead = True
             case m.Read() if self.is_blind:
-                self.world.later(1000, lambda: self.at_work(lambda: self.tell(m.Failed(action))))
+                self.world.later(1000, lambda: self.at_work(lambda: self.tell(m.CallBroke(action))))
             case m.Read(position):
                 known = len(self.records)
                 self.call(action, lambda: list(store.journal.read(known, position - known)), self.fold)
@@ -175,7 +175,7 @@ class Node:
                 self.records.append(record)
                 assert isinstance(record.transition, ScopeEnabled)
                 self.folded[record.transition.scope] = record.position
-        if self.standing.phase is Phase.READING and not self.revealed:
+        if self.standing.phase is NodePhase.READING and not self.revealed:
             self.shown = dict(self.folded)  # it begins with this state, and has nothing older to hide
         return m.Folded(len(self.records))
 
@@ -183,7 +183,7 @@ class Node:
         """Ask the store, over a network that may lose or delay it on both ways."""
 
         def failed() -> None:
-            self.at_work(lambda: self.tell(m.Failed(action)))
+            self.at_work(lambda: self.tell(m.CallBroke(action)))
 
         self.world.call(self, act, lambda got: self.at_work(lambda: self.tell_all(answer(got))), failed)
 
@@ -397,7 +397,7 @@ class World:
 
     def check_all_is_well(self) -> None:
         """Liveness: one node leads, all that is stored is shown, and every node answers with it."""
-        leading = [node for node in self.alive if node.standing.phase is Phase.LEADING]
+        leading = [node for node in self.alive if node.standing.phase is NodePhase.LEADING]
         assert len(leading) == 1, [(node.life, node.standing.phase) for node in self.alive]
         position = self.store.look().head.position
         for node in self.alive:

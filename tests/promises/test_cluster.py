@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from duenotice.clock import MICROS
 from duenotice.engine import membership as m
 from duenotice.engine.members import Deposed
-from duenotice.engine.membership import Phase
+from duenotice.engine.membership import NodePhase
 from duenotice.testkit.journal_examples import record
 from tests.promises.cluster_world import SCOPES, Node, World
 
@@ -83,7 +83,7 @@ def make_well(world: World) -> None:
     """The faults are over, and of each node at least one life is there."""
     world.heal()
     for node in world.alive:
-        node.tell(m.Closed()) if node.standing.phase is Phase.LEAVING else None
+        node.tell(m.Closed()) if node.standing.phase is NodePhase.LEAVING else None
     for name in sorted({node.name for node in world.nodes} - {node.name for node in world.alive}):
         world.start(next(node for node in world.nodes if node.name == name))
     world.run(4 * LEASE)
@@ -106,12 +106,12 @@ def test_whatever_happens_nobody_reads_anything_older_and_all_is_well_again(
 
 
 def leader_of(world: World) -> Node:
-    (leader,) = [node for node in world.alive if node.standing.phase is Phase.LEADING]
+    (leader,) = [node for node in world.alive if node.standing.phase is NodePhase.LEADING]
     return leader
 
 
 def others(world: World) -> list[Node]:
-    return [node for node in world.alive if node.standing.phase is not Phase.LEADING]
+    return [node for node in world.alive if node.standing.phase is not NodePhase.LEADING]
 
 
 @pytest.fixture(params=range(5))

@@ -3,10 +3,12 @@
 import http.client
 import json
 import socket
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
+from random import Random
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
@@ -207,8 +209,19 @@ class Outside:
             client.advance_clock(by)
 
 
+def one_emulator(**settings: Any) -> Sequence[Emulator]:
+    """A service of one node."""
+    return (Emulator(**settings),)
+
+
 class Node(Outside):
-    """`with Node(fleet_toml) as node:` — the `Emulator` that users get, with an operator and with VMs."""
+    """`with Node(fleet_toml) as node:` — the `Emulator` that users get, with an operator and with VMs.
+
+    `tests.support.three_nodes` makes it a service of several nodes; then each request goes to a random one.
+    """
+
+    make_emulators: Callable[..., Sequence[Emulator]] = staticmethod(one_emulator)
+    chance = Random()
 
     def __init__(self, fleet: str | Path = "", *, data_dir: str = ":memory:", **settings: Any) -> None:
         """`fleet` is the text of a fleet file, or the path of one; other settings as in ServeSettings."""
@@ -216,15 +229,18 @@ class Node(Outside):
         self._stays = data_dir != ":memory:"
         values: dict[str, Any] = {"operator_listen": "127.0.0.1:0", "allow_faults": False, "data_dir": data_dir}
         values["fleet"] = str(fleet) if isinstance(fleet, Path) else ""
-        self.emulator = Emulator(**(values | settings))
+        self.emulators = self.make_emulators(**(values | settings))
+        self.emulator = self.emulators[0]
 
     def __enter__(self) -> "Node":
         while _ENDING and (_ENDING[0].done() or len(_ENDING) > ENDING_AT_ONCE):
             _ENDING.pop(0).result(SECONDS)
-        self.emulator.__enter__()
+        with ExitStack() as started:
+            for emulator in self.emulators:
+                started.enter_context(emulator)
+            self._running = started.pop_all()
         self.service = self.emulator.service
-        self.metadata_address, self.operator_address = self.service.metadata_address, self.service.operator_address
-        self.token = self.service.token
+        self.token = self.emulators[-1].service.token
         if self._fleet_text:
             self.apply(self._fleet_text)
         return self
@@ -232,11 +248,21 @@ class Node(Outside):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        ending = _ENDER.submit(self.emulator.__exit__, None, None, None)
+        ending = _ENDER.submit(self._running.close)
         if self._stays:
             ending.result(SECONDS)
         else:
             _ENDING.append(ending)  # nobody comes after it, so the next test need not wait for its sockets to close
+
+    @property
+    def metadata_address(self) -> tuple[str, int]:  # type: ignore[override]
+        """Where VMs ask: of several nodes, any one."""
+        return self.chance.choice(self.emulators).service.metadata_address
+
+    @property
+    def operator_address(self) -> tuple[str, int]:  # type: ignore[override]
+        """Where the operator asks: of several nodes, any one."""
+        return self.chance.choice(self.emulators).service.operator_address
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run something in the node's own loop."""

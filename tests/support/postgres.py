@@ -5,7 +5,7 @@ import select
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from itertools import count
 from pathlib import Path
@@ -130,6 +130,7 @@ class Wire:
         self._to = f"{server}/.s.PGSQL.5432"
         self.loses_next_answer = False
         self.lost = 0
+        self.meanwhile: Callable[[], object] = lambda: None
         self._listening = socket.socket(socket.AF_UNIX)
         self._listening.bind(str(folder / ".s.PGSQL.5432"))
         self._listening.listen()
@@ -157,6 +158,7 @@ class Wire:
                         return
                     if end is server and is_append and self.loses_next_answer:
                         self.loses_next_answer, self.lost = False, self.lost + 1
+                        self.meanwhile()
                         return
                     is_append = end is client and (is_append or b"duenotice.append" in data)
                     (server if end is client else client).sendall(data)

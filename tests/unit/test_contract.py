@@ -17,7 +17,7 @@ from tools import conformance
 from tools.conformance import ID, PROMISES, PROTOCOL, ROOT
 
 CHECKERS = re.compile(r"`(tests/[\w/.]+)`")
-NAMED = re.compile(r"^test_([A-HN]\d\d|S\d{1,2})_")
+NAMED = re.compile(r"^test_([A-HMN]\d\d|S\d{1,2})_")
 FOLDERS = ("src", "tests", "docs", "benchmarks", "examples", "tools")
 KINDS = {".py", ".md", ".toml", ".html", ".js"}
 RECORDS = ("docs/decisions/",)

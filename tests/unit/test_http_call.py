@@ -1,11 +1,12 @@
 """One HTTP request: what comes back is whole, or it is an error."""
 
 import asyncio
+import socket
 
 import pytest
 
 from duenotice.errors import Malformed, Unavailable
-from duenotice.http_call import HttpAnswer, call, parse_url
+from duenotice.http_call import HttpAnswer, NothingSent, NotTrusted, call, parse_url
 
 
 def answered(raw: bytes, **more) -> tuple[HttpAnswer, bytes]:
@@ -80,6 +81,14 @@ def test_an_answer_is_whole_when_its_length_has_come():
     assert asyncio.run(exchange()).body == b"hi"
 
 
+def test_who_was_not_reached_was_sent_nothing():
+    """So the same may be asked elsewhere."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # nobody listens
+        with pytest.raises(NothingSent, match="cannot be asked"):
+            asyncio.run(call(f"http://127.0.0.1:{taken.getsockname()[1]}/", timeout=5.0))
+
+
 @pytest.mark.parametrize("length", [b"", b"Content-Length: 1000000000\r\n"])
 def test_an_endless_answer_is_refused_or_cut_off(length):
     """Memory stays flat."""
@@ -109,3 +118,18 @@ def test_only_plain_addresses_are_taken(url):
     """http or https, a host, no user."""
     with pytest.raises(Malformed):
         parse_url(url)
+
+
+def test_who_does_not_speak_tls_is_not_trusted():
+    """Nothing was sent to it."""
+
+    async def ask() -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            writer.close()
+
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            await call(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/", timeout=5.0)
+
+    with pytest.raises(NotTrusted, match="does not speak TLS"):
+        asyncio.run(ask())

@@ -11,9 +11,9 @@ from duenotice.agent.config import Config, load_config
 from duenotice.agent.ledger import Ledger, read_cases
 from duenotice.agent.logs import complain, log
 from duenotice.agent.recorder import Pretended, Recorder
-from duenotice.agent.sd_notify import sd_notify, watchdog_seconds
 from duenotice.client import AsyncMetadataClient
 from duenotice.errors import DuenoticeError, Refused
+from duenotice.sd_notify import sd_notify, watchdog_seconds
 
 DEFAULT_STATE_DIR = Path("/var/lib/duenotice")
 

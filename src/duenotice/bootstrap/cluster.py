@@ -2,34 +2,45 @@
 
 import asyncio
 import socket
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from uuid import uuid4
 
 import structlog
 
 from duenotice import __version__
 from duenotice import settings as s
 from duenotice.bootstrap.journals import is_shared, require_driver
-from duenotice.clock import Clock, micros, seconds
+from duenotice.bootstrap.tls import trust_of
+from duenotice.clock import Clock, boot_micros, micros, monotonic, seconds, wall
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 from duenotice.engine.engine import Engine, Records
 from duenotice.engine.fenced_journal import FencedJournal
-from duenotice.engine.members import Member
+from duenotice.engine.followers import Followers
+from duenotice.engine.lives import new_life
+from duenotice.engine.members import Member, Members
 from duenotice.engine.membership import Terms
 from duenotice.engine.node_engine import NodeEngine
 from duenotice.engine.publisher import Publisher
 from duenotice.engine.seat import Identity
 from duenotice.engine.shared_time import SharedClock
 from duenotice.engine.writer import Ask
-from duenotice.errors import Conflict, Unavailable
+from duenotice.errors import Conflict, Misconfigured, Unavailable
+from duenotice.impact.claims import ImpactClaims, NodeClaims, OnlyNode
+from duenotice.metadata_api.alarm import alarm
 from duenotice.metadata_api.door import Door
 from duenotice.metadata_api.guard import Guard
 from duenotice.operator_api.nodes import Nodes, pass_command
+from duenotice.operator_api.way_to_leader import LeaderNotTrusted, WayToLeader
+from duenotice.wire.duration import span
 
 START_SECONDS = 20.0
 """How long a node that starts looks for the others, beside some leases."""
+WATCHED = 0.25
+"""For how much of a lease a process with our name is watched: three beats."""
+MOST_AHEAD = 10.0
+"""Seconds that two clocks may differ without a word."""
 _EVERYWHERE = ("0.0.0.0", "::")
 
 log = structlog.get_logger()
@@ -37,7 +48,9 @@ log = structlog.get_logger()
 
 def store_of(settings: s.ServeSettings, data_dir: Path | None, node: str) -> "ClusterStore | None":
     """The store that a node shares with others, if it does."""
-    return ClusterStore(settings.journal, data_dir, node) if is_shared(settings.journal, settings.clock) else None
+    if not is_shared(settings.journal, settings.clock):
+        return None
+    return ClusterStore(settings.journal, data_dir, node, WayToLeader(trust_of(settings)), settings.lease)
 
 
 def url_of(settings: s.ServeSettings, listening: socket.socket | None) -> str:
@@ -45,19 +58,57 @@ def url_of(settings: s.ServeSettings, listening: socket.socket | None) -> str:
     if settings.node_url or listening is None:
         return settings.node_url.rstrip("/")
     host, port = listening.getsockname()[:2]
-    return f"http://{s.host_port((socket.gethostname() if host in _EVERYWHERE else host, port))}"
+    scheme = "https" if settings.operator_cert_file else "http"
+    return f"{scheme}://{s.host_port((socket.gethostname() if host in _EVERYWHERE else host, port))}"
 
 
 def guard_of(engine: Engine) -> Callable[[Door], None]:
     """What stands before the VM's door: nothing, if there are no other nodes (N05, N06)."""
+    if not isinstance(engine, NodeEngine):
+        return lambda _: None
+    guard, seat = Guard(engine.may_answer, engine.curtain, engine.tally, alarm()), engine.seat
+
+    def prepare(door: Door) -> None:
+        guard.stand_before(door)
+        seat.on_right = lambda until: guard.right_changed(until * 1000)  # from the next beat on
+
+    return prepare
+
+
+def right_of(engine: Engine, terms: Terms) -> Callable[[], int]:
+    """For how long a follower may answer: never longer than this node itself, which others wait for (N05)."""
     if isinstance(engine, NodeEngine):
-        return Guard(engine.may_answer, engine.curtain).stand_before
-    return lambda _: None
+        return lambda: max(0, min(terms.right, engine.seat.right_until - boot_micros()))
+    return lambda: terms.right
 
 
-def nodes_of(engine: Engine) -> Nodes | None:
+def is_one_of_many(engine: Engine) -> bool:
+    """Whether the others wait for this node, and so for its followers."""
+    return isinstance(engine, NodeEngine)
+
+
+async def dismiss(engine: Engine, followers: Followers) -> None:
+    """The process is about to end. Followers of a node that is alone answer on, for a lease, until it is back."""
+    if is_one_of_many(engine):
+        await followers.dismiss()
+
+
+def nodes_of(engine: Engine, store: "ClusterStore | None") -> Nodes | None:
     """The calls between nodes."""
-    return Nodes(engine) if isinstance(engine, NodeEngine) else None
+    return Nodes(engine, store.way) if store is not None and isinstance(engine, NodeEngine) else None
+
+
+def claims_of(engine: Engine, patience: float) -> ImpactClaims:
+    """Which node makes an attempt at an impact (N12)."""
+    if not isinstance(engine, NodeEngine):
+        return OnlyNode()
+    seat = engine.seat
+
+    def is_there(node: str) -> bool:
+        members = () if seat.sight is None else seat.sight.members
+        return any(member.node == node and not member.replaced for member in members)
+
+    return NodeClaims(engine, seat.identity.node, is_there, patience)
 
 
 async def prepared(engine: Engine, prepare: Callable[[], Awaitable[None]]) -> None:
@@ -66,53 +117,129 @@ async def prepared(engine: Engine, prepare: Callable[[], Awaitable[None]]) -> No
         await prepare()
         return
     engine.seat.start()
+    waits = _Waits()
     try:
         async with asyncio.timeout(START_SECONDS + 3 * seconds(engine.seat.standing.terms.lease)):
-            while not await _is_done(engine, prepare):  # noqa: ASYNC110 (a store that is away does not call)
+            while not await _is_done(engine, prepare, waits):  # noqa: ASYNC110 (a store that is away does not call)
                 await asyncio.sleep(0.2)
     except TimeoutError:
-        raise Unavailable("This node cannot join the others.", hint="The lines before this say why.") from None
+        why = f": {waits.last.message}" if waits.last else "."
+        hint = waits.last.hint if waits.last else "Look at the database and the other nodes."
+        raise Unavailable(f"This node cannot join the others{why}", hint=hint) from None
+    leader = engine.seat.leader
+    log.info(
+        "takes part",
+        action="joined",
+        node=engine.seat.identity.node,
+        url=engine.seat.identity.url,
+        leader="" if leader is None else leader.node,
+    )
 
 
-async def _is_done(engine: NodeEngine, prepare: Callable[[], Awaitable[None]]) -> bool:
+class _Waits:
+    """Why a node that starts has to wait; each reason is logged once."""
+
+    last: Unavailable | None = None
+
+    def note(self, trouble: Unavailable) -> None:
+        if self.last is None or self.last.message != trouble.message:
+            log.info("not yet", action="waits-for-others", error=trouble.message)
+        self.last = trouble
+
+
+async def _is_done(engine: NodeEngine, prepare: Callable[[], Awaitable[None]], waits: _Waits) -> bool:
     try:
         await engine.joined()
-        _refuse_if_alone(engine.seat.leader)
+        refuse_if_alone(engine.seat.leader)
+        _refuse_without_url(engine)
         await prepare()
+    except LeaderNotTrusted as trouble:
+        raise Misconfigured(trouble.message, hint=trouble.hint) from None
     except Unavailable as trouble:
-        log.info("not yet", action="waits-for-others", error=trouble.message)
+        waits.note(trouble)
         return False
     return True
 
 
-def _refuse_if_alone(leader: Member | None) -> None:
-    """A node whose clock somebody moves, or that has no operator port, cannot do what others pass on."""
+def refuse_if_alone(leader: Member | None) -> None:
+    """A node whose clock somebody moves, or that has no operator port, cannot do what others pass on (N09)."""
     if leader is not None and not leader.url:
         raise Conflict(
-            f"The database is in use by the node {leader.node!r} (duenotice {leader.version}).",
-            hint="Stop that node, or give this one a database of its own.",
+            f"The database is in use by the node {leader.node!r} (duenotice {leader.version}), which is alone: "
+            "it has no operator port, or its clock is manual.",
+            hint="Stop that node, or give this one a database of its own. "
+            "Several nodes need operator_listen each, and a clock that is not manual.",
         )
+
+
+def refuse_name_in_use(members: Members, node: str, last_life: str, lease: float) -> None:
+    """Raise when another process has this node's name and beats. One that stands still is put out instead (N03).
+
+    `last_life` was ours, and is gone.
+    """
+
+    def namesakes() -> dict[str, Member]:
+        present = (member for member in members.look().members if member.node == node and not member.replaced)
+        return {member.life: member for member in present if member.life != last_life}
+
+    first, until = namesakes(), monotonic() + lease * WATCHED
+    while first and monotonic() < until:
+        threading.Event().wait(lease * WATCHED / 5)
+        for life, member in namesakes().items():
+            if life in first and member.beat != first[life].beat:
+                raise Conflict(
+                    f"Another process is the node {node!r} already, at {member.url or 'an unknown URL'}.",
+                    hint="Give each node a name of its own (--node), or stop that process first.",
+                )
+
+
+def warn_of_clock(ahead: float) -> None:
+    """Say it when this machine's clock and the database's differ: one of them is wrong."""
+    if abs(ahead) > MOST_AHEAD:
+        log.warning(
+            f"the clock of this machine is {span(ahead)} {'ahead of' if ahead > 0 else 'behind'} the database's",
+            action="clock-differs",
+            seconds=round(ahead, 1),
+            hint="Set the wrong one right (NTP). No event starts early, but the times that people read are wrong.",
+        )
+
+
+def _refuse_without_url(engine: NodeEngine) -> None:
+    """A node that others cannot ask must not lead them."""
+    sight, me = engine.seat.sight, engine.seat.identity
+    others = [] if sight is None else [member for member in sight.members if member.node != me.node]
+    if others and not me.url:
+        raise Misconfigured(
+            f"The node {others[0].node!r} could not pass commands on to this one: it has no operator port.",
+            hint="Give operator_listen a HOST:PORT.",
+        )
+    for other in others:
+        if other.url == me.url:
+            raise Misconfigured(
+                f"This node and the node {other.node!r} say that they are both at {me.url}.",
+                hint="Set node_url at each node to where the others reach it, like http://node-a.example:16926.",
+            )
 
 
 class ClusterStore:
     """The connections of one life of a node; each is used by one thread: the seat's, the writer's, the reader's."""
 
-    def __init__(self, url: str, data_dir: Path | None, node: str) -> None:
+    def __init__(self, url: str, data_dir: Path | None, node: str, way: WayToLeader, lease: float = 6.0) -> None:
         require_driver()
         from duenotice.journal.postgres import PostgresJournal
-        from duenotice.journal.postgres_line import name_of
         from duenotice.journal.postgres_members import PostgresMembers
         from duenotice.journal.postgres_notes import Notes
         from duenotice.journal.postgres_schema import prepared
+        from duenotice.journal.postgres_status import clock_ahead
 
-        self.node, self.life = node, str(uuid4())
+        self.node, self.life, self.way = node, new_life(wall()), way
         notes = Notes(data_dir)
         try:
-            cluster = prepared(url).cluster
-            notes.refuse_unless_of(cluster, name_of(url))
+            cluster = prepared(url, notes.refuse_unless_of).cluster
+            warn_of_clock(clock_ahead(url))
             self.members, self._appending = PostgresMembers(url), PostgresMembers(url)
-            if notes.known.life:
-                self.members.leave(notes.known.life)  # it is gone: we hold its directory
+            self._last_life = notes.known.life
+            refuse_name_in_use(self.members, node, self._last_life, lease)
             self.journal = PostgresJournal(url, self._appending, notes, notes.known, self.life)
             notes.note(cluster=cluster, life=self.life)
             self.shown = self.members.look().head.shown
@@ -120,15 +247,21 @@ class ClusterStore:
             notes.close()
             raise
 
+    def forget_last_life(self) -> None:
+        """It is gone: we hold its directory. If it had followers it stays: they may answer until its lease is over."""
+        if self._last_life:
+            self.members.leave(self._last_life)
+
     def engine(
         self, own: Clock, policy: Policy, state: State, publisher: Publisher, url: str, lease: float
     ) -> NodeEngine:
         """The engine of this node; its seat does not beat yet."""
         clock = SharedClock(own)
-        fenced = FencedJournal(self.journal, self._appending, self.life, clock, self.shown)
+        journal = self.journal
+        fenced = FencedJournal(journal, self._appending, self.life, clock, self.shown, journal.look_again)
         identity = Identity(self.life, self.node, url, __version__)
         terms = Terms(micros(lease))
         return NodeEngine(fenced, clock, policy, state, publisher, self.members, identity, self._pass_on, terms)
 
     async def _pass_on(self, leader: Member, ask: Ask) -> Records:
-        return await pass_command(leader, ask, self.life)
+        return await pass_command(leader, ask, self.life, self.way)

@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-import ssl
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -10,18 +9,30 @@ import structlog
 
 from duenotice import settings as s
 from duenotice.bootstrap.ports import DRAIN_SECONDS, bound, cannot_listen, metadata_options, operator_listen
+from duenotice.bootstrap.tls import trust_of
 from duenotice.clock import SystemClock
 from duenotice.domain.state import State
 from duenotice.engine.publisher import Publisher
 from duenotice.errors import DuenoticeError, Misconfigured, Unavailable, reason
+from duenotice.follower.commands import PassedCommands
 from duenotice.follower.following import Following
 from duenotice.follower.line import Node, NodeLine
 from duenotice.follower.passing import Passing
 from duenotice.http_call import parse_url
+from duenotice.metadata_api.alarm import alarm
 from duenotice.metadata_api.guard import Guard
 from duenotice.metadata_api.server import MetadataServer
 
-_NODES_ONLY = ("fleet", "data_dir", "journal", "impact_command", "impact_url", "fault")
+_NODES_ONLY = (
+    "fleet",
+    "data_dir",
+    "journal",
+    "impact_command",
+    "impact_url",
+    "fault",
+    "operator_cert_file",
+    "operator_key_file",
+)
 """Settings of what a follower does not have."""
 
 log = structlog.get_logger()
@@ -31,11 +42,12 @@ class FollowerService:
     """A follower; `start` and `stop` are all that a caller needs."""
 
     is_busy = False
+    operator_scheme = "http"
 
     def __init__(self, settings: s.ServeSettings) -> None:
         self.settings = settings
         self.metadata_address = self.operator_address = ("", 0)
-        self._node = _node(settings)
+        self._nodes = _nodes(settings)
         self._metadata_listen = s.parse_listen("metadata_listen", settings.metadata_listen)
         self._operator_listen = operator_listen(settings)
 
@@ -63,11 +75,14 @@ class FollowerService:
         loop, clock = asyncio.get_running_loop(), SystemClock()
         self.publisher = Publisher(loop.call_soon)
         self.publisher.open(State(), clock.now().steady)
-        line = NodeLine(self._node)
-        self.following = Following(line, self.publisher, clock, chosen=bool(self._node.only))
-        guard = Guard(self.following.may_answer, self.following.curtain)
-        options, submit = metadata_options(self.settings), self.following.submit
+        lines = [NodeLine(node) for node in self._nodes]
+        self.following = Following(lines, self.publisher, clock, chosen=bool(self.settings.only))
+        self._commands = PassedCommands(self.following)
+        self._passing = Passing(self.following.lines, self.following.wellbeing)
+        guard = Guard(self.following.may_answer, self.following.curtain, alarm=alarm())
+        options, submit = metadata_options(self.settings), self._commands.submit
         self._metadata = MetadataServer(submit, self.publisher, clock, options, prepare=guard.stand_before)
+        self.following.on_right = guard.right_changed
         self.following.start()
         try:
             await self._first_try()
@@ -79,7 +94,7 @@ class FollowerService:
     async def _first_try(self) -> None:
         """A node that is not there yet may come; a wrong token stays wrong."""
         try:
-            await self.following.first
+            await self.following.troubles.first
         except Unavailable:
             log.warning("VMs are answered with 503 until the node is there", action="follow-waits")
 
@@ -88,7 +103,6 @@ class FollowerService:
             self.metadata_address = await self._metadata.start_on(metadata)
         except OSError as error:
             raise cannot_listen(self._metadata_listen, error) from None
-        self._passing = Passing(parse_url(self._node.url), _trust(self._node.url))
         if operator is not None:
             await self._passing.start(operator)
             self.operator_address = operator.getsockname()[:2]
@@ -97,22 +111,33 @@ class FollowerService:
         """Close the doors, then tell the node that nobody is answered here any more."""
         await self._metadata.drain(DRAIN_SECONDS)
         await self._passing.stop()
+        self._commands.stop()
         await self.following.stop()
 
     async def reread(self) -> None:
         """There is no fleet file here."""
 
 
-def _node(settings: s.ServeSettings) -> Node:
+def _nodes(settings: s.ServeSettings) -> list[Node]:
     for name in _NODES_ONLY:
         if getattr(settings, name):
             raise Misconfigured(f"{name} is set, but a follower has none.", hint=f"Leave {name} or follow out.")
+    if settings.workers != 1:
+        hint = "Leave workers out; start one follower for each core, with --share-port."
+        raise Misconfigured(f"workers = {settings.workers}, but a follower is one process.", hint=hint)
+    urls = [_url(text.strip()) for text in settings.follow.split(",")]
+    token = _token(settings.follow_token_file)
+    trust = trust_of(settings) if any(parse_url(url).secure for url in urls) else None
+    return [Node(url, token, settings.only, trust) for url in dict.fromkeys(urls)]
+
+
+def _url(text: str) -> str:
     try:
-        parse_url(settings.follow)
+        parse_url(text)
     except DuenoticeError:
-        hint = "Write it like http://host:16926."
-        raise Misconfigured(f"follow = {settings.follow!r} is not the URL of a node.", hint=hint) from None
-    return Node(settings.follow, _token(settings.follow_token_file), settings.only)
+        hint = "Write it like http://host:16926; several with commas between them."
+        raise Misconfigured(f"follow = {text!r} is not the URL of a node.", hint=hint) from None
+    return text
 
 
 def _token(file: str) -> str:
@@ -126,7 +151,3 @@ def _token(file: str) -> str:
     if not token or not token.isascii() or not token.isprintable():
         raise Misconfigured(f"{file} holds no token.", hint=hint)
     return token
-
-
-def _trust(url: str) -> ssl.SSLContext | None:
-    return ssl.create_default_context() if parse_url(url).secure else None

@@ -18,7 +18,7 @@ from duenotice.plain_text import each_in_one_line, lines
 WAITING_LINES = 10_000
 LAST_SECONDS = 1.0
 
-_QUIET = (t.ClockMarked, t.RequestAnswered)
+_QUIET = (t.ClockMarked, t.RequestAnswered, t.PushNoted)
 
 
 def configure(log_format: str, stream: TextIO | None = None) -> None:
@@ -141,6 +141,8 @@ def _details(transition: t.Transition) -> dict[str, object]:
             return {"event_id": event_id, "scope": scope}
         case t.EventCancelled(event_id, scope, reason) | t.EventFailed(event_id, scope, reason):
             return {"event_id": event_id, "scope": scope, "reason": reason}
+        case t.ImpactClaimed(event_id, scope, attempt, node):
+            return {"event_id": event_id, "scope": scope, "attempt": attempt, "node": node}
         case t.ImpactFailed(event_id, scope, attempt, reason):
             return {"event_id": event_id, "scope": scope, "attempt": attempt, "reason": reason}
         case t.ScopeEnabled(scope) | t.ScopeDisabled(scope):
@@ -155,4 +157,19 @@ def _details(transition: t.Transition) -> dict[str, object]:
             return {"token": name}
         case t.OperationPerformed(vm, operation):
             return {"vm": vm, "operation": operation}
+    return _of_subscription(transition)
+
+
+def _of_subscription(transition: t.Transition) -> dict[str, object]:
+    match transition:
+        case t.SubscriptionCreated(known):
+            return {"subscription": known.id, "url": known.without_secrets().url}
+        case t.SubscriptionTurned(subscription_id, status, reason):
+            return {"subscription": subscription_id, "status": status.value, "reason": reason}
+        case t.SubscriptionDeleted(subscription_id):
+            return {"subscription": subscription_id}
+        case t.SubscriptionReplayed(subscription_id, positions):
+            return {"subscription": subscription_id, "messages": len(positions)}
+        case t.PushSetAside(subscription_id, set_aside):
+            return {"subscription": subscription_id, "messages": len(set_aside)}
     return {}

@@ -3,7 +3,10 @@
 import asyncio
 import contextlib
 import logging
+import socket
+import ssl
 from collections.abc import Container, Iterator
+from functools import partial
 from typing import cast
 
 import uvicorn
@@ -22,6 +25,19 @@ PATIENCE_SECONDS = 10.0
 class OperatorServer(uvicorn.Server):
     """Another part of this process decides when to stop."""
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen. uvicorn itself would wait for a handshake of TLS for a minute (S24)."""
+        loop, config = asyncio.get_running_loop(), self.config
+        made = partial(PatientOnlySoLong, config=config, server_state=self.server_state, app_state={})
+        patience = PATIENCE_SECONDS if config.ssl else None
+        self.servers = [
+            await loop.create_server(
+                made, sock=listening, ssl=config.ssl, ssl_handshake_timeout=patience, backlog=config.backlog
+            )
+            for listening in sockets or ()
+        ]
+        self.started = True
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
@@ -36,6 +52,12 @@ class PatientOnlySoLong(H11Protocol):
             self.transport.abort()
         else:
             self.loop.call_later(PATIENCE_SECONDS, self._look, None)
+
+    def shutdown(self) -> None:
+        """Also end a TLS connection that is idle: its end is a talk, and uvicorn would wait for the client's part."""
+        super().shutdown()
+        if self.transport.is_closing() and not self.transport.get_write_buffer_size():
+            self.transport.abort()
 
     def _look(self, last: object) -> None:
         if self.transport.is_closing():
@@ -61,8 +83,8 @@ class Front:
         await (self._api if is_for_programs else self._console)(scope, receive, send)
 
 
-def config(app: ASGIApp) -> uvicorn.Config:
-    """The settings of the operator's port."""
+def config(app: ASGIApp, tls: ssl.SSLContext | None = None) -> uvicorn.Config:
+    """The settings of the operator's port, and of others like it; with `tls` it speaks only TLS."""
     logger = logging.getLogger("uvicorn.error")
     logger.handlers, logger.propagate = [ToOurLog(logging.WARNING)], False
     return uvicorn.Config(
@@ -73,4 +95,5 @@ def config(app: ASGIApp) -> uvicorn.Config:
         access_log=False,
         lifespan="off",
         timeout_graceful_shutdown=5,
+        ssl_context_factory=None if tls is None else lambda *_: tls,
     )

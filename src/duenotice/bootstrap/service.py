@@ -10,11 +10,13 @@ from pathlib import Path
 import structlog
 
 from duenotice import settings as s
-from duenotice.bootstrap import cluster, impact, operator_port
+from duenotice.bootstrap import cluster, impact, operator_port, push, tls
+from duenotice.bootstrap.azure_port import AzurePort, azure_port
 from duenotice.bootstrap.fleet_file import FleetFile, check_first
-from duenotice.bootstrap.journals import end_when_lost, is_postgres, node_name, open_journal
+from duenotice.bootstrap.journals import end_when_lost, is_postgres, node_name, open_alone
 from duenotice.bootstrap.logs import log_changes
 from duenotice.bootstrap.operator_port import OperatorServer
+from duenotice.bootstrap.policies import policy_of
 from duenotice.bootstrap.ports import (
     BACKLOG,
     DRAIN_SECONDS,
@@ -23,13 +25,13 @@ from duenotice.bootstrap.ports import (
     metadata_options,
     operator_listen,
 )
+from duenotice.bootstrap.steering import steer
 from duenotice.bootstrap.timekeeping import Heartbeat, clock_of
-from duenotice.bootstrap.workers import Workers, check_workers
+from duenotice.bootstrap.workers import Workers, check_workers, count_of
 from duenotice.clock import Clock, micros, seconds_since_2020
 from duenotice.console.app import Console
 from duenotice.domain.commands import ApplyFleet, CreateToken, LiftIncarnations, MarkClock
 from duenotice.domain.fleet import Declaration, Vm
-from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import SELF, Engine, load
@@ -65,19 +67,27 @@ class Service:
         metadata_socket: socket.socket | None = None,
         journal: Journal | None = None,
         options: MetadataOptions | None = None,
+        store: cluster.ClusterStore | None = None,
     ) -> None:
-        """A program that embeds a node may give it a socket, a journal, or finer options of the VM's door."""
+        """A program that embeds a node may give it a socket, a journal, or finer options of the VM's door.
+
+        Tests give several nodes of one process a store in memory.
+        """
         self.settings = settings
         self._given_journal, self._options = journal, options or metadata_options(settings)
+        self._given_store = store
         self._tap, self._metadata_socket = tap, metadata_socket
         self._operator_socket: socket.socket | None = None
-        self._workers = Workers(settings)
+        self.azure: AzurePort | None = azure_port(settings)
         self.data_dir = _data_dir(settings)
         self.node = node_name(settings.node)
+        self._workers = Workers(settings, self.node)
         self.token, self._has_new_token = "", False
         self.metadata_address = ("", 0)
         self.operator_address = ("", 0)
+        self._tls = tls.operator_tls(settings)
         impact.check(settings, self.data_dir)
+        push.check(settings)
         check_workers(settings)
         self._metadata_listen = s.parse_listen("metadata_listen", settings.metadata_listen)
         self._operator_listen = operator_listen(settings)
@@ -91,17 +101,25 @@ class Service:
                 self._metadata_socket = ports.enter_context(self._metadata_port())
             if self._operator_listen is not None:
                 self._operator_socket = ports.enter_context(bound(self._operator_listen))
+            if self.azure is not None:
+                ports.enter_context(self.azure.bound(self.data_dir))
             await self._set_up()
             ports.pop_all()
 
     def _metadata_port(self) -> socket.socket:
-        is_shared = self.settings.share_port or self.settings.workers > 1
-        return bound(self._metadata_listen, dual=True, shared=is_shared)
+        count = count_of(self.settings)
+        made = bound(self._metadata_listen, dual=True, shared=self.settings.share_port or count > 1)
+        if count > 1:
+            steer(made, count)
+        return made
 
     async def _set_up(self) -> None:
-        store = cluster.store_of(self.settings, self.data_dir, self.node)
+        store = self._given_store or cluster.store_of(self.settings, self.data_dir, self.node)
+        self._store = store
         journal, state, clock = self._loaded(None if store is None else store.journal)
-        self._restored = journal.restored
+        self._journal = journal
+        if store is not None and not state.followed:
+            store.forget_last_life()
         self._put_together(store, journal, clock, state)
         self.engine.start()
         try:
@@ -115,7 +133,8 @@ class Service:
         loop = asyncio.get_running_loop()
         self.publisher = Publisher(loop.call_soon)
         self.engine = self._engine(store, journal, clock, state)
-        self.followers = Followers(state.position, Terms(micros(self.settings.lease)))
+        terms = Terms(micros(self.settings.lease))
+        self.followers = Followers(state.position, terms, cluster.right_of(self.engine, terms))
         end_when_lost(journal, lambda error: loop.call_soon_threadsafe(self.engine.give_up, error))
         self.engine.below = self.followers
         self.ticker = Ticker(self.engine)
@@ -125,7 +144,7 @@ class Service:
             self.engine.on_commit.append(lambda records: log_changes(records, self.engine.state))
 
     def _loaded(self, shared: Journal | None) -> tuple[Journal, State, Clock]:
-        journal = shared or self._given_journal or open_journal(self.settings.journal, self.data_dir, self.node)
+        journal = shared or self._given_journal or open_alone(self.settings.journal, self.data_dir, self.node)
         try:
             state = _load(journal)
             return journal, state, clock_of(self.settings.clock, state, journal)
@@ -134,7 +153,7 @@ class Service:
             raise
 
     def _engine(self, store: cluster.ClusterStore | None, journal: Journal, clock: Clock, state: State) -> Engine:
-        policy = _policy(self.settings, clock)
+        policy = policy_of(self.settings, clock)
         if store is None:
             return Engine(journal, clock, policy, state, self.publisher, threaded=True)
         url = cluster.url_of(self.settings, self._operator_socket)
@@ -148,17 +167,22 @@ class Service:
         await self.metadata.drain(DRAIN_SECONDS)
         if self._operator_listen is not None:
             self._api.feed.close()
+            await cluster.dismiss(self.engine, self.followers)
             self.followers.close()
             await self._console.close()
             self._operator.should_exit = True
             await asyncio.gather(self._operator_task, return_exceptions=True)
+        if self.azure is not None:
+            await self.azure.stop()
         await self.ticker.stop()
         if self._dispatcher is not None:
             await self._dispatcher.stop()
+        await self.pusher.stop()
         await self.engine.stop()
 
     async def _begin(self) -> None:
         self._dispatcher = impact.dispatcher_of(self.settings, self.engine, self.data_dir)
+        self.pusher = push.pusher_of(self.settings, self.engine)
         await cluster.prepared(self.engine, self._prepare)
         await self._open_doors_to_followers()
         await self._open_doors()
@@ -167,13 +191,14 @@ class Service:
         self.engine.on_follow.append(self._follow)
         if self.engine.leads:
             self._lead()
-        await self._workers.start(self.engine, self.metadata_address, self.operator_address)
+        else:
+            impact.begin(self._dispatcher, self.engine)
+        self._workers.start(self.engine, self.metadata_address, self.operator_address)
 
     async def _prepare(self) -> None:
-        if self._restored:
+        if self._journal.restored:
             log.warning("an older journal was put in place", action="journal-restored", hint="Incarnations go ahead.")
             await self.engine.submit(LiftIncarnations(seconds_since_2020()), SELF)
-            self._restored = False
         if self.engine.leads:
             await self.engine.submit(MarkClock(self.engine.clock.mark()), SELF)
         await self.fleet_file.begin()
@@ -187,17 +212,16 @@ class Service:
     def _lead(self) -> None:
         """What runs only where the leader is."""
         self.ticker.start()
-        self._begin_impacts()
+        impact.begin(self._dispatcher, self.engine)
+        self.pusher.start()
 
     async def _open_doors_to_followers(self) -> None:
-        """Those of the last process of this node may still be answering VMs (N05)."""
-        may_be_followed = any(token.role is Role.FOLLOWER for token in self.engine.state.tokens.values())
-        await self.followers.open(may_be_followed)
+        """Those of the last process of this node may still be answering VMs (N05); others wait for one of many."""
+        await self.followers.open(not cluster.is_one_of_many(self.engine) and self.engine.state.followed)
 
     def _follow(self) -> None:
         self.ticker.pause()
-        if self._dispatcher is not None:
-            self._dispatcher.pause()
+        self.pusher.pause()
 
     async def _open_doors(self) -> None:
         submit, clock = self.engine.submit, self.engine.clock
@@ -214,6 +238,8 @@ class Service:
             self._operator_socket.listen(BACKLOG)  # now, and not later in uvicorn: we have said that we serve
             self.operator_address = self._operator_socket.getsockname()[:2]
             self._open_operator_door(self._operator_socket)
+        if self.azure is not None:
+            self.azure.open(self.engine)
 
     @property
     def failed(self) -> "asyncio.Future[DuenoticeError]":
@@ -230,8 +256,17 @@ class Service:
         """Whether something is under way that may have made very many things."""
         return self.engine.is_busy
 
+    @property
+    def operator_scheme(self) -> str:
+        """How the operator's port is asked."""
+        return "http" if self._tls is None else "https"
+
     async def reread(self) -> None:
-        """Apply the fleet file, if it has changed."""
+        """Apply the fleet file, if it has changed, and show new certificates, if there are some."""
+        if self._tls is not None:
+            self._tls.reread_or_complain()
+        if self.azure is not None:
+            await self.azure.renew()
         await self.fleet_file.apply()
 
     @property
@@ -244,15 +279,6 @@ class Service:
             raise Misconfigured(f"fault = {name!r} needs allow_faults.", hint="Add --allow-faults to test clients.")
         if name:
             self.metadata.faults.put_on_all(name)
-
-    def _begin_impacts(self) -> None:
-        if self._dispatcher is not None:
-            self._dispatcher.start()
-        elif left := [event.id for event in self.engine.state.events.values() if impact.waits_for_report(event)]:
-            hint = "Report each with POST /v1/events/ID/report, or start with the impact setting that it had before."
-            log.warning(
-                "a driver had begun these", action="impact-left", event_ids=left[:10], count=len(left), hint=hint
-            )
 
     async def _apply_only_vm(self) -> None:
         """One VM without details, as an emulator needs it (A09); never instead of a fleet."""
@@ -291,12 +317,15 @@ class Service:
             faults,
             lambda: self.fleet_file.problem,
             self.followers,
-            cluster.nodes_of(self.engine),
+            cluster.nodes_of(self.engine, self._store),
+            self.node,
+            lambda: None if self.azure is None else self.azure.told(self.engine.state.fleet.site),
+            self.pusher.measures,
         )
         self.operator_app, paths = self._api.app(), {call.path for call in self._api.calls}
         self._console = Console(self.operator_app)
         front = operator_port.Front(self.operator_app, self._console.app(), paths)
-        self._operator = OperatorServer(operator_port.config(front))
+        self._operator = OperatorServer(operator_port.config(front, None if self._tls is None else self._tls.context))
         self._operator_task = asyncio.create_task(self._operator.serve(sockets=[listening]), name="operator-api")
         self._operator_task.add_done_callback(self.engine.lost)
 
@@ -314,17 +343,3 @@ def _load(journal: Journal) -> State:
         return load(journal)
     finally:
         gc.enable()
-
-
-def _policy(settings: s.ServeSettings, clock: Clock) -> Policy:
-    return Policy(
-        commit_allowance=micros(clock.speed),  # one real second
-        user_operations_limit=settings.user_operations_limit,
-        simulated_impact=settings.impact == "simulated",
-        impact_attempts=settings.impact_attempts,
-        deletes_together=settings.deletes_together,
-        takes_gone_approvals=settings.gone_approval == 200,
-        live_migration_lasts=micros(settings.live_migration_lasts),
-        maintenance_lasts=micros(settings.maintenance_lasts),
-        removal_lasts=micros(settings.removal_lasts),
-    )

@@ -2,8 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from duenotice.errors import Misconfigured
-from duenotice.settings import ServeSettings
+from duenotice.settings import ServeSettings, host_port, parse_listen
 
 if TYPE_CHECKING:
     from duenotice.bootstrap.follower_service import FollowerService
@@ -21,3 +23,13 @@ def service_of(settings: ServeSettings) -> "Service | FollowerService":
     if settings.only or settings.follow_token_file:
         raise Misconfigured("only and follow_token_file are for followers.", hint="Say which node with --follow.")
     return Service(settings)
+
+
+def again(service: "Service | FollowerService") -> "Service | FollowerService":
+    """The same from the beginning, on the same ports: its journal has lost what it had stored (N14)."""
+    settings = service.settings
+    for name, address in (("metadata_listen", service.metadata_address), ("operator_listen", service.operator_address)):
+        if address[1]:
+            host, _ = parse_listen(name, getattr(settings, name))
+            settings = structs.replace(settings, **{name: host_port((host, address[1]))})
+    return service_of(settings)

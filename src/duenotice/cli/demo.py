@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, cast
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from duenotice.wire.operator import Event, Record
 
 LOG = "demo.log"
+AZURE = "127.0.0.1:16927"
 FLEET = Path(__file__).with_name("demo-fleet.toml")
 LINES = 8
 FEW = 5
@@ -58,6 +60,9 @@ TRIES = {
     default=None,
     help="The address for the operator, which is you.  [default: 127.0.0.1:16926]",
 )
+@click.option(
+    "--azure-listen", metavar="HOST:PORT", default=None, help=f"The address for Azure's tools.  [default: {AZURE}]"
+)
 @click.option("--watch/--no-watch", default=None, help="Show a live view.  [default: on a terminal]")
 def demo(watch: bool | None, **flags: str | None) -> None:
     """Start a busy fleet of 60 VMs, and watch it.
@@ -70,6 +75,8 @@ def demo(watch: bool | None, **flags: str | None) -> None:
     watches = sys.stdout.isatty() and not is_dumb(stderr=False) if watch is None else watch
     given = {name: value for name, value in flags.items() if value is not None}
     folder = Path(given.setdefault("data_dir", str(default_data_dir().with_name("duenotice-demo"))))
+    if find_spec("cryptography") is not None:
+        given.setdefault("azure_listen", AZURE)
     resolved = resolve({"fleet": str(FLEET), **given}, os.environ)
     configure(resolved.settings.log_format, cast(TextIO, _LateFile(folder / LOG)) if watches else None)
     run(resolved, _greeting(folder, watches), _around(watches))
@@ -127,6 +134,8 @@ def _greeting(folder: Path, watches: bool) -> Callable[["Service"], None]:
         say(f"  VMs ask       {poll}")
         say(f"  the operator  http://{operator}/v1  (token: {folder / 'admin.token'})")
         say(f"  the console   http://{operator}/  (sign in with that token)")
+        if service.azure is not None:
+            say(f"  Azure's tools {service.azure.url}  (see '{_us()} azure profile')")
         say(f"  the log       {folder / LOG if watches else 'standard error'}")
         say("\nTry, in another terminal:", bold=True)
         say(f"  export DUENOTICE_TOKEN_FILE={folder / 'admin.token'}")

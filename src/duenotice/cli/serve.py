@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from duenotice.cli.output import say
-from duenotice.errors import DuenoticeError
+from duenotice.errors import DuenoticeError, Rewound
 from duenotice.plain_text import one_line
+from duenotice.sd_notify import sd_notify, watchdog_seconds
 from duenotice.settings import Resolved, SettingRow, host_port, resolve, rows, without_password
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ _METAVARS = {
     "node_url": "URL",
     "follow": "URL",
     "only": "KIND=NAME",
+    "azure_cert_file": "FILE",
+    "azure_key_file": "FILE",
+    "azure_names": "NAME,…",
     "clock": "real|60x|manual",
     "default_vm": "NAME",
     "fault": "NAME",
@@ -112,20 +116,41 @@ def _allow_many_connections() -> None:
 
 
 async def _serve(resolved: Resolved, greet: Greet, beside: Beside | None) -> DuenoticeError | None:
-    """Run until a signal comes or the engine fails; returns the engine's error."""
-    import structlog
+    """Run until a signal comes or the engine fails; returns the engine's error.
 
-    from duenotice.bootstrap.services import service_of
+    If its journal has lost what it had stored, it begins again from what is there (N14).
+    """
+    from duenotice.bootstrap.services import again, service_of
 
-    log = structlog.get_logger()
     stop, reread = _event_of(signal.SIGTERM, signal.SIGINT), _event_of(signal.SIGHUP)
     service = service_of(resolved.settings)
     await service.start()
+    while True:
+        error = await _served(service, resolved, greet, stop, reread, beside)
+        if stop.is_set() or not isinstance(error, Rewound):
+            return error
+        service = again(service)
+        await service.start()
+
+
+async def _served(
+    service: "Service | FollowerService",
+    resolved: Resolved,
+    greet: Greet,
+    stop: "asyncio.Event",
+    reread: "asyncio.Event",
+    beside: Beside | None,
+) -> DuenoticeError | None:
+    import structlog
+
+    log = structlog.get_logger()
     with _tuned(service, reread):
         log.info("serving", action="serving", **_addresses(service), settings=_settings(resolved))
         with suppress(OSError):  # nobody reads what we print, but VMs still need answers
             greet(service)
+        sd_notify("READY=1")
         await _until(stop, service, beside)
+    sd_notify("STOPPING=1")
     log.info("stopping", action="stopping")
     await service.stop()
     log.info("stopped", action="stopped", position=service.state.position)
@@ -151,11 +176,12 @@ def _tuned(service: "Service | FollowerService", reread: "asyncio.Event") -> Ite
 
     tuning = Tuning(service)
     tuning.start()
-    rereading = asyncio.ensure_future(_reread_when_told(service, reread))
+    beside = [asyncio.ensure_future(_reread_when_told(service, reread)), asyncio.ensure_future(_tell_systemd())]
     try:
         yield
     finally:
-        rereading.cancel()
+        for task in beside:
+            task.cancel()
         tuning.stop()
 
 
@@ -165,10 +191,20 @@ async def _until(stop: "asyncio.Event", service: "Service | FollowerService", be
 
     from duenotice.bootstrap.watchdog import watching
 
-    service.failed.add_done_callback(lambda _: stop.set())
+    stopped = asyncio.ensure_future(stop.wait())
     with watching(asyncio.get_running_loop(), service.settings.watchdog):
         async with beside(service) if beside else nullcontext():
-            await stop.wait()
+            await asyncio.wait((stopped, service.failed), return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+
+
+async def _tell_systemd() -> None:
+    """That the loop which answers VMs is alive, if systemd wants to know."""
+    import asyncio
+
+    while (every := watchdog_seconds()) is not None:
+        sd_notify("WATCHDOG=1")
+        await asyncio.sleep(every)
 
 
 async def _reread_when_told(service: "Service | FollowerService", told: "asyncio.Event") -> None:
@@ -184,9 +220,11 @@ async def _reread_when_told(service: "Service | FollowerService", told: "asyncio
 
 
 def _addresses(service: "Service | FollowerService") -> dict[str, str]:
+    azure = getattr(service, "azure", None)
     return {
         "metadata": f"http://{host_port(service.metadata_address)}",
-        "operator": f"http://{host_port(service.operator_address)}",
+        "operator": f"{service.operator_scheme}://{host_port(service.operator_address)}",
+        **({} if azure is None else {"azure": azure.url}),
     }
 
 
@@ -211,13 +249,15 @@ def welcome(service: "Service") -> None:
     """Addresses and three curl lines, on standard output; nothing when the fleet is empty."""
     vms = service.engine.state.fleet.vms
     metadata = host_port(service.metadata_address)
-    operator = host_port(service.operator_address)
+    operator = f"{service.operator_scheme}://{host_port(service.operator_address)}"
     say(f"duenotice serves {len(vms)} {'VM' if len(vms) == 1 else 'VMs'}", bold=True)
     if service.fleet_file.problem:
         say(one_line(f"  NOT APPLIED   {service.fleet_file.problem}"), fg="red")
     say(f"  VMs ask       http://{metadata}/metadata/scheduledevents?api-version=2020-07-01")
-    say(f"  the operator  http://{operator}/v1  (token: {_token(service, '{}')})")
-    say(f"  the console   http://{operator}/  (sign in with that token)")
+    say(f"  the operator  {operator}/v1  (token: {_token(service, '{}')})")
+    say(f"  the console   {operator}/  (sign in with that token)")
+    if service.azure is not None:
+        say(f"  Azure's tools {service.azure.url}  (see 'duenotice azure profile')")
     if vms:
         _examples(service, _example_vm(service), metadata, operator)
     sys.stdout.flush()
@@ -230,7 +270,7 @@ def _examples(service: "Service", vm: "Vm", metadata: str, operator: str) -> Non
     say("\nTry, in another terminal:")
     say(f"  # 1. ask as {vm.name}: nothing is planned\n  curl {source}-H Metadata:true {ask}")
     say(f"  # 2. restart {vm.name} as the operator, then ask again")
-    say(f'  curl -X POST -H "Authorization: Bearer {token}" http://{operator}/v1/vms/{vm.name}/restart')
+    say(f'  curl -X POST -H "Authorization: Bearer {token}" {operator}/v1/vms/{vm.name}/restart')
     say(f"  # 3. approve as {vm.name}, with the EventId from the answer")
     say(f'  curl {source}-H Metadata:true -d \'{{"StartRequests":[{{"EventId":"…"}}]}}\' {ask}')
 

@@ -69,6 +69,8 @@ def connected(endpoint: str, token: str, timeout: float) -> "OperatorClient":
 def in_our_words(token: str, error: DuenoticeError) -> DuenoticeError:
     """The same error with hints for the command line instead of those for programs."""
     message, hint = error.message, HINTS.get(type(error)) or error.hint_in(COMMANDS)
+    if isinstance(error, NotReached) and "certificate" in message:
+        hint = "Set SSL_CERT_FILE to the CA of the service's certificate, and use a name that is in the certificate."
     if isinstance(error, UnknownToken):
         message = "The service does not know this token." if token else "No token was found, and the service needs one."
     return type(error)(message, hint=hint)

@@ -25,20 +25,19 @@ ROLES = ["viewer", "operator", "admin", "follower"]
 
 @token.command("create", epilog="Example: duenotice token create ci --role operator")
 @click.argument("name", type=NAME)
-@click.option(
-    "--role", type=click.Choice(["viewer", "operator", "admin", "follower"]), default="viewer", help="[default: viewer]"
-)
+@click.option("--role", type=click.Choice(ROLES), default="viewer", help="[default: viewer]")
+@click.option("--only", metavar="KIND=NAME", default="", help="only the VMs that this chooses: host=h1; for followers")
 @talks
-def create(session: Session, name: str, role: str) -> None:
+def create(session: Session, name: str, role: str, only: str) -> None:
     """Make a token; its secret is shown once, alone on standard output."""
-    made = session.client.create_token(name, role)
+    made = session.client.create_token(name, role, only)
     if session.output == "name":
         tell(f"The secret, not shown again: {made.token}")
     if session.output != "table":
         session.show_one(made, TOKENS)
         return
     put(made.token)
-    tell(f"Token {made.id} may act as {role}. Keep the secret: it is not shown again.")
+    tell(f"Token {made.id} may act as {role}{f' of {only}' if only else ''}. Keep the secret: it is not shown again.")
 
 
 @token.command("revoke", epilog="Example: duenotice token revoke ci")

@@ -21,12 +21,16 @@ def create(state: State, command: c.CreateToken, now: Instant, policy: Policy) -
             f"{command.name[:70]!r} is not a valid name for a token.",
             hint="Use 1 to 63 letters, digits and . _ @ -, with a letter or digit first.",
         )
+    if command.only and command.role is not Role.FOLLOWER:
+        raise Refused(
+            f"A token of the role {command.role.value} is for all VMs.", hint="Leave 'only' out, or make it a follower."
+        )
     same = [token for token in state.tokens.values() if token.name == command.name]
     if same and not command.replace:
         raise Conflict(f"There is a token {command.name!r} already.", hint="Take another name, or revoke it first.")
     if len(state.tokens) - len(same) >= MOST_TOKENS:
         raise Refused(f"There are {len(state.tokens)} tokens, which is the limit.", hint="Revoke some first.")
-    token = Token(command.token_id, command.name, command.role, command.digest, now.at)
+    token = Token(command.token_id, command.name, command.role, command.digest, now.at, command.only)
     return [*(t.TokenRevoked(old.id, old.name) for old in same), t.TokenCreated(token)]
 
 

@@ -85,7 +85,8 @@ class Event(Struct, frozen=True, omit_defaults=True, gc=False):
     """One scheduled event. `notice_ends` and `impact_ends` are in steady microseconds, see `clock.Instant`.
 
     `impact_ends` None on a started event means that a driver carries out the impact: `failed_attempts` counts its
-    failed tries, `accepted` says that somebody outside has taken it on and will report.
+    failed tries, `accepted` says that somebody outside has taken it on and will report. `claimed_by` is the node whose
+    driver makes the present try, if there are several nodes (N12).
     """
 
     id: str
@@ -106,6 +107,7 @@ class Event(Struct, frozen=True, omit_defaults=True, gc=False):
     maintenance: str | None = None
     failed_attempts: int = 0
     accepted: bool = False
+    claimed_by: str = ""
 
     @property
     def awaits_driver(self) -> bool:

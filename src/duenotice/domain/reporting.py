@@ -1,4 +1,4 @@
-"""What a driver may say of an impact: that it is over, that an attempt failed, or that somebody has taken it on."""
+"""What a driver may say of an impact: that it begins, is over, has failed, or that somebody has taken it on."""
 
 from duenotice.clock import Instant
 from duenotice.domain import commands as c
@@ -8,7 +8,7 @@ from duenotice.domain.event import Event
 from duenotice.domain.lifecycle import Act, move
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
-from duenotice.errors import NotFound, Refused
+from duenotice.errors import Conflict, NotFound, Refused
 
 LONGEST_FAILURE = 4000
 """Characters of a reason: it is kept for ever, and in memory while the step of a maintenance shows it (S24)."""
@@ -28,6 +28,18 @@ def attempt_failed(state: State, command: c.ReportAttempt, now: Instant, policy:
     if command.attempt < policy.impact_attempts:
         return [t.ImpactFailed(event.id, event.scope, command.attempt, command.failure)]
     return fail(event, f"Gave up after attempt {command.attempt}: {command.failure}")
+
+
+def claim(state: State, command: c.ClaimImpact, now: Instant, policy: Policy) -> list[t.Transition]:
+    """One node makes an attempt; another may do so only instead of one that is gone (N12)."""
+    event = _reported(state, command.event_id, Act.COMPLETE)
+    if event.accepted or command.attempt != event.failed_attempts + 1:
+        raise Conflict(f"Attempt {command.attempt} is not the next one.", hint="It may be over.")
+    if event.claimed_by not in ("", command.node, command.instead_of):
+        raise Conflict(f"The node {event.claimed_by} makes this attempt.", hint="It reports how that ends.")
+    if event.claimed_by == command.node:
+        return []
+    return [t.ImpactClaimed(event.id, event.scope, command.attempt, command.node)]
 
 
 def accept(state: State, command: c.AcceptImpact, now: Instant, policy: Policy) -> list[t.Transition]:

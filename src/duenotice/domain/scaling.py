@@ -7,6 +7,8 @@ from ipaddress import ip_network
 from itertools import islice
 from operator import itemgetter
 
+from msgspec import structs
+
 from duenotice.clock import Instant
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
@@ -14,39 +16,71 @@ from duenotice.domain.event import EventType
 from duenotice.domain.fleet import LARGEST_SCALE_SET, Group, Vm
 from duenotice.domain.ids import derived
 from duenotice.domain.lookup import find_instance, find_scale_set
+from duenotice.domain.notice import LONGEST_TERMINATE_SECONDS, MINIMUM_SECONDS
 from duenotice.domain.pieces import chunks, in_order
 from duenotice.domain.policy import Policy
-from duenotice.domain.raising import delete
+from duenotice.domain.raising import delete, operate, refuse_over_limit
 from duenotice.domain.state import State
 from duenotice.errors import Refused
 
+SHORTEST = MINIMUM_SECONDS[EventType.TERMINATE]
 _LEAVING = frozenset({EventType.PREEMPT, EventType.TERMINATE})
 
 
 def scale(state: State, command: c.ScaleSet, now: Instant, policy: Policy) -> list[t.Transition]:
     """Add or remove instances until the capacity is reached; instances that are about to be removed do not count."""
     group = find_scale_set(state, command.name)
-    staying = _staying(state, group)
-    wanted = len(staying) + command.by if command.capacity is None else command.capacity
+    present = staying(state, group)
+    wanted = len(present) + command.by if command.capacity is None else command.capacity
     if not 0 <= wanted <= LARGEST_SCALE_SET:
         raise Refused(f"A capacity of {wanted} is out of bounds.", hint=f"Use 0 to {LARGEST_SCALE_SET}.")
-    if wanted >= len(staying):
-        return [t.VmsPut(some) for some in chunks(_new(state, group, wanted - len(staying)))]
-    going = _last_come(staying, group, len(staying) - wanted)
+    if wanted >= len(present):
+        return [t.VmsPut(some) for some in chunks(_new(state, group, wanted - len(present)))]
+    going = _last_come(present, group, len(present) - wanted)
     return delete(state, going, partial(derived, command.seed), now, policy)
 
 
 def delete_instances(state: State, command: c.DeleteInstances, now: Instant, policy: Policy) -> list[t.Transition]:
     """Remove the named instances; if one does not exist, none is removed."""
-    group = find_scale_set(state, command.name)
-    if not command.vms or len(set(command.vms)) != len(command.vms):
+    vms = _named(state, command.name, command.vms)
+    return delete(state, vms, partial(derived, command.seed), now, policy)
+
+
+def operate_instances(state: State, command: c.OperateInstances, now: Instant, policy: Policy) -> list[t.Transition]:
+    """Restart or redeploy the named instances, each as if it were alone; if one is refused, all are."""
+    vms, seed = _named(state, command.name, command.vms), command.seed
+    alone = (c.OperateVm(derived(seed, vm.name), vm.name, command.type) for vm in vms)
+    changes = [change for one in alone for change in operate(state, one, now, policy)]
+    refuse_over_limit(state, policy, changes)
+    return changes
+
+
+def change(state: State, command: c.ChangeScaleSet, now: Instant, policy: Policy) -> list[t.Transition]:
+    """Another notice, another capacity; what leaves in the same change is told as before it."""
+    group, asked = find_scale_set(state, command.name), command.terminate_notice
+    wanted = group.terminate_notice if asked is None else asked or None
+    if wanted is not None and not SHORTEST <= wanted <= LONGEST_TERMINATE_SECONDS:
+        raise Refused(
+            f"A notice of {wanted} seconds before Terminate is out of bounds.",
+            hint=f"Use {SHORTEST} to {LONGEST_TERMINATE_SECONDS} seconds, or turn it off.",
+        )
+    changes: list[t.Transition] = []
+    if wanted != group.terminate_notice:
+        changes.append(t.GroupsPut((structs.replace(group, terminate_notice=wanted),)))
+    if command.capacity is not None:
+        changes += scale(state, c.ScaleSet(command.name, command.seed, command.capacity), now, policy)
+    return changes
+
+
+def _named(state: State, name: str, vms: tuple[str, ...]) -> list[Vm]:
+    group = find_scale_set(state, name)
+    if not vms or len(set(vms)) != len(vms):
         raise Refused("Name the instances, each once.", hint="Name at least one and none twice.")
-    return delete(
-        state, [find_instance(state, group, name) for name in command.vms], partial(derived, command.seed), now, policy
-    )
+    return [find_instance(state, group, vm) for vm in vms]
 
 
-def _staying(state: State, group: Group) -> list[Vm]:
+def staying(state: State, group: Group) -> list[Vm]:
+    """The instances of a scale set that are not about to be removed."""
     leaving = {name for event in state.events.values() if event.type in _LEAVING for name in event.resources}
     return [vm for vm in state.fleet.vms.values() if vm.group == group.key and vm.name not in leaving]
 

@@ -13,7 +13,8 @@ from duenotice.domain.gone import GoneEvent
 from duenotice.domain.kept_answers import KeptAnswer
 from duenotice.domain.maintenance import Maintenance, StepStatus
 from duenotice.domain.state import Departure, Scope, State
-from duenotice.domain.token import Token
+from duenotice.domain.subscription import Subscription
+from duenotice.domain.token import Role, Token
 
 
 class ScopeSnapshot(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -43,8 +44,11 @@ class Snapshot(Struct, frozen=True):
     maintenances: tuple[Maintenance, ...] = ()
     outcomes: tuple[tuple[str, StepStatus, str], ...] = ()
     tokens: tuple[Token, ...] = ()
+    followed: bool = False
     requests: tuple[KeptAnswer, ...] = ()
     gone: tuple[GoneEvent, ...] = ()
+    subscriptions: tuple[Subscription, ...] = ()
+    push_claim: str = ""
 
 
 def take(state: State) -> Snapshot:
@@ -67,8 +71,11 @@ def take(state: State) -> Snapshot:
         maintenances=tuple(state.maintenances.values()),
         outcomes=tuple((event_id, *outcome) for event_id, outcome in state.outcomes.items()),
         tokens=tuple(state.tokens.values()),
+        followed=state.followed,
         requests=tuple(state.answers.values()),
         gone=tuple(state.gone[event_id] for event_id in state.gone_order),
+        subscriptions=tuple(state.subscriptions.values()),
+        push_claim=state.push_claim,
     )
 
 
@@ -88,8 +95,6 @@ def restore(snapshot: Snapshot) -> State:
     state.departures.update((departure.vm, departure) for departure in snapshot.departures)
     state.forgotten, state.floor = snapshot.forgotten, snapshot.floor
     state.outcomes = {event_id: (status, reason) for event_id, status, reason in snapshot.outcomes}
-    state.tokens = {token.id: token for token in snapshot.tokens}
-    state.answers.update((answer.key, answer) for answer in snapshot.requests)
     state.gone = {event.id: event for event in snapshot.gone}
     state.gone_order = deque(state.gone)
     for event in snapshot.events:
@@ -97,4 +102,14 @@ def restore(snapshot: Snapshot) -> State:
     indexes.make_anew(state)
     for plan in snapshot.maintenances:
         indexes.plan_came(state, plan)
+    _restore_doors(state, snapshot)
     return state
+
+
+def _restore_doors(state: State, snapshot: Snapshot) -> None:
+    """Who may ask, what was answered, and who is told."""
+    state.tokens = {token.id: token for token in snapshot.tokens}
+    state.followed = snapshot.followed or any(token.role is Role.FOLLOWER for token in snapshot.tokens)
+    state.answers.update((answer.key, answer) for answer in snapshot.requests)
+    state.subscriptions = {each.id: each for each in snapshot.subscriptions}
+    state.push_claim = snapshot.push_claim

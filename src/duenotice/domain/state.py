@@ -16,6 +16,7 @@ from duenotice.domain.kept_answers import AnswersByKey
 from duenotice.domain.maintenance import Maintenance, StepStatus
 from duenotice.domain.progress import Progress
 from duenotice.domain.scope import scope_of
+from duenotice.domain.subscription import Subscription
 from duenotice.domain.token import Token
 
 
@@ -46,7 +47,8 @@ class State:
     Some of it is kept twice, so that nothing has to be searched for; `apply` keeps it in step with the rest:
     `agenda` when which event is due, `holds` what makes events of a scope wait, `on` the ids of the events on each VM,
     oldest first, `under_way` the plan and the step of an event, `lanes` the plans that hold a lane, `residents` how
-    many VMs stand in each scope of a group. `departures` and `answers` are queues: the oldest goes first.
+    many VMs stand in each scope of a group. `departures` and `answers` are queues: the oldest goes first. `followed`
+    says that there ever was a token for a follower.
     """
 
     __slots__ = (
@@ -58,6 +60,7 @@ class State:
         "events",
         "fleet",
         "floor",
+        "followed",
         "forgotten",
         "gone",
         "gone_order",
@@ -68,8 +71,10 @@ class State:
         "outcomes",
         "plans",
         "position",
+        "push_claim",
         "residents",
         "scopes",
+        "subscriptions",
         "tokens",
         "under_way",
     )
@@ -95,6 +100,9 @@ class State:
         self.lanes: dict[str, tuple[str, ...]] = {}
         self.outcomes: dict[str, tuple[StepStatus, str]] = {}
         self.tokens: dict[str, Token] = {}
+        self.followed = False
+        self.subscriptions: dict[str, Subscription] = {}
+        self.push_claim = ""
         self.answers: AnswersByKey = OrderedDict()
 
     def copy(self) -> "State":
@@ -115,7 +123,8 @@ class State:
         copy.on, copy.holds, copy.under_way = self.on.copy(), self.holds.copy(), self.under_way.copy()
         copy.plans = {plan_id: progress.copy() for plan_id, progress in self.plans.items()}
         copy.lanes = self.lanes.copy()
-        copy.outcomes, copy.tokens = self.outcomes.copy(), self.tokens.copy()
+        copy.outcomes, copy.tokens, copy.followed = self.outcomes.copy(), self.tokens.copy(), self.followed
+        copy.subscriptions, copy.push_claim = self.subscriptions.copy(), self.push_claim
         return copy
 
     @property

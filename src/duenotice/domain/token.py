@@ -29,10 +29,14 @@ _COVERED = {role: _PEOPLE[: rank + 1] for rank, role in enumerate(_PEOPLE)} | {R
 
 
 class Token(Struct, frozen=True, omit_defaults=True):
-    """One token; the secret itself is nowhere, `digest` is its SHA-256 in hexadecimal."""
+    """One token; the secret itself is nowhere, `digest` is its SHA-256 in hexadecimal.
+
+    A follower's may be for the VMs alone that `only` chooses, such as `host=h1`.
+    """
 
     id: str
     name: str
     role: Role
     digest: str
     created_at: datetime
+    only: str = ""

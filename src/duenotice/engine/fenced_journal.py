@@ -11,16 +11,37 @@ from duenotice.engine.shared_time import SharedClock
 
 
 class FencedJournal:
-    """A journal whose appends go through the members; all else is the journal's own. `seen` is what is shown."""
+    """A journal whose appends go through the members; all else is the journal's own. `seen` is what is shown.
 
-    def __init__(self, journal: Journal, members: Members, life: str, clock: SharedClock, seen: int) -> None:
+    `look_again` is called by a new leader: is this still the store where all records were stored (N14)?
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        members: Members,
+        life: str,
+        clock: SharedClock,
+        seen: int,
+        look_again: Callable[[], None] = lambda: None,
+    ) -> None:
         self.epoch = 0
         self.blocking = journal.blocking or members.blocking
-        self.restored = False
         self.seen = seen
         self.alive: Alive | None = None
         self.on_deposed: Callable[[], None] = lambda: None
         self._journal, self._members, self._life, self._clock = journal, members, life, clock
+        self._look_again = look_again
+
+    @property
+    def restored(self) -> bool:
+        """Whether VMs may have seen more than the journal knows; until incarnations are lifted (S3)."""
+        return self._journal.restored
+
+    def lead(self, epoch: int) -> None:
+        """Write from now on, under this epoch."""
+        self._look_again()
+        self.epoch = epoch
 
     def append(self, records: Sequence[Record]) -> None:
         """Store all records or none, if we lead."""
@@ -31,8 +52,9 @@ class FencedJournal:
             raise
 
     def note_seen(self, position: int) -> None:
-        """The store knows what is shown."""
+        """The store knows what is shown. So does this node: the store may lose it (N14)."""
         self.seen = position
+        self._journal.note_seen(position)
 
     def note_alive(self, alive: Alive) -> None:
         """The store knows the time of the leader's last beat."""

@@ -13,7 +13,7 @@ from duenotice.clock import MICROS, boot_micros
 from duenotice.engine.log import report
 from duenotice.engine.membership import Terms
 from duenotice.engine.writer import News
-from duenotice.errors import Conflict
+from duenotice.errors import Conflict, Unavailable
 
 MOST_FOLLOWERS = 1000
 _OUT = "This follower is not known here, or was put out."
@@ -49,6 +49,9 @@ class Listener(Protocol):
     def hear_shown(self, position: int) -> None:
         """All up to here may be shown."""
 
+    def dismiss(self) -> None:
+        """Nothing more is told: follow another node."""
+
     def close(self) -> None:
         """Nothing more is told."""
 
@@ -79,7 +82,7 @@ class Followers:
         self._right = right or (lambda: terms.right)
         self._now = now
         self._quiet_until = 0
-        self._is_open = self._has_changed = False
+        self._is_open = self._has_changed = self._is_over = False
         self._asked_at = 0
         self._stirred = asyncio.Event()
 
@@ -96,6 +99,7 @@ class Followers:
 
     def join(self, life: str, ear: Listener, position: int) -> None:
         """A follower listens from now on, and has hidden all up to a position. It may have listened before."""
+        self.refuse_if_over()
         if (before := self.by_life.get(life)) is not None:
             before.ear.close()
         elif len(self.by_life) >= MOST_FOLLOWERS:
@@ -111,7 +115,7 @@ class Followers:
         Who does not hide what it was asked to hide loses the right, so that it delays the others only so long.
         """
         follower, now = self.by_life.get(life), self._now()
-        if follower is None or self._is_silent(follower, now):
+        if follower is None or self._is_over or self._is_silent(follower, now):
             raise Conflict(_OUT, hint=_AGAIN)
         follower.hidden = max(follower.hidden, min(hidden, self.told))
         owes_since = max(self._asked_at, follower.joined)
@@ -126,6 +130,23 @@ class Followers:
         if (follower := self.by_life.pop(life, None)) is not None:
             follower.ear.close()
         self._stir()
+
+    def refuse_if_over(self) -> None:
+        """Nobody can follow a node that is about to leave the others."""
+        if self._is_over:
+            raise Unavailable("This node is about to stop.", hint="Follow another node.")
+
+    async def dismiss(self) -> None:
+        """One of many nodes is about to leave: then nobody waits for its followers, so none may answer (N05, N07).
+
+        So wait until each has said that it goes, or has been silent for a lease.
+        """
+        self._is_over = True
+        for follower in list(self.by_life.values()):
+            follower.ear.dismiss()
+        while self.by_life:
+            await self._stir_or(min(each.seen for each in self.by_life.values()) + self.terms.lease)
+            self._put_out_silent()
 
     def close(self) -> None:
         """The node is about to stop."""
@@ -168,15 +189,19 @@ class Followers:
 
     def _waits_until(self, position: int) -> int | None:
         """When to look again, or None when there is nobody to wait for."""
+        now = self._put_out_silent()
+        late = [each.seen + self.terms.lease for each in self.by_life.values() if each.hidden < position]
+        if now < self._quiet_until:
+            late.append(self._quiet_until)
+        return min(late, default=None)
+
+    def _put_out_silent(self) -> int:
         now = self._now()
         for life, follower in list(self.by_life.items()):
             if self._is_silent(follower, now):
                 report("warning", "a follower was put out", action="follower-out", follower=life)
                 self.leave(life)
-        late = [each.seen + self.terms.lease for each in self.by_life.values() if each.hidden < position]
-        if now < self._quiet_until:
-            late.append(self._quiet_until)
-        return min(late, default=None)
+        return now
 
     def _is_silent(self, follower: Follower, now: int) -> bool:
         return now - follower.seen >= self.terms.lease

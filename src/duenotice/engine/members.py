@@ -138,6 +138,9 @@ class Members(Protocol):
     def look(self) -> Sight:
         """What is there now; changes nothing."""
 
+    def absent(self) -> tuple[Member, ...]:
+        """Who has registered and is not a member: was put out, or has not joined yet (its `beat` is 0)."""
+
     def polls(self, after: int) -> Mapping[str, int]:
         """The last poll of each scope that any node told of, if later than `after`; older ones are forgotten (N11)."""
 

@@ -32,7 +32,7 @@ class Terms(NamedTuple):
         return self.lease // 12
 
 
-class Phase(Enum):
+class NodePhase(Enum):
     """Where a node is on its way through the cluster."""
 
     REGISTERING = "registering"
@@ -51,7 +51,7 @@ class Phase(Enum):
     """It does nothing more."""
 
 
-MEMBERS = frozenset({Phase.FOLLOWING, Phase.LEADING, Phase.LEAVING})
+MEMBERS = frozenset({NodePhase.FOLLOWING, NodePhase.LEADING, NodePhase.LEAVING})
 """The phases in which the store has us as a member, as far as we know."""
 
 
@@ -73,7 +73,7 @@ class Standing(NamedTuple):
 
     life: str
     terms: Terms = Terms()
-    phase: Phase = Phase.REGISTERING
+    phase: NodePhase = NodePhase.REGISTERING
     right_until: int = 0
     known: int = 0
     folded: int = 0
@@ -105,7 +105,7 @@ class Standing(NamedTuple):
 # What a node is told.
 
 
-class Tick(NamedTuple):
+class TimePassed(NamedTuple):
     """Some time has passed."""
 
 
@@ -159,13 +159,13 @@ class Showing(NamedTuple):
     missing: tuple[str, ...]
 
 
-class Gone(NamedTuple):
+class MemberGone(NamedTuple):
     """A member is not one any more."""
 
     life: str
 
 
-class Heard(NamedTuple):
+class HeardFromStore(NamedTuple):
     """News from the store."""
 
     news: News
@@ -176,7 +176,16 @@ class WasPutOut(NamedTuple):
 
 
 class WasReplaced(NamedTuple):
-    """A call was refused: a newer life of this node is there (N03)."""
+    """A call was refused: a newer life of this node is there (N03), or the store has forgotten us (N14).
+
+    `head` is what was there then, if that could be found out.
+    """
+
+    head: Head | None = None
+
+
+class HasForgotten(NamedTuple):
+    """The store has not any more what we had read or written (N14)."""
 
 
 class WasDeposed(NamedTuple):
@@ -195,14 +204,14 @@ class Closed(NamedTuple):
     """The doors are closed: nobody is answered any more."""
 
 
-class Failed(NamedTuple):
+class CallBroke(NamedTuple):
     """A call or a read did not work; nobody knows whether it was done."""
 
     action: "Action"
 
 
 Message = (
-    Tick
+    TimePassed
     | Registered
     | Joined
     | Beaten
@@ -211,15 +220,16 @@ Message = (
     | Folded
     | Wrote
     | Showing
-    | Gone
-    | Heard
+    | MemberGone
+    | HeardFromStore
     | WasPutOut
     | WasReplaced
+    | HasForgotten
     | WasDeposed
     | HandOver
     | Stop
     | Closed
-    | Failed
+    | CallBroke
 )
 
 
@@ -257,7 +267,7 @@ class SayHidden(NamedTuple):
     position: int
 
 
-class Show(NamedTuple):
+class ShowUpTo(NamedTuple):
     """Call `show`."""
 
     epoch: int
@@ -302,6 +312,10 @@ class Follow(NamedTuple):
     """Stop deciding and writing."""
 
 
+class BeginAgain(NamedTuple):
+    """Begin again from what the store has, and lift the incarnations (N14)."""
+
+
 class End(NamedTuple):
     """End the process, for this reason."""
 
@@ -315,7 +329,7 @@ Action = (
     | Look
     | TakeOver
     | SayHidden
-    | Show
+    | ShowUpTo
     | PutOut
     | Resign
     | Leave
@@ -323,13 +337,14 @@ Action = (
     | Reveal
     | Lead
     | Follow
+    | BeginAgain
     | End
 )
 
 Actions = tuple[Action, ...]
 
 
-class Step(NamedTuple):
+class StandingStep(NamedTuple):
     """What follows from a message."""
 
     standing: Standing

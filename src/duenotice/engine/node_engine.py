@@ -1,14 +1,14 @@
 """The engine of one of many nodes: it writes only while it leads, and follows the shared journal otherwise (N01-N10).
 
 It is the same engine with the same writer and publisher. Before anything is shown, every member has hidden what is
-older (`curtain`). What another node has written comes in through `read`, and is shown when the leader says so. A
-command that comes while another node leads is passed on to that node.
+older (`curtain`). What another node has written comes in through `read`, and is shown when the leader says so. What
+becomes of commands while another node leads is in `passing_on`.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from functools import partial
 
 from duenotice.clock import Instant, boot_micros
 from duenotice.domain.commands import Tick
@@ -17,28 +17,22 @@ from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 from duenotice.engine import membership as m
 from duenotice.engine.curtain import Curtain
-from duenotice.engine.engine import SELF, Engine, _answer, _Waiting
+from duenotice.engine.engine import SELF
 from duenotice.engine.fenced_journal import FencedJournal
 from duenotice.engine.last_polls import LastPolls
 from duenotice.engine.log import report
-from duenotice.engine.members import Member, Members
+from duenotice.engine.members import Members
 from duenotice.engine.membership import Terms
+from duenotice.engine.passing_on import PassingEngine, PassOn
 from duenotice.engine.publisher import Publisher
 from duenotice.engine.seat import Identity, Seat
 from duenotice.engine.shared_time import SharedClock
-from duenotice.engine.writer import Ask, News, Outcome, Records
-from duenotice.errors import DuenoticeError, InvariantBroken, Unavailable
-
-PassOn = Callable[[Member, Ask], Awaitable[Records]]
-"""Has a command done by the node that leads; the answer is there when it is durable and shown (N09)."""
-
-PATIENCE = 1.0
-"""Real seconds that a command waits for a leader, and for this node to show what the leader has done."""
-
-_NOBODY = "No node leads right now."
+from duenotice.engine.tally import Tally
+from duenotice.engine.writer import News, Outcome
+from duenotice.errors import DuenoticeError, InvariantBroken, Rewound, Unavailable
 
 
-class NodeEngine(Engine):
+class NodeEngine(PassingEngine):
     """An engine with a seat among the members; `on_lead` and `on_follow` are for what runs only where the leader is."""
 
     def __init__(
@@ -54,25 +48,16 @@ class NodeEngine(Engine):
         terms: Terms = Terms(),  # noqa: B008
         now: Callable[[], int] = boot_micros,
     ) -> None:
-        super().__init__(journal, clock, policy, state, publisher)
-        self.curtain = Curtain()
-        self._fenced, self._shared_clock, self._pass_on = journal, clock, pass_on
-        self._leading = False
+        super().__init__(journal, clock, policy, state, publisher, pass_on)
+        self.curtain, self.tally = Curtain(), Tally()
+        self._shared_clock = clock
         self._allowed = 0
         self._to_show: News | None = None
         self._trouble = ""
-        self._turn = asyncio.Lock()
-        self._stirred = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
         self._last_polls = LastPolls(publisher, clock.now().steady)
         self.seat = Seat(members, identity, self, terms, now)
         loop = asyncio.get_running_loop()
         journal.on_deposed = lambda: _ignore(loop.call_soon_threadsafe(self.seat.tell, m.WasDeposed()))
-
-    @property
-    def leads(self) -> bool:
-        """Whether commands are decided here."""
-        return self._leading
 
     def may_answer(self) -> bool:
         """Whether VMs may be answered in this moment (N05)."""
@@ -87,11 +72,15 @@ class NodeEngine(Engine):
 
     def hand_over(self) -> None:
         """The process is about to end: another node leads at once, while this one still answers (N07)."""
-        self.seat.tell(m.Stop())
+        if self.seat.standing.others:
+            self.seat.tell(m.Stop())
 
     async def stop(self) -> None:
-        """The doors are closed: leave; what waits is answered."""
+        """The doors are closed: leave; what waits is answered. The last node leaves a snapshot first."""
         self.hand_over()
+        if self.leads_under() and self._broken is None:
+            await self._leave_snapshot()
+        self.seat.tell(m.Stop())
         self._refuse_all(Unavailable("it was stopped", hint="Start it again."))
         for task in self._tasks:
             task.cancel()
@@ -99,72 +88,14 @@ class NodeEngine(Engine):
         await self.seat.leave()
         await self._close()
 
-    # --- commands ---
-
-    async def _serve(self, batch: list[_Waiting]) -> None:
-        async with self._turn:
-            if self._leading:
-                await super()._serve(batch)
-                return
-        for waiting in batch:
-            self._begin(self._have_done(waiting))
-
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _have_done(self, waiting: _Waiting) -> None:
-        """Pass a command on to the leader, and answer when VMs can see its result here (N09)."""
-        try:
-            leader = await self.leader()
-            if leader is None:
-                self._asks.append(waiting)
-                self._wake.set()
-                return
-            records = await self._pass_on(leader, waiting.ask)
-            await self.reach(records[-1].position if records else 0)
-            _answer(waiting.answer, records)
-        except DuenoticeError as error:
-            _answer(waiting.answer, error)
-        except asyncio.CancelledError:
-            _answer(waiting.answer, Unavailable("The node was stopped.", hint="Ask another node."))
-            raise
-
-    async def leader(self) -> Member | None:
-        """The node that leads, as soon as there is one; None: we do ourselves by now."""
-        try:
-            async with asyncio.timeout(PATIENCE):
-                return await self._leader()
-        except TimeoutError:
-            raise Unavailable(_NOBODY, hint="Try again in some seconds.") from None
-
-    async def joined(self) -> None:
-        """Wait until this node may answer, and knows who leads; raises what the store has refused."""
-        while not self.may_answer():
-            if self._broken is not None:
-                raise self._broken
-            await self._stir()
-        await self.leader()
-
-    async def reach(self, position: int) -> None:
-        """Wait until VMs can see all up to here at this node too; not for ever."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(PATIENCE):
-                while self.state.position < position:
-                    await self._stir()
-
-    async def _leader(self) -> Member | None:
-        while not self._leading:
-            leader = self.seat.leader
-            if leader is not None and leader.life != self.seat.identity.life:
-                return leader
-            await self._stir()
-        return None
+    async def caught_up(self) -> None:
+        """Wait until all that this node has read is shown: others may show it already. Not for ever."""
+        await self.reach(self.seat.standing.folded)
 
     async def _look_after_journal(self) -> None:
-        if self._leading:
-            await super()._look_after_journal()
+        async with self._turn:
+            if self._leading:
+                await super()._look_after_journal()
 
     # --- the curtain ---
 
@@ -176,7 +107,7 @@ class NodeEngine(Engine):
             self.curtain.hide(news.touched)
             self.seat.tell(m.Wrote(position))
             while self._waits_for(position) and not news.is_late(self.clock.now()):
-                await self._stir()
+                await self.stir()
             if not self._waits_for(position):
                 break
             later = (await self._in_time(Outcome((), news))).news
@@ -193,20 +124,9 @@ class NodeEngine(Engine):
 
     async def _show_what_is_allowed(self, news: News | None) -> None:
         if news is not None and news.records[-1].position <= self._allowed:
+            self.curtain.lift()  # in the same step as the showing: held polls are answered in the middle of that
             await super()._show(news)
-            self.curtain.lift()
             self._wake_up()
-
-    async def _stir(self) -> None:
-        """Wait until something has changed, or for a moment."""
-        stirred = self._stirred
-        with suppress(TimeoutError):
-            async with asyncio.timeout(0.1):
-                await stirred.wait()
-
-    def _wake_up(self) -> None:
-        self._stirred.set()
-        self._stirred = asyncio.Event()
 
     # --- what its seat asks for ---
 
@@ -242,7 +162,7 @@ class NodeEngine(Engine):
     async def lead(self, epoch: int, steady: int) -> None:
         """Decide from now on, from the end of the journal and not before its last moment (N10)."""
         async with self._turn:
-            self._fenced.epoch = epoch
+            await self._off_loop(partial(self._fenced.lead, epoch))
             self.seat.tell(m.Folded(await self._take_in(None)))
             mark = self._writer.state.mark
             last = steady if mark is None else max(steady, mark.steady)
@@ -296,6 +216,11 @@ class NodeEngine(Engine):
             report("info", "the shared store works again", action="store-works-again")
         else:
             report("warning", "the shared store does not work", action="store-failed", error=trouble, hint=error.hint)
+
+    def begin_again(self) -> None:
+        """Forget all, and start again from what is there: `bootstrap` does that (N14)."""
+        why = "The database has lost what it had stored: it was restored, or failed over."
+        self.give_up(Rewound(why, hint="This node begins again from what is there, and lifts the incarnations."))
 
     def end(self, why: str) -> None:
         """This process cannot go on; a new one can."""

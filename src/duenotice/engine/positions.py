@@ -1,25 +1,25 @@
 """What the positions of a node ask for in any phase: to read and hide, to tell that, to show, to reveal (N06, N08)."""
 
 from duenotice.engine import membership as m
-from duenotice.engine.membership import MEMBERS, Phase, Standing, Step
+from duenotice.engine.membership import MEMBERS, NodePhase, Standing, StandingStep
 
 
-def settled(s: Standing) -> Step:
+def settled(s: Standing) -> StandingStep:
     """What the positions ask for: to read what is known, to tell what is hidden, to show what may be shown."""
     actions: list[m.Action] = []
-    if s.known > max(s.folded, s.reading) and s.phase not in (Phase.REGISTERING, Phase.ENDED):
+    if s.known > max(s.folded, s.reading) and s.phase not in (NodePhase.REGISTERING, NodePhase.ENDED):
         s = s._replace(reading=s.known)
         actions.append(m.Read(s.known))
-    if s.phase in (Phase.FOLLOWING, Phase.LEAVING) and s.folded > s.said:
+    if s.phase in (NodePhase.FOLLOWING, NodePhase.LEAVING) and s.folded > s.said:
         s = s._replace(said=s.folded)
         actions.append(m.SayHidden(s.folded))
-    if s.phase is Phase.LEADING and s.wanted > max(s.may_show, s.showing) and _all_have_hidden(s):
+    if s.phase is NodePhase.LEADING and s.wanted > max(s.may_show, s.showing) and _all_have_hidden(s):
         s = s._replace(showing=s.wanted)
-        actions.append(m.Show(s.epoch, s.wanted))
+        actions.append(m.ShowUpTo(s.epoch, s.wanted))
     if s.phase in MEMBERS and s.may_show >= s.folded > s.revealed:
         s = s._replace(revealed=s.folded)
         actions.append(m.Reveal(s.folded))
-    return Step(s, tuple(actions))
+    return StandingStep(s, tuple(actions))
 
 
 def _all_have_hidden(s: Standing) -> bool:

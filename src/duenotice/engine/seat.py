@@ -11,17 +11,16 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from duenotice.clock import boot_micros, seconds
 from duenotice.engine import membership as m
-from duenotice.engine.members import Deposed, Member, Members, News, NotMember, Replaced, Sight
-from duenotice.engine.membership import Phase, Standing, Terms
+from duenotice.engine.members import Deposed, Head, Member, Members, News, NotMember, Replaced, Sight
+from duenotice.engine.membership import NodePhase, Standing, Terms
 from duenotice.engine.standing import answers_until, step
 from duenotice.engine.worker import Worker
-from duenotice.errors import DuenoticeError
+from duenotice.errors import DuenoticeError, Rewound
 
 T = TypeVar("T")
 
 _REFUSED: dict[type[DuenoticeError], m.Message] = {
     NotMember: m.WasPutOut(),
-    Replaced: m.WasReplaced(),
     Deposed: m.WasDeposed(),
 }
 
@@ -59,6 +58,9 @@ class Crew(Protocol):
     def worked(self, error: DuenoticeError | None) -> None:
         """A call to the store, or a read, has worked or has not."""
 
+    def begin_again(self) -> None:
+        """What the store has lost has to be forgotten here too, and the incarnations lifted (N14)."""
+
     def end(self, why: str) -> None:
         """This process has to end."""
 
@@ -86,6 +88,10 @@ class Seat:
         self.identity = identity
         self.standing = Standing(identity.life, terms)
         self.right_until = 0
+        self.on_right: Callable[[int], None] = lambda _: None
+        """Is called with a new `right_until`."""
+        self.behind_since = 0
+        """Since when VMs have not seen all that is stored; 0 when they do."""
         self.leader: Member | None = None
         self.sight: Sight | None = None
         self.changed = asyncio.Event()
@@ -109,13 +115,19 @@ class Seat:
 
     async def polls(self, after: int) -> Mapping[str, int]:
         """The last polls at all nodes, as they were told with beats (N11)."""
-        call = partial(self._members.polls, after)
+        return await self._asked(partial(self._members.polls, after))
+
+    async def absent(self) -> tuple[Member, ...]:
+        """Who has registered and is not a member."""
+        return await self._asked(self._members.absent)
+
+    async def _asked(self, call: Callable[[], T]) -> T:
         return call() if self._calls is None else await self._loop.run_in_executor(self._calls, call)
 
     @property
     def leads(self) -> bool:
         """Whether this node is the one that writes, as far as it knows."""
-        return self.standing.phase is Phase.LEADING
+        return self.standing.phase is NodePhase.LEADING
 
     def start(self) -> None:
         """Begin to beat."""
@@ -139,12 +151,18 @@ class Seat:
         if isinstance(message, m.Beaten | m.Looked):
             self.sight = message.sight
             self._saw(message.sight.head.steady, message.sight.member(message.sight.head.leader))
-        self.standing, actions = step(self.standing, message, self._now())
-        self.right_until = answers_until(self.standing)
+        self.standing, actions = step(self.standing, message, now := self._now())
+        self.behind_since = self.behind_since or now if self.standing.revealed < self.standing.known else 0
+        self._has_right_until(answers_until(self.standing))
         for action in actions:
             self._do(action)
         self.changed.set()
         self.changed = asyncio.Event()
+
+    def _has_right_until(self, moment: int) -> None:
+        if moment != self.right_until:
+            self.right_until = moment
+            self.on_right(moment)
 
     def _saw(self, steady: int, leader: Member | None) -> None:
         self.leader = leader
@@ -153,11 +171,11 @@ class Seat:
             self._crew.hear_time(steady)
 
     def _hear(self, news: News) -> None:
-        self._loop.call_soon_threadsafe(self.tell, m.Heard(news))
+        self._loop.call_soon_threadsafe(self.tell, m.HeardFromStore(news))
 
     async def _tick(self) -> None:
         while True:
-            self.tell(m.Tick())
+            self.tell(m.TimePassed())
             await asyncio.sleep(seconds(self.standing.terms.every) / 4)
 
     def _do(self, action: m.Action) -> None:
@@ -171,11 +189,13 @@ class Seat:
                 self._work.put_nowait(partial(self._lead, epoch))
             case m.Follow():
                 self._crew.follow()
+            case m.BeginAgain():
+                self._crew.begin_again()
             case m.End(why):
                 self._crew.end(why)
             case m.Leave():
                 pass  # `leave` waits for it
-            case m.Show() if not self._crew.is_in_time():
+            case m.ShowUpTo() if not self._crew.is_in_time():
                 self._begin(self._fail(action))
             case _:
                 self._begin(self._carry_out(action, *self._call(action)))
@@ -195,7 +215,7 @@ class Seat:
                 return lambda: members.take_over(life, epoch, beat), m.TookOver
             case m.SayHidden(position):
                 return lambda: members.hidden(life, position), _nothing
-            case m.Show(epoch, position):
+            case m.ShowUpTo(epoch, position):
                 return lambda: members.show(life, epoch, position), partial(m.Showing, position)
             case m.PutOut(epoch, other, beat):
                 return lambda: members.put_out(life, epoch, other, beat), partial(_gone, other)
@@ -208,36 +228,51 @@ class Seat:
         self, action: m.Action, call: Callable[[], T], answer: Callable[[T], m.Message | None]
     ) -> None:
         came = await self._ask(action, call)
-        message = came if isinstance(came, m.Failed) else answer(came)
+        message = came if isinstance(came, m.CallBroke) else answer(came)
         if message is not None:
             self.tell(message)
 
-    async def _ask(self, action: m.Action, call: Callable[[], T]) -> "T | m.Failed":
+    async def _ask(self, action: m.Action, call: Callable[[], T]) -> "T | m.CallBroke":
         try:
             came = call() if self._calls is None else await self._loop.run_in_executor(self._calls, call)
+        except Replaced:
+            self.tell(m.WasReplaced(await self._head()))
+            return m.CallBroke(action)
         except DuenoticeError as error:
             refused = _REFUSED.get(type(error))
             self._crew.worked(error if refused is None else None)
             if refused is not None:
                 self.tell(refused)
-            return m.Failed(action)
+            return m.CallBroke(action)
         self._crew.worked(None)
         return came
 
+    async def _head(self) -> Head | None:
+        look = self._members.look
+        try:
+            sight = look() if self._calls is None else await self._loop.run_in_executor(self._calls, look)
+        except DuenoticeError:
+            return None
+        return sight.head
+
     async def _fail(self, action: m.Action) -> None:
-        self.tell(m.Failed(action))
+        self.tell(m.CallBroke(action))
 
     async def _read(self, action: m.Read, position: int) -> None:
         try:
             self.tell(m.Folded(await self._crew.read(position)))
+        except Rewound:
+            self.tell(m.HasForgotten())
         except DuenoticeError as error:
             self._crew.worked(error)
-            self.tell(m.Failed(action))
+            self.tell(m.CallBroke(action))
 
     async def _lead(self, epoch: int) -> None:
         try:
             if self.leads and self.standing.epoch == epoch:
                 await self._crew.lead(epoch, self._steady)
+        except Rewound:
+            self.tell(m.HasForgotten())
         except DuenoticeError:
             self.tell(m.HandOver())  # a node that cannot read the journal cannot lead
 
@@ -261,4 +296,4 @@ def _nothing(_: object) -> None:
 
 
 def _gone(life: str, is_gone: bool) -> m.Message | None:
-    return m.Gone(life) if is_gone else None
+    return m.MemberGone(life) if is_gone else None

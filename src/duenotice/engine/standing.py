@@ -10,10 +10,10 @@ from typing import Any
 
 from duenotice.engine import membership as m
 from duenotice.engine.members import Appended, Changed, Hid, Shown, Sight
-from duenotice.engine.membership import MEMBERS, Actions, Phase, Seen, Standing, Step
+from duenotice.engine.membership import MEMBERS, Actions, NodePhase, Seen, Standing, StandingStep
 from duenotice.engine.positions import settled
 
-Rule = Callable[[Standing, Any, int], Step]
+Rule = Callable[[Standing, Any, int], StandingStep]
 
 
 def may_answer(standing: Standing, now: int) -> bool:
@@ -30,16 +30,16 @@ def answers_until(standing: Standing) -> int:
     return standing.right_until if standing.phase in MEMBERS and has_caught_up else 0
 
 
-def step(standing: Standing, message: m.Message, now: int) -> Step:
+def step(standing: Standing, message: m.Message, now: int) -> StandingStep:
     """What follows from a message; `now` is the node's own time since boot."""
     rule = RULES.get((standing.phase, type(message)))
     if rule is None:
-        return Step(standing)
+        return StandingStep(standing)
     after, actions = rule(standing, message, now)
-    if isinstance(message, m.Failed):
-        return Step(after, actions)  # not again at once: the next tick asks for what is missing
+    if isinstance(message, m.CallBroke):
+        return StandingStep(after, actions)  # not again at once: the next tick asks for what is missing
     last, more = settled(after)
-    return Step(last, actions + more)
+    return StandingStep(last, actions + more)
 
 
 # --- before it is a member ---
@@ -48,40 +48,40 @@ def step(standing: Standing, message: m.Message, now: int) -> Step:
 def _try_again(action: Callable[[Standing], m.Action]) -> Rule:
     """At each beat's time: the call of this phase, unless one is under way."""
 
-    def rule(s: Standing, message: Any, now: int) -> Step:
+    def rule(s: Standing, message: Any, now: int) -> StandingStep:
         if s.calling or now < s.next_call:
-            return Step(s)
-        return Step(s._replace(calling=True, next_call=now + s.terms.every), (action(s),))
+            return StandingStep(s)
+        return StandingStep(s._replace(calling=True, next_call=now + s.terms.every), (action(s),))
 
     return rule
 
 
-def _registered(s: Standing, message: m.Registered, now: int) -> Step:
+def _registered(s: Standing, message: m.Registered, now: int) -> StandingStep:
     head = message.sight.head
-    s = s._replace(phase=Phase.READING, calling=False, known=max(s.known, head.position))
+    s = s._replace(phase=NodePhase.READING, calling=False, known=max(s.known, head.position))
     return _read_on(s, now)
 
 
-def _read_on(s: Standing, now: int) -> Step:
+def _read_on(s: Standing, now: int) -> StandingStep:
     """Join as soon as all is read that is known of; what comes between is read as a member (N07)."""
     if s.folded < s.known:
-        return Step(s)
-    s = s._replace(phase=Phase.JOINING, calling=True, said=s.folded, next_call=now + s.terms.every)
-    return Step(s, (m.Join(s.folded),))
+        return StandingStep(s)
+    s = s._replace(phase=NodePhase.JOINING, calling=True, said=s.folded, next_call=now + s.terms.every)
+    return StandingStep(s, (m.Join(s.folded),))
 
 
-def _folded_while_reading(s: Standing, message: m.Folded, now: int) -> Step:
+def _folded_while_reading(s: Standing, message: m.Folded, now: int) -> StandingStep:
     return _read_on(_with_fold(s, message), now)
 
 
-def _reading_goes_on(s: Standing, message: m.Tick, now: int) -> Step:
+def _reading_goes_on(s: Standing, message: m.TimePassed, now: int) -> StandingStep:
     return _read_on(s, now)
 
 
-def _joined(s: Standing, message: m.Joined, now: int) -> Step:
+def _joined(s: Standing, message: m.Joined, now: int) -> StandingStep:
     head = message.head
     s = s._replace(
-        phase=Phase.FOLLOWING,
+        phase=NodePhase.FOLLOWING,
         known=max(s.known, head.position),
         may_show=max(s.may_show, head.shown),
         answers_from=head.position,
@@ -94,22 +94,22 @@ def _joined(s: Standing, message: m.Joined, now: int) -> Step:
 # --- as a member ---
 
 
-def _ticked(s: Standing, message: m.Tick, now: int) -> Step:
+def _ticked(s: Standing, message: m.TimePassed, now: int) -> StandingStep:
     if s.calling or now < s.next_call or s.folded < s.must_fold:
-        return Step(s)
+        return StandingStep(s)
     return _beat(s, now)
 
 
-def _beat(s: Standing, now: int) -> Step:
+def _beat(s: Standing, now: int) -> StandingStep:
     at_beat = (s.epoch, s.folded)
-    return Step(s._replace(calling=True, next_call=now + s.terms.every, at_beat=at_beat), (m.Beat(),))
+    return StandingStep(s._replace(calling=True, next_call=now + s.terms.every, at_beat=at_beat), (m.Beat(),))
 
 
-def _beaten(s: Standing, message: m.Beaten, now: int) -> Step:
+def _beaten(s: Standing, message: m.Beaten, now: int) -> StandingStep:
     """The right to answer goes on, from before the beat was sent (N05)."""
     head = message.sight.head
     if head.epoch < s.at_beat[0] or head.position < s.at_beat[1]:
-        return _ended(s, "The store has lost what it had stored: it was restored, or failed over.")  # N14
+        return _forgotten(s, message, now)
     s = s._replace(calling=False, must_fold=max(s.must_fold, head.position))
     if head.shown > s.folded:
         # Nothing is shown that a member has not hidden: so we were not one for a while, however we are one now.
@@ -117,10 +117,10 @@ def _beaten(s: Standing, message: m.Beaten, now: int) -> Step:
     return _looked(s._replace(right_until=max(s.right_until, message.sent + s.terms.right)), message, now)
 
 
-def _looked(s: Standing, message: m.Beaten | m.Looked, now: int) -> Step:
+def _looked(s: Standing, message: m.Beaten | m.Looked, now: int) -> StandingStep:
     head, me = message.sight.head, message.sight.member(s.life)
     if head.epoch < s.epoch or me is None:
-        return Step(s)  # older than what we know; a beat says so if we are not a member
+        return StandingStep(s)  # older than what we know; a beat says so if we are not a member
     s = s._replace(
         known=max(s.known, head.position),
         may_show=max(s.may_show, head.shown),
@@ -144,61 +144,63 @@ def _seen(s: Standing, sight: Sight, now: int) -> dict[str, Seen]:
     return seen
 
 
-def _follow_or_take_over(s: Standing, sight: Sight, now: int) -> Step:
+def _follow_or_take_over(s: Standing, sight: Sight, now: int) -> StandingStep:
     if now < s.no_lead_before:
-        return Step(s)
+        return StandingStep(s)
     if s.leader == s.life:
         return _lead(s, s.epoch)  # the answer to our taking over was lost
     if s.folded < s.known:
-        return Step(s)
+        return StandingStep(s)
     leader = s.others.get(s.leader)
     if leader is None:
-        return Step(s, (m.TakeOver(s.epoch, 0),))
+        return StandingStep(s, (m.TakeOver(s.epoch, 0),))
     if now - leader.since >= s.terms.lease:
-        return Step(s, (m.TakeOver(s.epoch, leader.beat),))
-    return Step(s)
+        return StandingStep(s, (m.TakeOver(s.epoch, leader.beat),))
+    return StandingStep(s)
 
 
-def _lead_on(s: Standing, sight: Sight, now: int) -> Step:
+def _lead_on(s: Standing, sight: Sight, now: int) -> StandingStep:
     """Put out who was silent for a whole lease: its right to answer is over, by its clock and by ours (N06)."""
     if s.leader != s.life:
         return _deposed(s, None, now)
     silent = [(life, seen.beat) for life, seen in s.others.items() if now - seen.since >= s.terms.lease]
-    return Step(s, tuple(m.PutOut(s.epoch, life, beat) for life, beat in silent))
+    return StandingStep(s, tuple(m.PutOut(s.epoch, life, beat) for life, beat in silent))
 
 
-def _leave_the_lead(s: Standing, sight: Sight, now: int) -> Step:
-    return Step(s, (m.Resign(),) if s.leader == s.life else ())
+def _leave_the_lead(s: Standing, sight: Sight, now: int) -> StandingStep:
+    return StandingStep(s, (m.Resign(),) if s.leader == s.life else ())
 
 
-_LOOKS: dict[Phase, Callable[[Standing, Sight, int], Step]] = {
-    Phase.FOLLOWING: _follow_or_take_over,
-    Phase.LEADING: _lead_on,
-    Phase.LEAVING: _leave_the_lead,
+_LOOKS: dict[NodePhase, Callable[[Standing, Sight, int], StandingStep]] = {
+    NodePhase.FOLLOWING: _follow_or_take_over,
+    NodePhase.LEADING: _lead_on,
+    NodePhase.LEAVING: _leave_the_lead,
 }
 
 
-def _lead(s: Standing, epoch: int) -> Step:
-    return Step(s._replace(phase=Phase.LEADING, epoch=epoch, leader=s.life, showing=0, wanted=0), (m.Lead(epoch),))
+def _lead(s: Standing, epoch: int) -> StandingStep:
+    return StandingStep(
+        s._replace(phase=NodePhase.LEADING, epoch=epoch, leader=s.life, showing=0, wanted=0), (m.Lead(epoch),)
+    )
 
 
-def _took_over(s: Standing, message: m.TookOver, now: int) -> Step:
+def _took_over(s: Standing, message: m.TookOver, now: int) -> StandingStep:
     head = message.head
     if head is None or head.epoch <= s.epoch:
-        return Step(s)
+        return StandingStep(s)
     return _lead(s._replace(known=max(s.known, head.position), may_show=max(s.may_show, head.shown)), head.epoch)
 
 
-def _took_over_too_late(s: Standing, message: m.TookOver, now: int) -> Step:
-    return Step(s, () if message.head is None else (m.Resign(),))
+def _took_over_too_late(s: Standing, message: m.TookOver, now: int) -> StandingStep:
+    return StandingStep(s, () if message.head is None else (m.Resign(),))
 
 
-def _folded(s: Standing, message: m.Folded, now: int) -> Step:
-    return Step(_with_fold(s, message))
+def _folded(s: Standing, message: m.Folded, now: int) -> StandingStep:
+    return StandingStep(_with_fold(s, message))
 
 
-def _wrote(s: Standing, message: m.Wrote, now: int) -> Step:
-    return Step(_with_fold(s, message)._replace(wanted=max(s.wanted, message.position)))
+def _wrote(s: Standing, message: m.Wrote, now: int) -> StandingStep:
+    return StandingStep(_with_fold(s, message)._replace(wanted=max(s.wanted, message.position)))
 
 
 def _with_fold(s: Standing, message: m.Folded | m.Wrote) -> Standing:
@@ -206,128 +208,137 @@ def _with_fold(s: Standing, message: m.Folded | m.Wrote) -> Standing:
     return s._replace(folded=folded, known=max(s.known, folded), reading=0)
 
 
-def _showing(s: Standing, message: m.Showing, now: int) -> Step:
+def _showing(s: Standing, message: m.Showing, now: int) -> StandingStep:
     """Shown, or somebody has not hidden yet: it may have joined since we looked."""
     if not message.missing:
-        return Step(s._replace(showing=0, may_show=max(s.may_show, message.position)))
+        return StandingStep(s._replace(showing=0, may_show=max(s.may_show, message.position)))
     others = dict(s.others)
     for life in message.missing:
         before = others.get(life, Seen(-1, now, 0))
         others[life] = before._replace(hidden=min(before.hidden, message.position - 1))
-    return Step(s._replace(showing=0, others=others))
+    return StandingStep(s._replace(showing=0, others=others))
 
 
-def _gone(s: Standing, message: m.Gone, now: int) -> Step:
-    return Step(s._replace(others={life: seen for life, seen in s.others.items() if life != message.life}))
+def _gone(s: Standing, message: m.MemberGone, now: int) -> StandingStep:
+    return StandingStep(s._replace(others={life: seen for life, seen in s.others.items() if life != message.life}))
 
 
-def _heard(s: Standing, message: m.Heard, now: int) -> Step:
+def _heard(s: Standing, message: m.HeardFromStore, now: int) -> StandingStep:
     match message.news:
         case Appended(position):
-            return Step(s._replace(known=max(s.known, position)))
+            return StandingStep(s._replace(known=max(s.known, position)))
         case Shown(position):
-            return Step(s._replace(may_show=max(s.may_show, position), known=max(s.known, position)))
+            return StandingStep(s._replace(may_show=max(s.may_show, position), known=max(s.known, position)))
         case Hid(life, position) if (seen := s.others.get(life)) is not None:
             hidden = seen._replace(hidden=max(seen.hidden, position))
-            return Step(s._replace(others={**s.others, life: hidden}))
+            return StandingStep(s._replace(others={**s.others, life: hidden}))
         case Changed() if s.phase in MEMBERS:
-            return Step(s, (m.Look(),))
+            return StandingStep(s, (m.Look(),))
         case _:
-            return Step(s)
+            return StandingStep(s)
 
 
 # --- no longer ---
 
 
-def _out(s: Standing, message: Any, now: int) -> Step:
+def _out(s: Standing, message: Any, now: int) -> StandingStep:
     """Answer nobody; read to the head, and join again (N07)."""
-    if s.phase is Phase.LEAVING:
-        return Step(s._replace(right_until=0, calling=False))
-    was_leading: Actions = (m.Follow(),) if s.phase is Phase.LEADING else ()
-    s = s._replace(phase=Phase.READING, right_until=0, calling=False, leader="", others={}, showing=0)
-    return Step(s, was_leading)
+    if s.phase is NodePhase.LEAVING:
+        return StandingStep(s._replace(right_until=0, calling=False))
+    was_leading: Actions = (m.Follow(),) if s.phase is NodePhase.LEADING else ()
+    s = s._replace(phase=NodePhase.READING, right_until=0, calling=False, leader="", others={}, showing=0)
+    return StandingStep(s, was_leading)
 
 
-def _deposed(s: Standing, message: Any, now: int) -> Step:
+def _deposed(s: Standing, message: Any, now: int) -> StandingStep:
     leader = "" if s.leader == s.life else s.leader
-    return Step(s._replace(phase=Phase.FOLLOWING, leader=leader, showing=0, said=0), (m.Follow(), m.Look()))
+    return StandingStep(s._replace(phase=NodePhase.FOLLOWING, leader=leader, showing=0, said=0), (m.Follow(), m.Look()))
 
 
-def _hand_over(s: Standing, message: m.HandOver, now: int) -> Step:
-    s = s._replace(phase=Phase.FOLLOWING, leader="", showing=0, said=0, no_lead_before=now + s.terms.lease)
-    return Step(s, (m.Follow(), m.Resign()))
+def _hand_over(s: Standing, message: m.HandOver, now: int) -> StandingStep:
+    s = s._replace(phase=NodePhase.FOLLOWING, leader="", showing=0, said=0, no_lead_before=now + s.terms.lease)
+    return StandingStep(s, (m.Follow(), m.Resign()))
 
 
-def _leave_from_lead(s: Standing, message: m.Stop, now: int) -> Step:
+def _leave_from_lead(s: Standing, message: m.Stop, now: int) -> StandingStep:
     handed_over, actions = _hand_over(s, m.HandOver(), now)
-    return Step(handed_over._replace(phase=Phase.LEAVING), actions)
+    return StandingStep(handed_over._replace(phase=NodePhase.LEAVING), actions)
 
 
-def _leave(s: Standing, message: m.Stop, now: int) -> Step:
-    return Step(s._replace(phase=Phase.LEAVING))
+def _leave(s: Standing, message: m.Stop, now: int) -> StandingStep:
+    return StandingStep(s._replace(phase=NodePhase.LEAVING))
 
 
-def _gone_for_good(s: Standing, message: Any, now: int) -> Step:
+def _gone_for_good(s: Standing, message: Any, now: int) -> StandingStep:
     """Nobody is answered any more, so nobody has to wait for us."""
-    was_leading: Actions = (m.Follow(),) if s.phase is Phase.LEADING else ()
-    return Step(s._replace(phase=Phase.ENDED, right_until=0), (*was_leading, m.Leave()))
+    was_leading: Actions = (m.Follow(),) if s.phase is NodePhase.LEADING else ()
+    return StandingStep(s._replace(phase=NodePhase.ENDED, right_until=0), (*was_leading, m.Leave()))
 
 
-def _replaced(s: Standing, message: m.WasReplaced, now: int) -> Step:
-    return _ended(s, "Another process has registered as this node.")
+def _replaced(s: Standing, message: m.WasReplaced, now: int) -> StandingStep:
+    head = message.head
+    if head is not None and (head.epoch < s.epoch or head.position < s.folded):
+        return _forgotten(s, message, now)
+    return _ended(s, m.End("Another process has registered as this node."))
 
 
-def _ended(s: Standing, why: str) -> Step:
-    was_leading: Actions = (m.Follow(),) if s.phase is Phase.LEADING else ()
-    return Step(s._replace(phase=Phase.ENDED, right_until=0), (*was_leading, m.End(why)))
+def _forgotten(s: Standing, message: Any, now: int) -> StandingStep:
+    """What we show may be newer than all there is: answer nobody until the incarnations are lifted (N14, S3)."""
+    return _ended(s, m.BeginAgain())
 
 
-def _failed(s: Standing, message: m.Failed, now: int) -> Step:
+def _ended(s: Standing, last: m.Action) -> StandingStep:
+    was_leading: Actions = (m.Follow(),) if s.phase is NodePhase.LEADING else ()
+    return StandingStep(s._replace(phase=NodePhase.ENDED, right_until=0), (*was_leading, last))
+
+
+def _failed(s: Standing, message: m.CallBroke, now: int) -> StandingStep:
     """It is not under way any more."""
     match message.action:
         case m.Register() | m.Join() | m.Beat():
-            return Step(s._replace(calling=False))
+            return StandingStep(s._replace(calling=False))
         case m.Read():
-            return Step(s._replace(reading=0))
-        case m.Show():
-            return Step(s._replace(showing=0))
+            return StandingStep(s._replace(reading=0))
+        case m.ShowUpTo():
+            return StandingStep(s._replace(showing=0))
         case _:
-            return Step(s)
+            return StandingStep(s)
 
 
-_P = Phase
+_P = NodePhase
 
-RULES: dict[tuple[Phase, type], Rule] = {
-    (_P.REGISTERING, m.Tick): _try_again(lambda s: m.Register()),
+RULES: dict[tuple[NodePhase, type], Rule] = {
+    (_P.REGISTERING, m.TimePassed): _try_again(lambda s: m.Register()),
     (_P.REGISTERING, m.Registered): _registered,
-    (_P.READING, m.Tick): _reading_goes_on,
+    (_P.READING, m.TimePassed): _reading_goes_on,
     (_P.READING, m.Folded): _folded_while_reading,
     (_P.READING, m.Wrote): _folded_while_reading,
-    (_P.READING, m.Heard): _heard,
-    (_P.JOINING, m.Tick): _try_again(lambda s: m.Join(s.said)),
+    (_P.READING, m.HeardFromStore): _heard,
+    (_P.JOINING, m.TimePassed): _try_again(lambda s: m.Join(s.said)),
     (_P.JOINING, m.Joined): _joined,
     (_P.JOINING, m.Folded): _folded,
     (_P.JOINING, m.Wrote): _folded,
-    (_P.JOINING, m.Heard): _heard,
+    (_P.JOINING, m.HeardFromStore): _heard,
     (_P.FOLLOWING, m.TookOver): _took_over,
     (_P.LEADING, m.Wrote): _wrote,
     (_P.LEADING, m.Showing): _showing,
-    (_P.LEADING, m.Gone): _gone,
+    (_P.LEADING, m.MemberGone): _gone,
     (_P.LEADING, m.WasDeposed): _deposed,
     (_P.LEADING, m.HandOver): _hand_over,
     (_P.LEADING, m.Stop): _leave_from_lead,
     (_P.FOLLOWING, m.Stop): _leave,
     (_P.LEAVING, m.TookOver): _took_over_too_late,
-    **{(phase, m.Tick): _ticked for phase in MEMBERS},
+    **{(phase, m.TimePassed): _ticked for phase in MEMBERS},
     **{(phase, m.Beaten): _beaten for phase in MEMBERS},
     **{(phase, m.Looked): _looked for phase in MEMBERS},
-    **{(phase, m.Heard): _heard for phase in MEMBERS},
+    **{(phase, m.HeardFromStore): _heard for phase in MEMBERS},
     **{(phase, m.Folded): _folded for phase in MEMBERS},
     **{(phase, m.Wrote): _folded for phase in (_P.FOLLOWING, _P.LEAVING)},
     **{(phase, m.WasPutOut): _out for phase in MEMBERS},
     **{(phase, m.Closed): _gone_for_good for phase in MEMBERS},
     **{(phase, m.Stop): _gone_for_good for phase in (_P.REGISTERING, _P.READING, _P.JOINING)},
-    **{(phase, m.WasReplaced): _replaced for phase in Phase if phase is not _P.ENDED},
-    **{(phase, m.Failed): _failed for phase in Phase if phase is not _P.ENDED},
+    **{(phase, m.WasReplaced): _replaced for phase in NodePhase if phase is not _P.ENDED},
+    **{(phase, m.HasForgotten): _forgotten for phase in NodePhase if phase is not _P.ENDED},
+    **{(phase, m.CallBroke): _failed for phase in NodePhase if phase is not _P.ENDED},
 }
 """All that can follow. A pair that is not here has no effect: the message is late, or somebody else's business."""

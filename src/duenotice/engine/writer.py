@@ -23,8 +23,9 @@ from duenotice.domain.state import State
 from duenotice.domain.touched import Touched, touched
 from duenotice.domain.transitions import EventRaised, Record, RequestAnswered, Transition
 from duenotice.engine.log import report
+from duenotice.engine.members import Deposed
 from duenotice.engine.ports import Journal
-from duenotice.errors import Conflict, Damaged, DuenoticeError, InvariantBroken, Malformed, Refused, Unavailable
+from duenotice.errors import DuenoticeError, InvariantBroken, Malformed, Misconfigured, Refused, Unavailable
 
 Records = tuple[Record, ...]
 
@@ -119,6 +120,8 @@ class Writer:
         self._do_what_is_due(now, records)
         try:
             self._append(records)
+        except Deposed as error:  # nothing of it is stored, and never will be: it may be asked elsewhere
+            return self._recover(error, len(asks))._replace(answers=[error] * len(asks))
         except DuenoticeError as error:
             return self._recover(error, len(asks))
         return self.make_ready(answers)
@@ -195,7 +198,8 @@ class Writer:
         """Decide and apply one command; a refusal is its answer and has no effect (S6)."""
         begin = len(records)
         if ask.receipt is not None and kept_answer(self._ahead.answers, ask.receipt.key, now.at):
-            return Conflict("This request was done already.", hint="Send it again with its key for the answer.")
+            # It is stored and not shown yet, or its answer would be known: a moment later it is (S6).
+            return Unavailable("This request was done already.", hint="Send it again with its key for the answer.")
         try:
             self._take(self._decided(ask.command, now), ask.actor, now, records)
         except (Refused, Malformed) as refusal:
@@ -310,7 +314,7 @@ class Writer:
         try:
             self._unseen = list(self._journal.read(after=self._shown.position))
             self._is_unsure = False
-        except (Damaged, InvariantBroken, Unavailable) as trouble:
+        except (Misconfigured, InvariantBroken, Unavailable) as trouble:  # damaged, or of a newer duenotice (N16)
             return trouble
         finally:
             self._rebuild(())

@@ -1,78 +1,102 @@
 """Follows a node: keeps the copy up to date, hides and shows when it may, and knows how long it may answer (N05, N06).
 
-Nothing here runs in the way of polls: the network and the folding are in threads. Whatever fails is tried again, and
-meanwhile the right to answer runs out by itself.
+Nothing here runs in the way of polls: the network and the folding are in threads. Whatever fails is tried again, at the
+next of the nodes that are known, and meanwhile the right to answer runs out by itself.
+
+What VMs see changes hands in one step. Until a new node has let us answer, VMs are answered from what the last node
+told, for as long as that node let us: it, or those who wait for it, show nothing newer before that is over. Then state
+and right are the new node's together.
 """
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from itertools import islice
 from typing import TypeVar
 from uuid import uuid4
 
-import structlog
-
 from duenotice.backoff import Backoff
 from duenotice.clock import Clock, boot_micros, boot_nanos, seconds
-from duenotice.domain.commands import ApproveEvents, Command, EnableScope
 from duenotice.engine.curtain import Curtain
 from duenotice.engine.publisher import Publisher
 from duenotice.engine.worker import Worker
 from duenotice.errors import Conflict, DuenoticeError, InvariantBroken, Refused, Unavailable
+from duenotice.follower.health import Wellbeing
 from duenotice.follower.line import NodeLine, NodeStream
+from duenotice.follower.polls import PollsToTell
 from duenotice.follower.replica import Data, Replica
+from duenotice.follower.troubles import Troubles
 from duenotice.wire import follow as f
 
 T = TypeVar("T")
 
 BEATS_IN_LEASE = 12
+TOO_LITTLE_RIGHT, TIME_TO_SETTLE = 2, 3
+"""A node that gives a right for less than this part of a lease is left, if there are others: it is cut off itself.
+
+But not in the first part of a lease."""
+
 SOONEST = 0.25
 """Real seconds between two looks at the clock that counts when VMs asked."""
 
-POLLS_AT_ONCE = 5000
-"""Scopes told in one beat."""
-
-COMMANDS_AT_ONCE = 4
-MOST_COMMANDS = 10_000
-"""Commands under way and waiting; a whole fleet may ask for the first time."""
-
-TRIES = Backoff(0.1, 2.0)
-
-log = structlog.get_logger()
+TRIES, SHORT = Backoff(0.1, 2.0), 0.02
+"""Real seconds before all nodes are tried again, and before the next one is."""
 
 
 class Following:
     """`right_until`, in nanoseconds since boot, is what the door looks at for each request."""
 
-    def __init__(self, line: NodeLine, publisher: Publisher, clock: Clock, chosen: bool) -> None:
+    def __init__(self, lines: Sequence[NodeLine], publisher: Publisher, clock: Clock, chosen: bool) -> None:
         self.life = str(uuid4())
         self.curtain = Curtain()
-        self.right_until = 0
-        self.shown = 0
-        self.first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done when VMs can be answered, or with the first reason why not."""
+        self.on_right: Callable[[int], None] = lambda _: None
+        """Is called with a new `right_until`."""
+        self._right_until = self.shown = 0
+        self.troubles = Troubles()
         self.failed: asyncio.Future[DuenoticeError] = asyncio.get_running_loop().create_future()
         """Why the process has to end, if it has."""
-        self._line, self._publisher, self._clock, self._chosen = line, publisher, clock, chosen
+        self._lines, self._at, self._failures = lines, 0, 0
+        self._publisher, self._clock, self._chosen = publisher, clock, chosen
         self._loop = asyncio.get_running_loop()
         self._folding, self._beating, self._listening = Worker("fold"), Worker("beat"), Worker("listen")
-        self._asking = Worker("command", threads=COMMANDS_AT_ONCE)
-        self._commands = 0
         self._replica: Replica | None = None
         self._stream: NodeStream | None = None
+        self._heard: asyncio.Queue[f.Line | None] = asyncio.Queue()
         self._joined = self._revealed = False
-        self._hidden = self._may_show = self._lease = 0
+        self._hidden = self._may_show = self._lease = self._granted = self._joined_at = 0
+        self._let_by = ""
+        """The node whose right we have."""
+        self._owed: NodeLine | None = None
+        """A node that waits until we have left it."""
         self._beat_now, self._stirred = asyncio.Event(), asyncio.Event()
-        self._polls_told = self._polls_every = 0
-        self._polls_at = 0
-        self._complained = self._last_node = ""
-        self._tasks: list[asyncio.Task[None]] = []
+        self._polls, self._tasks = PollsToTell(publisher, clock), list[asyncio.Task[None]]()
+
+    @property
+    def line(self) -> NodeLine:
+        """To the node that we follow, or try to."""
+        return self._lines[self._at]
+
+    @property
+    def right_until(self) -> int:
+        """Before which moment VMs may be answered."""
+        return self._right_until
+
+    @right_until.setter
+    def right_until(self, moment: int) -> None:
+        self._right_until = moment
+        self.on_right(moment)
+
+    def lines(self) -> Sequence[NodeLine]:
+        """To all nodes, the one that we follow first."""
+        return [*self._lines[self._at :], *self._lines[: self._at]]
 
     def may_answer(self) -> bool:
         """Whether VMs may be answered in this moment (N05)."""
-        return boot_nanos() < self.right_until
+        return boot_nanos() < self._right_until
+
+    def wellbeing(self) -> Wellbeing:
+        """How we are, for a load balancer."""
+        return Wellbeing(self.line.url, str(self.troubles), self.may_answer())
 
     def start(self) -> None:
         """Begin to follow."""
@@ -90,67 +114,61 @@ class Following:
         if self._stream is not None:
             self._stream.close()
         if was_member:
-            with suppress(DuenoticeError, TimeoutError):
+            with suppress(TimeoutError):
                 async with asyncio.timeout(2.0):
-                    await self._in(self._beating, lambda: self._line.beat(f.FollowerBeat(self.life, leaving=True)))
-        for worker in (self._folding, self._beating, self._listening, self._asking):
+                    await self._in(self._beating, lambda: self._leave(self.line))
+        for worker in (self._folding, self._beating, self._listening):
             worker.shutdown(wait=False, cancel_futures=True)
 
-    async def submit(self, command: Command, actor: str) -> object:
-        """Have the node do what a VM asks for (N09); done when VMs can see here its result."""
-        match command:
-            case EnableScope(vm=vm):
-                asked = f.VmCommand(vm)
-            case ApproveEvents(event_ids=event_ids, vm=str(vm)):
-                asked = f.VmCommand(vm, event_ids)
-            case _:
-                raise InvariantBroken(f"A follower does not do {type(command).__name__}.", hint="Please report this.")
-        done = await self._passed_on(asked)
-        try:
+    async def reaches(self, position: int) -> bool:
+        """Whether VMs see all up to here, at the latest after a lease."""
+        with suppress(TimeoutError):
             async with asyncio.timeout(max(1.0, seconds(self._lease))):
-                while self.shown < done.position:
+                while self.shown < position:
                     await self._stirred.wait()
-        except TimeoutError:
-            raise Unavailable("It is done, but is not seen here yet.", hint="Ask again.") from None
-        return done
+        return self.shown >= position
 
-    async def _passed_on(self, asked: f.VmCommand) -> f.Done:
-        if self._commands >= MOST_COMMANDS:
-            raise Unavailable("Too many VMs ask at once.", hint="Ask again.")
-        self._commands += 1
-        try:
-            return await self._in(self._asking, lambda: self._line.command(asked))
-        finally:
-            self._commands -= 1
-
-    # --- what the node tells ---
+    # --- what a node tells ---
 
     async def _run(self) -> None:
-        failures = 0
         while True:
+            owed_before = self._owed
             try:
-                await self._follow()
-                failures = 0
+                await self._follow(self.line)
+                self._failures = 0 if self._revealed else self._failures + 1
             except Exception as error:
+                self._failures += 1
                 self._complain(error)
                 if isinstance(error, Refused | InvariantBroken) or not isinstance(error, DuenoticeError):
                     self._replica = None  # begin with a snapshot again
-                failures += 1
             finally:
                 self._joined = False
-            await asyncio.sleep(TRIES.after(failures))
+            if self._owed is not None and (len(self._lines) == 1 or owed_before is not None):
+                self.right_until = 0
+                self._leave_owed()
+            await self._move_on()
 
-    async def _follow(self) -> None:
+    async def _move_on(self) -> None:
+        """To the next node at once; when all of them have failed there is a pause."""
+        count = len(self._lines)
+        self.line.hang_up()
+        if count > 1:
+            self._at, self._replica = (self._at + 1) % count, None
+        rounds, others = divmod(self._failures, count)
+        await asyncio.sleep(SHORT if others or not (self._failures or count == 1) else TRIES.after(rounds))
+
+    async def _follow(self, line: NodeLine) -> None:
         """Until the stream ends."""
         if self._replica is None:
-            self._replica = await self._in(self._folding, self._snapshot)
-            if self._replica.node == self._last_node:
+            replica = await self._in(self._folding, lambda: self._snapshot(line))
+            if replica.node == self._let_by:
                 self.right_until = 0  # the node takes what we say now for what VMs see here
-            self._last_node = self._replica.node
-            self._revealed, self._hidden, self._may_show = False, self._replica.position, 0
+            self._replica, self._revealed = replica, False
+            self._hidden, self._may_show, self._granted = replica.position, 0, 0
         node, after = self._replica.node, self._replica.position
-        self._stream = stream = await self._in(self._listening, lambda: self._line.listen(node, self.life, after))
+        self._stream = stream = await self._in(self._listening, lambda: line.listen(node, self.life, after))
         heard: asyncio.Queue[f.Line | None] = asyncio.Queue()
+        self._heard = heard
         threading.Thread(target=self._pump, args=(stream, heard), name="stream", daemon=True).start()
         try:
             while (lines := await _all_there_is(heard)) is not None:
@@ -158,8 +176,8 @@ class Following:
         finally:
             stream.close()
 
-    def _snapshot(self) -> Replica:
-        node, snapshot = self._line.snapshot()
+    def _snapshot(self, line: NodeLine) -> Replica:
+        node, snapshot = line.snapshot()
         return Replica(node, snapshot, self._chosen)
 
     def _pump(self, stream: NodeStream, heard: "asyncio.Queue[f.Line | None]") -> None:
@@ -176,14 +194,25 @@ class Following:
                 continue
             await self._take(data)
             data = []
-            if isinstance(line, f.Hello):
-                self._lease, self._joined = line.lease, True
-                if self._stream is not None:
-                    self._stream.expect(seconds(line.lease))
-                self._beat_now.set()
-            self._may_show = max(self._may_show, line.shown if isinstance(line, f.Hello) else line.position)
+            match line:
+                case f.Hello(shown, lease):
+                    await self._join(shown, lease)
+                case f.Show(position):
+                    self._may_show = max(self._may_show, position)
+                case f.Bye() if self._stream is not None:
+                    self._owed = self.line
+                    self._stream.close()
             await self._reveal()
         await self._take(data)
+
+    async def _join(self, shown: int, lease: int) -> None:
+        """We are a follower of this node from now on. Ask for the right first: then there is no gap without one."""
+        self._lease, self._joined, self._joined_at = lease, True, boot_micros()
+        self.line.expect_beats_within(seconds(lease))
+        if self._stream is not None:
+            self._stream.expect(seconds(lease))
+        self._may_show = max(self._may_show, shown)
+        await self._try_beat()
 
     async def _take(self, data: list[Data]) -> None:
         """Fold, hide, and say so."""
@@ -195,25 +224,29 @@ class Following:
         self._beat_now.set()
 
     async def _reveal(self) -> None:
-        """Show all that is folded, if it may be shown."""
+        """Show all that is folded, if it may be shown; a new node's only with its right (S27)."""
         replica = self._replica
         if replica is None or self._may_show < replica.position:
             return
         if self._revealed and self.shown == replica.position:
             self.curtain.lift()
             return
+        if not self._revealed and self._granted <= boot_nanos():
+            return
         before = self._publisher.state
         state, touched = await self._in(self._folding, lambda: replica.newest(before))
+        self.curtain.lift()  # in the same step as the publishing: held polls are answered in the middle of that
         self._publisher.publish(state, touched, self._clock.now().steady)
-        self.curtain.lift()
+        self.shown = replica.position
         if not self._revealed:
-            self._beat_now.set()
-        self.shown, self._revealed = replica.position, True
+            self._revealed, self._let_by, self.right_until = True, replica.node, self._granted
+            self._leave_owed()
+            self.troubles.are_over(self.line.url)
         self._stirred.set()
         self._stirred = asyncio.Event()
         await self._in(self._folding, replica.showed)
 
-    # --- what we tell the node ---
+    # --- what we tell a node ---
 
     async def _beat(self) -> None:
         last = 0
@@ -227,56 +260,60 @@ class Following:
             if self._joined and is_due:
                 last = boot_micros()
                 await self._try_beat()
+                self._leave_if_useless()
 
     async def _try_beat(self) -> None:
-        polls = self._polls()
-        replica = self._replica
+        replica, line = self._replica, self.line
         if replica is None:
             return
-        beat = f.FollowerBeat(self.life, replica.node, self._hidden, polls)
+        beat = f.FollowerBeat(self.life, replica.node, self._hidden, self._polls.take() if self._revealed else {})
         sent = boot_nanos()  # from before it is sent (N05)
         try:
-            answer = await self._in(self._beating, lambda: self._line.beat(beat))
+            answer = await self._in(self._beating, lambda: line.beat(beat))
         except Conflict as error:
-            self.right_until = 0
+            self.right_until = self._granted = 0
             self._complain(error)
             if self._stream is not None:
                 self._stream.close()
         except DuenoticeError as error:
             self._complain(error)
         else:
-            self._polls_every = answer.polls_every
-            if self._revealed and replica is self._replica:
-                self.right_until = max(self.right_until, sent + 1000 * answer.right)
-                self._worked()
+            if replica is self._replica:
+                self._let(sent, answer)
 
-    def _polls(self) -> dict[str, int]:
-        """How long ago scopes asked, of those that have asked since that was last told (N11)."""
-        now = boot_micros()
-        if now - self._polls_at < self._polls_every or not self._revealed:
-            return {}
-        steady, told = self._clock.now().steady, self._polls_told
-        asked = ((page.scope, page.last_poll) for page in self._publisher.pages.values() if page.last_poll > told)
-        found = sorted(asked, key=lambda each: each[1])
-        some = list(islice(found, POLLS_AT_ONCE))
-        if some:
-            self._polls_told = some[-1][1]
-        if len(found) <= POLLS_AT_ONCE:
-            self._polls_at = now
-        return {scope: max(0, steady - last) for scope, last in some}
+    def _let(self, sent: int, answer: f.Right) -> None:
+        self._polls.every = answer.polls_every
+        if not answer.right:
+            self._complain(Unavailable("The node may not answer VMs itself now.", hint="Does it reach its database?"))
+            return
+        self._granted = max(self._granted, sent + 1000 * answer.right)
+        if self._revealed:
+            self.right_until = self._granted
+            self.troubles.are_over(self.line.url)
+        else:
+            self._heard.put_nowait(f.Show(0))  # to look again at what may be shown
+
+    def _leave_if_useless(self) -> None:
+        now, lease = boot_micros(), self._lease
+        has_settled = now - self._joined_at > lease // TIME_TO_SETTLE
+        is_useless = has_settled and self._granted // 1000 - now < lease // TOO_LITTLE_RIGHT
+        if is_useless and len(self._lines) > 1 and self._stream is not None:
+            self._stream.close()
+
+    def _leave_owed(self) -> None:
+        """A node that wants to leave the others waits until nobody is answered by its right any more."""
+        if self._owed is not None:
+            line, self._owed = self._owed, None
+            self._listening.submit(self._leave, line)
+
+    def _leave(self, line: NodeLine) -> None:
+        with suppress(DuenoticeError):
+            line.leave(self.life)
 
     # --- when it does not work ---
 
     def _complain(self, error: Exception) -> None:
-        """Once for each reason, until it works again."""
-        if not self.first.done():
-            self.first.set_exception(error)
-            self.first.exception()
-        said = str(error)
-        if said != self._complained:
-            self._complained = said
-            hint = getattr(error, "hint", "")
-            log.warning("cannot follow the node", action="follow-failed", error=said, hint=hint)
+        self.troubles.came(self.line.url, error, is_last=self._failures >= len(self._lines))
 
     def _lost(self, task: "asyncio.Task[None]") -> None:
         """Without one of our tasks nobody is answered; only another process can help."""
@@ -285,13 +322,6 @@ class Following:
             self.failed.set_result(
                 InvariantBroken(f"A follower's task has ended: {error!r}.", hint="Please report this.")
             )
-
-    def _worked(self) -> None:
-        if not self.first.done():
-            self.first.set_result(None)
-        if self._complained:
-            self._complained = ""
-            log.info("following the node again", action="follow-again", position=self.shown)
 
     def _in(self, worker: Worker, work: Callable[[], T]) -> Awaitable[T]:
         return self._loop.run_in_executor(worker, work)

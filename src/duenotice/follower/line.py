@@ -23,12 +23,19 @@ _ERRORS: dict[int, type[DuenoticeError]] = {400: Malformed, 404: NotFound, 409: 
 _lines = msgspec.json.Decoder(f.Line)
 
 
+CONNECT_SECONDS = 2.0
+"""A machine that is gone does not even refuse; another node may be there."""
+BEATS_IN_LEASE, SHORTEST_BEAT = 4, 0.5
+"""A beat may take this part of a lease, so that there is time to ask another node; and at least that many seconds."""
+
+
 class Node(NamedTuple):
-    """Where the node is, and what lets us follow it."""
+    """Where the node is, and what lets us follow it; `trust` None is the system's, for https."""
 
     url: str
     token: str
     only: str = ""
+    trust: ssl.SSLContext | None = None
 
 
 class NodeStream:
@@ -53,18 +60,18 @@ class NodeStream:
 
     def close(self) -> None:
         """End it, from any thread."""
-        with suppress(OSError, AttributeError):
-            self._connection.sock.shutdown(2)
+        _shut(self._connection)
 
 
 class NodeLine:
     """To one node; `patience` is how many seconds it may be silent."""
 
     def __init__(self, node: Node, patience: float = 10.0) -> None:
-        self.patience = patience
-        self._node, self._target = node, parse_url(node.url)
-        self._trust = ssl.create_default_context() if self._target.secure else None
-        self._kept = threading.local()
+        self.patience = self._beat_patience = patience
+        self.url, self._node, self.target = node.url, node, parse_url(node.url)
+        self.trust = (node.trust or ssl.create_default_context()) if self.target.secure else None
+        self._kept: http.client.HTTPConnection | None = None
+        self._beats = threading.Lock()
 
     def snapshot(self) -> tuple[str, Snapshot]:
         """Whose snapshot it is, and the snapshot."""
@@ -75,30 +82,49 @@ class NodeLine:
     def listen(self, node: str, life: str, after: int) -> NodeStream:
         """What happens after a position."""
         path = _path("records", after=after, node=node, life=life, only=self._node.only)
-        connection = self._connection()
+        connection = self._connected(self.patience)
         try:
             return NodeStream(connection, self._sent(connection, "GET", path))
         except BaseException:
             connection.close()
             raise
 
+    def expect_beats_within(self, lease: float) -> None:
+        """How long a beat may take."""
+        self._beat_patience = min(self.patience, max(SHORTEST_BEAT, lease / BEATS_IN_LEASE))
+
     def beat(self, beat: f.FollowerBeat) -> f.Right:
-        """The right to answer; on a connection that is kept, one for each thread."""
-        connection = getattr(self._kept, "connection", None)
-        if connection is None:
-            connection = self._kept.connection = self._connection()
+        """The right to answer; on a connection that is kept, unless the node has closed it meanwhile."""
+        with self._beats:
+            if self._kept is not None:
+                with suppress(Unavailable):
+                    return self._beat_on(self._kept, beat)
+            self._kept = self._connected(self._beat_patience)
+            return self._beat_on(self._kept, beat)
+
+    def _beat_on(self, connection: http.client.HTTPConnection, beat: f.FollowerBeat) -> f.Right:
         try:
             return _decoded(self._read(connection, "POST", _path("beat"), beat), f.Right)
         except BaseException:
-            connection.close()  # the next beat opens it again
+            connection.close()
+            self._kept = None
             raise
+
+    def leave(self, life: str) -> None:
+        """Nobody is answered any more by what this node has told."""
+        self._ask("POST", _path("beat"), f.FollowerBeat(life, leaving=True))
+
+    def hang_up(self) -> None:
+        """End a beat that is under way, from any thread."""
+        if (kept := self._kept) is not None:
+            _shut(kept)
 
     def command(self, command: f.VmCommand) -> f.Done:
         """Done by the node; never tried twice."""
         return _decoded(self._ask("POST", _path("command"), command), f.Done)
 
     def _ask(self, method: str, path: str, body: msgspec.Struct | None = None) -> bytes:
-        with closing(self._connection()) as connection:
+        with closing(self._connected(self.patience)) as connection:
             return self._read(connection, method, path, body)
 
     def _read(
@@ -114,11 +140,24 @@ class NodeLine:
             raise self._lost(ValueError("the answer ends in its head"))
         return whole
 
-    def _connection(self) -> http.client.HTTPConnection:
-        host, port = self._target.host, self._target.port
-        if self._trust is None:
-            return http.client.HTTPConnection(host, port, timeout=self.patience)
-        return http.client.HTTPSConnection(host, port, timeout=self.patience, context=self._trust)
+    def _connected(self, patience: float) -> http.client.HTTPConnection:
+        host, port = self.target.host, self.target.port
+        if self.trust is None:
+            made = http.client.HTTPConnection(host, port, timeout=CONNECT_SECONDS)
+        else:
+            made = http.client.HTTPSConnection(host, port, timeout=CONNECT_SECONDS, context=self.trust)
+        try:
+            made.connect()
+        except ssl.SSLCertVerificationError as error:
+            raise self._not_trusted(error) from None
+        except OSError as error:
+            raise self._lost(error) from None
+        made.sock.settimeout(patience)
+        return made
+
+    def _not_trusted(self, error: ssl.SSLCertVerificationError) -> Misconfigured:
+        problem = f"The certificate of {self.url} is not trusted: {error.verify_message.rstrip('.')}."
+        return Misconfigured(problem, hint="Give --node-ca-file the CA that has signed it, and the name that it has.")
 
     def _sent(
         self, connection: http.client.HTTPConnection, method: str, path: str, body: msgspec.Struct | None = None
@@ -126,7 +165,7 @@ class NodeLine:
         data = None if body is None else msgspec.json.encode(body)
         headers = {"Authorization": f"Bearer {self._node.token}", "Content-Type": "application/json"}
         try:
-            connection.request(method, self._target.path.rstrip("/") + path, data, headers)
+            connection.request(method, self.target.path.rstrip("/") + path, data, headers)
             response = connection.getresponse()
             if response.status != 200:
                 raise self._refused(response.status, response.read())
@@ -135,20 +174,27 @@ class NodeLine:
         return response
 
     def _lost(self, error: Exception) -> Unavailable:
-        return Unavailable(f"The node {self._node.url} cannot be asked: {reason(error)}.", hint="Is it up?")
+        hint = "Does it speak https there?" if isinstance(error, ssl.SSLError) else "Is it up?"
+        return Unavailable(f"The node {self.url} cannot be asked: {reason(error)}.", hint=hint)
 
     def _refused(self, status: int, body: bytes) -> DuenoticeError:
         try:
             said = msgspec.json.decode(body, type=Problem)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             hint = "Give --follow the address of a node's operator API."
-            return Misconfigured(f"{self._node.url} answers with {status} and is not a node to follow.", hint=hint)
+            return Misconfigured(f"{self.url} answers with {status} and is not a node to follow.", hint=hint)
         if status in (401, 403):
-            hint = "Give --follow-token-file a file with a token of the role follower of this node."
-            return Misconfigured(f"The node {self._node.url} does not let us follow it: {said.title}", hint=hint)
+            hint = said.hint if " only, " in said.title else "Give --follow-token-file a token of the role follower."
+            return Misconfigured(f"The node {self.url} does not let us follow it: {said.title}", hint=hint)
         kind: Any = _ERRORS.get(status, Unavailable)
         error: DuenoticeError = kind(said.title, hint=said.hint)
         return error
+
+
+def _shut(connection: http.client.HTTPConnection) -> None:
+    """A thread that waits for it does so no more."""
+    with suppress(OSError, AttributeError):
+        connection.sock.shutdown(2)
 
 
 def _path(name: str, **query: object) -> str:

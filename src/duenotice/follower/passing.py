@@ -1,14 +1,18 @@
-"""The operator's port of a follower: every byte goes to the node and back, so nothing is decided here (N09)."""
+"""The operator's port of a follower: every byte goes to the node and back, so nothing is decided here (N09).
+
+Only a load balancer's question how this process is gets an answer of its own.
+"""
 
 import asyncio
 import socket
-import ssl
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from duenotice.http_call import HttpTarget
+from duenotice.follower.health import Wellbeing, answer
+from duenotice.follower.line import NodeLine
 
 MOST_CONNECTIONS = 200
-CONNECT_SECONDS = 5.0
+CONNECT_SECONDS, PATIENCE_SECONDS = 3.0, 10.0
 PIECE = 64 * 1024
 
 _BODY = (
@@ -22,10 +26,11 @@ _UNREACHABLE = (
 
 
 class Passing:
-    """Listens for operators, and connects each to the node."""
+    """Listens for operators, and connects each to the node that is followed, or to another one that is there."""
 
-    def __init__(self, target: HttpTarget, trust: ssl.SSLContext | None) -> None:
-        self._target, self._trust = target, trust
+    def __init__(self, lines: Callable[[], Sequence[NodeLine]], wellbeing: Callable[[], Wellbeing]) -> None:
+        """`lines` are those to all nodes, in the order to try."""
+        self._lines, self._wellbeing = lines, wellbeing
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.Task[None]] = set()
 
@@ -55,12 +60,14 @@ class Passing:
             writer.close()
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            async with asyncio.timeout(CONNECT_SECONDS):
-                there = await asyncio.open_connection(self._target.host, self._target.port, ssl=self._trust)
-        except (OSError, TimeoutError):
-            await _refuse(reader, writer)
+        first = await _begun(reader)
+        own = answer(first, self._wellbeing()) if first else b""
+        there = await self._reached() if own is None else None
+        if there is None:
+            writer.write(_UNREACHABLE if own is None else own)
+            await writer.drain()
             return
+        there[1].write(first)
         try:
             ways = [asyncio.ensure_future(_pump(reader, there[1])), asyncio.ensure_future(_pump(there[0], writer))]
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
@@ -72,6 +79,13 @@ class Passing:
             await asyncio.gather(*ways, return_exceptions=True)
             there[1].close()
 
+    async def _reached(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+        for line in self._lines():
+            with suppress(OSError, TimeoutError):
+                async with asyncio.timeout(CONNECT_SECONDS):
+                    return await asyncio.open_connection(line.target.host, line.target.port, ssl=line.trust)
+        return None
+
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     with suppress(OSError):
@@ -82,10 +96,12 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
             writer.write_eof()
 
 
-async def _refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """After the request has begun: a client reads no answer to nothing."""
-    with suppress(OSError, TimeoutError):
-        async with asyncio.timeout(CONNECT_SECONDS):
-            await reader.read(PIECE)
-            writer.write(_UNREACHABLE)
-            await writer.drain()
+async def _begun(reader: asyncio.StreamReader) -> bytes:
+    """What comes first, at least a line; nothing if that takes too long."""
+    first = b""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while b"\n" not in first and len(first) < PIECE and (more := await reader.read(PIECE)):
+                first += more
+            return first
+    return b""

@@ -60,6 +60,12 @@ class CommandDriver:
             case NotBegun():
                 raise Unavailable("The command could not be begun.", hint=f"Is {place.parent} writable?")
 
+    def lost(self, node: str) -> AttemptOutcome:
+        """Only that node has the notes."""
+        return AttemptOutcome(
+            self._lost, f"The node {node} was lost while the command ran; nobody knows how far it came."
+        )
+
     def forget(self, event_id: str, attempt: int) -> None:
         """Its notes are no longer needed."""
         self._spool.forget(event_id, attempt)

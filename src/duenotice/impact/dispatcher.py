@@ -17,6 +17,7 @@ from duenotice.domain.commands import AcceptImpact, Command, ReportAttempt, Repo
 from duenotice.domain.event import Event
 from duenotice.engine.engine import Engine
 from duenotice.errors import Refused, Unavailable
+from duenotice.impact.claims import Claim, ImpactClaims, OnlyNode
 from duenotice.impact.driver import AttemptEnd, AttemptOutcome, Driver
 
 LONGEST_PAUSE = 3600.0
@@ -25,6 +26,9 @@ LONGEST_PAUSE = 3600.0
 _STORE_AGAIN = Backoff(1.0, 30.0)
 """Seconds between tries to report while nothing can be stored."""
 
+_LOOK_AGAIN = 1.0
+"""Seconds between looks at an attempt that another node makes."""
+
 log = structlog.get_logger()
 
 
@@ -32,10 +36,17 @@ class Dispatcher:
     """At most `at_once` impacts at a time; the others wait as ids, which is all they cost (S24)."""
 
     def __init__(
-        self, engine: Engine, driver: Driver, *, at_once: int, retry_after: float, report_within: float
+        self,
+        engine: Engine,
+        driver: Driver,
+        *,
+        at_once: int,
+        retry_after: float,
+        report_within: float,
+        claims: ImpactClaims | None = None,
     ) -> None:
         self._engine = engine
-        self._driver = driver
+        self._driver, self._claims = driver, claims or OnlyNode()
         self._at_once = at_once
         self._backoff = Backoff(retry_after, max(retry_after, LONGEST_PAUSE))
         self._report_within = report_within
@@ -49,13 +60,9 @@ class Dispatcher:
         engine.on_recover.append(self._look_at_all)
 
     def start(self) -> None:
-        """Begin with what an earlier process left."""
+        """Begin with what an earlier process left, or an earlier leader."""
         self._open = True
         self._look_at_all()
-
-    def pause(self) -> None:
-        """Begin nothing more until it is started again: another node leads."""
-        self._open = False
 
     async def stop(self) -> None:
         """Begin nothing more; what is under way outside goes on and is found by the next start."""
@@ -79,12 +86,12 @@ class Dispatcher:
     def _look_at_all(self) -> None:
         for event in self._engine.state.events.values():
             self._take(event)
-            if event.accepted:
+            if event.accepted and self._claims.leads():
                 self._await_report(event.id)
         self._fill()
 
     def _take(self, event: Event) -> None:
-        if event.awaits_driver and event.id not in self._known:
+        if event.awaits_driver and event.id not in self._known and self._claims.attends(event):
             self._known.add(event.id)
             self._waiting.append(event.id)
 
@@ -102,12 +109,15 @@ class Dispatcher:
     async def _attend(self, event_id: str) -> None:
         """One attempt of one event, and what follows from it."""
         event = self._engine.state.events.get(event_id)
-        if event is None or not event.awaits_driver:  # reported by somebody else, or gone with its VMs
-            self._known.discard(event_id)
+        if event is None or not event.awaits_driver or not self._claims.attends(event):
+            self._known.discard(event_id)  # reported by somebody else, gone with its VMs, or for another leader
             return
         attempt = event.failed_attempts + 1
         try:
-            outcome = await self._driver.run(event, attempt)
+            outcome = await self._outcome(event, attempt)
+            if outcome is None:
+                self._later(event_id, _LOOK_AGAIN, self._again)
+                return
             await self._report(_command(event_id, attempt, outcome))
             self._driver.forget(event_id, attempt)
         except Exception as error:
@@ -115,13 +125,22 @@ class Dispatcher:
             log.error("impact unknown", action="impact-unknown", event_id=event_id, attempt=attempt, error=str(error))
         self._go_on(event_id, attempt)
 
+    async def _outcome(self, event: Event, attempt: int) -> AttemptOutcome | None:
+        """How an attempt ended; None: another node makes it."""
+        claim = await self._claims.claim(event, attempt)
+        if claim is Claim.LOST:
+            if (lost := self._driver.lost(event.claimed_by)) is not None:
+                return lost
+            claim = await self._claims.claim(event, attempt, instead=True)
+        return await self._driver.run(event, attempt) if claim is Claim.OURS else None
+
     def _go_on(self, event_id: str, attempt: int) -> None:
         event = self._engine.state.events.get(event_id)
         if event is not None and event.awaits_driver:
             self._later(event_id, self._backoff.after(attempt - 1), self._again)
             return
         self._known.discard(event_id)
-        if event is not None and event.accepted:
+        if event is not None and event.accepted and self._claims.leads():
             self._await_report(event_id)
 
     async def _report(self, command: Command) -> None:
@@ -145,6 +164,8 @@ class Dispatcher:
             self._later(event_id, self._report_within, self._miss_report)
 
     def _miss_report(self, event_id: str) -> None:
+        if not self._claims.leads():
+            return
         failure = f"It was accepted, but no report came within {self._report_within:g} seconds."
         task = asyncio.create_task(self._report(ReportImpact(event_id, failure)), name="impact")
         self._running.add(task)

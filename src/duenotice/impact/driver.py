@@ -41,6 +41,12 @@ class Driver(Protocol):
         cancellation, after which the attempt may go on without us.
         """
 
+    def lost(self, node: str) -> AttemptOutcome | None:
+        """Another node had begun an attempt, and is gone: how that counts.
+
+        None: make it here. The one that carries it out knows what is already done.
+        """
+
     def forget(self, event_id: str, attempt: int) -> None:
         """The result of this attempt is in the journal now."""
 

@@ -53,6 +53,9 @@ class WebhookDriver:
         except Unavailable as error:
             return AttemptOutcome(AttemptEnd.FAILED, f"No answer: {error.message}"[:OUTPUT_KEPT])
 
+    def lost(self, node: str) -> None:
+        """The receiver knows by the key of the event what it has done."""
+
     def forget(self, event_id: str, attempt: int) -> None:
         """Nothing is kept here."""
 

@@ -85,6 +85,11 @@ class MemoryMembers:
             members = tuple(member for member in self._registered.values() if member.life in self._joined)
             return Sight(self._head._replace(position=self.journal.last_position()), members)
 
+    def absent(self) -> tuple[Member, ...]:
+        """Who has registered and is not a member."""
+        with self._lock:
+            return tuple(member for member in self._registered.values() if member.life not in self._joined)
+
     def polls(self, after: int) -> Mapping[str, int]:
         """The last polls that are later than that; older ones are forgotten."""
         with self._lock:

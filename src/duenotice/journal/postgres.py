@@ -10,12 +10,12 @@ from duenotice.clock import Alive
 from duenotice.domain.snapshot import Snapshot
 from duenotice.domain.transitions import Record
 from duenotice.engine.members import Deposed
-from duenotice.errors import Damaged, InvariantBroken
+from duenotice.errors import Damaged, InvariantBroken, Rewound
 from duenotice.journal.codec import RECORDS, SNAPSHOTS, Row
 from duenotice.journal.positions import refuse_unless_reached
 from duenotice.journal.postgres_errors import told_plainly
 from duenotice.journal.postgres_line import Line
-from duenotice.journal.postgres_members import PostgresMembers
+from duenotice.journal.postgres_members import PostgresMembers, lifts
 from duenotice.journal.postgres_notes import Known, Notes
 
 RECORDS_AT_ONCE = 256
@@ -36,6 +36,10 @@ _SNAPSHOT_POSITIONS = "SELECT position FROM duenotice.snapshots ORDER BY positio
 _SNAPSHOT_AT = "SELECT position, format, crc, payload FROM duenotice.snapshots WHERE position = %s"
 _SAVE_SNAPSHOT = "SELECT duenotice.save_snapshot(%s, %s, %s, %s, %s, %s)::text"
 _MARK_AS_COPY = "UPDATE duenotice.head SET origin = '' WHERE leader = %s AND epoch = %s RETURNING true"
+_LOST = (
+    "Its last commits were lost, perhaps in a failover without a synchronous standby. "
+    "duenotice goes on from what is there, and lifts the incarnations."
+)
 _BEYOND_UTF8 = b"\xff"
 
 _log = structlog.get_logger()
@@ -55,7 +59,9 @@ class PostgresJournal:
         self._members = members
         self._notes = notes
         self._line = Line(url)
-        self._reached = 0
+        self._last = (0, 0)  # the newest record that we have read or stored, and its checksum
+        self._reached = self._found = 0
+        members.on_stored = self._note_stored
         try:
             self._look_around(known)
         except BaseException:
@@ -65,10 +71,16 @@ class PostgresJournal:
     def _look_around(self, known: Known) -> None:
         """Is this the journal that we left? If not, VMs may have seen more than it knows (S3)."""
         ((position, shown, boot, steady, is_here),) = self._line.ask(_HEAD)
-        self._reached = position
+        self._reached = self._found = position
         self._members.is_copy = position > 0 and not (is_here and self._has(known.position, known.crc))
         self.seen = min(position, max(shown, known.seen))
         self.alive = known.alive or (Alive(boot, steady) if boot else None)
+
+    def look_again(self) -> None:
+        """We lead from now on: if this is another server, or another timeline, nobody knows what it has lost (N14)."""
+        ((position, _, _, _, is_here),) = self._line.ask(_HEAD)
+        if position > 0 and not is_here:
+            self._found, self._members.is_copy = position, True
 
     def _has(self, position: int, crc: int) -> bool:
         return position == 0 or self._line.ask(_CHECKSUM, (position,)) == [(crc,)]
@@ -99,10 +111,14 @@ class PostgresJournal:
         except InvariantBroken:
             self._newest()  # if records are gone that we had stored, that is what it says
             raise
-        last = RECORDS.pack(records[-1])
-        self._reached = last.position
-        if not self.restored:
-            self._notes.note(position=last.position, crc=last.crc)
+
+    def _note_stored(self, last: Row) -> None:
+        """This is in the database: if it is not any more, then it has lost something."""
+        if last.position > self._last[0]:
+            self._last = last.position, last.crc
+            self._reached = max(self._reached, last.position)
+            if not self.restored:
+                self._notes.note(position=last.position, crc=last.crc)
 
     def read(self, after: int, limit: int | None = None) -> Iterator[Record]:
         """The records behind a position, in order, each checked as it is read; ends where it ended at first."""
@@ -172,21 +188,26 @@ class PostgresJournal:
 
     def _refuse_if_rewound(self, position: int) -> None:
         if position < self._reached:
-            raise Damaged(
+            raise Rewound(
                 f"it ends at record {position} although record {self._reached} was stored",
-                hint="Its last commits were lost, perhaps in a failover without a synchronous standby. Start again: "
-                "duenotice goes on from what is there, and lifts the incarnations.",
+                hint=_LOST,
             )
 
     def _records(self, after: int, limit: int | None) -> Iterator[Record]:
         newest = self._newest()
+        if after == self._last[0] and not self._has(*self._last):
+            raise Rewound(f"record {after} is not the one that was stored", hint=_LOST)
         end = newest if limit is None else min(newest, after + limit)
         for first in range(after + 1, end + 1, RECORDS_AT_ONCE):
             last = min(end, first + RECORDS_AT_ONCE - 1)
             rows = self._line.ask(_RECORDS_BETWEEN, (first, last))
             if [row[0] for row in rows] != list(range(first, last + 1)):
                 raise Damaged(f"some of the records {first} to {last} are missing")
-            yield from (RECORDS.unpack(_row(row)) for row in rows)
+            found = [RECORDS.unpack(_row(row)) for row in rows]
+            if lifts([record for record in found if record.position > self._found]):
+                self._members.is_copy = False  # another node has done it
+            self._note_stored(_row(rows[-1]))
+            yield from found
 
     def _intact_snapshot(self, position: int) -> Snapshot | None:
         rows = self._line.ask(_SNAPSHOT_AT, (position,), patience=SNAPSHOT_ENOUGH)

@@ -7,15 +7,14 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from uuid import uuid4
 
 from duenotice import __version__
-from duenotice.clock import Alive, monotonic
+from duenotice.clock import Alive, monotonic, wall
 from duenotice.domain.transitions import Record
+from duenotice.engine.lives import new_life
 from duenotice.engine.members import Deposed, Member, NotMember, Replaced, Sight
 from duenotice.errors import Conflict, Damaged, DuenoticeError
 from duenotice.journal.postgres import PostgresJournal
-from duenotice.journal.postgres_line import name_of
 from duenotice.journal.postgres_members import PostgresMembers
 from duenotice.journal.postgres_notes import Notes
 from duenotice.journal.postgres_schema import prepared
@@ -34,11 +33,10 @@ class LoneJournal(PostgresJournal):
         with ExitStack() as undo:
             notes = Notes(data_dir)
             undo.callback(notes.close)
-            cluster = prepared(url).cluster
-            notes.refuse_unless_of(cluster, name_of(url))
+            cluster = prepared(url, notes.refuse_unless_of).cluster
             members = PostgresMembers(url)
             undo.callback(members.close)
-            known, life = notes.known, str(uuid4())
+            known, life = notes.known, new_life(wall())
             others = _silent(members, known.life, lease)
             members.register(life, node, "", __version__)
             notes.note(cluster=cluster, life=life)

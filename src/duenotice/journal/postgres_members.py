@@ -7,7 +7,7 @@ import msgspec
 
 from duenotice.clock import Alive
 from duenotice.domain.transitions import IncarnationsLifted, Record
-from duenotice.engine.members import Deposed, Head, News, NotMember, Replaced, Sight
+from duenotice.engine.members import Deposed, Head, Member, News, NotMember, Replaced, Sight
 from duenotice.errors import DuenoticeError, Unavailable
 from duenotice.journal.codec import RECORDS, Row
 from duenotice.journal.positions import refuse_unless_next
@@ -26,6 +26,8 @@ _REFUSALS: dict[str, tuple[type[DuenoticeError], str, str]] = {
     ),
 }
 _ORIGIN = "SELECT duenotice.origin()"
+_ABSENT = """SELECT life, node, url, version, beat, hidden, replaced FROM duenotice.nodes WHERE NOT joined
+    ORDER BY number"""
 _CHECKSUMS = "SELECT epoch, crc FROM duenotice.records WHERE position BETWEEN %s AND %s ORDER BY position"
 _APPEND_ENOUGH = 60.0
 """Seconds for an append: ten thousand records on a slow disk."""
@@ -53,6 +55,7 @@ class PostgresMembers:
         self._line = Line(url)
         self.is_copy = True
         """Whether the journal may be a copy put in place; the one who opens it finds out."""
+        self.on_stored: Callable[[Row], None] = lambda _last: None
         self._turn: _Turn | None = None
         self._stored_on = 0  # the number of the connection that has stored something
         self._ear: Ear | None = None
@@ -72,6 +75,10 @@ class PostgresMembers:
     def look(self) -> Sight:
         """What is there now."""
         return _sight(self._call("sight"))
+
+    def absent(self) -> tuple[Member, ...]:
+        """Who has registered and is not a member."""
+        return tuple(Member(*row) for row in self._line.ask(_ABSENT))
 
     def polls(self, after: int) -> Mapping[str, int]:
         """The last polls that are later than that; older ones are forgotten."""
@@ -95,9 +102,16 @@ class PostgresMembers:
         except Unavailable:
             if self._line.is_connected:
                 raise  # the server has answered: it is not stored
-            turn = self._take_turn(life, epoch)  # from now on, what was sent before does not get there (N02)
+            self._turn = None
+            try:
+                turn = self._take_turn(life, epoch)  # from now on, what was sent before does not get there (N02)
+            except Deposed:  # and now neither; but it may have got there before
+                if not self._is_stored(epoch, rows):
+                    raise
+                self.on_stored(rows[-1])
+                return
             if self._is_stored(epoch, rows):
-                self._note_stored(turn, records)
+                self._note_stored(turn, records, rows)
                 return
             newest = self._append(turn, records, rows, steady)
         if newest is not None:
@@ -172,12 +186,13 @@ class PostgresMembers:
         newest = _any(self._unless_refused(answer))
         if newest is not True:
             return int(newest)
-        self._note_stored(turn, records)
+        self._note_stored(turn, records, rows)
         return None
 
-    def _note_stored(self, turn: _Turn, records: Sequence[Record]) -> None:
+    def _note_stored(self, turn: _Turn, records: Sequence[Record], rows: Sequence[Row]) -> None:
         self._stored_on = turn.connected
-        self.is_copy = self.is_copy and not _lifts(records)
+        self.is_copy = self.is_copy and not lifts(records)
+        self.on_stored(rows[-1])
 
     def _new_origin(self, turn: _Turn, records: Sequence[Record]) -> str | None:
         """Where all records are from now on, if this append is stored: it proves that none is missing here.
@@ -185,7 +200,7 @@ class PostgresMembers:
         Of a copy that proves nothing: VMs may have seen more than it knows, until incarnations are lifted (S3).
         """
         is_elsewhere = turn.connected != self._stored_on and not self.is_copy
-        return str(self._line.ask(_ORIGIN)[0][0]) if is_elsewhere or _lifts(records) else None
+        return str(self._line.ask(_ORIGIN)[0][0]) if is_elsewhere or lifts(records) else None
 
     def _is_stored(self, epoch: int, rows: Sequence[Row]) -> bool:
         """Whether an append whose answer was lost is in the journal after all."""
@@ -193,5 +208,6 @@ class PostgresMembers:
         return bool(found == [(epoch, row.crc) for row in rows])
 
 
-def _lifts(records: Sequence[Record]) -> bool:
+def lifts(records: Sequence[Record]) -> bool:
+    """Whether what follows these records is ahead of all that VMs may have seen (S3)."""
     return any(isinstance(record.transition, IncarnationsLifted) for record in records)

@@ -1,6 +1,6 @@
 """The operator's REST API as one ASGI application, made from the table of its calls."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -14,6 +14,7 @@ from duenotice.engine.ticker import Ticker
 from duenotice.errors import DuenoticeError
 from duenotice.operator_api.answers import KeptAnswers, on_error, problem
 from duenotice.operator_api.audit import Audit
+from duenotice.operator_api.azure import AzureDoors, TellAzure
 from duenotice.operator_api.calls import Call, Handler, body_of, check_query
 from duenotice.operator_api.clock import Clocks
 from duenotice.operator_api.events import Events
@@ -25,10 +26,13 @@ from duenotice.operator_api.history import Timelines
 from duenotice.operator_api.hosts import Hosts
 from duenotice.operator_api.maintenances import Maintenances
 from duenotice.operator_api.monitoring import Metrics, Probes
+from duenotice.operator_api.node_list import NodeList
 from duenotice.operator_api.nodes import Nodes
 from duenotice.operator_api.openapi import openapi_call
+from duenotice.operator_api.subscriptions import Subscriptions
 from duenotice.operator_api.tokens import Gate, Tokens
 from duenotice.operator_api.vms import FaultPort, SilentFor, VmFaults, Vms
+from duenotice.push.pusher import PushMeasure
 
 _HINTS = {413: "Send less in one request."}
 
@@ -45,8 +49,12 @@ class OperatorApi:
         fleet_problem: Callable[[], str | None] = lambda: None,
         followers: Followers | None = None,
         nodes: Nodes | None = None,
+        node: str = "node",
+        azure: TellAzure = lambda: None,
+        pushes: Callable[[], Sequence[PushMeasure]] = tuple,
     ) -> None:
         self.feed, self._gate = Feed(engine), Gate(lambda: engine.state.tokens.values())
+        self._nodes, self._answers = nodes, KeptAnswers(engine.answered)
         self.calls: list[Call] = [
             *Probes(engine, fleet_problem).calls(),
             *Vms(engine, silent_for).calls(),
@@ -54,18 +62,14 @@ class OperatorApi:
             *VmFaults(engine, faults).calls(),
             *Hosts(engine).calls(),
             *Fleets(engine, self.feed, fleet_problem).calls(),
-            *Events(engine).calls(),
-            *Timelines(engine).calls(),
-            *Maintenances(engine).calls(),
+            *(call for kind in (Events, Maintenances) for call in kind(engine).calls()),
             *Clocks(engine, ticker).calls(),
-            *Tokens(engine).calls(),
-            *Audit(engine, self.feed).calls(),
-            *Metrics(engine, self.feed).calls(),
+            *_admitted(engine, azure),
+            *_reports(engine, self.feed, pushes),
             *FollowCalls(engine, followers or Followers(engine.state.position)).calls(),
-            *(() if nodes is None else nodes.calls()),
+            *_about_nodes(engine, node, nodes),
         ]
         self.calls.append(openapi_call(tuple(self.calls)))
-        self._nodes, self._answers = nodes, KeptAnswers(engine.answered)
 
     def app(self) -> Starlette:
         """The ASGI application."""
@@ -76,20 +80,50 @@ class OperatorApi:
         handlers = {DuenoticeError: on_error, HTTPException: _on_http_error, Exception: on_error}
         return Starlette(routes=routes, exception_handlers=handlers)
 
+    async def _refusal(self, request: Request, call: Call) -> Response | None:
+        """Why nobody is let in, or None. A token may have been made at another node just now."""
+        if self._nodes is not None and call.method == "GET":
+            await self._nodes.caught_up(call)
+        refusal = None if call.role is None else self._gate.refuse(request, call.role)
+        if refusal is None or call.role is None or self._nodes is None:
+            return refusal
+        await self._nodes.caught_up(call)
+        return self._gate.refuse(request, call.role)
+
     def _dispatch(self, calls: dict[str, Call]) -> Handler:
         async def dispatch(request: Request) -> Response:
             call = calls["GET" if request.method == "HEAD" else request.method]
-            if call.role is not None and (refusal := self._gate.refuse(request, call.role)) is not None:
+            if (refusal := await self._refusal(request, call)) is not None:
                 return refusal
             check_query(request, call)
             if call.method != "GET":
                 await body_of(request)
-            if self._nodes is None:
+
+            async def answer() -> Response:
                 return await self._answers.once(request, lambda: call.handler(request))
-            there = None if call.method == "GET" else await self._nodes.elsewhere(request)
-            return there or self._nodes.sign(await self._answers.once(request, lambda: call.handler(request)))
+
+            if self._nodes is None:
+                return await answer()
+            if call.method == "GET" or call.here:
+                return self._nodes.signed(await answer())
+            return await self._nodes.answer(request, answer)
 
         return dispatch
+
+
+def _admitted(engine: Engine, azure: TellAzure) -> list[Call]:
+    """Who may ask, and who is told."""
+    return [*AzureDoors(engine, azure).calls(), *Tokens(engine).calls(), *Subscriptions(engine).calls()]
+
+
+def _reports(engine: Engine, feed: Feed, pushes: Callable[[], Sequence[PushMeasure]]) -> list[Call]:
+    """What has happened, and how much."""
+    return [*Timelines(engine).calls(), *Audit(engine, feed).calls(), *Metrics(engine, feed, pushes).calls()]
+
+
+def _about_nodes(engine: Engine, name: str, nodes: Nodes | None) -> list[Call]:
+    """What operators ask about nodes, and what nodes ask each other, if there are several."""
+    return [*NodeList(engine, name).calls(), *(() if nodes is None else nodes.calls())]
 
 
 async def _on_http_error(_: Request, error: Exception) -> Response:

@@ -41,7 +41,8 @@ class Call(NamedTuple):
 
     `answers` has for each status of success the type of its JSON, a media type of something else, several of these,
     or None when there is no body. `body` is the type of its JSON, or the media types of something else. `refusals`
-    are statuses beyond those that follow from the rest, see `openapi.refusals`.
+    are statuses beyond those that follow from the rest, see `openapi.refusals`. One that is done `here` is about the
+    asked node itself, so it is never passed on to the node that leads (N09).
     """
 
     method: str
@@ -53,6 +54,7 @@ class Call(NamedTuple):
     body: type[msgspec.Struct] | tuple[str, ...] | None = None
     query: tuple[str | Parameter, ...] = ()
     refusals: tuple[int, ...] = ()
+    here: bool = False
 
 
 # What a query and a path can say

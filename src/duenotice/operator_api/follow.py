@@ -1,54 +1,36 @@
 """The calls of followers: a snapshot, a stream of records, beats, and what VMs ask a follower to pass on.
 
-A stream first catches up with the journal; then its follower joins, and from then on nothing is shown that it has not
-hidden (`engine/followers.py`). One that cannot go on from where it was gets a 409, and begins with a snapshot again.
+One that cannot go on from where it was gets a 409, and begins with a snapshot again.
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 from msgspec import Raw, structs
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.types import Receive, Scope, Send
 
-from duenotice.clock import seconds
 from duenotice.domain import commands as c
-from duenotice.domain.fleet import Vm
 from duenotice.domain.part import part_of
 from duenotice.domain.scope import scope_of
 from duenotice.domain.snapshot import Snapshot
-from duenotice.domain.state import State
 from duenotice.domain.token import Role
-from duenotice.domain.transitions import FleetDeclared, GroupsPut, GroupsRemoved, Record, TokenCreated
+from duenotice.domain.transitions import Record, TokenRevoked
 from duenotice.engine.engine import Engine
 from duenotice.engine.followers import Followers
 from duenotice.engine.last_polls import LastPolls
-from duenotice.engine.writer import News
-from duenotice.errors import Conflict, Malformed
-from duenotice.journal.codec import RECORDS, SNAPSHOTS, Row
-from duenotice.operator_api.answers import Resource, encode, shown
+from duenotice.errors import Conflict, Malformed, NotFound
+from duenotice.journal.codec import SNAPSHOTS, Row
+from duenotice.operator_api.answers import Resource, encode, problem, shown
 from duenotice.operator_api.calls import LAST, Call, decoded, new_id, number
-from duenotice.operator_api.feed import LARGE, READ_AT_ONCE, gone
+from duenotice.operator_api.follow_stream import LINES, Chooses, FollowerEar, FollowResponse, Lines, chosen_of
 from duenotice.wire import follow as f
 from duenotice.wire.operator.to_domain import chooses
 
-LINES = "application/x-ndjson"
 PIECE = 256 * 1024
-FEW = 20
-"""Records that are encoded on the loop, if none is large."""
-
-TRIES = 5
 POLLS_EVERY = 600_000_000
 """Microseconds of the clock between two reports of who has polled; scopes are turned off after 24 hours (F02)."""
 
-FOR_ALL = (FleetDeclared, GroupsPut, GroupsRemoved)
-"""Changes that touch no scope, but what VMs are told about themselves (A12)."""
-
 _AGAIN = "Read the snapshot again, and go on from there."
-
-Chooses = Callable[[Vm], bool]
 
 
 class FollowCalls(Resource):
@@ -60,6 +42,7 @@ class FollowCalls(Resource):
         self._node = new_id()
         self._lines = Lines(engine)
         self._last_polls = LastPolls(engine.publisher, engine.clock.now().steady)
+        engine.on_commit.append(self._hang_up_on_revoked)
 
     def calls(self) -> list[Call]:
         """The rows of the table."""
@@ -78,7 +61,7 @@ class FollowCalls(Resource):
             Call(
                 "GET", f"{root}/records", role, self.records, "What happens", {200: LINES}, query=place, refusals=retry
             ),
-            Call("POST", f"{root}/beat", role, self.beat, "A sign of life", {200: f.Right}, f.FollowerBeat),
+            Call("POST", f"{root}/beat", role, self.beat, "A sign of life", {200: f.Right}, f.FollowerBeat, here=True),
             Call(
                 "POST",
                 f"{root}/command",
@@ -88,21 +71,27 @@ class FollowCalls(Resource):
                 {200: f.Done},
                 f.VmCommand,
                 refusals=(404,),
+                here=True,
             ),
         ]
 
     async def snapshot(self, request: Request) -> Response:
         """The newest state, or what some VMs need of it; made off the loop and sent in pieces (S26)."""
+        if (refusal := _refusal(request)) is not None:
+            return refusal
         choice = _choice(request)
         if choice is None:
             whole = await self._engine.snapshot()
             row = await self._engine.aside(lambda: SNAPSHOTS.pack(_without_secrets(whole)))
         else:
-            row = await self._engine.look(lambda state: SNAPSHOTS.pack(part_of(state, _chosen(state, choice))))
+            row = await self._engine.look(lambda state: SNAPSHOTS.pack(part_of(state, chosen_of(state, choice))))
         return StreamingResponse(_in_pieces(self._node, row), media_type="application/json")
 
     async def records(self, request: Request) -> Response:
         """A stream without an end."""
+        if (refusal := _refusal(request)) is not None:
+            return refusal
+        self._followers.refuse_if_over()
         after = number(request, "after", 0, 0, LAST)
         life, node = request.query_params.get("life", ""), request.query_params.get("node", "")
         if not life:
@@ -111,173 +100,66 @@ class FollowCalls(Resource):
         if not is_known or after > max(self._followers.told, self._engine.state.position):
             raise Conflict("This node does not have the journal up to there.", hint=_AGAIN)
         ear = FollowerEar(self._engine, self._lines, _choice(request))
-        return FollowResponse(self._engine, self._followers, ear, life, after)
+        return FollowResponse(self._engine, self._followers, ear, _life_of(request, life), after)
 
     async def beat(self, request: Request) -> Response:
         """The right to answer for a while (N05)."""
         beat = await decoded(request, f.FollowerBeat)
+        life = _life_of(request, beat.life)
         if beat.leaving:
-            self._followers.leave(beat.life)
+            self._followers.leave(life)
             return shown(f.Right(0, 0))
         if beat.node != self._node:
             raise Conflict("This is not the process that the follower has listened to.", hint=_AGAIN)
-        right = self._followers.beat(beat.life, beat.hidden)
+        right = self._followers.beat(life, beat.hidden)
         clock = self._engine.clock
-        now = clock.now().steady
-        self._last_polls.merge({scope: now - int(ago * clock.speed) for scope, ago in beat.polls.items()})
+        now, told = clock.now().steady, self._of_its_own(life, beat.polls)
+        self._last_polls.merge({scope: now - int(ago * clock.speed) for scope, ago in told.items()})
         return shown(f.Right(right, int(POLLS_EVERY / max(1.0, clock.speed))))
 
     async def command(self, request: Request) -> Response:
         """Done as if the VM had asked us."""
         asked = await decoded(request, f.VmCommand)
+        if not self._may_ask_for(request, asked.vm):
+            raise NotFound(f"There is no VM {asked.vm!r} for this token.", hint="Use a token for the VM's own host.")
         command = c.ApproveEvents(asked.approve, vm=asked.vm) if asked.approve else c.EnableScope(asked.vm)
         records = await self._engine.submit(command, f"vm/{asked.vm}")
         return shown(f.Done(records[-1].position if records else 0))
 
+    def _may_ask_for(self, request: Request, name: str) -> bool:
+        only, vm = request.state.token.only, self._engine.state.fleet.vms.get(name)
+        return not only or (vm is not None and chooses(only)(vm))
 
-class Lines:
-    """Records as lines, encoded once for all who listen; many or large ones off the loop (S26)."""
+    def _of_its_own(self, life: str, polls: Mapping[str, int]) -> Mapping[str, int]:
+        """A follower of some VMs cannot keep the scopes of others from being turned off (F02)."""
+        ear = self._followers.by_life[life].ear
+        if not polls or not isinstance(ear, FollowerEar) or ear.choice is None:
+            return polls
+        vms = self._engine.state.fleet.vms
+        own = {scope_of(vms[name]) for name in ear.chosen if name in vms}
+        return {scope: ago for scope, ago in polls.items() if scope in own}
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._made: tuple[tuple[int, int], asyncio.Future[bytes]] | None = None
-
-    async def of(self, records: Sequence[Record]) -> bytes:
-        """All of them."""
-        span = (records[0].position, records[-1].position)
-        if self._made is None or self._made[0] != span:
-            self._made = (span, asyncio.ensure_future(self._encoded(records)))
-        return await asyncio.shield(self._made[1])
-
-    async def _encoded(self, records: Sequence[Record]) -> bytes:
-        if len(records) <= FEW and not any(isinstance(record.transition, LARGE) for record in records):
-            return _written(records)
-        return await self._engine.aside(lambda: _written(records))
-
-
-class FollowerEar:
-    """Where one follower listens: what is still to be sent, and with a choice of VMs, which these are now."""
-
-    def __init__(self, engine: Engine, lines: Lines, choice: Chooses | None) -> None:
-        self.waiting: asyncio.Queue[bytes] = asyncio.Queue()
-        self.closed = asyncio.Event()
-        self.choice = choice
-        self.chosen: dict[str, None] = {}
-        self._engine, self._lines = engine, lines
-
-    async def hear(self, news: News) -> None:
-        """Of all records, or of their result for the chosen VMs. The state stays as it is while we are here."""
-        if self.choice is None:
-            self.waiting.put_nowait(await self._lines.of(news.records))
-        elif await self._is_for_us(news):
-            self.waiting.put_nowait(await self._engine.aside(lambda: _part(news.state, self.chosen)))
-        else:
-            self.waiting.put_nowait(_line(f.Passed(news.records[-1].position)))
-
-    async def _is_for_us(self, news: News) -> bool:
-        if any(isinstance(record.transition, FOR_ALL) for record in news.records):
-            await self._engine.aside(lambda: self._choose_again(news.state, news.touched.vms))
-            return True
-        touched, before = news.touched, len(self.chosen)
-        if touched.vms:
-            known = not touched.vms.isdisjoint(self.chosen)
-            await self._engine.aside(lambda: self._choose_again(news.state, touched.vms))
-            if known or len(self.chosen) != before:
-                return True
-        vms = (news.state.fleet.vms[name] for name in self.chosen)
-        return touched.everything or any(scope_of(vm) in touched.scopes for vm in vms)
-
-    def _choose_again(self, state: State, names: set[str]) -> None:
-        assert self.choice is not None
-        for name in names:
-            self.chosen.pop(name, None)
-            vm = state.fleet.vms.get(name)
-            if vm is not None and self.choice(vm):
-                self.chosen[name] = None
-
-    def hear_shown(self, position: int) -> None:
-        """All up to here may be shown."""
-        self.waiting.put_nowait(_line(f.Show(position)))
-
-    def close(self) -> None:
-        """End the stream."""
-        self.closed.set()
+    def _hang_up_on_revoked(self, records: Sequence[Record]) -> None:
+        changes = (record.transition for record in records)
+        revoked = {change.token_id for change in changes if isinstance(change, TokenRevoked)}
+        for life, follower in self._followers.by_life.items():
+            if revoked and life.partition("/")[0] in revoked:
+                follower.ear.close()  # it is still waited for: it may answer until its right is over
 
 
-class FollowResponse(Response):
-    """A stream for one follower."""
+def _life_of(request: Request, life: str) -> str:
+    """A process under its own token: nobody can speak for the follower of another one."""
+    return f"{request.state.token.id}/{life}"
 
-    media_type = LINES
 
-    def __init__(self, engine: Engine, followers: Followers, ear: FollowerEar, life: str, after: int) -> None:
-        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
-        del self.headers["content-length"]
-        self._engine, self._followers, self._ear = engine, followers, ear
-        self._life, self._after = life, after
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until the follower goes or is put out, or we close."""
-        ways_out = [self._send_all(send), gone(receive), self._ear.closed.wait()]
-        tasks = [asyncio.ensure_future(way) for way in ways_out]
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        with suppress(TimeoutError, OSError):
-            async with asyncio.timeout(1.0):
-                await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-    async def _send_all(self, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        catch_up = self._catch_up if self._ear.choice is None else self._choose
-        async for lines in catch_up():
-            await send({"type": "http.response.body", "body": lines, "more_body": True})
-        async for lines in self._live():
-            await send({"type": "http.response.body", "body": lines, "more_body": True})
-
-    async def _catch_up(self) -> AsyncIterator[bytes]:
-        """What the follower has missed; then it joins."""
-        after = self._after
-        while after < self._followers.told:
-            missed = await self._engine.history(after, READ_AT_ONCE)
-            yield await self._engine.aside(lambda records=missed: _written(records))  # type: ignore[misc]
-            after = missed[-1].position
-        yield self._join()
-
-    async def _choose(self) -> AsyncIterator[bytes]:
-        """The follower joins at a moment when all is shown; then what the chosen VMs are answered from."""
-        for is_last in (False,) * TRIES + (True,):
-            if await self._knows_its_vms(is_last):
-                break
-        frozen, chosen = self._engine.publisher.freeze(), tuple(self._ear.chosen)
-        hello = self._join()
-        yield await self._engine.aside(lambda: _part(frozen, chosen))
-        yield hello
-
-    async def _knows_its_vms(self, is_last: bool) -> bool:
-        """Whether the VMs are chosen from what is shown now. In the end that is done on the loop."""
-        choice = self._ear.choice
-        assert choice is not None
-        position, chosen = await self._engine.look(lambda state: (state.position, _chosen(state, choice)))
-        await self._followers.settled()
-        self._ear.chosen = dict.fromkeys(_chosen(self._engine.state, choice) if is_last else chosen)
-        return is_last or position == self._engine.state.position
-
-    def _join(self) -> bytes:
-        self._followers.join(self._life, self._ear, self._after)
-        return _line(f.Hello(self._followers.shown, self._followers.terms.lease))
-
-    async def _live(self) -> AsyncIterator[bytes]:
-        """What comes, and a sign of life when nothing does."""
-        quiet = seconds(self._followers.terms.lease) / 3
-        while True:
-            came = b""
-            with suppress(TimeoutError):
-                async with asyncio.timeout(quiet):
-                    came = await self._ear.waiting.get()
-            yield came or _line(f.Show(self._followers.shown))
+def _refusal(request: Request) -> Response | None:
+    """A token for some VMs is good for these alone."""
+    token, only = request.state.token, request.query_params.get("only", "")
+    if token.only in ("", only):
+        return None
+    asked = f"only {only}" if only else "everything"
+    title = f"Token {token.name!r} is for {token.only} only, and this asks for {asked}."
+    return problem(403, title, f"Start the follower with --only {token.only}, or use another token.")
 
 
 def _choice(request: Request) -> Chooses | None:
@@ -285,34 +167,13 @@ def _choice(request: Request) -> Chooses | None:
     return chooses(only) if only else None
 
 
-def _chosen(state: State, choice: Chooses) -> list[str]:
-    return [vm.name for vm in state.fleet.vms.values() if choice(vm)]
-
-
 def _without_secrets(snapshot: Snapshot) -> Snapshot:
-    """A follower checks no tokens, so it need not know them."""
-    return structs.replace(snapshot, tokens=tuple(structs.replace(token, digest="") for token in snapshot.tokens))
-
-
-def _told(record: Record) -> Record:
-    change = record.transition
-    if not isinstance(change, TokenCreated):
-        return record
-    return structs.replace(record, transition=TokenCreated(structs.replace(change.token, digest="")))
-
-
-def _written(records: Sequence[Record]) -> bytes:
-    rows = (RECORDS.pack(_told(record)) for record in records)
-    return b"".join(_line(f.Written(*row[:3], Raw(row.payload))) for row in rows)
-
-
-def _part(state: State, chosen: Collection[str]) -> bytes:
-    row = SNAPSHOTS.pack(part_of(state, chosen))
-    return _line(f.Part(*row[:3], Raw(row.payload)))
-
-
-def _line(line: f.Line) -> bytes:
-    return encode(line) + b"\n"
+    """A follower checks no tokens and pushes nothing, so it need not know how."""
+    return structs.replace(
+        snapshot,
+        tokens=tuple(structs.replace(token, digest="") for token in snapshot.tokens),
+        subscriptions=tuple(known.without_secrets() for known in snapshot.subscriptions),
+    )
 
 
 async def _in_pieces(node: str, row: Row) -> AsyncIterator[bytes]:

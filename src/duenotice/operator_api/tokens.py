@@ -110,8 +110,10 @@ class Tokens(Resource):
     async def create(self, request: Request) -> Response:
         """A new token; its secret is only ever in this answer."""
         asked = await decoded(request, o.TokenRequest)
-        secret, token_id = new_token(), new_id()
-        command = c.CreateToken(token_id, asked.name, to_domain.parse_role(asked.role), digest_of(secret))
+        secret, token_id, role = new_token(), new_id(), to_domain.parse_role(asked.role)
+        if asked.only:
+            to_domain.chooses(asked.only)
+        command = c.CreateToken(token_id, asked.name, role, digest_of(secret), only=asked.only)
         await self._engine.submit(command, actor_of(request))
         made = from_domain.new_token(self._tokens[token_id], secret)
         return shown(made, 201, {"Location": f"/v1/tokens/{token_id}", "Cache-Control": "no-store"})

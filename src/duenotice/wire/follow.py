@@ -54,7 +54,11 @@ class Show(Struct, frozen=True, tag="show", tag_field="line"):
     position: int
 
 
-Line = Hello | Written | Part | Passed | Show
+class Bye(Struct, frozen=True, tag="bye", tag_field="line"):
+    """The node leaves the others: follow another one, and say so with a beat that is `leaving`."""
+
+
+Line = Hello | Written | Part | Passed | Show | Bye
 
 
 class FollowerBeat(Struct, frozen=True, omit_defaults=True):

@@ -8,6 +8,7 @@ import msgspec
 from duenotice.domain.fleet import Group, GroupKind, Site, Vm
 from duenotice.errors import NotFound
 from duenotice.wire.api_versions import BY_NAME
+from duenotice.wire.resource_ids import id_of_vm
 
 INSTANCE_VERSIONS = (
     "2017-03-01",
@@ -116,7 +117,7 @@ def _compute(vm: Vm, group: Group | None, site: Site) -> dict[str, Node]:
         "publicKeys": [],
         "publisher": "",
         "resourceGroupName": site.resource_group,
-        "resourceId": _resource_id(vm, group, site),
+        "resourceId": id_of_vm(vm, group, site),
         "sku": "",
         "subscriptionId": site.subscription_id,
         "tags": ";".join(f"{name}:{value}" for name, value in vm.tags),
@@ -139,15 +140,6 @@ def _placement_group_id(vm: Vm) -> str:
     if vm.placement_group is None:
         return ""
     return str(uuid5(_NAMESPACE, f"placement-group/{vm.group}/{vm.placement_group}"))
-
-
-def _resource_id(vm: Vm, group: Group | None, site: Site) -> str:
-    scope = f"/subscriptions/{site.subscription_id}/resourceGroups/{site.resource_group}"
-    if not _is_scale_set(group):
-        return f"{scope}/providers/Microsoft.Compute/virtualMachines/{vm.name}"
-    instance = vm.name.removeprefix(f"{group.name}_")
-    scale_set = f"providers/Microsoft.Compute/virtualMachineScaleSets/{group.name}"
-    return f"{scope}/{scale_set}/virtualMachines/{instance}"
 
 
 def _network(vm: Vm) -> dict[str, Node]:

@@ -27,9 +27,10 @@ LOOKS = (
     ("/v1/timeline", "", ""),
     ("/v1/timeline", " of one VM", "vm=farm-7"),
     ("/metrics", "", ""),
+    ("/v1/nodes", "", ""),
 )
 PAGES = ("/", "/?q=farm-77", "/?state=started", "/groups/set/flock", "/vms/farm-7", "/timeline", "/timeline?by=host",
-         "/events", "/hosts", "/hosts/{host}", "/maintenances", "/maintenances/new", "/audit")  # fmt: skip
+         "/events", "/hosts", "/hosts/{host}", "/maintenances", "/maintenances/new", "/audit", "/nodes")  # fmt: skip
 
 ROUTES = frozenset(
     {

@@ -393,6 +393,7 @@ class TestWhatDoesNotApply:
             "cancelled, unknown": t.EventCancelled(id_of(99), event.scope),
             "failed, unknown": t.EventFailed(id_of(99), event.scope, "why"),
             "attempt of an unknown": t.ImpactFailed(id_of(99), event.scope, 1, "why"),
+            "claimed, unknown": t.ImpactClaimed(id_of(99), event.scope, 1, "a"),
             "accepted, unknown": t.ImpactAccepted(id_of(99), event.scope),
             "plan begun twice": t.MaintenanceStarted(maintain(state, "zonal", number=21)),
             "unknown plan changed": t.MaintenanceChanged(id_of(99), Status.PAUSED),

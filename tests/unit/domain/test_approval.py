@@ -30,6 +30,26 @@ def test_the_operator_may_approve_any_event() -> None:
     assert approve(state, event) == [EventApproved(event.id, "set/web", "operator")]
 
 
+def test_who_speaks_for_a_group_may_approve_its_events_and_no_others() -> None:
+    """M10: as unknown as to a VM of another scope (S16)."""
+    state = listening()
+    event = schedule(state, "web-0")
+    for other in ("set/other", "scale-set/web"):
+        with pytest.raises(NotFound):
+            do(state, ApproveEvents((event.id,), group=other))
+    assert do(state, ApproveEvents((event.id,), group="set/web")) == [EventApproved(event.id, "set/web", "operator")]
+
+
+def test_an_approval_for_a_group_may_be_late() -> None:
+    """C03: it was an event of the group until a moment ago."""
+    state = listening()
+    event = schedule(state, "web-0")
+    do(state, CancelEvent(event.id))
+    assert do(state, ApproveEvents((event.id,), group="set/web")) == []
+    with pytest.raises(NotFound):
+        do(state, ApproveEvents((event.id,), group="set/other"))
+
+
 def test_an_approved_event_starts_at_the_next_tick() -> None:
     """C05: the notice is cut short."""
     state = listening()

@@ -2,12 +2,21 @@
 
 import pytest
 
-from duenotice.domain.commands import AcceptImpact, Command, ReportAttempt, ReportImpact
+from duenotice.domain.commands import AcceptImpact, ClaimImpact, Command, ReportAttempt, ReportImpact
 from duenotice.domain.event import Event, EventType
 from duenotice.domain.policy import Policy
 from duenotice.domain.reporting import LONGEST_FAILURE
 from duenotice.domain.state import State
-from duenotice.domain.transitions import EventCompleted, EventFailed, ImpactAccepted, ImpactFailed, VmsPut, VmsRemoved
+from duenotice.domain.transitions import (
+    EventCompleted,
+    EventFailed,
+    ImpactAccepted,
+    ImpactClaimed,
+    ImpactFailed,
+    Transition,
+    VmsPut,
+    VmsRemoved,
+)
 from duenotice.errors import Conflict, NotFound, Refused
 from tests.unit.domain.build import NOW, approve, do, evict, fail, id_of, listening, operate, schedule, tick
 
@@ -64,6 +73,37 @@ def test_vms_see_nothing_of_attempts_and_acceptance() -> None:
     assert do(state, AcceptImpact(event.id), policy=DRIVEN) == [ImpactAccepted(event.id, "vm/alone")]
     assert do(state, AcceptImpact(event.id), policy=DRIVEN) == []
     assert state.document("vm/alone").incarnation == before
+
+
+def claim(state: State, event: Event, number: int, node: str, instead_of: str = "") -> list[Transition]:
+    return list(do(state, ClaimImpact(event.id, number, node, instead_of), policy=DRIVEN))
+
+
+def test_one_node_makes_an_attempt_and_no_other_unless_that_one_is_gone() -> None:
+    """N12: to claim it again changes nothing; VMs see nothing of it (S4)."""
+    state, event = rebooting()
+    before = state.document("vm/alone").incarnation
+    assert claim(state, event, 1, "a") == [ImpactClaimed(event.id, "vm/alone", 1, "a")]
+    assert claim(state, event, 1, "a") == []
+    for instead_of in ("", "c"):
+        with pytest.raises(Conflict, match="The node a makes this attempt"):
+            claim(state, event, 1, "b", instead_of)
+    assert claim(state, event, 1, "b", "a") == [ImpactClaimed(event.id, "vm/alone", 1, "b")]
+    assert state.document("vm/alone").incarnation == before
+
+
+def test_the_next_attempt_is_anybodys_and_only_the_next_can_be_claimed() -> None:
+    state, event = rebooting()
+    claim(state, event, 1, "a")
+    attempt(state, event, 1)
+    assert state.events[event.id].claimed_by == ""
+    for number in (1, 3):
+        with pytest.raises(Conflict, match="is not the next one"):
+            claim(state, event, number, "b")
+    assert claim(state, event, 2, "b") == [ImpactClaimed(event.id, "vm/alone", 2, "b")]
+    do(state, AcceptImpact(event.id), policy=DRIVEN)
+    with pytest.raises(Conflict, match="is not the next one"):
+        claim(state, event, 2, "b")
 
 
 @pytest.mark.parametrize("vm", ["alone", "spot"])

@@ -195,6 +195,46 @@ class TestDeleteInstances:
         assert (told(state), names(state)) == (["jobs_0"], ["jobs_0"])
 
 
+class TestOperateInstances:
+    """Restarts and redeploys of those that are named (G02)."""
+
+    def test_each_is_told_as_if_it_were_alone(self) -> None:
+        state = fleet_of()
+        do(state, c.OperateInstances("jobs", ("jobs_3", "jobs_0"), EventType.REBOOT, SEED))
+        assert [(event.resources, event.cause) for event in state.events.values()] == [
+            (("jobs_3",), Cause.USER),
+            (("jobs_0",), Cause.USER),
+        ]
+
+    def test_if_one_is_refused_all_are(self) -> None:
+        state = fleet_of()
+        operate(state, "jobs_0", EventType.REBOOT)
+        refused(
+            state,
+            c.OperateInstances("jobs", ("jobs_3", "jobs_0"), EventType.REBOOT, SEED),
+            Conflict,
+            "already has this operation",
+            Policy(),
+        )
+
+
+class TestChange:
+    """Another notice before Terminate, alone or with another capacity (G05)."""
+
+    def test_the_notice_is_set_and_turned_off(self) -> None:
+        state = fleet_of()
+        do(state, c.ChangeScaleSet("quiet", SEED, terminate_notice=900))
+        assert state.fleet.groups[QUIET.key].terminate_notice == 900
+        do(state, c.ChangeScaleSet("quiet", SEED, terminate_notice=0))
+        assert state.fleet.groups[QUIET.key] == QUIET
+        assert do(state, c.ChangeScaleSet("quiet", SEED, terminate_notice=0)) == []
+
+    def test_capacity_and_notice_change_together(self) -> None:
+        state = fleet_of()
+        do(state, c.ChangeScaleSet("jobs", SEED, 4, 600))
+        assert (told(state), state.fleet.groups[JOBS.key].terminate_notice) == (["jobs_4"], 600)
+
+
 LIMITED = Policy(user_operations_limit=2)
 
 
@@ -207,6 +247,16 @@ LIMITED = Policy(user_operations_limit=2)
         (c.ScaleSet("jobs", SEED, LARGEST_SCALE_SET + 1), Refused, "out of bounds"),
         (c.ScaleSet("jobs", SEED, 15), Refused, "room for 9 more instances of jobs, not 10"),
         (c.ScaleSet("jobs", SEED, 2), Refused, "3 more would be over the limit of 2"),
+        (
+            c.OperateInstances("jobs", ("jobs_0", "jobs_1", "jobs_2"), EventType.REBOOT, SEED),
+            Refused,
+            "3 more would be",
+        ),
+        (c.OperateInstances("jobs", ("jobs_9",), EventType.REBOOT, SEED), NotFound, "jobs has no instance 'jobs_9'"),
+        (c.ChangeScaleSet("nothing", SEED, 1), NotFound, "no scale set named 'nothing'"),
+        (c.ChangeScaleSet("jobs", SEED, 1, 299), Refused, "299 seconds before Terminate is out of bounds"),
+        (c.ChangeScaleSet("jobs", SEED, 1, 901), Refused, "901 seconds"),
+        (c.ChangeScaleSet("jobs", SEED, 15, 300), Refused, "room for 9 more"),
         (c.DeleteInstances("nothing", ("jobs_0",), SEED), NotFound, "no scale set"),
         (c.DeleteInstances("jobs", (), SEED), Refused, "each once"),
         (c.DeleteInstances("jobs", ("jobs_0", "jobs_0"), SEED), Refused, "each once"),

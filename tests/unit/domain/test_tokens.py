@@ -81,3 +81,21 @@ def test_the_last_admin_cannot_lock_everybody_out() -> None:
 def test_each_role_may_do_what_the_smaller_ones_may() -> None:
     allowed = [[needed for needed in Role if role.covers(needed)] for role in Role]
     assert allowed == [list(Role)[:1], list(Role)[:2], list(Role)[:3], [Role.FOLLOWER]]
+
+
+def test_who_was_ever_followed_is_known_for_good() -> None:
+    """A follower may answer for a while after its token was revoked, so the next process has to know of it (N05)."""
+    state = State()
+    create(state)
+    assert not restore(take(state)).followed
+    shadow = create(state, "shadow", Role.FOLLOWER)
+    do(state, c.RevokeToken(shadow.id), NOW)
+    assert state.followed and restore(take(state)).followed and state.copy().followed
+
+
+def test_only_a_followers_token_can_be_for_some_vms() -> None:
+    state = State()
+    with pytest.raises(Refused, match="role viewer is for all VMs"):
+        do(state, c.CreateToken("t", "alice", Role.VIEWER, "digest", only="host=h1"), NOW)
+    do(state, c.CreateToken("t", "h1", Role.FOLLOWER, "digest", only="host=h1"), NOW)
+    assert restore(take(state)).tokens["t"].only == "host=h1"

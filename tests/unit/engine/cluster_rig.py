@@ -12,7 +12,7 @@ from duenotice.domain.policy import Policy
 from duenotice.engine.engine import Records, load
 from duenotice.engine.fenced_journal import FencedJournal
 from duenotice.engine.members import Member, Members, News
-from duenotice.engine.membership import Terms, Tick
+from duenotice.engine.membership import Terms, TimePassed
 from duenotice.engine.node_engine import NodeEngine
 from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
@@ -33,7 +33,8 @@ class Line:
 
     def __init__(self, store: Members) -> None:
         self.blocking = store.blocking
-        self.is_cut = self.is_deaf = self.loses_answers = False
+        self.is_cut = self.is_deaf = self.loses_answers = self.refuses_appends = False
+        self.meanwhile: Callable[[], object] = lambda: None
         self._store = store
 
     def __getattr__(self, name: str) -> Any:
@@ -43,6 +44,9 @@ class Line:
     def _tried(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def tried(*args: Any, **kwargs: Any) -> Any:
             self.refuse_if_cut()
+            if self.refuses_appends and name == "append":
+                self.meanwhile()
+                raise Unavailable("the store is full", hint="")
             answer = call(*args, **kwargs)
             if self.loses_answers and name == "append":
                 self.is_cut = True
@@ -135,7 +139,7 @@ class Cluster:
                 if not node.is_dead:
                     node.clock.pass_by(MICROS // 12)
                     node.engine.keep_time()
-                    node.engine.seat.tell(Tick())
+                    node.engine.seat.tell(TimePassed())
                     self._let_it_tick(node)
             await settle()
 
@@ -184,10 +188,10 @@ def ask(node: Node, command: Command) -> "asyncio.Future[Records]":
 
 
 @asynccontextmanager
-async def three() -> AsyncIterator[Cluster]:
+async def three(cluster: Cluster | None = None, names: str = "abc") -> AsyncIterator[Cluster]:
     """Three nodes with the demo fleet; the first leads."""
-    cluster = Cluster()
-    for name in ("a", "b", "c"):
+    cluster = cluster or Cluster()
+    for name in names:
         await cluster.begin(name)
     done = ask(cluster.nodes[0], ApplyFleet(declaration()))
     await cluster.until(done.done)

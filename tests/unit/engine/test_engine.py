@@ -17,7 +17,7 @@ from duenotice.domain.snapshot import take
 from duenotice.domain.transitions import EventApproved, EventRaised, EventStarted, Record, Transition
 from duenotice.engine import engine as engine_module
 from duenotice.engine.engine import SELF, Engine, Records, load
-from duenotice.errors import Conflict, Damaged, InvariantBroken, NotFound, Refused, Unavailable
+from duenotice.errors import Conflict, Damaged, InvariantBroken, Misconfigured, NotFound, Refused, Unavailable
 from duenotice.journal.memory import MemoryJournal
 from tests.unit.domain.build import HOUR, MINUTE, SECOND, VMS, declaration, id_of
 from tests.unit.engine.rig import (
@@ -199,12 +199,13 @@ class TestFailingCommits:
             assert not engine.failed.done()
             assert "alone" not in engine.publisher.state.fleet.vms
 
+    @pytest.mark.parametrize("trouble", [Damaged("The journal is torn."), Misconfigured("Of a newer one, not torn.")])
     @in_loop
-    async def test_a_journal_that_cannot_even_be_read_again_stops_the_engine(self) -> None:
+    async def test_a_journal_that_cannot_even_be_read_again_stops_the_engine(self, trouble: Misconfigured) -> None:
         journal = FailingJournal()
         async with running(journal) as engine:
             await listen(engine, "alone")
-            journal.failures, journal.read_failures = [FULL_DISK], [Damaged("The journal is torn.")]
+            journal.failures, journal.read_failures = [FULL_DISK], [trouble]
             with pytest.raises(Unavailable):
                 await ask(engine, reboot("alone"))
             assert "torn" in (await engine.failed).message

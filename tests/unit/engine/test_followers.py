@@ -14,7 +14,7 @@ from duenotice.domain.transitions import ClockMarked, Record
 from duenotice.engine.followers import MOST_FOLLOWERS, Followers
 from duenotice.engine.membership import Terms
 from duenotice.engine.writer import News
-from duenotice.errors import Conflict
+from duenotice.errors import Conflict, Unavailable
 
 LEASE = 6 * MICROS
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -26,7 +26,7 @@ class ToldEar:
     def __init__(self, error: Exception | None = None) -> None:
         self.heard: list[int] = []
         self.shown: list[int] = []
-        self.closed = False
+        self.closed = self.dismissed = False
         self._error = error
 
     async def hear(self, news: News) -> None:
@@ -36,6 +36,9 @@ class ToldEar:
 
     def hear_shown(self, position: int) -> None:
         self.shown.append(position)
+
+    def dismiss(self) -> None:
+        self.dismissed = True
 
     def close(self) -> None:
         self.closed = True
@@ -235,5 +238,40 @@ def test_there_is_an_end_to_followers() -> None:
         world.join("7")
         world.followers.close()
         assert all(ear.closed for ear in world.ears.values() if ear is not world.ears["one more"])
+
+    run(story())
+
+
+def test_a_node_that_leaves_the_others_waits_until_no_follower_has_a_right_from_it() -> None:
+    """Each is told to go; one that does not say that it has gone is waited for as long as it may answer (N05, N07)."""
+
+    async def story() -> None:
+        world = World()
+        await world.followers.open(had_followers=False)
+        ears = [world.join("goes"), world.join("frozen")]
+        leaving = asyncio.create_task(world.followers.dismiss())
+        assert not await world.is_hidden(leaving)
+        assert all(ear.dismissed for ear in ears)
+        with pytest.raises(Unavailable, match="about to stop"):
+            world.join("late")
+        with pytest.raises(Conflict):
+            world.followers.beat("frozen", 10)
+        world.followers.leave("goes")
+        world.now += LEASE - 1
+        assert not await world.is_hidden(leaving)
+        world.now += 1
+        world.followers.leave("nobody")
+        assert await world.is_hidden(leaving)
+
+    run(story())
+
+
+def test_a_follower_may_answer_no_longer_than_its_node() -> None:
+    """The others wait for the node, and only so for its followers."""
+
+    async def story() -> None:
+        followers = Followers(10, Terms(LEASE), right=lambda: 7)
+        followers.join("one", ToldEar(), 10)
+        assert followers.beat("one", 10) == 7
 
     run(story())

@@ -9,7 +9,7 @@ from duenotice.domain.kept_answers import KEPT
 from duenotice.domain.state import State
 from duenotice.domain.transitions import EventRaised, RequestAnswered
 from duenotice.engine.engine import Engine, Receipt, Records
-from duenotice.errors import Conflict, Refused, Unavailable
+from duenotice.errors import Refused, Unavailable
 from duenotice.journal.memory import MemoryJournal
 from tests.unit.domain.build import SECOND, id_of
 from tests.unit.engine.rig import BEGIN, FailingJournal, GatedJournal, approval, in_loop, listen, reboot, running
@@ -51,14 +51,29 @@ async def test_the_answer_sees_what_became_due_at_once() -> None:
 
 
 @in_loop
+async def test_what_was_stored_without_an_answer_is_found_although_it_is_not_shown_yet() -> None:
+    """The journal was away: it had stored it, and could not be read back at once (S6)."""
+    journal = FailingJournal()
+    async with running(journal) as engine:
+        await listen(engine, "alone")
+        journal.kept, journal.failures = True, [Unavailable("away")]
+        journal.read_failures = [Unavailable("still away")]
+        with pytest.raises(Unavailable):
+            await submit(engine)
+        answered = await engine.answered("k")
+        assert answered is not None
+        assert answered.answer == b"scheduled"
+
+
+@in_loop
 async def test_it_is_not_done_again_not_even_in_the_same_batch() -> None:
     async with running() as engine:
         await listen(engine, "alone")
         first, second = submit(engine, 1), submit(engine, 2)
         await first
-        with pytest.raises(Conflict, match="done already"):
+        with pytest.raises(Unavailable, match="done already"):
             await second
-        with pytest.raises(Conflict, match="done already"):
+        with pytest.raises(Unavailable, match="done already"):
             await submit(engine, 3)
         assert list(engine.state.events) == [id_of(1)]
 

@@ -7,7 +7,7 @@ import pytest
 
 from duenotice.engine import membership as m
 from duenotice.engine.members import Appended, Changed, Head, Hid, Member, Shown, Sight
-from duenotice.engine.membership import MEMBERS, Phase, Seen, Standing, Terms
+from duenotice.engine.membership import MEMBERS, NodePhase, Seen, Standing, Terms
 from duenotice.engine.standing import RULES, may_answer, step
 
 TERMS = Terms(lease=6000)
@@ -15,7 +15,7 @@ NOW = 100_000
 EVERY, RIGHT = TERMS.every, TERMS.right
 
 
-def node(phase: Phase, **fields: Any) -> Standing:
+def node(phase: NodePhase, **fields: Any) -> Standing:
     """A node that has nothing to do: it has folded and shown all ten records, and beats later."""
     known: dict[str, Any] = {
         "known": 10,
@@ -27,7 +27,7 @@ def node(phase: Phase, **fields: Any) -> Standing:
     }
     leads: dict[str, Any] = {
         "epoch": 3,
-        "leader": "me" if phase is Phase.LEADING else "you",
+        "leader": "me" if phase is NodePhase.LEADING else "you",
         "others": {"you": Seen(5, NOW - 10, 10)},
     }
     return Standing("me", TERMS, phase)._replace(**{**known, **leads, **fields})
@@ -41,8 +41,8 @@ def sight(leader: str = "you", *members: Member, position: int = 10, shown: int 
     return Sight(Head(position, shown, epoch, leader), members or (member("me"), member("you")))
 
 
-REGISTERING, READING, JOINING = Phase.REGISTERING, Phase.READING, Phase.JOINING
-FOLLOWING, LEADING, LEAVING, ENDED = Phase.FOLLOWING, Phase.LEADING, Phase.LEAVING, Phase.ENDED
+REGISTERING, READING, JOINING = NodePhase.REGISTERING, NodePhase.READING, NodePhase.JOINING
+FOLLOWING, LEADING, LEAVING, ENDED = NodePhase.FOLLOWING, NodePhase.LEADING, NodePhase.LEAVING, NodePhase.ENDED
 
 
 class Row(NamedTuple):
@@ -62,10 +62,10 @@ SILENT = {"you": Seen(5, NOW - TERMS.lease, 10)}
 
 ROWS = [
     # --- before it is a member ---
-    Row("it registers", NEW, m.Tick(), CALLED, (m.Register(),)),
-    Row("it waits for the answer", NEW._replace(calling=True), m.Tick(), {}),
-    Row("not all the time", NEW._replace(next_call=NOW + 1), m.Tick(), {}),
-    Row("a failed call is over", NEW._replace(calling=True), m.Failed(m.Register()), {"calling": False}),
+    Row("it registers", NEW, m.TimePassed(), CALLED, (m.Register(),)),
+    Row("it waits for the answer", NEW._replace(calling=True), m.TimePassed(), {}),
+    Row("not all the time", NEW._replace(next_call=NOW + 1), m.TimePassed(), {}),
+    Row("a failed call is over", NEW._replace(calling=True), m.CallBroke(m.Register()), {"calling": False}),
     Row(
         "what is there is read before it joins (N07)",
         NEW._replace(calling=True),
@@ -108,14 +108,14 @@ ROWS = [
         {"phase": JOINING, "folded": 11, "said": 11, **CALLED},
         (m.Join(11),),
     ),
-    Row("a failed read is tried again", node(READING, known=12), m.Tick(), {"reading": 12}, (m.Read(12),)),
-    Row("who has read all joins", node(READING), m.Tick(), {"phase": JOINING, **CALLED}, (m.Join(10),)),
-    Row("it hears of more", node(READING), m.Heard(Appended(12)), {"known": 12, "reading": 12}, (m.Read(12),)),
-    Row("it does not need to know who leads", node(READING), m.Heard(Changed()), {}),
-    Row("reading failed", node(READING, reading=12), m.Failed(m.Read(12)), {"reading": 0}),
+    Row("a failed read is tried again", node(READING, known=12), m.TimePassed(), {"reading": 12}, (m.Read(12),)),
+    Row("who has read all joins", node(READING), m.TimePassed(), {"phase": JOINING, **CALLED}, (m.Join(10),)),
+    Row("it hears of more", node(READING), m.HeardFromStore(Appended(12)), {"known": 12, "reading": 12}, (m.Read(12),)),
+    Row("it does not need to know who leads", node(READING), m.HeardFromStore(Changed()), {}),
+    Row("reading failed", node(READING, reading=12), m.CallBroke(m.Read(12)), {"reading": 0}),
     Row("it goes while it reads", node(READING), m.Stop(), {"phase": ENDED}, (m.Leave(),)),
-    Row("it joins again if that failed", node(JOINING, next_call=NOW), m.Tick(), CALLED, (m.Join(10),)),
-    Row("it joins but once at a time", node(JOINING, calling=True), m.Tick(), {}),
+    Row("it joins again if that failed", node(JOINING, next_call=NOW), m.TimePassed(), CALLED, (m.Join(10),)),
+    Row("it joins but once at a time", node(JOINING, calling=True), m.TimePassed(), {}),
     Row(
         "as a member it reads what came between, and beats (N07)",
         node(JOINING, calling=True, may_show=9, revealed=0),
@@ -135,20 +135,20 @@ ROWS = [
     ),
     Row("it folds while it joins", node(JOINING, known=12), m.Folded(12), {"folded": 12}),
     Row("or has written before", node(JOINING, known=12), m.Wrote(12), {"folded": 12}),
-    Row("it hears of more", node(JOINING), m.Heard(Appended(12)), {"known": 12, "reading": 12}, (m.Read(12),)),
+    Row("it hears of more", node(JOINING), m.HeardFromStore(Appended(12)), {"known": 12, "reading": 12}, (m.Read(12),)),
     Row("it goes while it joins", node(JOINING), m.Stop(), {"phase": ENDED}, (m.Leave(),)),
-    Row("joining failed", node(JOINING, calling=True), m.Failed(m.Join(10)), {"calling": False}),
+    Row("joining failed", node(JOINING, calling=True), m.CallBroke(m.Join(10)), {"calling": False}),
     # --- beats (N05) ---
     *[
         row
         for phase in (FOLLOWING, LEADING, LEAVING)
         for row in [
-            Row(f"{phase.value}: it beats", node(phase, next_call=NOW), m.Tick(), BEATING, (m.Beat(),)),
-            Row(f"{phase.value}: one beat at a time", node(phase, next_call=NOW, calling=True), m.Tick(), {}),
+            Row(f"{phase.value}: it beats", node(phase, next_call=NOW), m.TimePassed(), BEATING, (m.Beat(),)),
+            Row(f"{phase.value}: one beat at a time", node(phase, next_call=NOW, calling=True), m.TimePassed(), {}),
             Row(
                 f"{phase.value}: who has not hidden what it knew of does not beat",
                 node(phase, next_call=NOW, known=12, must_fold=12, reading=12),
-                m.Tick(),
+                m.TimePassed(),
                 {},
             ),
             Row(
@@ -171,41 +171,47 @@ ROWS = [
                     {"phase": ENDED, "right_until": 0},
                     (
                         *([m.Follow()] if phase is LEADING else []),
-                        m.End("The store has lost what it had stored: it was restored, or failed over."),
+                        m.BeginAgain(),
                     ),
                 )
                 for known in ((3, 11), (4, 10))
             ],
-            Row(f"{phase.value}: a beat got lost", node(phase, calling=True), m.Failed(m.Beat()), {"calling": False}),
+            Row(
+                f"{phase.value}: a beat got lost", node(phase, calling=True), m.CallBroke(m.Beat()), {"calling": False}
+            ),
             Row(
                 f"{phase.value}: records are stored: it reads and hides them (N06)",
                 node(phase),
-                m.Heard(Appended(12)),
+                m.HeardFromStore(Appended(12)),
                 {"known": 12, "reading": 12},
                 (m.Read(12),),
             ),
-            Row(f"{phase.value}: it is read once", node(phase, known=12, reading=12), m.Heard(Appended(12)), {}),
-            Row(f"{phase.value}: old news", node(phase), m.Heard(Appended(7)), {}),
-            Row(f"{phase.value}: old news", node(phase), m.Heard(Shown(7)), {}),
-            Row(f"{phase.value}: who leads may have changed", node(phase), m.Heard(Changed()), {}, (m.Look(),)),
-            Row(f"{phase.value}: news of a stranger", node(phase), m.Heard(Hid("else", 12)), {}),
+            Row(
+                f"{phase.value}: it is read once", node(phase, known=12, reading=12), m.HeardFromStore(Appended(12)), {}
+            ),
+            Row(f"{phase.value}: old news", node(phase), m.HeardFromStore(Appended(7)), {}),
+            Row(f"{phase.value}: old news", node(phase), m.HeardFromStore(Shown(7)), {}),
+            Row(
+                f"{phase.value}: who leads may have changed", node(phase), m.HeardFromStore(Changed()), {}, (m.Look(),)
+            ),
+            Row(f"{phase.value}: news of a stranger", node(phase), m.HeardFromStore(Hid("else", 12)), {}),
             Row(
                 f"{phase.value}: somebody has hidden",
                 node(phase),
-                m.Heard(Hid("you", 12)),
+                m.HeardFromStore(Hid("you", 12)),
                 {"others": {"you": Seen(5, NOW - 10, 12)}},
             ),
             Row(
                 f"{phase.value}: what is hidden may be shown",
                 node(phase, known=12, folded=12, said=12, may_show=10),
-                m.Heard(Shown(12)),
+                m.HeardFromStore(Shown(12)),
                 {"may_show": 12, "revealed": 12},
                 (m.Reveal(12),),
             ),
             Row(
                 f"{phase.value}: nothing is shown that is only part of what is folded",
                 node(phase, known=12, folded=12, said=12, may_show=10),
-                m.Heard(Shown(11)),
+                m.HeardFromStore(Shown(11)),
                 {"may_show": 11},
             ),
             Row(
@@ -268,7 +274,7 @@ ROWS = [
                 {},
                 (m.SayHidden(10),),
             ),
-            Row(f"{phase.value}: a call failed", node(phase), m.Failed(m.SayHidden(10)), {}),
+            Row(f"{phase.value}: a call failed", node(phase), m.CallBroke(m.SayHidden(10)), {}),
         ]
     ],
     Row(
@@ -326,7 +332,7 @@ ROWS = [
         node(LEADING, others={"you": Seen(5, NOW, 12), "else": Seen(1, NOW, 12)}),
         m.Wrote(12),
         {"known": 12, "folded": 12, "wanted": 12, "showing": 12},
-        (m.Show(3, 12),),
+        (m.ShowUpTo(3, 12),),
     ),
     Row(
         "not before all have hidden it",
@@ -337,20 +343,20 @@ ROWS = [
     Row(
         "the last one has hidden it",
         node(LEADING, known=12, folded=12, wanted=12, others={"you": Seen(5, NOW, 10)}),
-        m.Heard(Hid("you", 12)),
+        m.HeardFromStore(Hid("you", 12)),
         {"others": {"you": Seen(5, NOW, 12)}, "showing": 12},
-        (m.Show(3, 12),),
+        (m.ShowUpTo(3, 12),),
     ),
     Row(
         "it is asked for once",
         node(LEADING, known=12, folded=12, wanted=12, showing=12, others={}),
-        m.Tick(),
+        m.TimePassed(),
         {},
     ),
     Row(
         "asking failed",
         node(LEADING, known=12, folded=12, wanted=12, showing=12, others={}),
-        m.Failed(m.Show(3, 12)),
+        m.CallBroke(m.ShowUpTo(3, 12)),
         {"showing": 0},
     ),
     Row(
@@ -382,9 +388,9 @@ ROWS = [
     Row(
         "nobody waits for who is gone",
         node(LEADING, known=12, folded=12, wanted=12),
-        m.Gone("you"),
+        m.MemberGone("you"),
         {"others": {}, "showing": 12},
-        (m.Show(3, 12),),
+        (m.ShowUpTo(3, 12),),
     ),
     Row(
         "deposed",
@@ -456,6 +462,29 @@ ROWS = [
         )
         for phase in (REGISTERING, READING, JOINING)
     ],
+    *[
+        Row(
+            f"{phase.value}: the store has lost {what} (N14)",
+            node(phase, right_until=NOW + 1),
+            message,
+            {"phase": ENDED, "right_until": 0},
+            (*([m.Follow()] if phase is LEADING else []), m.BeginAgain()),
+        )
+        for phase in NodePhase
+        if phase is not ENDED
+        for what, message in (
+            ("a record", m.HasForgotten()),
+            ("us and a record", m.WasReplaced(Head(9, 9, 3))),
+            ("us and an epoch", m.WasReplaced(Head(10, 9, 2))),
+        )
+    ],
+    Row(
+        "another replaces us, and nothing is lost",
+        node(FOLLOWING),
+        m.WasReplaced(Head(10, 10, 3)),
+        {"phase": ENDED},
+        (m.End("Another process has registered as this node."),),
+    ),
 ]
 
 
@@ -480,25 +509,27 @@ EXAMPLES: dict[type, m.Message] = {
     m.Folded: m.Folded(99),
     m.Wrote: m.Wrote(99),
     m.Showing: m.Showing(99, ()),
-    m.Gone: m.Gone("you"),
-    m.Heard: m.Heard(Appended(99)),
-    m.Failed: m.Failed(m.Beat()),
+    m.MemberGone: m.MemberGone("you"),
+    m.HeardFromStore: m.HeardFromStore(Appended(99)),
+    m.CallBroke: m.CallBroke(m.Beat()),
 }
-OTHER_PAIRS = [(phase, kind) for phase in Phase for kind in get_args(m.Message) if (phase, kind) not in RULES]
+OTHER_PAIRS = [(phase, kind) for phase in NodePhase for kind in get_args(m.Message) if (phase, kind) not in RULES]
 
 
 @pytest.mark.parametrize(("phase", "kind"), OTHER_PAIRS, ids=[f"{p.value}-{kind.__name__}" for p, kind in OTHER_PAIRS])
-def test_any_other_message_has_no_effect(phase: Phase, kind: type) -> None:
+def test_any_other_message_has_no_effect(phase: NodePhase, kind: type) -> None:
     """It is late, or for another phase."""
     before = node(phase, right_until=NOW + 1, next_call=NOW)
     message = EXAMPLES[kind] if kind in EXAMPLES else kind()
     assert step(before, message, NOW) == (before, ())
 
 
-@pytest.mark.parametrize("phase", list(Phase))
+@pytest.mark.parametrize("phase", list(NodePhase))
 @pytest.mark.parametrize(("right_until", "is_over"), [(NOW + 1, False), (NOW, True), (0, True)])
 @pytest.mark.parametrize(("answers_from", "has_caught_up"), [(10, True), (11, False)])
-def test_who_may_answer(phase: Phase, right_until: int, is_over: bool, answers_from: int, has_caught_up: bool) -> None:
+def test_who_may_answer(
+    phase: NodePhase, right_until: int, is_over: bool, answers_from: int, has_caught_up: bool
+) -> None:
     """A member whose right is not over, and that shows what was there when it joined (N05, N07)."""
     standing = node(phase, right_until=right_until, answers_from=answers_from)
     assert may_answer(standing, NOW) is (phase in MEMBERS and not is_over and has_caught_up)

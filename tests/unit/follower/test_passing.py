@@ -3,8 +3,9 @@
 import asyncio
 import socket
 
+from duenotice.follower.health import Wellbeing
+from duenotice.follower.line import Node, NodeLine
 from duenotice.follower.passing import Passing
-from duenotice.http_call import parse_url
 
 
 def test_a_node_that_cannot_be_reached_is_a_503_that_says_so() -> None:
@@ -12,7 +13,8 @@ def test_a_node_that_cannot_be_reached_is_a_503_that_says_so() -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             url = f"http://127.0.0.1:{taken.getsockname()[1]}"
         listening = socket.create_server(("127.0.0.1", 0))
-        passing = Passing(parse_url(url), None)
+        line = NodeLine(Node(url, "dn_token"))
+        passing = Passing(lambda: [line, line], lambda: Wellbeing(url, "", True))
         await passing.start(listening)
         reader, writer = await asyncio.open_connection(*listening.getsockname())
         writer.write(b"GET /v1/fleet HTTP/1.1\r\n\r\n")

@@ -36,6 +36,7 @@ class ScriptedDriver:
         self.swept: list[str] = []
         self.at_work = self.most_at_work = 0
         self.closed = False
+        self.if_lost: AttemptOutcome | None = None
         self.gate = asyncio.Event()
         self._outcomes = list(outcomes)
 
@@ -53,6 +54,9 @@ class ScriptedDriver:
         finally:
             self.at_work -= 1
         return DONE
+
+    def lost(self, node: str) -> AttemptOutcome | None:
+        return self.if_lost
 
     def forget(self, event_id: str, attempt: int) -> None:
         self.forgotten.append((event_id, attempt))

@@ -11,6 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from duenotice.bootstrap.journals import open_alone
 from duenotice.clock import Alive
 from duenotice.domain.transitions import IncarnationsLifted, Record
 from duenotice.errors import Conflict, Damaged, Misconfigured, Unavailable
@@ -180,6 +181,11 @@ def test_a_second_node_is_refused_while_the_first_one_beats(database: Database, 
     first.append(records(2, 2))
     assert list(first.read(0)) == records(1, 2)
     first.close()
+
+
+def test_a_node_whose_clock_is_manual_is_told_that_it_has_to_be_alone(journal: LoneJournal, database: Database) -> None:
+    with pytest.raises(Conflict, match=r"in use by the node 'node-a'.* With clock = manual a node is alone"):
+        open_alone(database.url, None, "node-b")
 
 
 def test_a_name_that_is_in_use_is_refused_too(database: Database, tmp_path: Path) -> None:
@@ -359,9 +365,26 @@ def test_an_append_whose_answer_was_lost_is_read_back(wire: Wire, database: Data
     journal.append(records(1, 3))
     for first in (4, 7, 10):
         wire.loses_next_answer = True
+        turn = database.sql("SELECT turn FROM duenotice.head")
         journal.append(records(first, first + 2))
+        assert int(database.sql("SELECT turn FROM duenotice.head")) == int(turn) + 1  # what was sent before is too late
     assert wire.lost == 3
     assert list(journal.read(0)) == records(1, 12)
+    journal.close()
+
+
+def test_an_append_that_was_stored_just_before_another_node_led_is_done(
+    wire: Wire, database: Database, tmp_path: Path
+) -> None:
+    """Its answer was lost, and then it cannot be tried again; it is read back all the same."""
+    journal = reopened(Database(str(tmp_path / "wire"), database.name), None, lease=60)
+    journal.append(records(1, 3))
+    wire.meanwhile = lambda: database.sql("UPDATE duenotice.head SET leader = 'another', epoch = epoch + 1")
+    wire.loses_next_answer = True
+    journal.append(records(4, 6))
+    assert wire.lost == 1
+    assert database.sql("SELECT leader FROM duenotice.head") == "another"
+    assert list(journal.read(0)) == records(1, 6)
     journal.close()
 
 

@@ -1,13 +1,18 @@
 """A node among many answers VMs only while it may, and holds polls of scopes that are hidden (N05, N06)."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from duenotice.domain.commands import CancelEvent
+import pytest
+
+from duenotice.domain.commands import ApplyFleet, CancelEvent
+from duenotice.domain.fleet import Declaration, Vm
 from duenotice.domain.touched import Touched
 from duenotice.engine.curtain import Curtain
 from duenotice.engine.engine import Engine
+from duenotice.engine.tally import Tally
+from duenotice.metadata_api.door import Door as MetadataDoor
 from duenotice.metadata_api.guard import Guard
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.server import MetadataServer
@@ -21,11 +26,12 @@ class Door:
 
     address: tuple[str, int]
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, default_vm: str) -> None:
         self.engine, self.curtain = engine, Curtain()
         self.may_answer = True
-        guard = Guard(lambda: self.may_answer, self.curtain)
-        options = MetadataOptions(default_vm="alone")
+        self.tally = Tally()
+        guard = Guard(lambda: self.may_answer, self.curtain, self.tally)
+        options = MetadataOptions(default_vm=default_vm)
         self.server = MetadataServer(engine.submit, engine.publisher, engine.clock, options, prepare=guard.stand_before)
 
     async def get(self, query: str = "", method: str = "GET", body: str = "", headers: str = "") -> tuple[int, str]:
@@ -43,11 +49,11 @@ class Door:
 
 
 @asynccontextmanager
-async def guarded() -> AsyncIterator[Door]:
+async def guarded(default_vm: str = "alone") -> AsyncIterator[Door]:
     """A door of a node whose VM listens."""
     async with running() as engine:
         await listen(engine, "alone")
-        door = Door(engine)
+        door = Door(engine, default_vm)
         door.address = await door.server.start("127.0.0.1", 0)
         try:
             yield door
@@ -76,8 +82,26 @@ async def test_without_the_right_every_request_is_503() -> None:
         door.may_answer = False
         assert [(await door.get())[0] for _ in range(2)] == [503, 503]
         assert (await door.get(method="POST", body='{"StartRequests": [{"EventId": "x"}]}'))[0] == 503
+        assert (door.tally.without_right, door.tally.held) == (3, 0)
         door.may_answer = True
         assert (await door.get())[0] == 200
+
+
+@pytest.mark.parametrize("default_vm", ["", "alone"])
+@in_loop
+async def test_an_address_that_is_hidden_waits_until_it_is_known_whose_it_is(default_vm: str) -> None:
+    """Another node may know the VM already, and have answered it: here it would be a 404, or another VM's (S27)."""
+    async with guarded(default_vm) as door:
+        door.curtain.hide(Touched(set(), {"new"}, {"127.0.0.1"}))
+        polling = asyncio.create_task(door.get())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not polling.done()
+        await ask(door.engine, ApplyFleet(Declaration("two", vms=(Vm("new", "127.0.0.1"), Vm("alone", "10.0.0.1")))))
+        await ask(door.engine, reboot("new"))
+        door.curtain.lift()
+        status, body = await polling
+        assert (status, '"Resources":["new"]' in body) == (200, True)
 
 
 @in_loop
@@ -95,6 +119,7 @@ async def test_a_poll_of_a_hidden_scope_waits_and_reads_the_new_document() -> No
         status, body = await polling
         assert status == 200
         assert ALONE in body
+        assert (door.tally.held, door.tally.hidden_too_long) == (1, 0)
 
 
 @in_loop
@@ -152,7 +177,7 @@ async def test_a_held_poll_is_not_answered_without_the_right() -> None:
 async def test_the_first_poll_of_a_scope_is_checked_again_when_it_listens() -> None:
     """To turn a scope on takes a commit; meanwhile the right may go."""
     async with running() as engine:
-        door = Door(engine)
+        door = Door(engine, "alone")
         door.address = await door.server.start("127.0.0.1", 0)
         engine.on_commit.append(lambda records: setattr(door, "may_answer", False))
         assert (await door.get())[0] == 503
@@ -176,6 +201,51 @@ async def test_a_fault_that_is_lifted_leaves_the_guard_in_its_place() -> None:
 async def test_who_waits_for_too_long_is_told_to_ask_again() -> None:
     async with guarded() as door:
         hide(door, "vm/alone")
-        assert not await door.curtain.wait("vm/alone", 0.01)
+        assert not await door.curtain.wait("vm/alone", timeout=0.01)
         door.curtain.lift()
-        assert await door.curtain.wait("vm/alone", 0.01)
+        assert await door.curtain.wait("vm/alone", timeout=0.01)
+
+
+class Bell:
+    """An alarm that a test rings."""
+
+    until = 0
+
+    def call(self, method: Callable[[], None]) -> None:
+        self.ring = method
+
+    def set(self, nanos: int) -> None:
+        self.until = nanos
+
+
+@in_loop
+async def test_polls_meet_no_guard_while_there_is_the_right_and_nothing_is_hidden() -> None:
+    """It is back at once when the alarm rings, when the right is taken away, and while the curtain is down (N05)."""
+    async with running() as engine:
+        bell, curtain, right = Bell(), Curtain(), [True]
+        guard = Guard(lambda: right[0], curtain, alarm=bell)
+        door = MetadataDoor(engine.submit, engine.publisher, engine.clock, MetadataOptions(), asyncio.sleep)
+        guard.stand_before(door)
+        ways: dict[int, str] = {id(guard): "by the guard", id(door.callers.lanes): "short"}
+
+        def way() -> str:
+            return ways.get(id(door.lanes), "with faults")
+
+        assert way() == "by the guard", "nobody has said that there is the right"
+        guard.right_changed(7)
+        assert (bell.until, way()) == (7, "short")
+        curtain.hide(Touched({"vm/alone"}, set(), set()))
+        assert way() == "by the guard"
+        curtain.lift()
+        assert way() == "short"
+        right[0] = False
+        bell.ring()
+        assert way() == "by the guard"
+        curtain.lift()
+        assert way() == "by the guard"
+        right[0], door.lanes = True, {}
+        guard.right_changed(8)
+        assert way() == "with faults"
+        door.lanes = guard  # as faults leave it when they are lifted
+        guard.right_changed(9)
+        assert way() == "short"

@@ -16,6 +16,7 @@ TESTED_AS_A_WHOLE = {
     "console/": "tests/console",
     "journal/postgres_": "tests/unit/journal/test_postgres.py",
     "journal/sqlite_": "tests/unit/journal/test_sqlite.py",
+    "azure_api/": "tests/acceptance/test_M_azure.py",
     "operator_api/": "tests/acceptance",
     "testkit/": "tests/testkit",
 }
@@ -24,23 +25,27 @@ TESTED_AS_A_WHOLE = {
 TESTED_ELSEWHERE = {
     "agent/agent.py": "tests/agent/test_kill.py",
     "agent/process.py": "tests/agent/test_process.py",
+    "bootstrap/azure_port.py": "tests/acceptance/test_M_azure.py",
     "bootstrap/fleet_file.py": "tests/acceptance/test_fleet_at_start.py",
     "bootstrap/journal_copy.py": "tests/acceptance/test_cli_db.py",
+    "bootstrap/policies.py": "tests/acceptance/test_maintenances.py",
     "client/base.py": "tests/client/test_evil_answers.py",
     "client/contract.py": "tests/unit/client/test_metadata_talks.py",
     "client/line.py": "tests/client/test_evil_answers.py",
     "client/operator/base.py": "tests/client/test_operator_network.py",
-    "client/operator/in_process.py": "tests/acceptance/test_scenarios.py",
     "client/operator/socket_carrier.py": "tests/client/test_operator_network.py",
     "client/operator/stream_carrier.py": "tests/client/test_operator_network.py",
     "client/stream_line.py": "tests/client/test_evil_answers.py",
-    "engine/last_polls.py": "tests/unit/engine/test_node_engine.py",
+    "domain/change.py": "tests/unit/domain/test_touched.py",
+    "domain/subscribed.py": "tests/unit/domain/test_subscriptions.py",
+    "domain/subscription_changes.py": "tests/unit/domain/test_subscriptions.py",
     "engine/log.py": "tests/unit/engine/test_engine.py",
     "engine/positions.py": "tests/unit/engine/test_standing.py",
     "metadata_api/tap.py": "tests/testkit/test_plugin.py",
     "pytest_plugin.py": "tests/testkit/test_plugin.py",
     "scenarios/pace.py": "tests/unit/scenarios/test_player.py",
     "scenarios/watcher.py": "tests/unit/scenarios/test_player.py",
+    "wire/resource_ids.py": "tests/acceptance/test_M_azure.py",
 }
 """Files that no test imports, and the test that would notice if they were wrong."""
 

@@ -35,16 +35,29 @@ class Clock(AnswerBody, frozen=True):
     speed: Seconds
 
 
-class Token(AnswerBody, frozen=True):
-    """A token without its secret."""
+class AzureDoor(AnswerBody, frozen=True):
+    """Where `az` and the Azure SDKs find this service, and the CA that they must trust, if it is our own."""
+
+    resource_manager: str
+    authority: str
+    tenant_id: str
+    subscription_id: str
+    resource_group: str
+    ca_file: Annotated[str | None, Meta(description="The CA's file on the machine of the service")]
+    ca: Annotated[str | None, Meta(description="The CA itself, in PEM")]
+
+
+class Token(AnswerBody, frozen=True, omit_defaults=True):
+    """A token without its secret; `only` chooses the VMs that a follower may answer, if not all."""
 
     id: str
     name: str
     role: RoleName
     created_at: Moment
+    only: str = ""
 
 
-class NewToken(Token, frozen=True):
+class NewToken(Token, frozen=True, kw_only=True):
     """A token with its secret, which is shown only once."""
 
     token: str
@@ -79,3 +92,4 @@ class TokenRequest(RequestBody, frozen=True):
 
     name: Annotated[str, described(pattern=TOKEN_NAME)]
     role: RoleName
+    only: Annotated[str, Meta(description="Only the VMs that this chooses: `host=h1`; for followers")] = ""

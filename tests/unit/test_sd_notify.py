@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from duenotice.agent.sd_notify import sd_notify, watchdog_seconds
+from duenotice.sd_notify import sd_notify, watchdog_seconds
 
 
 @pytest.mark.parametrize("abstract", [False, True])

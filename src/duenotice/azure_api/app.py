@@ -1,0 +1,91 @@
+"""The Azure door as one ASGI application, made from the table of its calls."""
+
+from collections.abc import Iterable
+from uuid import uuid4
+
+from starlette.applications import Starlette
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from duenotice.azure_api.availability_sets import AvailabilitySets
+from duenotice.azure_api.calls import AnyCase, AzureCall, AzureResource, Handle
+from duenotice.azure_api.instances import Instances
+from duenotice.azure_api.maintenance import MaintenanceCalls
+from duenotice.azure_api.operations import Operations
+from duenotice.azure_api.policies import Policies
+from duenotice.azure_api.resource_graph import ResourceGraph
+from duenotice.azure_api.scale_sets import ScaleSets
+from duenotice.azure_api.shape import on_error, on_http_error
+from duenotice.azure_api.sign_in import AzureGate, SignIn
+from duenotice.azure_api.virtual_machines import VirtualMachines
+from duenotice.engine.engine import Engine
+from duenotice.errors import DuenoticeError
+
+
+class AzureApi:
+    """Brings the calls of all resources together, each behind the gate."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.operations, self._gate = Operations(engine), AzureGate(engine)
+        self._place = AzureResource(engine)
+        self.calls: list[AzureCall] = [
+            *SignIn(engine).calls(),
+            *VirtualMachines(engine, self.operations).calls(),
+            *Policies(engine).calls(),
+            *ResourceGraph(engine).calls(),
+            *ScaleSets(engine, self.operations).calls(),
+            *Instances(engine, self.operations).calls(),
+            *AvailabilitySets(engine).calls(),
+            *MaintenanceCalls(engine, self.operations).calls(),
+            *self.operations.calls(),
+        ]
+
+    def close(self) -> None:
+        """Answer the polls that are held."""
+        self.operations.close()
+
+    def app(self) -> ASGIApp:
+        """The ASGI application."""
+        handlers = {DuenoticeError: on_error, HTTPException: on_http_error, Exception: on_error}
+        return Named(Starlette(routes=[*self._routes()], exception_handlers=handlers))
+
+    def _routes(self) -> Iterable[AnyCase]:
+        by_path: dict[str, dict[str, AzureCall]] = {}
+        for call in self.calls:
+            by_path.setdefault(call.path, {})[call.method] = call
+        return (AnyCase(path, self._dispatch(calls), list(calls)) for path, calls in by_path.items())
+
+    def _dispatch(self, calls: dict[str, AzureCall]) -> Handle:
+        async def dispatch(request: Request) -> Response:
+            call = calls["GET" if request.method == "HEAD" else request.method]
+            if call.role is not None:
+                self._gate.admit(request, call.role)
+                self._place.check_place(request)
+            return await call.handler(request)
+
+        return dispatch
+
+
+class Named:
+    """Gives each answer an id, and the id that the client gave its request (M04)."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, and the answer back with its ids."""
+        asked, ours = Headers(scope=scope), str(uuid4())
+
+        async def named(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers["x-ms-request-id"] = ours
+                headers["x-ms-correlation-request-id"] = asked.get("x-ms-correlation-request-id", ours)
+                if "x-ms-client-request-id" in asked:
+                    headers["x-ms-client-request-id"] = asked["x-ms-client-request-id"]
+            await send(message)
+
+        await self._app(scope, receive, named)

@@ -1,0 +1,166 @@
+"""Microsoft.Maintenance: approve events, see what is pending for a VM, have it now (M10, M11)."""
+
+from datetime import datetime
+
+from msgspec import UNSET, UnsetType
+from starlette.requests import Request
+from starlette.responses import Response
+
+from duenotice.azure_api.calls import COMPUTE, AzureCall, Handle
+from duenotice.azure_api.shape import AzureJson, AzureProblem, Listed, read, shown
+from duenotice.azure_api.work import Working
+from duenotice.domain import commands as c
+from duenotice.domain.event import Event, EventType, Phase, Source
+from duenotice.domain.fleet import GroupKind, Vm
+from duenotice.domain.token import Role
+from duenotice.wire.resource_ids import id_of_vm
+from duenotice.wire.start_requests_json import canonical_id
+
+_PROVIDER = "providers/Microsoft.Maintenance"
+_VM = f"{COMPUTE}/virtualMachines/{{name}}/{_PROVIDER}"
+_INSTANCE = f"{COMPUTE}/virtualMachineScaleSets/{{name}}/virtualMachines/{{instance}}/{_PROVIDER}"
+_GROUPS = {"virtualMachineScaleSets": GroupKind.SCALE_SET, "availabilitySets": GroupKind.AVAILABILITY_SET}
+_IMPACTS = {EventType.FREEZE: "Freeze", EventType.REBOOT: "Restart", EventType.REDEPLOY: "Redeploy"}
+MOST_IDS = 1000
+
+
+class EventIds(AzureJson, frozen=True):
+    """The events that a client acknowledges at once: all of them, or none."""
+
+    value: tuple[str, ...]
+
+
+class UpdatePlace(AzureJson, frozen=True):
+    """The VM that it is for."""
+
+    resource_id: str
+
+
+class PendingUpdate(AzureJson, frozen=True):
+    """One event of the platform, as an update that waits."""
+
+    maintenance_scope: str
+    impact_type: str
+    status: str
+    not_before: datetime
+    properties: UpdatePlace
+    impact_duration_in_sec: int | UnsetType = UNSET
+
+
+class AppliedProperties(AzureJson, frozen=True):
+    """How far it is."""
+
+    status: str
+    resource_id: str
+    last_update_time: datetime | UnsetType = UNSET
+
+
+class AppliedUpdate(AzureJson, frozen=True):
+    """The result of the wish to have an update now."""
+
+    id: str
+    name: str
+    type: str
+    properties: AppliedProperties
+
+
+class MaintenanceCalls(Working):
+    """What the owners of VMs do about events without being inside a VM."""
+
+    def calls(self) -> list[AzureCall]:
+        """The rows of the table."""
+        viewer, operator, rows = Role.VIEWER, Role.OPERATOR, list[AzureCall]()
+        for place in (_VM, _INSTANCE):
+            rows += [
+                AzureCall("GET", f"{place}/updates", viewer, self.updates),
+                AzureCall("GET", f"{place}/applyUpdates/{{update}}", viewer, self.applied),
+                AzureCall("PUT", f"{place}/applyUpdates/{{update}}", operator, self.apply),
+                *_acknowledging(place, self.acknowledge_for_vm),
+            ]
+        for kind in _GROUPS:
+            rows += _acknowledging(f"{COMPUTE}/{kind}/{{name}}/{_PROVIDER}", self._for_group(_GROUPS[kind]))
+        return rows
+
+    async def acknowledge_for_vm(self, request: Request) -> Response:
+        """Approve events as if this VM did it (C02-C05)."""
+        vm = await self._vm_or_instance(request)
+        await self._do(request, c.ApproveEvents(await _ids(request), vm.name))
+        return shown({"value": "Successfully Approved"})
+
+    def _for_group(self, kind: GroupKind) -> Handle:
+        async def acknowledge(request: Request) -> Response:
+            group = self._group(request, kind)
+            await self._do(request, c.ApproveEvents(await _ids(request), group=group.key))
+            return shown({"value": "Successfully Approved"})
+
+        return acknowledge
+
+    async def updates(self, request: Request) -> Response:
+        """What the platform has planned for a VM."""
+        vm = await self._vm_or_instance(request)
+        return shown(Listed([_update(event, self._id_of(vm)) for event in self._pending(vm)]))
+
+    async def apply(self, request: Request) -> Response:
+        """Approve all that is planned."""
+        vm, name = await self._vm_or_instance(request), request.path_params["update"]
+        if name.lower() != "default":
+            raise AzureProblem.of(404, "NotFound", f"There is no update {name[:80]!r}.", hint="Use default.")
+        if ids := tuple(event.id for event in self._pending(vm) if event.phase is Phase.SCHEDULED):
+            await self._do(request, c.ApproveEvents(ids, vm.name))
+        return shown(self._applied(vm), 201 if ids else 200)
+
+    async def applied(self, request: Request) -> Response:
+        """How far it is."""
+        return shown(self._applied(await self._vm_or_instance(request)))
+
+    def _applied(self, vm: Vm) -> AppliedUpdate:
+        pending, place = self._pending(vm), self._id_of(vm)
+        waits = any(not event.approved_by and event.phase is Phase.SCHEDULED for event in pending)
+        status = "Pending" if waits else "InProgress" if pending else "NoUpdatesPending"
+        moment = max((event.started_at for event in pending if event.started_at), default=UNSET)
+        return AppliedUpdate(
+            f"{place}/{_PROVIDER}/applyUpdates/default",
+            "default",
+            "Microsoft.Maintenance/applyUpdates",
+            AppliedProperties(status, place, moment),
+        )
+
+    def _pending(self, vm: Vm) -> list[Event]:
+        events = self._engine.state.events_of(vm)
+        return [event for event in events if event.source is Source.PLATFORM and event.type in _IMPACTS]
+
+    def _id_of(self, vm: Vm) -> str:
+        fleet = self._engine.state.fleet
+        return id_of_vm(vm, fleet.groups.get(vm.group) if vm.group else None, fleet.site)
+
+    async def _vm_or_instance(self, request: Request) -> Vm:
+        return self._instance(request) if "instance" in request.path_params else await self._vm(request)
+
+
+def _acknowledging(place: str, handler: Handle) -> list[AzureCall]:
+    return [
+        AzureCall("POST", f"{place}/scheduledevents/{{event}}/acknowledge", Role.OPERATOR, handler),
+        AzureCall("POST", f"{place}/scheduledevents", Role.OPERATOR, handler),
+    ]
+
+
+async def _ids(request: Request) -> tuple[str, ...]:
+    """One event in the path, or many in the body."""
+    if "event" in request.path_params:
+        return (canonical_id(request.path_params["event"]),)
+    asked = await read(request, EventIds)
+    if not 1 <= len(asked.value) <= MOST_IDS:
+        raise AzureProblem.of(400, "InvalidParameter", f"Name 1 to {MOST_IDS} events.", target="value")
+    return tuple(map(canonical_id, asked.value))
+
+
+def _update(event: Event, place: str) -> PendingUpdate:
+    waits = event.phase is Phase.SCHEDULED and not event.approved_by
+    return PendingUpdate(
+        maintenance_scope="Host",
+        impact_type=_IMPACTS[event.type],
+        status="Pending" if waits else "InProgress",
+        not_before=event.not_before,
+        properties=UpdatePlace(place),
+        impact_duration_in_sec=UNSET if event.duration < 0 else event.duration,
+    )

@@ -1,0 +1,205 @@
+"""Long work: its URL answers InProgress until the events behind it are over, after a restart too (M05).
+
+Nothing is stored for it. The id of an operation names its events, or where in the journal the many events of one
+command were raised; and the journal knows what became of each.
+"""
+
+import asyncio
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import NamedTuple
+
+from msgspec import UNSET, UnsetType
+from starlette.requests import Request
+from starlette.responses import Response
+
+from duenotice.azure_api.calls import SUBSCRIPTION, AzureCall, AzureResource
+from duenotice.azure_api.shape import AzureError, AzureJson, AzureProblem, failed, shown
+from duenotice.azure_api.sign_in import base_of
+from duenotice.domain import transitions as t
+from duenotice.domain.event import Event
+from duenotice.domain.fleet import LARGEST_SCALE_SET
+from duenotice.domain.ids import derived
+from duenotice.domain.token import Role
+from duenotice.domain.transitions import Record
+from duenotice.engine.engine import Engine
+from duenotice.wire.start_requests_json import canonical_id
+
+HELD_SECONDS = 1.0
+"""Real seconds that a poll is held: a client mostly hears of the end at once, and asks half as often."""
+RETRY_AFTER = {"Retry-After": "1"}
+MOST_NAMED = 8
+"""Events that an operation names; a URL must not get too long."""
+_DONE = re.compile(r"at_(\d{1,15})", re.ASCII)
+_MANY = re.compile(r"([0-9a-fA-F-]{36})_(\d{1,15})_(\d{1,7})", re.ASCII)
+
+_PLACE = f"{SUBSCRIPTION}/providers/Microsoft.Compute/locations/{{location}}/operations/{{operation}}"
+_ENDS = {t.EventCompleted: "Succeeded", t.EventCancelled: "Canceled", t.EventFailed: "Failed"}
+
+
+class OperationStatus(AzureJson, frozen=True):
+    """What a poll answers; the times are told when it is over."""
+
+    name: str
+    status: str
+    error: AzureError | UnsetType = UNSET
+    start_time: datetime | UnsetType = UNSET
+    end_time: datetime | UnsetType = UNSET
+
+
+class _Life(NamedTuple):
+    """When an event was raised and was over, how it ended, and why."""
+
+    begun: datetime
+    ended: datetime
+    status: str
+    reason: str = ""
+
+
+class Operations(AzureResource):
+    """Everything under way, by the ids of its events."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self._ends: asyncio.Future[None] | None = None
+        self._is_closing = False
+        engine.on_commit.append(self._hear)
+
+    def calls(self) -> list[AzureCall]:
+        """The rows of the table."""
+        return [
+            AzureCall("GET", _PLACE, Role.VIEWER, self.show),
+            AzureCall("GET", _PLACE.replace("/operations/", "/results/"), Role.VIEWER, self.result),
+        ]
+
+    def close(self) -> None:
+        """Answer all that are held."""
+        self._is_closing = True
+        self._wake()
+
+    def begun(self, request: Request, name: str) -> Response:
+        """The answer to work of this name, see `name_of`, that goes on until its events are over."""
+        return Response(status_code=202, headers=self.links(request, name))
+
+    def links(self, request: Request, name: str) -> dict[str, str]:
+        """Where to ask how it goes, and when."""
+        site = self._site
+        place = f"{base_of(request)}/subscriptions/{site.subscription_id}/providers/Microsoft.Compute"
+        version = request.query_params.get("api-version", "")
+        asked, result = (
+            f"{place}/locations/{site.location}/{what}/{name}?api-version={version}"
+            for what in ("operations", "results")
+        )
+        return {"Azure-AsyncOperation": asked, "Location": result, **RETRY_AFTER}
+
+    async def show(self, request: Request) -> Response:
+        """How it goes."""
+        status = await self._status(request)
+        return shown(status, headers=RETRY_AFTER if status.status == "InProgress" else None)
+
+    async def result(self, request: Request) -> Response:
+        """The same for clients that ask only this: 202 while it goes on, then nothing but the status (M05)."""
+        status = await self._status(request)
+        if status.status == "InProgress":
+            return Response(status_code=202, headers={"Location": str(request.url), **RETRY_AFTER})
+        if isinstance(status.error, AzureError):
+            return failed(409, status.error)
+        return Response(status_code=200)
+
+    async def _status(self, request: Request) -> OperationStatus:
+        """Wait for the end for a while: the answer comes when the last event ends."""
+        name = request.path_params["operation"]
+        if (done := _DONE.fullmatch(name)) is not None:
+            return await self._done(name, int(done[1]))
+        event_ids = await self._events_of(name)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(HELD_SECONDS):
+                while any(one in self._engine.state.events for one in event_ids) and not self._is_closing:
+                    await self._next_end()
+        if any(one in self._engine.state.events for one in event_ids):
+            return OperationStatus(name, "InProgress")
+        return _whole(name, [await self._life(one) for one in event_ids])
+
+    async def _done(self, name: str, position: int) -> OperationStatus:
+        """What was done at once: the journal has it."""
+        for record in await self._engine.history(position - 1, 1):
+            return _whole(name, [_Life(record.at, record.at, "Succeeded")])
+        raise _unknown(name)
+
+    async def _events_of(self, name: str) -> list[str]:
+        """The events behind an operation; at most as many are asked for by name as a name can have."""
+        if (many := _MANY.fullmatch(name)) is None:
+            return [canonical_id(part) for part in name.split(".")[:MOST_NAMED]]
+        seed, first, count = many[1].upper(), int(many[2]), min(int(many[3]), LARGEST_SCALE_SET)
+        raised = raised_in(await self._engine.history(first - 1, count))
+        found = [event.id for event in raised if event.id == derived(seed, event.resources[0])]
+        if not found:
+            raise _unknown(name)
+        return found
+
+    async def _life(self, event_id: str) -> _Life:
+        found = await self._engine.history_of(event_id, 1000)
+        if not found or len(event_id) != 36:
+            raise _unknown(event_id)
+        last = found[-1].transition
+        reason = getattr(last, "reason", "")
+        return _Life(found[0].at, found[-1].at, _ENDS.get(type(last), "InProgress"), reason)
+
+    async def _next_end(self) -> None:
+        if self._ends is None:
+            self._ends = asyncio.get_running_loop().create_future()
+        await asyncio.shield(self._ends)
+
+    def _hear(self, records: Sequence[Record]) -> None:
+        if self._ends is not None and any(type(record.transition) in _ENDS for record in records):
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._ends is not None:
+            self._ends.set_result(None)
+            self._ends = None
+
+
+def name_of(event_ids: tuple[str, ...]) -> str:
+    """The name of an operation with few events."""
+    return ".".join(event_ids).lower()
+
+
+def name_of_many(seed: str, records: Sequence[Record]) -> str:
+    """The name of an operation of one command: its events have ids that follow from the seed, or it is done already."""
+    if 1 <= len(raised := raised_in(records)) <= MOST_NAMED:
+        return name_of(tuple(event.id for event in raised))
+    if not raised:
+        return f"at_{records[0].position}"
+    first, last = records[0].position, records[-1].position
+    return f"{seed.lower()}_{first}_{last - first + 1}"
+
+
+def raised_in(records: Sequence[Record]) -> tuple[Event, ...]:
+    """The events that were raised in these records."""
+    changes = (record.transition for record in records)
+    return tuple(change.event for change in changes if isinstance(change, t.EventRaised))
+
+
+def _unknown(name: str) -> AzureProblem:
+    return AzureProblem.of(404, "OperationNotFound", f"There is no operation {name[:80]}.")
+
+
+_CODES = {"InProgress": "", "Failed": "OperationFailed", "Canceled": "OperationCanceled", "Succeeded": ""}
+"""The code of each status, the worst first."""
+
+
+def _whole(name: str, lives: list[_Life]) -> OperationStatus:
+    """The worst of all."""
+    worst = min(lives, key=lambda life: [*_CODES].index(life.status))
+    words = worst.reason or f"The event was {'cancelled' if worst.status == 'Canceled' else 'not carried out'}."
+    code = _CODES[worst.status]
+    return OperationStatus(
+        name,
+        worst.status,
+        AzureError(code, words) if code else UNSET,
+        min(life.begun for life in lives),
+        max(life.ended for life in lives),
+    )

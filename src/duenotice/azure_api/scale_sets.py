@@ -1,0 +1,110 @@
+"""The calls of scale sets: list, look at, scale, restart, redeploy, delete instances, terminate notification (M07)."""
+
+from msgspec import structs
+from starlette.requests import Request
+from starlette.responses import Response
+
+from duenotice.azure_api.calls import COMPUTE, SUBSCRIPTION, AzureCall, Handle
+from duenotice.azure_api.group_json import AskedScaleSet, scale_set_shown, view_of_scale_set
+from duenotice.azure_api.operations import name_of_many, raised_in
+from duenotice.azure_api.policies import say
+from duenotice.azure_api.policy_json import policy_of
+from duenotice.azure_api.shape import JSON, AzureJson, AzureProblem, Listed, encode, read, shown
+from duenotice.azure_api.work import Working, new_id
+from duenotice.domain import commands as c
+from duenotice.domain.event import EventType
+from duenotice.domain.fleet import Group, GroupKind
+from duenotice.domain.scaling import staying
+from duenotice.domain.state import State
+from duenotice.domain.token import Role
+
+_ALL = f"{COMPUTE}/virtualMachineScaleSets"
+_ONE = f"{_ALL}/{{name}}"
+
+
+class InstanceIds(AzureJson, frozen=True):
+    """Which instances a client means; none named are all."""
+
+    instance_ids: tuple[str, ...] | None = None
+
+
+class ScaleSets(Working):
+    """The scale sets of the fleet."""
+
+    def calls(self) -> list[AzureCall]:
+        """The rows of the table."""
+        viewer, operator, everywhere = Role.VIEWER, Role.OPERATOR, f"{SUBSCRIPTION}/providers/Microsoft.Compute"
+        return [
+            AzureCall("GET", _ALL, viewer, self.index),
+            AzureCall("GET", f"{everywhere}/virtualMachineScaleSets", viewer, self.index),
+            AzureCall("GET", _ONE, viewer, self.show),
+            AzureCall("GET", f"{_ONE}/instanceView", viewer, self.view),
+            AzureCall("PATCH", _ONE, operator, self.change),
+            AzureCall("PUT", _ONE, operator, self.change),
+            AzureCall("POST", f"{_ONE}/restart", operator, self._operation(EventType.REBOOT)),
+            AzureCall("POST", f"{_ONE}/redeploy", operator, self._operation(EventType.REDEPLOY)),
+            AzureCall("POST", f"{_ONE}/delete", operator, self.delete),
+        ]
+
+    async def index(self, _: Request) -> Response:
+        """All of them, by name; there are never very many."""
+
+        def look(state: State) -> bytes:
+            groups = sorted((g for g in state.fleet.groups.values() if _is_scale_set(g)), key=lambda group: group.name)
+            return encode(Listed([scale_set_shown(group, state) for group in groups]))
+
+        return Response(await self._engine.look(look), media_type=JSON)
+
+    async def show(self, request: Request) -> Response:
+        """One of them."""
+        group = self._group(request, GroupKind.SCALE_SET)
+        return shown(await self._engine.look(lambda state: scale_set_shown(group, state)))
+
+    async def view(self, request: Request) -> Response:
+        """Its instances in numbers."""
+        group = self._group(request, GroupKind.SCALE_SET)
+        return shown(await self._engine.look(lambda state: view_of_scale_set(group, state)))
+
+    async def change(self, request: Request) -> Response:
+        """Another capacity, terminate notification or policy; a PUT may not make a new one, and changes no more."""
+        group, asked, seed = self._group(request, GroupKind.SCALE_SET), await read(request, AskedScaleSet), new_id()
+        command = c.ChangeScaleSet(group.name, seed, asked.capacity, asked.terminate_notice)
+        policy = None if asked.policy is None else policy_of(asked.policy)
+        records = await self._do(request, command)
+        if policy is not None:
+            await say(self._engine, request, group.key, policy)
+        now = self._engine.state.fleet.groups.get(group.key, group)
+        body = await self._engine.look(lambda state: scale_set_shown(now, state))
+        if not raised_in(records):
+            return shown(body)
+        under_way = structs.replace(body.properties, provisioning_state="Updating")
+        links = self._operations.links(request, name_of_many(seed, records))
+        return shown(structs.replace(body, properties=under_way), headers=links)
+
+    async def delete(self, request: Request) -> Response:
+        """Delete the named instances, told before where that is asked for (G05)."""
+        group, asked, seed = self._group(request, GroupKind.SCALE_SET), await read(request, InstanceIds), new_id()
+        if not asked.instance_ids:
+            message = "The parameter instanceIds is missing."
+            raise AzureProblem.of(
+                400, "InvalidParameter", message, hint="Name instances, or '*'.", target="instanceIds"
+            )
+        names = await self._named(group, asked)
+        return await self._operate_many(request, seed, c.DeleteInstances(group.name, names, seed))
+
+    def _operation(self, event_type: EventType) -> Handle:
+        async def operate(request: Request) -> Response:
+            group, asked, seed = self._group(request, GroupKind.SCALE_SET), await read(request, InstanceIds), new_id()
+            names = await self._named(group, asked)
+            return await self._operate_many(request, seed, c.OperateInstances(group.name, names, event_type, seed))
+
+        return operate
+
+    async def _named(self, group: Group, asked: InstanceIds) -> tuple[str, ...]:
+        if asked.instance_ids and asked.instance_ids != ("*",):
+            return tuple(f"{group.name}_{instance}" for instance in asked.instance_ids)
+        return await self._engine.look(lambda state: tuple(vm.name for vm in staying(state, group)))
+
+
+def _is_scale_set(group: Group) -> bool:
+    return group.kind is GroupKind.SCALE_SET

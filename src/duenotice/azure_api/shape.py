@@ -1,0 +1,142 @@
+"""What all answers of the Azure door look like: JSON, lists with a next link, and errors in Azure's shape (M04)."""
+
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from duenotice import errors
+from duenotice.errors import DuenoticeError, Malformed, Refused
+
+T = TypeVar("T")
+JSON = "application/json; charset=utf-8"
+LONGEST_BODY = 1024 * 1024
+encode = msgspec.json.Encoder().encode
+
+
+class AzureJson(Struct, frozen=True, rename="camel"):
+    """A value with the names that Azure uses."""
+
+
+class Listed(AzureJson, Generic[T], frozen=True):
+    """A page of a list, and where the next one is."""
+
+    value: Sequence[T]
+    next_link: str | UnsetType = UNSET
+
+
+class AzureError(AzureJson, frozen=True):
+    """What clients show: a code that programs know, and a message for people."""
+
+    code: str
+    message: str
+    target: str | None = None
+    details: tuple["AzureError", ...] = ()
+
+
+class AzureFailure(AzureJson, frozen=True):
+    """The whole body of an answer that is an error."""
+
+    error: AzureError
+
+
+class AzureProblem(Refused):
+    """This door refuses it, with a status and a code that clients know."""
+
+    status: int = 400
+    code: str = "BadRequest"
+    target: str | None = None
+
+    @classmethod
+    def of(cls, status: int, code: str, message: str, *, hint: str = "", target: str | None = None) -> "AzureProblem":
+        """The refusal with this status and code; `target` is what in the request is wrong."""
+        problem = cls(message, hint=hint)
+        problem.status, problem.code, problem.target = status, code, target
+        return problem
+
+
+CODES: dict[type[DuenoticeError], tuple[int, str]] = {
+    errors.NotFound: (404, "ResourceNotFound"),
+    errors.Conflict: (409, "Conflict"),
+    errors.Refused: (409, "OperationNotAllowed"),
+    errors.Malformed: (400, "InvalidParameter"),
+    errors.Misconfigured: (409, "OperationNotAllowed"),
+    errors.Unavailable: (503, "ServiceUnavailable"),
+    errors.DuenoticeError: (500, "InternalServerError"),
+}
+"""What an error of ours is to a client."""
+
+_PLAIN = {
+    404: ("NotFound", "This call is not there. docs/azure.md lists the calls that are."),
+    405: ("MethodNotAllowed", "This resource is there, but not with this method. docs/azure.md lists the calls."),
+    413: ("RequestTooLarge", f"The body is larger than {LONGEST_BODY} bytes."),
+}
+
+
+def shown(body: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """An answer in JSON."""
+    return Response(encode(body), status, headers, JSON)
+
+
+def failed(status: int, error: AzureError, headers: dict[str, str] | None = None) -> Response:
+    """An answer that is an error. `az` also wants its code in a header."""
+    return shown(AzureFailure(error), status, {"x-ms-error-code": error.code, **(headers or {})})
+
+
+def error_of(error: DuenoticeError) -> tuple[int, AzureError]:
+    """The status and the body of an error of ours; the hint follows the message."""
+    message = f"{error.message} {error.hint}".strip()
+    if isinstance(error, AzureProblem):
+        return error.status, AzureError(error.code, message, error.target)
+    status, code = next(CODES[kind] for kind in type(error).__mro__ if kind in CODES)
+    return status, AzureError(code, message)
+
+
+async def on_error(_: Request, error: Exception) -> Response:
+    """The answer to an error; one that is not ours tells nothing of its inside."""
+    if not isinstance(error, DuenoticeError):
+        return failed(500, AzureError("InternalServerError", "An internal error occurred. Look at the service's log."))
+    status, told = error_of(error)
+    headers = {}
+    if isinstance(error, errors.Unavailable):
+        headers["Retry-After"] = str(max(1, round(error.retry_after)))
+    if status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return failed(status, told, headers)
+
+
+async def on_http_error(_: Request, error: Exception) -> Response:
+    """The answer to a call that does not exist."""
+    assert isinstance(error, HTTPException)
+    code, message = _PLAIN.get(error.status_code, ("BadRequest", error.detail))
+    return failed(error.status_code, AzureError(code, message))
+
+
+async def body_of(request: Request) -> bytes:
+    """The whole body, unless it is too large."""
+    body = bytearray()
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > LONGEST_BODY:
+                raise HTTPException(413)
+    except ClientDisconnect:
+        raise Malformed("The request ended before the end of its body.", hint="Send all of it.") from None
+    return bytes(body)
+
+
+async def read(request: Request, kind: type[T]) -> T:
+    """The JSON body of a request; no body is an empty object."""
+    try:
+        return msgspec.json.decode(await body_of(request) or b"{}", type=kind)
+    except msgspec.ValidationError as error:
+        problem, _, target = str(error).partition(" - at `$")
+        raise AzureProblem.of(
+            400, "InvalidParameter", f"The body is not valid: {problem}.", target=target.strip(".`") or None
+        ) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise AzureProblem.of(400, "InvalidRequestContent", f"The body is not JSON: {error}.") from None

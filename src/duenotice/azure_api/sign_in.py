@@ -1,0 +1,210 @@
+"""Signing in: the calls of `az` and the identity libraries, with tokens of ours as client secrets (M02, M03)."""
+
+import hashlib
+from urllib.parse import parse_qs
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from duenotice.azure_api.access_tokens import LASTS, issued, token_behind
+from duenotice.azure_api.calls import SUBSCRIPTION, AzureCall, AzureResource
+from duenotice.azure_api.shape import AzureProblem, Listed, body_of, shown
+from duenotice.clock import wall
+from duenotice.domain.token import Role, Token
+from duenotice.engine.engine import Engine
+from duenotice.wire.resource_ids import id_of_resource_group
+
+TENANT = "d0e07a00-0000-4000-8000-000000000000"
+"""The tenant of every fleet. Signing in works with any other too: there is only one."""
+
+
+def base_of(request: Request) -> str:
+    """Where this client reaches us; every link in an answer begins with it."""
+    return f"{request.url.scheme}://{request.url.netloc}"
+
+
+def seconds_since_1970() -> int:
+    """The real time: access tokens end on the clock of their owners, not on the service's."""
+    return int(wall().timestamp())
+
+
+class AzureGate:
+    """Lets a request through if its access token stands for a token of ours with a sufficient role."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def admit(self, request: Request, needed: Role) -> None:
+        """Refuse the request, or store who asks in its state."""
+        token = self._bearer(request)
+        if token is None:
+            raise AzureProblem.of(
+                401,
+                "AuthenticationFailed",
+                "Authentication failed. There is no access token, or it is not valid here, has expired or was revoked.",
+                hint="Sign in again.",
+            )
+        if not token.role.covers(needed):
+            raise AzureProblem.of(
+                403,
+                "AuthorizationFailed",
+                f"The token {token.name!r} has the role {token.role.value}; this needs {needed.value}.",
+                hint="Use a token with that role; an admin can create one.",
+            )
+        request.state.actor, request.state.token = f"token/{token.name}", token
+
+    def _bearer(self, request: Request) -> Token | None:
+        given = request.headers.getlist("authorization")
+        scheme, _, text = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+        if scheme.lower() != "bearer":
+            return None
+        return token_behind(text.strip(), self._engine.state.tokens, seconds_since_1970())
+
+
+class SignIn(AzureResource):
+    """What is asked before the first call: where things are, an access token, which subscriptions there are."""
+
+    def calls(self) -> list[AzureCall]:
+        """The rows of the table."""
+        get, post, viewer = "GET", "POST", Role.VIEWER
+        return [
+            AzureCall(get, "/metadata/endpoints", None, self.endpoints),
+            AzureCall(get, "/common/discovery/instance", None, self.discovery),
+            AzureCall(get, "/{tenant}/v2.0/.well-known/openid-configuration", None, self.openid),
+            AzureCall(post, "/{tenant}/oauth2/v2.0/token", None, self.token),
+            AzureCall(post, "/{tenant}/oauth2/token", None, self.token),
+            AzureCall(get, "/subscriptions", viewer, self.subscriptions),
+            AzureCall(get, SUBSCRIPTION, viewer, self.subscription),
+            AzureCall(get, "/tenants", viewer, self.tenants),
+            AzureCall(get, f"{SUBSCRIPTION}/resourceGroups", viewer, self.groups),
+            AzureCall(get, f"{SUBSCRIPTION}/resourceGroups/{{group}}", viewer, self.group),
+            AzureCall(get, f"{SUBSCRIPTION}/locations", viewer, self.locations),
+            AzureCall(get, f"{SUBSCRIPTION}/providers/{{provider}}", viewer, self.provider),
+        ]
+
+    async def endpoints(self, request: Request) -> Response:
+        """What `az cloud register` asks for."""
+        base = base_of(request)
+        cloud = {
+            "name": "duenotice",
+            "portal": base,
+            "authentication": {
+                "loginEndpoint": base,
+                "audiences": [base],
+                "tenant": TENANT,
+                "identityProvider": "AAD",
+            },
+            "graph": base,
+            "graphAudience": base,
+            "resourceManager": base,
+            "activeDirectoryDataLake": base,
+            "batch": base,
+            "media": base,
+            "sqlManagement": base,
+            "vmImageAliasDoc": f"{base}/",
+            "gallery": base,
+            "suffixes": {},
+        }
+        return shown(cloud)
+
+    async def discovery(self, request: Request) -> Response:
+        """That this is where to sign in."""
+        host = request.url.netloc
+        return shown(
+            {
+                "tenant_discovery_endpoint": f"{base_of(request)}/{TENANT}/v2.0/.well-known/openid-configuration",
+                "api-version": "1.1",
+                "metadata": [{"preferred_network": host, "preferred_cache": host, "aliases": [host]}],
+            }
+        )
+
+    async def openid(self, request: Request) -> Response:
+        """Where the identity library gets tokens."""
+        tenant, base = request.path_params["tenant"], base_of(request)
+        return shown(
+            {
+                "issuer": f"{base}/{tenant}/v2.0",
+                "authorization_endpoint": f"{base}/{tenant}/oauth2/v2.0/authorize",
+                "token_endpoint": f"{base}/{tenant}/oauth2/v2.0/token",
+                "token_endpoint_auth_methods_supported": ["client_secret_post"],
+                "response_types_supported": ["code"],
+                "subject_types_supported": ["pairwise"],
+                "id_token_signing_alg_values_supported": ["HS256"],
+            }
+        )
+
+    async def token(self, request: Request) -> Response:
+        """An access token for a client secret, which is one of our tokens."""
+        form = parse_qs((await body_of(request)).decode("utf-8", "replace"))
+        asked = {name: values[0] for name, values in form.items()}
+        if asked.get("grant_type") != "client_credentials":
+            return _refused(400, "unsupported_grant_type", "Use client_credentials, with a token as client_secret.")
+        digest = hashlib.sha256(asked.get("client_secret", "").encode()).hexdigest()
+        token = next((token for token in self._engine.state.tokens.values() if token.digest == digest), None)
+        if token is None or not token.role.covers(Role.VIEWER):
+            return _refused(401, "invalid_client", "The client secret is not a token of a viewer, operator or admin.")
+        tenant, base = request.path_params["tenant"], base_of(request)
+        audience = asked.get("scope", base).removesuffix("/.default")
+        access = issued(token, tenant, f"{base}/{tenant}/v2.0", audience, seconds_since_1970())
+        body = {"token_type": "Bearer", "expires_in": LASTS, "ext_expires_in": LASTS, "access_token": access}
+        return shown(body, headers={"Cache-Control": "no-store"})
+
+    async def subscriptions(self, _: Request) -> Response:
+        """All subscriptions, which is one."""
+        return shown(Listed((self._subscription(),)))
+
+    async def subscription(self, _: Request) -> Response:
+        """The one that there is."""
+        return shown(self._subscription())
+
+    async def tenants(self, _: Request) -> Response:
+        """All tenants, which is one."""
+        tenant = {"id": f"/tenants/{TENANT}", "tenantId": TENANT, "displayName": "duenotice", "tenantCategory": "Home"}
+        return shown(Listed((tenant,)))
+
+    async def groups(self, _: Request) -> Response:
+        """All resource groups, which is one."""
+        return shown(Listed((self._resource_group(),)))
+
+    async def group(self, _: Request) -> Response:
+        """The one that there is."""
+        return shown(self._resource_group())
+
+    async def locations(self, _: Request) -> Response:
+        """All locations, which is one."""
+        location = self._site.location
+        place = {"id": f"/subscriptions/{self._site.subscription_id}/locations/{location}", "name": location}
+        return shown(Listed(({**place, "displayName": location, "regionalDisplayName": location},)))
+
+    async def provider(self, request: Request) -> Response:
+        """Clients that register providers by themselves find all of them registered."""
+        name = request.path_params["provider"]
+        place = f"/subscriptions/{self._site.subscription_id}/providers/{name}"
+        return shown({"id": place, "namespace": name, "registrationState": "Registered", "resourceTypes": []})
+
+    def _subscription(self) -> dict[str, object]:
+        subscription = self._site.subscription_id
+        return {
+            "id": f"/subscriptions/{subscription}",
+            "subscriptionId": subscription,
+            "tenantId": TENANT,
+            "displayName": "duenotice",
+            "state": "Enabled",
+            "authorizationSource": "RoleBased",
+            "subscriptionPolicies": {"spendingLimit": "Off"},
+        }
+
+    def _resource_group(self) -> dict[str, object]:
+        site = self._site
+        return {
+            "id": id_of_resource_group(site),
+            "name": site.resource_group,
+            "type": "Microsoft.Resources/resourceGroups",
+            "location": site.location,
+            "properties": {"provisioningState": "Succeeded"},
+        }
+
+
+def _refused(status: int, error: str, said: str) -> Response:
+    """A refusal as OAuth has it."""
+    return shown({"error": error, "error_description": said, "error_codes": [], "timestamp": ""}, status)

@@ -1,0 +1,145 @@
+"""`duenotice azure`: the lines that point `az` and the Azure SDKs to the service (M01-M03)."""
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import click
+
+from duenotice.cli.arguments import Noun
+from duenotice.cli.output import say, tell
+from duenotice.cli.session import Session, talks
+from duenotice.cli.views import AZURE
+from duenotice.client.operator.place import found_token
+from duenotice.settings import default_data_dir
+
+BASH = """\
+export AZURE_CONFIG_DIR="$HOME/.azure-duenotice"  # your own sign-in of az stays as it is
+export REQUESTS_CA_BUNDLE='{ca_file}' NODE_EXTRA_CA_CERTS='{ca_file}' SSL_CERT_FILE='{ca_file}'
+export AZURE_CORE_INSTANCE_DISCOVERY=false AZURE_AUTHORITY_HOST='{authority}'
+export AZURE_TENANT_ID='{tenant_id}' AZURE_SUBSCRIPTION_ID='{subscription_id}'
+export AZURE_CLIENT_ID='{client_id}'
+export AZURE_CLIENT_SECRET="${{DUENOTICE_TOKEN:-$(cat '{token_file}')}}"
+if command -v az >/dev/null; then
+  az cloud register --name duenotice --endpoint-resource-manager '{resource_manager}' 2>/dev/null ||
+    az cloud update --name duenotice --endpoint-resource-manager '{resource_manager}'
+  az cloud set --name duenotice --only-show-errors
+  az login --service-principal --username "$AZURE_CLIENT_ID" --password "$AZURE_CLIENT_SECRET" \\
+    --tenant "$AZURE_TENANT_ID" --output none
+  az config set defaults.group='{resource_group}' --only-show-errors
+fi"""
+
+POWERSHELL = """\
+$env:AZURE_CONFIG_DIR = "$HOME/.azure-duenotice"  # your own sign-in of az stays as it is
+$env:REQUESTS_CA_BUNDLE = $env:NODE_EXTRA_CA_CERTS = $env:SSL_CERT_FILE = '{ca_file}'
+$env:AZURE_CORE_INSTANCE_DISCOVERY = 'false'
+$env:AZURE_AUTHORITY_HOST = '{authority}'
+$env:AZURE_TENANT_ID = '{tenant_id}'
+$env:AZURE_SUBSCRIPTION_ID = '{subscription_id}'
+$env:AZURE_CLIENT_ID = '{client_id}'
+$env:AZURE_CLIENT_SECRET = if ($env:DUENOTICE_TOKEN) {{ $env:DUENOTICE_TOKEN }} else {{ Get-Content '{token_file}' }}
+if (Get-Command az -ErrorAction SilentlyContinue) {{
+  az cloud register --name duenotice --endpoint-resource-manager '{resource_manager}'
+  az cloud set --name duenotice --only-show-errors
+  az login --service-principal --username $env:AZURE_CLIENT_ID --password $env:AZURE_CLIENT_SECRET `
+    --tenant $env:AZURE_TENANT_ID --output none
+  az config set defaults.group='{resource_group}' --only-show-errors
+}}"""
+
+PYTHON = """\
+import os
+from pathlib import Path
+
+from azure.identity import ClientSecretCredential
+from azure.mgmt.compute import ComputeManagementClient
+
+ca = {ca_file!r}
+secret = os.environ.get("DUENOTICE_TOKEN") or Path({token_file!r}).read_text().strip()
+credential = ClientSecretCredential(
+    {tenant_id!r},
+    {client_id!r},
+    secret,
+    authority={authority!r},
+    disable_instance_discovery=True,
+    connection_verify=ca,
+)
+compute = ComputeManagementClient(
+    credential,
+    {subscription_id!r},
+    base_url={resource_manager!r},
+    credential_scopes=[{resource_manager!r} + "/.default"],
+    connection_verify=ca,
+)"""
+
+LINES = {"bash": BASH, "powershell": POWERSHELL, "python": PYTHON}
+
+
+class AzureProfile(NamedTuple):
+    """What every client needs; the client secret is the caller's own token."""
+
+    resource_manager: str
+    authority: str
+    tenant_id: str
+    subscription_id: str
+    resource_group: str
+    client_id: str
+    ca_file: str
+
+
+@click.group(cls=Noun)
+def azure() -> None:
+    """Point az and the Azure SDKs to the service."""
+
+
+@azure.command("profile", epilog='Example: eval "$(duenotice azure profile)"')
+@click.argument("shell", type=click.Choice(list(LINES)), default="bash", metavar="[bash|powershell|python]")
+@click.option("--check", "checks", is_flag=True, help="Also try them: sign in, and list VMs.")
+@talks
+def profile(session: Session, shell: str, checks: bool) -> None:
+    """Print the lines that point az and the SDKs here.
+
+    The client secret is your own token: the lines say where it is, and not what it is.
+    """
+    found = _profile(session)
+    if session.output == "table":
+        say(LINES[shell].format(**found._asdict(), token_file=_token_file()))
+    else:
+        session.show_one(found._asdict(), AZURE)
+    if checks:
+        from duenotice.cli.azure_check import check  # http.client is slow to import
+
+        for line in check(found.resource_manager, found.tenant_id, found.client_id, found_token(), found.ca_file):
+            tell(line)
+
+
+def _profile(session: Session) -> AzureProfile:
+    told, me = session.client.azure(), session.client.me()
+    ca_file = "" if told.ca is None else _ca_file(told.ca_file or "", told.ca, told.resource_manager)
+    return AzureProfile(
+        told.resource_manager,
+        told.authority,
+        told.tenant_id,
+        told.subscription_id,
+        told.resource_group,
+        me.id.lower(),
+        ca_file,
+    )
+
+
+def _ca_file(theirs: str, ca: str, url: str) -> str:
+    """The service's own file, if it is on this machine; else a copy."""
+    try:
+        if Path(theirs).read_text() == ca:
+            return theirs
+    except OSError:
+        pass
+    parts = urlsplit(url)
+    copy = default_data_dir() / f"azure-ca-{parts.hostname}-{parts.port}.pem".replace(":", "-")
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    copy.write_text(ca)
+    return str(copy)
+
+
+def _token_file() -> str:
+    return os.environ.get("DUENOTICE_TOKEN_FILE") or str(default_data_dir() / "admin.token")

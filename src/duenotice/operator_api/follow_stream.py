@@ -1,0 +1,221 @@
+"""The stream of one follower: what it has missed, then what happens, each record encoded once for all who listen.
+
+A stream first catches up with the journal; then its follower joins, and from then on nothing is shown that it has not
+hidden (`engine/followers.py`).
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import suppress
+
+from msgspec import Raw, structs
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from duenotice.clock import seconds
+from duenotice.domain.fleet import Vm
+from duenotice.domain.part import part_of
+from duenotice.domain.scope import scope_of
+from duenotice.domain.state import State
+from duenotice.domain.transitions import (
+    FleetDeclared,
+    GroupsPut,
+    GroupsRemoved,
+    Record,
+    SubscriptionCreated,
+    TokenCreated,
+)
+from duenotice.engine.engine import Engine
+from duenotice.engine.followers import Followers
+from duenotice.engine.writer import News
+from duenotice.journal.codec import RECORDS, SNAPSHOTS
+from duenotice.operator_api.answers import encode
+from duenotice.operator_api.feed import LARGE, READ_AT_ONCE, gone
+from duenotice.wire import follow as f
+
+LINES = "application/x-ndjson"
+FEW = 20
+"""Records that are encoded on the loop, if none is large."""
+
+TRIES = 5
+FOR_ALL = (FleetDeclared, GroupsPut, GroupsRemoved)
+"""Changes that touch no scope, but what VMs are told about themselves (A12)."""
+
+Chooses = Callable[[Vm], bool]
+
+
+class Lines:
+    """Records as lines, encoded once for all who listen; many or large ones off the loop (S26)."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._made: tuple[tuple[int, int], asyncio.Future[bytes]] | None = None
+
+    async def of(self, records: Sequence[Record]) -> bytes:
+        """All of them."""
+        span = (records[0].position, records[-1].position)
+        if self._made is None or self._made[0] != span:
+            self._made = (span, asyncio.ensure_future(self._encoded(records)))
+        return await asyncio.shield(self._made[1])
+
+    async def _encoded(self, records: Sequence[Record]) -> bytes:
+        if len(records) <= FEW and not any(isinstance(record.transition, LARGE) for record in records):
+            return _written(records)
+        return await self._engine.aside(lambda: _written(records))
+
+
+class FollowerEar:
+    """Where one follower listens: what is still to be sent, and with a choice of VMs, which these are now."""
+
+    def __init__(self, engine: Engine, lines: Lines, choice: Chooses | None) -> None:
+        self.waiting: asyncio.Queue[bytes] = asyncio.Queue()
+        self.closed = asyncio.Event()
+        self.choice = choice
+        self.chosen: dict[str, None] = {}
+        self._engine, self._lines = engine, lines
+
+    async def hear(self, news: News) -> None:
+        """Of all records, or of their result for the chosen VMs. The state stays as it is while we are here."""
+        if self.choice is None:
+            self.waiting.put_nowait(await self._lines.of(news.records))
+        elif await self._is_for_us(news):
+            self.waiting.put_nowait(await self._engine.aside(lambda: _part(news.state, self.chosen)))
+        else:
+            self.waiting.put_nowait(_line(f.Passed(news.records[-1].position)))
+
+    async def _is_for_us(self, news: News) -> bool:
+        if any(isinstance(record.transition, FOR_ALL) for record in news.records):
+            await self._engine.aside(lambda: self._choose_again(news.state, news.touched.vms))
+            return True
+        touched, before = news.touched, len(self.chosen)
+        if touched.vms:
+            known = not touched.vms.isdisjoint(self.chosen)
+            await self._engine.aside(lambda: self._choose_again(news.state, touched.vms))
+            if known or len(self.chosen) != before:
+                return True
+        vms = (news.state.fleet.vms[name] for name in self.chosen)
+        return touched.everything or any(scope_of(vm) in touched.scopes for vm in vms)
+
+    def _choose_again(self, state: State, names: set[str]) -> None:
+        assert self.choice is not None
+        for name in names:
+            self.chosen.pop(name, None)
+            vm = state.fleet.vms.get(name)
+            if vm is not None and self.choice(vm):
+                self.chosen[name] = None
+
+    def hear_shown(self, position: int) -> None:
+        """All up to here may be shown."""
+        self.waiting.put_nowait(_line(f.Show(position)))
+
+    def dismiss(self) -> None:
+        """Say that it is over."""
+        self.waiting.put_nowait(_line(f.Bye()))
+
+    def close(self) -> None:
+        """End the stream."""
+        self.closed.set()
+
+
+class FollowResponse(Response):
+    """A stream for one follower."""
+
+    media_type = LINES
+
+    def __init__(self, engine: Engine, followers: Followers, ear: FollowerEar, life: str, after: int) -> None:
+        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self._engine, self._followers, self._ear = engine, followers, ear
+        self._life, self._after = life, after
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send until the follower goes or is put out, or we close."""
+        ways_out = [self._send_all(send), gone(receive), self._ear.closed.wait()]
+        tasks = [asyncio.ensure_future(way) for way in ways_out]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        with suppress(TimeoutError, OSError):
+            async with asyncio.timeout(1.0):
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _send_all(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        catch_up = self._catch_up if self._ear.choice is None else self._choose
+        async for lines in catch_up():
+            await send({"type": "http.response.body", "body": lines, "more_body": True})
+        async for lines in self._live():
+            await send({"type": "http.response.body", "body": lines, "more_body": True})
+
+    async def _catch_up(self) -> AsyncIterator[bytes]:
+        """What the follower has missed; then it joins."""
+        after = self._after
+        while after < self._followers.told:
+            missed = await self._engine.history(after, READ_AT_ONCE)
+            yield await self._engine.aside(lambda records=missed: _written(records))  # type: ignore[misc]
+            after = missed[-1].position
+        yield self._join()
+
+    async def _choose(self) -> AsyncIterator[bytes]:
+        """The follower joins at a moment when all is shown; then what the chosen VMs are answered from."""
+        for is_last in (False,) * TRIES + (True,):
+            if await self._knows_its_vms(is_last):
+                break
+        frozen, chosen = self._engine.publisher.freeze(), tuple(self._ear.chosen)
+        hello = self._join()
+        yield await self._engine.aside(lambda: _part(frozen, chosen))
+        yield hello
+
+    async def _knows_its_vms(self, is_last: bool) -> bool:
+        """Whether the VMs are chosen from what is shown now. In the end that is done on the loop."""
+        choice = self._ear.choice
+        assert choice is not None
+        position, chosen = await self._engine.look(lambda state: (state.position, chosen_of(state, choice)))
+        await self._followers.settled()
+        self._ear.chosen = dict.fromkeys(chosen_of(self._engine.state, choice) if is_last else chosen)
+        return is_last or position == self._engine.state.position
+
+    def _join(self) -> bytes:
+        self._followers.join(self._life, self._ear, self._after)
+        return _line(f.Hello(self._followers.shown, self._followers.terms.lease))
+
+    async def _live(self) -> AsyncIterator[bytes]:
+        """What comes, and a sign of life when nothing does."""
+        quiet = seconds(self._followers.terms.lease) / 3
+        while True:
+            came = b""
+            with suppress(TimeoutError):
+                async with asyncio.timeout(quiet):
+                    came = await self._ear.waiting.get()
+            yield came or _line(f.Show(self._followers.shown))
+
+
+def chosen_of(state: State, choice: Chooses) -> list[str]:
+    """The names of the VMs that are chosen."""
+    return [vm.name for vm in state.fleet.vms.values() if choice(vm)]
+
+
+def _told(record: Record) -> Record:
+    match record.transition:
+        case TokenCreated(token):
+            return structs.replace(record, transition=TokenCreated(structs.replace(token, digest="")))
+        case SubscriptionCreated(known):
+            return structs.replace(record, transition=SubscriptionCreated(known.without_secrets()))
+    return record
+
+
+def _written(records: Sequence[Record]) -> bytes:
+    rows = (RECORDS.pack(_told(record)) for record in records)
+    return b"".join(_line(f.Written(*row[:3], Raw(row.payload))) for row in rows)
+
+
+def _part(state: State, chosen: Collection[str]) -> bytes:
+    row = SNAPSHOTS.pack(part_of(state, chosen))
+    return _line(f.Part(*row[:3], Raw(row.payload)))
+
+
+def _line(line: f.Line) -> bytes:
+    return encode(line) + b"\n"

@@ -1,0 +1,280 @@
+"""Section M: the real Azure SDKs and `az` drive the service, unchanged."""
+
+import json
+import os
+import ssl
+import stat
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from azure.core.exceptions import (
+    ClientAuthenticationError,
+    HttpResponseError,
+    ResourceExistsError,
+    ResourceNotFoundError,
+)
+from azure.mgmt.maintenance import MaintenanceManagementClient
+
+from tests.acceptance.conftest import DEMO
+from tests.support.azure import GROUP, SUBSCRIPTION, Azure
+from tests.support.cli import duenotice
+from tests.support.node import Node
+
+
+@pytest.fixture(scope="module")
+def azure_node() -> Iterator[Node]:
+    """One node for all tests of this file; each uses a VM of its own."""
+    with Node(DEMO, azure_listen="127.0.0.1:0") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def azure(azure_node: Node) -> Iterator[Azure]:
+    """The clients of an admin."""
+    with Azure(azure_node) as clients:
+        yield clients
+
+
+def test_M01_it_has_a_ca_of_its_own_and_only_its_owner_reads_the_keys(azure: Azure) -> None:
+    """A client that trusts azure-ca.pem is served; another refuses to talk."""
+    with urllib.request.urlopen(f"{azure.url}/metadata/endpoints", context=ssl.create_default_context(cafile=azure.ca)):
+        pass
+    with pytest.raises(OSError, match="CERTIFICATE_VERIFY_FAILED"):
+        urllib.request.urlopen(f"{azure.url}/metadata/endpoints", context=ssl.create_default_context())
+    keys = [path for path in Path(azure.ca).parent.iterdir() if path.suffix == ".key"]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in keys} == {0o600}
+
+
+def test_M02_a_revoked_token_takes_its_access_tokens_with_it(azure_node: Node) -> None:
+    """The same client is served before, and gets AuthenticationFailed after, without a new sign-in."""
+    made = azure_node.operate("/v1/tokens", {"name": "short-lived", "role": "viewer"})
+    with Azure(azure_node, made["token"]) as azure:
+        compute = azure.compute()
+        assert compute.virtual_machines.get(GROUP, "db-0").name == "db-0"
+        assert azure_node.operator("DELETE", f"/v1/tokens/{made['id']}").status == 204
+        with pytest.raises(ClientAuthenticationError, match="AuthenticationFailed"):
+            compute.virtual_machines.get(GROUP, "db-0")
+
+
+def test_M02_a_viewer_reads_and_may_not_act(azure_node: Node) -> None:
+    """AuthorizationFailed, and nothing happens."""
+    made = azure_node.operate("/v1/tokens", {"name": "reader", "role": "viewer"})
+    azure_node.enable("db-0")
+    with Azure(azure_node, made["token"]) as azure, pytest.raises(HttpResponseError, match="AuthorizationFailed"):
+        azure.compute().virtual_machines.begin_restart(GROUP, "db-0")
+    assert azure_node.events("db-0") == []
+
+
+def test_M04_names_match_in_any_case_and_what_is_unknown_is_told_in_azures_shape(azure: Azure) -> None:
+    """ResourceNotFound, ResourceGroupNotFound, SubscriptionNotFound."""
+    vms = azure.compute().virtual_machines
+    assert vms.get(GROUP.upper(), "WEB-0").name == "web-0"
+    with pytest.raises(ResourceNotFoundError, match="ResourceNotFound"):
+        vms.get(GROUP, "nobody")
+    with pytest.raises(ResourceNotFoundError, match="ResourceGroupNotFound"):
+        vms.get("elsewhere", "web-0")
+
+
+def test_M05_a_restart_is_in_progress_until_the_vm_was_restarted(azure_node: Node, azure: Azure) -> None:
+    """The poller waits for the VM's approval and for the end of the event, and then ends at once."""
+    azure_node.enable("me")
+    poller = azure.compute().virtual_machines.begin_restart(GROUP, "me")
+    (event,) = azure_node.events("me")
+    assert (poller.status(), event["EventType"], event["EventSource"]) == ("InProgress", "Reboot", "User")
+    assert azure_node.approve("me", event["EventId"]).status == 200
+    assert poller.status() == "InProgress"
+    azure_node.advance("10m")
+    poller.wait()
+    assert poller.status() == "Succeeded"
+    assert azure_node.events("me") == []
+
+
+def test_M06_vms_are_listed_and_shown(azure: Azure) -> None:
+    """All VMs of the fleet but the instances of scale sets, with size, zone, set and power state."""
+    vms = azure.compute().virtual_machines
+    found = {vm.name: vm for vm in vms.list(GROUP)}
+    assert len(found) == 12
+    assert (found["db-0"].zones, found["render-0"].priority) == (["1"], "Spot")
+    assert found["web-0"].availability_set.id.endswith("/availabilitySets/web")
+    view = vms.instance_view(GROUP, "db-0")
+    assert [status.code for status in view.statuses] == ["ProvisioningState/succeeded", "PowerState/running"]
+
+
+def test_M05_what_nobody_is_told_of_is_done_at_once(azure: Azure) -> None:
+    """F03: nobody listens, so there is no event and nothing to wait for."""
+    poller = azure.compute().virtual_machines.begin_redeploy(GROUP, "db-1")
+    poller.wait()
+    assert poller.status() == "Succeeded"
+
+
+def test_M05_a_cancelled_event_cancels_the_work_and_says_why(azure_node: Node, azure: Azure) -> None:
+    """The poller ends as Canceled, with the reason that the operator gave."""
+    azure_node.enable("db-0")
+    poller = azure.compute().virtual_machines.begin_redeploy(GROUP, "db-0")
+    azure_node.operate(f"/v1/events/{azure_node.event('db-0')['EventId']}/cancel", {"reason": "wrong VM"})
+    with pytest.raises(HttpResponseError, match="wrong VM"):
+        poller.result()
+    assert poller.status() == "Canceled"
+
+
+def test_M06_a_spot_vm_is_evicted(azure_node: Node, azure: Azure) -> None:
+    """G04: simulateEviction answers 204 and raises Preempt; a VM that is not spot is refused."""
+    azure_node.enable("render-0")
+    vms = azure.compute().virtual_machines
+    assert vms.simulate_eviction(GROUP, "render-0") is None
+    assert azure_node.event("render-0")["EventType"] == "Preempt"
+    with pytest.raises(HttpResponseError, match="OperationNotAllowed"):
+        vms.simulate_eviction(GROUP, "web-0")
+
+
+def test_M06_the_owner_of_a_vm_has_its_maintenance_now(azure_node: Node, azure: Azure) -> None:
+    """instanceView says that there is maintenance, performMaintenance approves it, and ends with it."""
+    azure_node.enable("web-1")
+    azure_node.schedule("Redeploy", "web-1")
+    vms = azure.compute().virtual_machines
+    planned = vms.instance_view(GROUP, "web-1").maintenance_redeploy_status
+    assert planned.is_customer_initiated_maintenance_allowed
+    poller = vms.begin_perform_maintenance(GROUP, "web-1")
+    assert azure_node.statuses("web-1") == ["Started"]
+    assert not vms.get(GROUP, "web-1", expand="instanceView").instance_view.maintenance_redeploy_status[
+        "isCustomerInitiatedMaintenanceAllowed"
+    ]
+    azure_node.advance("10m")
+    assert poller.result() is None
+    with pytest.raises(ResourceExistsError, match="Nothing waits"):
+        vms.begin_perform_maintenance(GROUP, "web-1")
+
+
+def test_M06_a_deleted_vm_is_gone() -> None:
+    """A VM for which no notice was asked goes at once; to delete it again is fine."""
+    with Node(DEMO, azure_listen="127.0.0.1:0") as node, Azure(node) as azure:
+        vms = azure.compute().virtual_machines
+        vms.begin_delete(GROUP, "web-3").wait()
+        with pytest.raises(ResourceNotFoundError):
+            vms.get(GROUP, "web-3")
+        vms.begin_delete(GROUP, "web-3").wait()
+
+
+def test_M07_scale_sets_are_listed_scaled_and_told(azure_node: Node, azure: Azure) -> None:
+    """Terminate notification is read and set; a scale-in goes on until the instances that were told are gone."""
+    sets = azure.compute().virtual_machine_scale_sets
+    assert {found.name: found.sku.capacity for found in sets.list(GROUP)} == {"batch": 250, "workers": 10}
+    change = {"terminateNotificationProfile": {"enable": True, "notBeforeTimeout": "PT7M"}}
+    body = {"properties": {"virtualMachineProfile": {"scheduledEventsProfile": change}}}
+    told = sets.begin_update(GROUP, "workers", body).result().virtual_machine_profile.scheduled_events_profile
+    assert told.terminate_notification_profile.not_before_timeout == "PT7M"
+    azure_node.enable("workers_0")
+    poller = sets.begin_update(GROUP, "workers", {"sku": {"capacity": 8}})
+    going = [event["Resources"][0] for event in azure_node.events("workers_0")]
+    assert (len(going), poller.status()) == (2, "InProgress")
+    azure_node.advance("8m")
+    assert poller.result().sku.capacity == 8
+    left = {vm.name for vm in azure.compute().virtual_machine_scale_set_vms.list(GROUP, "workers")}
+    assert len(left) == 8
+    assert not left & set(going)
+
+
+def test_M07_chosen_instances_are_restarted_deleted_and_evicted(azure_node: Node, azure: Azure) -> None:
+    """Each instance that is named is told; the work ends when all are over."""
+    sets, instances = azure.compute().virtual_machine_scale_sets, azure.compute().virtual_machine_scale_set_vms
+    azure_node.enable("batch_0", "batch_100")
+    poller = sets.begin_restart(GROUP, "batch", {"instanceIds": [str(number) for number in range(95, 105)]})
+    assert (len(azure_node.events("batch_0")), len(azure_node.events("batch_100"))) == (5, 5)
+    azure_node.advance("16m")
+    azure_node.advance("10m")
+    assert poller.result() is None
+    assert instances.get_instance_view(GROUP, "batch", "3").platform_update_domain == 3
+    assert instances.simulate_eviction(GROUP, "batch", "7") is None
+    assert azure_node.event("batch_0")["Resources"] == ["batch_7"]
+    with pytest.raises(ResourceNotFoundError):
+        sets.begin_restart(GROUP, "batch", {"instanceIds": ["1", "999"]})
+    assert len(azure_node.events("batch_0")) == 1
+
+
+def test_M08_availability_sets_are_shown_with_their_vms(azure: Azure) -> None:
+    """By name, with their domains."""
+    (listed,) = azure.compute().availability_sets.list(GROUP)
+    found = azure.compute().availability_sets.get(GROUP, "WEB")
+    assert [vm.id.rpartition("/")[2] for vm in found.virtual_machines] == [f"web-{number}" for number in range(5)]
+    assert (listed.name, found.platform_update_domain_count) == ("web", 5)
+
+
+@pytest.mark.parametrize(("kind", "name"), [("virtualMachines", "web-2"), ("availabilitySets", "web")])
+def test_M10_an_event_is_acknowledged_through_its_vm_or_its_set(
+    azure_node: Node, azure: Azure, kind: str, name: str
+) -> None:
+    """C05: it starts. Through another VM it is as unknown as to that VM (C03)."""
+    azure_node.enable("web-2")
+    event = azure_node.schedule("Reboot", "web-2")
+    events = azure.client(MaintenanceManagementClient, SUBSCRIPTION).scheduled_events
+    with pytest.raises(ResourceNotFoundError):
+        events.acknowledge(GROUP, "virtualMachines", "me", event.lower())
+    assert events.acknowledge(GROUP, kind, name, event.lower()).value == "Successfully Approved"
+    assert azure_node.statuses("web-2") == ["Started"]
+    assert events.acknowledge(GROUP, kind, name, event).value == "Successfully Approved"
+    azure_node.advance("10m")
+
+
+def test_M10_many_events_are_acknowledged_at_once_or_none(azure_node: Node, azure: Azure) -> None:
+    """C03: one that is unknown, and none is approved."""
+    azure_node.enable("FrontEnd_IN_0")
+    azure_node.enable("web-4")
+    event = azure_node.schedule("Freeze", "web-4")
+    events = azure.client(MaintenanceManagementClient, SUBSCRIPTION).scheduled_events
+    with pytest.raises(ResourceNotFoundError):
+        events.acknowledge_list(GROUP, "virtualMachines", "web-4", {"value": [event, SUBSCRIPTION]})
+    assert azure_node.statuses("web-4") == ["Scheduled"]
+    assert events.acknowledge_list(GROUP, "virtualMachines", "web-4", {"value": [event]}).value
+    assert azure_node.statuses("web-4") == ["Started"]
+    azure_node.advance("10m")
+
+
+def test_M11_what_is_pending_for_a_vm_is_listed_and_applied(azure_node: Node, azure: Azure) -> None:
+    """Pending, then InProgress once it was approved, then nothing."""
+    azure_node.enable("FrontEnd_IN_1")
+    azure_node.schedule("Freeze", "FrontEnd_IN_1", duration=9)
+    maintenance, vm = azure.client(MaintenanceManagementClient, SUBSCRIPTION), ("virtualMachines", "FrontEnd_IN_1")
+    (update,) = maintenance.updates.list(GROUP, "Microsoft.Compute", *vm)
+    assert (update.status, update.impact_type, update.impact_duration_in_sec) == ("Pending", "Freeze", 9)
+    applied = maintenance.apply_updates.create_or_update(GROUP, "Microsoft.Compute", *vm)
+    assert applied.properties.status == "InProgress"
+    azure_node.advance("10m")
+    assert list(maintenance.updates.list(GROUP, "Microsoft.Compute", *vm)) == []
+
+
+def test_M03_the_profile_says_what_clients_need_and_is_tried(azure_node: Node, azure: Azure) -> None:
+    """-o json has every value, --check signs in and lists VMs."""
+    done = duenotice(azure_node, "azure", "profile", "--check", "-o", "json")
+    told = json.loads(done.out)
+    assert told["resource_manager"] == told["authority"] == azure.url
+    assert (told["subscription_id"], told["resource_group"], told["ca_file"]) == (SUBSCRIPTION, GROUP, azure.ca)
+    assert [line.split()[0] for line in done.err.splitlines()] == ["ok", "ok", "ok"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "powershell", "python"])
+def test_M03_the_profile_is_printed_for_every_shell_without_the_secret(azure_node: Node, shell: str) -> None:
+    """It names the file of the token, and not the token."""
+    said = duenotice(azure_node, "azure", "profile", shell).out
+    assert "disable_instance_discovery=True" in said or "AZURE_CORE_INSTANCE_DISCOVERY" in said
+    assert azure_node.token not in said
+
+
+def test_M03_the_profile_for_python_runs(azure_node: Node) -> None:
+    """As it is printed, it makes a client that works."""
+    said = duenotice(azure_node, "azure", "profile", "python").out
+    program = f"{said}\nprint([vm.name for vm in compute.virtual_machines.list_all()][-1])"
+    environment = {**os.environ, "DUENOTICE_TOKEN": azure_node.token}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout == "web-4\n"
+
+
+def test_M03_az_finds_what_it_asks_for_first(azure: Azure) -> None:
+    """Endpoints without a token; subscriptions and tenants with one."""
+    assert azure.get("/metadata/endpoints?api-version=2022-09-01", signed_in=False)["resourceManager"] == azure.url
+    (subscription,) = azure.get("/subscriptions?api-version=2016-06-01")["value"]
+    (tenant,) = azure.get("/tenants?api-version=2016-06-01")["value"]
+    assert (subscription["subscriptionId"], subscription["tenantId"]) == (SUBSCRIPTION, tenant["tenantId"])

@@ -1,0 +1,174 @@
+"""Lets tests that start one node start three instead, each request to a random one:
+
+`pytest -p tests.support.three_nodes …`. The nodes are whole services in one process, on one store in memory. All that
+a VM or an operator sees must be the same, so these tests must pass as they are; `ALONE` has the few that cannot.
+"""
+
+import logging
+import os
+import secrets
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Any, ClassVar
+
+import pytest
+import structlog
+
+from duenotice import __version__
+from duenotice.bootstrap.cluster import ClusterStore
+from duenotice.bootstrap.service import Service
+from duenotice.clock import Clock, Instant, ManualClock, micros, seconds, wall
+from duenotice.domain.policy import Policy
+from duenotice.domain.state import State
+from duenotice.engine.fenced_journal import FencedJournal
+from duenotice.engine.last_polls import EVERY
+from duenotice.engine.lives import new_life
+from duenotice.engine.membership import Terms
+from duenotice.engine.node_engine import NodeEngine
+from duenotice.engine.publisher import Publisher
+from duenotice.engine.seat import Identity
+from duenotice.engine.shared_time import SharedClock
+from duenotice.journal.memory_members import MemoryMembers
+from duenotice.operator_api.way_to_leader import WayToLeader
+from duenotice.testkit.emulator import Emulator
+from duenotice.wire.duration import parse_duration
+from tests.support.node import Node, Outside
+
+NAMES = ("a", "b", "c")
+SEED = int(os.environ.setdefault("DUENOTICE_SEED", str(secrets.randbits(32))))
+"""Chooses the node of each request. The processes of one run share it."""
+
+NOT_HERE = {
+    "test_A01_address_and_port_are_settings": "an address and a port belong to one node",
+    "test_the_description_has_every_call_and_only_those": "several nodes have two calls more: those about nodes",
+    "test_the_pace_of_a_scaled_clock_can_be_set": "each node has a scaled clock of its own",
+}
+"""What cannot run on several nodes of one process, and why. A13 is about DHCP, and asks one address for all nodes."""
+
+AT_ONE_NODE = {"test_A08_approvals_have_a_budget_of_their_own": "throttles are per node (N13)"}
+"""What runs on three nodes, but asks only one of them, and why."""
+
+_STORES: dict[str, tuple[MemoryMembers, "OneTime"]] = {}
+"""What is there when nodes are started again, by their data directory."""
+
+
+class OneTime(ManualClock, SharedClock):
+    """The manual clock of all nodes: one object, so nobody has to tell another the time. Leases count real time."""
+
+    def follow(self, steady: int) -> None:
+        """Nothing: it is the leader's."""
+
+    def lead(self, last: Instant) -> None:
+        """Nothing: it goes on from where it is."""
+
+
+class MemoryStore(ClusterStore):
+    """The store of one node, in memory; `members` and `clock` are those of all nodes."""
+
+    def __init__(self, node: str, members: MemoryMembers, clock: OneTime) -> None:
+        self.node, self.life, self._clock = node, new_life(wall()), clock
+        self.way, self._last_life = WayToLeader(), ""
+        self.shared, self.journal = members, members.journal  # type: ignore[assignment]
+
+    def engine(
+        self, own: Clock, policy: Policy, state: State, publisher: Publisher, url: str, lease: float
+    ) -> NodeEngine:
+        """The engine of this node, on the time of all."""
+        clock = self._clock if own.speed == 0.0 else SharedClock(own)
+        fenced = FencedJournal(self.journal, self.shared, self.life, clock, self.shared.look().head.shown)
+        identity = Identity(self.life, self.node, url, __version__)
+        terms = Terms(micros(lease))
+        return NodeEngine(fenced, clock, policy, state, publisher, self.shared, identity, self._pass_on, terms)
+
+
+class NodeEmulator(Emulator):
+    """An emulator that is one of several nodes."""
+
+    def __init__(self, store: MemoryStore, **settings: Any) -> None:
+        super().__init__(node=store.node, **settings)
+        self._store = store
+
+    def _made(self) -> Service:
+        return Service(self._settings, self.overheard, options=self._options, store=self._store)
+
+    def tell_of_polls(self) -> None:
+        """One more beat: the leader hears of the polls here (N11)."""
+        engine, store = self.service.engine, self._store
+        assert isinstance(engine, NodeEngine)
+        store.shared.beat(store.life, engine.time(), engine.gather_polls())
+
+
+def three_emulators(data_dir: str, **settings: Any) -> Sequence[Emulator]:
+    """A service of three nodes; if it has a directory, it goes on from what it was when it was last there."""
+    members, clock = _STORES.get(data_dir) or (MemoryMembers(), OneTime())
+    if data_dir != ":memory:":
+        Path(data_dir).mkdir(exist_ok=True)
+        _STORES[data_dir] = members, clock
+    return [NodeEmulator(MemoryStore(name, members, clock), data_dir=data_dir, **settings) for name in NAMES]
+
+
+def advance(node: Node, by: str) -> None:
+    """Let time pass, and let the nodes hear of each other's polls at its beginning, as they do every ten minutes."""
+    span, first = micros(parse_duration(by)), EVERY
+    if span > first:
+        Outside.advance(node, "10m")
+        for emulator in sorted(node.emulators, key=lambda each: each.service.engine.leads):
+            assert isinstance(emulator, NodeEmulator)
+            emulator.call(emulator.tell_of_polls)
+        span -= first
+    Outside.advance(node, f"{seconds(span)}s")
+
+
+class Chance(Random):
+    """Chooses the node of each request, and counts."""
+
+    asked: ClassVar[Counter[str]] = Counter()
+
+    def choice(self, seq: Any) -> Any:
+        """Any of the nodes."""
+        chosen = super().choice(seq)
+        self.asked[chosen.service.node] += 1
+        return chosen
+
+
+class OneChoice(Random):
+    """Chooses always the same."""
+
+    def choice(self, seq: Any) -> Any:
+        """One of the nodes."""
+        return seq[SEED % len(seq)]
+
+
+def pytest_report_header() -> str:
+    """What to set to ask the same nodes again."""
+    return f"three nodes; DUENOTICE_SEED={SEED}"
+
+
+def pytest_sessionstart() -> None:
+    """From now on a node is three."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    Node.make_emulators = staticmethod(three_emulators)
+    Node.advance = advance  # type: ignore[method-assign, assignment]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What cannot run here is named in the summary."""
+    for item in items:
+        if why := NOT_HERE.get(_name(item)):
+            item.add_marker(pytest.mark.skip(reason=why))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """The nodes that this test asks do not depend on the tests before it."""
+    Node.chance = OneChoice() if _name(item) in AT_ONE_NODE else Chance(f"{SEED} {item.nodeid}")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How often each node was asked."""
+    terminalreporter.write_line(f"asked on {len(NAMES)} nodes with DUENOTICE_SEED={SEED}: {dict(Chance.asked)}")
+
+
+def _name(item: pytest.Item) -> str:
+    return str(getattr(item, "originalname", item.name))

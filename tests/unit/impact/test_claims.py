@@ -1,0 +1,135 @@
+"""Of several nodes one makes an attempt, and a new leader asks first what is already done (N12)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from duenotice.domain.commands import ClaimImpact
+from duenotice.domain.event import Event
+from duenotice.engine.engine import Engine
+from duenotice.impact.claims import Claim, NodeClaims, OnlyNode
+from duenotice.impact.dispatcher import Dispatcher
+from duenotice.impact.driver import AttemptEnd, AttemptOutcome
+from tests.unit.domain.build import id_of
+from tests.unit.engine.rig import ask, in_loop, listen, once, running
+from tests.unit.impact.test_dispatcher import DONE, DRIVEN, ScriptedDriver, history, start
+
+PATIENCE = 600.0
+
+
+class Others:
+    """The other nodes, and the time."""
+
+    def __init__(self, *there: str) -> None:
+        self.there, self.now = set(there), 1000.0
+
+    def claims(self, engine: Engine, node: str = "b") -> NodeClaims:
+        return NodeClaims(engine, node, self.there.__contains__, PATIENCE, lambda: self.now)
+
+
+@asynccontextmanager
+async def led(claimed_by: str = "") -> AsyncIterator[tuple[Engine, Event]]:
+    """A node that leads, and a started event that perhaps another node has claimed before."""
+    async with running(policy=DRIVEN) as engine:
+        await listen(engine, "alone")
+        await start(engine, "alone")
+        if claimed_by:
+            await ask(engine, ClaimImpact(id_of(1), 1, claimed_by))
+        yield engine, engine.state.events[id_of(1)]
+
+
+@asynccontextmanager
+async def dispatched(engine: Engine, driver: ScriptedDriver, claims: NodeClaims) -> AsyncIterator[None]:
+    options = {"at_once": 2, "retry_after": 0.001, "report_within": 600.0}
+    dispatcher = Dispatcher(engine, driver, claims=claims, **options)  # type: ignore[arg-type]
+    dispatcher.start()
+    try:
+        yield
+    finally:
+        await dispatcher.stop()
+
+
+@in_loop
+async def test_the_leader_claims_what_nobody_has_before_it_begins() -> None:
+    async with led() as (engine, event):
+        driver = ScriptedDriver()
+        async with dispatched(engine, driver, Others().claims(engine)):
+            await once(lambda: driver.at_work)
+            assert engine.state.events[event.id].claimed_by == "b"
+            driver.gate.set()
+            await once(lambda: not engine.state.events)
+        assert [what for what, _ in await history(engine)] == ["impact-claimed", "event-completed"]
+
+
+@in_loop
+async def test_what_another_node_makes_is_left_to_it_as_long_as_it_may_come_back() -> None:
+    """It reports; away for a while it may be starting again, with its notes."""
+    async with led("a") as (engine, event):
+        others = Others("a")
+        claims = others.claims(engine)
+        assert await claims.claim(event, 1) is Claim.THEIRS
+        others.there.clear()
+        assert await claims.claim(event, 1) is Claim.THEIRS
+        others.now += PATIENCE - 1
+        assert await claims.claim(event, 1) is Claim.THEIRS
+        others.there.add("a")
+        assert await claims.claim(event, 1) is Claim.THEIRS
+        others.there.clear()
+        others.now += PATIENCE
+        assert await claims.claim(event, 1) is Claim.THEIRS
+        others.now += PATIENCE
+        assert await claims.claim(event, 1) is Claim.LOST
+
+
+@in_loop
+async def test_what_a_node_has_claimed_it_attends_also_when_another_leads() -> None:
+    """Also its next process: nothing has to be claimed again."""
+    async with led("a") as (engine, event):
+        claims = Others("b").claims(engine, "a")
+        assert claims.attends(event)
+        assert await claims.claim(event, 1) is Claim.OURS
+        assert OnlyNode().attends(event)
+
+
+@in_loop
+async def test_who_comes_second_leaves_it_to_the_first() -> None:
+    """Two nodes that both believe to lead: the journal decides."""
+    async with led() as (engine, event):
+        first = await Others().claims(engine, "a").claim(event, 1)
+        assert (first, await Others().claims(engine, "b").claim(event, 1)) == (Claim.OURS, Claim.THEIRS)
+
+
+@pytest.mark.parametrize(
+    ("if_lost", "runs", "happened"),
+    [
+        (None, [(id_of(1), 1)], ["impact-claimed", "impact-claimed", "event-completed"]),
+        (AttemptOutcome(AttemptEnd.HOPELESS, "lost"), [], ["impact-claimed", "event-failed"]),
+        (
+            AttemptOutcome(AttemptEnd.FAILED, "lost"),
+            [(id_of(1), 2)],
+            ["impact-claimed", "impact-failed", "impact-claimed", "event-completed"],
+        ),
+    ],
+    ids=["it can be asked again", "it is given up", "there is another attempt"],
+)
+def test_what_a_lost_node_had_begun(
+    if_lost: AttemptOutcome | None, runs: list[tuple[str, int]], happened: list[str]
+) -> None:
+    """The driver says how that counts; this node makes an attempt only under its own claim."""
+
+    @in_loop
+    async def test() -> None:
+        async with led("a") as (engine, event):
+            others, driver = Others(), ScriptedDriver(DONE)
+            driver.if_lost = if_lost
+            claims = others.claims(engine)
+            await claims.claim(event, 1)
+            others.now += PATIENCE
+            async with dispatched(engine, driver, claims):
+                await once(lambda: not engine.state.events)
+                await asyncio.sleep(0)
+            assert (driver.runs, [what for what, _ in await history(engine)]) == (runs, happened)
+
+    test()

@@ -1,0 +1,117 @@
+"""A database that has lost its last commits, as one of several nodes sees it: noted, noticed, and lifted once (N14)."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from duenotice.domain.transitions import IncarnationsLifted, Record
+from duenotice.errors import Rewound
+from duenotice.journal.codec import RECORDS
+from duenotice.journal.postgres import PostgresJournal
+from duenotice.journal.postgres_members import PostgresMembers
+from duenotice.journal.postgres_notes import Known, Notes
+from duenotice.journal.postgres_schema import prepared
+from duenotice.testkit.journal_examples import NOON, records
+from tests.support.postgres import Database
+
+pytestmark = pytest.mark.machine
+
+LIFT = Record(4, NOON, "duenotice", IncarnationsLifted(7))
+
+
+@pytest.fixture
+def leading(database: Database) -> Iterator[PostgresMembers]:
+    """The node that leads, and has stored three records."""
+    prepared(database.url)
+    members = PostgresMembers(database.url)
+    members.is_copy = False
+    members.register("leader", "a", "http://a", "1")
+    members.join("leader", 0)
+    members.take_over("leader", 0, 0)
+    members.append("leader", 1, records(1, 3))
+    yield members
+    members.close()
+
+
+@pytest.fixture
+def follower(leading: PostgresMembers, database: Database, tmp_path: Path) -> Iterator[PostgresJournal]:
+    """The journal of another node."""
+    journal = opened(database, tmp_path)
+    yield journal
+    journal.close()
+
+
+def opened(database: Database, directory: Path) -> PostgresJournal:
+    notes = Notes(directory)
+    return PostgresJournal(database.url, PostgresMembers(database.url), notes, notes.known, "follower")
+
+
+def noted(directory: Path) -> Known:
+    notes = Notes(directory)
+    notes.close()
+    return notes.known
+
+
+def lose_the_last(database: Database) -> None:
+    database.sql("DELETE FROM duenotice.records WHERE position > 2; UPDATE duenotice.head SET position = 2")
+
+
+def test_a_node_notes_what_it_has_read(follower: PostgresJournal, tmp_path: Path) -> None:
+    """So that its next process knows it, also when it never led."""
+    list(follower.read(0))
+    follower.note_seen(3)
+    follower.close()
+    known = noted(tmp_path)
+    assert (known.position, known.crc, known.seen) == (3, RECORDS.pack(records(3, 3)[0]).crc, 3)
+
+
+def test_the_next_process_of_a_node_sees_that_something_is_lost(
+    follower: PostgresJournal, database: Database, tmp_path: Path
+) -> None:
+    """Until a lift is stored, by whichever node; what it reads from before says nothing."""
+    list(follower.read(0))
+    follower.close()
+    lose_the_last(database)
+    again = opened(database, tmp_path)
+    assert again.restored
+    list(again.read(0))
+    assert again.restored
+    again.close()
+
+
+def test_a_lift_of_another_node_counts(leading: PostgresMembers, follower: PostgresJournal) -> None:
+    """Then what follows is ahead of all that VMs may have seen (S3)."""
+    follower._members.is_copy = True
+    leading.append("leader", 1, [LIFT])
+    list(follower.read(3))
+    assert not follower.restored
+
+
+def test_other_records_at_the_same_positions_are_noticed(
+    leading: PostgresMembers, follower: PostgresJournal, database: Database
+) -> None:
+    """The database has lost one and gone on with another: it ends where it did, or later."""
+    list(follower.read(0))
+    lose_the_last(database)
+    leading.append("leader", 1, [structs.replace(LIFT, position=3), *records(4, 5)])
+    with pytest.raises(Rewound, match="record 3 is not the one that was stored"):
+        list(follower.read(3))
+
+
+def test_fewer_records_than_were_read_are_noticed(follower: PostgresJournal, database: Database) -> None:
+    list(follower.read(0))
+    lose_the_last(database)
+    with pytest.raises(Rewound, match="ends at record 2 although record 3 was stored"):
+        list(follower.read(3))
+
+
+@pytest.mark.parametrize(("origin", "is_copy"), [("origin", False), ("'the old server'", True)])
+def test_a_new_leader_on_another_server_does_not_trust_that_nothing_is_lost(
+    follower: PostgresJournal, database: Database, origin: str, is_copy: bool
+) -> None:
+    """The node that has stored more may be gone; the first thing that it stores is a lift."""
+    database.sql(f"UPDATE duenotice.head SET origin = {origin}")
+    follower.look_again()
+    assert follower.restored == is_copy

@@ -1,0 +1,169 @@
+"""The operator's door of one of several nodes: what it answers is what the cluster knows, or 503 (N09, N13, S6)."""
+
+import asyncio
+import json
+from functools import partial
+from typing import Any
+
+import msgspec
+import pytest
+from starlette.requests import Request
+
+from duenotice.client.operator.in_process import AppCarrier
+from duenotice.client.operator.request import OperatorRequest
+from duenotice.client.response import Response
+from duenotice.clock import MICROS, monotonic
+from duenotice.domain.commands import CreateToken, EnableScope
+from duenotice.domain.token import Role
+from duenotice.engine.members import Member
+from duenotice.engine.ticker import Ticker
+from duenotice.engine.writer import Ask
+from duenotice.errors import NotFound, Unavailable
+from duenotice.http_call import HttpAnswer
+from duenotice.journal.codec import RECORDS, checksum
+from duenotice.operator_api.app import OperatorApi
+from duenotice.operator_api.nodes import CommandDone, Nodes, StoredRecord, pass_command
+from duenotice.operator_api.tokens import digest_of
+from duenotice.operator_api.way_to_leader import WayToLeader
+from tests.unit.domain.build import id_of
+from tests.unit.engine.cluster_rig import LEASE, Cluster, Node, ask, settle, three
+from tests.unit.engine.rig import SECONDS, in_loop, reboot, shown
+
+TOKEN = "a-token"
+CANCEL = f"/v1/events/{id_of(1)}/cancel"
+SCHEDULED = [(id_of(1), "scheduled")]
+
+
+class Door:
+    """The operator's door of one node."""
+
+    def __init__(self, node: Node) -> None:
+        node.engine.patience = 0.01
+        app: Any = OperatorApi(node.engine, Ticker(node.engine), nodes=Nodes(node.engine)).app()
+        self._carrier = AppCarrier(app, TOKEN, asyncio.get_running_loop())
+
+    def cancel(self, key: str = "") -> "asyncio.Task[Response]":
+        """Cancel the event."""
+        return self.post(CANCEL, b"{}", key)
+
+    def get(self, path: str) -> "asyncio.Task[Response]":
+        """Read something."""
+        request = OperatorRequest("GET", path, bytes)
+        return asyncio.get_running_loop().create_task(self._carrier.ask(request, monotonic() + SECONDS))
+
+    def post(self, path: str, body: bytes, key: str = "") -> "asyncio.Task[Response]":
+        request = OperatorRequest("POST", path, bytes, body, key=key)
+        return asyncio.get_running_loop().create_task(self._carrier.ask(request, monotonic() + SECONDS))
+
+
+async def with_a_token(cluster: Cluster) -> None:
+    await ask(cluster.leader, CreateToken("T-1", "admin", Role.ADMIN, digest_of(TOKEN)))
+    await ask(cluster.leader, EnableScope("alone"))
+    await settle()
+
+
+async def another_leads(cluster: Cluster, old: Node) -> Node:
+    await cluster.until(lambda: any(node.engine.leads for node in cluster.nodes if node is not old), 2 * LEASE)
+    (new,) = [node for node in cluster.nodes if node.engine.leads and node is not old]
+    return new
+
+
+def _ask_again(door: Door, asked: "list[asyncio.Task[Response]]") -> None:
+    asked.append(door.cancel(key="k"))
+
+
+@in_loop
+async def test_what_other_nodes_may_show_already_is_waited_for() -> None:
+    """A token that was made at another node just now, and what is read with it; how the nodes are is told at once."""
+    async with three() as cluster:
+        deaf, other = cluster.others
+        deaf.line.is_deaf = True
+        made = ask(cluster.leader, CreateToken("T-1", "admin", Role.ADMIN, digest_of(TOKEN)))
+        await settle()
+        door = Door(other)
+        other.engine.patience = SECONDS
+        reading, alive = door.get("/v1/me"), door.get("/livez")
+        await settle()
+        assert (reading.done(), (await alive).status) == (False, 200)
+        await cluster.until(made.done, MICROS)
+        assert (await reading).status == 200
+
+
+@in_loop
+async def test_a_leader_that_was_cut_off_does_not_say_that_something_is_not_there() -> None:
+    """Another node leads by now, and may have raised it, or done this very request (S6)."""
+    async with three() as cluster:
+        await with_a_token(cluster)
+        old = cluster.leader
+        door = Door(old)
+        old.line.is_cut = True
+        new = await another_leads(cluster, old)
+        done = ask(new, reboot("alone"))
+        await cluster.until(done.done)
+        assert shown(new.engine, "alone") == SCHEDULED
+        assert old.engine.leads  # as far as it knows
+        answer = await door.cancel()
+        assert (answer.status, json.loads(answer.body)["title"]) == (503, "No node leads right now.")
+
+
+@in_loop
+async def test_a_leader_that_loses_its_lead_while_it_looks_does_not_say_that_something_is_not_there() -> None:
+    """It had the right when the request came, but not when it refuses."""
+    async with three() as cluster:
+        await with_a_token(cluster)
+        nodes = Nodes(cluster.leader.engine)
+        cluster.leader.engine.patience = 0.0
+        request = Request({"type": "http", "method": "POST", "path": "/v1/events", "headers": []})
+
+        async def look() -> Any:
+            raise NotFound("it is not there")
+
+        async def look_for_long() -> Any:
+            cluster.micros += LEASE
+            await look()
+
+        with pytest.raises(NotFound):
+            await nodes.answer(request, look)
+        with pytest.raises(Unavailable, match="does not lead any more"):
+            await nodes.answer(request, look_for_long)
+
+
+@in_loop
+async def test_a_request_that_the_old_leader_stored_has_the_stored_answer_at_the_new_one() -> None:
+    """Also before the new leader may show what the old one stored."""
+    async with three() as cluster:
+        await with_a_token(cluster)
+        await ask(cluster.leader, reboot("alone"))
+        await settle()
+        old = cluster.leader
+        doors = {node.name: Door(node) for node in cluster.nodes}
+        old.line.loses_answers = True
+        lost = doors[old.name].cancel(key="k")
+        await cluster.until(lost.done)
+        assert (await lost).status == 503
+        again: list[asyncio.Task[Response]] = []
+        for node in cluster.others:
+            node.engine.on_lead.append(partial(_ask_again, doors[node.name], again))
+        new = await another_leads(cluster, old)
+        await cluster.until(lambda: again and again[0].done())
+        answer = await again[0]
+        assert (answer.status, json.loads(answer.body)["id"]) == (200, id_of(1)), answer
+        assert answer.headers["idempotent-replayed"] == "true"
+        assert shown(new.engine, "alone") == []
+
+
+class NewerLeader(WayToLeader):
+    """Its answer has a record in a format that is not known here yet."""
+
+    async def sent(self, leader: Member, path: str, method: str, body: bytes, headers: dict[str, str]) -> HttpAnswer:
+        payload, known = "{}", RECORDS.format + 1
+        record = StoredRecord(7, known, checksum(7, known, payload.encode()), payload)
+        return HttpAnswer(200, msgspec.json.encode(CommandDone((record,))))
+
+
+@in_loop
+async def test_what_a_newer_leader_has_done_is_unavailable_at_an_older_node() -> None:
+    """The VM is told to ask again, and not that the service has failed (N16)."""
+    leader = Member("life", "b", "http://b", "99")
+    with pytest.raises(Unavailable, match="record 7 was written by a newer duenotice"):
+        await pass_command(leader, Ask(EnableScope("alone"), "vm/alone"), "me", NewerLeader())
