@@ -83,7 +83,7 @@ bench: develop ## measure, side by side with nginx (as root on Debian it install
 soak: develop ## look for longer: 300 rounds of kill -9, and ten times as many random stories, failovers of PostgreSQL
 	$(BIN)/python -m tests.crash --rounds 300
 	DUENOTICE_EXAMPLES=2000 $(BIN)/pytest tests/promises/test_machine.py tests/promises/test_maintenances.py \
-		tests/promises/test_fleet_changes.py -n 2
+		tests/promises/test_fleet_changes.py tests/promises/test_previews.py tests/unit/agent/test_promises.py -n 2
 	$(BIN)/pytest -m soak
 
 soak-cluster: develop ## 200 rounds of what can happen to three nodes on PostgreSQL, SEED=N for the same ones again (as root on Debian it installs Debian packages)
