@@ -101,14 +101,15 @@ def _ticked(s: Standing, message: m.TimePassed, now: int) -> StandingStep:
 
 
 def _beat(s: Standing, now: int) -> StandingStep:
-    at_beat = (s.epoch, s.folded)
+    at_beat = (s.epoch, s.folded, now)
     return StandingStep(s._replace(calling=True, next_call=now + s.terms.every, at_beat=at_beat), (m.Beat(),))
 
 
 def _beaten(s: Standing, message: m.Beaten, now: int) -> StandingStep:
     """The right to answer goes on, from before the beat was sent (N05)."""
     head = message.sight.head
-    if head.epoch < s.at_beat[0] or head.position < s.at_beat[1]:
+    epoch, position, since = s.at_beat
+    if message.sent >= since and (head.epoch < epoch or head.position < position):
         return _forgotten(s, message, now)
     s = s._replace(calling=False, must_fold=max(s.must_fold, head.position))
     if head.shown > s.folded:

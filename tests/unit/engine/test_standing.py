@@ -56,7 +56,7 @@ class Row(NamedTuple):
 
 
 CALLED = {"calling": True, "next_call": NOW + EVERY}
-BEATING = {**CALLED, "at_beat": (3, 10)}
+BEATING = {**CALLED, "at_beat": (3, 10, NOW)}
 NEW = Standing("me", TERMS)
 SILENT = {"you": Seen(5, NOW - TERMS.lease, 10)}
 
@@ -123,7 +123,7 @@ ROWS = [
         {
             "phase": FOLLOWING,
             "next_call": NOW + EVERY,
-            "at_beat": (3, 10),
+            "at_beat": (3, 10, NOW),
             "known": 12,
             "reading": 12,
             "may_show": 11,
@@ -166,8 +166,8 @@ ROWS = [
             *[
                 Row(
                     f"{phase.value}: the store has lost something since the beat was sent (N14)",
-                    node(phase, calling=True, right_until=NOW + 1, at_beat=known),
-                    m.Beaten(NOW, sight("you")),
+                    node(phase, calling=True, right_until=NOW + 1, at_beat=(*known, NOW - 500)),
+                    m.Beaten(NOW - 500, sight("you")),
                     {"phase": ENDED, "right_until": 0},
                     (
                         *([m.Follow()] if phase is LEADING else []),
@@ -176,6 +176,12 @@ ROWS = [
                 )
                 for known in ((3, 11), (4, 10))
             ],
+            Row(
+                f"{phase.value}: the answer to an earlier beat may say less",
+                node(phase, calling=True, right_until=NOW + RIGHT, at_beat=(3, 11, NOW - 499)),
+                m.Beaten(NOW - 500, sight("me" if phase is LEADING else "you")),
+                {"calling": False, "must_fold": 10},
+            ),
             Row(
                 f"{phase.value}: a beat got lost", node(phase, calling=True), m.CallBroke(m.Beat()), {"calling": False}
             ),
