@@ -21,7 +21,7 @@ def next_version(folder: Path, *, newer_records: bool = False) -> tuple[str, ...
     shutil.copytree(Path(duenotice.__file__).parent, copy)
     _change(copy / "__init__.py", f'"{duenotice.__version__}"', f'"{NEXT}"')
     if newer_records:
-        _change(copy / "journal" / "codec.py", "answer_in_bytes])", "answer_in_bytes, _same])")
+        _change(copy / "journal" / "codec.py", "])\nSNAPSHOTS", ", _same])\nSNAPSHOTS")
     return ("env", f"PYTHONPATH={copy.parent}", sys.executable, "-m", "duenotice")
 
 
