@@ -29,9 +29,9 @@ def test_what_was_to_be_told_is_told_after_a_kill_in_order_and_not_all_again(tmp
             node = launch(tmp_path, fleet)
             if round_ == 0:
                 subscribe(node, receiver.url)
+            enough = len(receiver.taken) + chance.randrange(2 * VMS, 3 * VMS)
             events += [live(node, f"vm-{n}") for n in range(VMS)]
             if round_ < KILLS:
-                enough = len(receiver.taken) + chance.randrange(3 * VMS)
                 receiver.wait(lambda enough=enough: len(receiver.taken) >= enough)  # type: ignore[misc]
                 node.server.kill()
         receiver.wait(lambda: all(receiver.statuses(event_id) == LIFE for event_id in events))
