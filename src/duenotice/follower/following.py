@@ -119,6 +119,8 @@ class Following:
                     await self._in(self._beating, lambda: self._leave(self.line))
         for worker in (self._folding, self._beating, self._listening):
             worker.shutdown(wait=False, cancel_futures=True)
+        for line in self._lines:
+            line.close()
 
     async def reaches(self, position: int) -> bool:
         """Whether VMs see all up to here, at the latest after a lease."""
