@@ -120,6 +120,14 @@ class ServeSettings(Struct, frozen=True):
     impact_lost: Annotated[
         Literal["fail", "retry"], Meta(description="what to do when nobody knows how a command ended")
     ] = "fail"
+    push_allow: Annotated[
+        str, Meta(description="networks that messages may go to beside public ones: 127.0.0.0/8,169.254.0.0/16")
+    ] = ""
+    push_ca_file: Annotated[str, Meta(description="PEM file with the CA of receivers, instead of the system's")] = ""
+    push_timeout: Annotated[float, Meta(description="real seconds one delivery may take", gt=0, le=600)] = 10.0
+    push_retry_after: Annotated[
+        float, Meta(description="real seconds before a delivery is tried again; then twice as long", gt=0, le=3600)
+    ] = 10.0
     watchdog: Annotated[
         float, Meta(description="seconds without progress before the process ends itself; 0: no limit", ge=0, le=1e9)
     ] = 10.0

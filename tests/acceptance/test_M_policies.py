@@ -1,6 +1,7 @@
 """Section M, policies: what owners approve beforehand, set with the real client."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -182,3 +183,16 @@ def test_M09_what_comes_while_nobody_is_up_starts_at_once_and_a_preview_says_why
     assert (foreseen["reason"], foreseen["starts_at"]) == ("starts at once: policy", foreseen["scheduled_at"])
     azure_node.operate("/v1/maintenances", plan)
     assert [event["EventStatus"] for event in azure_node.events("render-0")] == ["Started", "Started"]
+
+
+def test_M09_a_policy_stays_over_a_restart_until_another_fleet_file_is_applied(tmp_path: Path) -> None:
+    """The same file again changes nothing; a changed one makes the fleet be what it says."""
+    wish = {"user_initiated_reboot": True, "event_grid_and_resource_graph": True}
+    with Node(DEMO, data_dir=str(tmp_path)) as node:
+        node.operate("/v1/vms/db-0/policy", wish, "PUT")
+        node.operate("/v1/groups/set/web/policy", wish, "PUT")
+    with Node(DEMO, data_dir=str(tmp_path)) as node:
+        assert node.operate("/v1/vms/db-0", method="GET")["policy"] == wish
+        assert node.operate("/v1/groups/set/web", method="GET")["policy"] == wish
+        node.operate("/v1/fleet", f"{DEMO.read_text()}\n# another".encode(), "PUT")
+        assert node.operate("/v1/vms/db-0", method="GET")["policy"] is None

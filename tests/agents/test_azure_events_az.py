@@ -1,5 +1,6 @@
 """Pacemaker's agents, unmodified from Debian, each in a machine of its own, against the real server on port 80."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from duenotice.azure_api.sign_in import TENANT
 from tests.agents.cluster import Cluster
 from tests.programs import require_program
 from tests.support.namespaces import ENVIRONMENT, Machine, Server, plug_in, serving
@@ -14,8 +16,10 @@ from tests.support.namespaces import ENVIRONMENT, Machine, Server, plug_in, serv
 pytestmark = pytest.mark.machine
 
 FOLDER = "/usr/lib/ocf/resource.d/heartbeat"
+RESTART = Path(__file__).parents[1] / "azure" / "restart.py"
 VM_OF = {"alpha": "db-0", "beta": "db-1", "gamma": "db-2"}
 ADDRESS_OF = {"alpha": "192.0.2.10", "beta": "192.0.2.11", "gamma": "192.0.2.12"}
+AZURE = "127.0.0.1:16927"
 FLEET = """
 [[availability_sets]]
 name = "db"
@@ -51,6 +55,8 @@ class Site(NamedTuple):
     cluster: Cluster
     server: Server
     agent: str
+    platform: Machine
+    folder: Path
 
     def monitor(self, *names: str) -> None:
         """What Pacemaker does on each node every ten seconds."""
@@ -87,8 +93,8 @@ def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
         nodes = {name: stack.enter_context(Machine(name)) for name in VM_OF}
         for name, machine in nodes.items():
             plug_in(machine, ADDRESS_OF[name], platform)
-        server = stack.enter_context(serving(platform, FLEET, tmp_path))
-        made = Site(request.param, nodes, cluster, server, agent)
+        server = stack.enter_context(serving(platform, FLEET, tmp_path, f"--azure-listen={AZURE}"))
+        made = Site(request.param, nodes, cluster, server, agent, platform, tmp_path)
         made.monitor(*nodes)
         yield made
 
@@ -116,6 +122,24 @@ def test_agent_goes_from_available_to_approve_and_back(site: Site) -> None:
     site.monitor(*site.nodes)
     assert (site.state("alpha"), site.service("alpha")) == ("AVAILABLE", site.kind.back)
     assert [site.service(name) for name in ("beta", "gamma")] == [None, None]
+
+
+@pytest.mark.parametrize("site", KINDS[:1], indirect=True, ids=lambda kind: str(kind.agent))
+def test_the_azure_sdk_waits_for_the_agent_and_for_the_restart(site: Site) -> None:
+    """M05: an unchanged program on each side; the poller ends when the agent has approved and the event is over."""
+    data, place = site.folder / "data", ("00000000-0000-0000-0000-000000000000", "duenotice", "db-0")
+    token = (data / "admin.token").read_text().strip()
+    program = (sys.executable, str(RESTART), f"https://{AZURE}", str(data / "azure-ca.pem"), TENANT, token, *place)
+    with site.platform.running(*program, log=site.folder / "sdk.log") as sdk:
+        assert sdk.stdout
+        assert sdk.stdout.readline() == "submitted\n", (site.folder / "sdk.log").read_text()
+        site.monitor("alpha", site.kind.approver)
+        assert (site.state("alpha"), site.phases()) == ("IN_EVENT", ["started"])
+        assert sdk.poll() is None
+        site.server.operate("/v1/clock/advance", {"by": "10m"})
+        assert sdk.stdout.readline() == "Succeeded\n"
+    site.monitor(*site.nodes)
+    assert (site.state("alpha"), site.service("alpha")) == ("AVAILABLE", site.kind.back)
 
 
 def test_agent_approves_only_when_every_node_hit_is_ready(site: Site) -> None:

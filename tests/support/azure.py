@@ -20,11 +20,19 @@ CLIENT = "11111111-1111-1111-1111-111111111111"
 class Azure:
     """What a program that speaks to Azure needs, for one node; `with Azure(node) as azure:` closes its clients."""
 
-    def __init__(self, node: Node, token: str = "") -> None:
-        assert node.service.azure is not None
-        self.url, self.ca = node.service.azure.url, node.service.azure.ca
-        self.token = token or node.token
-        self._clients = ExitStack()
+    def __init__(self, node: Node | None, token: str = "") -> None:
+        self._clients, self.token, self.signed_in_as = ExitStack(), token, ""
+        if node is not None:
+            assert node.service.azure is not None
+            self.url, self.ca = node.service.azure.url, node.service.azure.ca
+            self.token = token or node.token
+
+    @classmethod
+    def at(cls, url: str, ca: str, token: str) -> "Azure":
+        """The same for a process."""
+        made = cls(None, token)
+        made.url, made.ca = url, ca
+        return made
 
     def __enter__(self) -> "Azure":
         return self
@@ -57,12 +65,16 @@ class Azure:
         """The client of Microsoft.Compute."""
         return self.client(ComputeManagementClient, SUBSCRIPTION, **more)
 
+    def access(self) -> str:
+        """An access token."""
+        return self.credential.get_token(f"{self.url}/.default").token
+
     def ask(
         self, method: str, target: str, body: bytes | None = None, signed_in: bool = True, **headers: str
     ) -> Answer:
         """One exchange without a library in between."""
         if signed_in:
-            headers["Authorization"] = f"Bearer {self.credential.get_token(f'{self.url}/.default').token}"
+            headers["Authorization"] = f"Bearer {self.signed_in_as or self.access()}"
         parts = urlsplit(self.url)
         tls = ssl.create_default_context(cafile=self.ca)
         line = http.client.HTTPSConnection(parts.hostname or "", parts.port, timeout=SECONDS, context=tls)

@@ -18,7 +18,7 @@ LASTS = 3600
 """Seconds; clients ask for a new one by themselves."""
 
 
-class Claims(Struct, frozen=True):
+class AccessClaims(Struct, frozen=True):
     """What an access token says; times in seconds since 1970."""
 
     aud: str
@@ -42,7 +42,9 @@ class _Head(Struct, frozen=True):
 
 def issued(token: Token, tenant: str, issuer: str, audience: str, now: int) -> str:
     """An access token for a client that has shown the secret of `token`."""
-    claims = Claims(audience, issuer, tenant, token.id, token.id, token.id, (token.role.value,), now, now, now + LASTS)
+    claims = AccessClaims(
+        audience, issuer, tenant, token.id, token.id, token.id, (token.role.value,), now, now, now + LASTS
+    )
     said = f"{_packed(_Head(token.id))}.{_packed(claims)}"
     return f"{said}.{_signature(token, said)}"
 
@@ -55,7 +57,7 @@ def token_behind(text: str, tokens: Mapping[str, Token], now: int) -> Token | No
         token = tokens.get(msgspec.json.decode(_unpacked(head), type=_Head).kid)
         if token is None or not hmac.compare_digest(_signature(token, said), signature):
             return None
-        return token if msgspec.json.decode(_unpacked(body), type=Claims).exp > now else None
+        return token if msgspec.json.decode(_unpacked(body), type=AccessClaims).exp > now else None
     except (msgspec.MsgspecError, ValueError, TypeError):
         return None
 

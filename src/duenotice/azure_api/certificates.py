@@ -65,7 +65,7 @@ def context_of(pair: KeyPair) -> ssl.SSLContext:
     """What a server needs of it."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(pair.certificate, pair.key)
+    context.load_cert_chain(pair.certificate, pair.key, password=lambda: "")  # else it would ask on the terminal
     return context
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeVar
 
 from duenotice.azure_api import graph_steps as steps
 from duenotice.azure_api.graph_steps import GraphColumn, Predicate, Row, Step
-from duenotice.errors import Malformed
+from duenotice.errors import LookAt, Malformed
 
 TABLE = "maintenanceresources"
 UNDERSTOOD = (
@@ -32,8 +32,8 @@ _BLANK = re.compile(r"(?:\s|//[^\n]*)*")
 class InvalidQuery(Malformed):
     """A query that is not understood."""
 
-    def __init__(self, problem: str) -> None:
-        super().__init__(problem, hint=UNDERSTOOD)
+    def __init__(self, message: str = "", *, hint: str = UNDERSTOOD, look_at: LookAt | None = None) -> None:
+        super().__init__(message, hint=hint, look_at=look_at)
 
 
 class GraphQuery(NamedTuple):

@@ -126,7 +126,7 @@ def _seconds(asked: TerminateNotification) -> int | None:
         seconds = parse_duration(text if text.startswith("P") else "")
     except Malformed:
         message = f"{text[:40]!r} is not a duration in ISO 8601."
-        raise AzureProblem(400, "InvalidParameter", message, hint="Use PT5M to PT15M.", target=_TIMEOUT) from None
+        raise AzureProblem.of(400, "InvalidParameter", message, hint="Use PT5M to PT15M.", target=_TIMEOUT) from None
     # The rule itself is the domain's; a client that asks for 0 does not mean off.
     return max(1, int(seconds))
 

@@ -27,8 +27,8 @@ from duenotice.domain.transitions import Record
 from duenotice.engine.engine import Engine
 from duenotice.wire.start_requests_json import canonical_id
 
-HELD_SECONDS = 10.0
-"""Real seconds that a poll is held: a client hears of the end at once, and asks seldom."""
+HELD_SECONDS = 1.0
+"""Real seconds that a poll is held: a client mostly hears of the end at once, and asks half as often."""
 RETRY_AFTER = {"Retry-After": "1"}
 MOST_NAMED = 8
 """Events that an operation names; a URL must not get too long."""
@@ -184,7 +184,7 @@ def raised_in(records: Sequence[Record]) -> tuple[Event, ...]:
 
 
 def _unknown(name: str) -> AzureProblem:
-    return AzureProblem(404, "OperationNotFound", f"There is no operation {name[:80]}.")
+    return AzureProblem.of(404, "OperationNotFound", f"There is no operation {name[:80]}.")
 
 
 _CODES = {"InProgress": "", "Failed": "OperationFailed", "Canceled": "OperationCanceled", "Succeeded": ""}

@@ -74,5 +74,5 @@ async def _asked(request: Request) -> EventsPolicy:
     if policy is None:
         message = "Only scheduledEventsPolicy can be changed here, and it is not given."
         hint = "A fleet file changes the rest."
-        raise AzureProblem(400, "InvalidParameter", message, hint=hint, target=_TARGET)
+        raise AzureProblem.of(400, "InvalidParameter", message, hint=hint, target=_TARGET)
     return policy_of(policy)

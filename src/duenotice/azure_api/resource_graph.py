@@ -115,13 +115,13 @@ def _query(text: str) -> GraphQuery:
     try:
         return parse(text, COLUMNS)
     except InvalidQuery as error:
-        raise AzureProblem(400, "InvalidQuery", error.message, hint=error.hint, target="query") from None
+        raise AzureProblem.of(400, "InvalidQuery", error.message, hint=error.hint, target="query") from None
 
 
 def _is_table(options: QueryOptions) -> bool:
     if options.result_format not in (None, "objectArray", "table"):
         message = f"The format {options.result_format[:40]!r} is not known."
-        raise AzureProblem(400, "InvalidParameter", message, hint="Use objectArray or table.", target="resultFormat")
+        raise AzureProblem.of(400, "InvalidParameter", message, hint="Use objectArray or table.", target="resultFormat")
     return options.result_format == "table"
 
 
@@ -133,7 +133,7 @@ def _place(options: QueryOptions) -> _Place:
             last = msgspec.json.decode(urlsafe_b64decode(options.skip_token), type=_Place)
         except (ValueError, msgspec.MsgspecError):
             message = "The $skipToken is not one of ours."
-            raise AzureProblem(
+            raise AzureProblem.of(
                 400, "InvalidParameter", message, hint="Take it from an answer.", target="$skipToken"
             ) from None
     return _Place(last.skip if options.skip is None else options.skip, options.top or last.top)

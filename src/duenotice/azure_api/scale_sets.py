@@ -86,7 +86,9 @@ class ScaleSets(Working):
         group, asked, seed = self._group(request, GroupKind.SCALE_SET), await read(request, InstanceIds), new_id()
         if not asked.instance_ids:
             message = "The parameter instanceIds is missing."
-            raise AzureProblem(400, "InvalidParameter", message, hint="Name instances, or '*'.", target="instanceIds")
+            raise AzureProblem.of(
+                400, "InvalidParameter", message, hint="Name instances, or '*'.", target="instanceIds"
+            )
         names = await self._named(group, asked)
         return await self._operate_many(request, seed, c.DeleteInstances(group.name, names, seed))
 

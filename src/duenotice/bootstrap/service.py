@@ -10,12 +10,13 @@ from pathlib import Path
 import structlog
 
 from duenotice import settings as s
-from duenotice.bootstrap import cluster, impact, operator_port, tls
+from duenotice.bootstrap import cluster, impact, operator_port, push, tls
 from duenotice.bootstrap.azure_port import AzurePort, azure_port
 from duenotice.bootstrap.fleet_file import FleetFile, check_first
 from duenotice.bootstrap.journals import end_when_lost, is_postgres, node_name, open_alone
 from duenotice.bootstrap.logs import log_changes
 from duenotice.bootstrap.operator_port import OperatorServer
+from duenotice.bootstrap.policies import policy_of
 from duenotice.bootstrap.ports import (
     BACKLOG,
     DRAIN_SECONDS,
@@ -31,7 +32,6 @@ from duenotice.clock import Clock, micros, seconds_since_2020
 from duenotice.console.app import Console
 from duenotice.domain.commands import ApplyFleet, CreateToken, LiftIncarnations, MarkClock
 from duenotice.domain.fleet import Declaration, Vm
-from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import SELF, Engine, load
@@ -87,6 +87,7 @@ class Service:
         self.operator_address = ("", 0)
         self._tls = tls.operator_tls(settings)
         impact.check(settings, self.data_dir)
+        push.check(settings)
         check_workers(settings)
         self._metadata_listen = s.parse_listen("metadata_listen", settings.metadata_listen)
         self._operator_listen = operator_listen(settings)
@@ -152,7 +153,7 @@ class Service:
             raise
 
     def _engine(self, store: cluster.ClusterStore | None, journal: Journal, clock: Clock, state: State) -> Engine:
-        policy = _policy(self.settings, clock)
+        policy = policy_of(self.settings, clock)
         if store is None:
             return Engine(journal, clock, policy, state, self.publisher, threaded=True)
         url = cluster.url_of(self.settings, self._operator_socket)
@@ -176,10 +177,12 @@ class Service:
         await self.ticker.stop()
         if self._dispatcher is not None:
             await self._dispatcher.stop()
+        await self.pusher.stop()
         await self.engine.stop()
 
     async def _begin(self) -> None:
         self._dispatcher = impact.dispatcher_of(self.settings, self.engine, self.data_dir)
+        self.pusher = push.pusher_of(self.settings, self.engine)
         await cluster.prepared(self.engine, self._prepare)
         await self._open_doors_to_followers()
         await self._open_doors()
@@ -188,8 +191,8 @@ class Service:
         self.engine.on_follow.append(self._follow)
         if self.engine.leads:
             self._lead()
-        elif self._dispatcher is not None:
-            self._dispatcher.start()  # an earlier process of this node may have begun something (N12)
+        else:
+            impact.begin(self._dispatcher, self.engine)
         self._workers.start(self.engine, self.metadata_address, self.operator_address)
 
     async def _prepare(self) -> None:
@@ -209,7 +212,8 @@ class Service:
     def _lead(self) -> None:
         """What runs only where the leader is."""
         self.ticker.start()
-        self._begin_impacts()
+        impact.begin(self._dispatcher, self.engine)
+        self.pusher.start()
 
     async def _open_doors_to_followers(self) -> None:
         """Those of the last process of this node may still be answering VMs (N05); others wait for one of many."""
@@ -217,6 +221,7 @@ class Service:
 
     def _follow(self) -> None:
         self.ticker.pause()
+        self.pusher.pause()
 
     async def _open_doors(self) -> None:
         submit, clock = self.engine.submit, self.engine.clock
@@ -257,9 +262,11 @@ class Service:
         return "http" if self._tls is None else "https"
 
     async def reread(self) -> None:
-        """Apply the fleet file, if it has changed, and show a new certificate, if there is one."""
+        """Apply the fleet file, if it has changed, and show new certificates, if there are some."""
         if self._tls is not None:
             self._tls.reread_or_complain()
+        if self.azure is not None:
+            await self.azure.renew()
         await self.fleet_file.apply()
 
     @property
@@ -272,15 +279,6 @@ class Service:
             raise Misconfigured(f"fault = {name!r} needs allow_faults.", hint="Add --allow-faults to test clients.")
         if name:
             self.metadata.faults.put_on_all(name)
-
-    def _begin_impacts(self) -> None:
-        if self._dispatcher is not None:
-            self._dispatcher.start()
-        elif left := [event.id for event in self.engine.state.events.values() if impact.waits_for_report(event)]:
-            hint = "Report each with POST /v1/events/ID/report, or start with the impact setting that it had before."
-            log.warning(
-                "a driver had begun these", action="impact-left", event_ids=left[:10], count=len(left), hint=hint
-            )
 
     async def _apply_only_vm(self) -> None:
         """One VM without details, as an emulator needs it (A09); never instead of a fleet."""
@@ -322,6 +320,7 @@ class Service:
             cluster.nodes_of(self.engine, self._store),
             self.node,
             lambda: None if self.azure is None else self.azure.told(self.engine.state.fleet.site),
+            self.pusher.measures,
         )
         self.operator_app, paths = self._api.app(), {call.path for call in self._api.calls}
         self._console = Console(self.operator_app)
@@ -344,17 +343,3 @@ def _load(journal: Journal) -> State:
         return load(journal)
     finally:
         gc.enable()
-
-
-def _policy(settings: s.ServeSettings, clock: Clock) -> Policy:
-    return Policy(
-        commit_allowance=micros(clock.speed),  # one real second
-        user_operations_limit=settings.user_operations_limit,
-        simulated_impact=settings.impact == "simulated",
-        impact_attempts=settings.impact_attempts,
-        deletes_together=settings.deletes_together,
-        takes_gone_approvals=settings.gone_approval == 200,
-        live_migration_lasts=micros(settings.live_migration_lasts),
-        maintenance_lasts=micros(settings.maintenance_lasts),
-        removal_lasts=micros(settings.removal_lasts),
-    )

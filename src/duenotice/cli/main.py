@@ -54,6 +54,7 @@ COMMANDS = {
     "replay": CommandPlace("recording:replay", "Serve a recording, at any speed."),
     "diff": CommandPlace("recording:diff", "Compare the answers of two endpoints."),
     "audit": CommandPlace("audit:audit", "Show who did what, and when."),
+    "subscription": CommandPlace("subscription:subscription", "Tell receivers of events by push."),
     "azure": CommandPlace("azure:azure", "Point az and the Azure SDKs to the service."),
     "token": CommandPlace("token:token", "Create, list and revoke tokens."),
     "node": CommandPlace("node:node", "List the nodes of the service, and see which one leads."),

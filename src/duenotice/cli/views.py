@@ -172,6 +172,40 @@ TOKENS = TableView(
     ),
     "No tokens.",
 )
+SUBSCRIPTIONS = TableView(
+    "id",
+    (
+        TableColumn("SUBSCRIPTION", "id", "id"),
+        TableColumn("STATE", "status", "state"),
+        TableColumn("FORMAT", "format"),
+        TableColumn("URL", "url", "name"),
+        TableColumn("TO DELIVER", "pending"),
+        TableColumn("SET ASIDE", "set_aside"),
+        TableColumn("TROUBLE", "trouble", "prose"),
+    ),
+    "No subscriptions.",
+    (
+        TableColumn("ID", "id"),
+        TableColumn("REASON", "reason", "prose"),
+        TableColumn("TYPES", "types", "list"),
+        TableColumn("GROUPS", "groups", "list"),
+        TableColumn("VMS", "vms", "list"),
+        TableColumn("BEARER", "bearer"),
+        TableColumn("CREATED", "created_at", "when"),
+        TableColumn("DELIVERED TO", "position"),
+        TableColumn("FORGOTTEN", "forgotten"),
+    ),
+)
+SET_ASIDE = TableView(
+    "position",
+    (
+        TableColumn("#", "position"),
+        TableColumn("EVENT", "event_id", "id"),
+        TableColumn("GIVEN UP", "at", "when"),
+        TableColumn("REASON", "reason", "prose"),
+    ),
+    "Nothing is set aside.",
+)
 FLEET = TableView(
     "digest",
     (

@@ -18,6 +18,7 @@ from duenotice.domain import (
     raising,
     reporting,
     scaling,
+    subscribing,
 )
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
@@ -73,6 +74,14 @@ _RULES: dict[type[c.Command], Rule] = {
     c.DisableScopes: enablement.disable,
     c.CreateToken: access.create,
     c.RevokeToken: access.revoke,
+    c.CreateSubscription: subscribing.create,
+    c.PauseSubscription: subscribing.pause,
+    c.ResumeSubscription: subscribing.resume,
+    c.DeleteSubscription: subscribing.delete,
+    c.ReplaySubscription: subscribing.replay,
+    c.ClaimPushes: subscribing.claim,
+    c.ReportReceiver: subscribing.report,
+    c.NotePushes: subscribing.note,
     c.LiftIncarnations: _lift,
     c.MarkClock: _mark_clock,
     c.Tick: due.tick,

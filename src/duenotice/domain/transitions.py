@@ -9,34 +9,18 @@ from datetime import datetime
 from msgspec import Struct
 
 from duenotice.clock import Mark
+from duenotice.domain.change import Change as Change
 from duenotice.domain.event import Event
 from duenotice.domain.fleet import EventsPolicy, Group, Host, Site, Vm
 from duenotice.domain.maintenance import Maintenance, Status, StepStatus
+from duenotice.domain.subscription_changes import PushesClaimed as PushesClaimed
+from duenotice.domain.subscription_changes import PushNoted as PushNoted
+from duenotice.domain.subscription_changes import PushSetAside as PushSetAside
+from duenotice.domain.subscription_changes import SubscriptionCreated as SubscriptionCreated
+from duenotice.domain.subscription_changes import SubscriptionDeleted as SubscriptionDeleted
+from duenotice.domain.subscription_changes import SubscriptionReplayed as SubscriptionReplayed
+from duenotice.domain.subscription_changes import SubscriptionTurned as SubscriptionTurned
 from duenotice.domain.token import Token
-
-
-class Change(Struct, frozen=True, omit_defaults=True, tag_field="change", gc=False):
-    """One recorded change, which can tell what it touches: only that has to be derived again from the state."""
-
-    @property
-    def touched_scopes(self) -> tuple[str, ...]:
-        """Scopes in which it changes the events, or whether they listen."""
-        return ()
-
-    @property
-    def touched_vms(self) -> tuple[str, ...]:
-        """Names of VMs that it adds, changes or removes."""
-        return ()
-
-    @property
-    def touched_groups(self) -> tuple[str, ...]:
-        """Keys of groups whose scopes may have gone with it."""
-        return ()
-
-    @property
-    def touches_everything(self) -> bool:
-        """Whether it changes every scope."""
-        return False
 
 
 class _OfEvent(Change, frozen=True):
@@ -325,6 +309,13 @@ Transition = (
     | ScopeDisabled
     | TokenCreated
     | TokenRevoked
+    | SubscriptionCreated
+    | SubscriptionTurned
+    | SubscriptionDeleted
+    | SubscriptionReplayed
+    | PushesClaimed
+    | PushNoted
+    | PushSetAside
     | RequestAnswered
     | IncarnationsLifted
     | ClockMarked

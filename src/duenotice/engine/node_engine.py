@@ -88,6 +88,10 @@ class NodeEngine(PassingEngine):
         await self.seat.leave()
         await self._close()
 
+    async def caught_up(self) -> None:
+        """Wait until all that this node has read is shown: others may show it already. Not for ever."""
+        await self.reach(self.seat.standing.folded)
+
     async def _look_after_journal(self) -> None:
         async with self._turn:
             if self._leading:
@@ -184,6 +188,7 @@ class NodeEngine(PassingEngine):
     def hear_time(self, steady: int) -> None:
         """Go on from the leader's time."""
         self._shared_clock.follow(steady)
+        self._wake_up()  # it may be another node than before that leads
 
     def time(self) -> int:
         """The steady time here."""

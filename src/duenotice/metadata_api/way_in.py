@@ -24,7 +24,7 @@ AT_ONCE = 64
 """Connections taken in one turn of the loop, and handed over at one time; then others get their turn."""
 
 PAUSE_SECONDS = 1.0
-"""How long nobody is let in after the system could not give us a connection."""
+"""How long no client is taken after the system could not give us a connection."""
 
 SILENT_SECONDS = 1
 """After about so long the kernel gives us a connection on which nothing has come."""
@@ -58,7 +58,7 @@ class WayIn:
         self._door.loop.add_reader(self._epoll.fileno(), self.look)
 
     async def close(self) -> None:
-        """Let nobody in any more; who is in stays."""
+        """Take no more clients; those who are in stay."""
         if self._pause is None:
             self._epoll.unregister(self._listening)
         else:

@@ -21,6 +21,13 @@ CANNOT_BE_BIG = {
     "POST /v1/clock/speed": "sets one number, and only of a scaled clock; what is due then comes as on any clock",
     "PUT /v1/vms/{name}/fault": "notes one word for one VM in memory",
     "DELETE /v1/vms/{name}/fault": "forgets that word",
+    "GET /v1/subscriptions": "there are 100 at the most",
+    "POST /v1/subscriptions": "looks up the names that it gives, 1,000 at the most",
+    "GET /v1/subscriptions/{id}": "one, with 1,000 messages that are set aside at the most",
+    "DELETE /v1/subscriptions/{id}": "forgets one",
+    "POST /v1/subscriptions/{id}/pause": "changes one",
+    "POST /v1/subscriptions/{id}/resume": "changes one; what it has missed is read in pieces, in another thread",
+    "POST /v1/subscriptions/{id}/replay": "moves 1,000 numbers at the most",
     "POST /v1/follow/beat": "notes one number, and at most 5,000 times of polls",
     "POST /v1/follow/command": "what a VM asks for, as at its own door",
 }

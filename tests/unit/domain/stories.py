@@ -8,6 +8,7 @@ from duenotice.domain.event import Cause, EventType
 from duenotice.domain.fleet import Declaration, EventsPolicy, Vm
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
+from duenotice.domain.subscription import PushFormat
 from duenotice.errors import Refused
 from tests.unit.domain.build import BATCH, EVERYBODY, NOW, SECOND, VMS, WEB, declaration, do, id_of
 
@@ -73,6 +74,9 @@ COMMANDS = st.one_of(
     st.builds(c.EnableScope, NAMES),
     st.builds(c.DisableScopes, st.just(("vm/alone", "set/web"))),
     st.builds(c.ApplyFleet, FLEETS),
+    st.builds(c.CreateSubscription, IDS, st.just("https://r/"), st.sampled_from(PushFormat), st.just("s" * 16)),
+    st.builds(c.PauseSubscription, IDS),
+    st.builds(c.DeleteSubscription, IDS),
     st.just(c.MarkClock(Mark(NOW.at, NOW.steady))),
     st.just(c.Tick()),
 )

@@ -1,5 +1,6 @@
 """Several engines share a journal: one writes, all show the same, and none shows anything older (N01-N10)."""
 
+import asyncio
 from functools import partial
 
 import pytest
@@ -83,6 +84,22 @@ async def test_whoever_waits_for_a_change_is_woken_when_it_is_not_hidden_any_mor
         await ask(cluster.leader, reboot("alone"))
         await settle()
         assert hidden == [False] * 3
+
+
+@in_loop
+async def test_who_reads_at_a_node_can_wait_for_what_other_nodes_may_show_already() -> None:
+    """An operator who was answered at one node reads what came of it at every other."""
+    async with three() as cluster:
+        deaf, other = cluster.others
+        deaf.line.is_deaf = True
+        done = ask(cluster.leader, EnableScope("alone"))
+        await settle()
+        reading = asyncio.ensure_future(other.engine.caught_up())
+        await settle()
+        assert not reading.done()
+        await cluster.until(done.done, MICROS)
+        await reading
+        assert other.engine.state.enabled("vm/alone")
 
 
 @in_loop

@@ -22,7 +22,7 @@ AS_JSON = {
         "Site",
         "Step",
     ),
-    *("Token", "Vm"),
+    *("SetAside", "Subscription", "Token", "Vm"),
 }
 """What wire/operator calls as the domain does, because it is its JSON: who reads one knows the other."""
 

@@ -274,6 +274,37 @@ class Verbs(ABC):
         """Refuse everybody who uses it from now on; a revoked token stays revoked."""
         return self._do(delete("tokens", token_id))
 
+    # subscriptions
+
+    def subscriptions(self) -> Listing[w.Subscription]:
+        """All subscriptions, without their secrets."""
+        return self._all(w.Subscription, "subscriptions")
+
+    def subscription(self, subscription_id: str) -> w.SubscriptionWithMessages:
+        """One subscription, with the messages that are set aside."""
+        return self._do(get(w.SubscriptionWithMessages, "subscriptions", subscription_id))
+
+    def create_subscription(self, request: w.SubscriptionRequest) -> w.NewSubscription:
+        """Tell a receiver of events by push; its secret is only in this answer, so this is never tried again."""
+        return self._do(post(w.NewSubscription, "subscriptions", body=request, once=True))
+
+    def pause_subscription(self, subscription_id: str) -> w.Subscription:
+        """Deliver nothing until it is resumed."""
+        return self._do(post(w.Subscription, "subscriptions", subscription_id, "pause"))
+
+    def resume_subscription(self, subscription_id: str) -> w.Subscription:
+        """Ask its receiver again, then go on where it was."""
+        return self._do(post(w.Subscription, "subscriptions", subscription_id, "resume"))
+
+    def replay_subscription(self, subscription_id: str, events: Iterable[str] = ()) -> w.Subscription:
+        """Deliver again what was set aside: all of it, or what is about these events."""
+        body = w.ReplayRequest(tuple(events))
+        return self._do(post(w.Subscription, "subscriptions", subscription_id, "replay", body=body))
+
+    def delete_subscription(self, subscription_id: str) -> None:
+        """Tell this receiver nothing any more."""
+        return self._do(delete("subscriptions", subscription_id))
+
     # what has happened
 
     def audit(

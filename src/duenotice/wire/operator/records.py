@@ -8,6 +8,7 @@ from duenotice.wire.operator.events import Event
 from duenotice.wire.operator.fleet import EventsPolicy
 from duenotice.wire.operator.maintenances import Maintenance
 from duenotice.wire.operator.service import Token
+from duenotice.wire.operator.subscriptions import SetAside, Subscription
 from duenotice.wire.operator.words import Action, AnswerBody, ConditionName, Count, KindName, Moment
 
 
@@ -69,6 +70,7 @@ class Details(AnswerBody, frozen=True, omit_defaults=True):
     scope: str | None = None
     by: str | int | None = None
     attempt: int | None = None
+    node: str | None = None
     vm: str | None = None
     operation: str | None = None
     maintenance: Maintenance | None = None
@@ -84,6 +86,14 @@ class Details(AnswerBody, frozen=True, omit_defaults=True):
     mark: ClockMark | None = None
     of: str | None = None
     policy: EventsPolicy | None = None
+    subscription: Subscription | None = None
+    subscription_id: str | None = None
+    position: int | None = None
+    positions: tuple[int, ...] | None = None
+    pending: tuple[int, ...] | None = None
+    trouble: str | None = None
+    set_aside: tuple[SetAside, ...] | None = None
+    claim: str | None = None
 
 
 class Record(AnswerBody, frozen=True):

@@ -8,12 +8,13 @@ from msgspec import structs
 
 from duenotice.domain.event import Cause, EventType
 from duenotice.domain.fleet import EventsPolicy, Vm
+from duenotice.domain.subscription import PushFormat
 from duenotice.domain.token import Role
 from duenotice.errors import Malformed, NotFound
 from duenotice.wire.api_versions import BY_NAME
 from duenotice.wire.event_names import TYPE_NAMES
 from duenotice.wire.operator.fleet import PolicyRequest
-from duenotice.wire.operator.words import CAUSES_TO_GIVE, EVENT_TYPES, ROLES, SELECTOR_KINDS
+from duenotice.wire.operator.words import CAUSES_TO_GIVE, EVENT_TYPES, PUSH_FORMATS, ROLES, SELECTOR_KINDS
 
 T = TypeVar("T")
 
@@ -26,6 +27,11 @@ MOST_SELECTORS = 10_000
 def parse_role(text: str) -> Role:
     """`viewer`, `operator`, `admin` or `follower`."""
     return _named(text, {role.value: role for role in Role}, "a role", ROLES)
+
+
+def parse_format(text: str) -> PushFormat:
+    """`eventgrid` or `cloudevents`."""
+    return _named(text, {known.value: known for known in PushFormat}, "a format", PUSH_FORMATS)
 
 
 def parse_type(text: str) -> EventType:
