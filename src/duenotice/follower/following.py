@@ -315,7 +315,7 @@ class Following:
     # --- when it does not work ---
 
     def _complain(self, error: Exception) -> None:
-        self.troubles.came(self.line.url, error, is_last=self._failures >= len(self._lines))
+        self.troubles.came(self.line.url, error, is_last=len(self._lines) <= max(1, self._failures))
 
     def _lost(self, task: "asyncio.Task[None]") -> None:
         """Without one of our tasks nobody is answered; only another process can help."""

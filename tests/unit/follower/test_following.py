@@ -11,7 +11,7 @@ from duenotice.clock import SystemClock
 from duenotice.domain.commands import Tick
 from duenotice.domain.state import State
 from duenotice.engine.publisher import Publisher
-from duenotice.errors import InvariantBroken
+from duenotice.errors import InvariantBroken, Unavailable
 from duenotice.follower.commands import PassedCommands
 from duenotice.follower.following import Following
 from duenotice.follower.line import Node, NodeLine
@@ -124,5 +124,14 @@ def test_back_at_a_node_whose_right_it_still_has_it_answers_nobody_until_it_has_
                 assert not follower.may_answer()
                 only.right = LEASE
                 await until(follower.may_answer)
+
+    run(story())
+
+
+def test_a_start_at_a_node_without_the_right_says_so_and_does_not_wait_for_ever() -> None:
+    async def story() -> None:
+        with ScriptedNode("a", 5, right=0) as only, pytest.raises(Unavailable, match="may not answer VMs itself"):
+            async with asyncio.timeout(10), following(only):
+                pass
 
     run(story())
