@@ -4,7 +4,7 @@ RUNS := .venv/.runs
 DEVELOPS := .venv/.develops
 
 .DEFAULT_GOAL := help
-.PHONY: help install develop run test lint programs domain-tests plain-tests machine-tests three-nodes-tests bench soak soak-cluster run-cluster stalls test-az lock clean
+.PHONY: help install develop run test lint programs domain-tests compiled-tests plain-tests machine-tests three-nodes-tests bench soak soak-cluster run-cluster stalls test-az lock clean
 
 help: ## list all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,19 +46,23 @@ lint: develop ## style, types and import contracts
 test: export PYTHONDONTWRITEBYTECODE =
 
 test: develop ## lint, then every test (as root on Debian it installs Debian packages)
-	@$(MAKE) --no-print-directory --jobs --output-sync lint programs domain-tests
+	@$(MAKE) --no-print-directory --jobs --output-sync lint programs domain-tests compiled-tests
 	@# They wait more than they compute, so more of them run than a small machine has cores. Tests that measure come after them.
 	@$(MAKE) --no-print-directory --jobs plain-tests machine-tests three-nodes-tests
-	tools/tests -m serial -n 2 --dist loadfile
+	tools/tests -m serial -n 2 --dist loadfile --no-loadscope-reorder
 
 domain-tests: develop
 	$(BIN)/pytest tests/unit/domain -n 2 --cov=duenotice.domain --cov-branch --cov-fail-under=100
+
+# Else each of the seven processes that look for tests next compiles all of them; those also say what is wrong with them.
+compiled-tests: develop
+	$(BIN)/pytest --collect-only -qq >/dev/null || true
 
 plain-tests:
 	tools/tests -m "not machine and not browser and not serial" --ignore tests/unit/domain -n 4 --dist worksteal
 
 machine-tests:
-	tools/tests -m "(machine or browser) and not serial and not soak" -n 3 --dist loadfile
+	tools/tests -m "(machine or browser) and not serial and not soak" -n 3 --dist loadfile --no-loadscope-reorder
 
 # The same tests against a service of three nodes, each request to a random one (DUENOTICE_SEED=N for the same ones again).
 three-nodes-tests:
@@ -67,22 +71,23 @@ three-nodes-tests:
 		tests/acceptance/test_waiting.py
 
 programs: develop ## the programs that tests run (as root on Debian it installs Debian packages)
-	tools/debian-programs chromium curl dbus etcd-server golang-go haproxy iproute2 jq libmono-system-net-http4.0-cil \
-		libmono-system-runtime-serialization4.0-cil mono-mcs mono-runtime nodejs openssl patroni postgresql-15 python3-etcd \
-		python3-psycopg2 resource-agents slirp4netns systemd util-linux
+	tools/debian-programs chromium-headless-shell curl dbus etcd-server golang-go haproxy iproute2 jq \
+		libmono-system-net-http4.0-cil libmono-system-runtime-serialization4.0-cil mono-mcs mono-runtime nftables nodejs \
+		openssl patroni postgresql-15 python3-etcd python3-psycopg2 resource-agents slirp4netns systemd util-linux
 	tools/real-programs
 
 bench: develop ## measure, side by side with nginx (as root on Debian it installs Debian packages)
-	tools/debian-programs nginx-light wrk
+	tools/debian-programs nginx-light postgresql-15 util-linux wrk
 	$(BIN)/python -m benchmarks
 
 soak: develop ## look for longer: 300 rounds of kill -9, and ten times as many random stories, failovers of PostgreSQL
 	$(BIN)/python -m tests.crash --rounds 300
 	DUENOTICE_EXAMPLES=2000 $(BIN)/pytest tests/promises/test_machine.py tests/promises/test_maintenances.py \
-		tests/promises/test_fleet_changes.py -n 2
+		tests/promises/test_fleet_changes.py tests/promises/test_previews.py tests/unit/agent/test_promises.py -n 2
 	$(BIN)/pytest -m soak
 
-soak-cluster: develop ## 200 rounds of what can happen to three nodes on PostgreSQL (SEED=N for the same ones again)
+soak-cluster: develop ## 200 rounds of what can happen to three nodes on PostgreSQL, SEED=N for the same ones again (as root on Debian it installs Debian packages)
+	tools/debian-programs iproute2 nftables postgresql-15 util-linux
 	$(BIN)/python -m tests.cluster --rounds 200 $(if $(SEED),--seed $(SEED))
 
 run-cluster: develop ## three nodes on PostgreSQL behind HAProxy, and a live view while its leader dies every half minute (as root on Debian it installs Debian packages)

@@ -10,7 +10,21 @@ from typing import NamedTuple
 
 import click
 
-from benchmarks import agent, azure, durable, idle, keepalive, listing, newconn, scale, stalls, startup, waiting
+from benchmarks import (
+    agent,
+    azure,
+    cluster,
+    durable,
+    followers,
+    idle,
+    keepalive,
+    listing,
+    newconn,
+    scale,
+    stalls,
+    startup,
+    waiting,
+)
 from benchmarks import console as console_pages
 from benchmarks.support import machine, report
 from benchmarks.support.console import console, title
@@ -23,7 +37,22 @@ WORK = ROOT / ".run"
 FILES = 16_000
 NOT_MEASURED = "could not be measured"
 
-_ALL = (keepalive, newconn, waiting, listing, idle, durable, scale, stalls, startup, agent, console_pages, azure)
+_ALL = (
+    keepalive,
+    newconn,
+    waiting,
+    listing,
+    idle,
+    durable,
+    scale,
+    stalls,
+    startup,
+    agent,
+    console_pages,
+    followers,
+    cluster,
+    azure,
+)
 MODULES = {module.__name__.rpartition(".")[2]: module for module in _ALL}
 
 

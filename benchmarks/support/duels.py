@@ -1,9 +1,11 @@
-"""Ours and nginx in turns under the same load: processor time a request and latency."""
+"""Two servers in turns under the same load, mostly ours and nginx: processor time a request and latency."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from benchmarks.support.console import step
+from benchmarks.support.dialling import dial
 from benchmarks.support.http import Address, exchange, poll
 from benchmarks.support.nginx import Nginx
 from benchmarks.support.node import Node
@@ -11,6 +13,10 @@ from benchmarks.support.process import cpu_seconds
 from benchmarks.support.results import Duel, figure
 from benchmarks.support.wrk import Load, run_wrk
 from benchmarks.support.yard import Yard
+
+CONNECTIONS = 64
+Server = tuple[int, Address]
+"""A process, and where it answers."""
 
 
 class Turn(NamedTuple):
@@ -27,12 +33,26 @@ class Outcome(NamedTuple):
     p99: Duel
 
 
-def against_nginx(yard: Yard, node: Node, name: str, connections: int, *headers: str) -> Outcome:
-    """Let both answer the same requests with the same bytes, in turns."""
+def against_nginx(
+    yard: Yard,
+    node: Node,
+    name: str,
+    connections: int,
+    *headers: str,
+    sources: Sequence[str] = (),
+    deferred: bool = False,
+) -> Outcome:
+    """Let both answer the same requests with the same bytes, in turns; with `sources` from these addresses."""
     request = poll(*headers)
-    with Nginx(yard.folder(f"nginx-{name}"), request, exchange(node.metadata, request)) as nginx:
-        ours = _contestant(node.pid, node.metadata, connections, *headers)
-        theirs = _contestant(nginx.worker, nginx.address, connections, *headers)
+
+    def load(address: Address, seconds: int) -> Load:
+        if sources:
+            return dial(address, request, sources, connections, seconds)
+        return run_wrk(address, connections, seconds, *headers)
+
+    with Nginx(yard.folder(f"nginx-{name}"), request, exchange(node.metadata, request), deferred) as nginx:
+        ours = _contestant(node.pid, partial(load, node.metadata))
+        theirs = _contestant(nginx.worker, partial(load, nginx.address))
         ours(1), theirs(1)  # warm up
         turns = [_round(ours, theirs, yard.seconds, number) for number in range(1, 2 * yard.rounds + 2)]
     mine, reference = zip(*turns, strict=True)
@@ -42,23 +62,35 @@ def against_nginx(yard: Yard, node: Node, name: str, connections: int, *headers:
     )
 
 
-def _round(ours: Callable[[int], Turn], theirs: Callable[[int], Turn], seconds: int, number: int) -> tuple[Turn, Turn]:
+def taking_turns(yard: Yard, ours: Server, theirs: Server, name: str) -> Duel:
+    """Processor time of a keep-alive poll at two servers of ours."""
+    (mine, my_address), (other, its_address) = ours, theirs
+    first = _contestant(mine, partial(run_wrk, my_address, CONNECTIONS))
+    second = _contestant(other, partial(run_wrk, its_address, CONNECTIONS))
+    first(1), second(1)  # warm up
+    turns = [_round(first, second, yard.seconds, number, name) for number in range(1, yard.rounds + 2)]
+    return Duel([mine.cpu for mine, _ in turns], [other.cpu for _, other in turns])
+
+
+def _round(
+    ours: Callable[[int], Turn], theirs: Callable[[int], Turn], seconds: int, number: int, name: str = "nginx"
+) -> tuple[Turn, Turn]:
     # Whoever begins may have it easier: take turns in that too.
     if number % 2:
         mine, reference = ours(seconds), theirs(seconds)
     else:
         reference, mine = theirs(seconds), ours(seconds)
     step(
-        f"round {number}: {figure(mine.cpu)} µs a request, nginx {figure(reference.cpu)}: "
-        f"{reference.cpu / mine.cpu:.2f}×; p99 {figure(mine.p99)} µs, nginx {figure(reference.p99)}"
+        f"round {number}: {figure(mine.cpu)} µs a request, {name} {figure(reference.cpu)}: "
+        f"{reference.cpu / mine.cpu:.2f}×; p99 {figure(mine.p99)} µs, {name} {figure(reference.p99)}"
     )
     return mine, reference
 
 
-def _contestant(pid: int, address: Address, connections: int, *headers: str) -> Callable[[int], Turn]:
+def _contestant(pid: int, load: Callable[[int], Load]) -> Callable[[int], Turn]:
     def turn(seconds: int) -> Turn:
         before = cpu_seconds(pid)
-        load: Load = run_wrk(address, connections, seconds, *headers)
-        return Turn((cpu_seconds(pid) - before) / load.requests * 1e6, load.p99)
+        seen = load(seconds)
+        return Turn((cpu_seconds(pid) - before) / seen.requests * 1e6, seen.p99)
 
     return turn

@@ -29,7 +29,7 @@ http {{
     uwsgi_temp_path {folder};
     scgi_temp_path {folder};
     server {{
-        listen {address} backlog=4096;
+        listen {address} backlog=4096{deferred};
         location / {{
             default_type '{content_type}';
             {headers}
@@ -46,13 +46,16 @@ _PADDED = "x-ms-request-id"
 
 
 class Nginx(Child):
-    """Answers every request with the bytes of one answer of ours; `worker` is the process that does the work."""
+    """Answers every request with the bytes of one answer of ours; `worker` is the process that does the work.
 
-    def __init__(self, folder: Path, request: bytes, answer: bytes) -> None:
+    With `deferred` the kernel gives it connections when their first bytes are there, as it does for us.
+    """
+
+    def __init__(self, folder: Path, request: bytes, answer: bytes, deferred: bool = False) -> None:
         folder.mkdir()
         self.address = _free_address()
         config = folder / "nginx.conf"
-        config.write_text(_config(folder, self.address, answer))
+        config.write_text(_config(folder, self.address, answer, deferred))
         command = [require("nginx", "nginx-light"), "-p", str(folder), "-e", "stderr", "-c", str(config)]
         super().__init__(pinned(SERVER_CORE, command), folder / "nginx.log")
         try:
@@ -72,7 +75,7 @@ class Nginx(Child):
         raise self.failed("ended before it listened")
 
 
-def _config(folder: Path, address: Address, answer: bytes) -> str:
+def _config(folder: Path, address: Address, answer: bytes, deferred: bool) -> str:
     head, _, body = answer.decode().partition("\r\n\r\n")
     ours = dict(line.split(": ", 1) for line in head.split("\r\n")[1:])
     added = {name: value for name, value in ours.items() if name.lower() not in _ITS_OWN}
@@ -82,6 +85,7 @@ def _config(folder: Path, address: Address, answer: bytes) -> str:
     return _CONFIG.format(
         folder=folder,
         address=address,
+        deferred=" deferred" if deferred else "",
         user="user root;" if os.getuid() == 0 else "",
         content_type=ours["Content-Type"],
         headers=" ".join(f"add_header {name} '{value}';" for name, value in added.items()),

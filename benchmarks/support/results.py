@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from statistics import median, quantiles
 from typing import NamedTuple
 
+SAME = 1.02
+"""Not above the reference: two processes of the same program differ by so much from round to round."""
+
 
 class Row(NamedTuple):
     """A line of the table; `ok` is None where there is no target."""

@@ -25,6 +25,7 @@ class LookAt(Enum):
     EVENTS = "events"
     MAINTENANCES = "maintenances"
     TOKENS = "tokens"
+    SUBSCRIPTIONS = "subscriptions"
     AUDIT = "audit"
 
     def hint(self, how: str) -> str:

@@ -64,15 +64,18 @@ async def call(
     trust: ssl.SSLContext | None = None,
     longest: int = LONGEST,
     cut: bool = False,
+    address: str = "",
 ) -> HttpAnswer:
     """Send, and read the whole answer. Any status is an answer; raises `Unavailable` when there is none.
 
-    An answer of more than `longest` bytes counts as none; with `cut` it is cut off there instead.
+    An answer of more than `longest` bytes counts as none; with `cut` it is cut off there instead. With `address` the
+    connection goes there and nowhere else, whatever the name in the URL resolves to; a certificate must be of the name.
     """
     target = parse_url(url)
     try:
         async with asyncio.timeout(timeout):
-            raw = await _exchange(target, _request(target, method, body, headers or {}), trust, longest)
+            request = _request(target, method, body, headers or {})
+            raw = await _exchange(target, address, request, trust, longest)
         if len(raw) > longest and not cut:
             raise http.client.HTTPException("the answer is too long")
         return _answer(raw, method, cut)
@@ -95,8 +98,10 @@ def _request(target: HttpTarget, method: str, body: bytes, headers: Mapping[str,
     return "\r\n".join([*lines, "", ""]).encode("ascii") + body
 
 
-async def _exchange(target: HttpTarget, request: bytes, trust: ssl.SSLContext | None, longest: int) -> bytes:
-    reader, writer = await _connected(target, trust)
+async def _exchange(
+    target: HttpTarget, address: str, request: bytes, trust: ssl.SSLContext | None, longest: int
+) -> bytes:
+    reader, writer = await _connected(target, address, trust)
     try:
         writer.write(request)
         raw = bytearray()
@@ -110,11 +115,12 @@ async def _exchange(target: HttpTarget, request: bytes, trust: ssl.SSLContext | 
 
 
 async def _connected(
-    target: HttpTarget, trust: ssl.SSLContext | None
+    target: HttpTarget, address: str, trust: ssl.SSLContext | None
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     secure = (trust or ssl.create_default_context()) if target.secure else None
     try:
-        return await asyncio.open_connection(target.host, target.port, ssl=secure)
+        name = target.host if secure else None
+        return await asyncio.open_connection(address or target.host, target.port, ssl=secure, server_hostname=name)
     except ssl.SSLCertVerificationError as error:
         what = f"{target.host}:{target.port} shows a certificate that is not trusted: {error.verify_message}."
         raise NotTrusted(what, hint="Is that the right CA, and is this name in the certificate?") from None

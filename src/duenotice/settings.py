@@ -42,7 +42,12 @@ class ServeSettings(Struct, frozen=True):
     follow_token_file: Annotated[str, Meta(description="file with a token of the role follower of that node")] = ""
     only: Annotated[str, Meta(description="follow only for the VMs that this chooses: host=h1")] = ""
     workers: Annotated[
-        int, Meta(description="processes that share the metadata port; all but the first follow it", ge=1, le=256)
+        int,
+        Meta(
+            description="processes that share the metadata port; all but the first follow it; 0: one a core",
+            ge=0,
+            le=256,
+        ),
     ] = 1
     share_port: Annotated[bool, Meta(description="let other processes listen on the same metadata port")] = False
     lease: Annotated[
@@ -55,10 +60,10 @@ class ServeSettings(Struct, frozen=True):
     ] = ""
     operator_key_file: Annotated[str, Meta(description="PEM file with the key of that certificate")] = ""
     azure_listen: Annotated[str, Meta(description="HOST:PORT for az and the Azure SDKs, with TLS")] = ""
-    azure_cert: Annotated[
+    azure_cert_file: Annotated[
         str, Meta(description="PEM file with the certificate of that port, instead of one of its own")
     ] = ""
-    azure_key: Annotated[str, Meta(description="PEM file with the key of that certificate")] = ""
+    azure_key_file: Annotated[str, Meta(description="PEM file with the key of that certificate")] = ""
     azure_names: Annotated[
         str, Meta(description="more names and addresses for its own certificate, with commas between them")
     ] = ""
@@ -115,6 +120,14 @@ class ServeSettings(Struct, frozen=True):
     impact_lost: Annotated[
         Literal["fail", "retry"], Meta(description="what to do when nobody knows how a command ended")
     ] = "fail"
+    push_allow: Annotated[
+        str, Meta(description="networks that messages may go to beside public ones: 127.0.0.0/8,169.254.0.0/16")
+    ] = ""
+    push_ca_file: Annotated[str, Meta(description="PEM file with the CA of receivers, instead of the system's")] = ""
+    push_timeout: Annotated[float, Meta(description="real seconds one delivery may take", gt=0, le=600)] = 10.0
+    push_retry_after: Annotated[
+        float, Meta(description="real seconds before a delivery is tried again; then twice as long", gt=0, le=3600)
+    ] = 10.0
     watchdog: Annotated[
         float, Meta(description="seconds without progress before the process ends itself; 0: no limit", ge=0, le=1e9)
     ] = 10.0

@@ -44,6 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     script = folder / "command"
     script.write_text(COMMAND.format(python=sys.executable, log=str(folder / "log"), hold=str(folder / "hold")))
     script.chmod(0o755)
+    (folder / "log").touch()
     return folder
 
 

@@ -10,6 +10,7 @@ from tests.cluster.trio import FLEET, LEASE, NAMES, Trio, ask, trio
 from tests.crash.server import Server
 from tests.handlers.databases import postgresql
 from tests.support.postgres import Database
+from tests.support.push_receiver import PushReceiver
 from tests.support.served import wait_until
 
 pytestmark = pytest.mark.machine
@@ -28,7 +29,7 @@ def database() -> Iterator[Database]:
 @pytest.fixture(scope="module")
 def nodes(database: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trio]:
     """Three nodes for all tests of this file; each test leaves them whole."""
-    with trio(tmp_path_factory.mktemp("nodes"), database) as running:
+    with trio(tmp_path_factory.mktemp("nodes"), database, push_allow="127.0.0.0/8") as running:
         yield running
 
 
@@ -66,11 +67,13 @@ def test_N02_an_append_whose_answer_was_lost_is_done_once(nodes: Trio) -> None:
 
 
 def test_N03_a_new_process_of_a_node_puts_the_old_one_out(nodes: Trio, database: Database, tmp_path: Path) -> None:
-    """The old process ends and says why."""
+    """The old process, which stood still meanwhile, ends and says why."""
     name = next(name for name in nodes.others() if name != "a")  # the operator has the token of a
     tmp_path.joinpath("admin.token").write_text(nodes.servers[name].token)
+    nodes.servers[name].freeze()
     second = Server(tmp_path, FLEET, journal=database.url, node=name, lease=LEASE)
     second.wait_until_serving()
+    nodes.servers[name].thaw()
     assert nodes.servers[name].ended() != 0
     assert "Another process has registered as this node" in nodes.servers[name].log()
     second.stop()
@@ -146,6 +149,27 @@ def test_N09_another_process_cannot_give_commands_as_a_node(nodes: Trio) -> None
     body = {"kind": "LiftIncarnations", "actor": "me", "command": {"to": 4_000_000_000}}
     for headers in ({}, {"Duenotice-Life": "a"}, {"Duenotice-Life": ""}):
         assert ask(nodes.servers[nodes.leader()].operator, "POST", "/v1/nodes/commands", body, headers).status == 401
+
+
+def test_N12_who_has_subscribed_is_told_by_the_leader_and_then_by_the_next(nodes: Trio) -> None:
+    """Made at any node, told once by the one that leads; what happens after it was killed is told by the next."""
+    nodes.poll("a", ME)
+    with PushReceiver() as receiver:
+        asked = {"url": receiver.url, "format": "cloudevents"}
+        made = nodes.operate(nodes.others()[0], "POST", "/v1/subscriptions", asked)
+        assert made.status == 201, made
+        old, which = nodes.leader(), f"/v1/subscriptions/{made.json()['id']}"
+        first = scheduled(nodes, old)
+        receiver.wait(lambda: receiver.statuses(first) == ["Scheduled"])
+        position = nodes.operate(old, "GET", f"/v1/events/{first}/history").json()["items"][0]["position"]
+        wait_until(lambda: nodes.operate(old, "GET", which).json()["position"] >= position)
+        nodes.servers[old].kill()
+        second = scheduled(nodes, nodes.leader(but=old))
+        receiver.wait(lambda: receiver.statuses(second) == ["Scheduled"])
+        assert [each.told[0] for each in receiver.taken] == [first, second]
+        nodes.start(old)
+        nodes.wait_until_whole()
+        assert nodes.operate(old, "DELETE", which).status == 204
 
 
 def test_N13_keys_and_tokens_hold_at_every_node(nodes: Trio) -> None:

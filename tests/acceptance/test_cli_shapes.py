@@ -13,7 +13,12 @@ from tests.support.cli import duenotice
 from tests.support.node import Node
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
-ALSO = {"vm show": {"events", "last_seen"}, "token create": {"token"}}
+ALSO = {
+    "vm show": {"events", "last_seen"},
+    "token create": {"token"},
+    "subscription create": {"secret"},
+    "subscription show": {"messages"},
+}
 LINES = {
     "events list": "events list",
     "events show": "events show {event}",
@@ -44,12 +49,17 @@ LINES = {
     "clock advance": "clock advance 1s",
     "fleet show": "fleet show",
     "fleet apply": f"fleet apply {DEMO}",
+    "subscription list": "subscription list",
+    "subscription create": "subscription create https://receiver.invalid/ --format eventgrid",
+    "subscription show": "subscription show {subscription}",
+    "subscription pause": "subscription pause {subscription}",
+    "subscription resume": "subscription resume {subscription}",
     "token list": "token list",
     "node list": "node list",
     "token create": "token create ci",
 }
-ELSEWHERE = {"events watch", "clock speed", "db status"}
-"""Proven by tests of their own below: they need time, or another clock."""
+ELSEWHERE = {"events watch", "clock speed", "db status", "subscription replay"}
+"""Proven by tests of their own, below or in test_cli_subscription.py: they need time, or another clock."""
 
 
 def documented() -> Iterator[tuple[str, set[str], str]]:
@@ -79,7 +89,9 @@ def names(node: Node) -> dict[str, str]:
         node.operate("/v1/maintenances", {"on": [on], "type": "Reboot"})["id"] for on in ("service=shop", "vm=db-1")
     )
     node.operate(f"/v1/maintenances/{paused}/pause")
-    return {"event": node.schedule("Freeze", "db-0"), "plan": running, "paused": paused}
+    subscription = node.operate("/v1/subscriptions", {"url": "http://127.0.0.1:9/", "format": "cloudevents"})["id"]
+    event_id = node.schedule("Freeze", "db-0")
+    return {"event": event_id, "plan": running, "paused": paused, "subscription": subscription}
 
 
 @pytest.mark.parametrize(("command", "keys", "how"), [each for each in SHAPES if each[0] not in ELSEWHERE])

@@ -81,6 +81,8 @@ WHO_MAY = {
         GET /v1/timeline
         GET /v1/timeline/{id}
         GET /v1/maintenances/{id}/outlook
+        GET /v1/subscriptions
+        GET /v1/subscriptions/{id}
         GET /v1/nodes
     """,
     "operator": """
@@ -89,6 +91,8 @@ WHO_MAY = {
         POST /v1/vms/{name}/redeploy
         POST /v1/vms/{name}/delete
         POST /v1/vms/{name}/evict
+        PUT /v1/vms/{name}/policy
+        PUT /v1/groups/{kind}/{name}/policy
         POST /v1/scale-sets/{name}/scale
         POST /v1/scale-sets/{name}/delete-instances
         POST /v1/hosts/{name}/drain
@@ -103,6 +107,11 @@ WHO_MAY = {
         POST /v1/maintenances/{id}/pause
         POST /v1/maintenances/{id}/resume
         POST /v1/maintenances/{id}/cancel
+        POST /v1/subscriptions
+        DELETE /v1/subscriptions/{id}
+        POST /v1/subscriptions/{id}/pause
+        POST /v1/subscriptions/{id}/resume
+        POST /v1/subscriptions/{id}/replay
     """,
     "admin": """
         PUT /v1/fleet

@@ -98,7 +98,7 @@ def test_a_node_that_was_deposed_ends(database: Database, tmp_path: Path) -> Non
     ("url", "code", "told"),
     [
         ("mysql://db/x", 2, "is not the URL of a database"),
-        ("postgresql:///x?host=/nowhere", 6, "cannot be used right now"),
+        ("postgresql:///x?host=/nowhere", 6, "cannot be used: it does not answer"),
         ("postgresql://u:secret@/x?nonsense=1", 2, "is not valid"),
     ],
 )

@@ -227,13 +227,14 @@ def test_status_shows_what_is_coming_and_what_was_done(node: Node, tmp_path: Pat
     """As a table and as JSON, from the ledger; it says when no agent runs."""
     with machine(node, tmp_path, "never") as agent:
         agent.start()
-        event_id = node.schedule("Reboot", "vm-0").upper()
+        in_20_minutes = datetime.now(UTC) + timedelta(minutes=20, seconds=30)  # half a minute before it is 19, or 21
+        event_id = node.schedule("Reboot", "vm-0", not_before=in_20_minutes.isoformat()).upper()
         agent.until(lambda: "prepared" in agent.whats)
         (row,) = agent_command(agent, "status", "-o", "json").json()
         assert (row["event_id"], row["state"], row["coming"]) == (event_id, "prepared", True)
-        assert 0 < row["seconds_left"] <= 900
+        assert 20 * 60 <= row["seconds_left"] < 21 * 60
         table = agent_command(agent, "status")
-        assert "drain:prepared" in table.out and "in 14m" in table.out and table.err == ""
+        assert "drain:prepared" in table.out and "in 20m" in table.out and table.err == ""
         agent.kill()
         alone = agent_command(agent, "status")
         assert (alone.code, "drain:prepared" in alone.out) == (3, True)

@@ -7,8 +7,6 @@ from pathlib import Path
 import click
 
 from tests.cluster.rounds import run
-from tests.handlers.databases import postgresql
-from tests.support.postgres import Database
 
 
 @click.command()
@@ -16,9 +14,8 @@ from tests.support.postgres import Database
 @click.option("--seed", type=int, help="chooses the same rounds again")
 def main(rounds: int, seed: int | None) -> None:
     """Kill, stop, cut off and restart three nodes, and see that what VMs read is one history."""
-    with postgresql("fsync=off") as connection, tempfile.TemporaryDirectory(prefix="duenotice-cluster-") as folder:
-        database = Database(connection.split()[0].removeprefix("host="), "postgres")
-        run(Path(folder), database, rounds, secrets.randbits(32) if seed is None else seed, click.echo)
+    with tempfile.TemporaryDirectory(prefix="duenotice-cluster-") as folder:
+        run(Path(folder), rounds, secrets.randbits(32) if seed is None else seed, click.echo)
 
 
 main()

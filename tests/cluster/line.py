@@ -5,15 +5,12 @@ import socket
 import threading
 import time
 from contextlib import suppress
-from pathlib import Path
 
 
 class Line:
-    """A socket in a folder of its own, carried to the server's socket."""
+    """What comes in is carried to the server's socket, which is in a folder."""
 
-    def __init__(self, folder: Path, server: str) -> None:
-        folder.mkdir()
-        self.folder = folder
+    def __init__(self, listening: socket.socket, server: str) -> None:
         self._to = f"{server}/.s.PGSQL.5432"
         self.is_cut = self.loses_next_answer = self.is_deaf = False
         self.delay = 0.0
@@ -21,8 +18,7 @@ class Line:
         self._moves = threading.Event()
         self._moves.set()
         self._ends: set[socket.socket] = set()
-        self._listening = socket.socket(socket.AF_UNIX)
-        self._listening.bind(str(folder / ".s.PGSQL.5432"))
+        self._listening = listening
         self._listening.listen()
         threading.Thread(target=self._accept, daemon=True).start()
 

@@ -5,10 +5,10 @@ import time
 from collections import Counter
 from random import Random
 
+from tests.cluster.places import NAMES
 from tests.cluster.sightings import Sightings
-from tests.cluster.trio import NAMES, Reply, Trio
+from tests.cluster.trio import Reply, Trio
 
-VMS = {"me": "127.0.0.1", "db-0": "127.0.1.10", "db-1": "127.0.1.11"}
 EVERY = 0.01
 """Seconds between two polls of a VM."""
 POLLERS = 2
@@ -20,6 +20,7 @@ class People:
     """All of them, each in a thread; `with People(nodes, seed) as people:`."""
 
     def __init__(self, nodes: Trio, seed: int) -> None:
+        self.vms = nodes.place.vms
         self.nodes, self.sightings = nodes, Sightings()
         self.raised: set[str] = set()
         self.done: Counter[str] = Counter()
@@ -30,11 +31,11 @@ class People:
         self._ended = threading.Event()
         self._threads = [
             threading.Thread(target=self._guarded, args=(self._poll, Random(f"{seed} {vm} {number}"), vm))
-            for vm in VMS
+            for vm in self.vms
             for number in range(POLLERS)
         ] + [
             threading.Thread(target=self._guarded, args=(self._operate, Random(f"{seed} operator {vm}"), vm))
-            for vm in VMS
+            for vm in self.vms
         ]
 
     def __enter__(self) -> "People":
@@ -59,9 +60,10 @@ class People:
             self.problems.append(f"{vm}: {error!r}")
 
     def _poll(self, random: Random, vm: str) -> None:
+        self.nodes.place.enter(vm)
         while not self._ended.wait(EVERY):
             node, floor, begin = random.choice(NAMES), self.sightings.newest(vm), time.monotonic()
-            answer = self.nodes.poll(node, VMS[vm])
+            answer = self.nodes.poll(node, self.vms[vm])
             if answer.status == 200:
                 self.sightings.saw(vm, node, floor, answer.body)
                 self.sightings.slowest = max(self.sightings.slowest, time.monotonic() - begin)
@@ -69,10 +71,13 @@ class People:
                 self.sightings.missed(answer.status)
 
     def _operate(self, random: Random, vm: str) -> None:
+        self.nodes.place.enter(vm)
         number = 0
         while not self._ended.wait(random.uniform(0.02, 0.2)):
             number += 1
             event = self._schedule(random, vm, f"{vm}-{number}")
+            if event:
+                self._read_back(random, event)
             if event and random.random() < 0.5:
                 self._cancel(random, event, f"{vm}-{number}-cancel")
             elif event:
@@ -94,18 +99,26 @@ class People:
         self.done["scheduled"] += 1
         return str(event["id"])
 
+    def _read_back(self, random: Random, event: str) -> None:
+        """At any node: counted only, because a node that cannot reach the others shows operators what it last knew."""
+        answer = self.nodes.operate(random.choice(NAMES), "GET", f"/v1/events/{event}")
+        self.done[f"read {answer.status}"] += 1
+
     def _cancel(self, random: Random, event: str, key: str) -> None:
         answer = self._until_sure(random, "POST", f"/v1/events/{event}/cancel", {}, key)
         if answer is not None:
             self.done[f"cancel {answer.status}"] += 1
-            if answer.status != 200:
+            if answer.status != 200:  # nobody else cancels it, and it does not start by itself so soon
+                self.problems.append(f"{key} was answered with {answer.status}: {answer.body!r}")
                 self.not_cancelled.append(event)
 
     def _approve(self, random: Random, vm: str, event: str) -> None:
         while not self._ended.is_set():
-            answer = self.nodes.approve(random.choice(NAMES), VMS[vm], event)
+            answer = self.nodes.approve(random.choice(NAMES), self.vms[vm], event)
             if answer.status not in _UNSURE:
                 self.done[f"approve {answer.status}"] += 1
+                if answer.status not in (200, 400):
+                    self.problems.append(f"the approval of {event} was answered with {answer.status}: {answer.body!r}")
                 return
             self._ended.wait(0.05)
 

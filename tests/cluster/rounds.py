@@ -1,116 +1,53 @@
 """Rounds of what can happen to three nodes, all chosen by one seed, while VMs and operators go on asking."""
 
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
+from tests.cluster.faults import FAULTS, Fault, Scene, newer_records, rolling_upgrade
 from tests.cluster.people import People
-from tests.cluster.trio import LEASE, NAMES, Trio, trio
+from tests.cluster.places import Network, network
+from tests.cluster.small_disk import SmallDisk, postgresql_on_small_disk
+from tests.cluster.trio import Trio, trio
 from tests.support.postgres import Database
-from tests.support.served import wait_until
 
 Say = Callable[[str], None]
-Round = Callable[[Trio, str, Random], None]
 
 
-def _while_down(length: float) -> None:
-    threading.Event().wait(length)
-
-
-def kill(nodes: Trio, name: str, random: Random) -> None:
-    """-9, and a new process after a while."""
-    nodes.servers[name].kill()
-    _while_down(random.uniform(0, 1.5) * LEASE)
-    nodes.start(name)
-
-
-def stand_still(nodes: Trio, name: str, random: Random) -> None:
-    """SIGSTOP past the lease, then SIGCONT."""
-    nodes.servers[name].freeze()
-    _while_down(random.uniform(0.5, 2.5) * LEASE)
-    nodes.servers[name].thaw()
-
-
-def cut_off(nodes: Trio, name: str, random: Random) -> None:
-    """No way to the database: connections break."""
-    nodes.lines[name].cut()
-    _while_down(random.uniform(0.3, 2.5) * LEASE)
-    nodes.lines[name].mend()
-
-
-def silent_line(nodes: Trio, name: str, random: Random) -> None:
-    """No way to the database, and nobody is told: bytes wait."""
-    nodes.lines[name].freeze()
-    _while_down(random.uniform(0.3, 2.5) * LEASE)
-    nodes.lines[name].mend()
-
-
-def slow_database(nodes: Trio, name: str, random: Random) -> None:
-    """Each message takes a while, at all nodes."""
-    for line in nodes.lines.values():
-        line.delay = random.uniform(0.01, 0.05)
-    _while_down(random.uniform(0.5, 1.5) * LEASE)
-    for line in nodes.lines.values():
-        line.mend()
-
-
-def no_database(nodes: Trio, name: str, random: Random) -> None:
-    """All nodes are cut off at once."""
-    for line in nodes.lines.values():
-        line.cut()
-    _while_down(random.uniform(0.3, 2.0) * LEASE)
-    for line in nodes.lines.values():
-        line.mend()
-
-
-def lost_answer(nodes: Trio, name: str, random: Random) -> None:
-    """The database has done an append, and its answer gets lost (N02); at the leader, if another one was meant."""
-    line = nodes.lines[nodes.leader()]
-    before, line.loses_next_answer = line.lost, True
-    wait_until(lambda: line.lost > before)
-
-
-def restart(nodes: Trio, name: str, random: Random) -> None:
-    """SIGTERM, and a new process."""
-    nodes.servers[name].stop()
-    nodes.start(name)
-
-
-def rolling_restart(nodes: Trio, name: str, random: Random) -> None:
-    """One after the other."""
-    for each in random.sample(NAMES, 3):
-        restart(nodes, each, random)
-        nodes.wait_until_whole()
-
-
-ROUNDS = (kill, stand_still, cut_off, silent_line, slow_database, no_database, lost_answer, restart)
-"""The kinds of rounds. Each hits the leader or another node; a rolling restart comes once in twenty."""
-
-
-def run(folder: Path, database: Database, rounds: int, seed: int, say: Say) -> People:
+def run(folder: Path, rounds: int, seed: int, say: Say) -> People:
     """All rounds; raises at the first one after which something does not hold."""
     say(f"seed {seed}")
+    with postgresql_on_small_disk() as (database, disk), network(folder) as place:
+        return place.hub.call(lambda: _run(folder, database, disk, place, rounds, seed, say))
+
+
+def _run(folder: Path, database: Database, disk: SmallDisk, place: Network, rounds: int, seed: int, say: Say) -> People:
     random, kinds = Random(seed), Counter[str]()
-    deck: list[Round] = []
-    with trio(folder, database) as nodes, People(nodes, seed) as people:
+    deck: list[Fault] = []
+    with trio(folder, database, place) as nodes, People(nodes, seed) as people:
+        scene = Scene(nodes, place, disk, folder)
         for number in range(1, rounds + 1):
-            deck = deck or random.sample(ROUNDS, len(ROUNDS))
-            kind = rolling_restart if number % 20 == 10 else deck.pop()
-            at = nodes.leader() if random.random() < 0.5 else random.choice(nodes.others())
-            begin = time.monotonic()
-            kind(nodes, at, random)
-            nodes.wait_until_whole()
+            deck = deck or random.sample(FAULTS, len(FAULTS))
+            fault = newer_records if number == rounds else rolling_upgrade if number % 20 == 10 else deck.pop()
+            say(f"{number}: {_round(nodes, scene, fault, random)}")
             people.check()
-            kinds[kind.__name__] += 1
-            say(f"{number}: {kind.__name__} at {at}, {time.monotonic() - begin:.1f} s")
+            kinds[fault.__name__] += 1
     people.check()
     check_journal(database, people)
     check_starts(database)
     say(f"{dict(kinds)}\n{figures(people, database)}")
     return people
+
+
+def _round(nodes: Trio, scene: Scene, fault: Fault, random: Random) -> str:
+    at = nodes.leader() if random.random() < 0.5 else random.choice(nodes.others())
+    begin = time.monotonic()
+    seen = fault(scene, at, random)
+    over = time.monotonic()
+    nodes.wait_until_whole()
+    return f"{fault.__name__} at {at} ({seen}), {over - begin:.1f} s, whole after {time.monotonic() - over:.1f} s"
 
 
 def check_journal(database: Database, people: People) -> None:
@@ -125,6 +62,7 @@ def check_journal(database: Database, people: People) -> None:
             f"SELECT change FROM duenotice.history WHERE event = '{event}' ORDER BY position"
         ).split()
         assert "event-cancelled" not in changes, f"{event} was cancelled, and the answer was that it is not there (S6)"
+        assert "event-completed" in changes, f"{event} is there, and the answer was that it is not: {changes}"
     numbers = database.sql("SELECT count(*), min(position), max(position) FROM duenotice.records").split("|")
     assert numbers[0] == numbers[2] and numbers[1] == "1", numbers
 

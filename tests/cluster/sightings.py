@@ -1,8 +1,10 @@
-"""What VMs have read at all nodes, and what must hold of it (S3, S4, S7, S27)."""
+"""What VMs have read at all nodes, and what must hold of it (S2, S3, S4, S7, S27)."""
 
 import json
 import threading
 from collections import defaultdict
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 _ORDER = {"Scheduled": 0, "Started": 1}
@@ -53,6 +55,11 @@ class Sightings:
         assert not wrong, "\n".join(wrong[:5])
 
 
+def _time(event: dict[str, Any]) -> datetime:
+    """When a scheduled event may start; a started one has no time any more."""
+    return parsedate_to_datetime(event["NotBefore"]) if event["NotBefore"] else datetime.max.replace(tzinfo=UTC)
+
+
 def _misfits(scope: str, documents: dict[int, bytes]) -> list[str]:
     wrong: list[str] = []
     before: dict[str, Any] = {}
@@ -67,6 +74,11 @@ def _misfits(scope: str, documents: dict[int, bytes]) -> list[str]:
             f"S7: {event} of {scope} went back to {seen['EventStatus']} at {incarnation}"
             for event, seen in events.items()
             if event in before and _ORDER[seen["EventStatus"]] < _ORDER[before[event]["EventStatus"]]
+        ]
+        wrong += [
+            f"S2: {event} of {scope} moved from {before[event]['NotBefore']} to {seen['NotBefore']} at {incarnation}"
+            for event, seen in events.items()
+            if event in before and _time(seen) < _time(before[event])
         ]
         gone |= before.keys() - events.keys()
         before, last = events, incarnation

@@ -6,16 +6,13 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.rounds import run
-from tests.support.postgres import Database, database, postgres_folder
-
-__all__ = ["database", "postgres_folder"]
 
 pytestmark = pytest.mark.machine
 
 ROUNDS = 20
 
 
-def test_what_vms_read_at_three_nodes_is_one_history_whatever_happens(database: Database, tmp_path: Path) -> None:
+def test_what_vms_read_at_three_nodes_is_one_history_whatever_happens(tmp_path: Path) -> None:
     """Nothing goes back, nothing differs, nothing answered is lost or done twice (S3, S4, S5, S6, S7, S27)."""
-    seen = run(tmp_path, database, ROUNDS, secrets.randbits(32), print).sightings
+    seen = run(tmp_path, ROUNDS, secrets.randbits(32), print).sightings
     assert seen.polls > 100 * ROUNDS

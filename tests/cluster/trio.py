@@ -2,19 +2,21 @@
 
 import http.client
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.cluster.line import Line
+from tests.cluster.places import LOOPBACK_FLEET, NAMES, Loopback
+from tests.cluster.versions import INSTALLED
 from tests.crash.server import Server
 from tests.support.postgres import Database
 from tests.support.served import wait_until
 
-NAMES = ("a", "b", "c")
+__all__ = ["FLEET", "LEASE", "NAMES", "Reply", "Trio", "ask", "trio"]
+
 LEASE = 1.0
-FLEET = Path(__file__).parents[1] / "support" / "fleet.toml"
+FLEET = LOOPBACK_FLEET
 HEADER = {"Metadata": "true"}
 DOCUMENT = "/metadata/scheduledevents?api-version=2020-07-01"
 
@@ -36,11 +38,11 @@ def ask(
     target: str,
     body: object = None,
     headers: dict[str, str] | None = None,
-    source: str = "127.0.0.1",
+    source: str = "",
     patience: float = 15.0,
 ) -> Reply:
     """One request on a connection of its own."""
-    connection = http.client.HTTPConnection(*address, timeout=patience, source_address=(source, 0))
+    connection = http.client.HTTPConnection(*address, timeout=patience, source_address=(source, 0) if source else None)
     try:
         connection.request(method, target, None if body is None else json.dumps(body), headers or {})
         answer = connection.getresponse()
@@ -51,20 +53,45 @@ def ask(
         connection.close()
 
 
+class NodeServer(Server):
+    """A node at its place, started as one of some versions."""
+
+    def __init__(self, program: Sequence[str], data_dir: Path, fleet: Path, **more: object) -> None:
+        self._program = program
+        super().__init__(data_dir, fleet, **more)
+
+    def command(self, data_dir: Path, fleet: Path, flags: list[str]) -> list[str]:
+        """What to run."""
+        return [*self._program, *super().command(data_dir, fleet, flags)[1:]]
+
+
 class Trio:
     """The nodes, by name."""
 
-    def __init__(self, folder: Path, database: Database, **settings: object) -> None:
-        self._folder, self._database, self._settings = folder, database, settings
-        self.lines = {name: Line(folder / f"line-{name}", database.folder) for name in NAMES}
-        self.servers = {name: self._begin(name) for name in NAMES}
+    def __init__(self, folder: Path, database: Database, place: Loopback | None = None, **settings: object) -> None:
+        """On the loopback, if nothing else is said."""
+        self._folder, self._settings = folder, settings
+        self.place = place = place or Loopback()
+        ends = {name: place.line(name, folder, database) for name in NAMES}
+        self.lines = {name: line for name, (line, _) in ends.items()}
+        self._urls = {name: url for name, (_, url) in ends.items()}
+        self.programs: dict[str, Sequence[str]] = dict.fromkeys(NAMES, INSTALLED)
+        """As what each node is started."""
+        self.servers: dict[str, Server] = {name: self._begin(name) for name in NAMES}
         for server in self.servers.values():
             server.wait_until_serving()
         self.token = self.servers["a"].token
 
     def _begin(self, name: str) -> Server:
-        url = self._database._replace(folder=str(self.lines[name].folder)).url
-        return Server(self._folder / name, FLEET, journal=url, node=name, lease=LEASE, **self._settings)
+        program = [*self.place.inside(name), *self.programs[name]]
+        more: dict[str, object] = {"journal": self._urls[name], "node": name, "lease": LEASE}
+        given = self._listening(name) | more | self._settings
+        return NodeServer(program, self._folder / name, self.place.fleet, **given)
+
+    def _listening(self, name: str) -> dict[str, object]:
+        """Where a node listens: at a new port each time."""
+        address = self.place.nodes[name]
+        return {"metadata_listen": f"{address}:0", "operator_listen": f"{address}:0"}
 
     def start(self, name: str) -> None:
         """Start a node that has ended."""
@@ -128,9 +155,9 @@ class Trio:
 
 
 @contextmanager
-def trio(folder: Path, database: Database, **settings: object) -> Iterator[Trio]:
+def trio(folder: Path, database: Database, place: Loopback | None = None, **settings: object) -> Iterator[Trio]:
     """Three nodes, until the block ends."""
-    nodes = Trio(folder, database, **settings)
+    nodes = Trio(folder, database, place, **settings)
     try:
         yield nodes
     finally:

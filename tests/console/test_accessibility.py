@@ -53,6 +53,8 @@ def test_axe_finds_nothing_serious(node: Node, visitors: Visitors, scheme: str, 
     paths = ["/", "/?q=web", "/groups/set/web", "/vms/web-0", "/timeline", "/timeline?by=host", "/events"]
     paths += [f"/events/{event_id}", f"/events/{over}", "/maintenances", f"/maintenances/{plan}"]
     paths += ["/maintenances/new?on=scale-set%3Dworkers", "/hosts", "/hosts/host-2", "/audit", "/scenarios", "/nodes"]
+    made = node.operate("/v1/subscriptions", {"url": "http://127.0.0.1:9/", "format": "eventgrid"})["id"]
+    paths += ["/subscriptions", f"/subscriptions/{made}"]
     assert look_at(page, visitors.origin, [*paths, "/scenarios/user-reboot"]) == {}
     page.get_by_role("button", name="Play").click()
     expect(page.locator(".head .state")).to_have_text("passed")

@@ -14,7 +14,7 @@ from tests.crash.ledger import Ledger
 from tests.crash.load import FLEET, VMS, Load, Operator, Vm
 from tests.crash.server import Server
 
-START_TAKES = 0.6
+START_TAKES = 0.2
 """Seconds within which a server has usually started; killing at random inside hits every step of the start."""
 
 

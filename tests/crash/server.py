@@ -8,9 +8,14 @@ import subprocess
 import sys
 import threading
 from collections import deque
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
+
+from duenotice import cli
+from tests.support.nursery import Forked, may_be_forked
 
 PROGRAM = Path(sys.executable).with_name("duenotice")
 STARTED_LASTS = 2.0
@@ -49,7 +54,10 @@ class Server:
         self._data_dir = data_dir
         self._log: deque[str] = deque(maxlen=30)
         self._serving = threading.Event()
-        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        said, says = Pipe(duplex=False)
+        with said, says:
+            self._process = _begun(command, says)
+            self._said = os.fdopen(os.dup(said.fileno()))
         self._reader = threading.Thread(target=self._read_log, daemon=True)
         self._reader.start()
 
@@ -106,18 +114,23 @@ class Server:
         """How it has ended, which it must do now, if only by itself."""
         status = self._process.wait(_PATIENCE)
         self._reader.join(_PATIENCE)
-        assert self._process.stderr is not None
-        self._process.stderr.close()
+        self._said.close()
         return status
 
     def _read_log(self) -> None:
-        assert self._process.stderr is not None
-        for line in self._process.stderr:
+        for line in self._said:
             self._log.append(line.rstrip())
             if not self._serving.is_set() and (entry := _entry(line)).get("action") == "serving":
                 self.metadata, self.operator = _address(entry["metadata"]), _address(entry["operator"])
                 self._serving.set()
         self._serving.set()  # nobody need wait any longer
+
+
+def _begun(command: list[str], says: Connection) -> "Forked | subprocess.Popen[bytes]":
+    """Our own program is forked where that is the same; one that starts it in a namespace, say, is run as it is."""
+    if command[0] == str(PROGRAM) and may_be_forked(os.environ):
+        return Forked(cli.main, command[1:], dict(os.environ), Path.cwd(), Path(os.devnull), says)
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=says.fileno())
 
 
 class Gone(Exception):

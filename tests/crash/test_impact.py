@@ -76,7 +76,7 @@ class Rounds:
     # The stages
 
     def while_starting(self, node: Served) -> None:
-        time.sleep(self.chance.uniform(0, 0.6))
+        time.sleep(self.chance.uniform(0, 0.2))
 
     def before_begun(self, node: Served) -> None:
         time.sleep(self.chance.choice([0, 0.002, 0.01]))

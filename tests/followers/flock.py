@@ -6,7 +6,7 @@ import random
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -125,9 +125,11 @@ def flock(folder: Path, **settings: object) -> Iterator[Flock]:
 class Walker(threading.Thread):
     """A VM that asks one door after another, chosen at random, and notes every answer (S3, S4, S27)."""
 
-    def __init__(self, vm: str, doors: list[Asked], seed: int) -> None:
+    def __init__(self, vm: str, doors: list[Asked], seed: int, sources: Sequence[str] = ()) -> None:
+        """It has several `sources` where it is the VM that unknown addresses count as."""
         super().__init__(daemon=True)
         self.vm, self.doors, self._random = vm, doors, random.Random(seed)
+        self._sources = sources or (vm,)
         self.answers = self.refusals = 0
         self.wrong: list[str] = []
         self.newest = 0
@@ -141,7 +143,7 @@ class Walker(threading.Thread):
                 self._ask(door)
 
     def _ask(self, door: Asked) -> None:
-        source = (door.address(self.vm), 0)
+        source = (door.address(self._random.choice(self._sources)), 0)
         connection = http.client.HTTPConnection(*door.metadata_address, timeout=4 * LEASE, source_address=source)
         try:
             connection.request("GET", events_at(), headers=HEADER)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.trio import FLEET, LEASE, NAMES, Trio
+from tests.cluster.trio import LEASE, NAMES, Trio
 from tests.crash.server import Server
 from tests.followers.flock import Asked, FollowingServer, Walker
 from tests.support.node import unwrapped
@@ -18,13 +18,11 @@ pytestmark = pytest.mark.machine
 
 
 class StayingTrio(Trio):
-    """A node comes back where it was."""
+    """A node comes back where it was; one of them has a worker."""
 
-    def _begin(self, name: str) -> Server:
+    def _listening(self, name: str) -> dict[str, object]:
         self._ports = getattr(self, "_ports", None) or {each: free_port() for each in NAMES}
-        url = self._database._replace(folder=str(self.lines[name].folder)).url
-        listen = f"127.0.0.1:{self._ports[name]}"
-        return Server(self._folder / name, FLEET, journal=url, node=name, lease=LEASE, operator_listen=listen)
+        return {"operator_listen": f"127.0.0.1:{self._ports[name]}", "workers": 2 if name == "b" else 1}
 
 
 class Herd:

@@ -2,16 +2,24 @@
 
 import os
 import signal
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from duenotice.bootstrap.workers import count_of
+from duenotice.errors import Misconfigured
+from duenotice.settings import ServeSettings, resolve
 from tests.crash.server import Server
 from tests.followers.flock import FLEET, LEASE, Asked, Walker, changes, said_at_start
+from tests.support.node import Line
 from tests.support.served import wait_until
 
 WORKERS = 3
+EVERYWHERE = [f"127.0.9.{last}" for last in range(1, 20)]
+"""Addresses of no VM; the workers are spread over them."""
 
 
 def workers_of(pid: int) -> list[int]:
@@ -49,7 +57,7 @@ def node(tmp_path: Path) -> Iterator[Asked]:
     """A node with two more processes."""
     fleet = tmp_path / "fleet.toml"
     fleet.write_text(FLEET)
-    server = Server(tmp_path / "data", fleet, workers=WORKERS, lease=LEASE)
+    server = Server(tmp_path / "data", fleet, workers=WORKERS, lease=LEASE, default_vm="db-0")
     try:
         server.wait_until_serving()
         node = Asked(server, server.token)
@@ -63,7 +71,7 @@ def node(tmp_path: Path) -> Iterator[Asked]:
 def test_a_vm_never_goes_back_whichever_worker_it_gets(node: Asked) -> None:
     """Not even while a worker is killed; another one takes its place."""
     node.enable("db-0")
-    walker = Walker("db-0", [node], seed=1)
+    walker = Walker("db-0", [node], seed=1, sources=EVERYWHERE)
     walker.start()
     for _ in range(20):
         changes(node, "db-0")
@@ -74,9 +82,9 @@ def test_a_vm_never_goes_back_whichever_worker_it_gets(node: Asked) -> None:
         changes(node, "db-0")
     wait_until(lambda: serve_together(node.server.pid, node.metadata_address[1]) == WORKERS - 1)
     changes(node, "db-0")
+    wait_until(lambda: walker.newest >= 52)
     walker.finish()
     assert walker.wrong == []
-    assert walker.newest >= 52
 
 
 def test_sigterm_ends_all_of_them(node: Asked) -> None:
@@ -93,7 +101,55 @@ def test_workers_end_with_their_node(node: Asked) -> None:
     wait_until(lambda: all(is_gone(worker) for worker in workers))
 
 
-def test_what_workers_cannot_do_is_refused() -> None:
+def test_one_vm_gets_one_worker_so_its_limits_hold(tmp_path: Path) -> None:
+    """On any number of connections: as many answers as one process would give, and as many connections (A08, S24)."""
+    fleet = tmp_path / "fleet.toml"
+    fleet.write_text(FLEET)
+    limits = {"throttle": 2, "connections_per_address": 3}
+    server = Server(tmp_path / "data", fleet, workers=WORKERS, lease=LEASE, **limits)
+    try:
+        server.wait_until_serving()
+        node = Asked(server, server.token)
+        wait_until(lambda: serve_together(server.pid, node.metadata_address[1]) == WORKERS - 1)
+        for vm in ("db-0", "db-1", "web-0", "web-1"):
+            wait_until(lambda vm=vm: node.get(vm).status == 200)  # type: ignore[misc]
+            began = time.monotonic()
+            statuses = [node.get(vm).status for _ in range(30)]
+            took = time.monotonic() - began
+            assert statuses.count(200) <= 2 + 2 * took + 1, (vm, took)
+            assert set(statuses) <= {200, 429}
+            with ExitStack() as lines:
+                turned_away = [_is_turned_away(lines.enter_context(node.connect(vm))) for _ in range(6)]
+            assert turned_away == [False] * 3 + [True] * 3
+    finally:
+        server.kill()
+
+
+def _is_turned_away(line: Line) -> bool:
+    """Whether there are too many connections; the others wait for a request."""
+    line.send(b"GET / HTTP/1.1\r\nHost: x\r\nMetadata: true\r\n\r\n")
+    return b"Too many connections" in line.answer().body
+
+
+NO_SENSE = {"-1": ">= 0", "257": "<= 256", "many": "Expected `int`", "1.5": "Expected `int`"}
+
+
+@pytest.mark.parametrize("count", NO_SENSE)
+def test_a_count_that_makes_no_sense_is_refused_with_a_reason(count: str) -> None:
+    with pytest.raises(Misconfigured, match=NO_SENSE[count]) as refused:
+        resolve({"workers": count}, {})
+    assert f"workers = '{count}' (from flag)" in refused.value.message
+
+
+def test_no_count_is_one_worker_for_each_core() -> None:
+    assert count_of(ServeSettings(workers=0)) == len(os.sched_getaffinity(0))
+    assert count_of(ServeSettings()) == 1
+
+
+def test_what_workers_cannot_do_is_refused(tmp_path: Path) -> None:
+    (token := tmp_path / "token").write_text("dn_token")
+    followed = ("--follow=http://127.0.0.1:1", f"--follow-token-file={token}", "--workers=2")
+    assert "a follower is one process" in said_at_start(*followed)[1]
     assert "workers need the operator's port" in said_at_start("--workers=2", "--data-dir=:memory:")[1]
     both = ("--workers=2", "--data-dir=:memory:", "--operator-listen=127.0.0.1:0", "--allow-faults")
     assert "workers would not have them" in said_at_start(*both)[1]

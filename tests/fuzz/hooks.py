@@ -17,10 +17,16 @@ def filter_case(context: Any, case: Any) -> bool:
 
 @schemathesis.hook
 def map_body(context: Any, body: Any) -> Any:
-    """JSON Schema takes 1.0 for an integer; like most JSON libraries ours does not."""
+    """JSON Schema takes 1.0 for an integer; like most JSON libraries ours does not. And nobody outside is asked."""
     if not isinstance(body, dict):
         return body
-    return {key: int(value) if _is_whole(value) else value for key, value in body.items()}
+    return {key: _sent(key, value) for key, value in body.items()}
+
+
+def _sent(key: str, value: Any) -> Any:
+    if key == "url" and isinstance(value, str) and value.startswith("http"):
+        return "http://127.0.0.1:9/"
+    return int(value) if _is_whole(value) else value
 
 
 def _is_whole(value: Any) -> bool:

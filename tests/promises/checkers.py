@@ -45,7 +45,7 @@ class Checker(Protocol):
 
 class S1:
     """A Scheduled event starts only if approved, or when its notice has truly elapsed and now ≥ NotBefore.
-    Late is allowed, early never."""
+    Late is allowed, early never. (What its owner has approved beforehand is approved, see M09.)"""
 
     def __init__(self) -> None:
         self._world = World()
@@ -64,11 +64,14 @@ class S1:
     def _follow(self, committed: Committed) -> None:
         match committed.record.transition:
             case t.EventRaised(event) if event.phase is Phase.STARTED:
+                at_once = event.cause is Cause.USER and self._world.owner_has_approved(event)
+                assert at_once or event.cause is Cause.HOST_FAILURE, f"{event.id} was born started, and nobody asked"
                 self._started.add(event.id)
             case t.EventRaised(event):
                 self._promised[event.id] = committed.decided, event.not_before
                 if event.approved_by:
-                    assert event.scope not in self._world.listening, f"{event.id} was born approved, yet VMs listen"
+                    fine = event.scope not in self._world.listening or self._world.owner_has_approved(event)
+                    assert fine, f"{event.id} was born approved, yet VMs listen"
                     self._approved.add(event.id)
             case t.EventPostponed(event):
                 self._promised[event.id] = committed.decided, event.not_before
@@ -96,8 +99,8 @@ class S2:
     def see(self, moment: Moment) -> None:
         for committed in moment.committed:
             match committed.record.transition:
-                case t.EventRaised(event) if event.approved_by:
-                    self._allowed[event.id] = event.not_before  # nobody listens: no notice is owed to anybody (F03)
+                case t.EventRaised(event) if self._owes_nothing(event):
+                    self._allowed[event.id] = event.not_before
                 case t.EventRaised(event) if event.phase is Phase.SCHEDULED:
                     self._allowed[event.id] = committed.visible.at + self._least_notice(event)
             self._world.see(committed.record.transition)
@@ -109,6 +112,11 @@ class S2:
         earliest = self._allowed[event_id]
         assert not_before >= earliest, f"{vm} reads NotBefore {not_before} for {event_id}, allowed is {earliest}"
         self._allowed[event_id] = not_before
+
+    def _owes_nothing(self, event: Event) -> bool:
+        """No notice is owed to those who do not listen (F03), or who have said beforehand that they want none (M09)."""
+        listens = event.scope in self._world.listening
+        return self._world.owner_has_approved(event) if listens else bool(event.approved_by)
 
     def _least_notice(self, event: Event) -> timedelta:
         group = self._world.groups.get(self._world.vms[event.resources[0]].group or "")

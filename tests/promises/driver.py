@@ -16,6 +16,7 @@ from structlog.testing import capture_logs
 from duenotice.clock import Instant, micros
 from duenotice.domain import commands as c
 from duenotice.domain.event import Cause, EventType
+from duenotice.domain.fleet import EventsPolicy
 from duenotice.domain.policy import Policy
 from duenotice.domain.transitions import Record, ScopeDisabled
 from duenotice.engine.engine import Engine, load
@@ -27,7 +28,7 @@ from duenotice.wire.api_versions import API_VERSIONS
 from tests.promises.checkers import Observer
 from tests.promises.fleet import HOME, NAMES, To, declaration, on_known_host, place_of
 from tests.promises.history import NEWEST, Answer, Committed, Moment, Outcome, parsed
-from tests.promises.model import BY_USER, NOTICE, EventNow, Model, Place, Refusal
+from tests.promises.model import BY_USER, NOTICE, EventNow, Model, Place, Refusal, Wish
 from tests.promises.rig import Fault, InMemory, Storage, WatchedJournal, WorldClock, nothing
 from tests.promises.shape import TYPES
 
@@ -276,6 +277,10 @@ class Driver(RuleBasedStateMachine):
         event_id = self._new_id()
         command = c.OperateVm(event_id, name, KINDS[kind])
         return Ask(command, lambda now: self.model.operate(event_id, name, kind, now))
+
+    def _wish(self, of: str, wish: Wish) -> Ask:
+        command = c.SetEventsPolicy(of, EventsPolicy(wish.reboot, wish.redeploy, wish.all_down))
+        return Ask(command, lambda now: self.model.wish(of, wish))
 
     def _approve(self, name: str | None, *event_ids: str) -> Ask:
         return Ask(c.ApproveEvents(event_ids, vm=name), lambda now: self.model.approve(event_ids, name))

@@ -11,9 +11,12 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from msgspec import structs
+
 from duenotice.clock import Instant
 from duenotice.domain import transitions as t
 from duenotice.domain.commands import Command
+from duenotice.domain.event import Cause, Event, EventType, Phase
 from duenotice.domain.fleet import Group, Vm
 from duenotice.errors import DuenoticeError
 
@@ -94,6 +97,7 @@ class World:
         self.vms: dict[str, Vm] = {}
         self.groups: dict[str, Group] = {}
         self.listening: set[str] = set()
+        self._under_way: dict[str, Event] = {}
 
     def see(self, transition: t.Transition) -> None:
         """Follow one change."""
@@ -114,11 +118,42 @@ class World:
                 self.listening.add(scope)
             case t.ScopeDisabled(scope):
                 self.listening.discard(scope)
+            case t.EventsPolicySet(of, policy) if of.startswith("vm/"):
+                self.vms[of[3:]] = structs.replace(self.vms[of[3:]], events_policy=policy)
+            case t.EventsPolicySet(of, policy):
+                self.groups[of] = structs.replace(self.groups[of], events_policy=policy)
+            case t.EventRaised(event) | t.EventMoved(event) | t.EventNarrowed(event) | t.EventStarted(event):
+                if event.phase is Phase.STARTED:
+                    self._under_way[event.id] = event
+            case t.EventCompleted(event_id) | t.EventFailed(event_id):
+                self._under_way.pop(event_id, None)
 
     def _leave(self, name: str, unless: str | None = None) -> None:
         # Whether the scope of a single VM still listens once the VM is gone is nobody's business.
         if unless != f"vm/{name}":
             self.listening.discard(f"vm/{name}")
+
+    def owner_has_approved(self, event: Event) -> bool:
+        """Whether a new event was approved beforehand by the owner of each VM that it hits (M09), and says so."""
+        if event.approved_by != "policy":
+            return False
+        key = {EventType.REBOOT: "user_initiated_reboot", EventType.REDEPLOY: "user_initiated_redeploy"}.get(event.type)
+        if key is not None and event.cause is Cause.USER and self._all_say(event, key):
+            return True
+        return self._all_say(event, "all_instances_down") and self._nobody_is_up(event.scope)
+
+    def _all_say(self, event: Event, key: str) -> bool:
+        return all(self._says(self.vms[name], key) for name in event.resources)
+
+    def _says(self, vm: Vm, key: str) -> bool:
+        own = getattr(vm.events_policy, key)
+        group = self.groups.get(vm.group or "")
+        return bool(own if own is not None or group is None else getattr(group.events_policy, key))
+
+    def _nobody_is_up(self, scope: str) -> bool:
+        hits = [event for event in self._under_way.values() if event.scope == scope]
+        down = {name for event in hits if event.type is not EventType.FREEZE for name in event.resources}
+        return all(vm.name in down for vm in self.vms.values() if scope_of(vm) == scope)
 
     def scope(self, name: str) -> str | None:
         """The circle a VM shares its document with; None for a VM that is not there."""

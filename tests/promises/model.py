@@ -26,6 +26,15 @@ class Refusal(Exception):
 
 
 @dataclass(frozen=True)
+class Wish:
+    """What an owner approves beforehand; None: nothing is said."""
+
+    reboot: bool | None = None
+    redeploy: bool | None = None
+    all_down: bool | None = None
+
+
+@dataclass(frozen=True)
 class Place:
     """Where a VM is declared to stand."""
 
@@ -85,6 +94,8 @@ class Model:
         """The scope that had an event, and when it was over."""
         self.at = datetime.min.replace(tzinfo=UTC)
         self.groups: set[str] = set()
+        self.wishes: dict[str, Wish] = {}
+        """What the owner of a VM or a group approves beforehand."""
         self._allowance = commit_allowance
         self._limit = user_limit
 
@@ -101,6 +112,7 @@ class Model:
     def apply_fleet(self, hosts: list[str], notices: dict[str, int | None], places: dict[str, Place]) -> None:
         self.hosts = {host: self.hosts.get(host, "healthy") for host in hosts}
         self.terminate_notice = dict(notices)
+        self.wishes = {}
         self.groups = {group_of(place.scope) for place in places.values() if not place.scope.startswith("vm/")}
         for name in [name for name in self.vms if name not in places]:
             del self.vms[name]
@@ -154,8 +166,9 @@ class Model:
         self._check_duration(duration)
         cause = {"Preempt": "eviction", "Terminate": "deletion"}.get(kind, cause)
         event = self._raise(event_id, kind, cause, vms, least, now, not_before)
-        event.approved = not_before is None and event.scope not in self.last_poll
         event.duration = event.duration if duration is None else duration
+        if not_before is None:
+            self._approve_beforehand(event, now)
 
     def postpone(self, ids: set[str], now: Instant) -> None:
         """They are seen only now: whoever waits for its notice gets it whole from here on."""
@@ -186,16 +199,49 @@ class Model:
         cause = "deletion" if kind == "Terminate" else "user"
         self._check_not_under_way(vm, kind, cause)
         waiting = [event for event in self.events.values() if event.cause in BY_USER and not event.started]
-        if len(waiting) >= self._limit:
+        event = self._raise(event_id, kind, cause, [vm], self._least_notice(vm, kind) + self._allowance, now)
+        self._approve_beforehand(event, now)
+        if len(waiting) >= self._limit and not event.started:
+            del self.events[event_id]
             raise Refusal("too many at once")
-        self._raise(event_id, kind, cause, [vm], self._least_notice(vm, kind) + self._allowance, now)
 
     def evict(self, event_id: str, name: str, now: Instant) -> None:
         vm = self._vm(name)
         self._check_fits(vm, "Preempt")
         self._check_not_under_way(vm, "Preempt", "eviction")
         event = self._raise(event_id, "Preempt", "eviction", [vm], NOTICE["Preempt"] + self._allowance, now)
-        event.approved = event.scope not in self.last_poll
+        self._approve_beforehand(event, now)
+
+    def wish(self, of: str, wish: Wish) -> None:
+        """An owner says what is approved beforehand, instead of what was said before."""
+        kind, _, name = of.partition("/")
+        there = name in self.vms if kind == "vm" else kind != "service" and of in self.groups
+        if not there:
+            raise Refusal("nothing there that can have a policy")
+        self.wishes[of] = wish
+
+    def _approve_beforehand(self, event: EventNow, now: Instant) -> None:
+        """Where nobody listens, or as each owner wishes; what a user begins is then never seen as Scheduled."""
+        if event.scope not in self.last_poll:
+            event.approved = True
+            return
+        mine = {"Reboot": "reboot", "Redeploy": "redeploy"}.get(event.type) if event.cause == "user" else None
+        wished = mine is not None and self._all_wish(event, mine)
+        event.approved = wished or (self._all_wish(event, "all_down") and self._nobody_is_up(event))
+        if event.approved and event.cause == "user":
+            self._start(event, now)
+
+    def _all_wish(self, event: EventNow, what: str) -> bool:
+        return all(self._wishes(self.vms[name], what) for name in event.resources)
+
+    def _wishes(self, vm: VmNow, what: str) -> bool:
+        own = getattr(self.wishes.get(f"vm/{vm.name}", Wish()), what)
+        return bool(own if own is not None else getattr(self.wishes.get(_group(vm), Wish()), what))
+
+    def _nobody_is_up(self, new: EventNow) -> bool:
+        hits = [event for event in self.events_of(new.scope) if event.started and event.type != "Freeze"]
+        down = {name for event in hits for name in event.resources}
+        return all(vm.name in down for vm in self.vms.values() if vm.place.scope == new.scope)
 
     def degrade(self, host: str, notice: int, seed: str, now: Instant) -> None:
         self._check_host(host, standing=True)
@@ -322,6 +368,7 @@ class Model:
     def _remove(self, vm: VmNow) -> None:
         hitting = self._hitting(vm)
         del self.vms[vm.name]
+        self.wishes.pop(f"vm/{vm.name}", None)
         for event in hitting:
             if not event.started and not any(name in self.vms for name in event.resources):
                 self._end(event.id)

@@ -9,7 +9,7 @@ from duenotice.clock import Instant, micros
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Cause, Event, EventType, Phase
-from duenotice.domain.fleet import Group, GroupKind, Vm
+from duenotice.domain.fleet import EventsPolicy, Group, GroupKind, Vm
 from duenotice.errors import NotFound
 from tests.promises import checkers
 from tests.promises.history import NEWEST, Absence, Answer, Committed, Moment, Outcome
@@ -193,6 +193,92 @@ class TestS1:
         history.at(500, t.EventPostponed(postponed(100)), away=100)
         history.at(999, t.EventStarted(STARTED))
         history.breaks("S1", "0:08:19 of 0:08:20 of notice")
+
+
+class TestWhatOwnersApprove:
+    """S1 and S2 allow exactly what the owner has approved beforehand (M09)."""
+
+    BY_USER = event(1, "a", cause=Cause.USER, approved_by="policy")
+    BORN = t.EventRaised(BY_USER.with_(phase=Phase.STARTED))
+    DOWN = event(7, "a", "b", phase=Phase.STARTED, cause=Cause.HOST_FAILURE)
+
+    @staticmethod
+    def say(history: History, of: str, policy: EventsPolicy) -> None:
+        history.at(0, t.ScopeEnabled("set/web"), t.EventsPolicySet(of, policy))
+
+    def test_what_its_user_begins_may_be_born_started(self, history: History) -> None:
+        self.say(history, "vm/a", EventsPolicy(user_initiated_reboot=True))
+        history.at(0, self.BORN)
+        history.pleases("S1")
+
+    def test_the_wish_of_the_set_counts_where_the_vm_says_nothing(self, history: History) -> None:
+        self.say(history, "set/web", EventsPolicy(user_initiated_reboot=True))
+        history.at(0, self.BORN)
+        history.pleases("S1")
+
+    def test_what_the_vm_says_counts_before(self, history: History) -> None:
+        self.say(history, "set/web", EventsPolicy(user_initiated_reboot=True))
+        self.say(history, "vm/a", EventsPolicy(user_initiated_reboot=False))
+        history.at(0, self.BORN)
+        history.breaks("S1", "born started, and nobody asked")
+
+    def test_nobody_has_wished_it(self, history: History) -> None:
+        history.at(0, self.BORN)
+        history.breaks("S1", "born started, and nobody asked")
+
+    def test_another_operation_was_wished(self, history: History) -> None:
+        self.say(history, "vm/a", EventsPolicy(user_initiated_redeploy=True))
+        history.at(0, self.BORN)
+        history.breaks("S1", "born started, and nobody asked")
+
+    def test_it_must_say_that_it_was_the_policy(self, history: History) -> None:
+        self.say(history, "vm/a", EventsPolicy(user_initiated_reboot=True))
+        history.at(0, t.EventRaised(self.BORN.event.with_(approved_by="")))
+        history.breaks("S1", "born started, and nobody asked")
+
+    def test_no_maintenance_is_wished_by_that(self, history: History) -> None:
+        self.say(history, "vm/a", EventsPolicy(user_initiated_reboot=True))
+        history.at(0, t.EventRaised(FIRST.with_(approved_by="policy")))
+        history.breaks("S1", "born approved, yet VMs listen")
+
+    def test_while_all_are_down_any_event_may_be_born_approved(self, history: History) -> None:
+        self.say(history, "set/web", EventsPolicy(all_instances_down=True))
+        approved = FIRST.with_(approved_by="policy")
+        history.at(0, t.EventRaised(self.DOWN))
+        history.at(0, t.EventRaised(approved), reads={"a": page(2, approved)}, commit_takes=5)
+        history.pleases("S1")
+        history.pleases("S2")
+
+    def test_but_maintenance_is_not_born_started(self, history: History) -> None:
+        self.say(history, "set/web", EventsPolicy(all_instances_down=True))
+        history.at(0, t.EventRaised(self.DOWN))
+        history.at(0, t.EventRaised(STARTED.with_(approved_by="policy")))
+        history.breaks("S1", "born started, and nobody asked")
+
+    def test_one_is_up(self, history: History) -> None:
+        self.say(history, "set/web", EventsPolicy(all_instances_down=True))
+        history.at(0, t.EventRaised(self.DOWN.with_(resources=("a",))))
+        history.at(0, t.EventRaised(FIRST.with_(approved_by="policy")))
+        history.breaks("S1", "born approved, yet VMs listen")
+
+    def test_one_is_up_again(self, history: History) -> None:
+        self.say(history, "set/web", EventsPolicy(all_instances_down=True))
+        history.at(0, t.EventRaised(self.DOWN))
+        history.at(1, t.EventCompleted(self.DOWN.id, "set/web"))
+        history.at(1, t.EventRaised(FIRST.with_(approved_by="policy")))
+        history.breaks("S1", "born approved, yet VMs listen")
+
+    def test_a_frozen_vm_is_up(self, history: History) -> None:
+        self.say(history, "set/web", EventsPolicy(all_instances_down=True))
+        history.at(0, t.EventRaised(self.DOWN.with_(type=EventType.FREEZE)))
+        history.at(0, t.EventRaised(FIRST.with_(approved_by="policy")))
+        history.breaks("S1", "born approved, yet VMs listen")
+
+    def test_notice_is_owed_to_who_has_not_wished_otherwise(self, history: History) -> None:
+        history.at(0, t.ScopeEnabled("set/web"))
+        approved = FIRST.with_(approved_by="policy")
+        history.at(0, t.EventRaised(approved), reads={"a": page(1, approved)}, commit_takes=5)
+        history.breaks("S2", "allowed is 2030-01-01 00:15:05")
 
 
 class TestS2:

@@ -125,10 +125,11 @@ class Story:
         return self.cluster.journal.last_position()
 
 
-async def play(story: list[Any]) -> Reader:
-    async with three() as cluster:
+async def play(story: list[Any], place: Cluster | None = None, names: str = "abc") -> Reader:
+    async with three(place, names) as cluster:
         for vm in WATCHED:
-            await ask(cluster.leader, EnableScope(vm.name))
+            enabled = ask(cluster.leader, EnableScope(vm.name))
+            await cluster.until(enabled.done)
         reader, told = Reader(cluster), Story(cluster)
         reading = asyncio.create_task(reader.go_on())
         for act, number, commands, micros in story:

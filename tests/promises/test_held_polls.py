@@ -44,6 +44,8 @@ def node(seeded: int, tmp_path: Path) -> Iterator[Served]:
     fleet = tmp_path / "fleet.toml"
     fleet.write_text(in_set(*WEB) + on_their_own(*ALONE))
     with Served(tmp_path / "data", fleet, clock="real") as served:
+        began_with = Path(f"/proc/{served.server.pid}/environ").read_text().split("\0")
+        assert f"PYTHONHASHSEED={seeded}" in began_with, "it has another order"
         yield served
 
 

@@ -14,6 +14,7 @@ from duenotice.clock import micros, seconds
 from duenotice.domain import commands as c
 from tests.promises.driver import COMMIT_ALLOWANCE, KINDS, Ask, Driver
 from tests.promises.fleet import ELSEWHERE, HOME, HOSTS, NAMES, To
+from tests.promises.model import Wish
 from tests.promises.rig import Fault, OnDisk
 
 CAUSES = ("maintenance", "live-migration", "user")
@@ -25,6 +26,8 @@ vms = st.sampled_from([*NAMES, STRANGER])
 hosts = st.sampled_from([*HOSTS, "no-such-host"])
 places = st.sampled_from(["home", "gone", "alone", *ELSEWHERE])
 picks = st.integers(0, 9)
+owned = st.sampled_from(["vm/solo", "vm/web-0", "set/web", "scale-set/batch", "service/shop", "vm/no-such-vm"])
+wishes = st.builds(Wish, *[st.sampled_from([None, True, False])] * 3)
 
 
 class Promises(Driver):
@@ -60,6 +63,29 @@ class Promises(Driver):
     def operate_on_who_is_hit(self, which: int, kind: str) -> None:
         event = self.model.events.get(self._pick(which))
         self._do(self._operate(event.resources[0] if event else STRANGER, kind))
+
+    @rule(of=owned, wish=wishes)
+    def owner_approves_beforehand(self, of: str, wish: Wish) -> None:
+        self._do(self._wish(of, wish))
+
+    @rule(
+        name=st.sampled_from(["solo", "web-0"]),
+        own=wishes,
+        of_set=wishes,
+        is_down=st.booleans(),
+        kind=st.sampled_from(["Reboot", "Redeploy"]),
+        cause=st.sampled_from(["user", "maintenance"]),
+    )
+    def something_comes_that_may_be_approved_beforehand(
+        self, name: str, own: Wish, of_set: Wish, is_down: bool, kind: str, cause: str
+    ) -> None:
+        self._do(self._wish(f"vm/{name}", own))
+        self._do(self._wish("set/web", of_set))
+        if is_down:
+            first = self._schedule(name, "alone", "Reboot", "maintenance", None, None)
+            self._do(first)
+            self._do(self._approve(None, first.command.event_id))  # type: ignore[attr-defined]
+        self._do(self._schedule(name, "alone", kind, cause, None, None))
 
     @rule(name=vms)
     def evict(self, name: str) -> None:
@@ -256,8 +282,8 @@ def examples(count: int) -> settings:
 
 
 TestInMemory = Promises.TestCase
-TestInMemory.settings = examples(150)
+TestInMemory.settings = examples(60)
 TestOnDisk = PromisesOnDisk.TestCase
-TestOnDisk.settings = examples(60)
+TestOnDisk.settings = examples(25)
 
 pytestmark = pytest.mark.timeout(0 if EXAMPLES else 1200)  # a failure takes minutes to be made small

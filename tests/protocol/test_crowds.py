@@ -106,10 +106,18 @@ def test_strangers_leave_nothing_behind(world: World) -> None:
     assert door.crowd.by_address == {}
 
 
+def whole_connection(world: World, address: str) -> Connection:
+    """The server's end of the one connection from there."""
+    (connection,) = (c for c in world.server._door.crowd.everybody if c.address == address)
+    assert isinstance(connection, Connection)
+    return connection
+
+
 def send_until_blocked(world: World, client: Client) -> tuple[int, Connection]:
     """Send polls and read nothing until the server takes no more; how many bytes went out, and its end of it."""
-    client.ask()
-    (connection,) = (c for c in world.server._door.crowd.everybody if c.address == SOLO)
+    client.ask(POLL * 2)  # two at once are answered by a connection with a transport
+    client.reply()
+    connection = whole_connection(world, SOLO)
     client.socket.settimeout(0.1)
     sent = 0
     while connection.state is not BLOCKED or connection.transport.is_reading():
@@ -194,7 +202,7 @@ def test_what_is_sent_after_the_last_answer_is_thrown_away(world: World) -> None
     with Client(world, WEB_0) as client:
         assert client.ask(b"nonsense\r\n\r\n").status == 400
         client.send(b"x" * 5_000_000)
-        (connection,) = (c for c in world.server._door.crowd.everybody if c.address == WEB_0)
+        connection = whole_connection(world, WEB_0)
         assert len(connection.reader or b"") == 0
 
 

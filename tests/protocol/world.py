@@ -1,10 +1,12 @@
 """The emulator as protocol tests need it: a small fleet, a disk that can be full, and nothing that fails unseen."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 from uuid import uuid4
+
+import uvloop
 
 from duenotice.clock import Clock, ManualClock
 from duenotice.domain.commands import ApplyFleet, ScheduleEvent
@@ -54,14 +56,32 @@ async def started_engine(journal: Journal, clock: Clock) -> Engine:
     return engine
 
 
+class Way(NamedTuple):
+    """How clients come in: over a loop, and with a tap the loop accepts them."""
+
+    name: str
+    new_loop: Callable[[], asyncio.AbstractEventLoop]
+    tapped: bool = False
+
+
+QUICK_ON_UVLOOP = Way("quick", uvloop.new_event_loop)
+QUICK_ON_ASYNCIO = Way("quick-asyncio", asyncio.new_event_loop)
+TAPPED_ON_UVLOOP = Way("tapped", uvloop.new_event_loop, tapped=True)
+
+
 class World(Emulator):
     """`problems` are errors that nobody caught."""
+
+    way: ClassVar[Way] = QUICK_ON_UVLOOP
 
     def __init__(self, options: MetadataOptions, host: str) -> None:
         self.disk = Disk()
         self.problems: list[dict[str, Any]] = []
         listen = f"[{host}]:0" if ":" in host else f"{host}:0"
         super().__init__(own_journal=self.disk, options=options, metadata_listen=listen)
+        self.new_loop = self.way.new_loop
+        if not self.way.tapped:
+            self.tap = None
 
     def __enter__(self) -> "World":
         super().__enter__()

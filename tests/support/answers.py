@@ -56,6 +56,7 @@ def a_vm(name: str, **more: Any) -> w.Vm:
         "size": "",
         "os": "Linux",
         "tags": {},
+        "policy": None,
     }
     return w.Vm(name, **usual | more)
 

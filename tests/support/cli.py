@@ -10,11 +10,9 @@ from typing import Any, NamedTuple
 
 from duenotice import cli
 from tests.support.node import Node
-from tests.support.nursery import Forked
+from tests.support.nursery import Forked, may_be_forked
 
 SECONDS = 60
-READ_BY_PYTHON = ("LANG", "LC_", "PYTHON")
-"""The environment that a Python reads when it begins; a forked one has begun already."""
 
 
 class Done(NamedTuple):
@@ -39,8 +37,8 @@ def duenotice(node: Node | None, *arguments: str, **environment: str) -> Done:
     """Run a command to its end, as the operator of a node."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("DUENOTICE_")}
     ours = {} if node is None else {"DUENOTICE_ENDPOINT": endpoint(node), "DUENOTICE_TOKEN": node.token}
-    run = _started if any(name.startswith(READ_BY_PYTHON) for name in environment) else _forked
-    done = run(list(arguments), clean | ours | environment)
+    whole = clean | ours | environment
+    done = (_forked if may_be_forked(whole) else _started)(list(arguments), whole)
     assert "Traceback" not in done.err, done.err
     return done
 

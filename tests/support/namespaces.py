@@ -56,7 +56,7 @@ class Machine:
     def run(self, *command: str, **environment: str) -> str:
         """Run a program in here that must succeed; what it printed."""
         done = subprocess.run(
-            self._inside(*command), env=ENVIRONMENT | environment, capture_output=True, text=True, timeout=SECONDS
+            self.command(*command), env=ENVIRONMENT | environment, capture_output=True, text=True, timeout=SECONDS
         )
         assert done.returncode == 0, f"{self.name}: {command} exited with {done.returncode}: {done.stderr}{done.stdout}"
         return done.stdout
@@ -64,7 +64,7 @@ class Machine:
     @contextlib.contextmanager
     def running(self, *command: str, log: Path) -> Iterator[subprocess.Popen[str]]:
         """A program that runs in here meanwhile; its standard output is a pipe, its standard error the log."""
-        whole = self._inside(self._setpriv, "--pdeathsig", "KILL", *command)  # it dies with us, even if we are killed
+        whole = self.command(self._setpriv, "--pdeathsig", "KILL", *command)  # it dies with us, even if we are killed
         with (
             log.open("w") as errors,
             subprocess.Popen(whole, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
@@ -81,7 +81,7 @@ class Machine:
 
     def call(self, work: Callable[[], T]) -> T:
         """Call a function of ours in here; a socket it returns stays in here."""
-        with ThreadPoolExecutor(1, initializer=self._enter_thread) as thread:
+        with ThreadPoolExecutor(1, initializer=self.enter_thread) as thread:
             return thread.submit(work).result()
 
     def connect(self, interface: str, peer: "Machine", peer_interface: str) -> None:
@@ -93,10 +93,11 @@ class Machine:
         self.ip(f"link set {interface} up")
         peer.ip(f"link set {peer_interface} up")
 
-    def _inside(self, *command: str) -> list[str]:
+    def command(self, *command: str) -> list[str]:
+        """What runs a program in here."""
         return [self._nsenter, f"--target={self._keeper.pid}", "--net", "--uts", "--", *command]
 
-    def _enter_thread(self) -> None:
+    def enter_thread(self) -> None:
         """Only the calling thread moves; sockets it makes from now on belong to this machine."""
         with Path(f"/proc/{self._keeper.pid}/ns/net").open() as namespace:
             libc = ctypes.CDLL(None, use_errno=True)

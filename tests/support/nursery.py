@@ -5,16 +5,24 @@ import os
 import pkgutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from duenotice import cli
+
+READ_BY_PYTHON = ("LANG", "LC_", "PYTHON")
+"""The environment that a Python reads when it begins; a forked one has begun already."""
+
+Output = Path | Connection
+"""Where a process writes: a file, or the end of a pipe."""
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(
     [
         "duenotice.agent.agent",
         "duenotice.bootstrap.service",
+        "duenotice.journal.postgres",
         "http.client",
         "rich.live",
         "tests.agent.dying",
@@ -24,15 +32,28 @@ _CONTEXT.set_forkserver_preload(
 """What every child has imported when it begins."""
 
 
+def _read_by_python(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if name.startswith(READ_BY_PYTHON)}
+
+
+_BEGUN_WITH = _read_by_python(os.environ)
+
+
+def may_be_forked(environment: Mapping[str, str]) -> bool:
+    """Whether a new Python would begin in this environment as the forked ones have; not with another hash seed."""
+    return _read_by_python(environment) == _BEGUN_WITH
+
+
 class Forked:
     """A child as `subprocess.Popen` shows one; `run` must be a function that can be imported."""
 
     def __init__(
-        self, run: Callable[[], object], arguments: list[str], env: dict[str, str], cwd: Path, out: Path, err: Path
+        self, run: Callable[[], object], arguments: list[str], env: dict[str, str], cwd: Path, out: Output, err: Output
     ) -> None:
-        """What it says goes into the files `out` and `err`, which may be the same."""
-        out.touch()
-        err.touch()
+        """What it says goes to `out` and `err`, which may be the same."""
+        for file in (out, err):
+            if isinstance(file, Path):
+                file.touch()
         self._process = _CONTEXT.Process(target=_begin, args=(run, arguments, env, cwd, out, err), daemon=True)
         self._process.start()
 
@@ -67,7 +88,7 @@ class Forked:
 
 
 def _begin(
-    run: Callable[[], object], arguments: list[str], env: dict[str, str], cwd: Path, out: Path, err: Path
+    run: Callable[[], object], arguments: list[str], env: dict[str, str], cwd: Path, out: Output, err: Output
 ) -> None:
     """Become what a new process would be: its environment, folder, output and arguments."""
     os.environ.clear()
@@ -75,6 +96,10 @@ def _begin(
     os.chdir(cwd)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     for file, number in ((out, 1), (err, 2)):
-        os.dup2(os.open(file, os.O_WRONLY | os.O_APPEND), number)
+        if isinstance(file, Path):
+            os.dup2(os.open(file, os.O_WRONLY | os.O_APPEND), number)
+        else:
+            with file:  # a program that it starts would inherit this one too
+                os.dup2(file.fileno(), number)
     sys.argv = ["duenotice", *arguments]
     run()

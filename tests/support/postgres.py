@@ -9,16 +9,19 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from itertools import count
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import quote
 
+import psycopg
 import pytest
+from psycopg import sql
 
 from tests.handlers.databases import (
     BINARIES,
     answers,
     as_postgres,
     folder_of_postgres,
+    make_data,
     postgresql,
     psql,
     require_postgresql,
@@ -26,6 +29,9 @@ from tests.handlers.databases import (
 from tests.handlers.occasions import wait_until
 
 _NUMBERS = count(1)
+_CREATE: Final = "CREATE DATABASE {} TEMPLATE template0 ENCODING 'UTF8' STRATEGY file_copy"
+_ADMINISTRATORS: dict[str, psycopg.Connection] = {}
+"""By the folder of their server: who makes and drops databases. A psql for each takes longer than most tests."""
 
 
 class Database(NamedTuple):
@@ -52,17 +58,19 @@ class Database(NamedTuple):
 def postgres_folder() -> Iterator[str]:
     """Where the server of this run has its socket."""
     with postgresql("fsync=off") as connection:  # what is durable is tested on servers of their own
-        yield connection.split()[0].removeprefix("host=")
+        folder = connection.split()[0].removeprefix("host=")
+        with psycopg.connect(Database(folder, "postgres").url, autocommit=True) as _ADMINISTRATORS[folder]:
+            yield folder
 
 
 @pytest.fixture
 def database(postgres_folder: str) -> Iterator[Database]:
     """A new database."""
-    made = Database(postgres_folder, f"test_{next(_NUMBERS)}")
-    server = Database(postgres_folder, "postgres")
-    server.sql(f"CREATE DATABASE {made.name} TEMPLATE template0 ENCODING 'UTF8'")
+    administrator, made = _ADMINISTRATORS[postgres_folder], Database(postgres_folder, f"test_{next(_NUMBERS)}")
+    name = sql.Identifier(made.name)
+    administrator.execute(sql.SQL(_CREATE).format(name))
     yield made
-    server.sql(f"DROP DATABASE {made.name} WITH (FORCE)")
+    administrator.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(name))
 
 
 class Server:
@@ -71,8 +79,7 @@ class Server:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._running = ExitStack()
-        with as_postgres(folder, f"{BINARIES}/initdb", "-D", f"{folder}/data", "-A", "trust", "--no-sync") as made:
-            assert made.wait(60) == 0, (folder / "log").read_text()
+        make_data(folder)
 
     def start(self, *options: str) -> Database:
         """Run it, with settings such as `hba_file=…`; the database that every server has."""

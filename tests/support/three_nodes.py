@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, ClassVar
-from uuid import uuid4
 
 import pytest
 import structlog
@@ -20,17 +19,19 @@ import structlog
 from duenotice import __version__
 from duenotice.bootstrap.cluster import ClusterStore
 from duenotice.bootstrap.service import Service
-from duenotice.clock import Clock, Instant, ManualClock, micros, seconds
+from duenotice.clock import Clock, Instant, ManualClock, micros, seconds, wall
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 from duenotice.engine.fenced_journal import FencedJournal
 from duenotice.engine.last_polls import EVERY
+from duenotice.engine.lives import new_life
 from duenotice.engine.membership import Terms
 from duenotice.engine.node_engine import NodeEngine
 from duenotice.engine.publisher import Publisher
 from duenotice.engine.seat import Identity
 from duenotice.engine.shared_time import SharedClock
 from duenotice.journal.memory_members import MemoryMembers
+from duenotice.operator_api.way_to_leader import WayToLeader
 from duenotice.testkit.emulator import Emulator
 from duenotice.wire.duration import parse_duration
 from tests.support.node import Node, Outside
@@ -67,7 +68,8 @@ class MemoryStore(ClusterStore):
     """The store of one node, in memory; `members` and `clock` are those of all nodes."""
 
     def __init__(self, node: str, members: MemoryMembers, clock: OneTime) -> None:
-        self.node, self.life, self._clock = node, str(uuid4()), clock
+        self.node, self.life, self._clock = node, new_life(wall()), clock
+        self.way, self._last_life = WayToLeader(), ""
         self.shared, self.journal = members, members.journal  # type: ignore[assignment]
 
     def engine(

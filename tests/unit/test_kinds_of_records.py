@@ -10,7 +10,7 @@ from duenotice.console.audit_page import ACTIONS
 from duenotice.domain import transitions as t
 from duenotice.domain.apply import _APPLIERS
 from duenotice.domain.event import Phase
-from duenotice.operator_api.history import EventTraces
+from duenotice.engine.event_traces import EventTraces
 from duenotice.wire.operator import QUIET_ACTIONS, from_domain
 from tests.unit.domain.build import NOW, listening, schedule
 

@@ -15,6 +15,8 @@ from duenotice.azure_api.calls import AnyCase, AzureCall, AzureResource, Handle
 from duenotice.azure_api.instances import Instances
 from duenotice.azure_api.maintenance import MaintenanceCalls
 from duenotice.azure_api.operations import Operations
+from duenotice.azure_api.policies import Policies
+from duenotice.azure_api.resource_graph import ResourceGraph
 from duenotice.azure_api.scale_sets import ScaleSets
 from duenotice.azure_api.shape import on_error, on_http_error
 from duenotice.azure_api.sign_in import AzureGate, SignIn
@@ -32,6 +34,8 @@ class AzureApi:
         self.calls: list[AzureCall] = [
             *SignIn(engine).calls(),
             *VirtualMachines(engine, self.operations).calls(),
+            *Policies(engine).calls(),
+            *ResourceGraph(engine).calls(),
             *ScaleSets(engine, self.operations).calls(),
             *Instances(engine, self.operations).calls(),
             *AvailabilitySets(engine).calls(),

@@ -56,14 +56,14 @@ class AzureResource:
         site, path = self._site, request.path_params
         subscription, group = path.get("subscription"), path.get("group")
         if subscription is not None and subscription.lower() != site.subscription_id.lower():
-            raise AzureProblem(
+            raise AzureProblem.of(
                 404,
                 "SubscriptionNotFound",
                 f"The subscription '{subscription[:80]}' could not be found.",
                 hint=f"This fleet has {site.subscription_id}.",
             )
         if group is not None and group.lower() != site.resource_group.lower():
-            raise AzureProblem(
+            raise AzureProblem.of(
                 404,
                 "ResourceGroupNotFound",
                 f"Resource group '{group[:90]}' could not be found.",
@@ -99,7 +99,7 @@ class AzureResource:
     def _not_there(self, kind: str, name: str) -> AzureProblem:
         group = self._site.resource_group
         message = f"The Resource '{kind}/{name[:80]}' under resource group '{group}' was not found."
-        return AzureProblem(404, "ResourceNotFound", message)
+        return AzureProblem.of(404, "ResourceNotFound", message)
 
 
 def _vm_in_any_case(state: State, name: str) -> Vm | None:

@@ -41,7 +41,7 @@ def given(certificate: str, key: str) -> KeyPair:
         context_of(pair)
     except (OSError, ssl.SSLError) as error:
         raise Misconfigured(
-            f"The files of azure_cert and azure_key are not valid: {reason(error)}.",
+            f"The files of azure_cert_file and azure_key_file are not valid: {reason(error)}.",
             hint="Name a PEM file with the certificate (and those between it and its CA), and one with its key.",
         ) from None
     return pair
@@ -75,7 +75,7 @@ def _require_cryptography() -> None:
     except ImportError:
         raise Misconfigured(
             "azure_listen needs the package cryptography.",
-            hint="Install duenotice[azure], or bring a certificate with --azure-cert and --azure-key.",
+            hint="Install duenotice[azure], or bring a certificate with --azure-cert-file and --azure-key-file.",
         ) from None
 
 

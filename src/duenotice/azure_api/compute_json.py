@@ -1,10 +1,11 @@
-"""VMs and groups as Microsoft.Compute shows them (M06-M08). Pure."""
+"""VMs and groups as Microsoft.Compute shows them (M06-M09). Pure."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from msgspec import UNSET, UnsetType
 
+from duenotice.azure_api.policy_json import ScheduledEventsPolicy, policy_shown
 from duenotice.azure_api.shape import AzureJson
 from duenotice.domain.event import PLANNED, Event, EventType, Phase
 from duenotice.domain.fleet import Group, GroupKind, Site, Vm
@@ -86,6 +87,7 @@ class VmProperties(AzureJson, frozen=True):
     eviction_policy: str | UnsetType = UNSET
     availability_set: SubResource | UnsetType = UNSET
     instance_view: InstanceView | UnsetType = UNSET
+    scheduled_events_policy: ScheduledEventsPolicy | UnsetType = UNSET
 
 
 class VmShown(AzureJson, frozen=True):
@@ -128,6 +130,7 @@ def _properties(vm: Vm, group: Group | None, site: Site, view: InstanceView | Un
         eviction_policy="Delete" if vm.spot else UNSET,
         availability_set=SubResource(id_of_group(group, site)) if group is not None and in_set else UNSET,
         instance_view=view,
+        scheduled_events_policy=policy_shown(vm.events_policy),
     )
 
 

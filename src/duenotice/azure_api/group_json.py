@@ -1,10 +1,11 @@
-"""Scale sets and availability sets as Microsoft.Compute shows and takes them (M07, M08). Pure."""
+"""Scale sets and availability sets as Microsoft.Compute shows and takes them (M07-M09). Pure."""
 
 from uuid import UUID, uuid5
 
 from msgspec import UNSET, UnsetType
 
 from duenotice.azure_api.compute_json import InstanceStatus, SubResource
+from duenotice.azure_api.policy_json import ScheduledEventsPolicy, policy_shown
 from duenotice.azure_api.shape import AzureJson, AzureProblem
 from duenotice.domain.fleet import PLACEMENT_GROUP_SIZE, Group, Site, Vm
 from duenotice.domain.scaling import staying
@@ -62,6 +63,7 @@ class ScaleSetProperties(AzureJson, frozen=True):
     orchestration_mode: str = "Uniform"
     overprovision: bool = False
     upgrade_policy: UpgradePolicy = UpgradePolicy()
+    scheduled_events_policy: ScheduledEventsPolicy | UnsetType = UNSET
 
 
 class ScaleSetShown(AzureJson, frozen=True):
@@ -86,6 +88,7 @@ class AskedProperties(AzureJson, frozen=True):
     """The part of a scale set that can be changed."""
 
     virtual_machine_profile: AskedProfile | None = None
+    scheduled_events_policy: ScheduledEventsPolicy | None = None
 
 
 class AskedScaleSet(AzureJson, frozen=True):
@@ -98,6 +101,11 @@ class AskedScaleSet(AzureJson, frozen=True):
     def capacity(self) -> int | None:
         """How many instances there shall be; None: as many as there are."""
         return None if self.sku is None else self.sku.capacity
+
+    @property
+    def policy(self) -> ScheduledEventsPolicy | None:
+        """What is approved beforehand; None: as it is."""
+        return None if self.properties is None else self.properties.scheduled_events_policy
 
     @property
     def terminate_notice(self) -> int | None:
@@ -118,7 +126,7 @@ def _seconds(asked: TerminateNotification) -> int | None:
         seconds = parse_duration(text if text.startswith("P") else "")
     except Malformed:
         message = f"{text[:40]!r} is not a duration in ISO 8601."
-        raise AzureProblem(400, "InvalidParameter", message, hint="Use PT5M to PT15M.", target=_TIMEOUT) from None
+        raise AzureProblem.of(400, "InvalidParameter", message, hint="Use PT5M to PT15M.", target=_TIMEOUT) from None
     # The rule itself is the domain's; a client that asks for 0 does not mean off.
     return max(1, int(seconds))
 
@@ -148,6 +156,7 @@ def scale_set_shown(group: Group, state: State) -> ScaleSetShown:
             platform_fault_domain_count=group.fault_domains,
             single_placement_group=len(vms) <= PLACEMENT_GROUP_SIZE,
             virtual_machine_profile=profile,
+            scheduled_events_policy=policy_shown(group.events_policy),
         ),
         zones=(group.zone,) if group.zone else UNSET,
     )
@@ -187,6 +196,7 @@ class SetProperties(AzureJson, frozen=True):
     platform_update_domain_count: int
     platform_fault_domain_count: int
     virtual_machines: tuple[SubResource, ...]
+    scheduled_events_policy: ScheduledEventsPolicy | UnsetType = UNSET
 
 
 class SetShown(AzureJson, frozen=True):
@@ -208,5 +218,5 @@ def set_shown(group: Group, vms: list[Vm], site: Site) -> SetShown:
         name=group.name,
         type=KINDS[group.kind],
         location=site.location,
-        properties=SetProperties(group.update_domains, group.fault_domains, members),
+        properties=SetProperties(group.update_domains, group.fault_domains, members, policy_shown(group.events_policy)),
     )

@@ -104,7 +104,7 @@ class MaintenanceCalls(Working):
         """Approve all that is planned."""
         vm, name = await self._vm_or_instance(request), request.path_params["update"]
         if name.lower() != "default":
-            raise AzureProblem(404, "NotFound", f"There is no update {name[:80]!r}.", hint="Use default.")
+            raise AzureProblem.of(404, "NotFound", f"There is no update {name[:80]!r}.", hint="Use default.")
         if ids := tuple(event.id for event in self._pending(vm) if event.phase is Phase.SCHEDULED):
             await self._do(request, c.ApproveEvents(ids, vm.name))
         return shown(self._applied(vm), 201 if ids else 200)
@@ -150,7 +150,7 @@ async def _ids(request: Request) -> tuple[str, ...]:
         return (canonical_id(request.path_params["event"]),)
     asked = await read(request, EventIds)
     if not 1 <= len(asked.value) <= MOST_IDS:
-        raise AzureProblem(400, "InvalidParameter", f"Name 1 to {MOST_IDS} events.", target="value")
+        raise AzureProblem.of(400, "InvalidParameter", f"Name 1 to {MOST_IDS} events.", target="value")
     return tuple(map(canonical_id, asked.value))
 
 

@@ -184,7 +184,7 @@ def raised_in(records: Sequence[Record]) -> tuple[Event, ...]:
 
 
 def _unknown(name: str) -> AzureProblem:
-    return AzureProblem(404, "OperationNotFound", f"There is no operation {name[:80]}.")
+    return AzureProblem.of(404, "OperationNotFound", f"There is no operation {name[:80]}.")
 
 
 _CODES = {"InProgress": "", "Failed": "OperationFailed", "Canceled": "OperationCanceled", "Succeeded": ""}

@@ -7,6 +7,8 @@ from starlette.responses import Response
 from duenotice.azure_api.calls import COMPUTE, SUBSCRIPTION, AzureCall, Handle
 from duenotice.azure_api.group_json import AskedScaleSet, scale_set_shown, view_of_scale_set
 from duenotice.azure_api.operations import name_of_many, raised_in
+from duenotice.azure_api.policies import say
+from duenotice.azure_api.policy_json import policy_of
 from duenotice.azure_api.shape import JSON, AzureJson, AzureProblem, Listed, encode, read, shown
 from duenotice.azure_api.work import Working, new_id
 from duenotice.domain import commands as c
@@ -64,10 +66,13 @@ class ScaleSets(Working):
         return shown(await self._engine.look(lambda state: view_of_scale_set(group, state)))
 
     async def change(self, request: Request) -> Response:
-        """Another capacity or terminate notification; a PUT may not make a new one, and changes nothing else."""
+        """Another capacity, terminate notification or policy; a PUT may not make a new one, and changes no more."""
         group, asked, seed = self._group(request, GroupKind.SCALE_SET), await read(request, AskedScaleSet), new_id()
         command = c.ChangeScaleSet(group.name, seed, asked.capacity, asked.terminate_notice)
+        policy = None if asked.policy is None else policy_of(asked.policy)
         records = await self._do(request, command)
+        if policy is not None:
+            await say(self._engine, request, group.key, policy)
         now = self._engine.state.fleet.groups.get(group.key, group)
         body = await self._engine.look(lambda state: scale_set_shown(now, state))
         if not raised_in(records):
@@ -81,7 +86,9 @@ class ScaleSets(Working):
         group, asked, seed = self._group(request, GroupKind.SCALE_SET), await read(request, InstanceIds), new_id()
         if not asked.instance_ids:
             message = "The parameter instanceIds is missing."
-            raise AzureProblem(400, "InvalidParameter", message, hint="Name instances, or '*'.", target="instanceIds")
+            raise AzureProblem.of(
+                400, "InvalidParameter", message, hint="Name instances, or '*'.", target="instanceIds"
+            )
         names = await self._named(group, asked)
         return await self._operate_many(request, seed, c.DeleteInstances(group.name, names, seed))
 

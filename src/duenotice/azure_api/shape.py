@@ -10,7 +10,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from duenotice import errors
-from duenotice.errors import DuenoticeError, Malformed
+from duenotice.errors import DuenoticeError, Malformed, Refused
 
 T = TypeVar("T")
 JSON = "application/json; charset=utf-8"
@@ -44,12 +44,19 @@ class AzureFailure(AzureJson, frozen=True):
     error: AzureError
 
 
-class AzureProblem(DuenoticeError):
-    """A refusal of this door, with the status and the code that clients know."""
+class AzureProblem(Refused):
+    """This door refuses it, with a status and a code that clients know."""
 
-    def __init__(self, status: int, code: str, message: str, *, hint: str = "", target: str | None = None) -> None:
-        super().__init__(message, hint=hint)
-        self.status, self.code, self.target = status, code, target
+    status: int = 400
+    code: str = "BadRequest"
+    target: str | None = None
+
+    @classmethod
+    def of(cls, status: int, code: str, message: str, *, hint: str = "", target: str | None = None) -> "AzureProblem":
+        """The refusal with this status and code; `target` is what in the request is wrong."""
+        problem = cls(message, hint=hint)
+        problem.status, problem.code, problem.target = status, code, target
+        return problem
 
 
 CODES: dict[type[DuenoticeError], tuple[int, str]] = {
@@ -128,8 +135,8 @@ async def read(request: Request, kind: type[T]) -> T:
         return msgspec.json.decode(await body_of(request) or b"{}", type=kind)
     except msgspec.ValidationError as error:
         problem, _, target = str(error).partition(" - at `$")
-        raise AzureProblem(
+        raise AzureProblem.of(
             400, "InvalidParameter", f"The body is not valid: {problem}.", target=target.strip(".`") or None
         ) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise AzureProblem(400, "InvalidRequestContent", f"The body is not JSON: {error}.") from None
+        raise AzureProblem.of(400, "InvalidRequestContent", f"The body is not JSON: {error}.") from None

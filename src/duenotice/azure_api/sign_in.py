@@ -38,14 +38,14 @@ class AzureGate:
         """Refuse the request, or store who asks in its state."""
         token = self._bearer(request)
         if token is None:
-            raise AzureProblem(
+            raise AzureProblem.of(
                 401,
                 "AuthenticationFailed",
                 "Authentication failed. There is no access token, or it is not valid here, has expired or was revoked.",
                 hint="Sign in again.",
             )
         if not token.role.covers(needed):
-            raise AzureProblem(
+            raise AzureProblem.of(
                 403,
                 "AuthorizationFailed",
                 f"The token {token.name!r} has the role {token.role.value}; this needs {needed.value}.",

@@ -30,8 +30,8 @@ log = structlog.get_logger()
 
 def azure_port(settings: s.ServeSettings) -> "AzurePort | None":
     """The port that the settings ask for, if they do."""
-    if bool(settings.azure_cert) != bool(settings.azure_key):
-        raise Misconfigured("azure_cert and azure_key belong together.", hint="Give both, or none of them.")
+    if bool(settings.azure_cert_file) != bool(settings.azure_key_file):
+        raise Misconfigured("azure_cert_file and azure_key_file belong together.", hint="Give both, or none of them.")
     if not settings.azure_listen:
         return None
     return AzurePort(settings, s.parse_listen("azure_listen", settings.azure_listen))
@@ -117,8 +117,8 @@ class AzurePort:
 
     def _pair(self) -> KeyPair:
         settings = self._settings
-        if settings.azure_cert:
-            return certificates.given(settings.azure_cert, settings.azure_key)
+        if settings.azure_cert_file:
+            return certificates.given(settings.azure_cert_file, settings.azure_key_file)
         return certificates.own(self._directory, _names(self._listen[0], settings.azure_names))
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -11,14 +12,14 @@ from duenotice import __version__
 from duenotice import settings as s
 from duenotice.bootstrap.journals import is_shared, require_driver
 from duenotice.bootstrap.tls import trust_of
-from duenotice.clock import Clock, boot_micros, micros, seconds, wall
+from duenotice.clock import Clock, boot_micros, micros, monotonic, seconds, wall
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 from duenotice.engine.engine import Engine, Records
 from duenotice.engine.fenced_journal import FencedJournal
 from duenotice.engine.followers import Followers
 from duenotice.engine.lives import new_life
-from duenotice.engine.members import Member
+from duenotice.engine.members import Member, Members
 from duenotice.engine.membership import Terms
 from duenotice.engine.node_engine import NodeEngine
 from duenotice.engine.publisher import Publisher
@@ -26,14 +27,20 @@ from duenotice.engine.seat import Identity
 from duenotice.engine.shared_time import SharedClock
 from duenotice.engine.writer import Ask
 from duenotice.errors import Conflict, Misconfigured, Unavailable
-from duenotice.impact.claims import Claims, NodeClaims, OnlyNode
+from duenotice.impact.claims import ImpactClaims, NodeClaims, OnlyNode
+from duenotice.metadata_api.alarm import alarm
 from duenotice.metadata_api.door import Door
 from duenotice.metadata_api.guard import Guard
 from duenotice.operator_api.nodes import Nodes, pass_command
 from duenotice.operator_api.way_to_leader import LeaderNotTrusted, WayToLeader
+from duenotice.wire.duration import span
 
 START_SECONDS = 20.0
 """How long a node that starts looks for the others, beside some leases."""
+WATCHED = 0.25
+"""For how much of a lease a process with our name is watched: three beats."""
+MOST_AHEAD = 10.0
+"""Seconds that two clocks may differ without a word."""
 _EVERYWHERE = ("0.0.0.0", "::")
 
 log = structlog.get_logger()
@@ -43,7 +50,7 @@ def store_of(settings: s.ServeSettings, data_dir: Path | None, node: str) -> "Cl
     """The store that a node shares with others, if it does."""
     if not is_shared(settings.journal, settings.clock):
         return None
-    return ClusterStore(settings.journal, data_dir, node, WayToLeader(trust_of(settings)))
+    return ClusterStore(settings.journal, data_dir, node, WayToLeader(trust_of(settings)), settings.lease)
 
 
 def url_of(settings: s.ServeSettings, listening: socket.socket | None) -> str:
@@ -57,9 +64,15 @@ def url_of(settings: s.ServeSettings, listening: socket.socket | None) -> str:
 
 def guard_of(engine: Engine) -> Callable[[Door], None]:
     """What stands before the VM's door: nothing, if there are no other nodes (N05, N06)."""
-    if isinstance(engine, NodeEngine):
-        return Guard(engine.may_answer, engine.curtain, engine.tally).stand_before
-    return lambda _: None
+    if not isinstance(engine, NodeEngine):
+        return lambda _: None
+    guard, seat = Guard(engine.may_answer, engine.curtain, engine.tally, alarm()), engine.seat
+
+    def prepare(door: Door) -> None:
+        guard.stand_before(door)
+        seat.on_right = lambda until: guard.right_changed(until * 1000)  # from the next beat on
+
+    return prepare
 
 
 def right_of(engine: Engine, terms: Terms) -> Callable[[], int]:
@@ -85,7 +98,7 @@ def nodes_of(engine: Engine, store: "ClusterStore | None") -> Nodes | None:
     return Nodes(engine, store.way) if store is not None and isinstance(engine, NodeEngine) else None
 
 
-def claims_of(engine: Engine, patience: float) -> Claims:
+def claims_of(engine: Engine, patience: float) -> ImpactClaims:
     """Which node makes an attempt at an impact (N12)."""
     if not isinstance(engine, NodeEngine):
         return OnlyNode()
@@ -104,12 +117,15 @@ async def prepared(engine: Engine, prepare: Callable[[], Awaitable[None]]) -> No
         await prepare()
         return
     engine.seat.start()
+    waits = _Waits()
     try:
         async with asyncio.timeout(START_SECONDS + 3 * seconds(engine.seat.standing.terms.lease)):
-            while not await _is_done(engine, prepare):  # noqa: ASYNC110 (a store that is away does not call)
+            while not await _is_done(engine, prepare, waits):  # noqa: ASYNC110 (a store that is away does not call)
                 await asyncio.sleep(0.2)
     except TimeoutError:
-        raise Unavailable("This node cannot join the others.", hint="The lines before this say why.") from None
+        why = f": {waits.last.message}" if waits.last else "."
+        hint = waits.last.hint if waits.last else "Look at the database and the other nodes."
+        raise Unavailable(f"This node cannot join the others{why}", hint=hint) from None
     leader = engine.seat.leader
     log.info(
         "takes part",
@@ -120,26 +136,71 @@ async def prepared(engine: Engine, prepare: Callable[[], Awaitable[None]]) -> No
     )
 
 
-async def _is_done(engine: NodeEngine, prepare: Callable[[], Awaitable[None]]) -> bool:
+class _Waits:
+    """Why a node that starts has to wait; each reason is logged once."""
+
+    last: Unavailable | None = None
+
+    def note(self, trouble: Unavailable) -> None:
+        if self.last is None or self.last.message != trouble.message:
+            log.info("not yet", action="waits-for-others", error=trouble.message)
+        self.last = trouble
+
+
+async def _is_done(engine: NodeEngine, prepare: Callable[[], Awaitable[None]], waits: _Waits) -> bool:
     try:
         await engine.joined()
-        _refuse_if_alone(engine.seat.leader)
+        refuse_if_alone(engine.seat.leader)
         _refuse_without_url(engine)
         await prepare()
     except LeaderNotTrusted as trouble:
         raise Misconfigured(trouble.message, hint=trouble.hint) from None
     except Unavailable as trouble:
-        log.info("not yet", action="waits-for-others", error=trouble.message)
+        waits.note(trouble)
         return False
     return True
 
 
-def _refuse_if_alone(leader: Member | None) -> None:
-    """A node whose clock somebody moves, or that has no operator port, cannot do what others pass on."""
+def refuse_if_alone(leader: Member | None) -> None:
+    """A node whose clock somebody moves, or that has no operator port, cannot do what others pass on (N09)."""
     if leader is not None and not leader.url:
         raise Conflict(
-            f"The database is in use by the node {leader.node!r} (duenotice {leader.version}).",
-            hint="Stop that node, or give this one a database of its own.",
+            f"The database is in use by the node {leader.node!r} (duenotice {leader.version}), which is alone: "
+            "it has no operator port, or its clock is manual.",
+            hint="Stop that node, or give this one a database of its own. "
+            "Several nodes need operator_listen each, and a clock that is not manual.",
+        )
+
+
+def refuse_name_in_use(members: Members, node: str, last_life: str, lease: float) -> None:
+    """Raise when another process has this node's name and beats. One that stands still is put out instead (N03).
+
+    `last_life` was ours, and is gone.
+    """
+
+    def namesakes() -> dict[str, Member]:
+        present = (member for member in members.look().members if member.node == node and not member.replaced)
+        return {member.life: member for member in present if member.life != last_life}
+
+    first, until = namesakes(), monotonic() + lease * WATCHED
+    while first and monotonic() < until:
+        threading.Event().wait(lease * WATCHED / 5)
+        for life, member in namesakes().items():
+            if life in first and member.beat != first[life].beat:
+                raise Conflict(
+                    f"Another process is the node {node!r} already, at {member.url or 'an unknown URL'}.",
+                    hint="Give each node a name of its own (--node), or stop that process first.",
+                )
+
+
+def warn_of_clock(ahead: float) -> None:
+    """Say it when this machine's clock and the database's differ: one of them is wrong."""
+    if abs(ahead) > MOST_AHEAD:
+        log.warning(
+            f"the clock of this machine is {span(ahead)} {'ahead of' if ahead > 0 else 'behind'} the database's",
+            action="clock-differs",
+            seconds=round(ahead, 1),
+            hint="Set the wrong one right (NTP). No event starts early, but the times that people read are wrong.",
         )
 
 
@@ -163,21 +224,22 @@ def _refuse_without_url(engine: NodeEngine) -> None:
 class ClusterStore:
     """The connections of one life of a node; each is used by one thread: the seat's, the writer's, the reader's."""
 
-    def __init__(self, url: str, data_dir: Path | None, node: str, way: WayToLeader) -> None:
+    def __init__(self, url: str, data_dir: Path | None, node: str, way: WayToLeader, lease: float = 6.0) -> None:
         require_driver()
         from duenotice.journal.postgres import PostgresJournal
-        from duenotice.journal.postgres_line import name_of
         from duenotice.journal.postgres_members import PostgresMembers
         from duenotice.journal.postgres_notes import Notes
         from duenotice.journal.postgres_schema import prepared
+        from duenotice.journal.postgres_status import clock_ahead
 
         self.node, self.life, self.way = node, new_life(wall()), way
         notes = Notes(data_dir)
         try:
-            cluster = prepared(url).cluster
-            notes.refuse_unless_of(cluster, name_of(url))
+            cluster = prepared(url, notes.refuse_unless_of).cluster
+            warn_of_clock(clock_ahead(url))
             self.members, self._appending = PostgresMembers(url), PostgresMembers(url)
             self._last_life = notes.known.life
+            refuse_name_in_use(self.members, node, self._last_life, lease)
             self.journal = PostgresJournal(url, self._appending, notes, notes.known, self.life)
             notes.note(cluster=cluster, life=self.life)
             self.shown = self.members.look().head.shown

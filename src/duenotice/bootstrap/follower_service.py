@@ -19,6 +19,7 @@ from duenotice.follower.following import Following
 from duenotice.follower.line import Node, NodeLine
 from duenotice.follower.passing import Passing
 from duenotice.http_call import parse_url
+from duenotice.metadata_api.alarm import alarm
 from duenotice.metadata_api.guard import Guard
 from duenotice.metadata_api.server import MetadataServer
 
@@ -78,9 +79,10 @@ class FollowerService:
         self.following = Following(lines, self.publisher, clock, chosen=bool(self.settings.only))
         self._commands = PassedCommands(self.following)
         self._passing = Passing(self.following.lines, self.following.wellbeing)
-        guard = Guard(self.following.may_answer, self.following.curtain)
+        guard = Guard(self.following.may_answer, self.following.curtain, alarm=alarm())
         options, submit = metadata_options(self.settings), self._commands.submit
         self._metadata = MetadataServer(submit, self.publisher, clock, options, prepare=guard.stand_before)
+        self.following.on_right = guard.right_changed
         self.following.start()
         try:
             await self._first_try()
@@ -92,7 +94,7 @@ class FollowerService:
     async def _first_try(self) -> None:
         """A node that is not there yet may come; a wrong token stays wrong."""
         try:
-            await self.following.first
+            await self.following.troubles.first
         except Unavailable:
             log.warning("VMs are answered with 503 until the node is there", action="follow-waits")
 
@@ -120,6 +122,9 @@ def _nodes(settings: s.ServeSettings) -> list[Node]:
     for name in _NODES_ONLY:
         if getattr(settings, name):
             raise Misconfigured(f"{name} is set, but a follower has none.", hint=f"Leave {name} or follow out.")
+    if settings.workers != 1:
+        hint = "Leave workers out; start one follower for each core, with --share-port."
+        raise Misconfigured(f"workers = {settings.workers}, but a follower is one process.", hint=hint)
     urls = [_url(text.strip()) for text in settings.follow.split(",")]
     token = _token(settings.follow_token_file)
     trust = trust_of(settings) if any(parse_url(url).secure for url in urls) else None

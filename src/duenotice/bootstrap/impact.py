@@ -6,6 +6,8 @@ import ssl
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import structlog
+
 from duenotice.bootstrap.cluster import claims_of
 from duenotice.domain.event import Event, Phase
 from duenotice.engine.engine import Engine
@@ -17,6 +19,8 @@ from duenotice.impact.webhook import Receiver, WebhookDriver
 from duenotice.settings import ServeSettings
 
 SPOOL = "impact"
+
+log = structlog.get_logger()
 
 _BELONGS_TO = {
     "impact_command": "command",
@@ -56,6 +60,15 @@ def dispatcher_of(settings: ServeSettings, engine: Engine, data_dir: Path | None
         report_within=settings.impact_report_within,
         claims=claims_of(engine, settings.impact_timeout),
     )
+
+
+def begin(dispatcher: Dispatcher | None, engine: Engine) -> None:
+    """Go on with what has started. Also at a node that does not lead: its earlier process may have begun it (N12)."""
+    if dispatcher is not None:
+        dispatcher.start()
+    elif engine.leads and (left := [event.id for event in engine.state.events.values() if waits_for_report(event)]):
+        hint = "Report each with POST /v1/events/ID/report, or start with the impact setting that it had before."
+        log.warning("a driver had begun these", action="impact-left", event_ids=left[:10], count=len(left), hint=hint)
 
 
 def waits_for_report(event: Event) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from duenotice.engine.ports import Journal
-from duenotice.errors import DuenoticeError, Misconfigured
+from duenotice.errors import Conflict, DuenoticeError, Misconfigured
 from duenotice.journal.memory import MemoryJournal
 from duenotice.journal.sqlite import SqliteJournal
 
@@ -47,6 +47,14 @@ def open_journal(url: str, data_dir: Path | None, node: str) -> Journal:
 
         return LoneJournal(url, data_dir, node)
     return MemoryJournal() if data_dir is None else SqliteJournal(data_dir)
+
+
+def open_alone(url: str, data_dir: Path | None, node: str) -> Journal:
+    """The same for a node that is not one of several; on a database that is one whose clock somebody moves."""
+    try:
+        return open_journal(url, data_dir, node)
+    except Conflict as error:
+        raise Conflict(f"{error.message} With clock = manual a node is alone.", hint=error.hint) from None
 
 
 def end_when_lost(journal: Journal, end: Callable[[DuenoticeError], object]) -> None:

@@ -18,7 +18,7 @@ from duenotice.plain_text import each_in_one_line, lines
 WAITING_LINES = 10_000
 LAST_SECONDS = 1.0
 
-_QUIET = (t.ClockMarked, t.RequestAnswered)
+_QUIET = (t.ClockMarked, t.RequestAnswered, t.PushNoted)
 
 
 def configure(log_format: str, stream: TextIO | None = None) -> None:
@@ -157,4 +157,19 @@ def _details(transition: t.Transition) -> dict[str, object]:
             return {"token": name}
         case t.OperationPerformed(vm, operation):
             return {"vm": vm, "operation": operation}
+    return _of_subscription(transition)
+
+
+def _of_subscription(transition: t.Transition) -> dict[str, object]:
+    match transition:
+        case t.SubscriptionCreated(known):
+            return {"subscription": known.id, "url": known.without_secrets().url}
+        case t.SubscriptionTurned(subscription_id, status, reason):
+            return {"subscription": subscription_id, "status": status.value, "reason": reason}
+        case t.SubscriptionDeleted(subscription_id):
+            return {"subscription": subscription_id}
+        case t.SubscriptionReplayed(subscription_id, positions):
+            return {"subscription": subscription_id, "messages": len(positions)}
+        case t.PushSetAside(subscription_id, set_aside):
+            return {"subscription": subscription_id, "messages": len(set_aside)}
     return {}

@@ -10,10 +10,10 @@ from pathlib import Path
 import structlog
 
 from duenotice import settings as s
-from duenotice.bootstrap import cluster, impact, operator_port, tls
+from duenotice.bootstrap import cluster, impact, operator_port, push, tls
 from duenotice.bootstrap.azure_port import AzurePort, azure_port
 from duenotice.bootstrap.fleet_file import FleetFile, check_first
-from duenotice.bootstrap.journals import end_when_lost, is_postgres, node_name, open_journal
+from duenotice.bootstrap.journals import end_when_lost, is_postgres, node_name, open_alone
 from duenotice.bootstrap.logs import log_changes
 from duenotice.bootstrap.operator_port import OperatorServer
 from duenotice.bootstrap.policies import policy_of
@@ -25,8 +25,9 @@ from duenotice.bootstrap.ports import (
     metadata_options,
     operator_listen,
 )
+from duenotice.bootstrap.steering import steer
 from duenotice.bootstrap.timekeeping import Heartbeat, clock_of
-from duenotice.bootstrap.workers import Workers, check_workers
+from duenotice.bootstrap.workers import Workers, check_workers, count_of
 from duenotice.clock import Clock, micros, seconds_since_2020
 from duenotice.console.app import Console
 from duenotice.domain.commands import ApplyFleet, CreateToken, LiftIncarnations, MarkClock
@@ -86,6 +87,7 @@ class Service:
         self.operator_address = ("", 0)
         self._tls = tls.operator_tls(settings)
         impact.check(settings, self.data_dir)
+        push.check(settings)
         check_workers(settings)
         self._metadata_listen = s.parse_listen("metadata_listen", settings.metadata_listen)
         self._operator_listen = operator_listen(settings)
@@ -105,8 +107,11 @@ class Service:
             ports.pop_all()
 
     def _metadata_port(self) -> socket.socket:
-        is_shared = self.settings.share_port or self.settings.workers > 1
-        return bound(self._metadata_listen, dual=True, shared=is_shared)
+        count = count_of(self.settings)
+        made = bound(self._metadata_listen, dual=True, shared=self.settings.share_port or count > 1)
+        if count > 1:
+            steer(made, count)
+        return made
 
     async def _set_up(self) -> None:
         store = self._given_store or cluster.store_of(self.settings, self.data_dir, self.node)
@@ -139,7 +144,7 @@ class Service:
             self.engine.on_commit.append(lambda records: log_changes(records, self.engine.state))
 
     def _loaded(self, shared: Journal | None) -> tuple[Journal, State, Clock]:
-        journal = shared or self._given_journal or open_journal(self.settings.journal, self.data_dir, self.node)
+        journal = shared or self._given_journal or open_alone(self.settings.journal, self.data_dir, self.node)
         try:
             state = _load(journal)
             return journal, state, clock_of(self.settings.clock, state, journal)
@@ -172,10 +177,12 @@ class Service:
         await self.ticker.stop()
         if self._dispatcher is not None:
             await self._dispatcher.stop()
+        await self.pusher.stop()
         await self.engine.stop()
 
     async def _begin(self) -> None:
         self._dispatcher = impact.dispatcher_of(self.settings, self.engine, self.data_dir)
+        self.pusher = push.pusher_of(self.settings, self.engine)
         await cluster.prepared(self.engine, self._prepare)
         await self._open_doors_to_followers()
         await self._open_doors()
@@ -184,9 +191,9 @@ class Service:
         self.engine.on_follow.append(self._follow)
         if self.engine.leads:
             self._lead()
-        elif self._dispatcher is not None:
-            self._dispatcher.start()  # an earlier process of this node may have begun something (N12)
-        await self._workers.start(self.engine, self.metadata_address, self.operator_address)
+        else:
+            impact.begin(self._dispatcher, self.engine)
+        self._workers.start(self.engine, self.metadata_address, self.operator_address)
 
     async def _prepare(self) -> None:
         if self._journal.restored:
@@ -205,7 +212,8 @@ class Service:
     def _lead(self) -> None:
         """What runs only where the leader is."""
         self.ticker.start()
-        self._begin_impacts()
+        impact.begin(self._dispatcher, self.engine)
+        self.pusher.start()
 
     async def _open_doors_to_followers(self) -> None:
         """Those of the last process of this node may still be answering VMs (N05); others wait for one of many."""
@@ -213,6 +221,7 @@ class Service:
 
     def _follow(self) -> None:
         self.ticker.pause()
+        self.pusher.pause()
 
     async def _open_doors(self) -> None:
         submit, clock = self.engine.submit, self.engine.clock
@@ -271,15 +280,6 @@ class Service:
         if name:
             self.metadata.faults.put_on_all(name)
 
-    def _begin_impacts(self) -> None:
-        if self._dispatcher is not None:
-            self._dispatcher.start()
-        elif left := [event.id for event in self.engine.state.events.values() if impact.waits_for_report(event)]:
-            hint = "Report each with POST /v1/events/ID/report, or start with the impact setting that it had before."
-            log.warning(
-                "a driver had begun these", action="impact-left", event_ids=left[:10], count=len(left), hint=hint
-            )
-
     async def _apply_only_vm(self) -> None:
         """One VM without details, as an emulator needs it (A09); never instead of a fleet."""
         name = self.settings.default_vm
@@ -320,6 +320,7 @@ class Service:
             cluster.nodes_of(self.engine, self._store),
             self.node,
             lambda: None if self.azure is None else self.azure.told(self.engine.state.fleet.site),
+            self.pusher.measures,
         )
         self.operator_app, paths = self._api.app(), {call.path for call in self._api.calls}
         self._console = Console(self.operator_app)

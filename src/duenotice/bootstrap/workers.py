@@ -17,7 +17,7 @@ from duenotice.bootstrap.ports import NOWHERE
 from duenotice.domain.commands import CreateToken
 from duenotice.domain.token import Role
 from duenotice.engine.engine import SELF, Engine
-from duenotice.errors import Misconfigured
+from duenotice.errors import Misconfigured, Unavailable
 from duenotice.operator_api.calls import new_id
 from duenotice.operator_api.tokens import digest_of, new_token
 from duenotice.settings import ENVIRONMENT_PREFIX, ServeSettings, host_port
@@ -47,9 +47,14 @@ _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 log = structlog.get_logger()
 
 
+def count_of(settings: ServeSettings) -> int:
+    """How many processes there are, the node included; 0 is one for each core that we may use."""
+    return settings.workers or len(os.sched_getaffinity(0))
+
+
 def check_workers(settings: ServeSettings) -> None:
     """Refuse what cannot be done by several processes."""
-    if settings.workers == 1:
+    if count_of(settings) == 1:
         return
     if settings.operator_listen == NOWHERE:
         raise Misconfigured("workers need the operator's port.", hint="Give operator_listen a HOST:PORT.")
@@ -65,23 +70,35 @@ class Workers:
 
     def __init__(self, settings: ServeSettings, node: str) -> None:
         self._settings, self._node = settings, node
-        self._tasks: list[asyncio.Task[None]] = []
+        self._task: asyncio.Task[None] | None = None
         self._token: Path | None = None
 
-    async def start(self, engine: Engine, metadata: tuple[str, int], operator: tuple[str, int]) -> None:
-        """Start them, with a token made for them; nothing if there are none."""
-        if self._settings.workers == 1:
+    def start(self, engine: Engine, metadata: tuple[str, int], operator: tuple[str, int]) -> None:
+        """Start them; nothing if there are none."""
+        if count_of(self._settings) == 1:
             return
+        self._task = asyncio.create_task(self._run_all(engine, metadata, operator), name="workers")
+        self._task.add_done_callback(engine.lost)
+
+    async def _run_all(self, engine: Engine, metadata: tuple[str, int], operator: tuple[str, int]) -> None:
+        self._token = _kept(await self._let_in(engine))
+        command = (*PROGRAM, *self._flags(metadata, operator, self._token))
+        await asyncio.gather(*(_run(number, command) for number in range(1, count_of(self._settings))))
+
+    async def _let_in(self, engine: Engine) -> str:
+        """A token made for them. There may be no node that leads just now."""
         secret = new_token()
         # Nodes that share a journal have workers of their own.
         name = f"workers@{self._node}" if self._settings.journal else "workers"
-        await engine.submit(CreateToken(new_id(), name, Role.FOLLOWER, digest_of(secret), replace=True), SELF)
-        self._token = _kept(secret)
-        command = (*PROGRAM, *self._flags(metadata, operator, self._token))
-        for number in range(1, self._settings.workers):
-            task = asyncio.create_task(_run(number, command), name=f"worker-{number}")
-            task.add_done_callback(engine.lost)
-            self._tasks.append(task)
+        for pause in PAUSES.pauses():
+            try:
+                made = CreateToken(new_id(), name, Role.FOLLOWER, digest_of(secret), replace=True)
+                await engine.submit(made, SELF)
+                break
+            except Unavailable as error:
+                log.warning("workers cannot start yet", action="workers-wait", error=error.message, hint=error.hint)
+                await asyncio.sleep(pause)
+        return secret
 
     def _flags(self, metadata: tuple[str, int], operator: tuple[str, int], token: Path) -> list[str]:
         host, port = operator
@@ -99,9 +116,9 @@ class Workers:
 
     async def stop(self) -> None:
         """End all of them."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
         if self._token is not None:
             self._token.unlink(missing_ok=True)
 

@@ -9,5 +9,6 @@ COMMANDS = {
     LookAt.EVENTS: "'duenotice events list'",
     LookAt.MAINTENANCES: "'duenotice maintenance list'",
     LookAt.TOKENS: "'duenotice token list'",
+    LookAt.SUBSCRIPTIONS: "'duenotice subscription list'",
     LookAt.AUDIT: "'duenotice audit'",
 }

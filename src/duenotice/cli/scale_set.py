@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.group(cls=Noun)
 def scale_set() -> None:
-    """List scale sets, scale them, delete instances."""
+    """List scale sets, show and scale them, delete instances."""
 
 
 @scale_set.command("list", epilog="Example: duenotice scale-set list -o json")
@@ -24,6 +24,14 @@ def scale_set() -> None:
 def list_sets(session: Session) -> None:
     """List scale sets."""
     session.show([group for group in session.client.groups() if group.kind == "scale-set"], SCALE_SETS)
+
+
+@scale_set.command("show", epilog="Example: duenotice scale-set show workers")
+@click.argument("name", type=NAME, metavar="SCALE-SET")
+@talks
+def show_set(session: Session, name: str) -> None:
+    """Show a scale set and what its owner approves beforehand."""
+    session.show_one(session.client.group("scale-set", name), SCALE_SETS)
 
 
 @scale_set.command("scale", epilog="Example: duenotice scale-set scale workers --by -2 --wait")

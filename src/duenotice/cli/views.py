@@ -56,6 +56,7 @@ VMS = TableView(
         TableColumn("SIZE", "size"),
         TableColumn("OS", "os"),
         TableColumn("TAGS", "tags", "pairs"),
+        TableColumn("POLICY", "policy", "pairs"),
     ),
 )
 HOSTS = TableView(
@@ -73,6 +74,18 @@ SCALE_SETS = TableView(
         TableColumn("TERMINATE NOTICE", "terminate_notice", "span"),
     ),
     "No scale sets.",
+    (TableColumn("POLICY", "policy", "pairs"),),
+)
+POLICIES = TableView(
+    "of",
+    (
+        TableColumn("POLICY OF", "of", "name"),
+        TableColumn("USER INITIATED REBOOT", "user_initiated_reboot"),
+        TableColumn("USER INITIATED REDEPLOY", "user_initiated_redeploy"),
+        TableColumn("ALL INSTANCES DOWN", "all_instances_down"),
+        TableColumn("EVENT GRID AND RESOURCE GRAPH", "event_grid_and_resource_graph"),
+        TableColumn("SCHEDULED EVENTS API VERSION", "scheduled_events_api_version"),
+    ),
 )
 MAINTENANCES = TableView(
     "id",
@@ -127,6 +140,7 @@ TIMELINE = TableView(
         TableColumn("TOLD", "scheduled_at", "when"),
         TableColumn("STARTS", "starts_at", "when"),
         TableColumn("ENDS", "ends_at", "when"),
+        TableColumn("REASON", "reason", "prose"),
         TableColumn("VMS", "resources", "list"),
     ),
     "Nothing would happen.",
@@ -157,6 +171,40 @@ TOKENS = TableView(
         TableColumn("CREATED", "created_at", "when"),
     ),
     "No tokens.",
+)
+SUBSCRIPTIONS = TableView(
+    "id",
+    (
+        TableColumn("SUBSCRIPTION", "id", "id"),
+        TableColumn("STATE", "status", "state"),
+        TableColumn("FORMAT", "format"),
+        TableColumn("URL", "url", "name"),
+        TableColumn("TO DELIVER", "pending"),
+        TableColumn("SET ASIDE", "set_aside"),
+        TableColumn("TROUBLE", "trouble", "prose"),
+    ),
+    "No subscriptions.",
+    (
+        TableColumn("ID", "id"),
+        TableColumn("REASON", "reason", "prose"),
+        TableColumn("TYPES", "types", "list"),
+        TableColumn("GROUPS", "groups", "list"),
+        TableColumn("VMS", "vms", "list"),
+        TableColumn("BEARER", "bearer"),
+        TableColumn("CREATED", "created_at", "when"),
+        TableColumn("DELIVERED TO", "position"),
+        TableColumn("FORGOTTEN", "forgotten"),
+    ),
+)
+SET_ASIDE = TableView(
+    "position",
+    (
+        TableColumn("#", "position"),
+        TableColumn("EVENT", "event_id", "id"),
+        TableColumn("GIVEN UP", "at", "when"),
+        TableColumn("REASON", "reason", "prose"),
+    ),
+    "Nothing is set aside.",
 )
 FLEET = TableView(
     "digest",

@@ -28,8 +28,9 @@ from duenotice.console.node_page import NodePage
 from duenotice.console.pages import PageRoute, Visit, form_of, status_of
 from duenotice.console.plays import Plays
 from duenotice.console.scenario_pages import ScenarioPages
+from duenotice.console.subscription_pages import SubscriptionPages
 from duenotice.console.timeline_page import TimelinePage
-from duenotice.console.workroom import Workroom
+from duenotice.engine.workroom import Workroom
 from duenotice.errors import DuenoticeError, NotFound, Unavailable
 from duenotice.plain_text import lines
 
@@ -39,6 +40,7 @@ NAVIGATION = (
     ("/events", "Events"),
     ("/maintenances", "Maintenance"),
     ("/hosts", "Hosts"),
+    ("/subscriptions", "Push"),
     ("/scenarios", "Scenarios"),
     ("/audit", "Audit"),
     ("/nodes", "Nodes"),
@@ -52,7 +54,7 @@ class Console:
     def __init__(self, operator_api: ASGIApp) -> None:
         self._operator_api = operator_api
         self._plays = Plays(operator_api)
-        self._workroom = Workroom()
+        self._workroom = Workroom("console")
         self._templates = Environment(
             loader=PackageLoader("duenotice.console"),
             autoescape=True,
@@ -67,7 +69,7 @@ class Console:
     def app(self) -> ASGIApp:
         """The ASGI application."""
         rooms = (FleetPages, TimelinePage, EventPages, MaintenancePages, HostPages, AuditPage, NodePage, ClockPage)
-        pages: list[PageRoute] = [page for room in (*rooms, Live) for page in room().pages()]
+        pages: list[PageRoute] = [page for room in (*rooms, SubscriptionPages, Live) for page in room().pages()]
         pages += ScenarioPages(self._plays).pages()
         by_path: dict[str, dict[str, PageRoute]] = {}
         for page in pages:

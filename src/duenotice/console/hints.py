@@ -8,6 +8,7 @@ PAGES = {
     LookAt.HOSTS: "The page Hosts",
     LookAt.EVENTS: "The page Events",
     LookAt.MAINTENANCES: "The page Maintenance",
+    LookAt.SUBSCRIPTIONS: "The page Push",
     LookAt.AUDIT: "The page Audit",
 }
 

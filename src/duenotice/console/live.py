@@ -134,6 +134,8 @@ def changed(record: Record) -> PageChange:
         topics |= {"events", f"event:{record.event_id}"}
     if plan := details.maintenance_id or (details.maintenance and details.maintenance.id):
         topics |= {"maintenances", f"maintenance:{plan}"}
+    if subscription := details.subscription_id or (details.subscription and details.subscription.id):
+        topics |= {"subscriptions", f"subscription:{subscription}"}
     if action in FLEET_ACTIONS:
         topics.add("fleet")
     if action.startswith("hosts-"):

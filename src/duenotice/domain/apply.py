@@ -9,20 +9,16 @@ from typing import Any
 
 from msgspec import structs
 
-from duenotice.domain import gone, indexes
+from duenotice.domain import gone, indexes, plans_applied
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Event
 from duenotice.domain.fleet import Vm
 from duenotice.domain.kept_answers import KeptAnswer, keep
 from duenotice.domain.maintenance import StepStatus
-from duenotice.domain.progress import Progress
 from duenotice.domain.scope import ALONE, group_of, scope_of
 from duenotice.domain.state import Departure, Scope, State
-from duenotice.domain.token import Role
+from duenotice.domain.subscribed import APPLIERS
 from duenotice.errors import InvariantBroken
-
-MAINTENANCES_KEPT = 100
-"""How many finished maintenances stay in memory; the journal has them all."""
 
 DEPARTURES_KEPT = 100_000
 """So that a fleet that churns for years stays bounded (S24); older ones merge into one high-water mark."""
@@ -138,6 +134,10 @@ def _inhabited(state: State, key: str) -> bool:
     return group_of(key) in state.fleet.groups or key in state.residents
 
 
+def _events_policy_set(state: State, change: t.EventsPolicySet) -> None:
+    state.fleet.say(change.of, change.policy)
+
+
 def _event_raised(state: State, change: t.EventRaised) -> None:
     if change.event.id in state.events:
         raise InvariantBroken(f"There is already an event {change.event.id}.", hint=_REPORT)
@@ -160,11 +160,6 @@ def _event_narrowed(state: State, change: t.EventNarrowed) -> None:
         state.plans[plan_id].say(step, f"No longer in its update domain: {', '.join(left)}.")
 
 
-def _event_approved(state: State, change: t.EventApproved) -> None:
-    event = _known(state, change.event_id, change.scope)
-    indexes.event_changed(state, event.with_(approved_by=change.by))
-
-
 def _event_changed(state: State, change: t.EventStarted | t.EventPostponed | t.EventNarrowed) -> None:
     _known(state, change.event.id, change.event.scope)
     scope = state.scopes[change.event.scope]
@@ -172,20 +167,18 @@ def _event_changed(state: State, change: t.EventStarted | t.EventPostponed | t.E
     indexes.event_changed(state, change.event)
 
 
-def _impact_failed(state: State, change: t.ImpactFailed) -> None:
-    # VMs see no difference, so the incarnation stays (S4).
+_LEARNED: dict[type, Callable[[Any], dict[str, object]]] = {
+    t.EventApproved: lambda change: {"approved_by": change.by},
+    t.ImpactFailed: lambda change: {"failed_attempts": change.attempt, "claimed_by": ""},
+    t.ImpactClaimed: lambda change: {"claimed_by": change.node},
+    t.ImpactAccepted: lambda _: {"accepted": True},
+}
+"""What an event keeps of a change in which VMs see no difference, so that the incarnation stays (S4)."""
+
+
+def _event_learned(state: State, change: t.EventApproved | t.ImpactFailed | t.ImpactClaimed | t.ImpactAccepted) -> None:
     event = _known(state, change.event_id, change.scope)
-    indexes.event_changed(state, event.with_(failed_attempts=change.attempt, claimed_by=""))
-
-
-def _impact_claimed(state: State, change: t.ImpactClaimed) -> None:
-    event = _known(state, change.event_id, change.scope)
-    indexes.event_changed(state, event.with_(claimed_by=change.node))
-
-
-def _impact_accepted(state: State, change: t.ImpactAccepted) -> None:
-    event = _known(state, change.event_id, change.scope)
-    indexes.event_changed(state, event.with_(accepted=True))
+    indexes.event_changed(state, event.with_(**_LEARNED[type(change)](change)))
 
 
 _OUTCOMES = {
@@ -237,42 +230,6 @@ def _known(state: State, event_id: str, scope: str) -> Event:
     return event
 
 
-def _maintenance_started(state: State, change: t.MaintenanceStarted) -> None:
-    if change.maintenance.id in state.plans:
-        raise InvariantBroken(f"There is already a maintenance {change.maintenance.id}.", hint=_REPORT)
-    indexes.plan_came(state, change.maintenance)
-    over = [plan_id for plan_id, progress in state.plans.items() if not progress.is_open]
-    for plan_id in over[: max(0, len(over) - MAINTENANCES_KEPT)]:
-        indexes.plan_forgotten(state, state.plans.pop(plan_id))
-
-
-def _maintenance_changed(state: State, change: t.MaintenanceChanged) -> None:
-    progress = _plan(state, change.maintenance_id)
-    progress.turn(change.status, change.reason)
-    if not progress.is_open:
-        # To the end, so that the first to be over is the first to be forgotten.
-        state.plans[change.maintenance_id] = state.plans.pop(change.maintenance_id)
-        indexes.plan_over(state, progress)
-
-
-def _step_begun(state: State, change: t.StepBegun) -> None:
-    _plan(state, change.maintenance_id).begin(change.step, change.event_id, change.reason)
-    state.under_way[change.event_id] = (change.maintenance_id, change.step)
-
-
-def _step_ended(state: State, change: t.StepEnded) -> None:
-    progress = _plan(state, change.maintenance_id)
-    progress.end(change.step, change.status, change.ended, change.reason)
-    indexes.step_over(state, progress, progress.steps[change.step])
-
-
-def _plan(state: State, plan_id: str) -> Progress:
-    progress = state.plans.get(plan_id)
-    if progress is None:
-        raise InvariantBroken(f"There is no maintenance {plan_id}.", hint=_REPORT)
-    return progress
-
-
 def _operation_performed(state: State, change: t.OperationPerformed) -> None:
     """Changes nothing; it is only for the history."""
 
@@ -302,15 +259,6 @@ def _change_scope(state: State, key: str, **fields: object) -> None:
     state.scopes[key] = structs.replace(_scope(state, key), **fields)
 
 
-def _token_created(state: State, change: t.TokenCreated) -> None:
-    state.tokens[change.token.id] = change.token
-    state.followed = state.followed or change.token.role is Role.FOLLOWER
-
-
-def _token_revoked(state: State, change: t.TokenRevoked) -> None:
-    state.tokens.pop(change.token_id, None)
-
-
 def _request_answered(state: State, change: t.RequestAnswered) -> None:
     # The record that is being folded; positions have no gaps.
     keep(state.answers, KeptAnswer(change.key, change.fingerprint, state.position + 1, change.until))
@@ -328,27 +276,21 @@ _APPLIERS: dict[type, Callable[[State, Any], None]] = {
     t.GroupsRemoved: _groups_removed,
     t.VmsPut: _vms_put,
     t.VmsRemoved: _vms_removed,
+    t.EventsPolicySet: _events_policy_set,
     t.EventRaised: _event_raised,
     t.EventMoved: _event_moved,
     t.EventNarrowed: _event_narrowed,
-    t.EventApproved: _event_approved,
     t.EventPostponed: _event_changed,
     t.EventStarted: _event_changed,
     t.EventCompleted: _event_gone,
     t.EventCancelled: _event_gone,
     t.EventFailed: _event_gone,
-    t.ImpactFailed: _impact_failed,
-    t.ImpactClaimed: _impact_claimed,
-    t.ImpactAccepted: _impact_accepted,
-    t.MaintenanceStarted: _maintenance_started,
-    t.MaintenanceChanged: _maintenance_changed,
-    t.StepBegun: _step_begun,
-    t.StepEnded: _step_ended,
+    **dict.fromkeys(_LEARNED, _event_learned),
+    **plans_applied.APPLIERS,
     t.OperationPerformed: _operation_performed,
     t.ScopeEnabled: _scope_enabled,
     t.ScopeDisabled: _scope_disabled,
-    t.TokenCreated: _token_created,
-    t.TokenRevoked: _token_revoked,
+    **APPLIERS,
     t.RequestAnswered: _request_answered,
     t.IncarnationsLifted: _incarnations_lifted,
     t.ClockMarked: _clock_marked,

@@ -6,7 +6,8 @@ from msgspec import Struct
 
 from duenotice.clock import Mark
 from duenotice.domain.event import Cause, EventType
-from duenotice.domain.fleet import Declaration
+from duenotice.domain.fleet import Declaration, EventsPolicy
+from duenotice.domain.subscription import PushFormat, SubscriptionStatus
 from duenotice.domain.token import Role
 
 
@@ -55,6 +56,17 @@ class DeleteInstances(Command, frozen=True):
     name: str
     vms: tuple[str, ...]
     seed: str
+
+
+class SetEventsPolicy(Command, frozen=True):
+    """An owner says what is approved beforehand for `of`, the key of a VM (`vm/db-0`) or of a group (M09).
+
+    With `keep`, what the new policy leaves open stays as it is.
+    """
+
+    of: str
+    policy: EventsPolicy
+    keep: bool = False
 
 
 class OperateInstances(Command, frozen=True):
@@ -223,6 +235,89 @@ class RevokeToken(Command, frozen=True):
     """Refuse this token from now on."""
 
     token_id: str
+
+
+class CreateSubscription(Command, frozen=True):
+    """Tell a receiver of events by push (M13); without types, groups and VMs of all events."""
+
+    subscription_id: str
+    url: str
+    format: PushFormat
+    secret: str
+    types: tuple[EventType, ...] = ()
+    groups: tuple[str, ...] = ()
+    vms: tuple[str, ...] = ()
+    bearer: str = ""
+
+
+class PauseSubscription(Command, frozen=True):
+    """Deliver nothing until it is resumed."""
+
+    subscription_id: str
+
+
+class ResumeSubscription(Command, frozen=True):
+    """Ask the receiver again, then go on."""
+
+    subscription_id: str
+
+
+class DeleteSubscription(Command, frozen=True):
+    """Tell this receiver nothing any more."""
+
+    subscription_id: str
+
+
+class ReplaySubscription(Command, frozen=True):
+    """Deliver again what was set aside; without ids all of it."""
+
+    subscription_id: str
+    event_ids: tuple[str, ...] = ()
+
+
+class ClaimPushes(Command, frozen=True):
+    """The process with this id delivers from now on (N12)."""
+
+    claim: str
+
+
+class ReportReceiver(Command, frozen=True):
+    """A receiver wants messages, does not want them, or is gone; `claim` is who says so."""
+
+    claim: str
+    subscription_id: str
+    status: SubscriptionStatus
+    reason: str = ""
+
+
+class GivenUp(Struct, frozen=True):
+    """A message that is not tried any more."""
+
+    position: int
+    event_id: str
+    reason: str
+
+
+class PushNote(Struct, frozen=True):
+    """All up to `position` is delivered or given up, but for what is `pending`.
+
+    `done` are the positions that were delivered or given up since the last note: what somebody has replayed meanwhile
+    stays pending.
+    """
+
+    subscription_id: str
+    position: int
+    pending: tuple[int, ...] = ()
+    done: tuple[int, ...] = ()
+    trouble: str = ""
+    given_up: tuple[GivenUp, ...] = ()
+
+
+class NotePushes(Command, frozen=True):
+    """Write down how far deliveries are, of many subscriptions at once; `claim` is who says so."""
+
+    claim: str
+    notes: tuple[PushNote, ...]
 
 
 class LiftIncarnations(Command, frozen=True):

@@ -4,6 +4,8 @@ from enum import Enum
 
 from msgspec import Struct, structs
 
+from duenotice.errors import InvariantBroken
+
 PLACEMENT_GROUP_SIZE = 100
 """A scale set is cut into placement groups of at most this many VMs (E05)."""
 
@@ -26,6 +28,31 @@ class Condition(Enum):
     FAILED = "failed"
 
 
+class EventsPolicy(Struct, frozen=True, omit_defaults=True, gc=False):
+    """What an owner says about the events of a VM or a set, None: nothing (M09).
+
+    The first three approve events as soon as they are raised; the other two say who else is told, and are only kept.
+    """
+
+    user_initiated_reboot: bool | None = None
+    user_initiated_redeploy: bool | None = None
+    all_instances_down: bool | None = None
+    event_grid_and_resource_graph: bool | None = None
+    scheduled_events_api_version: str | None = None
+
+    def over(self, other: "EventsPolicy") -> "EventsPolicy":
+        """This one, and where it says nothing the other."""
+        both = zip(structs.astuple(self), structs.astuple(other), strict=True)
+        return EventsPolicy(*(theirs if ours is None else ours for ours, theirs in both))
+
+    def usual(self) -> "EventsPolicy":
+        """The same; the one that says nothing is always the same object, which costs no room in a journal."""
+        return SAYS_NOTHING if self == SAYS_NOTHING else self
+
+
+SAYS_NOTHING = EventsPolicy()
+
+
 class Vm(Struct, frozen=True, omit_defaults=True, gc=False):
     """One virtual machine. `host` is where it runs, `declared_host` where the fleet file put it."""
 
@@ -42,6 +69,7 @@ class Vm(Struct, frozen=True, omit_defaults=True, gc=False):
     size: str = "Standard_D2s_v5"
     os: str = "Linux"
     tags: tuple[tuple[str, str], ...] = ()
+    events_policy: EventsPolicy = SAYS_NOTHING
 
     def on(self, host: str | None) -> "Vm":
         """The same VM on another host."""
@@ -62,6 +90,7 @@ class Group(Struct, frozen=True, omit_defaults=True):
     addresses: str = ""
     spot: bool = False
     zone: str | None = None
+    events_policy: EventsPolicy = SAYS_NOTHING
 
     @property
     def key(self) -> str:
@@ -154,6 +183,16 @@ class Fleet:
         # The same change may have given it to another VM.
         if self.by_address[vm.address].name == vm.name:
             del self.by_address[vm.address]
+
+    def say(self, of: str, policy: EventsPolicy) -> None:
+        """What an owner says about events; `of` is the key of a VM (`vm/db-0`) or of a group."""
+        (kind, _, name), policy = of.partition("/"), policy.usual()
+        if kind == "vm" and (vm := self.vms.get(name)) is not None:
+            self.put(structs.replace(vm, events_policy=policy))
+        elif (group := self.groups.get(of)) is not None:
+            self.groups[of] = structs.replace(group, events_policy=policy)
+        else:
+            raise InvariantBroken(f"There is no {of}.", hint="Please report this.")
 
     def on_host(self, host: str) -> list[Vm]:
         """The VMs that run on a host."""

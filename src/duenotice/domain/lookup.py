@@ -35,6 +35,14 @@ def find_standing_host(state: State, name: str) -> Host:
     return host
 
 
+def find_group(state: State, key: str) -> Group:
+    """A group by its key."""
+    group = state.fleet.groups.get(key)
+    if group is None:
+        raise NotFound(f"There is no group {key!r}.", look_at=LookAt.GROUPS)
+    return group
+
+
 def find_scale_set(state: State, name: str) -> Group:
     """A scale set by name."""
     group = state.fleet.groups.get(f"{GroupKind.SCALE_SET.value}/{name}")

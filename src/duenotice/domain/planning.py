@@ -12,6 +12,7 @@ from duenotice.domain.fleet import Vm
 from duenotice.domain.ids import derived
 from duenotice.domain.lookup import find_plan, find_vm
 from duenotice.domain.maintenance import Maintenance, Status, Step, StepStatus, cut
+from duenotice.domain.owners_policy import AT_ONCE, OWNERS_POLICY
 from duenotice.domain.pieces import in_order
 from duenotice.domain.policy import Policy
 from duenotice.domain.progress import Progress
@@ -181,8 +182,9 @@ def _begun(state: State, progress: Progress, number: int, now: Instant, policy: 
         event = event.with_(host=step.host)
     left_out = set(step.resources).difference(event.resources)
     named = (name for name in step.resources if name in left_out)
-    reason = f"No longer there: {', '.join(named)}." if left_out else ""
-    return [t.EventRaised(event), t.StepBegun(plan.id, number, event_id, reason)]
+    reasons = [f"No longer there: {', '.join(named)}."] if left_out else []
+    reasons += [AT_ONCE] if event.approved_by == OWNERS_POLICY else []
+    return [t.EventRaised(event), t.StepBegun(plan.id, number, event_id, " ".join(reasons))]
 
 
 def _why_skipped(state: State, step: Step, there: list[Vm]) -> str:

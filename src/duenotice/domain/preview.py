@@ -173,12 +173,14 @@ class _Ahead:
 
 
 def _in_the_way(state: State, scopes: Iterable[str], but: str | None) -> list[Event]:
-    """Planned events of these scopes that are there already (S11), except those whose end nobody knows."""
+    """The events of these scopes that are there already (M09, S11), except those whose end nobody knows.
+
+    Of those that are not planned only what is happening matters: it may be that nobody is up.
+    """
     ids = [event_id for scope in scopes if scope in state.scopes for event_id in state.scopes[scope].events]
     return [
         event
         for event in (state.events[event_id] for event_id in ids)
-        if event.cause in PLANNED
-        and (event.phase is Phase.SCHEDULED or event.impact_ends is not None)
+        if (event.cause in PLANNED if event.phase is Phase.SCHEDULED else event.impact_ends is not None)
         and (event.maintenance is None or event.maintenance != but)
     ]

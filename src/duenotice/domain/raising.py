@@ -1,6 +1,6 @@
 """The rules that raise events (section G): an operator's, those of plans, user operations, evictions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from duenotice.clock import Instant
 from duenotice.domain import commands as c
@@ -20,10 +20,13 @@ from duenotice.domain.event import (
     description_of,
 )
 from duenotice.domain.fleet import Vm
+from duenotice.domain.lifecycle import Act
 from duenotice.domain.lookup import find_vm, group_of_vm
 from duenotice.domain.maintenance import Maintenance
+from duenotice.domain.owners_policy import OWNERS_POLICY, approves
 from duenotice.domain.policy import Policy
 from duenotice.domain.scope import domain_of, scope_of
+from duenotice.domain.starting import started
 from duenotice.domain.state import State
 from duenotice.errors import Conflict, Refused
 
@@ -72,7 +75,7 @@ def operate(state: State, command: c.OperateVm, now: Instant, policy: Policy) ->
     if not _is_told(state, vm, command.type):
         return [t.OperationPerformed(vm.name, command.type.value), *_at_once(state, vm, command.type)]
     raised = _user_event(state, vm, command.type, command.event_id, now, policy)
-    refuse_over_limit(state, policy, 1)
+    refuse_over_limit(state, policy, [raised])
     return [raised]
 
 
@@ -82,7 +85,7 @@ def delete(
     """A user deletes many VMs: each is told as if it were deleted alone, or gone at once (G05)."""
     told = [vm for vm in vms if _is_told(state, vm, EventType.TERMINATE)]
     raised = [_user_event(state, vm, EventType.TERMINATE, id_of(vm.name), now, policy) for vm in told]
-    refuse_over_limit(state, policy, len(told))
+    refuse_over_limit(state, policy, raised)
     names = {vm.name for vm in told}
     return [*raised, *removed(state, [vm for vm in vms if vm.name not in names])]
 
@@ -167,7 +170,13 @@ def event_on(vms: list[Vm], event_type: EventType, cause: Cause, event_id: str, 
 
 def _as_soon_as_allowed(state: State, event: Event, least: int, now: Instant, policy: Policy) -> Event:
     event = notice.moved_to(event, notice.earliest(now, least + policy.commit_allowance), now)
-    return event if state.enabled(event.scope) else event.with_(approved_by=NOBODY_LISTENS)
+    if not state.enabled(event.scope):
+        return event.with_(approved_by=NOBODY_LISTENS)
+    if not approves(state, event):
+        return event
+    approved = event.with_(approved_by=OWNERS_POLICY)
+    # What a user does waits for nobody else, so it is never seen as Scheduled (M09); other events may have to wait.
+    return started(approved, Act.HAPPEN, now, policy) if event.cause is Cause.USER else approved
 
 
 def _user_event(
@@ -202,9 +211,10 @@ def _refuse_twice(state: State, vm: Vm, event_type: EventType, cause: Cause) -> 
             )
 
 
-def refuse_over_limit(state: State, policy: Policy, more: int) -> None:
-    """The preview allowed ten user operations at once (G03)."""
-    limit = policy.user_operations_limit
+def refuse_over_limit(state: State, policy: Policy, changes: Iterable[t.Transition]) -> None:
+    """The preview allowed ten user operations at once (G03); what has started at once does not wait."""
+    raised = (change.event for change in changes if isinstance(change, t.EventRaised))
+    limit, more = policy.user_operations_limit, sum(event.phase is Phase.SCHEDULED for event in raised)
     if not limit or not more:
         return
     waiting = sum(e.cause in BY_USER and e.phase is Phase.SCHEDULED for e in state.events.values())

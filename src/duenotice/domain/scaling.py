@@ -51,7 +51,7 @@ def operate_instances(state: State, command: c.OperateInstances, now: Instant, p
     vms, seed = _named(state, command.name, command.vms), command.seed
     alone = (c.OperateVm(derived(seed, vm.name), vm.name, command.type) for vm in vms)
     changes = [change for one in alone for change in operate(state, one, now, policy)]
-    refuse_over_limit(state, policy, sum(isinstance(change, t.EventRaised) for change in changes))
+    refuse_over_limit(state, policy, changes)
     return changes
 
 

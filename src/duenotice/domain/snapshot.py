@@ -13,6 +13,7 @@ from duenotice.domain.gone import GoneEvent
 from duenotice.domain.kept_answers import KeptAnswer
 from duenotice.domain.maintenance import Maintenance, StepStatus
 from duenotice.domain.state import Departure, Scope, State
+from duenotice.domain.subscription import Subscription
 from duenotice.domain.token import Role, Token
 
 
@@ -46,6 +47,8 @@ class Snapshot(Struct, frozen=True):
     followed: bool = False
     requests: tuple[KeptAnswer, ...] = ()
     gone: tuple[GoneEvent, ...] = ()
+    subscriptions: tuple[Subscription, ...] = ()
+    push_claim: str = ""
 
 
 def take(state: State) -> Snapshot:
@@ -71,6 +74,8 @@ def take(state: State) -> Snapshot:
         followed=state.followed,
         requests=tuple(state.answers.values()),
         gone=tuple(state.gone[event_id] for event_id in state.gone_order),
+        subscriptions=tuple(state.subscriptions.values()),
+        push_claim=state.push_claim,
     )
 
 
@@ -90,8 +95,6 @@ def restore(snapshot: Snapshot) -> State:
     state.departures.update((departure.vm, departure) for departure in snapshot.departures)
     state.forgotten, state.floor = snapshot.forgotten, snapshot.floor
     state.outcomes = {event_id: (status, reason) for event_id, status, reason in snapshot.outcomes}
-    _restore_tokens(state, snapshot)
-    state.answers.update((answer.key, answer) for answer in snapshot.requests)
     state.gone = {event.id: event for event in snapshot.gone}
     state.gone_order = deque(state.gone)
     for event in snapshot.events:
@@ -99,9 +102,14 @@ def restore(snapshot: Snapshot) -> State:
     indexes.make_anew(state)
     for plan in snapshot.maintenances:
         indexes.plan_came(state, plan)
+    _restore_doors(state, snapshot)
     return state
 
 
-def _restore_tokens(state: State, snapshot: Snapshot) -> None:
+def _restore_doors(state: State, snapshot: Snapshot) -> None:
+    """Who may ask, what was answered, and who is told."""
     state.tokens = {token.id: token for token in snapshot.tokens}
     state.followed = snapshot.followed or any(token.role is Role.FOLLOWER for token in snapshot.tokens)
+    state.answers.update((answer.key, answer) for answer in snapshot.requests)
+    state.subscriptions = {each.id: each for each in snapshot.subscriptions}
+    state.push_claim = snapshot.push_claim

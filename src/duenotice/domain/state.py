@@ -16,6 +16,7 @@ from duenotice.domain.kept_answers import AnswersByKey
 from duenotice.domain.maintenance import Maintenance, StepStatus
 from duenotice.domain.progress import Progress
 from duenotice.domain.scope import scope_of
+from duenotice.domain.subscription import Subscription
 from duenotice.domain.token import Token
 
 
@@ -70,8 +71,10 @@ class State:
         "outcomes",
         "plans",
         "position",
+        "push_claim",
         "residents",
         "scopes",
+        "subscriptions",
         "tokens",
         "under_way",
     )
@@ -98,6 +101,8 @@ class State:
         self.outcomes: dict[str, tuple[StepStatus, str]] = {}
         self.tokens: dict[str, Token] = {}
         self.followed = False
+        self.subscriptions: dict[str, Subscription] = {}
+        self.push_claim = ""
         self.answers: AnswersByKey = OrderedDict()
 
     def copy(self) -> "State":
@@ -119,6 +124,7 @@ class State:
         copy.plans = {plan_id: progress.copy() for plan_id, progress in self.plans.items()}
         copy.lanes = self.lanes.copy()
         copy.outcomes, copy.tokens, copy.followed = self.outcomes.copy(), self.tokens.copy(), self.followed
+        copy.subscriptions, copy.push_claim = self.subscriptions.copy(), self.push_claim
         return copy
 
     @property

@@ -9,34 +9,18 @@ from datetime import datetime
 from msgspec import Struct
 
 from duenotice.clock import Mark
+from duenotice.domain.change import Change as Change
 from duenotice.domain.event import Event
-from duenotice.domain.fleet import Group, Host, Site, Vm
+from duenotice.domain.fleet import EventsPolicy, Group, Host, Site, Vm
 from duenotice.domain.maintenance import Maintenance, Status, StepStatus
+from duenotice.domain.subscription_changes import PushesClaimed as PushesClaimed
+from duenotice.domain.subscription_changes import PushNoted as PushNoted
+from duenotice.domain.subscription_changes import PushSetAside as PushSetAside
+from duenotice.domain.subscription_changes import SubscriptionCreated as SubscriptionCreated
+from duenotice.domain.subscription_changes import SubscriptionDeleted as SubscriptionDeleted
+from duenotice.domain.subscription_changes import SubscriptionReplayed as SubscriptionReplayed
+from duenotice.domain.subscription_changes import SubscriptionTurned as SubscriptionTurned
 from duenotice.domain.token import Token
-
-
-class Change(Struct, frozen=True, omit_defaults=True, tag_field="change", gc=False):
-    """One recorded change, which can tell what it touches: only that has to be derived again from the state."""
-
-    @property
-    def touched_scopes(self) -> tuple[str, ...]:
-        """Scopes in which it changes the events, or whether they listen."""
-        return ()
-
-    @property
-    def touched_vms(self) -> tuple[str, ...]:
-        """Names of VMs that it adds, changes or removes."""
-        return ()
-
-    @property
-    def touched_groups(self) -> tuple[str, ...]:
-        """Keys of groups whose scopes may have gone with it."""
-        return ()
-
-    @property
-    def touches_everything(self) -> bool:
-        """Whether it changes every scope."""
-        return False
 
 
 class _OfEvent(Change, frozen=True):
@@ -125,8 +109,20 @@ class VmsRemoved(Change, frozen=True, tag="vms-removed"):
         return self.names
 
 
+class EventsPolicySet(Change, frozen=True, tag="events-policy-set"):
+    """What an owner says about events beforehand; `of` is the key of a VM (`vm/db-0`) or of a group."""
+
+    of: str
+    policy: EventsPolicy
+
+    @property
+    def touched_vms(self) -> tuple[str, ...]:
+        kind, _, name = self.of.partition("/")
+        return (name,) if kind == "vm" else ()
+
+
 class EventRaised(_OfEvent, frozen=True, tag="event-raised"):
-    """A new event: Scheduled, or at once Started when it has already happened (D04)."""
+    """A new event: Scheduled, or at once Started when it has already happened (D04) or its owner wants it so (M09)."""
 
 
 class EventMoved(_OfEvent, frozen=True, tag="event-moved"):
@@ -291,6 +287,7 @@ Transition = (
     | GroupsRemoved
     | VmsPut
     | VmsRemoved
+    | EventsPolicySet
     | EventRaised
     | EventMoved
     | EventNarrowed
@@ -312,6 +309,13 @@ Transition = (
     | ScopeDisabled
     | TokenCreated
     | TokenRevoked
+    | SubscriptionCreated
+    | SubscriptionTurned
+    | SubscriptionDeleted
+    | SubscriptionReplayed
+    | PushesClaimed
+    | PushNoted
+    | PushSetAside
     | RequestAnswered
     | IncarnationsLifted
     | ClockMarked

@@ -5,6 +5,7 @@ hidden too: whose they are may be known elsewhere already.
 """
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 
 from duenotice.domain.touched import Touched
@@ -17,6 +18,8 @@ class Curtain:
         self._hidden: set[str] = set()
         self._hides_all = self.is_down = False
         self._lifted = asyncio.Event()
+        self.on_change: Callable[[], None] = lambda: None
+        """Is called when it comes down, and when it is lifted."""
 
     def hide(self, touched: Touched) -> None:
         """Hide what some records touch, until all is shown."""
@@ -24,6 +27,7 @@ class Curtain:
         self._hides_all = self._hides_all or touched.everything
         self.is_down = True
         self._lifted.clear()
+        self.on_change()
 
     def hides(self, *what: str) -> bool:
         """Whether one of these scopes and addresses is hidden."""
@@ -34,6 +38,7 @@ class Curtain:
         self._hidden = set()
         self._hides_all = self.is_down = False
         self._lifted.set()
+        self.on_change()
 
     async def wait(self, *what: str, timeout: float) -> bool:
         """Wait until all of these can be shown; whether they can."""

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from msgspec import structs
 
@@ -25,6 +25,7 @@ from duenotice.engine.complaints import Complaints
 from duenotice.engine.log import report
 from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
+from duenotice.engine.waiting import WaitingCommand
 from duenotice.engine.worker import Worker, run_in
 from duenotice.engine.writer import SELF, Ask, News, Outcome, Receipt, Records, Writer
 from duenotice.errors import DuenoticeError, InvariantBroken, Unavailable
@@ -52,11 +53,6 @@ _LONG_LAG = 1000
 """With this many records to catch up with, the writer does it at once and does not wait for the next command."""
 
 
-class _Waiting(NamedTuple):
-    ask: Ask
-    answer: "asyncio.Future[Records]"
-
-
 def load(journal: Journal) -> State:
     """The state that results from all records of a journal."""
     snapshot = journal.snapshot()
@@ -80,7 +76,7 @@ class Engine(Alone):
     ) -> None:
         super().__init__(clock, publisher)
         self._journal, self._writer = journal, Writer(journal, clock, policy, state)
-        self._complaints, self._asks = Complaints(report), list[_Waiting]()
+        self._complaints, self._asks = Complaints(report), list[WaitingCommand]()
         self._wake, self._is_serving = asyncio.Event(), False
         threads = journal.blocking if threaded is None else threaded
         self._writing = Worker("writer") if threads else None
@@ -113,7 +109,7 @@ class Engine(Alone):
         if self._broken is not None:
             answer.set_exception(Unavailable(f"The service has stopped: {self._broken}", hint=self._broken.hint))
             return answer
-        self._asks.append(_Waiting(Ask(command, actor, receipt), answer))
+        self._asks.append(WaitingCommand(Ask(command, actor, receipt), answer))
         self._wake.set()
         return answer
 
@@ -218,13 +214,17 @@ class Engine(Alone):
         """Answer what is waiting, store the clock and a snapshot, and close the journal."""
         try:
             if self._broken is None:
-                await self.submit(MarkClock(self.clock.mark()), SELF)
-                await self._save_snapshot()
-        except DuenoticeError as error:
-            report("error", "no snapshot left", action="snapshot-failed", error=error.message, hint=error.hint)
+                await self._leave_snapshot()
         finally:
             self._refuse_all(Unavailable("it was stopped", hint="Start it again."))
             await self._close()
+
+    async def _leave_snapshot(self) -> None:
+        try:
+            await self.submit(MarkClock(self.clock.mark()), SELF)
+            await self._save_snapshot()
+        except DuenoticeError as error:
+            report("error", "no snapshot left", action="snapshot-failed", error=error.message, hint=error.hint)
 
     async def _close(self) -> None:
         if self._task is not None:
@@ -251,7 +251,7 @@ class Engine(Alone):
             if self._broken is None:
                 await self._look_after_journal()
 
-    async def _serve(self, batch: list[_Waiting]) -> None:
+    async def _serve(self, batch: list[WaitingCommand]) -> None:
         asks = [waiting.ask for waiting in batch]
         try:
             outcome = await self._in_time(await self._off_loop(lambda: self._writer.serve(asks)))
@@ -265,8 +265,8 @@ class Engine(Alone):
         for waiting, came_of_it in zip(batch, outcome.answers, strict=True):
             self._conclude(waiting, came_of_it)
 
-    def _conclude(self, waiting: _Waiting, came_of_it: Records | DuenoticeError) -> None:
-        _answer(waiting.answer, came_of_it)
+    def _conclude(self, waiting: WaitingCommand, came_of_it: Records | DuenoticeError) -> None:
+        waiting.end(came_of_it)
 
     async def _in_time(self, outcome: Outcome) -> Outcome:
         """What may be shown, as nobody shows anything older (N06). If that was slow, notice is made longer (S2)."""
@@ -325,7 +325,7 @@ class Engine(Alone):
         self._broken = self._broken or error
         waiting, self._asks = self._asks, []
         for one in waiting:
-            _answer(one.answer, error)
+            one.end(error)
 
     async def _look_after_journal(self) -> None:
         """Snapshots and the journal's own upkeep, when no command is waiting."""
@@ -344,12 +344,3 @@ class Engine(Alone):
 
     async def _off_loop(self, work: Callable[[], T]) -> T:
         return await run_in(self._writing, work)
-
-
-def _answer(answer: "asyncio.Future[Records]", outcome: Records | DuenoticeError) -> None:
-    if answer.done():
-        return
-    if isinstance(outcome, DuenoticeError):
-        answer.set_exception(outcome)
-    else:
-        answer.set_result(outcome)

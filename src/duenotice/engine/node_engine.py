@@ -72,11 +72,15 @@ class NodeEngine(PassingEngine):
 
     def hand_over(self) -> None:
         """The process is about to end: another node leads at once, while this one still answers (N07)."""
-        self.seat.tell(m.Stop())
+        if self.seat.standing.others:
+            self.seat.tell(m.Stop())
 
     async def stop(self) -> None:
-        """The doors are closed: leave; what waits is answered."""
+        """The doors are closed: leave; what waits is answered. The last node leaves a snapshot first."""
         self.hand_over()
+        if self.leads_under() and self._broken is None:
+            await self._leave_snapshot()
+        self.seat.tell(m.Stop())
         self._refuse_all(Unavailable("it was stopped", hint="Start it again."))
         for task in self._tasks:
             task.cancel()
@@ -84,9 +88,14 @@ class NodeEngine(PassingEngine):
         await self.seat.leave()
         await self._close()
 
+    async def caught_up(self) -> None:
+        """Wait until all that this node has read is shown: others may show it already. Not for ever."""
+        await self.reach(self.seat.standing.folded)
+
     async def _look_after_journal(self) -> None:
-        if self._leading:
-            await super()._look_after_journal()
+        async with self._turn:
+            if self._leading:
+                await super()._look_after_journal()
 
     # --- the curtain ---
 
@@ -179,6 +188,7 @@ class NodeEngine(PassingEngine):
     def hear_time(self, steady: int) -> None:
         """Go on from the leader's time."""
         self._shared_clock.follow(steady)
+        self._wake_up()  # it may be another node than before that leads
 
     def time(self) -> int:
         """The steady time here."""

@@ -14,13 +14,14 @@ from duenotice.domain.commands import LiftIncarnations, Tick
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 from duenotice.domain.transitions import RequestAnswered
-from duenotice.engine.engine import SELF, Engine, _answer, _Waiting
+from duenotice.engine.engine import SELF, Engine
 from duenotice.engine.fenced_journal import FencedJournal
 from duenotice.engine.log import report
 from duenotice.engine.members import Deposed, Member
 from duenotice.engine.publisher import Publisher
 from duenotice.engine.seat import Seat
 from duenotice.engine.shared_time import SharedClock
+from duenotice.engine.waiting import WaitingCommand
 from duenotice.engine.writer import Ask, Records
 from duenotice.errors import DuenoticeError, Refused, Unavailable
 
@@ -69,7 +70,7 @@ class PassingEngine(Engine):
         """
         return self._fenced.epoch if self._leading and self.seat.has_right else 0
 
-    async def _serve(self, batch: list[_Waiting]) -> None:
+    async def _serve(self, batch: list[WaitingCommand]) -> None:
         async with self._turn:
             if self._leading:
                 await super()._serve([*self._lift(), *batch])
@@ -77,7 +78,7 @@ class PassingEngine(Engine):
         for waiting in batch:
             self._begin(self._have_done(waiting))
 
-    def _lift(self) -> tuple[_Waiting, ...]:
+    def _lift(self) -> tuple[WaitingCommand, ...]:
         """Before anything else, if VMs may have seen more than the journal knows (N14, S3)."""
         if not self._fenced.restored:
             return ()
@@ -85,9 +86,9 @@ class PassingEngine(Engine):
         report("warning", "the journal may have lost something", action="journal-rewound", hint=hint)
         lifted: asyncio.Future[Records] = asyncio.get_running_loop().create_future()
         lifted.add_done_callback(asyncio.Future.exception)  # if it cannot be stored, the next batch begins with it
-        return (_Waiting(Ask(LiftIncarnations(seconds_since_2020()), SELF), lifted),)
+        return (WaitingCommand(Ask(LiftIncarnations(seconds_since_2020()), SELF), lifted),)
 
-    def _conclude(self, waiting: _Waiting, came_of_it: Records | DuenoticeError) -> None:
+    def _conclude(self, waiting: WaitingCommand, came_of_it: Records | DuenoticeError) -> None:
         """What had no effect is asked again of the node that leads, if that may be another one by now (N09)."""
         had_no_effect = isinstance(came_of_it, Refused) or came_of_it == ()
         may_be_wrong = isinstance(came_of_it, Deposed) or (had_no_effect and not self.leads_under())
@@ -101,7 +102,7 @@ class PassingEngine(Engine):
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _have_done(self, waiting: _Waiting) -> None:
+    async def _have_done(self, waiting: WaitingCommand) -> None:
         """Pass a command on to the leader, and answer when VMs can see its result here (N09)."""
         try:
             if waiting.ask.receipt is not None:
@@ -109,14 +110,14 @@ class PassingEngine(Engine):
             records = await self._passed_on(waiting)
             if records is not None:
                 await self.reach(records[-1].position if records else 0)
-                _answer(waiting.answer, records)
+                waiting.end(records)
         except DuenoticeError as error:
-            _answer(waiting.answer, error)
+            waiting.end(error)
         except asyncio.CancelledError:
-            _answer(waiting.answer, Unavailable("The node was stopped.", hint="Ask another node."))
+            waiting.end(Unavailable("The node was stopped.", hint="Ask another node."))
             raise
 
-    async def _passed_on(self, waiting: _Waiting) -> Records | None:
+    async def _passed_on(self, waiting: WaitingCommand) -> Records | None:
         """What the leader made of it; None: we lead ourselves by now, and it waits its turn."""
         until = monotonic() + self.patience
         while True:

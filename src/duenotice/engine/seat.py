@@ -88,6 +88,8 @@ class Seat:
         self.identity = identity
         self.standing = Standing(identity.life, terms)
         self.right_until = 0
+        self.on_right: Callable[[int], None] = lambda _: None
+        """Is called with a new `right_until`."""
         self.behind_since = 0
         """Since when VMs have not seen all that is stored; 0 when they do."""
         self.leader: Member | None = None
@@ -151,11 +153,16 @@ class Seat:
             self._saw(message.sight.head.steady, message.sight.member(message.sight.head.leader))
         self.standing, actions = step(self.standing, message, now := self._now())
         self.behind_since = self.behind_since or now if self.standing.revealed < self.standing.known else 0
-        self.right_until = answers_until(self.standing)
+        self._has_right_until(answers_until(self.standing))
         for action in actions:
             self._do(action)
         self.changed.set()
         self.changed = asyncio.Event()
+
+    def _has_right_until(self, moment: int) -> None:
+        if moment != self.right_until:
+            self.right_until = moment
+            self.on_right(moment)
 
     def _saw(self, steady: int, leader: Member | None) -> None:
         self.leader = leader

@@ -25,7 +25,7 @@ from duenotice.domain.transitions import EventRaised, Record, RequestAnswered, T
 from duenotice.engine.log import report
 from duenotice.engine.members import Deposed
 from duenotice.engine.ports import Journal
-from duenotice.errors import Conflict, DuenoticeError, InvariantBroken, Malformed, Misconfigured, Refused, Unavailable
+from duenotice.errors import DuenoticeError, InvariantBroken, Malformed, Misconfigured, Refused, Unavailable
 
 Records = tuple[Record, ...]
 
@@ -198,7 +198,8 @@ class Writer:
         """Decide and apply one command; a refusal is its answer and has no effect (S6)."""
         begin = len(records)
         if ask.receipt is not None and kept_answer(self._ahead.answers, ask.receipt.key, now.at):
-            return Conflict("This request was done already.", hint="Send it again with its key for the answer.")
+            # It is stored and not shown yet, or its answer would be known: a moment later it is (S6).
+            return Unavailable("This request was done already.", hint="Send it again with its key for the answer.")
         try:
             self._take(self._decided(ask.command, now), ask.actor, now, records)
         except (Refused, Malformed) as refusal:

@@ -15,8 +15,6 @@ from contextlib import suppress
 from typing import TypeVar
 from uuid import uuid4
 
-import structlog
-
 from duenotice.backoff import Backoff
 from duenotice.clock import Clock, boot_micros, boot_nanos, seconds
 from duenotice.engine.curtain import Curtain
@@ -27,6 +25,7 @@ from duenotice.follower.health import Wellbeing
 from duenotice.follower.line import NodeLine, NodeStream
 from duenotice.follower.polls import PollsToTell
 from duenotice.follower.replica import Data, Replica
+from duenotice.follower.troubles import Troubles
 from duenotice.wire import follow as f
 
 T = TypeVar("T")
@@ -43,8 +42,6 @@ SOONEST = 0.25
 TRIES, SHORT = Backoff(0.1, 2.0), 0.02
 """Real seconds before all nodes are tried again, and before the next one is."""
 
-log = structlog.get_logger()
-
 
 class Following:
     """`right_until`, in nanoseconds since boot, is what the door looks at for each request."""
@@ -52,14 +49,13 @@ class Following:
     def __init__(self, lines: Sequence[NodeLine], publisher: Publisher, clock: Clock, chosen: bool) -> None:
         self.life = str(uuid4())
         self.curtain = Curtain()
-        self.right_until = self.shown = 0
-        self.first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done when VMs can be answered, or with the first reason why not."""
+        self.on_right: Callable[[int], None] = lambda _: None
+        """Is called with a new `right_until`."""
+        self._right_until = self.shown = 0
+        self.troubles = Troubles()
         self.failed: asyncio.Future[DuenoticeError] = asyncio.get_running_loop().create_future()
         """Why the process has to end, if it has."""
         self._lines, self._at, self._failures = lines, 0, 0
-        self._troubles: dict[str, str] = {}
-        """What is wrong with each node that was tried since it last worked."""
         self._publisher, self._clock, self._chosen = publisher, clock, chosen
         self._loop = asyncio.get_running_loop()
         self._folding, self._beating, self._listening = Worker("fold"), Worker("beat"), Worker("listen")
@@ -80,17 +76,27 @@ class Following:
         """To the node that we follow, or try to."""
         return self._lines[self._at]
 
+    @property
+    def right_until(self) -> int:
+        """Before which moment VMs may be answered."""
+        return self._right_until
+
+    @right_until.setter
+    def right_until(self, moment: int) -> None:
+        self._right_until = moment
+        self.on_right(moment)
+
     def lines(self) -> Sequence[NodeLine]:
         """To all nodes, the one that we follow first."""
         return [*self._lines[self._at :], *self._lines[: self._at]]
 
     def may_answer(self) -> bool:
         """Whether VMs may be answered in this moment (N05)."""
-        return boot_nanos() < self.right_until
+        return boot_nanos() < self._right_until
 
     def wellbeing(self) -> Wellbeing:
         """How we are, for a load balancer."""
-        return Wellbeing(self.line.url, " ".join(self._troubles.values()), self.may_answer())
+        return Wellbeing(self.line.url, str(self.troubles), self.may_answer())
 
     def start(self) -> None:
         """Begin to follow."""
@@ -235,7 +241,7 @@ class Following:
         if not self._revealed:
             self._revealed, self._let_by, self.right_until = True, replica.node, self._granted
             self._leave_owed()
-            self._worked()
+            self.troubles.are_over(self.line.url)
         self._stirred.set()
         self._stirred = asyncio.Event()
         await self._in(self._folding, replica.showed)
@@ -283,7 +289,7 @@ class Following:
         self._granted = max(self._granted, sent + 1000 * answer.right)
         if self._revealed:
             self.right_until = self._granted
-            self._worked()
+            self.troubles.are_over(self.line.url)
         else:
             self._heard.put_nowait(f.Show(0))  # to look again at what may be shown
 
@@ -307,16 +313,7 @@ class Following:
     # --- when it does not work ---
 
     def _complain(self, error: Exception) -> None:
-        """Once for each reason, until it works again."""
-        is_hopeless = not isinstance(error, Unavailable) or self._failures >= len(self._lines)
-        if not self.first.done() and is_hopeless:
-            self.first.set_exception(error)
-            self.first.exception()
-        said = str(error)
-        if said != self._troubles.get(self.line.url):
-            self._troubles[self.line.url] = said
-            hint = getattr(error, "hint", "")
-            log.warning("cannot follow the node", action="follow-failed", error=said, hint=hint)
+        self.troubles.came(self.line.url, error, is_last=self._failures >= len(self._lines))
 
     def _lost(self, task: "asyncio.Task[None]") -> None:
         """Without one of our tasks nobody is answered; only another process can help."""
@@ -325,13 +322,6 @@ class Following:
             self.failed.set_result(
                 InvariantBroken(f"A follower's task has ended: {error!r}.", hint="Please report this.")
             )
-
-    def _worked(self) -> None:
-        if not self.first.done():
-            self.first.set_result(None)
-        if self._troubles:
-            self._troubles = {}
-            log.info("following the node again", action="follow-again", node=self.line.url, position=self.shown)
 
     def _in(self, worker: Worker, work: Callable[[], T]) -> Awaitable[T]:
         return self._loop.run_in_executor(worker, work)

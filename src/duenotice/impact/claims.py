@@ -25,7 +25,7 @@ class Claim(Enum):
     """Another node has begun it, and is gone for longer than an attempt may take."""
 
 
-class Claims(Protocol):
+class ImpactClaims(Protocol):
     """What the dispatcher asks before each attempt."""
 
     def attends(self, event: Event) -> bool:

@@ -17,7 +17,7 @@ from duenotice.domain.commands import AcceptImpact, Command, ReportAttempt, Repo
 from duenotice.domain.event import Event
 from duenotice.engine.engine import Engine
 from duenotice.errors import Refused, Unavailable
-from duenotice.impact.claims import Claim, Claims, OnlyNode
+from duenotice.impact.claims import Claim, ImpactClaims, OnlyNode
 from duenotice.impact.driver import AttemptEnd, AttemptOutcome, Driver
 
 LONGEST_PAUSE = 3600.0
@@ -43,7 +43,7 @@ class Dispatcher:
         at_once: int,
         retry_after: float,
         report_within: float,
-        claims: Claims | None = None,
+        claims: ImpactClaims | None = None,
     ) -> None:
         self._engine = engine
         self._driver, self._claims = driver, claims or OnlyNode()

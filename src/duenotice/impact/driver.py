@@ -44,7 +44,7 @@ class Driver(Protocol):
     def lost(self, node: str) -> AttemptOutcome | None:
         """Another node had begun an attempt, and is gone: how that counts.
 
-        None: make it here. Whoever carries it out knows what is already done.
+        None: make it here. The one that carries it out knows what is already done.
         """
 
     def forget(self, event_id: str, attempt: int) -> None:

@@ -15,7 +15,6 @@ from duenotice.engine.lives import new_life
 from duenotice.engine.members import Deposed, Member, NotMember, Replaced, Sight
 from duenotice.errors import Conflict, Damaged, DuenoticeError
 from duenotice.journal.postgres import PostgresJournal
-from duenotice.journal.postgres_line import name_of
 from duenotice.journal.postgres_members import PostgresMembers
 from duenotice.journal.postgres_notes import Notes
 from duenotice.journal.postgres_schema import prepared
@@ -34,8 +33,7 @@ class LoneJournal(PostgresJournal):
         with ExitStack() as undo:
             notes = Notes(data_dir)
             undo.callback(notes.close)
-            cluster = prepared(url).cluster
-            notes.refuse_unless_of(cluster, name_of(url))
+            cluster = prepared(url, notes.refuse_unless_of).cluster
             members = PostgresMembers(url)
             undo.callback(members.close)
             known, life = notes.known, new_life(wall())

@@ -1,5 +1,6 @@
 """What PostgreSQL's errors mean: a server that fails for now, a mistake in the set-up, or data not to be trusted."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -17,6 +18,8 @@ class _Meaning(NamedTuple):
 
 
 _LOST_NOTHING = "Nothing was lost; it goes on by itself."
+_THEN_START = "Then start again."
+"""Instead, for somebody who has just started it."""
 _BY_CODE: tuple[tuple[type[psycopg.Error], _Meaning], ...] = (
     (
         errors.DiskFull,
@@ -68,7 +71,15 @@ _BY_WORDS: tuple[tuple[str, _Meaning], ...] = (
     (
         "password",
         _Meaning(
-            Misconfigured, "the password is wrong or missing", "Fix it in the URL, in ~/.pgpass or in PGPASSWORD."
+            Misconfigured,
+            "the password is wrong or missing",
+            "Fix it in the URL, in ~/.pgpass or in PGPASSWORD. If it is right, it may have expired (VALID UNTIL).",
+        ),
+    ),
+    (
+        "resolve host",
+        _Meaning(
+            Unavailable, "nobody knows the name of its host", f"Fix the URL, or the name service. {_LOST_NOTHING}"
         ),
     ),
     ("role ", _Meaning(Misconfigured, "the role cannot log in", "Create the role, or name another user in the URL.")),
@@ -85,6 +96,9 @@ _BY_WORDS: tuple[tuple[str, _Meaning], ...] = (
         "SSL",
         _Meaning(Misconfigured, "TLS does not work with it", "Fix sslmode, sslcert and sslkey in the URL."),
     ),
+)
+_PLACE = re.compile(
+    r"^(connection failed: )?(connection to server (at|on) [^;]*? failed: )?(FATAL:  )?|; Is the server running.*$"
 )
 _PASSING = ("starting up", "shutting down", "recovery mode", "too many", "remaining connection", "timeout", "refused")
 
@@ -110,7 +124,8 @@ def _ours(name: str, error: psycopg.Error, at_start: bool) -> DuenoticeError:
     if meaning.kind is Damaged:
         return _damaged(name, f"{meaning.what}: {words}")
     kind = Unavailable if meaning.kind is Misconfigured and not at_start else meaning.kind
-    return kind(f"{name} cannot be used right now, {meaning.what}: {words}", hint=meaning.hint)
+    now, hint = ("", meaning.hint.replace(_LOST_NOTHING, _THEN_START)) if at_start else (" right now", meaning.hint)
+    return kind(f"{name} cannot be used{now}: {meaning.what} ({_without_place(words)}).", hint=hint)
 
 
 def _meaning(error: psycopg.Error, words: str) -> _Meaning:
@@ -129,7 +144,14 @@ def _damaged(name: str, what: str, hint: str = "", kind: type[Damaged] = Damaged
     return kind(f"{name} is not to be trusted: {what}", hint=hint or rescue)
 
 
+def _without_place(words: str) -> str:
+    """Without where it is, which was said already, unless there are several places."""
+    return words if words.count("connection to server") > 1 else _PLACE.sub("", words)
+
+
 def _words(error: psycopg.Error) -> str:
-    """What the server says, in one line; of several hosts each once."""
+    """What the server says, in one line and without our own SQL; of several hosts each once."""
+    if error.diag.message_primary:
+        return error.diag.message_primary
     lines = [line.strip() for line in str(error).splitlines()]
     return "; ".join(dict.fromkeys(line for line in lines if line)) or type(error).__name__

@@ -38,7 +38,7 @@ class Notes:
         self.known = Known()
         self._one_at_a_time = Lock()
         self._lock = None if data_dir is None else DirectoryLock(data_dir)
-        self._file = -1
+        self._file, self._path = -1, FILE if data_dir is None else str(data_dir / FILE)
         if data_dir is not None:
             try:
                 self._open(data_dir / FILE)
@@ -54,11 +54,14 @@ class Notes:
             self.known = msgspec.json.decode(os.pread(self._file, _SIZE, 0), type=Known)
 
     def refuse_unless_of(self, cluster: str, where: str) -> None:
-        """Raise when this directory belongs to another journal."""
+        """Raise when this directory belongs to another journal, or there is none ("")."""
         if self.known.cluster not in ("", cluster):
+            another = "another journal than the one that this data directory belongs to"
+            found = another if cluster else "no journal, but this data directory belongs to one"
             raise Misconfigured(
-                f"{where} has another journal than the one that this data directory belongs to.",
-                hint=f"Name the database of this cluster. To begin with another one on purpose, delete {FILE}.",
+                f"{where} has {found}. Nothing was changed.",
+                hint="Name the database of this cluster, or restore its backup. "
+                f"To begin with another one on purpose, delete {self._path}.",
             )
 
     def note(self, **changes: object) -> None:

@@ -4,6 +4,7 @@ A new version only adds (expand), so that nodes of the version before go on with
 more goes one version later (contract), which raises `readable_from`.
 """
 
+from collections.abc import Callable
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -58,10 +59,14 @@ def migrate(line: Line) -> tuple[About, About]:
     return line.run(_migrated)
 
 
-def prepared(url: str) -> About:
-    """The tables of a database, made or brought up to date before."""
+def prepared(url: str, refuse: Callable[[str, str], None] = lambda _cluster, _where: None) -> About:
+    """The tables of a database, made or brought up to date before.
+
+    Before that `refuse` gets to know which journal is there, or "", and where; it may raise.
+    """
     line = Line(url)
     try:
+        refuse(about(line).cluster, line.name)
         return migrate(line)[1]
     finally:
         line.close()

@@ -3,13 +3,24 @@
 from contextlib import closing
 from typing import Any
 
+from duenotice.clock import wall
 from duenotice.engine.members import Head, Sight
 from duenotice.journal.postgres_line import Line
 from duenotice.journal.postgres_members import PostgresMembers
 from duenotice.journal.postgres_schema import about
 
+_TIME = "SELECT extract(epoch FROM clock_timestamp())::float8"
 _SYNCS = "SELECT current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on'"
 _NOBODY = Sight(Head(), ())
+
+
+def clock_ahead(url: str) -> float:
+    """How many seconds the clock of this machine is ahead of the database's; less than 0 when it is behind."""
+    with closing(Line(url)) as line:
+        line.ask(_SYNCS)  # to connect takes a while
+        before = wall()
+        ((there,),) = line.ask(_TIME)
+        return (before.timestamp() + wall().timestamp()) / 2 - float(there)
 
 
 def status(url: str) -> dict[str, Any]:

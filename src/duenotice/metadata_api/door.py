@@ -18,6 +18,7 @@ from duenotice.metadata_api.responses import error
 from duenotice.metadata_api.routes import Router
 
 if TYPE_CHECKING:
+    from duenotice.metadata_api.bare_connection import BareConnection
     from duenotice.metadata_api.protocol import Connection
 
 _BROKEN = error(500, "Something is wrong in the service. Look at its log.")
@@ -57,7 +58,7 @@ class Door:
         self.callers = Callers(publisher, options)
         self.lanes: Lanes = self.callers.lanes
         most = min(options.max_connections, files_left())
-        self.crowd: Crowd[Connection] = Crowd(most, options.max_connections_per_address)
+        self.crowd: Crowd[Connection | BareConnection] = Crowd(most, options.max_connections_per_address)
         self.waiting = HeldPolls(publisher, self.loop.call_soon)
         self.tasks: set[asyncio.Task[Outcome | Broken]] = set()
         self.answers: Answering = Answers(submit, publisher, self.callers, self.pulse, options, delay)
@@ -83,7 +84,7 @@ class Door:
             self.loop.call_exception_handler({"message": "A request failed.", "exception": problem})
         then(task.result() if problem is None else _BROKEN)
 
-    def leave(self, connection: "Connection") -> None:
+    def leave(self, connection: "Connection | BareConnection") -> None:
         """A connection is gone."""
         self.crowd.leave(connection)
         if self.draining and not self.crowd.everybody:
@@ -109,4 +110,4 @@ class Door:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.empty.wait(), timeout)
         for connection in list(self.crowd.everybody):
-            connection.transport.abort()
+            connection.abort()

@@ -1,6 +1,7 @@
 """For one of many nodes: answers VMs only while it has the right to, and holds polls of hidden scopes (N05, N06).
 
-A door without a guard has no cost from it.
+A door without a guard has no cost from it. With an alarm a door with a guard has none either: while there is the right
+and nothing is hidden, polls do not even meet the guard, and the alarm brings it back when the right is over.
 """
 
 from collections.abc import Callable, Coroutine
@@ -24,6 +25,7 @@ class Hiding(Protocol):
     """What is hidden for a moment; while it is not down, nothing is."""
 
     is_down: bool
+    on_change: Callable[[], None]
 
     def hides(self, *what: str) -> bool:
         """Whether a scope or an address is hidden."""
@@ -32,16 +34,49 @@ class Hiding(Protocol):
         """Wait until it is not; whether that came in time."""
 
 
+class Ringing(Protocol):
+    """An alarm."""
+
+    def call(self, handler: Callable[[], None]) -> None:
+        """What to do when it rings."""
+
+    def set(self, nanos: int) -> None:
+        """Ring at this moment since boot, and at no other."""
+
+
 class Guard:
     """Stands before the answers of a door, and before the short way that most polls take."""
 
-    def __init__(self, may_answer: Callable[[], bool], curtain: Hiding, tally: Tally | None = None) -> None:
-        self._may_answer, self._curtain, self._tally = may_answer, curtain, tally or Tally()
+    def __init__(
+        self,
+        may_answer: Callable[[], bool],
+        curtain: Hiding,
+        tally: Tally | None = None,
+        alarm: Ringing | None = None,
+    ) -> None:
+        self._may_answer, self._curtain, self._tally, self._alarm = may_answer, curtain, tally or Tally(), alarm
 
     def stand_before(self, door: Door) -> None:
         """From now on nothing is answered without us."""
         self._door, self._answers, self._lanes = door, door.answers, door.callers.lanes
         door.answers, door.lanes = self, self
+        if self._alarm is not None:
+            self._alarm.call(self._step_aside_or_back)
+            self._curtain.on_change = self._step_aside_or_back
+
+    def right_changed(self, until: int) -> None:
+        """There is the right until this moment, in nanoseconds since boot, or it is over."""
+        if self._alarm is not None:
+            self._alarm.set(until)
+            self._step_aside_or_back()
+
+    def _step_aside_or_back(self) -> None:
+        """Aside first: if the alarm rings in the middle of this, we look after it, and step back."""
+        door = self._door
+        if door.lanes is self or door.lanes is self._lanes:  # else there are faults, and nobody takes the short way
+            door.lanes = self._lanes
+            if self._curtain.is_down or not self._may_answer():
+                door.lanes = self
 
     def get(self, address: str) -> Lane | None:
         """The lane for the short way: none if the answer must not be given at once."""

@@ -76,6 +76,10 @@ class Crowd(Generic[G]):
         self.everybody.add(guest)
         return count <= self._most_per_address and len(self.everybody) <= self._most
 
+    def has_room_for(self, address: str) -> bool:
+        """Whether one more connection from there would not be too many."""
+        return self.by_address.get(address, 0) < self._most_per_address and len(self.everybody) < self._most
+
     def is_flooded_by(self, guest: G) -> bool:
         """Whether there are so many connections that not even a refusal can be sent."""
         count = self.by_address[guest.address]

@@ -5,15 +5,37 @@ All else is in `conversation`.
 
 import asyncio
 import os
+from collections.abc import Callable
 from typing import cast
 
+from duenotice.metadata_api.bare_connection import BareConnection
 from duenotice.metadata_api.caller import plain_address
 from duenotice.metadata_api.connection_states import IDLE, LAST
 from duenotice.metadata_api.conversation import MOVES, VmConversation
+from duenotice.metadata_api.door import Door
+from duenotice.metadata_api.questions import VmRequest
 from duenotice.metadata_api.responses import document_tail, error
 
-_READ_AHEAD = 4096
+READ_AHEAD = 4096
+"""Bytes read with a new connection; more than any request that is remembered has."""
+
 _TOO_MANY = error(429, "Too many connections. Close some, or keep one open and use it again.", "Retry-After: 1")
+
+
+def warm_answer(door: Door, address: str, ask: VmRequest) -> bytes | None:
+    """The answer to the one request that most VMs send once a second, in as few steps as possible; None for others."""
+    if (version := ask.plain) is None or (lane := door.lanes.get(address)) is None:
+        return None
+    if not (page := lane.page).enabled or not lane.polls.take((pulse := door.pulse).now):
+        return None
+    try:
+        tail = page.rendered[version.index] or document_tail(page, version)
+    except Exception:
+        return None  # the long way fails too, and reports it
+    heading = pulse.heading
+    page.last_poll = pulse.steady
+    last_digits = heading.last_digits()
+    return heading.ok + last_digits + ask.connection + tail
 
 
 class Connection(VmConversation):
@@ -34,7 +56,7 @@ class Connection(VmConversation):
     def _read_ahead(self) -> None:
         """Take what came with the connection; the loop begins to read only after this, and asks the kernel first."""
         try:
-            data = os.read(self.transport.get_extra_info("socket").fileno(), _READ_AHEAD)
+            data = os.read(self.transport.get_extra_info("socket").fileno(), READ_AHEAD)
         except OSError:
             return
         if data:
@@ -43,17 +65,13 @@ class Connection(VmConversation):
             self.close()
 
     def data_received(self, data: bytes) -> None:
-        """Answer the one request that most VMs send once a second in as few steps as possible; leave all others."""
+        """Answer a request that is known and asked for often; leave all others."""
         door = self.door
-        if self.reader is None and (ask := door.known.get(data)) is not None and (version := ask.plain) is not None:
-            lane = door.lanes.get(self.address)
-            if lane is not None and (page := lane.page).enabled and lane.polls.take((pulse := door.pulse).now):
-                heading = pulse.heading
-                page.last_poll = pulse.steady
-                self.deadline = pulse.idle_until
-                last_digits = heading.last_digits()
-                tail = page.rendered[version.index] or document_tail(page, version)
-                self.transport.write(heading.ok + last_digits + ask.connection + tail)
+        if self.reader is None and (ask := door.known.get(data)) is not None:
+            answer = warm_answer(door, self.address, ask)
+            if answer is not None:
+                self.deadline = door.pulse.idle_until
+                self.transport.write(answer)
                 if ask.closes:
                     self.close()
                 return
@@ -94,3 +112,31 @@ class Connection(VmConversation):
             self.transport.abort()
         else:
             self.say_goodbye(_TOO_MANY)
+
+    def send_rest(self, data: bytes, closes: bool) -> None:
+        """The rest of an answer that did not fit into the kernel."""
+        self.transport.write(data)
+        if closes:
+            self.close()
+
+
+GoOn = Callable[[Connection], None]
+
+
+class TakenOver(Connection):
+    """A connection that was bare until now: it takes its place and goes on where that was."""
+
+    __slots__ = ("_bare", "_go_on")
+
+    def __init__(self, door: Door, bare: BareConnection, go_on: GoOn) -> None:
+        super().__init__(door)
+        self._bare, self._go_on = bare, go_on
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Its place is its own: it may have been the last one."""
+        self.transport = cast(asyncio.Transport, transport)
+        self.address, self.deadline = self._bare.address, self._bare.deadline
+        self.door.crowd.leave(self._bare)
+        self.door.crowd.enter(self)
+        self._go_on(self)
+        del self._bare, self._go_on

@@ -14,9 +14,7 @@ from duenotice.metadata_api.held_polls import BEAT_SECONDS
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.protocol import Connection
 from duenotice.metadata_api.tap import Tap, TappedConnection
-
-BACKLOG = 4096
-"""Connections that may wait to be accepted; a whole fleet may come back at once after a break."""
+from duenotice.metadata_api.way_in import BACKLOG, WayIn, is_possible
 
 SWEEP_BEATS = 10
 """Connections are looked through for passed deadlines once a second."""
@@ -41,6 +39,7 @@ class MetadataServer:
         self._door = Door(submit, publisher, clock, options, delay)
         prepare(self._door)
         self.faults = Faults(self._door, delay)
+        self._way_in: WayIn | None = None
         self._server: asyncio.Server | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -66,18 +65,31 @@ class MetadataServer:
 
     async def start_on(self, listening: socket.socket) -> tuple[str, int]:
         """Answer on a socket that somebody else has opened."""
-        tap = self._tap
-        factory = partial(Connection, self._door) if tap is None else partial(TappedConnection, self._door, tap)
-        self._server = await self._door.loop.create_server(factory, sock=listening, backlog=BACKLOG)
+        if self._tap is None and is_possible():
+            self._way_in = WayIn(self._door, listening)
+            self._way_in.open()
+        else:
+            await self._listen_with_transports(listening)
         self._beat()
         bound_host, bound_port, *_ = listening.getsockname()
         return bound_host, bound_port
+
+    async def _listen_with_transports(self, listening: socket.socket) -> None:
+        """The loop accepts: for a tap, which wants all bytes, and where there is no epoll."""
+        tap = self._tap
+        factory = partial(Connection, self._door) if tap is None else partial(TappedConnection, self._door, tap)
+        self._server = await self._door.loop.create_server(factory, sock=listening, backlog=BACKLOG)
 
     async def drain(self, timeout: float) -> None:
         """Accept no new connections, let running requests finish, answer held polls, then close."""
         if self._server is not None:
             self._server.close()
+        way_in, self._way_in = self._way_in, None
+        if way_in is not None:
+            await way_in.close()
         await self._door.drain(timeout)
+        if way_in is not None:
+            way_in.end()
         if self._timer is not None:
             self._timer.cancel()
 

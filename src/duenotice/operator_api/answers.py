@@ -203,14 +203,21 @@ def response_of(answer: StoredAnswer) -> Response:
     return Response(answer.body, answer.status, headers, JSON)
 
 
-async def _asked(request: Request) -> Keyed:
+def key_of(request: Request) -> str:
+    """The Idempotency-Key of a request that may have one; empty when it has none."""
     given = request.headers.getlist("idempotency-key")
     if not given or request.method != "POST":
-        return Keyed()
+        return ""
     if len(given) > 1:
         raise Malformed("The request has more than one Idempotency-Key.", hint="Send one.")
-    if not KEY.fullmatch(text := given[0]):
+    if not KEY.fullmatch(given[0]):
         raise Malformed("The Idempotency-Key is not valid.", hint="Use 1 to 255 letters, digits and signs.")
+    return given[0]
+
+
+async def _asked(request: Request) -> Keyed:
+    if not (text := key_of(request)):
+        return Keyed()
     head = f"{request.url.path}?{request.url.query}\n".encode()
     # The token's id, not its name: a new token with an old name must not get the answers of the old token.
     token, fingerprint = request.state.token, _digest(head + await request.body())

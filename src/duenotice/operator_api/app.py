@@ -1,6 +1,6 @@
 """The operator's REST API as one ASGI application, made from the table of its calls."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -29,8 +29,10 @@ from duenotice.operator_api.monitoring import Metrics, Probes
 from duenotice.operator_api.node_list import NodeList
 from duenotice.operator_api.nodes import Nodes
 from duenotice.operator_api.openapi import openapi_call
+from duenotice.operator_api.subscriptions import Subscriptions
 from duenotice.operator_api.tokens import Gate, Tokens
 from duenotice.operator_api.vms import FaultPort, SilentFor, VmFaults, Vms
+from duenotice.push.pusher import PushMeasure
 
 _HINTS = {413: "Send less in one request."}
 
@@ -49,8 +51,10 @@ class OperatorApi:
         nodes: Nodes | None = None,
         node: str = "node",
         azure: TellAzure = lambda: None,
+        pushes: Callable[[], Sequence[PushMeasure]] = tuple,
     ) -> None:
         self.feed, self._gate = Feed(engine), Gate(lambda: engine.state.tokens.values())
+        self._nodes, self._answers = nodes, KeptAnswers(engine.answered)
         self.calls: list[Call] = [
             *Probes(engine, fleet_problem).calls(),
             *Vms(engine, silent_for).calls(),
@@ -58,17 +62,14 @@ class OperatorApi:
             *VmFaults(engine, faults).calls(),
             *Hosts(engine).calls(),
             *Fleets(engine, self.feed, fleet_problem).calls(),
-            *Events(engine).calls(),
-            *Maintenances(engine).calls(),
+            *(call for kind in (Events, Maintenances) for call in kind(engine).calls()),
             *Clocks(engine, ticker).calls(),
-            *AzureDoors(engine, azure).calls(),
-            *Tokens(engine).calls(),
-            *_reports(engine, self.feed),
+            *_admitted(engine, azure),
+            *_reports(engine, self.feed, pushes),
             *FollowCalls(engine, followers or Followers(engine.state.position)).calls(),
             *_about_nodes(engine, node, nodes),
         ]
         self.calls.append(openapi_call(tuple(self.calls)))
-        self._nodes, self._answers = nodes, KeptAnswers(engine.answered)
 
     def app(self) -> Starlette:
         """The ASGI application."""
@@ -79,10 +80,20 @@ class OperatorApi:
         handlers = {DuenoticeError: on_error, HTTPException: _on_http_error, Exception: on_error}
         return Starlette(routes=routes, exception_handlers=handlers)
 
+    async def _refusal(self, request: Request, call: Call) -> Response | None:
+        """Why nobody is let in, or None. A token may have been made at another node just now."""
+        if self._nodes is not None and call.method == "GET":
+            await self._nodes.caught_up(call)
+        refusal = None if call.role is None else self._gate.refuse(request, call.role)
+        if refusal is None or call.role is None or self._nodes is None:
+            return refusal
+        await self._nodes.caught_up(call)
+        return self._gate.refuse(request, call.role)
+
     def _dispatch(self, calls: dict[str, Call]) -> Handler:
         async def dispatch(request: Request) -> Response:
             call = calls["GET" if request.method == "HEAD" else request.method]
-            if call.role is not None and (refusal := self._gate.refuse(request, call.role)) is not None:
+            if (refusal := await self._refusal(request, call)) is not None:
                 return refusal
             check_query(request, call)
             if call.method != "GET":
@@ -100,9 +111,14 @@ class OperatorApi:
         return dispatch
 
 
-def _reports(engine: Engine, feed: Feed) -> list[Call]:
+def _admitted(engine: Engine, azure: TellAzure) -> list[Call]:
+    """Who may ask, and who is told."""
+    return [*AzureDoors(engine, azure).calls(), *Tokens(engine).calls(), *Subscriptions(engine).calls()]
+
+
+def _reports(engine: Engine, feed: Feed, pushes: Callable[[], Sequence[PushMeasure]]) -> list[Call]:
     """What has happened, and how much."""
-    return [*Timelines(engine).calls(), *Audit(engine, feed).calls(), *Metrics(engine, feed).calls()]
+    return [*Timelines(engine).calls(), *Audit(engine, feed).calls(), *Metrics(engine, feed, pushes).calls()]
 
 
 def _about_nodes(engine: Engine, name: str, nodes: Nodes | None) -> list[Call]:

@@ -43,8 +43,8 @@ PIECE = 64 * 1024
 """Bytes handed over at once: a reader that does not read holds one piece, not a whole fleet."""
 
 
-class Frame:
-    """A record as it is sent."""
+class SentRecord:
+    """The bytes of one record, the same for all readers."""
 
     __slots__ = ("__weakref__", "body")
 
@@ -77,8 +77,8 @@ class Feed:
         self.readers: set[Reader] = set()
         self._engine = engine
         self._over = False
-        self._frames: OrderedDict[int, Frame] = OrderedDict()
-        self._under_way: WeakValueDictionary[int, Frame] = WeakValueDictionary()
+        self._frames: OrderedDict[int, SentRecord] = OrderedDict()
+        self._under_way: WeakValueDictionary[int, SentRecord] = WeakValueDictionary()
         self._encodes_large = asyncio.Lock()
         engine.on_commit.append(self._tell)
 
@@ -118,7 +118,7 @@ class Feed:
                 after = after if came is None else came.position
                 yield came
 
-    async def frame(self, record: Record) -> Frame:
+    async def frame(self, record: Record) -> SentRecord:
         """A record as it is sent, encoded once for all readers."""
         if isinstance(record.transition, LARGE):
             return await self._large_frame(record)
@@ -131,7 +131,7 @@ class Feed:
                 self._frames.popitem(last=False)
         return made
 
-    async def _large_frame(self, record: Record) -> Frame:
+    async def _large_frame(self, record: Record) -> SentRecord:
         """It is encoded off the loop (S26), and kept while somebody is sending it."""
         async with self._encodes_large:
             if (known := self._under_way.get(record.position)) is None:
@@ -195,7 +195,7 @@ class FeedResponse(Response):
                 await asyncio.sleep(0)  # otherwise a full queue or a quick reader would keep VMs waiting
 
 
-async def send_frame(send: Send, frame: Frame) -> None:
+async def send_frame(send: Send, frame: SentRecord) -> None:
     """Send it in pieces: the next one when the reader has taken most of the last."""
     for start in range(0, len(frame.body), PIECE):
         await send(_chunk(frame.body[start : start + PIECE]))
@@ -211,6 +211,6 @@ def _chunk(body: bytes) -> dict[str, object]:
     return {"type": "http.response.body", "body": body, "more_body": True}
 
 
-def _frame(record: Record) -> Frame:
+def _frame(record: Record) -> SentRecord:
     head = f"id: {record.position}\nevent: {action_of(record)}\ndata: ".encode()
-    return Frame(head + encode(from_domain.record(record)) + b"\n\n")
+    return SentRecord(head + encode(from_domain.record(record)) + b"\n\n")

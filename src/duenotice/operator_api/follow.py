@@ -168,8 +168,12 @@ def _choice(request: Request) -> Chooses | None:
 
 
 def _without_secrets(snapshot: Snapshot) -> Snapshot:
-    """A follower checks no tokens, so it need not know them."""
-    return structs.replace(snapshot, tokens=tuple(structs.replace(token, digest="") for token in snapshot.tokens))
+    """A follower checks no tokens and pushes nothing, so it need not know how."""
+    return structs.replace(
+        snapshot,
+        tokens=tuple(structs.replace(token, digest="") for token in snapshot.tokens),
+        subscriptions=tuple(known.without_secrets() for known in snapshot.subscriptions),
+    )
 
 
 async def _in_pieces(node: str, row: Row) -> AsyncIterator[bytes]:

@@ -17,7 +17,14 @@ from duenotice.domain.fleet import Vm
 from duenotice.domain.part import part_of
 from duenotice.domain.scope import scope_of
 from duenotice.domain.state import State
-from duenotice.domain.transitions import FleetDeclared, GroupsPut, GroupsRemoved, Record, TokenCreated
+from duenotice.domain.transitions import (
+    FleetDeclared,
+    GroupsPut,
+    GroupsRemoved,
+    Record,
+    SubscriptionCreated,
+    TokenCreated,
+)
 from duenotice.engine.engine import Engine
 from duenotice.engine.followers import Followers
 from duenotice.engine.writer import News
@@ -192,10 +199,12 @@ def chosen_of(state: State, choice: Chooses) -> list[str]:
 
 
 def _told(record: Record) -> Record:
-    change = record.transition
-    if not isinstance(change, TokenCreated):
-        return record
-    return structs.replace(record, transition=TokenCreated(structs.replace(change.token, digest="")))
+    match record.transition:
+        case TokenCreated(token):
+            return structs.replace(record, transition=TokenCreated(structs.replace(token, digest="")))
+        case SubscriptionCreated(known):
+            return structs.replace(record, transition=SubscriptionCreated(known.without_secrets()))
+    return record
 
 
 def _written(records: Sequence[Record]) -> bytes:

@@ -1,4 +1,4 @@
-"""The calls of sets, scale sets and cloud services: look at them, scale a scale set, delete instances of it."""
+"""The calls of sets, scale sets and cloud services: look at them, their policies, scale a scale set, delete from it."""
 
 from collections import Counter
 
@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
+from duenotice.domain.scope import group_of
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Records
@@ -14,7 +15,7 @@ from duenotice.errors import LookAt, NotFound, Refused
 from duenotice.operator_api.answers import Reply, Resource, events_in
 from duenotice.operator_api.calls import Call, Paging, decoded, new_id
 from duenotice.wire import operator as o
-from duenotice.wire.operator import from_domain
+from duenotice.wire.operator import from_domain, to_domain
 
 
 class Groups(Resource):
@@ -25,9 +26,11 @@ class Groups(Resource):
         viewer, operator, paging = Role.VIEWER, Role.OPERATOR, ("limit", "cursor")
         all_, one, scale_set = "/v1/groups", "/v1/groups/{kind}/{name}", "/v1/scale-sets/{name}"
         page, scaled, delete = {200: o.Page[o.Group]}, {201: o.Scaled, 200: o.Scaled}, f"{scale_set}/delete-instances"
+        policy, wishes = "Say which events of a group are approved beforehand", o.PolicyRequest
         return [
             Call("GET", all_, viewer, self.index, "List sets, scale sets, cloud services", page, query=paging),
             Call("GET", one, viewer, self.show, "Show a group", {200: o.Group}),
+            Call("PUT", f"{one}/policy", operator, self.put_policy, policy, {200: o.Group}, wishes, refusals=(422,)),
             Call("POST", f"{scale_set}/scale", operator, self.scale, "Scale out or in", scaled, o.ScaleRequest),
             Call("POST", delete, operator, self.delete, "Delete instances", scaled, o.DeleteRequest),
         ]
@@ -57,6 +60,16 @@ class Groups(Resource):
             return from_domain.group(group, sum(vm.group == key for vm in state.fleet.vms.values()))
 
         return await self._looked(look)
+
+    async def put_policy(self, request: Request) -> Response:
+        """This policy takes the place of what the set has said before (M09)."""
+        key, asked = "{kind}/{name}".format(**request.path_params), await decoded(request, o.PolicyRequest)
+
+        def build(state: State, _: Records) -> Reply:
+            vms = sum(count for scope, count in state.residents.items() if group_of(scope) == key)
+            return Reply(from_domain.group(state.fleet.groups[key], vms))
+
+        return await self._done(request, c.SetEventsPolicy(key, to_domain.events_policy(asked)), build)
 
     async def scale(self, request: Request) -> Response:
         """Set the capacity; the answer says which instances were added and removed."""

@@ -25,8 +25,10 @@ from duenotice.engine.node_engine import NodeEngine
 from duenotice.operator_api.answers import Resource, problem, shown
 from duenotice.operator_api.calls import Call
 from duenotice.operator_api.feed import Feed
-from duenotice.operator_api.node_metrics import node_metrics
+from duenotice.operator_api.node_metrics import node_checks, node_metrics
+from duenotice.operator_api.push_metrics import push_metrics
 from duenotice.plain_text import one_line
+from duenotice.push.pusher import PushMeasure
 from duenotice.wire import operator as o
 from duenotice.wire.operator.from_domain import action_of
 
@@ -74,6 +76,8 @@ class Probes(Resource):
         )
         problems = {"engine": why, "fleet": self._fleet_problem()}
         lines = [one_line(f"[-]{name} {wrong}") if wrong else f"[+]{name} ok" for name, wrong in problems.items()]
+        if isinstance(self._engine, NodeEngine):
+            lines += node_checks(self._engine, boot_micros())
         return "".join(f"{line}\n" for line in [*lines, f"readyz check {'failed' if why else 'passed'}"])
 
     async def version(self, _: Request) -> Response:
@@ -105,9 +109,10 @@ class _Counted(NamedTuple):
 class Metrics(Collector):
     """Looks at what is published."""
 
-    def __init__(self, engine: Engine, feed: Feed) -> None:
+    def __init__(self, engine: Engine, feed: Feed, pushes: Callable[[], Iterable[PushMeasure]] = tuple) -> None:
         self._engine = engine
         self._feed = feed
+        self._pushes = pushes
         self._records: Counter[str] = Counter()
         self._counted = _Counted.of(State())
         self._registry = CollectorRegistry()
@@ -150,6 +155,7 @@ class Metrics(Collector):
         for action, count in sorted(self._records.items()):
             records.add_metric([action], count)
         yield records
+        yield from push_metrics(self._engine.state, self._pushes())
         if isinstance(self._engine, NodeEngine):
             yield from node_metrics(self._engine, boot_micros())
 

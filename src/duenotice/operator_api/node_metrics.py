@@ -1,4 +1,4 @@
-"""What a node among several tells Prometheus: whether it leads, how far behind it is, how old its lease is. Pure."""
+"""What a node among several tells monitoring: whether it leads, how far behind it is, how old its lease is. Pure."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from duenotice.clock import seconds
 from duenotice.engine.node_engine import NodeEngine
 from duenotice.engine.seat import Seat
-from duenotice.operator_api.node_list import silence_of, state_of
+from duenotice.operator_api.node_list import SILENT_SHARE, silence_of, state_of
 
 MEMBER_STATES = ("leads", "follows", "silent", "replaced")
 
@@ -24,11 +24,32 @@ def node_metrics(engine: NodeEngine, now: int) -> Iterator[Metric]:
     lag = max(0, standing.known - standing.revealed)
     yield GaugeMetricFamily("duenotice_node_lag_records", "Records that VMs cannot see here yet.", lag)
     yield GaugeMetricFamily("duenotice_node_lag_seconds", "For how long there have been such records.", behind)
-    age = seconds(max(0, now - (standing.right_until - standing.terms.right)))
+    age = _lease_age(seat, now)
     lease = seconds(standing.terms.lease)
     yield GaugeMetricFamily("duenotice_node_lease_seconds", "After so much silence a node is put out.", lease)
     yield GaugeMetricFamily("duenotice_node_lease_age_seconds", "Time since the last good beat of this node.", age)
     yield from _refusals(engine)
+
+
+def node_checks(engine: NodeEngine, now: int) -> list[str]:
+    """The lines of a node for `/readyz?verbose`: whether it reaches the database, and who leads.
+
+    Without a leader VMs are still answered, so that alone does not take a node out of a load balancer.
+    """
+    seat, age = engine.seat, _lease_age(engine.seat, now)
+    beat = f"the last beat was {age:.1f} s ago" if seat.standing.right_until else "no beat has worked yet"
+    is_late = age > seconds(seat.standing.terms.lease) / SILENT_SHARE
+    leader = "" if seat.leader is None else seat.leader.node
+    return [
+        f"[-]database {beat}" if is_late else f"[+]database ok: {beat}",
+        f"[+]leader ok: {leader} leads, under epoch {seat.standing.epoch}"
+        if leader
+        else "[-]leader nobody leads: nothing can be changed",
+    ]
+
+
+def _lease_age(seat: Seat, now: int) -> float:
+    return seconds(max(0, now - (seat.standing.right_until - seat.standing.terms.right)))
 
 
 def _members(seat: Seat, now: int) -> Metric:

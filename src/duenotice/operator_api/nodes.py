@@ -20,15 +20,16 @@ from duenotice.domain.commands import Command
 from duenotice.engine.members import Deposed, Member
 from duenotice.engine.node_engine import NodeEngine
 from duenotice.engine.writer import Ask, Records
-from duenotice.errors import DuenoticeError, Refused, Unavailable
+from duenotice.errors import DuenoticeError, Misconfigured, Refused, Unavailable
 from duenotice.journal.codec import RECORDS, Row
-from duenotice.operator_api.answers import problem, shown
+from duenotice.operator_api.answers import key_of, problem, shown
 from duenotice.operator_api.calls import Call, decoded
 from duenotice.operator_api.way_to_leader import NOTHING_DONE, UNDONE, WayToLeader
 
 PASSED = "Duenotice-Passed-By"
 NODE = "Duenotice-Node"
 POSITION = "Duenotice-Position"
+_NODES_PATH = "/v1/nodes"
 _COMMANDS_PATH = "/v1/nodes/commands"
 _LIFE = "Duenotice-Life"
 _KEPT_HEADERS = ("content-type", "location", "retry-after", "cache-control", "www-authenticate", "idempotent-replayed")
@@ -80,7 +81,10 @@ async def pass_command(leader: Member, ask: Ask, life: str, way: WayToLeader) ->
     done = msgspec.json.decode(answer.body, type=CommandDone)
     if done.error:
         raise _KINDS.get(done.error, Unavailable)(done.message, hint=done.hint)
-    return tuple(RECORDS.unpack(Row(r.position, r.format, r.crc, r.payload.encode())) for r in done.records)
+    try:
+        return tuple(RECORDS.unpack(Row(r.position, r.format, r.crc, r.payload.encode())) for r in done.records)
+    except Misconfigured as error:  # it is done, by a newer duenotice than this one (N16)
+        raise Unavailable(error.message, hint=error.hint) from None
 
 
 def _raw(command: Command) -> msgspec.Raw:
@@ -134,6 +138,11 @@ class Nodes:
                     raise
                 await self._engine.stir()
 
+    async def caught_up(self, call: Call) -> None:
+        """Who was answered at one node reads the result at every other; how the nodes are is told at once."""
+        if call.role is not None and call.path != _NODES_PATH:
+            await self._engine.caught_up()
+
     async def _elsewhere(self, request: Request) -> Response | None:
         if self._engine.leads_under() or request.url.path == _COMMANDS_PATH:
             return None
@@ -143,6 +152,7 @@ class Nodes:
         return None if leader is None else await self._asked(leader, request)
 
     async def _asked(self, leader: Member, request: Request) -> Response:
+        key_of(request)  # what is not valid is refused here: only one of two keys would be passed on
         headers = {name: request.headers[name] for name in _SENT_HEADERS if name in request.headers}
         path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         headers[PASSED] = self._engine.seat.identity.node

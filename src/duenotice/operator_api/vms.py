@@ -11,7 +11,7 @@ from duenotice.clock import micros, seconds_since_2020
 from duenotice.domain import commands as c
 from duenotice.domain.event import EventType
 from duenotice.domain.fleet import Vm
-from duenotice.domain.scope import scope_of
+from duenotice.domain.scope import ALONE, scope_of
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine, Records
@@ -23,7 +23,7 @@ from duenotice.wire import operator as o
 from duenotice.wire.api_versions import API_VERSIONS, BY_NAME
 from duenotice.wire.document_json import encode_document
 from duenotice.wire.duration import parse_duration
-from duenotice.wire.operator import from_domain
+from duenotice.wire.operator import from_domain, to_domain
 
 SilentFor = Callable[[str], float | None]
 """How many seconds ago the VM with this address last asked for its document, if it did."""
@@ -49,6 +49,7 @@ class Vms(Resource):
         """The rows of the table."""
         viewer, operator, page, read = Role.VIEWER, Role.OPERATOR, {200: o.Page[o.Vm]}, {200: o.Document}
         listen, query, version = "Poll for the first time on behalf of a VM", (*WANTED, *_PAGING), ("api-version",)
+        policy = "Say which events of a VM are approved beforehand"
         return [
             Call("GET", "/v1/vms", viewer, self.index, "List VMs", page, None, query, (404,)),
             Call("GET", _ONE, viewer, self.show, "Show a VM", {200: o.VmWithEvents}),
@@ -57,6 +58,16 @@ class Vms(Resource):
             *(
                 Call("POST", f"{_ONE}/{name}", operator, self._operation(event_type), summary, RAISED)
                 for name, (event_type, summary) in _OPERATIONS.items()
+            ),
+            Call(
+                "PUT",
+                f"{_ONE}/policy",
+                operator,
+                self.put_policy,
+                policy,
+                {200: o.Vm},
+                o.PolicyRequest,
+                refusals=(422,),
             ),
             Call("POST", f"{_ONE}/evict", operator, self.evict, "Evict a spot VM", {201: o.Raised}),
         ]
@@ -108,6 +119,16 @@ class Vms(Resource):
     async def evict(self, request: Request) -> Response:
         """The platform takes a spot VM back."""
         return await self._raised(request, c.EvictVm(new_id(), request.path_params["name"]))
+
+    async def put_policy(self, request: Request) -> Response:
+        """This policy takes the place of what the VM has said before (M09)."""
+        name, asked = request.path_params["name"], await decoded(request, o.PolicyRequest)
+
+        def build(state: State, _: Records) -> Reply:
+            vm = vm_named(state, name)
+            return Reply(_told(state, vm, state_of_vm(state, vm)))
+
+        return await self._done(request, c.SetEventsPolicy(ALONE + name, to_domain.events_policy(asked)), build)
 
     def _operation(self, event_type: EventType) -> Handler:
         async def operate(request: Request) -> Response:

@@ -21,6 +21,7 @@ from duenotice.domain.transitions import Record
 from duenotice.engine.ports import Journal
 from duenotice.errors import Refused
 from duenotice.metadata_api.options import MetadataOptions
+from duenotice.metadata_api.tap import Tap
 from duenotice.settings import ServeSettings, host_port
 from duenotice.testkit.overheard import Overheard
 from duenotice.wire.fleet_toml import read_fleet
@@ -67,11 +68,13 @@ class Emulator:
         self._settings = ServeSettings(**(DEFAULTS | settings))
         self._metadata_socket, self._journal, self._options = metadata_socket, own_journal, options
         self.overheard = Overheard(self._now, self._vm_at)
+        self.tap: Tap | None = self.overheard
+        self.new_loop: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
         self.happened: list[Happened] = []
         self._tasks: list[asyncio.Task[None]] = []
 
     def __enter__(self) -> "Emulator":
-        self._loop = uvloop.new_event_loop()
+        self._loop = self.new_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="duenotice", daemon=True)
         self._thread.start()
         try:
@@ -163,7 +166,7 @@ class Emulator:
         self.service.engine.on_commit.append(self._note)
 
     def _made(self) -> Service:
-        return Service(self._settings, self.overheard, self._metadata_socket, self._journal, self._options)
+        return Service(self._settings, self.tap, self._metadata_socket, self._journal, self._options)
 
     def _note(self, records: Sequence[Record]) -> None:
         self.happened += [Happened(monotonic(), record) for record in records]

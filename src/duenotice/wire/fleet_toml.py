@@ -8,10 +8,21 @@ from itertools import islice
 from typing import Any
 
 from duenotice.domain.event import EventType
-from duenotice.domain.fleet import LARGEST_SCALE_SET, Declaration, Group, GroupKind, Host, Site, Vm
+from duenotice.domain.fleet import (
+    LARGEST_SCALE_SET,
+    SAYS_NOTHING,
+    Declaration,
+    EventsPolicy,
+    Group,
+    GroupKind,
+    Host,
+    Site,
+    Vm,
+)
 from duenotice.domain.notice import LONGEST_TERMINATE_SECONDS, MINIMUM_SECONDS
 from duenotice.errors import Malformed, Misconfigured
 from duenotice.toml import Table, TomlFile, near_miss
+from duenotice.wire.api_versions import BY_NAME
 from duenotice.wire.duration import parse_duration
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}")
@@ -98,7 +109,13 @@ class _Reader:
 
     def _set(self, table: _Table, kind: GroupKind) -> None:
         name = table.name()
-        group = Group(kind, name, table.within("update_domains", 1, 20, 5), table.within("fault_domains", 1, 3, 2))
+        group = Group(
+            kind,
+            name,
+            table.within("update_domains", 1, 20, 5),
+            table.within("fault_domains", 1, 3, 2),
+            events_policy=SAYS_NOTHING if kind is GroupKind.CLOUD_SERVICE else self._policy(table),
+        )
         self._group(group, table)
         for number, vm in enumerate(table.tables("vms")):
             update_domain = number % group.update_domains
@@ -120,7 +137,9 @@ class _Reader:
         notice = self._terminate_notice(table)
         spot, zone = table.take("spot", bool, False), table.take("zone", str, None)
         capacity, addresses = table.within("capacity", 0, LARGEST_SCALE_SET), table.take("addresses", str)
-        group = Group(GroupKind.SCALE_SET, name, update_domains, fault_domains, notice, addresses, spot, zone)
+        group = Group(
+            GroupKind.SCALE_SET, name, update_domains, fault_domains, notice, addresses, spot, zone, self._policy(table)
+        )
         self._group(group, table)
         for number, address in enumerate(self._addresses(table, addresses, capacity)):
             self._keep(group.instance(number, address), table, "addresses")
@@ -166,6 +185,7 @@ class _Reader:
             size=table.take("size", str, usual.size),
             os=table.take("os", str, usual.os),
             tags=self._tags(table),
+            events_policy=self._policy(table),
             **fields,
         )
         self._keep(vm, table, "address")
@@ -187,6 +207,17 @@ class _Reader:
             if not isinstance(value, str):
                 raise table.wrong(f"tag {key!r} must be a text", f"Found {value!r}.", "tags", key)
         return tuple(tags.items())
+
+    def _policy(self, table: _Table) -> EventsPolicy:
+        """What the owner approves beforehand (M09)."""
+        said = _Table(table.file, table.take("policy", dict, {}), (*table.path, "policy"), f"{table.place}.policy")
+        *flags, version = EventsPolicy.__struct_fields__
+        policy: dict[str, Any] = {name: said.take(name, bool, None) for name in flags}
+        policy[version] = name = said.take(version, str, None)
+        said.done()
+        if policy[version] is not None and name not in BY_NAME:
+            raise said.wrong(f"{version} = {name!r} is not known", f"Use one of {', '.join(BY_NAME)}.", version)
+        return EventsPolicy(**policy).usual()
 
     def _group(self, group: Group, table: _Table) -> None:
         self._once("group", group.key, table, "name")

@@ -21,6 +21,13 @@ CANNOT_BE_BIG = {
     "POST /v1/clock/speed": "sets one number, and only of a scaled clock; what is due then comes as on any clock",
     "PUT /v1/vms/{name}/fault": "notes one word for one VM in memory",
     "DELETE /v1/vms/{name}/fault": "forgets that word",
+    "GET /v1/subscriptions": "there are 100 at the most",
+    "POST /v1/subscriptions": "looks up the names that it gives, 1,000 at the most",
+    "GET /v1/subscriptions/{id}": "one, with 1,000 messages that are set aside at the most",
+    "DELETE /v1/subscriptions/{id}": "forgets one",
+    "POST /v1/subscriptions/{id}/pause": "changes one",
+    "POST /v1/subscriptions/{id}/resume": "changes one; what it has missed is read in pieces, in another thread",
+    "POST /v1/subscriptions/{id}/replay": "moves 1,000 numbers at the most",
     "POST /v1/follow/beat": "notes one number, and at most 5,000 times of polls",
     "POST /v1/follow/command": "what a VM asks for, as at its own door",
 }
@@ -207,6 +214,8 @@ def instances_are_deleted(world: World) -> None:
     "POST /v1/vms/{name}/redeploy",
     "POST /v1/vms/{name}/delete",
     "POST /v1/vms/{name}/evict",
+    "PUT /v1/vms/{name}/policy",
+    "PUT /v1/groups/{kind}/{name}/policy",
     "POST /v1/events",
     "GET /v1/events/{id}",
     "POST /v1/events/{id}/approve",
@@ -221,6 +230,9 @@ def small_things(world: World) -> None:
     for operation in ("restart", "redeploy", "delete"):
         world.call(f"{operation} one VM", "POST", f"/v1/vms/{{name}}/{operation}", of={"name": "farm-2"})
     world.call("evict one VM", "POST", "/v1/vms/{name}/evict", of={"name": "farm-0"})
+    herd, wish = {"kind": "scale-set", "name": world.herd}, {"user_initiated_reboot": True}
+    world.call("the policy of one VM", "PUT", "/v1/vms/{name}/policy", wish, of={"name": "farm-1"})
+    world.call("the policy of a big scale set", "PUT", "/v1/groups/{kind}/{name}/policy", wish, of=herd)
     domain = {"type": "Reboot", "resources": [f"flock-{n}" for n in range(0, world.size.flock, 5)]}
     many = f"{len(domain['resources']):,}"
     world.do("POST", "/v1/vms/flock-0/listen")

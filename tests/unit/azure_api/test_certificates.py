@@ -67,7 +67,7 @@ def test_a_crash_between_the_two_files_leaves_nothing_that_does_not_fit(tmp_path
     other = tmp_path / "other"
     own(other, ["localhost"])
     (tmp_path / LEAF_KEY_FILE).write_bytes((other / LEAF_KEY_FILE).read_bytes())
-    context_of(own(tmp_path, ["localhost"]))
+    assert isinstance(context_of(own(tmp_path, ["localhost"])), ssl.SSLContext)
 
 
 def test_what_is_damaged_is_told(tmp_path: Path) -> None:

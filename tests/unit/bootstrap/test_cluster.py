@@ -1,11 +1,22 @@
 """How a node finds out that it is one of several, and where the others reach it."""
 
+import asyncio
 import socket
 
 import pytest
+from structlog.testing import capture_logs
 
-from duenotice.bootstrap.cluster import prepared, store_of, url_of
-from duenotice.errors import Misconfigured
+from duenotice.bootstrap.cluster import (
+    prepared,
+    refuse_if_alone,
+    refuse_name_in_use,
+    store_of,
+    url_of,
+    warn_of_clock,
+)
+from duenotice.engine.members import Member
+from duenotice.errors import Conflict, Misconfigured
+from duenotice.journal.memory_members import MemoryMembers
 from duenotice.settings import ServeSettings
 from tests.unit.engine.cluster_rig import three
 from tests.unit.engine.rig import in_loop
@@ -52,7 +63,58 @@ async def test_a_node_that_others_cannot_ask_does_not_start(url: str, why: str) 
     assert began == [True]
 
 
+A = Member("life-a", "a", "http://a", "1")
+
+
+def test_a_leader_that_cannot_be_reached_is_alone() -> None:
+    """Why that is, and what to set, stands in the error."""
+    refuse_if_alone(None)
+    refuse_if_alone(A)
+    told = "which is alone: it has no operator port, or its clock is manual"
+    with pytest.raises(Conflict, match=told) as refused:
+        refuse_if_alone(A._replace(url=""))
+    assert "operator_listen" in refused.value.hint
+
+
 @pytest.mark.parametrize(("journal", "clock"), [("", "real"), ("postgresql:///x", "manual")])
 def test_a_file_and_a_clock_that_somebody_moves_are_for_one_node(journal: str, clock: str) -> None:
     """So nothing is opened here."""
     assert store_of(ServeSettings(journal=journal, clock=clock), None, "a") is None
+
+
+@pytest.mark.parametrize(
+    ("ahead", "told"),
+    [
+        (3600.4, ["the clock of this machine is 1h ahead of the database's"]),
+        (-3600.4, ["the clock of this machine is 1h behind the database's"]),
+        (9.0, []),
+        (-9.0, []),
+    ],
+)
+def test_clocks_that_differ_are_told_at_start(ahead: float, told: list[str]) -> None:
+    """Which one is wrong nobody knows, but somebody has to look."""
+    with capture_logs() as lines:
+        warn_of_clock(ahead)
+    assert [line["event"] for line in lines] == told
+    assert all("NTP" in line["hint"] for line in lines)
+
+
+@in_loop
+async def test_a_name_is_in_use_only_while_its_process_beats() -> None:
+    """One that stands still is put out by the new process instead (N03)."""
+    store = MemoryMembers()
+    store.register("life-a", "a", "http://a", "1")
+    store.join("life-a", 0)
+    refuse_name_in_use(store, "b", "", 0.1)
+    refuse_name_in_use(store, "a", "", 0.1)
+    beats = asyncio.create_task(_beat(store, "life-a"))
+    with pytest.raises(Conflict, match="is the node 'a' already, at http://a"):
+        await asyncio.to_thread(refuse_name_in_use, store, "a", "", 4.0)
+    refuse_name_in_use(store, "a", "life-a", 4.0)
+    beats.cancel()
+
+
+async def _beat(store: MemoryMembers, life: str) -> None:
+    while True:
+        store.beat(life, 0, {})
+        await asyncio.sleep(0.01)

@@ -5,9 +5,10 @@ from hypothesis import strategies as st
 from duenotice.clock import Instant, Mark
 from duenotice.domain import commands as c
 from duenotice.domain.event import Cause, EventType
-from duenotice.domain.fleet import Declaration, Vm
+from duenotice.domain.fleet import Declaration, EventsPolicy, Vm
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
+from duenotice.domain.subscription import PushFormat
 from duenotice.errors import Refused
 from tests.unit.domain.build import BATCH, EVERYBODY, NOW, SECOND, VMS, WEB, declaration, do, id_of
 
@@ -22,6 +23,8 @@ PLANS = st.sampled_from([id_of(21), id_of(22), id_of(23)])
 WEBS = tuple(name for name in EVERYBODY if name.startswith("web"))
 BATCHES = tuple(name for name in EVERYBODY if name.startswith("batch"))
 CAUSES = st.sampled_from([Cause.MAINTENANCE, Cause.LIVE_MIGRATION, Cause.USER])
+OWNED = st.sampled_from(["vm/alone", "vm/web-0", "set/web", "scale-set/batch", "service/shop", "vm/nobody"])
+WISHES = st.builds(EventsPolicy, *[st.sampled_from([None, True, False])] * 3)
 ELSEWHERE = {
     "alone": Vm("alone", "10.0.0.1", WEB.key, update_domain=1),
     "web-0": Vm("web-0", "10.0.1.0"),
@@ -42,6 +45,7 @@ COMMANDS = st.one_of(
     st.builds(c.OperateVm, IDS, NAMES, st.sampled_from([EventType.REBOOT, EventType.REDEPLOY, EventType.TERMINATE])),
     st.builds(c.ScaleSet, SETS, IDS, st.integers(0, 8)),
     st.builds(c.DeleteInstances, SETS, st.lists(NAMES, max_size=2).map(tuple), IDS),
+    st.builds(c.SetEventsPolicy, OWNED, WISHES, st.booleans()),
     st.builds(c.OperateInstances, SETS, st.lists(NAMES, max_size=2).map(tuple), st.just(EventType.REBOOT), IDS),
     st.builds(c.ChangeScaleSet, SETS, IDS, st.none() | st.integers(0, 8), st.sampled_from([None, 0, 300, 900])),
     st.builds(c.EvictVm, IDS, NAMES),
@@ -70,6 +74,9 @@ COMMANDS = st.one_of(
     st.builds(c.EnableScope, NAMES),
     st.builds(c.DisableScopes, st.just(("vm/alone", "set/web"))),
     st.builds(c.ApplyFleet, FLEETS),
+    st.builds(c.CreateSubscription, IDS, st.just("https://r/"), st.sampled_from(PushFormat), st.just("s" * 16)),
+    st.builds(c.PauseSubscription, IDS),
+    st.builds(c.DeleteSubscription, IDS),
     st.just(c.MarkClock(Mark(NOW.at, NOW.steady))),
     st.just(c.Tick()),
 )

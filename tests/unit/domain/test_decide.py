@@ -6,7 +6,9 @@ from duenotice.clock import Mark
 from duenotice.domain import commands as c
 from duenotice.domain.decide import decide
 from duenotice.domain.event import EventType
+from duenotice.domain.fleet import EventsPolicy
 from duenotice.domain.snapshot import take
+from duenotice.domain.subscription import PushFormat, SubscriptionStatus
 from duenotice.domain.token import Role
 from duenotice.domain.transitions import ClockMarked
 from duenotice.errors import DuenoticeError, NotFound
@@ -32,6 +34,7 @@ EVERY_COMMAND: list[c.Command] = [
     c.OperateVm(id_of(9), "web-0", EventType.REDEPLOY),
     c.ScaleSet("batch", SEED, by=2),
     c.DeleteInstances("batch", ("batch_0",), SEED),
+    c.SetEventsPolicy("set/web", EventsPolicy(user_initiated_reboot=True)),
     c.OperateInstances("batch", ("batch_0",), EventType.REBOOT, SEED),
     c.ChangeScaleSet("batch", SEED, 3, 600),
     c.EvictVm(id_of(9), "spot"),
@@ -54,6 +57,14 @@ EVERY_COMMAND: list[c.Command] = [
     c.RevokeToken(id_of(5)),
     c.EnableScope("alone"),
     c.DisableScopes(("vm/alone",)),
+    c.CreateSubscription(id_of(9), "https://r/", PushFormat.CLOUDEVENTS, "s" * 16),
+    c.PauseSubscription(id_of(6)),
+    c.ResumeSubscription(id_of(6)),
+    c.DeleteSubscription(id_of(6)),
+    c.ReplaySubscription(id_of(6)),
+    c.ClaimPushes("other"),
+    c.ReportReceiver("me", id_of(6), SubscriptionStatus.ACTIVE),
+    c.NotePushes("me", (c.PushNote(id_of(6), 9),)),
     c.LiftIncarnations(5),
     c.MarkClock(MARK),
     c.Tick(),
@@ -70,6 +81,9 @@ def test_deciding_changes_nothing_however_often(command: c.Command) -> None:
     maintain(state, "Front_IN_0", number=4)
     do(state, c.PauseMaintenance(id_of(4)))
     do(state, c.CreateToken(id_of(5), "bob", Role.VIEWER, "1" * 64))
+    do(state, c.CreateSubscription(id_of(6), "https://r/", PushFormat.EVENTGRID, "s" * 16))
+    do(state, c.ClaimPushes("me"))
+    do(state, c.NotePushes("me", (c.PushNote(id_of(6), 1, given_up=(c.GivenUp(1, id_of(1), "away"),)),)))
     before = take(state)
     first, second = (decide(state, command, NOW.after(900 * SECOND), POLICY) for _ in range(2))
     assert take(state) == before

@@ -6,8 +6,8 @@ import pytest
 from msgspec import structs
 
 from duenotice.clock import Instant, micros
-from duenotice.domain import apply as apply_module
 from duenotice.domain import commands as c
+from duenotice.domain import plans_applied
 from duenotice.domain import transitions as t
 from duenotice.domain.apply import apply
 from duenotice.domain.due import next_due
@@ -177,7 +177,7 @@ class TestBeginning:
     def test_an_id_whose_events_are_still_there_is_not_used_again_although_the_plan_is_forgotten(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(apply_module, "MAINTENANCES_KEPT", 0)
+        monkeypatch.setattr(plans_applied, "MAINTENANCES_KEPT", 0)
         state = state_of()
         maintain(state, "web-0")
         do(state, c.CancelMaintenance(id_of(1)))
@@ -739,7 +739,7 @@ class TestMemory:
 
     @pytest.fixture(autouse=True)
     def keep_two(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(apply_module, "MAINTENANCES_KEPT", 2)
+        monkeypatch.setattr(plans_applied, "MAINTENANCES_KEPT", 2)
 
     def test_only_the_last_to_be_over_are_kept(self) -> None:
         """The first begun is the last to end, and is kept."""

@@ -33,7 +33,8 @@ class Line:
 
     def __init__(self, store: Members) -> None:
         self.blocking = store.blocking
-        self.is_cut = self.is_deaf = self.loses_answers = False
+        self.is_cut = self.is_deaf = self.loses_answers = self.refuses_appends = False
+        self.meanwhile: Callable[[], object] = lambda: None
         self._store = store
 
     def __getattr__(self, name: str) -> Any:
@@ -43,6 +44,9 @@ class Line:
     def _tried(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def tried(*args: Any, **kwargs: Any) -> Any:
             self.refuse_if_cut()
+            if self.refuses_appends and name == "append":
+                self.meanwhile()
+                raise Unavailable("the store is full", hint="")
             answer = call(*args, **kwargs)
             if self.loses_answers and name == "append":
                 self.is_cut = True
@@ -184,10 +188,10 @@ def ask(node: Node, command: Command) -> "asyncio.Future[Records]":
 
 
 @asynccontextmanager
-async def three() -> AsyncIterator[Cluster]:
+async def three(cluster: Cluster | None = None, names: str = "abc") -> AsyncIterator[Cluster]:
     """Three nodes with the demo fleet; the first leads."""
-    cluster = Cluster()
-    for name in ("a", "b", "c"):
+    cluster = cluster or Cluster()
+    for name in names:
         await cluster.begin(name)
     done = ask(cluster.nodes[0], ApplyFleet(declaration()))
     await cluster.until(done.done)

@@ -1,5 +1,6 @@
 """Several engines share a journal: one writes, all show the same, and none shows anything older (N01-N10)."""
 
+import asyncio
 from functools import partial
 
 import pytest
@@ -8,8 +9,10 @@ from structlog.testing import capture_logs
 from duenotice.clock import MICROS
 from duenotice.domain.commands import ApplyFleet, EnableScope, EvictVm, Tick
 from duenotice.domain.enablement import SILENCE
+from duenotice.domain.snapshot import take
 from duenotice.domain.transitions import IncarnationsLifted
 from duenotice.engine.curtain import Curtain
+from duenotice.engine.engine import load
 from duenotice.engine.membership import HandOver
 from duenotice.errors import Rewound, Unavailable
 from tests.unit.domain.build import declaration, id_of
@@ -81,6 +84,22 @@ async def test_whoever_waits_for_a_change_is_woken_when_it_is_not_hidden_any_mor
         await ask(cluster.leader, reboot("alone"))
         await settle()
         assert hidden == [False] * 3
+
+
+@in_loop
+async def test_who_reads_at_a_node_can_wait_for_what_other_nodes_may_show_already() -> None:
+    """An operator who was answered at one node reads what came of it at every other."""
+    async with three() as cluster:
+        deaf, other = cluster.others
+        deaf.line.is_deaf = True
+        done = ask(cluster.leader, EnableScope("alone"))
+        await settle()
+        reading = asyncio.ensure_future(other.engine.caught_up())
+        await settle()
+        assert not reading.done()
+        await cluster.until(done.done, MICROS)
+        await reading
+        assert other.engine.state.enabled("vm/alone")
 
 
 @in_loop
@@ -241,6 +260,49 @@ async def test_a_leader_that_stops_hands_over_at_once() -> None:
         await old.engine.stop()
         assert not old.engine.may_answer()
         assert old.life not in [member.life for member in cluster.store.look().members]
+
+
+@in_loop
+async def test_the_last_node_leaves_a_snapshot_and_one_of_many_hands_over() -> None:
+    """A snapshot may take long, and the others go on at once; but the next start of all has to be short."""
+    async with three() as cluster:
+        for is_last in (False, False, True):
+            await cluster.until(lambda: any(node.engine.leads for node in cluster.nodes if not node.is_dead))
+            leader = cluster.leader
+            await cluster.pass_time(MICROS)
+            await leader.engine.stop()
+            leader.is_dead = True
+            snapshot = cluster.journal.snapshot()
+            assert (snapshot is not None) == is_last
+        assert snapshot is not None
+        assert snapshot.position == cluster.journal.last_position()
+        cluster.nodes.clear()
+
+
+def _shows_all(cluster: Cluster, node: Node) -> bool:
+    return node.engine.state.position == cluster.journal.last_position()
+
+
+@in_loop
+async def test_what_could_not_be_stored_while_the_curtain_was_down_is_not_shown() -> None:
+    """S5: notice has to be made longer, and that cannot be stored; the leader shows what the journal has."""
+    async with three() as cluster:
+        leader, dead = cluster.leader, cluster.others[0]
+        await ask(leader, EnableScope("alone"))
+        await settle()
+        cluster.kill(dead)
+        done = ask(leader, reboot("alone"))
+        await cluster.pass_time(LEASE // 3)
+        assert not done.done()
+        stored = load(cluster.journal)
+        leader.line.refuses_appends = True
+        leader.line.meanwhile = lambda: leader.engine.allow(stored.position)  # the answer to an earlier call
+        await cluster.until(lambda: shown(leader.engine, "alone") == SCHEDULED)
+        assert take(leader.engine.state) == take(stored)
+        leader.line.refuses_appends = False
+        for node in (leader, cluster.others[0]):
+            await cluster.until(partial(_shows_all, cluster, node))
+            assert take(node.engine.state) == take(load(cluster.journal))
 
 
 @in_loop

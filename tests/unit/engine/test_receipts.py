@@ -9,7 +9,7 @@ from duenotice.domain.kept_answers import KEPT
 from duenotice.domain.state import State
 from duenotice.domain.transitions import EventRaised, RequestAnswered
 from duenotice.engine.engine import Engine, Receipt, Records
-from duenotice.errors import Conflict, Refused, Unavailable
+from duenotice.errors import Refused, Unavailable
 from duenotice.journal.memory import MemoryJournal
 from tests.unit.domain.build import SECOND, id_of
 from tests.unit.engine.rig import BEGIN, FailingJournal, GatedJournal, approval, in_loop, listen, reboot, running
@@ -71,9 +71,9 @@ async def test_it_is_not_done_again_not_even_in_the_same_batch() -> None:
         await listen(engine, "alone")
         first, second = submit(engine, 1), submit(engine, 2)
         await first
-        with pytest.raises(Conflict, match="done already"):
+        with pytest.raises(Unavailable, match="done already"):
             await second
-        with pytest.raises(Conflict, match="done already"):
+        with pytest.raises(Unavailable, match="done already"):
             await submit(engine, 3)
         assert list(engine.state.events) == [id_of(1)]
 

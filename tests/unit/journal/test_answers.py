@@ -27,7 +27,7 @@ def read(payload: bytes, format: int) -> Record:
     return RECORDS.unpack(Row(7, format, checksum(7, format, payload), payload))
 
 
-@pytest.mark.parametrize(("payload", "format"), [(IN_PARTS, 2), (IN_PARTS, 3), (IN_BYTES, 4)])
+@pytest.mark.parametrize(("payload", "format"), [(IN_PARTS, 2), (IN_PARTS, 3), (IN_BYTES, 4), (IN_BYTES, 5)])
 def test_an_answer_of_every_format_is_read_as_it_was_given(payload: bytes, format: int) -> None:
     change = read(payload, format).transition
     assert isinstance(change, RequestAnswered)
@@ -48,7 +48,7 @@ def test_an_answer_without_a_location_has_none_afterwards() -> None:
 def test_the_newest_format_holds_the_answer_as_one_value() -> None:
     change = RequestAnswered("k", "f", NOON + timedelta(days=1), ANSWER.packed())
     row = RECORDS.pack(Record(7, NOON, "token/ci", change))
-    assert (row.format, row.payload) == (4, IN_BYTES.replace(b"\n", b""))
+    assert (row.format, row.payload) == (5, IN_BYTES.replace(b"\n", b""))
     stored = json.loads(row.payload)["transition"]["answer"]
     assert unpacked(base64.b64decode(stored)) == ANSWER
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from duenotice.bootstrap.journals import open_alone
 from duenotice.clock import Alive
 from duenotice.domain.transitions import IncarnationsLifted, Record
 from duenotice.errors import Conflict, Damaged, Misconfigured, Unavailable
@@ -180,6 +181,11 @@ def test_a_second_node_is_refused_while_the_first_one_beats(database: Database, 
     first.append(records(2, 2))
     assert list(first.read(0)) == records(1, 2)
     first.close()
+
+
+def test_a_node_whose_clock_is_manual_is_told_that_it_has_to_be_alone(journal: LoneJournal, database: Database) -> None:
+    with pytest.raises(Conflict, match=r"in use by the node 'node-a'.* With clock = manual a node is alone"):
+        open_alone(database.url, None, "node-b")
 
 
 def test_a_name_that_is_in_use_is_refused_too(database: Database, tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def test_fewer_records_than_were_read_are_noticed(follower: PostgresJournal, dat
 def test_a_new_leader_on_another_server_does_not_trust_that_nothing_is_lost(
     follower: PostgresJournal, database: Database, origin: str, is_copy: bool
 ) -> None:
-    """Whoever has stored more may be gone; the first thing that it stores is a lift."""
+    """The node that has stored more may be gone; the first thing that it stores is a lift."""
     database.sql(f"UPDATE duenotice.head SET origin = {origin}")
     follower.look_again()
     assert follower.restored == is_copy

@@ -1,7 +1,7 @@
 """A node among many answers VMs only while it may, and holds polls of scopes that are hidden (N05, N06)."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -12,6 +12,7 @@ from duenotice.domain.touched import Touched
 from duenotice.engine.curtain import Curtain
 from duenotice.engine.engine import Engine
 from duenotice.engine.tally import Tally
+from duenotice.metadata_api.door import Door as MetadataDoor
 from duenotice.metadata_api.guard import Guard
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.server import MetadataServer
@@ -203,3 +204,48 @@ async def test_who_waits_for_too_long_is_told_to_ask_again() -> None:
         assert not await door.curtain.wait("vm/alone", timeout=0.01)
         door.curtain.lift()
         assert await door.curtain.wait("vm/alone", timeout=0.01)
+
+
+class Bell:
+    """An alarm that a test rings."""
+
+    until = 0
+
+    def call(self, method: Callable[[], None]) -> None:
+        self.ring = method
+
+    def set(self, nanos: int) -> None:
+        self.until = nanos
+
+
+@in_loop
+async def test_polls_meet_no_guard_while_there_is_the_right_and_nothing_is_hidden() -> None:
+    """It is back at once when the alarm rings, when the right is taken away, and while the curtain is down (N05)."""
+    async with running() as engine:
+        bell, curtain, right = Bell(), Curtain(), [True]
+        guard = Guard(lambda: right[0], curtain, alarm=bell)
+        door = MetadataDoor(engine.submit, engine.publisher, engine.clock, MetadataOptions(), asyncio.sleep)
+        guard.stand_before(door)
+        ways: dict[int, str] = {id(guard): "by the guard", id(door.callers.lanes): "short"}
+
+        def way() -> str:
+            return ways.get(id(door.lanes), "with faults")
+
+        assert way() == "by the guard", "nobody has said that there is the right"
+        guard.right_changed(7)
+        assert (bell.until, way()) == (7, "short")
+        curtain.hide(Touched({"vm/alone"}, set(), set()))
+        assert way() == "by the guard"
+        curtain.lift()
+        assert way() == "short"
+        right[0] = False
+        bell.ring()
+        assert way() == "by the guard"
+        curtain.lift()
+        assert way() == "by the guard"
+        right[0], door.lanes = True, {}
+        guard.right_changed(8)
+        assert way() == "with faults"
+        door.lanes = guard  # as faults leave it when they are lifted
+        guard.right_changed(9)
+        assert way() == "short"

@@ -7,7 +7,7 @@ from prometheus_client.core import Metric
 
 from duenotice.clock import MICROS
 from duenotice.domain.commands import EnableScope
-from duenotice.operator_api.node_metrics import node_metrics
+from duenotice.operator_api.node_metrics import node_checks, node_metrics
 from tests.support.node import Node
 from tests.unit.engine import cluster_rig
 from tests.unit.engine.cluster_rig import LEASE, ask, settle, three
@@ -70,6 +70,22 @@ async def test_the_age_of_the_lease_grows_while_a_node_is_cut_off() -> None:
         numbers = told(node, cluster)
         assert 3.5 <= numbers["duenotice_node_lease_age_seconds"] <= 4.6
         assert (numbers["duenotice_node_lease_seconds"], numbers["duenotice_nodes silent"]) == (6, 3)
+
+
+@in_loop
+async def test_the_checks_of_a_node_say_when_it_has_last_reached_the_database_and_who_leads() -> None:
+    """A load balancer looks at the status; these lines are for the person who looks why."""
+    async with three() as cluster:
+        node, leader = cluster.others[0], cluster.leader
+        database, leads = node_checks(node.engine, cluster.micros)
+        assert re.fullmatch(r"\[\+\]database ok: the last beat was 0\.\d s ago", database)
+        assert leads == f"[+]leader ok: {leader.name} leads, under epoch 1"
+        node.line.is_cut = True
+        await cluster.pass_time(4 * MICROS)
+        database, _ = node_checks(node.engine, cluster.micros)
+        assert re.fullmatch(r"\[-\]database the last beat was [34]\.\d s ago", database)
+        node.engine.seat.leader = None
+        assert node_checks(node.engine, cluster.micros)[1] == "[-]leader nobody leads: nothing can be changed"
 
 
 @in_loop

@@ -5,20 +5,26 @@ import json
 from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 from starlette.requests import Request
 
 from duenotice.client.operator.in_process import AppCarrier
 from duenotice.client.operator.request import OperatorRequest
 from duenotice.client.response import Response
-from duenotice.clock import monotonic
+from duenotice.clock import MICROS, monotonic
 from duenotice.domain.commands import CreateToken, EnableScope
 from duenotice.domain.token import Role
+from duenotice.engine.members import Member
 from duenotice.engine.ticker import Ticker
+from duenotice.engine.writer import Ask
 from duenotice.errors import NotFound, Unavailable
+from duenotice.http_call import HttpAnswer
+from duenotice.journal.codec import RECORDS, checksum
 from duenotice.operator_api.app import OperatorApi
-from duenotice.operator_api.nodes import Nodes
+from duenotice.operator_api.nodes import CommandDone, Nodes, StoredRecord, pass_command
 from duenotice.operator_api.tokens import digest_of
+from duenotice.operator_api.way_to_leader import WayToLeader
 from tests.unit.domain.build import id_of
 from tests.unit.engine.cluster_rig import LEASE, Cluster, Node, ask, settle, three
 from tests.unit.engine.rig import SECONDS, in_loop, reboot, shown
@@ -40,6 +46,11 @@ class Door:
         """Cancel the event."""
         return self.post(CANCEL, b"{}", key)
 
+    def get(self, path: str) -> "asyncio.Task[Response]":
+        """Read something."""
+        request = OperatorRequest("GET", path, bytes)
+        return asyncio.get_running_loop().create_task(self._carrier.ask(request, monotonic() + SECONDS))
+
     def post(self, path: str, body: bytes, key: str = "") -> "asyncio.Task[Response]":
         request = OperatorRequest("POST", path, bytes, body, key=key)
         return asyncio.get_running_loop().create_task(self._carrier.ask(request, monotonic() + SECONDS))
@@ -59,6 +70,23 @@ async def another_leads(cluster: Cluster, old: Node) -> Node:
 
 def _ask_again(door: Door, asked: "list[asyncio.Task[Response]]") -> None:
     asked.append(door.cancel(key="k"))
+
+
+@in_loop
+async def test_what_other_nodes_may_show_already_is_waited_for() -> None:
+    """A token that was made at another node just now, and what is read with it; how the nodes are is told at once."""
+    async with three() as cluster:
+        deaf, other = cluster.others
+        deaf.line.is_deaf = True
+        made = ask(cluster.leader, CreateToken("T-1", "admin", Role.ADMIN, digest_of(TOKEN)))
+        await settle()
+        door = Door(other)
+        other.engine.patience = SECONDS
+        reading, alive = door.get("/v1/me"), door.get("/livez")
+        await settle()
+        assert (reading.done(), (await alive).status) == (False, 200)
+        await cluster.until(made.done, MICROS)
+        assert (await reading).status == 200
 
 
 @in_loop
@@ -122,3 +150,20 @@ async def test_a_request_that_the_old_leader_stored_has_the_stored_answer_at_the
         assert (answer.status, json.loads(answer.body)["id"]) == (200, id_of(1)), answer
         assert answer.headers["idempotent-replayed"] == "true"
         assert shown(new.engine, "alone") == []
+
+
+class NewerLeader(WayToLeader):
+    """Its answer has a record in a format that is not known here yet."""
+
+    async def sent(self, leader: Member, path: str, method: str, body: bytes, headers: dict[str, str]) -> HttpAnswer:
+        payload, known = "{}", RECORDS.format + 1
+        record = StoredRecord(7, known, checksum(7, known, payload.encode()), payload)
+        return HttpAnswer(200, msgspec.json.encode(CommandDone((record,))))
+
+
+@in_loop
+async def test_what_a_newer_leader_has_done_is_unavailable_at_an_older_node() -> None:
+    """The VM is told to ask again, and not that the service has failed (N16)."""
+    leader = Member("life", "b", "http://b", "99")
+    with pytest.raises(Unavailable, match="record 7 was written by a newer duenotice"):
+        await pass_command(leader, Ask(EnableScope("alone"), "vm/alone"), "me", NewerLeader())

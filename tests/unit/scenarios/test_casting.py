@@ -19,7 +19,7 @@ def vm(name: str, **more: Any) -> Vm:
 
 
 def group(kind: str, name: str, terminate_notice: int | None = None) -> Group:
-    return Group(f"{kind}/{name}", kind, name, 5, 2, terminate_notice, 0)
+    return Group(f"{kind}/{name}", kind, name, 5, 2, terminate_notice, 0, None)
 
 
 WEB = [vm(f"web-{n}", group="set/web", update_domain=(n + 1) % 3) for n in range(11)]

@@ -3,9 +3,10 @@
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from duenotice.domain.fleet import Declaration, Group, GroupKind, Host, Site, Vm
+from duenotice.domain.fleet import Declaration, EventsPolicy, Group, GroupKind, Host, Site, Vm
 from duenotice.domain.scope import scope_of
 from duenotice.errors import Misconfigured
 from duenotice.toml import LONGEST
@@ -144,6 +145,7 @@ def test_terminate_notice_is_five_to_fifteen_minutes(text: str, seconds: int) ->
 VM = '[[vms]]\nname = "a"\naddress = "10.0.0.1"\n'
 SET = '[[availability_sets]]\nname = "web"\n'
 SCALE_SET = '[[scale_sets]]\nname = "s"\ncapacity = 3\naddresses = "10.0.0.0/24"\n'
+SERVICE = '[[cloud_services]]\nname = "shop"\n'
 HOST = '[[hosts]]\nname = "host-1"\n'
 
 
@@ -215,6 +217,20 @@ HOST = '[[hosts]]\nname = "host-1"\n'
         ),
         (SCALE_SET + 'terminate_notice = "PT15M1S"', "is out of bounds.", "Use PT5M to PT15M"),
         (SCALE_SET + 'terminate_notice = "soon"', "terminate_notice: 'soon' is not a span of time.", "PT5M"),
+        # policies
+        (VM + "policy = { user_initiated_reboot = 1 }", '"a".policy user_initiated_reboot must be true or', "Found 1."),
+        (
+            VM + "policy = { user_initiated_rebot = true }",
+            "has an unknown key",
+            "Did you mean 'user_initiated_reboot'?",
+        ),
+        (VM + "policy = true", "policy must be a table.", "Found True."),
+        (
+            SET + 'policy = { scheduled_events_api_version = "2020" }',
+            "availability_sets[1] \"web\".policy scheduled_events_api_version = '2020' is not known.",
+            "Use one of 2017-03-01",
+        ),
+        (SERVICE + "policy = { all_instances_down = true }", "has an unknown key 'policy'.", "Known keys"),
         # networks
         (
             SCALE_SET.replace("/24", "/30"),
@@ -231,6 +247,22 @@ def test_every_mistake_is_named_by_its_place_with_what_to_do(text: str, what: st
     assert re.match(r"fleet\.toml(, line \d+: |: not TOML)", mistake.value.message)
     assert what in mistake.value.message
     assert hint in mistake.value.hint
+
+
+def test_owners_say_what_they_approve_beforehand() -> None:
+    policy = "policy = { user_initiated_reboot = true, all_instances_down = false }"
+    wish = EventsPolicy(user_initiated_reboot=True, all_instances_down=False)
+    in_set = f'vms = [{{ name = "b", address = "10.1.0.1", {policy} }}]'
+    fleet = read_fleet("\n".join([VM, policy, SET, policy, in_set, SCALE_SET.replace("10.0.0.0", "10.2.0.0"), policy]))
+    assert [vm.events_policy for vm in fleet.vms[:3]] == [wish, wish, EventsPolicy()]
+    assert [group.events_policy for group in fleet.groups] == [wish, wish]
+
+
+def test_who_says_nothing_takes_no_room() -> None:
+    """In the journal of a fleet of a million VMs."""
+    fleet = read_fleet(VM + SET + "policy = {}")
+    assert msgspec.json.encode(fleet.vms) == b'[{"name":"a","address":"10.0.0.1"}]'
+    assert b"policy" not in msgspec.json.encode(fleet.groups)
 
 
 @pytest.mark.parametrize(

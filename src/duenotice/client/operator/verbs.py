@@ -72,6 +72,10 @@ class Verbs(ABC):
         """Evict a spot VM."""
         return self._do(post(w.Raised, "vms", name, "evict"))
 
+    def set_vm_policy(self, name: str, policy: w.PolicyRequest) -> w.Vm:
+        """Say which events of a VM are approved beforehand; what is left out is left to its set."""
+        return self._do(put(w.Vm, "vms", name, "policy", body=policy))
+
     def set_fault(self, vm: str, answer: str, lasts: SpanToGive) -> w.Fault:
         """Give a VM wrong answers for a while, to test its client."""
         return self._do(put(w.Fault, "vms", vm, "fault", body=w.FaultRequest(answer, spelt(lasts))))
@@ -93,6 +97,10 @@ class Verbs(ABC):
     def group(self, kind: str, name: str) -> w.Group:
         """One group; its kind is one of `GROUP_KINDS`."""
         return self._do(get(w.Group, "groups", kind, name))
+
+    def set_group_policy(self, kind: str, name: str, policy: w.PolicyRequest) -> w.Group:
+        """Say which events of a set or scale set are approved beforehand, where a VM says nothing itself."""
+        return self._do(put(w.Group, "groups", kind, name, "policy", body=policy))
 
     def scale(self, scale_set: str, *, capacity: int | None = None, by: int | None = None) -> w.Scaled:
         """Give a scale set another capacity, or add or remove a number of instances."""
@@ -265,6 +273,37 @@ class Verbs(ABC):
     def revoke_token(self, token_id: str) -> None:
         """Refuse everybody who uses it from now on; a revoked token stays revoked."""
         return self._do(delete("tokens", token_id))
+
+    # subscriptions
+
+    def subscriptions(self) -> Listing[w.Subscription]:
+        """All subscriptions, without their secrets."""
+        return self._all(w.Subscription, "subscriptions")
+
+    def subscription(self, subscription_id: str) -> w.SubscriptionWithMessages:
+        """One subscription, with the messages that are set aside."""
+        return self._do(get(w.SubscriptionWithMessages, "subscriptions", subscription_id))
+
+    def create_subscription(self, request: w.SubscriptionRequest) -> w.NewSubscription:
+        """Tell a receiver of events by push; its secret is only in this answer, so this is never tried again."""
+        return self._do(post(w.NewSubscription, "subscriptions", body=request, once=True))
+
+    def pause_subscription(self, subscription_id: str) -> w.Subscription:
+        """Deliver nothing until it is resumed."""
+        return self._do(post(w.Subscription, "subscriptions", subscription_id, "pause"))
+
+    def resume_subscription(self, subscription_id: str) -> w.Subscription:
+        """Ask its receiver again, then go on where it was."""
+        return self._do(post(w.Subscription, "subscriptions", subscription_id, "resume"))
+
+    def replay_subscription(self, subscription_id: str, events: Iterable[str] = ()) -> w.Subscription:
+        """Deliver again what was set aside: all of it, or what is about these events."""
+        body = w.ReplayRequest(tuple(events))
+        return self._do(post(w.Subscription, "subscriptions", subscription_id, "replay", body=body))
+
+    def delete_subscription(self, subscription_id: str) -> None:
+        """Tell this receiver nothing any more."""
+        return self._do(delete("subscriptions", subscription_id))
 
     # what has happened
 

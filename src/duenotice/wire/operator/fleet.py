@@ -8,6 +8,7 @@ from duenotice.domain.fleet import LARGEST_SCALE_SET
 from duenotice.wire.operator.events import Event, Raised
 from duenotice.wire.operator.words import (
     AnswerBody,
+    ApiVersionName,
     ConditionName,
     Count,
     CountToGive,
@@ -21,8 +22,21 @@ from duenotice.wire.operator.words import (
 )
 
 
+class EventsPolicy(AnswerBody, frozen=True, omit_defaults=True):
+    """What an owner says about events; the first three approve some beforehand. What is not said is left out."""
+
+    user_initiated_reboot: bool | None = None
+    user_initiated_redeploy: bool | None = None
+    all_instances_down: bool | None = None
+    event_grid_and_resource_graph: bool | None = None
+    scheduled_events_api_version: str | None = None
+
+
 class Vm(AnswerBody, frozen=True):
-    """A VM; `listens` says whether any VM of its scope asks for the document, `state` is its state."""
+    """A VM; `listens` says whether any VM of its scope asks for the document, `state` is its state.
+
+    `policy` is what it says itself about events; for the rest its group's counts.
+    """
 
     name: str
     state: StateName
@@ -39,6 +53,7 @@ class Vm(AnswerBody, frozen=True):
     size: str
     os: str
     tags: dict[str, str]
+    policy: EventsPolicy | None
 
 
 class VmWithEvents(Vm, frozen=True):
@@ -58,6 +73,7 @@ class Group(AnswerBody, frozen=True):
     fault_domains: Count
     terminate_notice: int | None
     vms: Count
+    policy: EventsPolicy | None
 
 
 class Scaled(Raised, frozen=True):
@@ -156,6 +172,16 @@ class ScaleRequest(RequestBody, frozen=True):
 
     capacity: Annotated[int, described(minimum=0, maximum=LARGEST_SCALE_SET)] | None = None
     by: int | None = None
+
+
+class PolicyRequest(RequestBody, frozen=True):
+    """The body that says what an owner wants; what is left out or null is left to the set, or off."""
+
+    user_initiated_reboot: bool | None = None
+    user_initiated_redeploy: bool | None = None
+    all_instances_down: bool | None = None
+    event_grid_and_resource_graph: bool | None = None
+    scheduled_events_api_version: ApiVersionName | None = None
 
 
 class DeleteRequest(RequestBody, frozen=True):

@@ -10,15 +10,17 @@ from duenotice.domain import event as e
 from duenotice.domain import fleet as f
 from duenotice.domain import maintenance as m
 from duenotice.domain import preview
+from duenotice.domain import subscription as u
 from duenotice.domain import token as k
 from duenotice.domain import transitions as t
 from duenotice.domain.scope import scope_of
 from duenotice.wire.event_names import SOURCE_NAMES, TYPE_NAMES
 from duenotice.wire.operator.events import Event, Life
-from duenotice.wire.operator.fleet import Group, Host, Site, Vm, VmWithEvents
+from duenotice.wire.operator.fleet import EventsPolicy, Group, Host, Site, Vm, VmWithEvents
 from duenotice.wire.operator.maintenances import Maintenance, PlannedStep, Step
 from duenotice.wire.operator.records import Details, Record
 from duenotice.wire.operator.service import NewToken, Token
+from duenotice.wire.operator.subscriptions import NewSubscription, SetAside, Subscription, SubscriptionWithMessages
 from duenotice.wire.stored_answer import unpacked
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -93,6 +95,11 @@ def life(
     )
 
 
+def events_policy(policy: f.EventsPolicy) -> EventsPolicy | None:
+    """What an owner says about events; None when that is nothing."""
+    return None if policy == f.SAYS_NOTHING else EventsPolicy(*msgspec.structs.astuple(policy))
+
+
 def vm(vm: f.Vm, listens: bool, state: str) -> Vm:
     """As operators read it; `listens` and `state` are of the whole service, so the caller has looked them up."""
     return Vm(
@@ -111,6 +118,7 @@ def vm(vm: f.Vm, listens: bool, state: str) -> Vm:
         size=vm.size,
         os=vm.os,
         tags=dict(vm.tags),
+        policy=events_policy(vm.events_policy),
     )
 
 
@@ -129,6 +137,7 @@ def group(group: f.Group, vms: int) -> Group:
         fault_domains=group.fault_domains,
         terminate_notice=group.terminate_notice,
         vms=vms,
+        policy=events_policy(group.events_policy),
     )
 
 
@@ -150,6 +159,42 @@ def token(token: k.Token) -> Token:
 def new_token(made: k.Token, secret: str) -> NewToken:
     """A token with its secret."""
     return _with(token(made), NewToken, token=secret)
+
+
+def subscription(known: u.Subscription) -> Subscription:
+    """A subscription as operators see it: nothing by which somebody could pass for us."""
+    told = known.without_secrets()
+    return Subscription(
+        id=told.id,
+        url=told.url,
+        format=told.format.value,
+        types=tuple(TYPE_NAMES[each] for each in told.types),
+        groups=told.groups,
+        vms=told.vms,
+        bearer=bool(known.bearer),
+        status=told.status.value,
+        reason=told.reason,
+        trouble=told.trouble,
+        created_at=whole_second(told.created_at),
+        position=told.position,
+        pending=len(told.pending),
+        set_aside=len(told.set_aside),
+        forgotten=told.forgotten,
+    )
+
+
+def subscription_with_messages(known: u.Subscription) -> SubscriptionWithMessages:
+    """With what is set aside."""
+    return _with(subscription(known), SubscriptionWithMessages, messages=tuple(map(_set_aside, known.set_aside)))
+
+
+def new_subscription(made: u.Subscription) -> NewSubscription:
+    """With its secret."""
+    return _with(subscription(made), NewSubscription, secret=made.secret)
+
+
+def _set_aside(given_up: u.SetAside) -> SetAside:
+    return SetAside(given_up.position, given_up.event_id, whole_second(given_up.at), given_up.reason)
 
 
 def maintenance(plan: m.Maintenance) -> Maintenance:
@@ -242,6 +287,10 @@ def _details(change: t.Transition) -> Details:
             return Details(status=said.status, location=said.location)
         case t.TokenCreated(created):
             return Details(token=token(created))
+        case t.SubscriptionCreated(made):
+            return Details(subscription=subscription(made))
+        case t.PushSetAside(subscription_id, given_up):
+            return Details(subscription_id=subscription_id, set_aside=tuple(map(_set_aside, given_up)))
     return _as_stored(change)
 
 

@@ -5,8 +5,10 @@ from datetime import datetime
 from msgspec import Struct
 
 from duenotice.wire.operator.events import Event
+from duenotice.wire.operator.fleet import EventsPolicy
 from duenotice.wire.operator.maintenances import Maintenance
 from duenotice.wire.operator.service import Token
+from duenotice.wire.operator.subscriptions import SetAside, Subscription
 from duenotice.wire.operator.words import Action, AnswerBody, ConditionName, Count, KindName, Moment
 
 
@@ -40,6 +42,7 @@ class DeclaredGroup(Declared, frozen=True):
     addresses: str | None = None
     spot: bool | None = None
     zone: str | None = None
+    events_policy: EventsPolicy | None = None
 
 
 class ClockMark(Struct, frozen=True, gc=False, array_like=True):
@@ -67,6 +70,7 @@ class Details(AnswerBody, frozen=True, omit_defaults=True):
     scope: str | None = None
     by: str | int | None = None
     attempt: int | None = None
+    node: str | None = None
     vm: str | None = None
     operation: str | None = None
     maintenance: Maintenance | None = None
@@ -80,6 +84,16 @@ class Details(AnswerBody, frozen=True, omit_defaults=True):
     token_id: str | None = None
     name: str | None = None
     mark: ClockMark | None = None
+    of: str | None = None
+    policy: EventsPolicy | None = None
+    subscription: Subscription | None = None
+    subscription_id: str | None = None
+    position: int | None = None
+    positions: tuple[int, ...] | None = None
+    pending: tuple[int, ...] | None = None
+    trouble: str | None = None
+    set_aside: tuple[SetAside, ...] | None = None
+    claim: str | None = None
 
 
 class Record(AnswerBody, frozen=True):

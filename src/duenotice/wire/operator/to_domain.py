@@ -4,12 +4,17 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import TypeVar
 
+from msgspec import structs
+
 from duenotice.domain.event import Cause, EventType
-from duenotice.domain.fleet import Vm
+from duenotice.domain.fleet import EventsPolicy, Vm
+from duenotice.domain.subscription import PushFormat
 from duenotice.domain.token import Role
 from duenotice.errors import Malformed, NotFound
+from duenotice.wire.api_versions import BY_NAME
 from duenotice.wire.event_names import TYPE_NAMES
-from duenotice.wire.operator.words import CAUSES_TO_GIVE, EVENT_TYPES, ROLES, SELECTOR_KINDS
+from duenotice.wire.operator.fleet import PolicyRequest
+from duenotice.wire.operator.words import CAUSES_TO_GIVE, EVENT_TYPES, PUSH_FORMATS, ROLES, SELECTOR_KINDS
 
 T = TypeVar("T")
 
@@ -22,6 +27,11 @@ MOST_SELECTORS = 10_000
 def parse_role(text: str) -> Role:
     """`viewer`, `operator`, `admin` or `follower`."""
     return _named(text, {role.value: role for role in Role}, "a role", ROLES)
+
+
+def parse_format(text: str) -> PushFormat:
+    """`eventgrid` or `cloudevents`."""
+    return _named(text, {known.value: known for known in PushFormat}, "a format", PUSH_FORMATS)
 
 
 def parse_type(text: str) -> EventType:
@@ -38,6 +48,18 @@ def _named(text: str, table: dict[str, T], what: str, known: Iterable[str]) -> T
     if text.lower() not in table:
         raise Malformed(f"{text!r} is not {what}.", hint=f"Use one of {', '.join(known)}.")
     return table[text.lower()]
+
+
+def events_policy(asked: PolicyRequest) -> EventsPolicy:
+    """What an owner wants."""
+    check_api_version(asked.scheduled_events_api_version)
+    return EventsPolicy(*structs.astuple(asked))
+
+
+def check_api_version(name: str | None) -> None:
+    """Refuse a version that no document has."""
+    if name is not None and name not in BY_NAME:
+        raise Malformed(f"{name[:40]!r} is not an api-version.", hint=f"Use one of {', '.join(BY_NAME)}.")
 
 
 def parse_moment(moment: datetime | None) -> datetime | None:

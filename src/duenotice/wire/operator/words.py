@@ -15,9 +15,11 @@ from duenotice.domain.event import Cause, Phase
 from duenotice.domain.fleet import Condition, GroupKind
 from duenotice.domain.maintenance import Status, StepStatus
 from duenotice.domain.notice import LONGEST_PREDICTION_SECONDS
+from duenotice.domain.subscription import PushFormat, SubscriptionStatus
 from duenotice.domain.token import Role
 from duenotice.domain.transitions import Transition
 from duenotice.errors import LookAt
+from duenotice.wire.api_versions import BY_NAME
 from duenotice.wire.event_names import SOURCE_NAMES, STATUS_NAMES, TYPE_NAMES
 
 
@@ -58,9 +60,11 @@ RISKS = {"low": float(LONGEST_PREDICTION_SECONDS), "high": 86_400.0}
 """How many seconds before a predicted failure its VMs are told (D03)."""
 ROLES = _values(Role)
 """What a token allows; of the first three each may do what those before it may."""
+PUSH_FORMATS = _values(PushFormat)
+SUBSCRIPTION_STATUSES = _values(SubscriptionStatus)
 ACTIONS = tuple(str(kind.__struct_config__.tag) for kind in get_args(Transition))
 """All that can be in the journal."""
-QUIET_ACTIONS = frozenset({"clock-marked", "request-answered"})
+QUIET_ACTIONS = frozenset({"clock-marked", "request-answered", "push-noted", "pushes-claimed"})
 """Internal actions; shown only when asked for."""
 
 LISTS = _values(LookAt)
@@ -81,11 +85,14 @@ ConditionName = Annotated[str, _one_of(CONDITIONS)]
 MaintenanceStatus = Annotated[str, _one_of(MAINTENANCE_STATUSES)]
 StepStatusName = Annotated[str, _one_of(STEP_STATUSES)]
 RoleName = Annotated[str, _one_of(ROLES)]
+PushFormatName = Annotated[str, _one_of(PUSH_FORMATS)]
+SubscriptionStatusName = Annotated[str, _one_of(SUBSCRIPTION_STATUSES)]
 NodeState = Annotated[str, _one_of(NODE_STATES)]
 Risk = Annotated[str, _one_of(RISKS)]
 Action = Annotated[str, _one_of(ACTIONS)]
 ListName = Annotated[str, _one_of(LISTS)]
 ShownStatus = Annotated[str, _one_of(STATUS_NAMES.values())]
+ApiVersionName = Annotated[str, _one_of(BY_NAME)]
 Selector = Annotated[str, described(pattern=f"^({'|'.join(SELECTOR_KINDS)})=.+$", examples=["set=web"])]
 Span = Annotated[
     str,

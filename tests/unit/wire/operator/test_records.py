@@ -9,8 +9,9 @@ import pytest
 from duenotice.clock import MICROS, Mark
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Cause, Event, EventType
-from duenotice.domain.fleet import Condition, Group, GroupKind, Host, Site, Vm
+from duenotice.domain.fleet import Condition, EventsPolicy, Group, GroupKind, Host, Site, Vm
 from duenotice.domain.maintenance import Maintenance, Status, Step, StepStatus
+from duenotice.domain.subscription import PushFormat, SetAside, Subscription, SubscriptionStatus
 from duenotice.domain.token import Role, Token
 from duenotice.wire.operator import Record, from_domain
 from duenotice.wire.stored_answer import StoredAnswer
@@ -33,6 +34,14 @@ PLAN_SHOWN = (
     '"event_id":null,"reason":""}]}'
 )
 TOKEN = Token("T-1", "ann", Role.VIEWER, "digest", NOON)
+SUBSCRIPTION = Subscription(
+    "U-1", "https://r/a?code=key", PushFormat.CLOUDEVENTS, NOON, NOON, (EventType.REBOOT,), secret="s", bearer="b"
+)
+SUBSCRIPTION_SHOWN = (
+    '{"id":"U-1","url":"https://r/a?***","format":"cloudevents","types":["Reboot"],"groups":[],"vms":[],"bearer":true,'
+    '"status":"waiting","reason":"","trouble":"","created_at":"2026-03-01T12:00:00Z","position":0,"pending":0,'
+    '"set_aside":0,"forgotten":0}'
+)
 
 ABOUT_EVENT = ("E-1", "set/web")
 DETAILS: list[tuple[t.Transition, str]] = [
@@ -50,6 +59,10 @@ DETAILS: list[tuple[t.Transition, str]] = [
     (t.GroupsRemoved(("set/web",)), '{"keys":["set/web"]}'),
     (t.VmsPut((Vm("a", "127.0.0.1"), Vm("b", "127.0.0.2"))), '{"names":["a","b"]}'),
     (t.VmsRemoved(("a",)), '{"names":["a"]}'),
+    (
+        t.EventsPolicySet("set/web", EventsPolicy(user_initiated_reboot=True)),
+        '{"of":"set/web","policy":{"user_initiated_reboot":true}}',
+    ),
     (t.EventRaised(EVENT), f'{{"event":{SHOWN}}}'),
     (t.EventMoved(EVENT, "vm/web-0"), f'{{"event":{SHOWN},"from_scope":"vm/web-0"}}'),
     (t.EventNarrowed(EVENT), f'{{"event":{SHOWN}}}'),
@@ -81,6 +94,20 @@ DETAILS: list[tuple[t.Transition, str]] = [
         '{"token":{"id":"T-1","name":"ann","role":"viewer","created_at":"2026-03-01T12:00:00Z"}}',
     ),
     (t.TokenRevoked("T-1", "ann"), '{"token_id":"T-1","name":"ann"}'),
+    (t.SubscriptionCreated(SUBSCRIPTION), f'{{"subscription":{SUBSCRIPTION_SHOWN}}}'),
+    (
+        t.SubscriptionTurned("U-1", SubscriptionStatus.REFUSED, "No."),
+        '{"status":"refused","reason":"No.","subscription_id":"U-1"}',
+    ),
+    (t.SubscriptionDeleted("U-1"), '{"subscription_id":"U-1"}'),
+    (t.SubscriptionReplayed("U-1", (7, 8)), '{"subscription_id":"U-1","positions":[7,8]}'),
+    (t.PushesClaimed("P-1"), '{"claim":"P-1"}'),
+    (t.PushNoted("U-1", 9, (7,), "No."), '{"subscription_id":"U-1","position":9,"pending":[7],"trouble":"No."}'),
+    (
+        t.PushSetAside("U-1", (SetAside(7, "e-1", NOON, "No."),)),
+        '{"subscription_id":"U-1","set_aside":[{"position":7,"event_id":"e-1","at":"2026-03-01T12:00:00Z",'
+        '"reason":"No."}]}',
+    ),
     (t.RequestAnswered("k", "f", NOON, StoredAnswer(201, "{}").packed()), '{"status":201,"location":""}'),
     (t.IncarnationsLifted(5), '{"by":5}'),
     (

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Event, EventType, Phase
-from duenotice.operator_api import history as module
-from duenotice.operator_api.history import EventTrace, EventTraces, between
+from duenotice.engine import event_traces as module
+from duenotice.engine.event_traces import EventTrace, EventTraces, between
 from tests.unit.domain.build import NOW, SECOND, id_of, schedule, state_of
 
 

@@ -1,4 +1,4 @@
-"""A thread with a loop of its own, where pages are put together: a large one must not keep VMs waiting (S26)."""
+"""A thread with a loop of its own, for work that must not keep VMs waiting (S26): large pages, many deliveries."""
 
 import asyncio
 import threading
@@ -11,7 +11,8 @@ T = TypeVar("T")
 class Workroom:
     """Opened by the first work, closed for good by `close`."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
@@ -31,7 +32,7 @@ class Workroom:
     def _open(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(target=self._loop.run_forever, name="console", daemon=True)
+            self._thread = threading.Thread(target=self._loop.run_forever, name=self._name, daemon=True)
             self._thread.start()
         return self._loop
 

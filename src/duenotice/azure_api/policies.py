@@ -1,0 +1,78 @@
+"""The calls that change what owners approve beforehand: PATCH and PUT of a VM or an availability set (M09).
+
+Scale sets have more that can be changed, so their calls are in `scale_sets`.
+"""
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from duenotice.azure_api.calls import COMPUTE, AzureCall, AzureResource, actor_of
+from duenotice.azure_api.compute_json import vm_shown
+from duenotice.azure_api.group_json import SetShown, set_shown
+from duenotice.azure_api.policy_json import ScheduledEventsPolicy, policy_of
+from duenotice.azure_api.shape import AzureJson, AzureProblem, read, shown
+from duenotice.domain.commands import SetEventsPolicy
+from duenotice.domain.fleet import EventsPolicy, GroupKind
+from duenotice.domain.scope import ALONE
+from duenotice.domain.state import State
+from duenotice.domain.token import Role
+from duenotice.engine.engine import Engine
+
+_TARGET = "properties.scheduledEventsPolicy"
+
+
+class AskedPolicy(AzureJson, frozen=True):
+    """The part of a VM or a set that can be changed."""
+
+    scheduled_events_policy: ScheduledEventsPolicy | None = None
+
+
+class AskedOwned(AzureJson, frozen=True):
+    """What a client wants of a VM or a set; whatever else it says is left as it is."""
+
+    properties: AskedPolicy | None = None
+
+
+async def say(engine: Engine, request: Request, of: str, policy: EventsPolicy) -> None:
+    """An owner says what is approved beforehand: a PUT says all of it, a PATCH only what it names."""
+    await engine.submit(SetEventsPolicy(of, policy, keep=request.method == "PATCH"), actor_of(request))
+
+
+class Policies(AzureResource):
+    """What owners say about the events of VMs and availability sets."""
+
+    def calls(self) -> list[AzureCall]:
+        """The rows of the table."""
+        vm, group = f"{COMPUTE}/virtualMachines/{{name}}", f"{COMPUTE}/availabilitySets/{{name}}"
+        return [
+            *(AzureCall(method, vm, Role.OPERATOR, self.change_vm) for method in ("PATCH", "PUT")),
+            *(AzureCall(method, group, Role.OPERATOR, self.change_set) for method in ("PATCH", "PUT")),
+        ]
+
+    async def change_vm(self, request: Request) -> Response:
+        """Of a VM that is there; it says no more than its owner does, and for the rest its set counts."""
+        vm, policy = await self._vm(request), await _asked(request)
+        await say(self._engine, request, ALONE + vm.name, policy)
+        state = self._engine.state
+        return shown(vm_shown(state.fleet.vms.get(vm.name, vm), state))
+
+    async def change_set(self, request: Request) -> Response:
+        """Of an availability set that is there."""
+        group, policy = self._group(request, GroupKind.AVAILABILITY_SET), await _asked(request)
+        await say(self._engine, request, group.key, policy)
+
+        def look(state: State) -> SetShown:
+            vms = [vm for vm in state.fleet.vms.values() if vm.group == group.key]
+            return set_shown(state.fleet.groups.get(group.key, group), vms, state.fleet.site)
+
+        return shown(await self._engine.look(look))
+
+
+async def _asked(request: Request) -> EventsPolicy:
+    asked = await read(request, AskedOwned)
+    policy = None if asked.properties is None else asked.properties.scheduled_events_policy
+    if policy is None:
+        message = "Only scheduledEventsPolicy can be changed here, and it is not given."
+        hint = "A fleet file changes the rest."
+        raise AzureProblem.of(400, "InvalidParameter", message, hint=hint, target=_TARGET)
+    return policy_of(policy)

@@ -1,0 +1,59 @@
+"""The fold of maintenances: plans that come, go on and are over, and their steps."""
+
+from collections.abc import Callable
+from typing import Any
+
+from duenotice.domain import indexes
+from duenotice.domain import transitions as t
+from duenotice.domain.progress import Progress
+from duenotice.domain.state import State
+from duenotice.errors import InvariantBroken
+
+MAINTENANCES_KEPT = 100
+"""How many finished maintenances stay in memory; the journal has them all."""
+
+_REPORT = "Please report this."
+
+
+def _maintenance_started(state: State, change: t.MaintenanceStarted) -> None:
+    if change.maintenance.id in state.plans:
+        raise InvariantBroken(f"There is already a maintenance {change.maintenance.id}.", hint=_REPORT)
+    indexes.plan_came(state, change.maintenance)
+    over = [plan_id for plan_id, progress in state.plans.items() if not progress.is_open]
+    for plan_id in over[: max(0, len(over) - MAINTENANCES_KEPT)]:
+        indexes.plan_forgotten(state, state.plans.pop(plan_id))
+
+
+def _maintenance_changed(state: State, change: t.MaintenanceChanged) -> None:
+    progress = _plan(state, change.maintenance_id)
+    progress.turn(change.status, change.reason)
+    if not progress.is_open:
+        # To the end, so that the first to be over is the first to be forgotten.
+        state.plans[change.maintenance_id] = state.plans.pop(change.maintenance_id)
+        indexes.plan_over(state, progress)
+
+
+def _step_begun(state: State, change: t.StepBegun) -> None:
+    _plan(state, change.maintenance_id).begin(change.step, change.event_id, change.reason)
+    state.under_way[change.event_id] = (change.maintenance_id, change.step)
+
+
+def _step_ended(state: State, change: t.StepEnded) -> None:
+    progress = _plan(state, change.maintenance_id)
+    progress.end(change.step, change.status, change.ended, change.reason)
+    indexes.step_over(state, progress, progress.steps[change.step])
+
+
+def _plan(state: State, plan_id: str) -> Progress:
+    progress = state.plans.get(plan_id)
+    if progress is None:
+        raise InvariantBroken(f"There is no maintenance {plan_id}.", hint=_REPORT)
+    return progress
+
+
+APPLIERS: dict[type, Callable[[State, Any], None]] = {
+    t.MaintenanceStarted: _maintenance_started,
+    t.MaintenanceChanged: _maintenance_changed,
+    t.StepBegun: _step_begun,
+    t.StepEnded: _step_ended,
+}

@@ -1,0 +1,194 @@
+"""Takes new connections, and answers polls on them without a transport for as long as nothing else is asked.
+
+What is not a poll that can be answered at once is handed over to a `Connection`, with what was read so far. There are
+no rules here: those are in `protocol`, `door` and `limits`. All bare connections share one epoll, so that a poll costs
+a read and a write, and a client that polls once and closes costs no more than that.
+"""
+
+import asyncio
+import os
+import select
+import socket
+from collections.abc import Callable
+from functools import partial
+
+from duenotice.metadata_api.bare_connection import BareConnection
+from duenotice.metadata_api.caller import plain_address
+from duenotice.metadata_api.door import Door
+from duenotice.metadata_api.protocol import READ_AHEAD, Connection, GoOn, TakenOver, warm_answer
+
+BACKLOG = 4096
+"""Connections that may wait to be accepted; a whole fleet may come back at once after a break."""
+
+AT_ONCE = 64
+"""Connections taken in one turn of the loop, and handed over at one time; then others get their turn."""
+
+PAUSE_SECONDS = 1.0
+"""How long no client is taken after the system could not give us a connection."""
+
+SILENT_SECONDS = 1
+"""After about so long the kernel gives us a connection on which nothing has come."""
+
+
+def is_possible() -> bool:
+    """Whether the system can do it; macOS cannot."""
+    return hasattr(select, "epoll")
+
+
+class WayIn:
+    """The door's listening socket and all bare connections: `open`, then `close`, then `end`."""
+
+    def __init__(self, door: Door, listening: socket.socket) -> None:
+        self._door, self._known, self._listening = door, door.known, listening
+        self._kind = listening.family, listening.type, listening.proto
+        self._epoll = select.epoll()
+        self._bare: dict[int, BareConnection] = {}
+        self._handing_over: set[asyncio.Task[None]] = set()
+        self._pause: asyncio.TimerHandle | None = None
+
+    def open(self) -> None:
+        """Let clients in."""
+        # Accepted connections inherit it.
+        self._listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # Clients are given to us when their first bytes are there: else there would be nothing to read yet.
+        self._listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, SILENT_SECONDS)
+        self._listening.setblocking(False)
+        self._listening.listen(BACKLOG)
+        self._go_on()
+        self._door.loop.add_reader(self._epoll.fileno(), self.look)
+
+    async def close(self) -> None:
+        """Take no more clients; those who are in stay."""
+        if self._pause is None:
+            self._epoll.unregister(self._listening)
+        else:
+            self._pause.cancel()
+        self._listening.close()
+        while self._handing_over:
+            await asyncio.wait(self._handing_over)
+
+    def end(self) -> None:
+        """Nobody is in any more."""
+        self._door.loop.remove_reader(self._epoll.fileno())
+        self._epoll.close()
+
+    def _go_on(self) -> None:
+        self._pause = None
+        self._epoll.register(self._listening, select.EPOLLIN)
+
+    def look(self) -> None:
+        """Something has come: on bare connections, or new ones."""
+        bare = self._bare
+        for number, _ in self._epoll.poll(0, AT_ONCE):
+            known = bare.get(number)
+            if known is None:
+                self._take_some()
+            else:
+                self._hear(known)
+
+    def _take_some(self) -> None:
+        # `accept` of the module would make a socket of each connection, which is a fifth of the whole cost.
+        accept = self._listening._accept  # type: ignore[attr-defined]
+        for _ in range(AT_ONCE - len(self._handing_over)):
+            try:
+                number, name = accept()
+            except BlockingIOError:
+                return
+            except ConnectionAbortedError:
+                continue
+            except OSError as problem:
+                self._rest(problem)
+                return
+            os.set_blocking(number, False)
+            self._take(number, plain_address(name[0]))
+
+    def _rest(self, problem: OSError) -> None:
+        """There are no files or no memory left: to try again at once would only keep everybody else waiting."""
+        self._epoll.unregister(self._listening)
+        self._pause = self._door.loop.call_later(PAUSE_SECONDS, self._go_on)
+        self._door.loop.call_exception_handler({"message": "No connection can be accepted.", "exception": problem})
+
+    def _take(self, number: int, address: str) -> None:
+        """A new connection, most often with a whole request. A poll that closes is over before it is a connection."""
+        door = self._door
+        if not door.crowd.has_room_for(address):
+            self._hand_over(number, partial(Connection, door))
+            return
+        data = _read(number)
+        ask = None if data is None else self._known.get(data)
+        if ask is None or not ask.closes or (answer := warm_answer(door, address, ask)) is None:
+            self._go_on_with(BareConnection(self, number, address, door.pulse.request_until), data)
+        elif (sent := _written(number, answer)) == len(answer):
+            os.close(number)  # all that came is read, so this does not reset the connection and lose the answer
+        else:
+            bare = BareConnection(self, number, address, door.pulse.idle_until)
+            self._take_over(bare, partial(Connection.send_rest, data=answer[sent:], closes=True))
+
+    def _hear(self, bare: BareConnection) -> None:
+        self._go_on_with(bare, _read(bare.number))
+
+    def _go_on_with(self, bare: BareConnection, data: bytes | None) -> None:
+        """Answer what has come, or leave it to a connection with a transport."""
+        if not data:
+            self._keep(bare) if data is None else self.drop(bare)
+        elif (ask := self._known.get(data)) is None or (answer := warm_answer(self._door, bare.address, ask)) is None:
+            self._take_over(bare, partial(Connection.data_received, data=data))
+        elif (sent := _written(bare.number, answer)) < len(answer):
+            self._take_over(bare, partial(Connection.send_rest, data=answer[sent:], closes=ask.closes))
+        elif ask.closes:
+            self.drop(bare)
+        else:
+            bare.deadline = self._door.pulse.idle_until
+            self._keep(bare)
+
+    def _keep(self, bare: BareConnection) -> None:
+        """It lasts longer than a turn of the loop: count it, and hear what comes."""
+        if not bare.is_kept:
+            bare.is_kept = True
+            self._door.crowd.enter(bare)
+            self._bare[bare.number] = bare
+            self._epoll.register(bare.number, select.EPOLLIN)
+
+    def drop(self, bare: BareConnection) -> None:
+        """End it; a closed connection leaves the epoll by itself."""
+        os.close(bare.number)
+        if bare.is_kept:
+            del self._bare[bare.number]
+            self._door.leave(bare)
+
+    def _take_over(self, bare: BareConnection, go_on: GoOn) -> None:
+        """It gets a transport, and keeps its place."""
+        self._keep(bare)
+        del self._bare[bare.number]
+        self._epoll.unregister(bare.number)
+        bare.hand_over()
+        self._hand_over(bare.number, partial(TakenOver, self._door, bare, go_on))
+
+    def _hand_over(self, number: int, connection: Callable[[], Connection]) -> None:
+        task = self._door.loop.create_task(self._connect(connection, socket.socket(*self._kind, fileno=number)))
+        self._handing_over.add(task)
+        task.add_done_callback(self._handing_over.discard)
+
+    async def _connect(self, connection: Callable[[], Connection], client: socket.socket) -> None:
+        client.setblocking(False)
+        await self._door.loop.connect_accepted_socket(connection, client)
+
+
+def _read(number: int) -> bytes | None:
+    """What has come; None when nothing has yet, and nothing at the end."""
+    try:
+        return os.read(number, READ_AHEAD)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return b""
+
+
+def _written(number: int, answer: bytes) -> int:
+    """How much of it the kernel has taken; a client that has gone gets it all."""
+    try:
+        return os.write(number, answer)
+    except BlockingIOError:
+        return 0
+    except OSError:
+        return len(answer)

@@ -1,0 +1,182 @@
+"""What one subscription has to send: in order for each event, later after a failure, and not for ever. No I/O here."""
+
+import heapq
+from collections import deque
+from collections.abc import Callable
+from datetime import datetime
+
+from duenotice.backoff import Backoff
+from duenotice.domain.commands import GivenUp, PushNote
+from duenotice.domain.subscription import GIVEN_UP_AFTER, Subscription
+from duenotice.wire.push_json import EventChange
+
+AT_ONCE = 8
+"""Messages of one subscription under way at the same time; a receiver that fails gets one at a time."""
+
+MOST_PENDING = 500
+"""Messages that one subscription holds in memory (S24); the others wait in the journal."""
+
+PASSED = 10_000
+"""Records without anything to tell, after which the position is noted anyway: a start need not read them again."""
+
+
+class Parcel:
+    """A message and how often it was tried; `ready_at` in seconds of real time."""
+
+    __slots__ = ("change", "ready_at", "tries")
+
+    def __init__(self, change: EventChange) -> None:
+        self.change, self.tries, self.ready_at = change, 0, 0.0
+
+
+class Outbox:
+    """Each event has a lane: the next message of a lane is sent when the one before it is delivered or given up."""
+
+    def __init__(self, known: Subscription, backoff: Backoff, jitter: Callable[[], float]) -> None:
+        """`jitter` makes a pause shorter or longer by a factor, so that receivers do not get all tries at once."""
+        self._id, self.since, self.position = known.id, known.since, known.position
+        self._backoff, self._jitter = backoff, jitter
+        self._lanes: dict[str, deque[Parcel]] = {}
+        self._ready: list[tuple[float, int, str]] = []
+        self._held: dict[int, EventChange] = {}
+        self._under_way = self._failures = 0
+        self._quiet_until = 0.0
+        self._done: list[int] = []
+        self._given_up: list[GivenUp] = []
+        self._noted_position, self._noted_trouble = known.position, known.trouble
+        self.trouble, self._is_fuller = known.trouble, False
+
+    @property
+    def waiting(self) -> int:
+        """How many messages are not delivered yet."""
+        return len(self._held)
+
+    @property
+    def room(self) -> int:
+        """How many more it may hold."""
+        return MOST_PENDING - len(self._held)
+
+    @property
+    def oldest(self) -> datetime | None:
+        """When the first of those that wait happened."""
+        return min((change.at for change in self._held.values()), default=None)
+
+    @property
+    def unnoted(self) -> int:
+        """How many messages are delivered or given up and not noted."""
+        return len(self._done)
+
+    @property
+    def is_far(self) -> bool:
+        """Whether so much was read without a note that a start would take long."""
+        return self.position - self._noted_position >= PASSED
+
+    def put(self, change: EventChange) -> None:
+        """One more to send; behind those of the same event."""
+        if change.position in self._held:
+            return
+        self._held[change.position], self._is_fuller = change, True
+        lane = self._lanes.setdefault(change.event.id, deque())
+        lane.append(Parcel(change))
+        if len(lane) == 1:
+            self._offer(lane[0])
+
+    def drop(self, position: int, reason: str) -> None:
+        """A message that cannot be made any more."""
+        self._done.append(position)
+        self._given_up.append(GivenUp(position, "", reason))
+
+    def next(self, now: float) -> Parcel | None:
+        """What to send now, if anything; it is under way until it is said how that went."""
+        wait = self.wait(now)
+        if wait is None or wait > 0:
+            return None
+        _, _, event_id = heapq.heappop(self._ready)
+        self._under_way += 1
+        return self._lanes[event_id][0]
+
+    def wait(self, now: float) -> float | None:
+        """Seconds until something may be sent; None when something else has to happen first."""
+        most = 1 if self._failures else AT_ONCE
+        if self._under_way >= most or not self._ready:
+            return None
+        return max(0.0, self._quiet_until - now, self._ready[0][0] - now)
+
+    def delivered(self, parcel: Parcel) -> None:
+        """The receiver has it."""
+        self._failures, self._quiet_until, self.trouble = 0, 0.0, ""
+        self._over(parcel)
+
+    def failed(self, parcel: Parcel, reason: str, now: float, at: datetime, *, alone: bool, after: float) -> bool:
+        """It was not taken, now that it is `at` on the service's clock. Tells whether it is given up.
+
+        `alone` says that this is about the message, and others may go well. `after` is when the receiver wants to be
+        asked again.
+        """
+        self.trouble = reason
+        parcel.tries += 1
+        if not alone and now >= self._quiet_until:  # those that were under way together fail together
+            self._quiet_until = now + self._pause(self._failures, after)
+            self._failures += 1
+        if self._is_late(parcel, at):
+            self._give_up(parcel, reason)
+            return True
+        parcel.ready_at = now + self._pause(parcel.tries - 1, after)
+        self._under_way -= 1
+        self._offer(parcel)
+        return False
+
+    def is_hopeless(self, parcel: Parcel, at: datetime) -> bool:
+        """Whether a message is too old to be tried, as the receiver takes nothing anyway; then it is given up."""
+        hopeless = bool(self._failures) and self._is_late(parcel, at)
+        if hopeless:
+            self._give_up(parcel, self.trouble)
+        return hopeless
+
+    def take_note(self) -> PushNote | None:
+        """What is to be written down, if there is anything new.
+
+        What waits is news only while the receiver is in trouble: else it is delivered in a moment.
+        """
+        waits = self._is_fuller and bool(self.trouble)
+        if not (self._done or waits or self.is_far or self.trouble != self._noted_trouble):
+            return None
+        note = PushNote(
+            self._id,
+            self.position,
+            tuple(sorted(self._held)),
+            tuple(self._done),
+            self.trouble,
+            tuple(self._given_up),
+        )
+        self._done, self._given_up, self._is_fuller = [], [], False
+        self._noted_position, self._noted_trouble = self.position, self.trouble
+        return note
+
+    def put_back(self, note: PushNote) -> None:
+        """It could not be written down: the next note says it too."""
+        self._done, self._given_up = [*note.done, *self._done], [*note.given_up, *self._given_up]
+
+    def _pause(self, failures: int, after: float) -> float:
+        return max(self._backoff.after(failures) * self._jitter(), min(after, self._backoff.longest))
+
+    def _is_late(self, parcel: Parcel, at: datetime) -> bool:
+        return at >= max(parcel.change.at, self.since) + GIVEN_UP_AFTER
+
+    def _give_up(self, parcel: Parcel, reason: str) -> None:
+        self._given_up.append(GivenUp(parcel.change.position, parcel.change.event.id, reason))
+        self._over(parcel)
+
+    def _over(self, parcel: Parcel) -> None:
+        self._under_way -= 1
+        self._done.append(parcel.change.position)
+        del self._held[parcel.change.position]
+        lane = self._lanes[parcel.change.event.id]
+        lane.popleft()
+        if lane:
+            self._offer(lane[0])
+        else:
+            del self._lanes[parcel.change.event.id]
+
+    def _offer(self, parcel: Parcel) -> None:
+        heapq.heappush(self._ready, (parcel.ready_at, parcel.change.position, parcel.change.event.id))

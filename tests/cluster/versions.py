@@ -1,0 +1,36 @@
+"""How a node is started: as the duenotice that is installed, as the next version of it, or with a wrong clock."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import duenotice
+from tests.crash.server import PROGRAM
+
+ROOT = Path(__file__).parents[2]
+NEXT = "99.0.0"
+INSTALLED = (str(PROGRAM),)
+
+
+def next_version(folder: Path, *, newer_records: bool = False) -> tuple[str, ...]:
+    """A copy of the sources as the next version of duenotice, which may also write records in a newer format (N16).
+
+    Compiled files are copied too: only what differs is compiled again.
+    """
+    copy = folder / ("newer" if newer_records else "next") / "duenotice"
+    shutil.copytree(Path(duenotice.__file__).parent, copy)
+    _change(copy / "__init__.py", f'"{duenotice.__version__}"', f'"{NEXT}"')
+    if newer_records:
+        _change(copy / "journal" / "codec.py", "answer_in_bytes])", "answer_in_bytes, _same])")
+    return ("env", f"PYTHONPATH={copy.parent}", sys.executable, "-m", "duenotice")
+
+
+def wrong_clock(seconds: int) -> tuple[str, ...]:
+    """The installed one, with a time of day that is wrong by so much."""
+    return ("env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "tests.cluster.wrong_clock", str(seconds))
+
+
+def _change(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    assert text.count(old) == 1, f"{file} has changed: the next version cannot be made of it"
+    file.write_text(text.replace(old, new))

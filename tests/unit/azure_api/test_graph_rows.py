@@ -1,0 +1,93 @@
+"""Events as rows of Resource Graph: each says what the document says, also when it is over."""
+
+from datetime import timedelta
+
+import pytest
+
+from duenotice.azure_api.graph_rows import COLUMNS, rows_of
+from duenotice.azure_api.graph_steps import Row, column_type
+from duenotice.domain.event import Event, EventType, Phase
+from duenotice.domain.fleet import Site
+from duenotice.engine.event_traces import EventTrace
+from tests.unit.domain.build import NOW, id_of, listening, schedule
+
+SITE = Site("westeurope", "Demo", "11111111-0000-0000-0000-000000000000")
+
+
+def event(*vms: str, number: int = 1, type: EventType = EventType.FREEZE) -> Event:
+    return schedule(listening(), *vms, number=number, type=type)
+
+
+def only(trace: EventTrace) -> Row:
+    (row,) = rows_of([trace], SITE, "tenant")
+    return row
+
+
+def test_a_row_has_every_column_and_the_keys_of_a_document() -> None:
+    row = only(EventTrace(event("web-0", "web-2"), NOW.at))
+    assert tuple(row) == COLUMNS
+    assert (row["name"], row["type"]) == (id_of(1).lower(), "microsoft.maintenance/scheduledevents")
+    assert (row["location"], row["resourceGroup"], row["subscriptionId"], row["tenantId"]) == (
+        "westeurope",
+        "demo",
+        SITE.subscription_id,
+        "tenant",
+    )
+    assert row["properties"] == {
+        "EventId": id_of(1),
+        "EventStatus": "Scheduled",
+        "EventType": "Freeze",
+        "ResourceType": "VirtualMachine",
+        "Resources": ("web-0", "web-2"),
+        "NotBefore": "Sun, 01 Mar 2026 12:15:00 GMT",
+        "Description": "Host server is undergoing maintenance.",
+        "EventSource": "Platform",
+        "DurationInSeconds": 9,
+    }
+
+
+@pytest.mark.parametrize(
+    ("vm", "parent"),
+    [
+        ("alone", "virtualMachines/alone"),
+        ("web-0", "availabilitySets/web"),
+        ("batch_0", "virtualMachineScaleSets/batch"),
+        ("Front_IN_0", "cloudServices/shop"),
+    ],
+)
+def test_an_event_lies_below_what_is_told_of_it(vm: str, parent: str) -> None:
+    group = f"/subscriptions/{SITE.subscription_id}/resourceGroups/Demo/providers/Microsoft.Compute"
+    below = f"providers/microsoft.maintenance/scheduledevents/{id_of(1).lower()}"
+    assert only(EventTrace(event(vm), NOW.at))["id"] == f"{group}/{parent}/{below}"
+
+
+@pytest.mark.parametrize(
+    ("phase", "outcome", "status"),
+    [
+        (Phase.STARTED, "", "Started"),
+        (Phase.STARTED, "completed", "Completed"),
+        (Phase.SCHEDULED, "cancelled", "Canceled"),
+        (Phase.STARTED, "failed", "Canceled"),
+    ],
+)
+def test_what_does_not_wait_has_no_time(phase: Phase, outcome: str, status: str) -> None:
+    properties = only(EventTrace(event("alone").with_(phase=phase), NOW.at, outcome=outcome))["properties"]
+    assert isinstance(properties, dict)
+    assert (properties["EventStatus"], properties["NotBefore"]) == (status, "")
+
+
+def test_rows_come_in_the_order_in_which_events_were_raised() -> None:
+    """It stays the same while they live and end, so that pages fit together."""
+    later = EventTrace(event("alone", number=1), NOW.at + timedelta(seconds=1))
+    first = EventTrace(event("alone", number=2), NOW.at, outcome="completed")
+    unknown = EventTrace(event("alone", number=3))
+    names = [row["name"] for row in rows_of([later, first, unknown], SITE, "")]
+    assert names == [id_of(3).lower(), id_of(2).lower(), id_of(1).lower()]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [("x", "string"), (None, "string"), (True, "boolean"), (3, "integer"), (3.5, "number"), ({}, "object")],
+)
+def test_a_table_tells_what_its_columns_are(value: object, kind: str) -> None:
+    assert column_type([{"a": None}, {"a": value}], "a") == kind

@@ -1,0 +1,34 @@
+"""Who asks is told the result, once."""
+
+import asyncio
+
+import pytest
+
+from duenotice.domain.commands import Tick
+from duenotice.engine.waiting import WaitingCommand
+from duenotice.engine.writer import Ask
+from duenotice.errors import Unavailable
+from tests.unit.engine.rig import in_loop
+
+
+def waiting() -> WaitingCommand:
+    return WaitingCommand(Ask(Tick(), "test"), asyncio.get_running_loop().create_future())
+
+
+@in_loop
+async def test_the_first_outcome_counts() -> None:
+    done, failed = waiting(), waiting()
+    for one, outcomes in ((done, ((), Unavailable("away"))), (failed, (Unavailable("away"), ()))):
+        for outcome in outcomes:
+            one.end(outcome)
+    assert await done.answer == ()
+    with pytest.raises(Unavailable, match="away"):
+        await failed.answer
+
+
+@in_loop
+async def test_who_has_given_up_is_not_told() -> None:
+    given_up = waiting()
+    given_up.answer.cancel()
+    given_up.end(())
+    assert given_up.answer.cancelled()

@@ -1,0 +1,433 @@
+"""New connections: what is answered in the turn of the loop that takes them, and what a `Connection` does instead.
+
+The tests play client and server in one thread: until a test awaits something, no transport can do anything.
+"""
+
+import asyncio
+import os
+import resource
+import socket
+import struct
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import uvloop
+
+from duenotice.clock import ManualClock
+from duenotice.domain.commands import ScheduleEvent
+from duenotice.domain.event import EventType
+from duenotice.domain.touched import Touched
+from duenotice.engine.curtain import Curtain
+from duenotice.journal.memory import MemoryJournal
+from duenotice.metadata_api import server as server_module
+from duenotice.metadata_api.bare_connection import BareConnection
+from duenotice.metadata_api.door import Door
+from duenotice.metadata_api.guard import Guard
+from duenotice.metadata_api.options import MetadataOptions
+from duenotice.metadata_api.server import MetadataServer
+from duenotice.metadata_api.way_in import AT_ONCE, WayIn
+from tests.programs import skip_unless_ci
+from tests.protocol.raw import LAST_POLL, NOTHING, PATH, POLL, request
+from tests.protocol.world import GENEROUS, SOLO, started_engine
+
+SECONDS = 20
+OLD_POLL = request(version="1.0")
+SMALL_BUFFER = 4096
+
+Run = Callable[[Coroutine[Any, Any, None]], None]
+
+
+@pytest.fixture(params=[uvloop.new_event_loop, asyncio.new_event_loop], ids=["uvloop", "asyncio"])
+def run(request: pytest.FixtureRequest) -> Run:
+    """Runs something to its end on a loop of its own."""
+
+    def to_the_end(work: Coroutine[Any, Any, None]) -> None:
+        with asyncio.Runner(loop_factory=request.param) as runner:
+            runner.run(asyncio.wait_for(work, SECONDS))
+
+    return to_the_end
+
+
+class Stage:
+    """A server that knows the polls of the VM `solo`, and clients that play this VM."""
+
+    def __init__(self, server: MetadataServer, address: tuple[str, int], door: Door) -> None:
+        self.server, self.address, self.door = server, address, door
+        self.buffer = 65536
+        self.problems: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: self.problems.append(context))
+
+    @property
+    def way_in(self) -> WayIn:
+        assert self.server._way_in is not None
+        return self.server._way_in
+
+    def client(self, *packets: bytes) -> socket.socket:
+        """A client that has connected and sent this; the server has not looked yet."""
+        client = socket.socket()
+        client.settimeout(SECONDS)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.buffer)
+        client.bind((SOLO, 0))
+        client.connect(self.address)
+        for packet in packets:
+            client.sendall(packet)
+        return client
+
+    async def ask(self, raw: bytes, much: int = 65536) -> bytes:
+        """What comes until the server closes, or so much."""
+        return await rest(self.client(raw), much)
+
+
+async def rest(client: socket.socket, much: int = 2**20) -> bytes:
+    """What is still to come until the server closes, or so much."""
+    client.setblocking(False)
+    with client:
+        data = b""
+        while len(data) < much and (some := await asyncio.get_running_loop().sock_recv(client, 65536)):
+            data += some
+        return data
+
+
+def everything(client: socket.socket) -> bytes:
+    """What has come until the server closed, while the loop stands still."""
+    client.settimeout(1)
+    with client:
+        data = b""
+        while some := client.recv(65536):
+            data += some
+        return data
+
+
+def status(answer: bytes) -> int:
+    return int(answer.split(b" ", 2)[1])
+
+
+@asynccontextmanager
+async def stage(
+    options: MetadataOptions = GENEROUS,
+    guard: Guard | None = None,
+    listening: socket.socket | None = None,
+    events: int = 0,
+) -> AsyncIterator[Stage]:
+    engine = await started_engine(MemoryJournal(), ManualClock())
+    doors: list[Door] = []
+    guard = guard or Guard(lambda: True, Curtain())
+
+    def prepare(door: Door) -> None:
+        doors.append(door)
+        guard.stand_before(door)
+
+    server = MetadataServer(engine.submit, engine.publisher, engine.clock, options, prepare=prepare)
+    listening = listening or socket.create_server(("127.0.0.1", 0))
+    made = Stage(server, ("127.0.0.1", (await server.start_on(listening))[1]), doors[0])
+    for raw in (LAST_POLL, OLD_POLL, POLL):
+        assert NOTHING in await made.ask(raw, much=1)
+    for _ in range(events):
+        await engine.submit(ScheduleEvent(str(uuid4()).upper(), EventType.REBOOT, ("solo",)), "test")
+    if events:
+        await made.ask(LAST_POLL)
+    await until(lambda: not made.server.connections)
+    try:
+        yield made
+    finally:
+        await server.drain(1)
+        await engine.stop()
+
+
+async def until(check: Callable[[], bool]) -> None:
+    while not check():  # noqa: ASYNC110 - turns of the loop, not time
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("raw", [LAST_POLL, OLD_POLL], ids=["close", "HTTP/1.0"])
+def test_a_known_poll_that_closes_is_answered_and_closed_in_the_turn_that_takes_it(run: Run, raw: bytes) -> None:
+    async def main() -> None:
+        async with stage() as world:
+            before = world.server.answered
+            client = world.client(raw)
+            world.way_in.look()
+            answer = everything(client)
+            assert (status(answer), answer.endswith(NOTHING)) == (200, True)
+            assert b"\r\nConnection: close\r\n" in answer
+            assert (world.server.answered - before, world.server.connections) == (1, 0)
+
+    run(main())
+
+
+def test_more_clients_than_one_turn_takes_are_all_answered_in_the_next_turns(run: Run) -> None:
+    async def main() -> None:
+        async with stage() as world:
+            clients = [world.client(LAST_POLL) for _ in range(AT_ONCE + 5)]
+            world.way_in.look()
+            assert {status(everything(client)) for client in clients[:AT_ONCE]} == {200}
+            with pytest.raises(TimeoutError):
+                clients[AT_ONCE].settimeout(0.05)
+                clients[AT_ONCE].recv(1)
+            assert {status(await rest(client)) for client in clients[AT_ONCE:]} == {200}
+
+    run(main())
+
+
+def test_polls_on_a_connection_that_stays_open_need_no_transport(run: Run) -> None:
+    """The first, the next ones, and the end of it."""
+
+    async def main() -> None:
+        async with stage() as world:
+            client = world.client(POLL)
+            for _ in range(3):
+                world.way_in.look()
+                assert status(client.recv(65536)) == 200
+                assert [type(guest) for guest in world.door.crowd.everybody] == [BareConnection]
+                client.sendall(POLL)
+            world.way_in.look()
+            client.close()
+            world.way_in.look()
+            assert (world.server.connections, world.door.crowd.by_address, world.way_in._bare) == (0, {}, {})
+
+    run(main())
+
+
+def test_a_connection_that_is_handed_over_keeps_its_place(run: Run) -> None:
+    """Also when it was the last one that there was room for."""
+
+    async def main() -> None:
+        async with stage(replace(GENEROUS, max_connections=1)) as world:
+            client = world.client(POLL)
+            world.way_in.look()
+            assert status(client.recv(65536)) == 200
+            client.sendall(request("GET", PATH, "X: y"))
+            world.way_in.look()
+            assert (status(await world.ask(LAST_POLL)), status(await rest(client, much=1))) == (429, 200)
+
+    run(main())
+
+
+def test_a_connection_at_rest_is_closed_at_its_deadline(run: Run) -> None:
+    async def main() -> None:
+        async with stage(replace(GENEROUS, idle_seconds=0.2)) as world:
+            answer = await world.ask(POLL)
+            assert (status(answer), world.server.connections) == (200, 0)
+
+    run(main())
+
+
+HANDED_OVER = {
+    "unknown": ((request("GET", PATH, "Connection: close", "X: y"),), 200),
+    "half of it": ((LAST_POLL[:30], LAST_POLL[30:]), 200),
+    "more behind it": ((LAST_POLL, POLL), 200),
+    "nonsense": ((b"\n\n",), 400),
+    "has it already": ((request("GET", PATH, "Connection: close", "If-None-Match: 0"),), 304),
+    "approval": ((request("POST", PATH, "Connection: close", body=b"{}"),), 400),
+}
+
+
+@pytest.mark.parametrize(("packets", "expected"), HANDED_OVER.values(), ids=HANDED_OVER.keys())
+def test_all_else_is_answered_by_a_connection_that_gets_what_was_read(
+    run: Run, packets: tuple[bytes, ...], expected: int
+) -> None:
+    async def main() -> None:
+        async with stage() as world:
+            client = world.client(packets[0])
+            world.way_in.look()
+            for packet in packets[1:]:
+                client.sendall(packet)
+            answer = await rest(client, much=1)
+            assert status(answer) == expected
+
+    run(main())
+
+
+def test_a_connection_without_a_byte_blocks_nobody_and_may_still_ask(run: Run) -> None:
+    """The kernel waits for the first byte about a second; here it does not wait at all."""
+
+    async def main() -> None:
+        async with stage() as world:
+            world.way_in._listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 0)
+            silent, other = world.client(), world.client(LAST_POLL)
+            world.way_in.look()
+            assert status(everything(other)) == 200
+            await until(lambda: world.server.connections == 1)
+            silent.sendall(LAST_POLL)
+            assert status(await rest(silent)) == 200
+
+    run(main())
+
+
+def test_a_client_that_says_nothing_is_given_to_us_by_the_kernel_and_closed_at_its_deadline(run: Run) -> None:
+    async def main() -> None:
+        async with stage(replace(GENEROUS, request_seconds=0.2)) as world:
+            assert await rest(world.client()) == b""
+
+    run(main())
+
+
+def test_who_is_gone_before_we_look_leaves_nothing_behind(run: Run) -> None:
+    async def main() -> None:
+        async with stage() as world:
+            for packets in ((), (LAST_POLL,), (POLL,)):
+                resets = world.client(*packets)
+                resets.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                resets.close()
+                world.client(*packets).close()
+            assert status(await world.ask(LAST_POLL)) == 200
+            await until(lambda: world.server.connections == 0)
+            assert not world.problems
+
+    run(main())
+
+
+def test_an_answer_that_does_not_fit_into_the_kernel_is_sent_to_its_end(run: Run) -> None:
+    async def main() -> None:
+        listening = socket.create_server(("127.0.0.1", 0))
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SMALL_BUFFER)
+        async with stage(listening=listening, events=100) as world:
+            world.buffer = SMALL_BUFFER
+            client = world.client(LAST_POLL)
+            world.way_in.look()
+            assert len(world.way_in._handing_over) == 1
+            head, _, body = (await rest(client)).partition(b"\r\n\r\n")
+            assert f"\r\nContent-Length: {len(body)}\r\n".encode() in head
+            assert body.endswith(b"]}")
+            assert body.count(b'"EventId"') == 100
+
+    run(main())
+
+
+def test_a_poll_beyond_the_rate_is_refused(run: Run) -> None:
+    async def main() -> None:
+        async with stage(MetadataOptions(throttle=5)) as world:
+            world.door.callers.lanes.clear()
+            statuses = [status(await world.ask(LAST_POLL)) for _ in range(6)]
+            assert statuses == [200] * 5 + [429]
+
+    run(main())
+
+
+FEW = [replace(GENEROUS, max_connections=2), replace(GENEROUS, max_connections_per_address=2)]
+
+
+@pytest.mark.parametrize("options", FEW, ids=["in all", "per address"])
+def test_a_poll_on_one_connection_too_many_is_refused(run: Run, options: MetadataOptions) -> None:
+    async def main() -> None:
+        async with stage(options) as world:
+            kept = [world.client(POLL) for _ in range(2)]
+            await until(lambda: world.server.connections == 2)
+            assert status(await world.ask(LAST_POLL)) == 429
+            for client in kept:
+                client.close()
+            await until(lambda: world.server.connections == 0)
+            assert status(await world.ask(LAST_POLL)) == 200
+
+    run(main())
+
+
+def test_a_fault_is_met_on_a_new_connection_too(run: Run) -> None:
+    async def main() -> None:
+        async with stage() as world:
+            world.server.faults.put("solo", "500", 20)
+            assert status(await world.ask(LAST_POLL)) == 500
+            world.server.faults.lift("solo")
+            assert status(await world.ask(LAST_POLL)) == 200
+
+    run(main())
+
+
+def test_a_node_of_many_that_may_not_answer_refuses_and_a_hidden_scope_has_to_wait(run: Run) -> None:
+    async def main() -> None:
+        curtain, rights = Curtain(), [True]
+        async with stage(guard=Guard(lambda: rights[0], curtain)) as world:
+            rights[0] = False
+            assert status(await world.ask(LAST_POLL)) == 503
+            rights[0] = True
+            curtain.hide(Touched({"vm/solo"}, set(), set()))
+            client = world.client(LAST_POLL)
+            world.way_in.look()
+            await until(lambda: bool(world.door.tasks))
+            curtain.lift()
+            assert status(await rest(client)) == 200
+
+    run(main())
+
+
+def test_who_is_being_handed_over_when_the_server_stops_is_answered(run: Run) -> None:
+    async def main() -> None:
+        async with stage() as world:
+            clients = [world.client(raw) for raw in (POLL, POLL[:30], LAST_POLL)]
+            world.way_in.look()
+            stopping = asyncio.ensure_future(world.server.drain(SECONDS))
+            clients[1].sendall(POLL[30:])
+            assert [status(await rest(client)) for client in clients] == [200] * 3
+            await stopping
+            assert world.server.connections == 0
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection(world.address, SECONDS)
+
+    run(main())
+
+
+@contextmanager
+def no_files_left() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.dup(0)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_without_a_file_left_it_says_so_rests_and_goes_on(run: Run) -> None:
+    async def main() -> None:
+        async with stage() as world:
+            client = world.client(LAST_POLL)
+            with no_files_left():
+                world.way_in.look()
+            assert [str(problem["message"]) for problem in world.problems] == ["No connection can be accepted."]
+            assert status(await rest(client)) == 200
+            assert len(world.problems) == 1
+
+    run(main())
+
+
+def test_a_server_that_rests_can_be_stopped(run: Run) -> None:
+    async def main() -> None:
+        async with stage() as world:
+            with world.client(LAST_POLL), no_files_left():
+                world.way_in.look()
+            await world.server.drain(1)
+            assert len(world.problems) == 1
+
+    run(main())
+
+
+def test_ipv4_and_ipv6_clients_come_in_over_one_socket(run: Run) -> None:
+    if not socket.has_dualstack_ipv6():
+        skip_unless_ci("needs IPv6")
+
+    async def main() -> None:
+        both = socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True)
+        async with stage(listening=both) as world:
+            client = world.client(LAST_POLL)
+            world.way_in.look()
+            assert everything(client).endswith(NOTHING)
+            stranger = socket.create_connection(("::1", world.address[1]), SECONDS)
+            stranger.sendall(LAST_POLL)
+            answer = await rest(stranger)
+            assert (status(answer), b"the address ::1." in answer) == (404, True)
+
+    run(main())
+
+
+def test_where_there_is_no_epoll_the_loop_accepts(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with stage() as world:
+            assert world.server._way_in is None
+            assert status(await world.ask(LAST_POLL)) == 200
+
+    monkeypatch.setattr(server_module, "is_possible", lambda: False)
+    run(main())
