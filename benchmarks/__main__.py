@@ -12,6 +12,7 @@ import click
 
 from benchmarks import (
     agent,
+    azure,
     cluster,
     durable,
     followers,
@@ -50,6 +51,7 @@ _ALL = (
     console_pages,
     followers,
     cluster,
+    azure,
 )
 MODULES = {module.__name__.rpartition(".")[2]: module for module in _ALL}
 

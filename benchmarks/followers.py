@@ -106,7 +106,7 @@ def _two_workers(yard: Yard) -> list[Row]:
                 _cost(crowd, at_two, [two.pid, *children(two.pid)], yard.seconds),
                 _cost(crowd, at_one, [one.pid], yard.seconds),
             )
-            for _ in range(2 * yard.rounds + 1)
+            for _ in range(yard.rounds)
         ]
     duel = Duel(*zip(*turns, strict=True))
     step(f"two workers: {figure(sum(duel.ours) / len(turns))} µs, one: {figure(sum(duel.reference) / len(turns))} µs")

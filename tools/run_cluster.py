@@ -142,7 +142,7 @@ class Vm:
                 self.went_back += incarnation < self.newest
                 self.newest = max(self.newest, incarnation)
             except (OSError, ValueError):
-                self.failed += 1
+                self.failed += self.polls > 0  # until the first node is there, nobody can answer
             time.sleep(0.1)
 
 

@@ -68,7 +68,7 @@ def taking_turns(yard: Yard, ours: Server, theirs: Server, name: str) -> Duel:
     first = _contestant(mine, partial(run_wrk, my_address, CONNECTIONS))
     second = _contestant(other, partial(run_wrk, its_address, CONNECTIONS))
     first(1), second(1)  # warm up
-    turns = [_round(first, second, yard.seconds, number, name) for number in range(1, 2 * yard.rounds + 2)]
+    turns = [_round(first, second, yard.seconds, number, name) for number in range(1, yard.rounds + 2)]
     return Duel([mine.cpu for mine, _ in turns], [other.cpu for _, other in turns])
 
 

@@ -27,8 +27,11 @@ def require(name: str, package: str) -> str:
     return found
 
 
+_ALL = sorted(os.sched_getaffinity(0))  # before we are pinned ourselves
+
+
 def _cores() -> list[int]:
-    cores = sorted(os.sched_getaffinity(0))
+    cores = _ALL
     if len(cores) < 2:
         raise CannotMeasure("Two cores are needed: one for the server and one for the load.")
     return cores
@@ -37,9 +40,19 @@ def _cores() -> list[int]:
 SERVER_CORE, LOAD_CORE = _cores()[:2]
 
 
+ANY_CORE = -1
+
+
 def pinned(core: int, command: list[str]) -> list[str]:
-    """The command on one core; its process id stays that of the command."""
-    return [require("taskset", "util-linux"), "-c", str(core), *command]
+    """The command on one core, or on any; its process id stays that of the command."""
+    cores = ",".join(map(str, _cores())) if core == ANY_CORE else str(core)
+    return [require("taskset", "util-linux"), "-c", cores, *command]
+
+
+def move(pid: int, core: int) -> None:
+    """Keep another process, with all its threads, on one core."""
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        os.sched_setaffinity(int(thread.name), {core})
 
 
 @contextmanager

@@ -30,13 +30,13 @@ class Node(Child):
     processor time of that. More `flags` come last, and so they win.
     """
 
-    def __init__(self, data_dir: Path, fleet: Path | None = None, *flags: str) -> None:
+    def __init__(self, data_dir: Path, fleet: Path | None = None, *flags: str, core: int = SERVER_CORE) -> None:
         listen = ["--metadata-listen", "127.0.0.1:0", "--operator-listen", "127.0.0.1:0"]
         settings = [part for setting in SETTINGS.items() for part in setting]
         command = [sys.executable, "-m", "duenotice", "serve", "--data-dir", str(data_dir), *listen, *settings]
         command += [*(["--fleet", str(fleet)] if fleet else []), *flags]
         began = time.monotonic()
-        super().__init__(pinned(SERVER_CORE, command), data_dir.with_suffix(".log"))
+        super().__init__(pinned(core, command), data_dir.with_suffix(".log"))
         try:
             self.vms = int(self._next(_VMS)[1])
             self.metadata, self.operator = self._next_address(), self._next_address()

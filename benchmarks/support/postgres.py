@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from benchmarks.support.children import Child
-from benchmarks.support.machine import CannotMeasure, require
+from benchmarks.support.machine import ANY_CORE, CannotMeasure, pinned, require
 
 BINARIES = Path("/usr/lib/postgresql/15/bin")
 _SECONDS = 30.0
@@ -50,7 +50,8 @@ def postgresql() -> Iterator[Database]:
         if made.returncode:
             raise CannotMeasure(f"initdb says: {made.stderr.decode()}")
         options = [f"-k{folder}", "-clisten_addresses=", "-ctrack_commit_timestamp=on", "-cshared_buffers=64MB"]
-        with Child([*become, str(BINARIES / "postgres"), "-D", data, *options], folder.with_suffix(".log")):
+        command = pinned(ANY_CORE, [*become, str(BINARIES / "postgres"), "-D", data, *options])
+        with Child(command, folder.with_suffix(".log")):
             database = Database(folder, user)
             _wait_for(database)
             yield database

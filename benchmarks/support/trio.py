@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.support.console import step
 from benchmarks.support.http import SECONDS, exchange, poll
-from benchmarks.support.machine import CannotMeasure
+from benchmarks.support.machine import ANY_CORE, CannotMeasure
 from benchmarks.support.node import Node
 from benchmarks.support.postgres import Database
 from benchmarks.support.yard import Yard
@@ -37,7 +37,9 @@ class Trio:
 
     def _started(self, name: str) -> Node:
         folder = self._yard.folder(f"trio-{name}")
-        node = Node(folder, self._yard.fleet_file(VMS), f"--journal={self._database.url}", f"--node={name}")
+        node = Node(
+            folder, self._yard.fleet_file(VMS), f"--journal={self._database.url}", f"--node={name}", core=ANY_CORE
+        )
         self._running.callback(node.kill)
         return node
 

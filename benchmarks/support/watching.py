@@ -14,6 +14,7 @@ class Watcher:
     def __init__(self, ask: Callable[[], bool], pause: float) -> None:
         self._ask, self._pause = ask, pause
         self._worked: list[float] = []
+        self._begun = 0.0
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -29,13 +30,15 @@ class Watcher:
 
     def _run(self) -> None:
         while not self._over.is_set():
+            began = monotonic()
             if self._ask():
+                self._begun = began
                 self._worked.append(monotonic())
             sleep(self._pause)
 
     def has_worked_since(self, moment: float) -> bool:
-        """Whether it has worked after that."""
-        return bool(self._worked) and self._worked[-1] > moment
+        """Whether something has worked that was asked for after that."""
+        return self._begun > moment
 
     def longest_pause(self) -> float:
         """Seconds."""

@@ -15,6 +15,8 @@ from duenotice.domain.transitions import IncarnationsLifted, Record
 from duenotice.errors import Conflict, Damaged, Unavailable
 from duenotice.journal.postgres_alone import LoneJournal
 from duenotice.testkit.journal_examples import NOON, records
+from tests.cluster.trio import DOCUMENT, FLEET, HEADER, ask
+from tests.crash.server import Server
 from tests.handlers.databases import Cluster, patroni, psql
 from tests.handlers.occasions import wait_until
 
@@ -166,3 +168,39 @@ def append_once(journal: LoneJournal) -> None:
             journal.append(records(7, 7))
         except Unavailable:
             threading.Event().wait(0.1)
+
+
+def incarnation_of(node: Server) -> int:
+    """Of the document that a VM reads there; -1 when there is none."""
+    answer = ask(node.metadata, "GET", DOCUMENT, None, HEADER)
+    return int(answer.json()["DocumentIncarnation"]) if answer.status == 200 else -1
+
+
+def scheduled(node: Server) -> str:
+    headers = {"Authorization": f"Bearer {node.token}", "Content-Type": "application/json"}
+    answer = ask(node.operator, "POST", "/v1/events", {"type": "Reboot", "resources": ["me"]}, headers)
+    assert answer.status == 201, answer
+    return str(answer.json()["events"][0]["id"])
+
+
+def test_nodes_go_on_by_themselves_after_commits_were_lost(cluster: Cluster, tmp_path: Path) -> None:
+    """Both see it, fold again and lift: no VM takes a new document for an old one (N14, S3)."""
+    url = url_of(cluster)
+    nodes = [Server(tmp_path / name, FLEET, journal=url, node=name, lease=3) for name in ("a", "b")]
+    for node in nodes:
+        node.wait_until_serving()
+    wait_until(lambda: all(incarnation_of(node) >= 0 for node in nodes), FAILOVER)
+    kept = scheduled(nodes[0])
+    leader = cluster.leader()
+    behind = cluster.connection(other_than(leader))
+    wait_until(lambda: position_at(behind) == position_at(cluster.writable), FAILOVER)
+    cut_replication(cluster, leader)
+    lost, before = scheduled(nodes[1]), max(map(incarnation_of, nodes))
+    cluster.power_off(leader)
+    wait_until(lambda: all(incarnation_of(node) > before for node in nodes), FAILOVER)
+    for node in nodes:
+        body = ask(node.metadata, "GET", DOCUMENT, None, HEADER).body.decode()
+        assert (kept in body, lost in body) == (True, False)
+    assert scheduled(nodes[0])
+    for node in nodes:
+        node.stop()

@@ -68,6 +68,25 @@ class Promises(Driver):
     def owner_approves_beforehand(self, of: str, wish: Wish) -> None:
         self._do(self._wish(of, wish))
 
+    @rule(
+        name=st.sampled_from(["solo", "web-0"]),
+        own=wishes,
+        of_set=wishes,
+        is_down=st.booleans(),
+        kind=st.sampled_from(["Reboot", "Redeploy"]),
+        cause=st.sampled_from(["user", "maintenance"]),
+    )
+    def something_comes_that_may_be_approved_beforehand(
+        self, name: str, own: Wish, of_set: Wish, is_down: bool, kind: str, cause: str
+    ) -> None:
+        self._do(self._wish(f"vm/{name}", own))
+        self._do(self._wish("set/web", of_set))
+        if is_down:
+            first = self._schedule(name, "alone", "Reboot", "maintenance", None, None)
+            self._do(first)
+            self._do(self._approve(None, first.command.event_id))  # type: ignore[attr-defined]
+        self._do(self._schedule(name, "alone", kind, cause, None, None))
+
     @rule(name=vms)
     def evict(self, name: str) -> None:
         event_id = self._new_id()
@@ -263,8 +282,8 @@ def examples(count: int) -> settings:
 
 
 TestInMemory = Promises.TestCase
-TestInMemory.settings = examples(150)
+TestInMemory.settings = examples(60)
 TestOnDisk = PromisesOnDisk.TestCase
-TestOnDisk.settings = examples(60)
+TestOnDisk.settings = examples(25)
 
 pytestmark = pytest.mark.timeout(0 if EXAMPLES else 1200)  # a failure takes minutes to be made small

@@ -168,8 +168,8 @@ class MaintenancesOnDisk(Maintenances):
 
 
 TestInMemory = Maintenances.TestCase
-TestInMemory.settings = examples(80)
+TestInMemory.settings = examples(35)
 TestOnDisk = MaintenancesOnDisk.TestCase
-TestOnDisk.settings = examples(40)
+TestOnDisk.settings = examples(15)
 
 pytestmark = pytest.mark.timeout(0 if EXAMPLES else 1200)  # a failure takes minutes to be made small

@@ -10,8 +10,9 @@ from duenotice.testing import RaisedEvent, ScheduledEvents, VmHandle
 
 pytest_plugins = ["pytester"]
 INSTALLED = [plugin.value for plugin in entry_points(group="pytest11")]
-PLUGIN = () if "duenotice.pytest_plugin" in INSTALLED else ("-p", "duenotice.pytest_plugin")
-"""A tree that is not the installed one has no entry point."""
+OURS = () if "duenotice.pytest_plugin" in INSTALLED else ("-p", "duenotice.pytest_plugin")
+PLUGIN = (*OURS, "-p", "no:schemathesis", "-p", "no:hypothesispytest")
+"""A tree that is not the installed one has no entry point. Those of others take longer to import than pytest itself."""
 
 CLIENT = """
 import json
@@ -271,8 +272,8 @@ def test_a_suite_that_does_not_use_it_does_not_pay(suite: pytest.Pytester) -> No
 
 
 @pytest.mark.serial
-def test_it_starts_in_less_than_100_ms_and_a_thousand_tests_take_less_than_a_minute(suite: pytest.Pytester) -> None:
-    """A thousand lives of an event, each in virtual time, over real HTTP, by the time of the processor."""
+def test_it_starts_in_less_than_100_ms_and_a_test_takes_less_than_60_ms(suite: pytest.Pytester) -> None:
+    """250 lives of an event, each in virtual time, over real HTTP, by the time of the processor."""
     suite.makepyfile(
         """
         import time
@@ -291,7 +292,7 @@ def test_it_starts_in_less_than_100_ms_and_a_thousand_tests_take_less_than_a_min
             assert read(scheduled_events.url)["Events"] == []
             assert time.process_time() - begun < 0.1
 
-        @pytest.mark.parametrize("number", range(1000))
+        @pytest.mark.parametrize("number", range(250))
         def test_life(scheduled_events, number):
             event = scheduled_events.vm().restart()
             approve(scheduled_events.url, read(scheduled_events.url)["Events"][0]["EventId"])
@@ -302,8 +303,8 @@ def test_it_starts_in_less_than_100_ms_and_a_thousand_tests_take_less_than_a_min
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     result = suite.runpytest_subprocess(*PLUGIN, "-W", "error", "-q", timeout=250)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    result.assert_outcomes(passed=1001)
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 60
+    result.assert_outcomes(passed=251)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 250 * 0.06
 
 
 def test_the_plugin_is_found_without_being_named() -> None:

@@ -188,6 +188,7 @@ class NodeEngine(PassingEngine):
     def hear_time(self, steady: int) -> None:
         """Go on from the leader's time."""
         self._shared_clock.follow(steady)
+        self._wake_up()  # it may be another node than before that leads
 
     def time(self) -> int:
         """The steady time here."""

@@ -6,12 +6,10 @@ from uuid import NAMESPACE_URL, uuid5
 
 import msgspec
 
-from duenotice.domain.event import Event, Phase
-from duenotice.domain.fleet import GroupKind, Site
+from duenotice.domain.event import Event
+from duenotice.domain.fleet import Site
 from duenotice.domain.subscription import PushFormat
-from duenotice.wire.document_json import RESOURCE_TYPE
-from duenotice.wire.event_names import SOURCE_NAMES, STATUS_NAMES, TYPE_NAMES
-from duenotice.wire.times import format_rfc1123
+from duenotice.wire.event_resource import event_resource, resource_id
 
 EMITTED = "Microsoft.ResourceNotifications.MaintenanceResources.ScheduledEventEmitted"
 VALIDATION = "Microsoft.EventGrid.SubscriptionValidationEvent"
@@ -19,21 +17,6 @@ API_VERSION, DATA_VERSION, METADATA_VERSION = "2024-07-01", "3.0", "1"
 MEDIA_TYPES = {
     PushFormat.EVENTGRID: "application/json; charset=utf-8",
     PushFormat.CLOUDEVENTS: "application/cloudevents+json; charset=utf-8",
-}
-
-PUSHED_STATUS = {
-    **STATUS_NAMES,
-    Phase.COMPLETED: "Completed",
-    Phase.CANCELLED: "Canceled",
-    Phase.FAILED: "Canceled",
-}
-"""Documents have only the first two; the service has no word for an impact that failed."""
-
-_PARENTS = {
-    GroupKind.AVAILABILITY_SET.value: "availabilitySets",
-    GroupKind.SCALE_SET.value: "virtualMachineScaleSets",
-    GroupKind.CLOUD_SERVICE.value: "cloudServices",
-    "vm": "virtualMachines",
 }
 
 _encode = msgspec.json.Encoder().encode
@@ -87,41 +70,12 @@ def _cloud_event(change: EventChange, site: Site) -> dict[str, object]:
 
 
 def _data(event: Event, site: Site) -> dict[str, object]:
-    info = {
-        "id": resource_id(event, site),
-        "name": event.id.lower(),
-        "type": "microsoft.maintenance/scheduledevents",
-        "location": site.location,
-        "properties": _properties(event),
-    }
-    return {"resourceInfo": info, "apiVersion": API_VERSION}
-
-
-def _properties(event: Event) -> dict[str, object]:
-    """The keys of a document of 2020-07-01, with states that documents do not have."""
-    return {
-        "EventId": event.id,
-        "EventStatus": PUSHED_STATUS[event.phase],
-        "EventType": TYPE_NAMES[event.type],
-        "ResourceType": RESOURCE_TYPE,
-        "Resources": event.resources,
-        "NotBefore": format_rfc1123(event.not_before) if event.phase is Phase.SCHEDULED else "",
-        "Description": event.description,
-        "EventSource": SOURCE_NAMES[event.source],
-        "DurationInSeconds": event.duration,
-    }
+    return {"resourceInfo": event_resource(event, site), "apiVersion": API_VERSION}
 
 
 def topic_of(site: Site) -> str:
     """What all messages are published under."""
     return f"/subscriptions/{site.subscription_id}"
-
-
-def resource_id(event: Event, site: Site) -> str:
-    """The event below the set, scale set, service or VM whose scope is told of it."""
-    kind, name = event.scope.split("/")[:2]
-    parent = f"resourceGroups/{site.resource_group}/providers/Microsoft.Compute/{_PARENTS[kind]}/{name}"
-    return f"{topic_of(site)}/{parent}/providers/microsoft.maintenance/scheduledevents/{event.id.lower()}"
 
 
 def encode_validation(code: str, at: datetime, site: Site) -> bytes:

@@ -4,6 +4,7 @@ The world here runs the agent's own `sight`, `woken` and `plan` and does what th
 and the service really met is written down apart from the agent's records, and judged by that alone.
 """
 
+import os
 from datetime import timedelta
 
 from hypothesis import settings
@@ -201,4 +202,6 @@ class Agent(RuleBasedStateMachine):
 
 
 TestPromises = Agent.TestCase
-TestPromises.settings = settings(max_examples=300, stateful_step_count=50, deadline=None)
+TestPromises.settings = settings(
+    max_examples=int(os.environ.get("DUENOTICE_EXAMPLES", "100")), stateful_step_count=50, deadline=None
+)

@@ -11,11 +11,11 @@ from azure.eventgrid import EventGridEvent
 from duenotice.domain.event import Cause, Event, EventType, Phase
 from duenotice.domain.fleet import Site
 from duenotice.domain.subscription import PushFormat
+from duenotice.wire.event_resource import resource_id
 from duenotice.wire.push_json import (
     EventChange,
     encode_change,
     encode_validation,
-    resource_id,
     validation_response,
 )
 

@@ -1,0 +1,52 @@
+"""An event as a resource of Azure: what is pushed about it and what Resource Graph has of it is the same (M12, M13)."""
+
+from duenotice.domain.event import Event, Phase
+from duenotice.domain.fleet import GroupKind, Site
+from duenotice.wire.document_json import RESOURCE_TYPE
+from duenotice.wire.event_names import SOURCE_NAMES, STATUS_NAMES, TYPE_NAMES
+from duenotice.wire.resource_ids import KINDS, VM, id_of_resource_group
+from duenotice.wire.times import format_rfc1123
+
+KIND = "microsoft.maintenance/scheduledevents"
+STATUSES = {
+    **STATUS_NAMES,
+    Phase.COMPLETED: "Completed",
+    Phase.CANCELLED: "Canceled",
+    Phase.FAILED: "Canceled",
+}
+"""Documents have only the first two; Azure has no word for an impact that failed."""
+
+_PARENTS = {"vm": VM, **{kind.value: KINDS[kind] for kind in GroupKind}}
+
+
+def event_resource(event: Event, site: Site) -> dict[str, object]:
+    """The event as it is now, also when it is over."""
+    return {
+        "id": resource_id(event, site),
+        "name": event.id.lower(),
+        "type": KIND,
+        "location": site.location,
+        "properties": _properties(event),
+    }
+
+
+def resource_id(event: Event, site: Site) -> str:
+    """The event below the set, scale set, service or VM whose scope is told of it."""
+    kind, name = event.scope.split("/")[:2]
+    parent = f"{id_of_resource_group(site)}/providers/{_PARENTS[kind]}/{name}"
+    return f"{parent}/providers/{KIND}/{event.id.lower()}"
+
+
+def _properties(event: Event) -> dict[str, object]:
+    """The keys of a document of 2020-07-01, with states that documents do not have."""
+    return {
+        "EventId": event.id,
+        "EventStatus": STATUSES[event.phase],
+        "EventType": TYPE_NAMES[event.type],
+        "ResourceType": RESOURCE_TYPE,
+        "Resources": event.resources,
+        "NotBefore": format_rfc1123(event.not_before) if event.phase is Phase.SCHEDULED else "",
+        "Description": event.description,
+        "EventSource": SOURCE_NAMES[event.source],
+        "DurationInSeconds": event.duration,
+    }
