@@ -85,6 +85,11 @@ class Crowd(Generic[G]):
         count = self.by_address[guest.address]
         return count > 2 * self._most_per_address or len(self.everybody) > self._most + _REFUSED_AT_ONCE
 
+    def is_flooded_from(self, address: str) -> bool:
+        """The same of one more connection, before it is counted in."""
+        count = self.by_address.get(address, 0)
+        return count >= 2 * self._most_per_address or len(self.everybody) >= self._most + _REFUSED_AT_ONCE
+
     def leave(self, guest: G) -> None:
         """Count a connection out."""
         self.everybody.discard(guest)

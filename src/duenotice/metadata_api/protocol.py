@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 from typing import cast
 
+from duenotice.metadata_api.answers import THROTTLED
 from duenotice.metadata_api.bare_connection import BareConnection
 from duenotice.metadata_api.caller import plain_address
 from duenotice.metadata_api.connection_states import IDLE, LAST
@@ -23,11 +24,16 @@ _TOO_MANY = error(429, "Too many connections. Close some, or keep one open and u
 
 
 def warm_answer(door: Door, address: str, ask: VmRequest) -> bytes | None:
-    """The answer to the one request that most VMs send once a second, in as few steps as possible; None for others."""
+    """The answer to the one request that most VMs send once a second, in as few steps as possible; None for others.
+
+    A refusal is as short: who asks too often must cost the others nothing (A08).
+    """
     if (version := ask.plain) is None or (lane := door.lanes.get(address)) is None:
         return None
-    if not (page := lane.page).enabled or not lane.polls.take((pulse := door.pulse).now):
+    if not (page := lane.page).enabled:
         return None
+    if not lane.polls.take((pulse := door.pulse).now):
+        return pulse.heading.render(THROTTLED, ask.connection)
     try:
         tail = page.rendered[version.index] or document_tail(page, version)
     except Exception:
@@ -115,6 +121,7 @@ class Connection(VmConversation):
 
     def send_rest(self, data: bytes, closes: bool) -> None:
         """The rest of an answer that did not fit into the kernel."""
+        self.deadline = self.door.pulse.idle_until
         self.transport.write(data)
         if closes:
             self.close()

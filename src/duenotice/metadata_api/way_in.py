@@ -112,7 +112,7 @@ class WayIn:
         """A new connection, most often with a whole request. A poll that closes is over before it is a connection."""
         door = self._door
         if not door.crowd.has_room_for(address):
-            self._hand_over(number, partial(Connection, door))
+            self._refuse(number, address)
             return
         data = _read(number)
         ask = None if data is None else self._known.get(data)
@@ -123,6 +123,13 @@ class WayIn:
         else:
             bare = BareConnection(self, number, address, door.pulse.idle_until)
             self._take_over(bare, partial(Connection.send_rest, data=answer[sent:], closes=True))
+
+    def _refuse(self, number: int, address: str) -> None:
+        """Too many: one VM that opens thousands must not keep the others waiting, so most are not even told (S26)."""
+        if self._door.crowd.is_flooded_from(address):
+            os.close(number)
+        else:
+            self._hand_over(number, partial(Connection, self._door))
 
     def _hear(self, bare: BareConnection) -> None:
         self._go_on_with(bare, _read(bare.number))

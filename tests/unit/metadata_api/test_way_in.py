@@ -297,12 +297,64 @@ def test_an_answer_that_does_not_fit_into_the_kernel_is_sent_to_its_end(run: Run
     run(main())
 
 
+def test_a_slow_reader_of_a_long_answer_has_as_much_time_as_an_idle_one(run: Run) -> None:
+    async def main() -> None:
+        listening = socket.create_server(("127.0.0.1", 0))
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SMALL_BUFFER)
+        async with stage(replace(GENEROUS, request_seconds=1), listening=listening, events=100) as world:
+            world.buffer = SMALL_BUFFER
+            with world.client(POLL):
+                world.way_in.look()
+                await until(lambda: not world.way_in._handing_over)
+                (reader,) = world.door.crowd.everybody
+                assert reader.deadline > world.door.pulse.request_until
+
+    run(main())
+
+
 def test_a_poll_beyond_the_rate_is_refused(run: Run) -> None:
     async def main() -> None:
         async with stage(MetadataOptions(throttle=5)) as world:
             world.door.callers.lanes.clear()
             statuses = [status(await world.ask(LAST_POLL)) for _ in range(6)]
             assert statuses == [200] * 5 + [429]
+
+    run(main())
+
+
+def test_who_asks_too_often_is_refused_as_cheaply_as_others_are_answered(run: Run) -> None:
+    """Without a transport (A08): else thousands of refusals keep everybody else waiting."""
+
+    async def main() -> None:
+        async with stage(MetadataOptions(throttle=5)) as world:
+            with world.client(POLL) as staying:
+                closing = world.client(LAST_POLL)
+                while world.door.callers.lanes[SOLO].polls.take(world.door.pulse.now):
+                    pass
+                world.way_in.look()
+                assert (status(staying.recv(65536)), status(everything(closing))) == (429, 429)
+                assert [type(guest) for guest in world.door.crowd.everybody] == [BareConnection]
+
+    run(main())
+
+
+def test_connections_that_flood_us_are_closed_in_the_turn_that_takes_them(run: Run) -> None:
+    """Without a transport (S26)."""
+
+    async def main() -> None:
+        async with stage(replace(GENEROUS, max_connections_per_address=1)) as world:
+            clients = [world.client(POLL)]
+            await until(lambda: world.server.connections == 1)
+            clients.append(world.client(POLL))  # is told that there are too many
+            await until(lambda: world.server.connections == 2 and not world.way_in._handing_over)
+            flooding = world.client()
+            flooding.sendall(POLL)
+            world.way_in.look()
+            with pytest.raises(ConnectionResetError):
+                everything(flooding)
+            assert (world.server.connections, world.way_in._handing_over) == (2, set())
+            for client in clients:
+                client.close()
 
     run(main())
 
