@@ -37,21 +37,22 @@ class ServeSettings(Struct, frozen=True):
     ] = ""
     follow: Annotated[
         str,
-        Meta(description="URL of a node's operator API: answer VMs for that node, without a journal; or several, a,b"),
+        Meta(description="URL of a node's operator API: answer VMs for that node, without a journal; several: URL,URL"),
     ] = ""
     follow_token_file: Annotated[str, Meta(description="file with a token of the role follower of that node")] = ""
-    only: Annotated[str, Meta(description="follow only for the VMs that this chooses: host=h1")] = ""
+    only: Annotated[str, Meta(description="a follower answers only the VMs that this selects: host=h1")] = ""
     workers: Annotated[
         int,
         Meta(
-            description="processes that share the metadata port; all but the first follow it; 0: one a core",
+            description="processes that share the metadata port; all but the first follow it; 0: one for each core",
             ge=0,
             le=256,
         ),
     ] = 1
     share_port: Annotated[bool, Meta(description="let other processes listen on the same metadata port")] = False
     lease: Annotated[
-        float, Meta(description="seconds of silence after which a node or a follower answers no more", ge=0.5, le=600)
+        float,
+        Meta(description="seconds of silence after which a node or a follower may not answer VMs", ge=0.5, le=600),
     ] = 6.0
     metadata_listen: Annotated[str, Meta(description="HOST:PORT that VMs ask")] = "127.0.0.1:16925"
     operator_listen: Annotated[str, Meta(description="HOST:PORT for the operator, or none")] = "127.0.0.1:16926"
@@ -61,11 +62,11 @@ class ServeSettings(Struct, frozen=True):
     operator_key_file: Annotated[str, Meta(description="PEM file with the key of that certificate")] = ""
     azure_listen: Annotated[str, Meta(description="HOST:PORT for az and the Azure SDKs, with TLS")] = ""
     azure_cert_file: Annotated[
-        str, Meta(description="PEM file with the certificate of that port, instead of one of its own")
+        str, Meta(description="PEM file with the certificate of that port, instead of one that the service makes")
     ] = ""
     azure_key_file: Annotated[str, Meta(description="PEM file with the key of that certificate")] = ""
     azure_names: Annotated[
-        str, Meta(description="more names and addresses for its own certificate, with commas between them")
+        str, Meta(description="more names and addresses for the certificate that the service makes, with commas")
     ] = ""
     clock: Annotated[str, Meta(description="real, a speed such as 60x, or manual")] = "real"
     default_vm: Annotated[str, Meta(description="callers from unknown addresses count as this VM")] = ""
@@ -121,7 +122,8 @@ class ServeSettings(Struct, frozen=True):
         Literal["fail", "retry"], Meta(description="what to do when nobody knows how a command ended")
     ] = "fail"
     push_allow: Annotated[
-        str, Meta(description="networks that messages may go to beside public ones: 127.0.0.0/8,169.254.0.0/16")
+        str,
+        Meta(description="networks that messages may go to although they are refused otherwise: 127.0.0.0/8,::1/128"),
     ] = ""
     push_ca_file: Annotated[str, Meta(description="PEM file with the CA of receivers, instead of the system's")] = ""
     push_timeout: Annotated[float, Meta(description="real seconds one delivery may take", gt=0, le=600)] = 10.0

@@ -31,7 +31,7 @@ def test_a_restart_that_was_approved_beforehand_has_started(node: Node) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "saying"),
     [
-        (["set", "vm=workers_0"], 2, "Say what is wanted"),
+        (["set", "vm=workers_0"], 2, "Give at least one flag"),
         (["set", "host=host-1", "--all-instances-down"], 2, "is not KIND=NAME"),
         (["set", "vm=workers_0", "--scheduled-events-api-version", "2020"], 2, "'2020' is not an api-version."),
         (["show", "vm=nobody"], 3, "There is no VM named 'nobody'."),

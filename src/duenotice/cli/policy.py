@@ -71,21 +71,27 @@ def show(session: Session, owned: tuple[str, str]) -> None:
 @click.option(
     "--all-instances-down/--no-all-instances-down",
     default=None,
-    help="Events start at once while no VM of the set is up.",
+    help="Any event is approved at once while every VM of its scope is down.",
 )
 @click.option(
     "--event-grid-and-resource-graph/--no-event-grid-and-resource-graph",
     default=None,
-    help="Kept and shown, nothing else.",
+    help="Is kept and shown, and changes nothing here.",
 )
-@click.option("--scheduled-events-api-version", type=NAME, default=None, metavar="VERSION", help="Kept and shown too.")
+@click.option(
+    "--scheduled-events-api-version",
+    type=NAME,
+    default=None,
+    metavar="VERSION",
+    help="Is kept and shown, and changes nothing here.",
+)
 @talks
 def put(session: Session, owned: tuple[str, str], **wishes: Unpack[Wishes]) -> None:
-    """Say what is approved beforehand; what is not named is left to the set of a VM, or off."""
+    """Set what is approved beforehand. For what is not named the policy of a VM's set counts; else it is off."""
     from duenotice.wire.operator import PolicyRequest
 
     if all(wish is None for wish in wishes.values()):
-        raise click.UsageError("Say what is wanted; 'duenotice policy clear' takes a policy away.")
+        raise click.UsageError("Give at least one flag; 'duenotice policy clear' removes a policy.")
     _put(session, owned, PolicyRequest(**wishes))
 
 
@@ -93,7 +99,7 @@ def put(session: Session, owned: tuple[str, str], **wishes: Unpack[Wishes]) -> N
 @OWNED
 @talks
 def clear(session: Session, owned: tuple[str, str]) -> None:
-    """Take a policy away: nothing is approved beforehand, except by the set of a VM."""
+    """Remove a policy. For a VM the policy of its set still counts."""
     from duenotice.wire.operator import PolicyRequest
 
     _put(session, owned, PolicyRequest())

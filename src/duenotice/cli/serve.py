@@ -30,7 +30,7 @@ _METAVARS = {
     "journal": "URL",
     "node": "NAME",
     "node_url": "URL",
-    "follow": "URL",
+    "follow": "URL,…",
     "only": "KIND=NAME",
     "azure_cert_file": "FILE",
     "azure_key_file": "FILE",
@@ -40,6 +40,7 @@ _METAVARS = {
     "fault": "NAME",
     "impact_command": "COMMAND",
     "impact_url": "URL",
+    "push_allow": "NETWORK,…",
 }
 
 
@@ -78,7 +79,7 @@ def _metavar(row: SettingRow) -> str:
 def serve(config: str, **flags: object) -> None:
     """Run the service that VMs ask for coming events. Everything is stored durably.
 
-    SIGTERM stops it cleanly and leaves a snapshot; SIGHUP reads the fleet file again. Every option can
+    SIGTERM stops it cleanly and leaves a snapshot; SIGHUP reads the fleet file and certificates again. Every option can
     also be an environment variable: --data-dir is DUENOTICE_DATA_DIR. Without --fleet and --default-vm the service
     uses the fleet in the data directory.
     """

@@ -70,7 +70,13 @@ def list_subscriptions(session: Session) -> None:
 @click.argument("url", type=NAME)
 @click.option("--format", required=True, type=choice("eventgrid", "cloudevents"), help="What the receiver understands.")
 @click.option("--type", type=EVENT_TYPE, multiple=True, help="Only events of this type; may be given many times.")
-@click.option("--group", type=NAME, multiple=True, metavar="GROUP", help="Only events of this group: set/web or web.")
+@click.option(
+    "--group",
+    type=NAME,
+    multiple=True,
+    metavar="GROUP",
+    help="Only events of this group: set/web or web. With --vm, one of them is enough.",
+)
 @click.option("--vm", type=NAME, multiple=True, metavar="VM", help="Only events that hit this VM.")
 @click.option("--secret-file", type=click.Path(), help="File with the secret that signs; without it one is made.")
 @click.option("--bearer-file", type=click.Path(), help="File with a bearer token for the receiver; needs https.")

@@ -26,7 +26,9 @@ ROLES = ["viewer", "operator", "admin", "follower"]
 @token.command("create", epilog="Example: duenotice token create ci --role operator")
 @click.argument("name", type=NAME)
 @click.option("--role", type=click.Choice(ROLES), default="viewer", help="[default: viewer]")
-@click.option("--only", metavar="KIND=NAME", default="", help="only the VMs that this chooses: host=h1; for followers")
+@click.option(
+    "--only", metavar="KIND=NAME", default="", help="For a follower: only the VMs that this selects, such as host=h1."
+)
 @talks
 def create(session: Session, name: str, role: str, only: str) -> None:
     """Make a token; its secret is shown once, alone on standard output."""

@@ -33,7 +33,7 @@ class Outbox:
     """Each event has a lane: the next message of a lane is sent when the one before it is delivered or given up."""
 
     def __init__(self, known: Subscription, backoff: Backoff, jitter: Callable[[], float]) -> None:
-        """`jitter` makes a pause shorter or longer by a factor, so that receivers do not get all tries at once."""
+        """`jitter` makes a pause shorter by a factor, so that receivers do not get all tries at once."""
         self._id, self.since, self.position = known.id, known.since, known.position
         self._backoff, self._jitter = backoff, jitter
         self._lanes: dict[str, deque[Parcel]] = {}
