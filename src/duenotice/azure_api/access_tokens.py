@@ -1,7 +1,7 @@
 """Access tokens: signed references to a token of ours, so that a revoked token takes its access tokens with it (M02).
 
-It is a JWT, signed with the digest of our token. The journal has that digest: each node can check one, after a restart
-too, and nothing more is stored. Pure.
+It is a JWT, signed with the digest of our token. The journal has that digest, so each node can check an access token,
+also after a restart, and nothing more is stored. Pure.
 """
 
 import base64

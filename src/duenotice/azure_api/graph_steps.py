@@ -46,7 +46,7 @@ def _text(value: object) -> str:
 
 
 def equal(one: object, other: object) -> bool:
-    """`==`: the same, in upper and lower case too; a number is never a text."""
+    """`==`: the same, also in upper and lower case; a number never equals a text."""
     return one == other and isinstance(one, bool) == isinstance(other, bool)
 
 

@@ -92,7 +92,7 @@ class AskedProperties(AzureJson, frozen=True):
 
 
 class AskedScaleSet(AzureJson, frozen=True):
-    """What a client wants of a scale set; whatever else it says is left as it is."""
+    """What a client wants to change of a scale set; all else in its body has no effect."""
 
     sku: Sku | None = None
     properties: AskedProperties | None = None

@@ -1,7 +1,7 @@
 """Long work: its URL answers InProgress until the events behind it are over, after a restart too (M05).
 
 Nothing is stored for it. The id of an operation names its events, or where in the journal the many events of one
-command were raised; and the journal knows what became of each.
+command were raised; and the journal knows how each has ended.
 """
 
 import asyncio

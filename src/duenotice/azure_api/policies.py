@@ -28,7 +28,7 @@ class AskedPolicy(AzureJson, frozen=True):
 
 
 class AskedOwned(AzureJson, frozen=True):
-    """What a client wants of a VM or a set; whatever else it says is left as it is."""
+    """What a client wants to change of a VM or a set; all else in its body has no effect."""
 
     properties: AskedPolicy | None = None
 
@@ -72,7 +72,7 @@ async def _asked(request: Request) -> EventsPolicy:
     asked = await read(request, AskedOwned)
     policy = None if asked.properties is None else asked.properties.scheduled_events_policy
     if policy is None:
-        message = "Only scheduledEventsPolicy can be changed here, and it is not given."
+        message = "Only scheduledEventsPolicy can be changed here, and the body does not have it."
         hint = "A fleet file changes the rest."
         raise AzureProblem.of(400, "InvalidParameter", message, hint=hint, target=_TARGET)
     return policy_of(policy)

@@ -71,8 +71,8 @@ CODES: dict[type[DuenoticeError], tuple[int, str]] = {
 """What an error of ours is to a client."""
 
 _PLAIN = {
-    404: ("NotFound", "This call is not there. docs/azure.md lists the calls that are."),
-    405: ("MethodNotAllowed", "This resource is there, but not with this method. docs/azure.md lists the calls."),
+    404: ("NotFound", "This call does not exist here. docs/azure.md lists the calls that do."),
+    405: ("MethodNotAllowed", "This path exists, but not with this method. docs/azure.md lists the calls."),
     413: ("RequestTooLarge", f"The body is larger than {LONGEST_BODY} bytes."),
 }
 

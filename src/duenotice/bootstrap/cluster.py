@@ -40,7 +40,7 @@ START_SECONDS = 20.0
 WATCHED = 0.25
 """For how much of a lease a process with our name is watched: three beats."""
 MOST_AHEAD = 10.0
-"""Seconds that two clocks may differ without a word."""
+"""Seconds that two clocks may differ before the log says so."""
 _EVERYWHERE = ("0.0.0.0", "::")
 
 log = structlog.get_logger()

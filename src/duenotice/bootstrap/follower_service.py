@@ -63,7 +63,7 @@ class FollowerService:
         return self.publisher.state
 
     async def start(self) -> None:
-        """Take the ports, open the doors, begin to follow. What nobody can put right but a person is an error."""
+        """Take the ports, open the doors, begin to follow. What only a person can put right is an error."""
         with ExitStack() as ports:
             metadata = ports.enter_context(bound(self._metadata_listen, dual=True, shared=self.settings.share_port))
             operator = None

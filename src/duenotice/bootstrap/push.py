@@ -15,7 +15,7 @@ from duenotice.settings import ServeSettings
 
 
 def check(settings: ServeSettings) -> None:
-    """Refuse networks that are none, and a CA that cannot be used."""
+    """Refuse networks that are not valid, and a CA that cannot be used."""
     _allowed(settings)
     if settings.push_ca_file:
         _trust(settings.push_ca_file)

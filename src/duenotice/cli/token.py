@@ -39,7 +39,7 @@ def create(session: Session, name: str, role: str, only: str) -> None:
         session.show_one(made, TOKENS)
         return
     put(made.token)
-    tell(f"Token {made.id} may act as {role}{f' of {only}' if only else ''}. Keep the secret: it is not shown again.")
+    tell(f"Token {made.id} has the role {role}{f' for {only} only' if only else ''}. The secret is not shown again.")
 
 
 @token.command("revoke", epilog="Example: duenotice token revoke ci")

@@ -153,4 +153,4 @@ def _noted(known: Subscription, noted: c.PushNote, now: Instant) -> list[t.Trans
 
 def _refuse_another(state: State, claim: str) -> None:
     if claim != state.push_claim:
-        raise Conflict("Another process delivers by now.", hint="Nothing is to be done.")
+        raise Conflict("Another process delivers by now.", hint="You need not do anything.")

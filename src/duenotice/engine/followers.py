@@ -112,7 +112,7 @@ class Followers:
     def beat(self, life: str, hidden: int) -> int:
         """A sign of life; tells for how long the follower may answer, from before it gave it (N05).
 
-        Who does not hide what it was asked to hide loses the right, so that it delays the others only so long.
+        One that does not hide what it was asked to hide loses the right, so that it cannot delay the others for ever.
         """
         follower, now = self.by_life.get(life), self._now()
         if follower is None or self._is_over or self._is_silent(follower, now):
@@ -167,7 +167,7 @@ class Followers:
             await self._stir_or(until)
 
     async def _tell(self, news: News) -> None:
-        """Who cannot be told has to listen again; until it does, or is put out, we wait for it."""
+        """A follower that cannot be told has to listen again; until it does, or is put out, we wait for it."""
         ears = [follower.ear for follower in self.by_life.values()]
         errors = await asyncio.gather(*(ear.hear(news) for ear in ears), return_exceptions=True)
         for ear, error in zip(ears, errors, strict=True):

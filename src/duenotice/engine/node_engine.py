@@ -2,7 +2,7 @@
 
 It is the same engine with the same writer and publisher. Before anything is shown, every member has hidden what is
 older (`curtain`). What another node has written comes in through `read`, and is shown when the leader says so. What
-becomes of commands while another node leads is in `passing_on`.
+happens to commands while another node leads is in `passing_on`.
 """
 
 import asyncio
@@ -177,7 +177,7 @@ class NodeEngine(PassingEngine):
             self.submit(Tick(), SELF).add_done_callback(lambda done: _ignore(done.exception()))
 
     def follow(self) -> None:
-        """Decide no more."""
+        """Stop deciding."""
         if self._leading:
             report("info", "this node does not lead any more", action="follows", epoch=self._fenced.epoch)
             self._leading = False

@@ -118,7 +118,7 @@ class PassingEngine(Engine):
             raise
 
     async def _passed_on(self, waiting: WaitingCommand) -> Records | None:
-        """What the leader made of it; None: we lead ourselves by now, and it waits its turn."""
+        """What the leader answered; None: this node leads by now, and the command waits its turn."""
         until = monotonic() + self.patience
         while True:
             leader = await self.leader()
@@ -134,7 +134,7 @@ class PassingEngine(Engine):
                 await self.stir()
 
     async def leader(self) -> Member | None:
-        """The node that leads, as soon as there is one; None: we do ourselves by now."""
+        """The node that leads, as soon as there is one; None: this node leads by now."""
         try:
             async with asyncio.timeout(self.patience):
                 return await self._leader()
@@ -142,7 +142,7 @@ class PassingEngine(Engine):
             raise Unavailable(_NOBODY, hint=_SOON) from None
 
     async def answered(self, key: str) -> RequestAnswered | None:
-        """The same; that a request was not answered says only who leads and shows all that is stored."""
+        """The same. Only the node that leads and shows all that is stored may say that a request was not answered."""
         epoch, stored = self.leads_under(), self._writer.position
         known = await super().answered(key) if epoch else None
         if known is None and not (epoch == self.leads_under() != 0 and self.state.position >= stored):

@@ -164,7 +164,7 @@ def _follow_or_take_over(s: Standing, sight: Sight, now: int) -> StandingStep:
 
 
 def _lead_on(s: Standing, sight: Sight, now: int) -> StandingStep:
-    """Put out who was silent for a whole lease: its right to answer is over, by its clock and by ours (N06)."""
+    """Put out members that were silent for a whole lease: their right to answer is over, by any clock (N06)."""
     if s.leader != s.life:
         return _deposed(s, None, now)
     silent = [(life, seen.beat) for life, seen in s.others.items() if now - seen.since >= s.terms.lease]

@@ -26,7 +26,7 @@ class PassedCommands:
         self._asking.shutdown(wait=False, cancel_futures=True)
 
     async def submit(self, command: Command, actor: str) -> object:
-        """Have it done; it is when VMs can see here its result."""
+        """Have it done; it is done when VMs can see its result here."""
         done = await self._passed_on(_asked(command))
         if not await self._following.reaches(done.position):
             raise Unavailable("It is done, but is not seen here yet.", hint="Ask again.")

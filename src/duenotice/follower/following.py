@@ -330,7 +330,7 @@ class Following:
 
 
 async def _all_there_is(heard: "asyncio.Queue[f.Line | None]") -> list[f.Line] | None:
-    """At least one line; None when there are no more."""
+    """At least one line; None when the stream has ended."""
     line = await heard.get()
     lines: list[f.Line] = []
     while line is not None:

@@ -200,7 +200,7 @@ class NodeLine:
 
 
 def _shut(connection: http.client.HTTPConnection) -> None:
-    """A thread that waits for it does so no more."""
+    """A thread that waits for it stops waiting."""
     with suppress(OSError, AttributeError):
         connection.sock.shutdown(2)
 
@@ -214,4 +214,6 @@ def _decoded(body: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise Misconfigured(f"The node's answer is not as expected: {error}.", hint="Is it as new as this?") from None
+        raise Misconfigured(
+            f"The node's answer is not as expected: {error}.", hint="Is its version the same as ours?"
+        ) from None

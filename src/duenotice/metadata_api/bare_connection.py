@@ -4,7 +4,7 @@ from typing import Protocol
 
 
 class Keeper(Protocol):
-    """Who looks after bare connections."""
+    """What looks after bare connections."""
 
     def drop(self, bare: "BareConnection") -> None:
         """End one."""

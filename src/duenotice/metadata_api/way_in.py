@@ -27,7 +27,7 @@ PAUSE_SECONDS = 1.0
 """How long no client is taken after the system could not give us a connection."""
 
 SILENT_SECONDS = 1
-"""After about so long the kernel gives us a connection on which nothing has come."""
+"""After about this time the kernel gives us a connection on which nothing has come."""
 
 
 def is_possible() -> bool:

@@ -26,7 +26,7 @@ def node_metrics(engine: NodeEngine, now: int) -> Iterator[Metric]:
     yield GaugeMetricFamily("duenotice_node_lag_seconds", "For how long there have been such records.", behind)
     age = _lease_age(seat, now)
     lease = seconds(standing.terms.lease)
-    yield GaugeMetricFamily("duenotice_node_lease_seconds", "After so much silence a node is put out.", lease)
+    yield GaugeMetricFamily("duenotice_node_lease_seconds", "After this much silence a node is put out.", lease)
     yield GaugeMetricFamily("duenotice_node_lease_age_seconds", "Time since the last good beat of this node.", age)
     yield from _refusals(engine)
 

@@ -105,7 +105,7 @@ class Nodes:
     async def command(self, request: Request) -> Response:
         """Do what another node passes on, if we lead."""
         if not self._is_node(request.headers.get(_LIFE, "")):
-            return problem(401, "This is for the nodes of the cluster.", "Use the other calls.")
+            return problem(401, "This is for the nodes of the cluster.", "Use the calls in docs/operator-api.md.")
         asked = await decoded(request, PassedCommand)
         kind = _COMMANDS.get(asked.kind)
         if kind is None or not self._engine.leads_under():
@@ -139,7 +139,7 @@ class Nodes:
                 await self._engine.stir()
 
     async def caught_up(self, call: Call) -> None:
-        """Who was answered at one node reads the result at every other; how the nodes are is told at once."""
+        """A client that was answered at one node reads the result at every other; the list of nodes is told at once."""
         if call.role is not None and call.path != _NODES_PATH:
             await self._engine.caught_up()
 

@@ -1,1 +1,1 @@
-"""Push: each change of an event goes to those who have subscribed, from the journal, at least once (M13)."""
+"""Push: each change of an event is sent to its subscriptions, from the journal, at least once (M13)."""

@@ -1,7 +1,7 @@
 """Where messages may go: a name is resolved, its address is checked, and only a checked address is connected to.
 
-Without that, who may subscribe could make the service ask what only this machine can reach: itself, its neighbours on
-the link, or the metadata service of the cloud that it runs in.
+Without that, somebody who may subscribe could make the service ask what only this machine can reach: itself, its
+neighbours on the link, or the metadata service of the cloud that it runs in.
 """
 
 import socket
@@ -21,7 +21,7 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 
 
 class AllowedAddresses:
-    """All but those that are never for us, and of those the networks that the operator has allowed."""
+    """All except those that are refused, and of the refused ones the networks that the operator has allowed."""
 
     def __init__(self, networks: Iterable[str] = ()) -> None:
         try:

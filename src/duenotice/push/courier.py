@@ -85,7 +85,7 @@ class Courier:
                 task.cancel()
 
     def hear(self, first: int, last: int, changes: Sequence[EventChange]) -> None:
-        """What has just happened, from one position to another. Who is behind reads it from the journal later."""
+        """What has just happened, between two positions. A courier that is behind reads it from the journal later."""
         is_next = self.outbox.position == first - 1 and not self._again and not self._is_reading
         wanted = [change for change in changes if self._wants(change)] if is_next else []
         if is_next and len(wanted) <= self.outbox.room:

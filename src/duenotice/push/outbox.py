@@ -68,7 +68,7 @@ class Outbox:
 
     @property
     def is_far(self) -> bool:
-        """Whether so much was read without a note that a start would take long."""
+        """Whether a start would take long, because many records were read and not noted."""
         return self.position - self._noted_position >= PASSED
 
     def put(self, change: EventChange) -> None:

@@ -172,7 +172,7 @@ class PushReceiver:
 
 
 def signature(secret: str, stamp: str, body: bytes) -> str:
-    """Proves to who has the secret that the body is ours, and when it was sent."""
+    """Proves to everybody who has the secret that the body is ours, and when it was sent."""
     return "sha256=" + hmac.new(secret.encode(), stamp.encode() + b"." + body, "sha256").hexdigest()
 
 
