@@ -113,7 +113,7 @@ class AzurePort:
             self.pair = await asyncio.to_thread(self._pair)
             self._tls.load_cert_chain(self.pair.certificate, self.pair.key)
         except (DuenoticeError, OSError, ssl.SSLError) as error:
-            log.error("the certificate of the Azure port is not renewed", action="azure-certificate", error=str(error))
+            log.error("the certificate of the Azure door is not renewed", action="azure-certificate", error=str(error))
 
     def _pair(self) -> KeyPair:
         settings = self._settings

@@ -61,7 +61,10 @@ TRIES = {
     help="The address for the operator, which is you.  [default: 127.0.0.1:16926]",
 )
 @click.option(
-    "--azure-listen", metavar="HOST:PORT", default=None, help=f"The address for Azure's tools.  [default: {AZURE}]"
+    "--azure-listen",
+    metavar="HOST:PORT",
+    default=None,
+    help=f"The address for az and the Azure SDKs.  [default: {AZURE}]",
 )
 @click.option("--watch/--no-watch", default=None, help="Show a live view.  [default: on a terminal]")
 def demo(watch: bool | None, **flags: str | None) -> None:
