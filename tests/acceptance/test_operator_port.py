@@ -38,16 +38,16 @@ def test_more_connections_than_it_is_meant_for_are_dropped(node: Node, monkeypat
     """A crowd at the operator's port does not keep VMs from asking, and silence locks nobody out: the oldest go."""
     monkeypatch.setattr(operator_port, "MOST_CONNECTIONS", 3)
     clients = [connect(node) for _ in range(8)]
+    assert node.operator("GET", "/readyz").status == 200
     closed = [client for client in clients[:5] if _is_closed(client)]
     assert len(closed) == 5
     assert node.events("me") == []
-    assert node.operator("GET", "/readyz").status == 200
     for client in clients:
         client.close()
 
 
 def test_connections_of_followers_are_counted_for_themselves(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    """N13: a node has up to 1,000 followers, each with two connections; operators and balancers still reach it."""
+    """A node has up to 1,000 followers, each with two connections; operators and balancers still reach it."""
     monkeypatch.setattr(operator_port, "MOST_CONNECTIONS", 3)
     token = node.operate("/v1/tokens", {"name": "shadow", "role": "follower"})["token"]
     wanted = f"GET /v1/follow/snapshot HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
