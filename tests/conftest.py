@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 from _pytest.mark.expression import Expression
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("duenotice", deadline=None, print_blob=True)
+# How long data take to draw, and how many there are, says something about the machine and nothing about us.
+BY_CHANCE = [HealthCheck.too_slow, HealthCheck.data_too_large]
+settings.register_profile("duenotice", deadline=None, print_blob=True, suppress_health_check=BY_CHANCE)
 settings.load_profile("duenotice")
 
 ROOT = Path(__file__).parent

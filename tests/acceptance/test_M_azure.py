@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import ssl
 import stat
 import subprocess
@@ -19,6 +20,7 @@ from azure.core.exceptions import (
 )
 from azure.mgmt.maintenance import MaintenanceManagementClient
 
+from duenotice.azure_api import certificates, paging
 from tests.acceptance.conftest import DEMO
 from tests.support.azure import GROUP, SUBSCRIPTION, Azure
 from tests.support.cli import duenotice
@@ -278,3 +280,57 @@ def test_M03_az_finds_what_it_asks_for_first(azure: Azure) -> None:
     (subscription,) = azure.get("/subscriptions?api-version=2016-06-01")["value"]
     (tenant,) = azure.get("/tenants?api-version=2016-06-01")["value"]
     assert (subscription["subscriptionId"], subscription["tenantId"]) == (SUBSCRIPTION, tenant["tenantId"])
+
+
+def test_M01_a_certificate_that_was_brought_is_shown_and_so_is_the_next_one(tmp_path: Path) -> None:
+    """A new file counts for new connections, without a restart; one that is not valid does not."""
+    brought = certificates.own(tmp_path, ["127.0.0.1"])
+    settings = {"azure_cert_file": str(brought.certificate), "azure_key_file": str(brought.key)}
+    with Node(DEMO, azure_listen="127.0.0.1:0", **settings) as node:
+        assert node.service.azure is not None
+        shown = list[bytes]()
+        for change in (lambda: None, lambda: certificates.own(tmp_path, ["127.0.0.1", "other"]), lambda: None):
+            change()
+            node.run(node.service.reread())
+            with socket.create_connection(node.service.azure.address) as line:
+                tls = ssl.create_default_context(cafile=str(brought.ca)).wrap_socket(line, server_hostname="127.0.0.1")
+                shown.append(tls.getpeercert(binary_form=True) or b"")
+                tls.close()
+            if len(shown) == 2:
+                brought.certificate.write_text("not a certificate")
+    assert shown[0] != shown[1] == shown[2]
+
+
+def test_M02_what_was_done_is_in_the_audit_trail_with_its_actor(azure_node: Node) -> None:
+    """By the name of the token that signed in."""
+    made = azure_node.operate("/v1/tokens", {"name": "deployer", "role": "operator"})
+    with Azure(azure_node, made["token"]) as azure:
+        azure.compute().virtual_machines.begin_redeploy(GROUP, "db-1").wait()
+    with azure_node.client() as client:
+        record, *_ = client.audit(actor="token/deployer")
+    assert (record.action, record.details.vm) == ("operation-performed", "db-1")
+
+
+def test_M04_lists_come_in_pages(azure: Azure, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The SDK follows each next link, and finds every VM once."""
+    monkeypatch.setattr(paging, "PAGE", 5)
+    whole = [vm.name for vm in azure.compute().virtual_machines.list(GROUP)]
+    assert (len(whole), whole) == (len(set(whole)), sorted(whole))
+    first = azure.get(f"/subscriptions/{SUBSCRIPTION}/providers/Microsoft.Compute/virtualMachines?api-version=1")
+    assert ([vm["name"] for vm in first["value"]], "nextLink" in first) == (whole[:5], True)
+    assert len(list(azure.compute().virtual_machine_scale_set_vms.list(GROUP, "batch"))) > 200
+
+
+def test_M05_a_request_that_comes_again_is_the_same_work(azure_node: Node, azure: Azure) -> None:
+    """A client that got no answer sends the same id: while the work is under way nothing is done twice."""
+    azure_node.enable("web-0")
+    target = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/{GROUP}/providers/Microsoft.Compute/virtualMachines/web-0"
+    first, again = (azure.ask("POST", f"{target}/restart", x_ms_client_request_id="once") for _ in range(2))
+    assert first.headers["azure-asyncoperation"] == again.headers["azure-asyncoperation"]
+    assert azure.ask("POST", f"{target}/restart", x_ms_client_request_id="other").status == 409
+    (event,) = azure_node.events("web-0")
+    azure_node.approve("web-0", event["EventId"])
+    azure_node.advance("10m")
+    later = azure.ask("POST", f"{target}/restart", x_ms_client_request_id="once")
+    assert later.status == 202
+    assert later.headers["azure-asyncoperation"] != first.headers["azure-asyncoperation"]

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.conftest import DEMO
+from tests.cluster.trio import NodeServer
+from tests.cluster.versions import wrong_clock
 from tests.handlers.databases import folder_of_postgres, require_postgresql
 from tests.support.cli import Done, duenotice
 from tests.support.node import Answer
@@ -148,6 +150,17 @@ def test_a_name_that_is_in_use_and_a_node_that_others_cannot_ask(made: Made, tmp
 
 def url_of(node: Served) -> str:
     return "http://{}:{}".format(*node.operator_address)
+
+
+def test_a_clock_that_is_an_hour_ahead(made: Made, tmp_path: Path) -> None:
+    """The node starts, because nobody is hit early for that; its log says what is wrong and what to do."""
+    url = migrated(made("late")).url
+    server = NodeServer(wrong_clock(3600), tmp_path, DEMO, journal=url, node="ahead", clock="real", lease=LEASE)
+    server.wait_until_serving()
+    (line,) = [line for line in server.log().splitlines() if '"action": "clock-differs"' in line]
+    assert "the clock of this machine is 1h ahead of the database's" in line
+    assert "Set the wrong one right (NTP)." in line
+    server.stop()
 
 
 @pytest.fixture

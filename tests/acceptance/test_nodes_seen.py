@@ -127,8 +127,12 @@ def test_the_numbers_of_three_nodes(nodes: Secured) -> None:
     assert all(age < LEASE for age in ages), ages
 
 
-def test_a_node_that_was_killed_is_shown_as_down(nodes: Secured, browser: Browser) -> None:  # noqa: F811
-    """On the command line and on the console's page, by light and in the dark, without a reload."""
+def test_a_node_that_was_killed_is_shown_as_down(
+    nodes: Secured,
+    database: SecureDatabase,
+    browser: Browser,  # noqa: F811
+) -> None:
+    """On the command line and on the console's page, by light and in the dark, until it is back or forgotten."""
     with nodes.client("a") as client:
         leader = client.nodes().leader
     killed, asked = [name for name in NAMES if name != leader][-1], leader
@@ -148,6 +152,8 @@ def test_a_node_that_was_killed_is_shown_as_down(nodes: Secured, browser: Browse
     done = duenotice(None, "node", "list", "-o", "json", "--endpoint", nodes.url(asked), **environment)
     assert {node["name"]: node["state"] for node in done.json()} == nodes.states(asked)
     assert nodes.states(asked)[killed] == "down"
+    database.sql(f"DELETE FROM duenotice.nodes WHERE node = '{killed}' AND NOT joined")
+    wait_until(lambda: killed not in nodes.states(asked))
 
 
 def test_a_node_with_the_wrong_ca_does_nothing_and_says_why(nodes: Secured) -> None:

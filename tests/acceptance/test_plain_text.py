@@ -84,7 +84,9 @@ def names(node: Node, tmp_path: Path) -> dict[str, str]:
     started, event = node.schedule("Reboot", "web-1", **told), node.schedule("Freeze", "db-0", **told)
     fleet = tmp_path / "fleet.toml"
     fleet.write_text(DEMO.read_text() + '[[vms]]\nname = "new"\naddress = "127.9.9.9"\n')
-    return {"event": event, "plan": plan, "paused": paused, "started": started, "fleet": str(fleet)}
+    subscription = node.operate("/v1/subscriptions", {"url": "http://127.0.0.1:9/", "format": "eventgrid"})["id"]
+    ids = {"event": event, "plan": plan, "paused": paused, "started": started, "subscription": subscription}
+    return {**ids, "fleet": str(fleet)}
 
 
 @pytest.fixture

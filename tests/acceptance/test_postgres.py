@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,33 @@ def test_what_was_answered_is_there_after_a_restart_and_kill_9(database: Databas
             "event-approved",
             "event-started",
         ]
+
+
+def answers(node: Served) -> bool:
+    with suppress(OSError):
+        return node.operator("GET", "/readyz").status == 200
+    return False
+
+
+def test_a_database_that_has_lost_commits_is_gone_on_from_without_anybodys_help(
+    database: Database, tmp_path: Path
+) -> None:
+    """The same process, on the same ports; no VM takes its new document for an old one (S3)."""
+    with Served(tmp_path, DEMO, journal=database.url) as node:
+        node.enable("web-0")
+        kept = node.schedule("Reboot", "web-0")
+        position = database.sql("SELECT position FROM duenotice.head")
+        node.schedule("Reboot", "web-0")
+        before = node.document("web-0")["DocumentIncarnation"]
+        database.sql(
+            f"DELETE FROM duenotice.records WHERE position > {position};"
+            f"UPDATE duenotice.head SET position = {position}, shown = {position}"
+        )
+        assert node.operator("POST", "/v1/vms/web-1/restart").status == 503
+        wait_until(lambda: "incarnations-lifted" in database.sql("SELECT change FROM duenotice.history"))
+        wait_until(lambda: answers(node))
+        assert node.document("web-0")["DocumentIncarnation"] > before
+        assert [event["EventId"] for event in node.events("web-0")] == [kept]
 
 
 def test_another_machine_goes_on_where_the_first_one_was(database: Database, tmp_path: Path) -> None:

@@ -23,15 +23,8 @@ class Scene:
     """All that faults may change."""
 
     def __init__(self, nodes: Trio, place: Network, disk: SmallDisk, folder: Path) -> None:
-        self.nodes, self.place, self.disk, self.folder = nodes, place, disk, folder
-        self._next: tuple[str, ...] | None = None
-
-    @property
-    def next_version(self) -> tuple[str, ...]:
-        """How to start a node as the next version of duenotice."""
-        if self._next is None:
-            self._next = next_version(self.folder)
-        return self._next
+        self.nodes, self.place, self.disk = nodes, place, disk
+        self.next_version, self.newer_records = next_version(folder), next_version(folder, newer_records=True)
 
 
 def _while_down(length: float) -> None:
@@ -152,7 +145,7 @@ def newer_records(scene: Scene, name: str, random: Random) -> str:
 
     An old node that a new one leads answers 503, until it is upgraded too (N16).
     """
-    newer, too_old = next_version(scene.folder, newer_records=True), 0
+    newer, too_old = scene.newer_records, 0
     for each in random.sample(NAMES, 3):
         scene.nodes.programs[each] = newer
         restart(scene, each, random)

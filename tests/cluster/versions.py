@@ -1,5 +1,6 @@
 """How a node is started: as the duenotice that is installed, as the next version of it, or with a wrong clock."""
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -19,9 +20,9 @@ def next_version(folder: Path, *, newer_records: bool = False) -> tuple[str, ...
     """
     copy = folder / ("newer" if newer_records else "next") / "duenotice"
     shutil.copytree(Path(duenotice.__file__).parent, copy)
-    _change(copy / "__init__.py", f'"{duenotice.__version__}"', f'"{NEXT}"')
+    _change(copy / "__init__.py", r'__version__ = ".*"', f'__version__ = "{NEXT}"')
     if newer_records:
-        _change(copy / "journal" / "codec.py", "answer_in_bytes])", "answer_in_bytes, _same])")
+        _change(copy / "journal" / "codec.py", r"^(RECORDS = Codec\(Record, \[[^]]*)\]", r"\1, _same]")
     return ("env", f"PYTHONPATH={copy.parent}", sys.executable, "-m", "duenotice")
 
 
@@ -31,6 +32,6 @@ def wrong_clock(seconds: int) -> tuple[str, ...]:
 
 
 def _change(file: Path, old: str, new: str) -> None:
-    text = file.read_text()
-    assert text.count(old) == 1, f"{file} has changed: the next version cannot be made of it"
-    file.write_text(text.replace(old, new))
+    text, times = re.subn(old, new, file.read_text(), flags=re.MULTILINE)
+    assert times == 1, f"{file} has changed: the next version cannot be made of it"
+    file.write_text(text)

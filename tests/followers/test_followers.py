@@ -80,6 +80,27 @@ def test_cut_off_it_answers_503_after_the_lease_and_comes_back_by_itself(herd: F
     assert follower.get("db-0").body == herd.node.get("db-0").body
 
 
+def test_what_was_asked_while_it_was_stopped_gets_nothing_old_when_it_wakes(herd: Flock) -> None:
+    """The request is there before it can look at anything else, and its right is over by then (N05, S27)."""
+    follower = herd.follower()
+    ask = f"GET {events_at()} HTTP/1.1\r\nHost: x\r\nMetadata: true\r\n\r\n".encode()
+    with follower.connect("db-0") as line:
+        for _ in range(3):  # from the second time on it takes the short way
+            line.send(ask)
+            assert line.answer().status == 200
+        for _ in range(3):
+            follower.server.freeze()
+            line.send(ask)
+            changes(herd.node, "db-0")  # shown when the follower has been put out
+            newest = herd.node.get("db-0").body
+            follower.server.thaw()
+            answer = line.answer()
+            assert answer.status == 503 or answer.body == newest, answer
+            wait_until(lambda: may_answer(follower))
+            line.send(ask)
+            assert line.answer().body == newest
+
+
 def test_a_scope_that_asks_only_a_follower_is_not_silent(tmp_path: Path) -> None:
     """Its node hears of the polls and keeps it on; one that asks nobody for 24 hours is turned off (F02, N11)."""
     with flock(tmp_path, clock="10000x") as herd:  # a day is nine seconds

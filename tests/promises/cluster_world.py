@@ -166,7 +166,7 @@ class Node:
                 self.clock.lead(Instant(NOON, store.look().head.steady))
             case m.Follow():
                 self.epoch = None
-            case m.End():
+            case m.End() | m.BeginAgain():
                 self.world.kill(self)
 
     def fold(self, records: list[Record]) -> m.Message:

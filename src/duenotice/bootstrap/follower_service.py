@@ -24,6 +24,7 @@ from duenotice.metadata_api.guard import Guard
 from duenotice.metadata_api.server import MetadataServer
 
 _NODES_ONLY = (
+    "azure_listen",
     "fleet",
     "data_dir",
     "journal",

@@ -54,6 +54,8 @@ def open_alone(url: str, data_dir: Path | None, node: str) -> Journal:
     try:
         return open_journal(url, data_dir, node)
     except Conflict as error:
+        if not is_postgres(url):
+            raise
         raise Conflict(f"{error.message} With clock = manual a node is alone.", hint=error.hint) from None
 
 

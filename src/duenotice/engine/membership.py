@@ -96,8 +96,8 @@ class Standing(NamedTuple):
     """What the store is being asked to show; 0 when it is not."""
     must_fold: int = 0
     """A node that has not hidden what it knew at its last beat does not beat: it is put out, and delays nobody."""
-    at_beat: tuple[int, int] = (0, 0)
-    """The epoch and the position that were known when the last beat was sent: its answer cannot say less."""
+    at_beat: tuple[int, int, int, int] = (0, 0, 0, 0)
+    """Epoch, what was folded and known when the last beat was sent, and when that was: its answer cannot say less."""
     no_lead_before: int = 0
     """A node that has handed over the lead does not take it back at once."""
 

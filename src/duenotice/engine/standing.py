@@ -101,15 +101,19 @@ def _ticked(s: Standing, message: m.TimePassed, now: int) -> StandingStep:
 
 
 def _beat(s: Standing, now: int) -> StandingStep:
-    at_beat = (s.epoch, s.folded)
+    at_beat = (s.epoch, s.folded, s.known, now)
     return StandingStep(s._replace(calling=True, next_call=now + s.terms.every, at_beat=at_beat), (m.Beat(),))
 
 
 def _beaten(s: Standing, message: m.Beaten, now: int) -> StandingStep:
     """The right to answer goes on, from before the beat was sent (N05)."""
     head = message.sight.head
-    if head.epoch < s.at_beat[0] or head.position < s.at_beat[1]:
+    epoch, folded, known, since = s.at_beat
+    if message.sent >= since and (head.epoch < epoch or head.position < folded):
         return _forgotten(s, message, now)
+    if message.sent >= since and head.position < known == s.known:
+        known = max(head.position, s.folded)  # it was told, and lost before anybody here read it
+        s = s._replace(known=known, answers_from=min(s.answers_from, known))
     s = s._replace(calling=False, must_fold=max(s.must_fold, head.position))
     if head.shown > s.folded:
         # Nothing is shown that a member has not hidden: so we were not one for a while, however we are one now.

@@ -119,6 +119,8 @@ class Following:
                     await self._in(self._beating, lambda: self._leave(self.line))
         for worker in (self._folding, self._beating, self._listening):
             worker.shutdown(wait=False, cancel_futures=True)
+        for line in self._lines:
+            line.close()
 
     async def reaches(self, position: int) -> bool:
         """Whether VMs see all up to here, at the latest after a lease."""
@@ -313,7 +315,7 @@ class Following:
     # --- when it does not work ---
 
     def _complain(self, error: Exception) -> None:
-        self.troubles.came(self.line.url, error, is_last=self._failures >= len(self._lines))
+        self.troubles.came(self.line.url, error, is_last=len(self._lines) <= max(1, self._failures))
 
     def _lost(self, task: "asyncio.Task[None]") -> None:
         """Without one of our tasks nobody is answered; only another process can help."""

@@ -51,6 +51,7 @@ class NodeStream:
         except (OSError, http.client.HTTPException, ValueError, AttributeError):
             return  # it was cut off, or closed by us in the middle of a line
         finally:
+            self._response.close()
             self._connection.close()
 
     def expect(self, patience: float) -> None:
@@ -118,6 +119,13 @@ class NodeLine:
         """End a beat that is under way, from any thread."""
         if (kept := self._kept) is not None:
             _shut(kept)
+
+    def close(self) -> None:
+        """Nothing more is asked."""
+        self.hang_up()
+        with self._beats:
+            if self._kept is not None:
+                self._kept.close()
 
     def command(self, command: f.VmCommand) -> f.Done:
         """Done by the node; never tried twice."""

@@ -12,6 +12,7 @@ from duenotice.clock import Clock, monotonic
 from duenotice.domain import transitions as t
 from duenotice.domain.fleet import Site
 from duenotice.domain.subscription import GIVEN_UP_AFTER, Subscription, SubscriptionStatus
+from duenotice.errors import Refused
 from duenotice.push.changes import TOLD, EventBook, UnknownEvent, event_before
 from duenotice.push.outbox import MOST_PENDING, Outbox, Parcel
 from duenotice.push.receiver import PushEnd, PushOutcome
@@ -116,7 +117,11 @@ class Courier:
             await asyncio.sleep(max(pause * self._around.jitter(), said.after))
 
     async def _report(self, status: SubscriptionStatus, reason: str = "") -> None:
-        await self._around.report(self._known.id, status, reason)
+        try:
+            await self._around.report(self._known.id, status, reason)
+        except Refused as refusal:  # another node delivers by now, or it is deleted
+            self._is_over = True
+            log.info("not needed", action="push-refused", subscription=self._known.id, error=refusal.message)
 
     async def _read(self) -> None:
         """As much as there is room for."""

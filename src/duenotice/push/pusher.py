@@ -84,7 +84,8 @@ class Pusher:
         engine.on_recover.append(self._find_place)
 
     def start(self) -> None:
-        """Go on where the last process was."""
+        """Go on where the last process was, or where the journal is by now."""
+        self.pause()
         self._open, self._claim = True, ""
         self._find_place()
         for known in self._engine.state.subscriptions.values():
@@ -137,6 +138,8 @@ class Pusher:
     def _look(self, records: Sequence[t.Record]) -> None:
         if not self._open:
             return
+        if self._engine.state.position < self._position:  # the database has lost its last commits (N14)
+            self.start()
         fresh = [record for record in records if record.position > self._position]
         if fresh and fresh[0].position != self._position + 1:
             self._find_place()

@@ -84,7 +84,7 @@ def test_a_certificate_can_be_brought(tmp_path: Path) -> None:
     made = own(tmp_path, ["localhost"])
     assert isinstance(context_of(given(str(made.certificate), str(made.key))), ssl.SSLContext)
     for certificate, key in [(made.certificate, tmp_path / CA_KEY_FILE), (tmp_path / "none", made.key)]:
-        with pytest.raises(Misconfigured, match="azure_cert and azure_key are not valid"):
+        with pytest.raises(Misconfigured, match="azure_cert_file and azure_key_file are not valid"):
             given(str(certificate), str(key))
 
 

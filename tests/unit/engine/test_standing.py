@@ -56,8 +56,9 @@ class Row(NamedTuple):
 
 
 CALLED = {"calling": True, "next_call": NOW + EVERY}
-BEATING = {**CALLED, "at_beat": (3, 10)}
+BEATING = {**CALLED, "at_beat": (3, 10, 10, NOW)}
 NEW = Standing("me", TERMS)
+LOST = (3, 10, 12, NOW - 500)
 SILENT = {"you": Seen(5, NOW - TERMS.lease, 10)}
 
 ROWS = [
@@ -123,7 +124,7 @@ ROWS = [
         {
             "phase": FOLLOWING,
             "next_call": NOW + EVERY,
-            "at_beat": (3, 10),
+            "at_beat": (3, 10, 12, NOW),
             "known": 12,
             "reading": 12,
             "may_show": 11,
@@ -166,8 +167,8 @@ ROWS = [
             *[
                 Row(
                     f"{phase.value}: the store has lost something since the beat was sent (N14)",
-                    node(phase, calling=True, right_until=NOW + 1, at_beat=known),
-                    m.Beaten(NOW, sight("you")),
+                    node(phase, calling=True, right_until=NOW + 1, at_beat=(*known, 11, NOW - 500)),
+                    m.Beaten(NOW - 500, sight("you")),
                     {"phase": ENDED, "right_until": 0},
                     (
                         *([m.Follow()] if phase is LEADING else []),
@@ -176,6 +177,25 @@ ROWS = [
                 )
                 for known in ((3, 11), (4, 10))
             ],
+            Row(
+                f"{phase.value}: what was told and never read is lost: it is not waited for (N14)",
+                node(phase, calling=True, right_until=NOW + RIGHT, known=12, answers_from=12, at_beat=LOST),
+                m.Beaten(NOW - 500, sight("me" if phase is LEADING else "you")),
+                {"calling": False, "must_fold": 10, "known": 10, "answers_from": 10},
+            ),
+            Row(
+                f"{phase.value}: what was told since the beat was sent is not lost",
+                node(phase, calling=True, right_until=NOW + RIGHT, known=12, at_beat=(3, 10, 11, NOW - 500)),
+                m.Beaten(NOW - 500, sight("me" if phase is LEADING else "you")),
+                {"calling": False, "must_fold": 10, "reading": 12},
+                (m.Read(12),),
+            ),
+            Row(
+                f"{phase.value}: the answer to an earlier beat may say less",
+                node(phase, calling=True, right_until=NOW + RIGHT, at_beat=(3, 11, 11, NOW - 499)),
+                m.Beaten(NOW - 500, sight("me" if phase is LEADING else "you")),
+                {"calling": False, "must_fold": 10},
+            ),
             Row(
                 f"{phase.value}: a beat got lost", node(phase, calling=True), m.CallBroke(m.Beat()), {"calling": False}
             ),

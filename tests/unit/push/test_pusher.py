@@ -284,6 +284,37 @@ async def test_who_is_gone_is_paused_and_told_nothing_more() -> None:
 
 
 @in_loop
+async def test_what_a_receiver_says_to_a_leader_that_is_one_no_more_changes_nothing() -> None:
+    """And one that starts twice delivers once."""
+    town = Town()
+    async with house(MemoryJournal(), town) as home:
+        await home.do(subscription())
+        await until(lambda: home.known().status is SubscriptionStatus.ACTIVE)
+        home.pusher.start()
+        await home.do(event(1))
+        await until(lambda: home.told() and home.known().position >= home.engine.state.position - 2)
+        town.answers["https://r-1/"] = failing("410", PushEnd.GONE)
+        await home.do(ClaimPushes("another"), event(2))
+        await until(lambda: not home.pusher._open or home.pusher._couriers[id_of(101)]._is_over)
+        assert (home.known().status, home.told()) == (SubscriptionStatus.ACTIVE, [(id_of(1), "scheduled")])
+
+
+@in_loop
+async def test_a_journal_that_has_gone_back_is_followed_from_where_it_is() -> None:
+    """A database may lose its last commits (N14): what comes then has positions that were there before."""
+    town = Town()
+    async with house(MemoryJournal(), town) as home:
+        await home.do(subscription())
+        await until(lambda: home.known().status is SubscriptionStatus.ACTIVE)
+        home.pusher._position += 1000
+        for courier in home.pusher._couriers.values():
+            courier.outbox.position += 1000
+        await home.do(event(1))
+        await until(lambda: home.told())
+        assert home.told() == [(id_of(1), "scheduled")]
+
+
+@in_loop
 async def test_paused_and_deleted_ones_are_left_alone() -> None:
     town = Town()
     async with house(MemoryJournal(), town) as home:
