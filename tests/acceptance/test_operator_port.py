@@ -35,13 +35,32 @@ def test_a_connection_on_which_nothing_is_finished_is_closed(
 
 
 def test_more_connections_than_it_is_meant_for_are_dropped(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A crowd at the operator's port does not keep VMs from asking."""
+    """A crowd at the operator's port does not keep VMs from asking, and silence locks nobody out: the oldest go."""
     monkeypatch.setattr(operator_port, "MOST_CONNECTIONS", 3)
     clients = [connect(node) for _ in range(8)]
-    closed = [client for client in clients[3:] if _is_closed(client)]
+    assert node.operator("GET", "/readyz").status == 200
+    closed = [client for client in clients[:5] if _is_closed(client)]
     assert len(closed) == 5
     assert node.events("me") == []
     for client in clients:
+        client.close()
+
+
+def test_connections_of_followers_are_counted_for_themselves(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node has up to 1,000 followers, each with two connections; operators and balancers still reach it."""
+    monkeypatch.setattr(operator_port, "MOST_CONNECTIONS", 3)
+    token = node.operate("/v1/tokens", {"name": "shadow", "role": "follower"})["token"]
+    wanted = f"GET /v1/follow/snapshot HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
+    followers = []
+    for _ in range(8):
+        followers.append(connect(node, wanted))
+        assert followers[-1].recv(12) == b"HTTP/1.1 200"
+    assert node.operator("GET", "/readyz").status == 200
+    for client in followers:
+        client.settimeout(0.05)
+        with pytest.raises(TimeoutError):  # nobody was closed
+            while client.recv(65536):
+                pass
         client.close()
 
 

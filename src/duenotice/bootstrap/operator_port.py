@@ -14,9 +14,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from duenotice.bootstrap.logs import ToOurLog
+from duenotice.clock import monotonic
+from duenotice.engine.followers import MOST_FOLLOWERS
 
 MOST_CONNECTIONS = 200
 """File descriptors of this process are for VMs."""
+
+FOLLOWS = "/v1/follow/"
+MOST_OF_FOLLOWERS = 2 * MOST_FOLLOWERS
+"""A follower has a stream and a connection for its beats; these are counted for themselves."""
 
 PATIENCE_SECONDS = 10.0
 """How long a head, a body or an idle connection may take; uvicorn itself would wait for ever (S24)."""
@@ -48,10 +54,32 @@ class PatientOnlySoLong(H11Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast(asyncio.Transport, transport))
-        if len(self.connections) > MOST_CONNECTIONS:
-            self.transport.abort()
-        else:
+        self._opened = monotonic()
+        self._make_room()
+        if not self.transport.is_closing():
             self.loop.call_later(PATIENCE_SECONDS, self._look, None)
+
+    def _make_room(self) -> None:
+        """Too many: who has waited longest for its client has to go, so that silent clients lock nobody out."""
+        connections = cast("set[PatientOnlySoLong]", self.connections)
+        if len(connections) <= MOST_CONNECTIONS:
+            return
+        others = [each for each in connections if not each.follows and not each.transport.is_closing()]
+        if len(others) > MOST_CONNECTIONS or len(connections) > MOST_CONNECTIONS + MOST_OF_FOLLOWERS:
+            waiting = [each for each in others if each is not self and each.waits_for_client]
+            min(waiting, key=lambda each: each._opened, default=self).transport.abort()
+
+    @property
+    def follows(self) -> bool:
+        """Whether it is a follower's: with a token it has asked for what only followers may ask for."""
+        scope = self.scope
+        return scope is not None and scope["path"].startswith(FOLLOWS) and "token" in scope.get("state", {})
+
+    @property
+    def waits_for_client(self) -> bool:
+        """Whether nothing is being done for it."""
+        cycle = self.cycle
+        return cycle is None or cycle.response_complete or cycle.more_body
 
     def shutdown(self) -> None:
         """Also end a TLS connection that is idle: its end is a talk, and uvicorn would wait for the client's part."""
@@ -62,12 +90,10 @@ class PatientOnlySoLong(H11Protocol):
     def _look(self, last: object) -> None:
         if self.transport.is_closing():
             return
-        cycle = self.cycle
-        waits_for_client = cycle is None or cycle.response_complete or cycle.more_body
-        if waits_for_client and cycle is last:
+        if self.waits_for_client and self.cycle is last:
             self.transport.abort()
         else:
-            self.loop.call_later(PATIENCE_SECONDS, self._look, cycle)
+            self.loop.call_later(PATIENCE_SECONDS, self._look, self.cycle)
 
 
 class Front:

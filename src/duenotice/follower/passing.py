@@ -33,6 +33,8 @@ class Passing:
         self._lines, self._wellbeing = lines, wellbeing
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.Task[None]] = set()
+        self._silent: dict[asyncio.Task[None], None] = {}
+        """Who has not asked anything yet, the oldest first."""
 
     async def start(self, listening: socket.socket) -> None:
         """Begin to listen."""
@@ -51,16 +53,29 @@ class Passing:
         assert task is not None
         self._open.add(task)
         try:
-            if len(self._open) <= MOST_CONNECTIONS:
-                await self._pass(reader, writer)
+            if self._has_room():
+                self._silent[task] = None
+                first = await _begun(reader)
+                self._silent.pop(task, None)
+                await self._pass(reader, writer, first)
         except (OSError, asyncio.CancelledError):
             pass
         finally:
             self._open.discard(task)
+            self._silent.pop(task, None)
             writer.close()
 
-    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        first = await _begun(reader)
+    def _has_room(self) -> bool:
+        """When there are too many, the oldest that has said nothing goes: silent clients lock nobody out."""
+        is_full = len(self._open) > MOST_CONNECTIONS
+        if is_full and self._silent:
+            oldest = next(iter(self._silent))
+            del self._silent[oldest]
+            oldest.cancel()
+            return True
+        return not is_full
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: bytes) -> None:
         own = answer(first, self._wellbeing()) if first else b""
         there = await self._reached() if own is None else None
         if there is None:
