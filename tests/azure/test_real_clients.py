@@ -98,7 +98,9 @@ def test_the_asyncio_sdk_does_the_same(node: Node, azure: Azure) -> None:
             names = [vm.name async for vm in compute.virtual_machines.list(GROUP)]
             poller = await compute.virtual_machines.begin_restart(GROUP, "me")
             await poller.result()
-            return names, poller.status()
+        # aiohttp does not wait for the end of its TLS connections, and the loop would end before them.
+        await asyncio.sleep(0.25)
+        return names, poller.status()
 
     with InTheVm(node) as vm:
         names, status = asyncio.run(asyncio.wait_for(restart(), SECONDS))

@@ -5,7 +5,17 @@ from typing import Annotated, Generic, TypeVar
 from msgspec import Meta
 
 from duenotice.domain.token import TOKEN_NAME
-from duenotice.wire.operator.words import AnswerBody, ListName, Moment, RequestBody, RoleName, Seconds, Span, described
+from duenotice.wire.operator.words import (
+    AnswerBody,
+    ListName,
+    Moment,
+    RequestBody,
+    RoleName,
+    Seconds,
+    SelectorOrNone,
+    Span,
+    described,
+)
 
 T = TypeVar("T")
 
@@ -92,4 +102,4 @@ class TokenRequest(RequestBody, frozen=True):
 
     name: Annotated[str, described(pattern=TOKEN_NAME)]
     role: RoleName
-    only: Annotated[str, Meta(description="Only the VMs that this chooses: `host=h1`; for followers")] = ""
+    only: Annotated[SelectorOrNone, Meta(description="Only the VMs that this chooses; for followers")] = ""

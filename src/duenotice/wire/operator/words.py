@@ -93,7 +93,9 @@ Action = Annotated[str, _one_of(ACTIONS)]
 ListName = Annotated[str, _one_of(LISTS)]
 ShownStatus = Annotated[str, _one_of(STATUS_NAMES.values())]
 ApiVersionName = Annotated[str, _one_of(BY_NAME)]
-Selector = Annotated[str, described(pattern=f"^({'|'.join(SELECTOR_KINDS)})=.+$", examples=["set=web"])]
+_SELECTOR = f"^({'|'.join(SELECTOR_KINDS)})=.+$"
+Selector = Annotated[str, described(pattern=_SELECTOR, examples=["set=web"])]
+SelectorOrNone = Annotated[str, described(pattern=f"^$|{_SELECTOR}", examples=["host=h1"])]
 Span = Annotated[
     str,
     described(
