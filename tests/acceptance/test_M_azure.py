@@ -123,6 +123,18 @@ def test_M05_a_cancelled_event_cancels_the_work_and_says_why(azure_node: Node, a
     assert poller.status() == "Canceled"
 
 
+def test_M05_a_failed_impact_fails_the_work_and_says_why(azure_node: Node, azure: Azure) -> None:
+    """The poller ends as Failed, with the reason that was reported."""
+    azure_node.enable("db-1")
+    poller = azure.compute().virtual_machines.begin_redeploy(GROUP, "db-1")
+    event_id = azure_node.event("db-1")["EventId"]
+    azure_node.operate(f"/v1/events/{event_id}/approve")
+    azure_node.operate(f"/v1/events/{event_id}/report", {"failure": "no room on any host"})
+    with pytest.raises(HttpResponseError, match="no room on any host"):
+        poller.result()
+    assert poller.status() == "Failed"
+
+
 def test_M06_a_spot_vm_is_evicted(azure_node: Node, azure: Azure) -> None:
     """G04: simulateEviction answers 204 and raises Preempt; a VM that is not spot is refused."""
     azure_node.enable("render-0")
