@@ -169,16 +169,25 @@ class WayIn:
         del self._bare[bare.number]
         self._epoll.unregister(bare.number)
         bare.hand_over()
-        self._hand_over(bare.number, partial(TakenOver, self._door, bare, go_on))
+        self._hand_over(bare.number, partial(TakenOver, self._door, bare, go_on), partial(self._door.leave, bare))
 
-    def _hand_over(self, number: int, connection: Callable[[], Connection]) -> None:
-        task = self._door.loop.create_task(self._connect(connection, socket.socket(*self._kind, fileno=number)))
+    def _hand_over(
+        self, number: int, connection: Callable[[], Connection], give_up: Callable[[], None] = lambda: None
+    ) -> None:
+        client = socket.socket(*self._kind, fileno=number)
+        task = self._door.loop.create_task(self._connect(connection, client, give_up))
         self._handing_over.add(task)
         task.add_done_callback(self._handing_over.discard)
 
-    async def _connect(self, connection: Callable[[], Connection], client: socket.socket) -> None:
+    async def _connect(
+        self, connection: Callable[[], Connection], client: socket.socket, give_up: Callable[[], None]
+    ) -> None:
         client.setblocking(False)
-        await self._door.loop.connect_accepted_socket(connection, client)
+        try:
+            await self._door.loop.connect_accepted_socket(connection, client)
+        except OSError:  # the client is gone already
+            client.close()
+            give_up()
 
 
 def _read(number: int) -> bytes | None:

@@ -11,7 +11,7 @@ import struct
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 import pytest
@@ -276,6 +276,33 @@ def test_who_is_gone_before_we_look_leaves_nothing_behind(run: Run) -> None:
             assert status(await world.ask(LAST_POLL)) == 200
             await until(lambda: world.server.connections == 0)
             assert not world.problems
+
+    run(main())
+
+
+class Refusing:
+    """A loop that gives nobody a transport, as one does when the client has reset the connection."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    async def connect_accepted_socket(self, *_: object) -> None:
+        raise OSError("not connected")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loop, name)
+
+
+def test_who_is_gone_before_it_has_a_transport_leaves_its_place(run: Run) -> None:
+    async def main() -> None:
+        async with stage() as world:
+            loop, world.door.loop = world.door.loop, cast(asyncio.AbstractEventLoop, Refusing(world.door.loop))
+            with world.client(POLL[:30]):
+                world.way_in.look()
+                assert world.server.connections == 1
+                await until(lambda: not world.way_in._handing_over)
+            assert (world.server.connections, world.door.crowd.by_address, world.problems) == (0, {}, [])
+            world.door.loop = loop
 
     run(main())
 
