@@ -8,7 +8,7 @@ import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any, NamedTuple
 
 from azure.identity import ClientSecretCredential
@@ -29,6 +29,8 @@ SIZE = 50_000
 """VMs, of which a fifth are listed: the others are instances of scale sets."""
 LISTED = SIZE // 5
 POLLERS = 100
+SETTLE_SECONDS = 20
+"""So long pollers wait before they are measured: the first polls of each are held for a short time only."""
 CONNECTIONS = 64
 GROUP, SUBSCRIPTION = "duenotice", "00000000-0000-0000-0000-000000000000"
 TENANT = "d0e07a00-0000-4000-8000-000000000000"
@@ -119,6 +121,7 @@ def _restarts(node: Node, compute: Any, count: int) -> tuple[list[float], list[f
 
 def _polls(node: Node, door: Door, seconds: int, number: int) -> tuple[float, float]:
     with _pollers(node, door):
+        sleep(SETTLE_SECONDS)
         waited = run_wrk(node.metadata, CONNECTIONS, seconds).p99
     quiet = run_wrk(node.metadata, CONNECTIONS, seconds).p99
     step(f"round {number + 1}: p99 {figure(waited)} µs with {POLLERS} pollers, {figure(quiet)} µs without")

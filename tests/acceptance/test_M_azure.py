@@ -125,9 +125,9 @@ def test_M05_a_cancelled_event_cancels_the_work_and_says_why(azure_node: Node, a
 
 def test_M05_a_failed_impact_fails_the_work_and_says_why(azure_node: Node, azure: Azure) -> None:
     """The poller ends as Failed, with the reason that was reported."""
-    azure_node.enable("db-1")
-    poller = azure.compute().virtual_machines.begin_redeploy(GROUP, "db-1")
-    event_id = azure_node.event("db-1")["EventId"]
+    azure_node.enable("db-0")
+    poller = azure.compute().virtual_machines.begin_redeploy(GROUP, "db-0")
+    event_id = azure_node.event("db-0")["EventId"]
     azure_node.operate(f"/v1/events/{event_id}/approve")
     azure_node.operate(f"/v1/events/{event_id}/report", {"failure": "no room on any host"})
     with pytest.raises(HttpResponseError, match="no room on any host"):

@@ -6,10 +6,12 @@ command were raised; and the journal knows how each has ended.
 
 import asyncio
 import re
+from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
+from zlib import crc32
 
 from msgspec import UNSET, UnsetType
 from starlette.requests import Request
@@ -27,8 +29,12 @@ from duenotice.domain.transitions import Record
 from duenotice.engine.engine import Engine
 from duenotice.wire.start_requests_json import canonical_id
 
-HELD_SECONDS = 1.0
-"""Real seconds that a poll is held: a client mostly hears of the end at once, and asks half as often."""
+LONGEST_HELD = 25.0
+"""Real seconds that a poll is held: a client hears of the end at once, and hundreds that wait cost VMs nothing.
+
+The first poll is held for a second, and each next one twice as long, up to this."""
+MOST_REMEMBERED = 10_000
+"""Operations of which we know how often they were asked for."""
 RETRY_AFTER = {"Retry-After": "1"}
 MOST_NAMED = 8
 """Events that an operation names; a URL must not get too long."""
@@ -65,6 +71,7 @@ class Operations(AzureResource):
         super().__init__(engine)
         self._ends: asyncio.Future[None] | None = None
         self._is_closing = False
+        self._asked: OrderedDict[str, int] = OrderedDict()
         engine.on_commit.append(self._hear)
 
     def calls(self) -> list[AzureCall]:
@@ -115,12 +122,20 @@ class Operations(AzureResource):
             return await self._done(name, int(done[1]))
         event_ids = await self._events_of(name)
         with suppress(TimeoutError):
-            async with asyncio.timeout(HELD_SECONDS):
+            async with asyncio.timeout(self._patience(name)):
                 while any(one in self._engine.state.events for one in event_ids) and not self._is_closing:
                     await self._next_end()
         if any(one in self._engine.state.events for one in event_ids):
             return OperationStatus(name, "InProgress")
         return _whole(name, [await self._life(one) for one in event_ids])
+
+    def _patience(self, name: str) -> float:
+        """How long this poll is held. Each operation has a share of its own, so that pollers do not come together."""
+        times = self._asked[name] = self._asked.pop(name, 0) + 1
+        if len(self._asked) > MOST_REMEMBERED:
+            self._asked.popitem(last=False)
+        share = 0.75 + crc32(name.encode()) % 1000 / 4000
+        return share * min(LONGEST_HELD, 2.0 ** (min(times, 10) - 1))
 
     async def _done(self, name: str, position: int) -> OperationStatus:
         """What was done at once: the journal has it."""
