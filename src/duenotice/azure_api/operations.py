@@ -71,7 +71,7 @@ class Operations(AzureResource):
         super().__init__(engine)
         self._ends: asyncio.Future[None] | None = None
         self._is_closing = False
-        self._asked: OrderedDict[str, int] = OrderedDict()
+        self._asked: OrderedDict[int, int] = OrderedDict()
         engine.on_commit.append(self._hear)
 
     def calls(self) -> list[AzureCall]:
@@ -131,10 +131,11 @@ class Operations(AzureResource):
 
     def _patience(self, name: str) -> float:
         """How long this poll is held. Each operation has a share of its own, so that pollers do not come together."""
-        times = self._asked[name] = self._asked.pop(name, 0) + 1
+        key = crc32(name.encode())  # names may be long, and two with the same key only wait a little longer
+        times = self._asked[key] = self._asked.pop(key, 0) + 1
         if len(self._asked) > MOST_REMEMBERED:
             self._asked.popitem(last=False)
-        share = 0.75 + crc32(name.encode()) % 1000 / 4000
+        share = 0.75 + key % 1000 / 4000
         return share * min(LONGEST_HELD, 2.0 ** (min(times, 10) - 1))
 
     async def _done(self, name: str, position: int) -> OperationStatus:

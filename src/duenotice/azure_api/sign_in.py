@@ -1,6 +1,5 @@
 """Signing in: the calls of `az` and the identity libraries, with tokens of ours as client secrets (M02, M03)."""
 
-import hashlib
 from urllib.parse import parse_qs
 
 from starlette.requests import Request
@@ -10,7 +9,7 @@ from duenotice.azure_api.access_tokens import LASTS, issued, token_behind
 from duenotice.azure_api.calls import SUBSCRIPTION, AzureCall, AzureResource
 from duenotice.azure_api.shape import AzureProblem, Listed, body_of, shown
 from duenotice.clock import wall
-from duenotice.domain.token import Role, Token
+from duenotice.domain.token import Role, Token, token_with
 from duenotice.engine.engine import Engine
 from duenotice.wire.resource_ids import id_of_resource_group
 
@@ -139,8 +138,7 @@ class SignIn(AzureResource):
         asked = {name: values[0] for name, values in form.items()}
         if asked.get("grant_type") != "client_credentials":
             return _refused(400, "unsupported_grant_type", "Use client_credentials, with a token as client_secret.")
-        digest = hashlib.sha256(asked.get("client_secret", "").encode()).hexdigest()
-        token = next((token for token in self._engine.state.tokens.values() if token.digest == digest), None)
+        token = token_with(asked.get("client_secret", ""), self._engine.state.tokens.values())
         if token is None or not token.role.covers(Role.VIEWER):
             return _refused(401, "invalid_client", "The client secret is not a token of a viewer, operator or admin.")
         tenant, base = request.path_params["tenant"], base_of(request)

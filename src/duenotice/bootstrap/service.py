@@ -34,6 +34,7 @@ from duenotice.domain.commands import ApplyFleet, CreateToken, LiftIncarnations,
 from duenotice.domain.fleet import Declaration, Vm
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
+from duenotice.domain.token import digest_of as token_digest
 from duenotice.engine.engine import SELF, Engine, load
 from duenotice.engine.followers import Followers
 from duenotice.engine.membership import Terms
@@ -48,7 +49,6 @@ from duenotice.metadata_api.tap import Tap
 from duenotice.operator_api.app import OperatorApi
 from duenotice.operator_api.calls import new_id
 from duenotice.operator_api.tokens import FILE, new_token, token_of
-from duenotice.operator_api.tokens import digest_of as token_digest
 from duenotice.toml import near_miss
 from duenotice.wire.fleet_toml import is_name
 

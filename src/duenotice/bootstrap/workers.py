@@ -15,11 +15,11 @@ import structlog
 from duenotice.backoff import Backoff
 from duenotice.bootstrap.ports import NOWHERE
 from duenotice.domain.commands import CreateToken
-from duenotice.domain.token import Role
+from duenotice.domain.token import Role, digest_of
 from duenotice.engine.engine import SELF, Engine
 from duenotice.errors import Misconfigured, Unavailable
 from duenotice.operator_api.calls import new_id
-from duenotice.operator_api.tokens import digest_of, new_token
+from duenotice.operator_api.tokens import new_token
 from duenotice.settings import ENVIRONMENT_PREFIX, ServeSettings, host_port
 
 _SAME = (

@@ -1,5 +1,7 @@
 """Who may use the operator's door: tokens by their digest, and what each role may do."""
 
+import hashlib
+from collections.abc import Iterable
 from datetime import datetime
 from enum import Enum
 
@@ -40,3 +42,14 @@ class Token(Struct, frozen=True, omit_defaults=True):
     digest: str
     created_at: datetime
     only: str = ""
+
+
+def digest_of(secret: str) -> str:
+    """What is stored in place of a secret: a guess of 256 random bits needs no slow hash."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def token_with(secret: str, tokens: Iterable[Token]) -> Token | None:
+    """The token with this secret. Comparing digests reveals nothing about the secret."""
+    digest = digest_of(secret)
+    return next((token for token in tokens if token.digest == digest), None)

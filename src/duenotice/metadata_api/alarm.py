@@ -29,10 +29,11 @@ class Alarm:
 
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
-        self._timer = ctypes.c_void_p()
+        timer = ctypes.c_void_p()
         event = struct.pack("=qiii44x", 0, _SIGNAL, _TO_THREAD, threading.get_native_id())
-        if self._libc.timer_create(_BOOT_CLOCK, event, ctypes.byref(self._timer)):
+        if self._libc.timer_create(_BOOT_CLOCK, event, ctypes.byref(timer)):
             raise OSError(ctypes.get_errno(), "timer_create")
+        self._timer = timer
         signal.signal(_SIGNAL, _ring)
 
     def call(self, method: Callable[[], None]) -> None:
@@ -46,7 +47,8 @@ class Alarm:
             raise OSError(ctypes.get_errno(), "timer_settime")
 
     def __del__(self) -> None:
-        self._libc.timer_delete(self._timer)
+        if hasattr(self, "_timer"):  # a timer that was never made has the number of the first one
+            self._libc.timer_delete(self._timer)
 
 
 def _ring(_: int, __: FrameType | None) -> None:

@@ -1,6 +1,5 @@
 """Who may act: a token on every call, loopback included; the calls that manage tokens; the first token."""
 
-import hashlib
 import os
 import secrets
 from collections.abc import Callable, Iterable
@@ -10,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from duenotice.domain import commands as c
-from duenotice.domain.token import Role, Token
+from duenotice.domain.token import Role, Token, digest_of, token_with
 from duenotice.errors import Misconfigured
 from duenotice.operator_api.answers import Resource, problem, shown
 from duenotice.operator_api.calls import Call, Paging, actor_of, by_id, decoded, new_id
@@ -52,11 +51,6 @@ def _write(path: Path, token: str) -> None:
     unfinished.rename(path)
 
 
-def digest_of(token: str) -> str:
-    """What is stored in place of a token: a guess of 256 random bits needs no slow hash."""
-    return hashlib.sha256(token.encode()).hexdigest()
-
-
 class Gate:
     """Lets a request through if its token has a sufficient role. It knows tokens only by their digest."""
 
@@ -80,9 +74,7 @@ class Gate:
         scheme, _, secret = given[0].partition(" ") if len(given) == 1 else ("", "", "")
         if scheme.lower() != "bearer":
             return None
-        # Comparing digests reveals nothing about the secret.
-        digest = digest_of(secret.strip())
-        return next((token for token in self._tokens() if token.digest == digest), None)
+        return token_with(secret.strip(), self._tokens())
 
 
 class Tokens(Resource):

@@ -1,6 +1,7 @@
 """How long a poll of long work is held: pollers that wait for hours ask seldom, and not all at once."""
 
 from collections.abc import Iterator
+from zlib import crc32
 
 import pytest
 
@@ -33,4 +34,4 @@ def test_of_those_that_nobody_asks_for_any_more_nothing_is_kept(
     monkeypatch.setattr(module, "MOST_REMEMBERED", 3)
     for number in range(10):
         operations._patience(str(number))
-    assert list(operations._asked) == ["7", "8", "9"]
+    assert list(operations._asked) == [crc32(name) for name in (b"7", b"8", b"9")]

@@ -6,10 +6,9 @@ import pytest
 
 from duenotice.bootstrap.service import Service
 from duenotice.domain.commands import CreateToken
-from duenotice.domain.token import Role
+from duenotice.domain.token import Role, digest_of
 from duenotice.engine.node_engine import NodeEngine
 from duenotice.errors import Unavailable
-from duenotice.operator_api.tokens import digest_of
 from duenotice.settings import ServeSettings
 from tests.unit.engine.cluster_rig import LEASE, three
 from tests.unit.engine.rig import in_loop

@@ -8,7 +8,7 @@ from duenotice.domain.access import MOST_TOKENS
 from duenotice.domain.apply import apply
 from duenotice.domain.snapshot import restore, take
 from duenotice.domain.state import State
-from duenotice.domain.token import Role, Token
+from duenotice.domain.token import Role, Token, digest_of, token_with
 from duenotice.errors import Conflict, LookAt, NotFound, Refused
 from tests.unit.domain.build import NOW, do
 
@@ -99,3 +99,10 @@ def test_only_a_followers_token_can_be_for_some_vms() -> None:
         do(state, c.CreateToken("t", "alice", Role.VIEWER, "digest", only="host=h1"), NOW)
     do(state, c.CreateToken("t", "h1", Role.FOLLOWER, "digest", only="host=h1"), NOW)
     assert restore(take(state)).tokens["t"].only == "host=h1"
+
+
+def test_a_token_is_found_by_its_secret_and_by_nothing_else() -> None:
+    token = Token("T-1", "alice", Role.ADMIN, digest_of("secret"), NOW.at)
+    assert token_with("secret", [token]) is token
+    assert token_with("another", [token]) is None
+    assert token_with(token.digest, [token]) is None

@@ -14,7 +14,7 @@ from duenotice.client.operator.request import OperatorRequest
 from duenotice.client.response import Response
 from duenotice.clock import MICROS, monotonic
 from duenotice.domain.commands import CreateToken, EnableScope
-from duenotice.domain.token import Role
+from duenotice.domain.token import Role, digest_of
 from duenotice.engine.members import Member
 from duenotice.engine.ticker import Ticker
 from duenotice.engine.writer import Ask
@@ -23,7 +23,6 @@ from duenotice.http_call import HttpAnswer
 from duenotice.journal.codec import RECORDS, checksum
 from duenotice.operator_api.app import OperatorApi
 from duenotice.operator_api.nodes import CommandDone, Nodes, StoredRecord, pass_command
-from duenotice.operator_api.tokens import digest_of
 from duenotice.operator_api.way_to_leader import WayToLeader
 from tests.unit.domain.build import id_of
 from tests.unit.engine.cluster_rig import LEASE, Cluster, Node, ask, settle, three
