@@ -61,7 +61,9 @@ def test_a_scope_lies_in_a_section(scope: str, section: str) -> None:
 
 def test_a_cell_says_what_is_to_happen() -> None:
     cell = board.cell_of(vm("web-0", state="scheduled"), [event("web-0")])
-    assert cell == ("web-0", "scheduled", "web-0: Reboot, told, waiting for its notice to end")
+    assert cell == board.Cell("web-0", "scheduled", "web-0: Reboot, told, waiting for its notice to end")
+    silent = board.cell_of(vm("web-0", listens=False))
+    assert silent == board.Cell("web-0", "fine", "web-0: nothing planned, would get no notice", silent=True)
 
 
 def test_cells_stand_in_natural_order_in_the_column_of_their_update_domain() -> None:
