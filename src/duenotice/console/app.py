@@ -18,6 +18,7 @@ from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.console import door, words
 from duenotice.console.audit_page import AuditPage
 from duenotice.console.clock_page import ClockPage
+from duenotice.console.event_list import EventList
 from duenotice.console.event_pages import EventPages
 from duenotice.console.fleet_pages import FleetPages
 from duenotice.console.hints import with_pages
@@ -69,7 +70,9 @@ class Console:
     def app(self) -> ASGIApp:
         """The ASGI application."""
         rooms = (FleetPages, TimelinePage, EventPages, MaintenancePages, HostPages, AuditPage, NodePage, ClockPage)
-        pages: list[PageRoute] = [page for room in (*rooms, SubscriptionPages, Live) for page in room().pages()]
+        pages: list[PageRoute] = [
+            page for room in (EventList, *rooms, SubscriptionPages, Live) for page in room().pages()
+        ]
         pages += ScenarioPages(self._plays).pages()
         by_path: dict[str, dict[str, PageRoute]] = {}
         for page in pages:

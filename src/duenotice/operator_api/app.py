@@ -17,6 +17,7 @@ from duenotice.operator_api.audit import Audit
 from duenotice.operator_api.azure import AzureDoors, TellAzure
 from duenotice.operator_api.calls import Call, Handler, body_of, check_query
 from duenotice.operator_api.clock import Clocks
+from duenotice.operator_api.event_table import EventTables
 from duenotice.operator_api.events import Events
 from duenotice.operator_api.feed import Feed
 from duenotice.operator_api.fleet import Fleets
@@ -118,7 +119,8 @@ def _admitted(engine: Engine, azure: TellAzure) -> list[Call]:
 
 def _reports(engine: Engine, feed: Feed, pushes: Callable[[], Sequence[PushMeasure]]) -> list[Call]:
     """What has happened, and how much."""
-    return [*Timelines(engine).calls(), *Audit(engine, feed).calls(), *Metrics(engine, feed, pushes).calls()]
+    history = [*Timelines(engine).calls(), *EventTables(engine).calls(), *Audit(engine, feed).calls()]
+    return [*history, *Metrics(engine, feed, pushes).calls()]
 
 
 def _about_nodes(engine: Engine, name: str, nodes: Nodes | None) -> list[Call]:

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, TypeVar
 
+from msgspec.structs import asdict
+
 from duenotice.client.operator.async_listing import AsyncListing
 from duenotice.client.operator.request import (
     OperatorRequest,
@@ -156,6 +158,10 @@ class AsyncVerbs(ABC):
     def events(self, *, vm: str = "", scope: str = "", type: str = "", phase: str = "") -> AsyncListing[w.Event]:
         """All live events, soonest first, or those that hit a VM, of a scope, a type, a phase."""
         return self._all(w.Event, "events", vm=vm, scope=scope, type=type, phase=phase)
+
+    async def event_table(self, asked: w.EventQuery, *, offset: int = 0, limit: int = 100) -> w.EventTable:
+        """Events as a table, the most urgent first: some rows of it, and how many match in all."""
+        return await self._do(get(w.EventTable, "event-table", **asdict(asked), offset=offset, limit=limit))
 
     async def event(self, event_id: str) -> w.Event:
         """One live event."""

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, TypeVar
 
+from msgspec.structs import asdict
+
 from duenotice.client.operator.listing import Listing
 from duenotice.client.operator.request import (
     OperatorRequest,
@@ -159,6 +161,10 @@ class Verbs(ABC):
     def events(self, *, vm: str = "", scope: str = "", type: str = "", phase: str = "") -> Listing[w.Event]:
         """All live events, soonest first, or those that hit a VM, of a scope, a type, a phase."""
         return self._all(w.Event, "events", vm=vm, scope=scope, type=type, phase=phase)
+
+    def event_table(self, asked: w.EventQuery, *, offset: int = 0, limit: int = 100) -> w.EventTable:
+        """Events as a table, the most urgent first: some rows of it, and how many match in all."""
+        return self._do(get(w.EventTable, "event-table", **asdict(asked), offset=offset, limit=limit))
 
     def event(self, event_id: str) -> w.Event:
         """One live event."""

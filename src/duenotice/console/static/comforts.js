@@ -1,7 +1,7 @@
 // Small helps: it asks before what cannot be undone, copies, formats JSON, closes menus, remembers folds.
 
 document.addEventListener("submit", (event) => {
-  const question = event.target.dataset.confirm;
+  const question = event.submitter?.dataset.confirm ?? event.target.dataset.confirm;
   if (question && !confirm(question)) event.preventDefault();
 });
 

@@ -4,3 +4,4 @@ import "/static/live.js";
 import "/static/comforts.js";
 import "/static/timeline.js";
 import "/static/plan.js";
+import "/static/choose.js";

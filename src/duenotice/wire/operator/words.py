@@ -43,6 +43,11 @@ LIVE_PHASES = (Phase.SCHEDULED.value, Phase.STARTED.value)
 """The phases of events that are not over."""
 OUTCOMES = ("completed", "cancelled", "failed")
 """How an event can end."""
+EVENT_STATES = ("started", "approved", "scheduled", *OUTCOMES)
+"""The states of an event: the live ones, most urgent first, then how it ended."""
+LIVE_STATES = EVENT_STATES[:3]
+EVENT_PILES = ("maintenance", "host", "group")
+"""What rows of events can stand together by."""
 CAUSES = _values(Cause)
 CAUSES_TO_GIVE = (Cause.MAINTENANCE.value, Cause.LIVE_MIGRATION.value, Cause.USER.value)
 """The causes that an operator may give."""
