@@ -30,6 +30,7 @@ from duenotice.operator_api.monitoring import Metrics, Probes
 from duenotice.operator_api.node_list import NodeList
 from duenotice.operator_api.nodes import Nodes
 from duenotice.operator_api.openapi import openapi_call
+from duenotice.operator_api.search import Searches
 from duenotice.operator_api.subscriptions import Subscriptions
 from duenotice.operator_api.tokens import Gate, Tokens
 from duenotice.operator_api.vms import FaultPort, SilentFor, VmFaults, Vms
@@ -60,6 +61,7 @@ class OperatorApi:
             *Probes(engine, fleet_problem).calls(),
             *Vms(engine, silent_for).calls(),
             *Groups(engine).calls(),
+            *Searches(engine).calls(),
             *VmFaults(engine, faults).calls(),
             *Hosts(engine).calls(),
             *Fleets(engine, self.feed, fleet_problem).calls(),

@@ -207,6 +207,10 @@ class AsyncVerbs(ABC):
         """Events of a span of time with their moments; by default from an hour ago to a week ahead."""
         return await self._do(get(w.Lives, "timeline", from_=from_, to=to, type=type, vm=vm))
 
+    async def search(self, q: str, *, limit: int = 20) -> w.Hits:
+        """VMs, groups, hosts, events and maintenances by a part of what names them, the best hits first."""
+        return await self._do(get(w.Hits, "search", q=q, limit=limit))
+
     # maintenances
 
     def maintenances(self, *, status: str = "") -> AsyncListing[w.Maintenance]:

@@ -62,7 +62,7 @@ from duenotice.wire.operator.subscriptions import (
     SubscriptionRequest,
     SubscriptionWithMessages,
 )
-from duenotice.wire.operator.tables import EventQuery, EventRow, EventTable
+from duenotice.wire.operator.tables import EventQuery, EventRow, EventTable, Hit, Hits
 from duenotice.wire.operator.words import (
     ACTIONS,
     CAUSES,
@@ -72,6 +72,7 @@ from duenotice.wire.operator.words import (
     EVENT_STATES,
     EVENT_TYPES,
     GROUP_KINDS,
+    HIT_KINDS,
     LIVE_PHASES,
     LIVE_STATES,
     MAINTENANCE_STATUSES,
@@ -98,6 +99,7 @@ __all__ = [
     "EVENT_STATES",
     "EVENT_TYPES",
     "GROUP_KINDS",
+    "HIT_KINDS",
     "LIVE_PHASES",
     "LIVE_STATES",
     "MAINTENANCE_STATUSES",
@@ -140,6 +142,8 @@ __all__ = [
     "Group",
     "GroupStates",
     "Health",
+    "Hit",
+    "Hits",
     "Host",
     "Jumped",
     "Life",

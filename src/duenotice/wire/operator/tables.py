@@ -1,7 +1,7 @@
 """Tables for people in the operator's contract: filtered, sorted and counted by the service, and read by place."""
 
 from duenotice.wire.operator.events import Life
-from duenotice.wire.operator.words import AnswerBody, Count, Moment, RequestBody
+from duenotice.wire.operator.words import AnswerBody, Count, HitKind, Moment, RequestBody
 
 
 class EventQuery(RequestBody, frozen=True):
@@ -33,3 +33,22 @@ class EventTable(AnswerBody, frozen=True):
     total: Count
     counts: dict[str, int]
     items: tuple[EventRow, ...]
+
+
+class Hit(AnswerBody, frozen=True):
+    """Something that a search has found: its kind, what names it, and a few words about it.
+
+    `exact` says that the text is its whole name, key, address or id.
+    """
+
+    kind: HitKind
+    name: str
+    about: str
+    exact: bool
+
+
+class Hits(AnswerBody, frozen=True):
+    """The best hits, the best first; `more` says that there are others."""
+
+    items: tuple[Hit, ...]
+    more: bool
