@@ -29,6 +29,7 @@ from duenotice.console.node_page import NodePage
 from duenotice.console.pages import PageRoute, Visit, form_of, status_of
 from duenotice.console.plays import Plays
 from duenotice.console.scenario_pages import ScenarioPages
+from duenotice.console.search_page import KEYS, SearchPage
 from duenotice.console.subscription_pages import SubscriptionPages
 from duenotice.console.timeline_page import TimelinePage
 from duenotice.engine.workroom import Workroom
@@ -65,13 +66,13 @@ class Console:
             lstrip_blocks=True,
         )
         self._templates.filters |= words.FILTERS
-        self._templates.globals |= {"duenotice_version": __version__, "navigation": NAVIGATION}
+        self._templates.globals |= {"duenotice_version": __version__, "navigation": NAVIGATION, "console_keys": KEYS}
 
     def app(self) -> ASGIApp:
         """The ASGI application."""
         rooms = (FleetPages, TimelinePage, EventPages, MaintenancePages, HostPages, AuditPage, NodePage, ClockPage)
         pages: list[PageRoute] = [
-            page for room in (EventList, *rooms, SubscriptionPages, Live) for page in room().pages()
+            page for room in (EventList, SearchPage, *rooms, SubscriptionPages, Live) for page in room().pages()
         ]
         pages += ScenarioPages(self._plays).pages()
         by_path: dict[str, dict[str, PageRoute]] = {}

@@ -13,11 +13,6 @@ document.addEventListener("click", async (event) => {
 });
 
 document.addEventListener("keydown", (event) => {
-  if (event.key === "/" && !event.target.closest("input, select, textarea")) {
-    const search = document.getElementById("q");
-    search?.focus();
-    if (search) event.preventDefault();
-  }
   const menu = event.key === "Escape" && document.querySelector(".menu[open]");
   if (menu) {
     menu.open = false;

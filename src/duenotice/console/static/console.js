@@ -5,3 +5,4 @@ import "/static/comforts.js";
 import "/static/timeline.js";
 import "/static/plan.js";
 import "/static/choose.js";
+import "/static/find.js";
