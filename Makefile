@@ -104,7 +104,7 @@ lock: ## write both requirements locks again from pyproject.toml (LOCK=--upgrade
 	$(PYTHON) -m venv .run/uv
 	.run/uv/bin/pip install -qq --disable-pip-version-check uv
 	$(call compile,--all-extras) -o requirements-dev.lock
-	$(call compile,--extra build --extra azure -c requirements-dev.lock) -o requirements.lock
+	$(call compile,--extra build --extra server --extra azure -c requirements-dev.lock) -o requirements.lock
 
 compile = .run/uv/bin/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url $(1) $(LOCK) pyproject.toml
 

@@ -14,6 +14,7 @@ from duenotice.cli.errors import NotInTime
 from duenotice.cli.output import say, tell
 from duenotice.client.operator.errors import Denied, NoAnswer
 from duenotice.errors import DuenoticeError, Malformed, Misconfigured, NotFound, Refused, Unavailable
+from duenotice.extras import missing_extra
 
 EXIT_CODES: dict[type[DuenoticeError], int] = {
     DuenoticeError: 1,
@@ -150,6 +151,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except DuenoticeError as error:
         _say(error.message, error.hint)
         sys.exit(next(EXIT_CODES[kind] for kind in type(error).__mro__ if kind in EXIT_CODES))
+    except ModuleNotFoundError as error:
+        missing = missing_extra(error)
+        if missing is None:
+            raise
+        _say(missing.message, missing.hint)
+        sys.exit(EXIT_CODES[Misconfigured])
     except OSError as error:
         if error.errno not in _CANNOT_WRITE:
             raise
