@@ -85,7 +85,10 @@ class LazyGroup(Noun):
 
     def invoke(self, ctx: click.Context) -> object:
         """Also flush the output, so that a broken pipe is noticed here."""
-        result = super().invoke(ctx)
+        try:
+            result = super().invoke(ctx)
+        except ModuleNotFoundError as error:
+            raise missing_extra(error) or error from None
         if sys.stdout is not None:  # a script may have closed it
             sys.stdout.flush()
         return result
@@ -132,11 +135,11 @@ def _say(what: str, hint: str) -> None:
         tell(f" hint: {hint}")
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None, root: click.Command = duenotice, name: str = "duenotice") -> None:
     """Run the command line."""
     out = sys.stdout
     try:
-        duenotice(arguments, prog_name="duenotice", standalone_mode=False)
+        root(arguments, prog_name=name, standalone_mode=False)
     except SystemExit as end:
         # The reader of our output closed it, as `head` does: click then replaces stdout and ends with 1.
         sys.exit(end.code if sys.stdout is out else 0)
@@ -151,12 +154,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except DuenoticeError as error:
         _say(error.message, error.hint)
         sys.exit(next(EXIT_CODES[kind] for kind in type(error).__mro__ if kind in EXIT_CODES))
-    except ModuleNotFoundError as error:
-        missing = missing_extra(error)
-        if missing is None:
-            raise
-        _say(missing.message, missing.hint)
-        sys.exit(EXIT_CODES[Misconfigured])
     except OSError as error:
         if error.errno not in _CANNOT_WRITE:
             raise
