@@ -62,6 +62,7 @@ COMMANDS = {
     "db": CommandPlace("db:db", "Make and check the tables of a journal in PostgreSQL."),
     "journal": CommandPlace("journal:journal", "Copy the journal of a stopped service."),
     "agent": CommandPlace("agent:agent", "Run on a VM: prepare for its events, approve them, put things back."),
+    "doctor": CommandPlace("doctor:doctor", "Check what is installed and what this machine allows."),
     "completion": CommandPlace("main:completion", "Print the completion script of a shell."),
 }
 
