@@ -4,7 +4,7 @@ RUNS := .venv/.runs
 DEVELOPS := .venv/.develops
 
 .DEFAULT_GOAL := help
-.PHONY: help install develop run test lint programs domain-tests compiled-tests plain-tests machine-tests three-nodes-tests bench soak soak-cluster run-cluster stalls test-az dist lock clean
+.PHONY: help install develop run test lint programs domain-tests compiled-tests plain-tests machine-tests three-nodes-tests bench soak soak-cluster run-cluster stalls test-az test-monitoring dist lock clean
 
 help: ## list all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -96,6 +96,11 @@ run-cluster: develop ## three nodes on PostgreSQL behind HAProxy, and a live vie
 
 test-az: develop ## the real az against a fleet on this machine (as root; it installs 370 MB under .run/az)
 	tools/az-session
+
+test-monitoring: ## alert rules, asked of Prometheus's own promtool (as root on Debian it installs Debian packages)
+	tools/debian-programs prometheus
+	promtool check rules examples/monitoring/alerts.yml
+	cd examples/monitoring && promtool test rules alerts_test.yml
 
 stalls: develop ## do everything to a fleet of a million VMs, and measure the slowest poll of another VM meanwhile
 	$(BIN)/python -m tests.promises.stalls --vms 1000000
