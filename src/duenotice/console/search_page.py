@@ -32,7 +32,7 @@ class Find(NamedTuple):
     presses: str = ""
 
 
-class Offer(NamedTuple):
+class PageOffer(NamedTuple):
     """A page or an action of the console, the role that it needs, and other words for it."""
 
     title: str
@@ -44,22 +44,22 @@ class Offer(NamedTuple):
 
 
 OFFERS = (
-    Offer("Fleet", "/", "vms groups board home"),
-    Offer("Fleet as a table", "/?view=table", "vms list names"),
-    Offer("Timeline", "/timeline", "gantt calendar"),
-    Offer("Events", "/events", "active upcoming"),
-    Offer("Events that failed", "/events?state=failed", "failures problems"),
-    Offer("Past events", "/events?state=completed,cancelled,failed", "history over"),
-    Offer("Events by maintenance", "/events?by=maintenance"),
-    Offer("Maintenance", "/maintenances", "plans"),
-    Offer("Hosts", "/hosts", "machines"),
-    Offer("Push", "/subscriptions", "subscriptions receivers webhooks"),
-    Offer("Scenarios", "/scenarios", "rehearse play"),
-    Offer("Audit", "/audit", "who did what log records"),
-    Offer("Nodes", "/nodes", "cluster leader"),
-    Offer("Plan a maintenance", "/maintenances/new", "new start reboot freeze redeploy", "operator", "Action"),
-    Offer("Subscribe a receiver", "/subscriptions", "push webhook new", "operator", "Action"),
-    Offer("Light or dark", "/search", "theme colours", kind="Action", presses="theme"),
+    PageOffer("Fleet", "/", "vms groups board home"),
+    PageOffer("Fleet as a table", "/?view=table", "vms list names"),
+    PageOffer("Timeline", "/timeline", "gantt calendar"),
+    PageOffer("Events", "/events", "active upcoming"),
+    PageOffer("Events that failed", "/events?state=failed", "failures problems"),
+    PageOffer("Past events", "/events?state=completed,cancelled,failed", "history over"),
+    PageOffer("Events by maintenance", "/events?by=maintenance"),
+    PageOffer("Maintenance", "/maintenances", "plans"),
+    PageOffer("Hosts", "/hosts", "machines"),
+    PageOffer("Push", "/subscriptions", "subscriptions receivers webhooks"),
+    PageOffer("Scenarios", "/scenarios", "rehearse play"),
+    PageOffer("Audit", "/audit", "who did what log records"),
+    PageOffer("Nodes", "/nodes", "cluster leader"),
+    PageOffer("Plan a maintenance", "/maintenances/new", "new start reboot freeze redeploy", "operator", "Action"),
+    PageOffer("Subscribe a receiver", "/subscriptions", "push webhook new", "operator", "Action"),
+    PageOffer("Light or dark", "/search", "theme colours", kind="Action", presses="theme"),
 )
 DEEDS = {
     "restart": ("vm", "/vms/{}"),
