@@ -51,8 +51,8 @@ def some(names: Sequence[str], most: int = 3) -> str:
     return ", ".join(names[:most]) + more
 
 
-def count(number: int) -> str:
-    """A number with its thousands apart: `12,345`."""
+def thousands(number: int) -> str:
+    """`100,000`: people cannot read long numbers without the commas."""
     return f"{number:,}"
 
 
@@ -69,5 +69,5 @@ FILTERS: dict[str, Callable[..., object]] = {
     "short": short,
     "anchor": anchor,
     "some": some,
-    "count": count,
+    "thousands": thousands,
 }

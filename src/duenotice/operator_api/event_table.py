@@ -19,8 +19,9 @@ from duenotice.engine.event_traces import EventTrace, lives_of
 from duenotice.errors import Malformed
 from duenotice.operator_api.answers import Resource
 from duenotice.operator_api.calls import LAST, Call, Parameter, limit_of, number
-from duenotice.operator_api.fleet import ALONE, state_of
+from duenotice.operator_api.fleet import ALONE
 from duenotice.operator_api.history import told
+from duenotice.operator_api.vm_states import state_of
 from duenotice.plain_text import natural
 from duenotice.wire import operator as o
 from duenotice.wire.operator import from_domain

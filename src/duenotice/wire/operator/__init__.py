@@ -4,6 +4,7 @@ The server's answers, the client's results and `/openapi.json` come from these. 
 `to_domain` reads the requests; a client needs neither, so neither is loaded here.
 """
 
+from duenotice.wire.operator.attention import Attention, FailedEvent, PlanGlance, StepGlance
 from duenotice.wire.operator.events import (
     CancelRequest,
     Document,
@@ -116,6 +117,7 @@ __all__ = [
     "STEP_STATUSES",
     "SUBSCRIPTION_STATUSES",
     "AdvanceRequest",
+    "Attention",
     "AzureDoor",
     "CancelRequest",
     "Clock",
@@ -135,6 +137,7 @@ __all__ = [
     "EventRow",
     "EventTable",
     "EventsPolicy",
+    "FailedEvent",
     "Fault",
     "FaultRequest",
     "Fleet",
@@ -155,6 +158,7 @@ __all__ = [
     "NodeSeen",
     "NodesSeen",
     "Page",
+    "PlanGlance",
     "PlannedStep",
     "PolicyRequest",
     "Problem",
@@ -171,6 +175,7 @@ __all__ = [
     "SpeedRequest",
     "States",
     "Step",
+    "StepGlance",
     "Subscription",
     "SubscriptionRequest",
     "SubscriptionWithMessages",
