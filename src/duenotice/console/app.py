@@ -1,6 +1,7 @@
 """The console as one ASGI application: which page is where, who may see it, and how a page is put together."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -8,14 +9,14 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from duenotice import __version__
 from duenotice.client.operator.errors import Denied, UnknownToken
 from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.console import attention, door, words
+from duenotice.console.assets import Assets, shrunk
 from duenotice.console.audit_page import AuditPage
 from duenotice.console.clock_page import ClockPage
 from duenotice.console.event_list import EventList
@@ -77,7 +78,7 @@ class Console:
     def __init__(self, operator_api: ASGIApp) -> None:
         self._operator_api = operator_api
         self._plays, self.live = Plays(operator_api), Live()
-        self._workroom = Workroom("console")
+        self._workroom, self._assets = Workroom("console"), Assets()
         self._templates = Environment(
             loader=PackageLoader("duenotice.console"),
             autoescape=True,
@@ -88,6 +89,7 @@ class Console:
         )
         self._templates.filters |= words.FILTERS | attention.FILTERS
         self._templates.globals |= {"duenotice_version": __version__, "navigation": NAVIGATION, "console_keys": KEYS}
+        self._templates.globals["static"] = self._assets.root
 
     def app(self) -> ASGIApp:
         """The ASGI application."""
@@ -99,7 +101,8 @@ class Console:
         routes: list[BaseRoute] = [
             Route("/sign-in", self._sign_in, methods=["GET", "POST"]),
             Route("/sign-out", self._sign_out, methods=["POST"]),
-            Mount("/static", StaticFiles(packages=[("duenotice.console", "static")])),
+            Route("/static/{name}", self._assets.serve),
+            Route("/static/{digest}/{name}", self._assets.serve),
             *(Route(path, self._behind_the_door(ways), methods=list(ways)) for path, ways in by_path.items()),
         ]
         handlers = {HTTPException: self._on_http_error, Exception: self._on_failure}
@@ -119,7 +122,9 @@ class Console:
             try:
                 visitor = await self._visit(request, page.method == "GET" and not page.at_home)
                 made = page.handler(visitor)
-                return await (made if page.at_home or page.method != "GET" else self._workroom.do(made))
+                return await (
+                    made if page.at_home or page.method != "GET" else self._workroom.do(_small(made, request))
+                )
             except UnknownToken:
                 return _to_sign_in(request)
             except DuenoticeError as problem:
@@ -212,6 +217,10 @@ class Console:
 
     def _render(self, template: str, **values: object) -> str:
         return self._templates.get_template(template).render(**values)
+
+
+async def _small(made: Coroutine[Any, Any, Response], request: Request) -> Response:
+    return shrunk(request, await made)
 
 
 def _to_sign_in(request: Request) -> Response:
