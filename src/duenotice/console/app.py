@@ -27,7 +27,7 @@ from duenotice.console.host_pages import HostPages
 from duenotice.console.live import Live
 from duenotice.console.maintenance_pages import MaintenancePages
 from duenotice.console.node_page import NodePage
-from duenotice.console.pages import PageRoute, Visit, form_of, status_of
+from duenotice.console.pages import METADATA, PageRoute, Visit, form_of, status_of
 from duenotice.console.plays import Plays
 from duenotice.console.scenario_pages import ScenarioPages
 from duenotice.console.search_page import KEYS, SearchPage
@@ -75,8 +75,9 @@ ABOUT_HTTP = {
 class Console:
     """Brings the pages together, each behind the door."""
 
-    def __init__(self, operator_api: ASGIApp) -> None:
-        self._operator_api = operator_api
+    def __init__(self, operator_api: ASGIApp, vms_ask: Callable[[], tuple[str, int]] = lambda: METADATA) -> None:
+        """`vms_ask` tells the address that is really served to VMs."""
+        self._operator_api, self._vms_ask = operator_api, vms_ask
         self._plays, self.live = Plays(operator_api), Live()
         self._workroom, self._assets = Workroom("console"), Assets()
         self._templates = Environment(
@@ -155,7 +156,8 @@ class Console:
         # The position is read first: what happens after it is told live, so nothing is missed.
         me, fleet, clock = await client.me(), await client.fleet(), await client.clock()
         needs = await client.attention() if looks else None
-        return Visit(request, client, token, me, clock, fleet.position, self._render, fleet.problem, needs)
+        visit = Visit(request, client, token, me, clock, fleet.position, self._render, fleet.problem, needs)
+        return visit._replace(vms_ask=self._vms_ask())
 
     async def _sign_in(self, request: Request) -> Response:
         if request.method != "POST":
