@@ -21,6 +21,7 @@ from duenotice.console.audit_page import AuditPage
 from duenotice.console.clock_page import ClockPage
 from duenotice.console.event_list import EventList
 from duenotice.console.event_pages import EventPages
+from duenotice.console.fleet_file_pages import FleetFilePages
 from duenotice.console.fleet_pages import FleetPages
 from duenotice.console.hints import with_pages
 from duenotice.console.host_pages import HostPages
@@ -29,10 +30,12 @@ from duenotice.console.maintenance_pages import MaintenancePages
 from duenotice.console.node_page import NodePage
 from duenotice.console.pages import METADATA, PageRoute, Visit, form_of, status_of
 from duenotice.console.plays import Plays
+from duenotice.console.scale_set_pages import ScaleSetPages
 from duenotice.console.scenario_pages import ScenarioPages
 from duenotice.console.search_page import KEYS, SearchPage
 from duenotice.console.subscription_pages import SubscriptionPages
 from duenotice.console.timeline_page import TimelinePage
+from duenotice.console.token_pages import TokenPages
 from duenotice.engine.workroom import Workroom
 from duenotice.errors import DuenoticeError, NotFound, Unavailable
 from duenotice.plain_text import lines
@@ -43,11 +46,15 @@ NAVIGATION = (
     ("/events", "Events"),
     ("/maintenances", "Maintenance"),
     ("/hosts", "Hosts"),
+    ("/scale-sets", "Scale sets"),
     ("/subscriptions", "Push"),
     ("/scenarios", "Scenarios"),
     ("/audit", "Audit"),
     ("/nodes", "Nodes"),
 )
+MENU = (("/tokens", "Tokens"), ("/fleet-file", "Fleet file"))
+"""What admins find in the menu with their name."""
+
 ROOMS = (
     FleetPages,
     TimelinePage,
@@ -60,6 +67,9 @@ ROOMS = (
     NodePage,
     ClockPage,
     SubscriptionPages,
+    TokenPages,
+    ScaleSetPages,
+    FleetFilePages,
 )
 """Everything that has pages of its own, and needs nothing to make them."""
 
@@ -90,7 +100,7 @@ class Console:
         )
         self._templates.filters |= words.FILTERS | attention.FILTERS
         self._templates.globals |= {"duenotice_version": __version__, "navigation": NAVIGATION, "console_keys": KEYS}
-        self._templates.globals["static"] = self._assets.root
+        self._templates.globals |= {"static": self._assets.root, "admins_menu": MENU}
 
     def app(self) -> ASGIApp:
         """The ASGI application."""
