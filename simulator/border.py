@@ -20,7 +20,7 @@ from unittest.mock import patch
 import structlog
 
 from duenotice import clock
-from duenotice.bootstrap import timekeeping
+from duenotice.bootstrap import cluster, timekeeping
 from duenotice.engine import engine, seat
 from simulator.loop import VirtualLoop
 from simulator.machine import MACHINE, Machine
@@ -80,6 +80,7 @@ def world_of(seed: object) -> Iterator[VirtualLoop]:
             (engine, "Worker", NamedWorker),
             (seat, "Worker", NamedWorker),
             (timekeeping, "EVERY", HEARTBEAT),
+            (cluster, "alarm", lambda: None),
         ):
             inside.enter_context(patch.object(target, name, value))
         token = MACHINE.set(outside)
