@@ -6,7 +6,7 @@ They hold where no VM changes its update domain while an event hits it; the flee
 from typing import Any
 
 from duenotice.domain import transitions as t
-from tests.promises.history import Moment, scope_of
+from simulator.history import Moment, scope_of
 
 FAILURE = "Virtual machine has encountered a failure."
 MAINTENANCE = ("Freeze", "Reboot", "Redeploy")
