@@ -78,6 +78,7 @@ WHO_MAY = {
         GET /v1/feed
         GET /v1/me
         GET /v1/states
+        GET /v1/attention
         GET /v1/timeline
         GET /v1/timeline/{id}
         GET /v1/maintenances/{id}/outlook

@@ -4,6 +4,7 @@ The server's answers, the client's results and `/openapi.json` come from these. 
 `to_domain` reads the requests; a client needs neither, so neither is loaded here.
 """
 
+from duenotice.wire.operator.attention import Attention, FailedEvent, PlanGlance, StepGlance
 from duenotice.wire.operator.events import (
     CancelRequest,
     Document,
@@ -114,6 +115,7 @@ __all__ = [
     "STEP_STATUSES",
     "SUBSCRIPTION_STATUSES",
     "AdvanceRequest",
+    "Attention",
     "AzureDoor",
     "CancelRequest",
     "Clock",
@@ -130,6 +132,7 @@ __all__ = [
     "DrainRequest",
     "Event",
     "EventsPolicy",
+    "FailedEvent",
     "Fault",
     "FaultRequest",
     "Fleet",
@@ -148,6 +151,7 @@ __all__ = [
     "NodeSeen",
     "NodesSeen",
     "Page",
+    "PlanGlance",
     "PlannedStep",
     "PolicyRequest",
     "Problem",
@@ -164,6 +168,7 @@ __all__ = [
     "SpeedRequest",
     "States",
     "Step",
+    "StepGlance",
     "Subscription",
     "SubscriptionRequest",
     "SubscriptionWithMessages",

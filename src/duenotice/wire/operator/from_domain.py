@@ -141,9 +141,9 @@ def group(group: f.Group, vms: int) -> Group:
     )
 
 
-def host(host: f.Host, vms: int) -> Host:
-    """With how many VMs run there, which the host itself does not know."""
-    return Host(host.name, host.condition.value, vms)
+def host(host: f.Host, vms: int, listening: int) -> Host:
+    """With how many VMs run there and how many of them listen, which the host itself does not know."""
+    return Host(host.name, host.condition.value, vms, listening)
 
 
 def site(site: f.Site) -> Site:
