@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 from duenotice import __version__
 from duenotice.client.operator.errors import Denied, UnknownToken
 from duenotice.client.operator.streaming import AsyncOperatorClient
-from duenotice.console import door, words
+from duenotice.console import attention, door, words
 from duenotice.console.audit_page import AuditPage
 from duenotice.console.clock_page import ClockPage
 from duenotice.console.event_pages import EventPages
@@ -63,7 +63,7 @@ class Console:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._templates.filters |= words.FILTERS
+        self._templates.filters |= words.FILTERS | attention.FILTERS
         self._templates.globals |= {"duenotice_version": __version__, "navigation": NAVIGATION}
 
     def app(self) -> ASGIApp:
@@ -93,7 +93,7 @@ class Console:
                 return self._refusal(403, "This came from another site.", "Use the console's own page.")
             page = ways["GET" if request.method == "HEAD" else request.method]
             try:
-                made = page.handler(await self._visit(request))
+                made = page.handler(await self._visit(request, page.method == "GET" and not page.at_home))
                 return await (made if page.at_home or page.method != "GET" else self._workroom.do(made))
             except UnknownToken:
                 return _to_sign_in(request)
@@ -106,12 +106,13 @@ class Console:
 
         return visit
 
-    async def _visit(self, request: Request) -> Visit:
+    async def _visit(self, request: Request, looks: bool) -> Visit:
         token = door.token_of(request)
         client = AsyncOperatorClient.in_process(self._operator_api, token, explain=with_pages)
         # The position is read first: what happens after it is told live, so nothing is missed.
         me, fleet, clock = await client.me(), await client.fleet(), await client.clock()
-        return Visit(request, client, token, me, clock, fleet.position, self._render, fleet.problem)
+        needs = await client.attention() if looks else None
+        return Visit(request, client, token, me, clock, fleet.position, self._render, fleet.problem, needs)
 
     async def _sign_in(self, request: Request) -> Response:
         if request.method != "POST":

@@ -27,6 +27,8 @@ MOST_TOLD = 200
 
 FLEET_ACTIONS = ("fleet-declared", "groups-put", "groups-removed", "vms-put", "hosts-removed")
 
+LISTENING = ("scope-enabled", "scope-disabled")
+
 
 class PageChange(NamedTuple):
     """What records change on pages: topics that pages listen for, VMs and sections of the board."""
@@ -34,15 +36,17 @@ class PageChange(NamedTuple):
     topics: frozenset[str] = frozenset()
     vms: frozenset[str] = frozenset()
     sections: frozenset[str] = frozenset()
+    redrawn: frozenset[str] = frozenset()
+    """Sections in which more than the VMs named here has changed."""
 
     def __or__(self, other: "PageChange") -> "PageChange":
-        return PageChange(self.topics | other.topics, self.vms | other.vms, self.sections | other.sections)
+        return PageChange(*(mine | others for mine, others in zip(self, other, strict=True)))
 
     def to_json(self) -> dict[str, object]:
         """As the browser reads it; `all` when there are too many names."""
         if len(self.vms) + len(self.topics) > MOST_TOLD:
             return {"all": True}
-        return {"topics": sorted(self.topics), "vms": sorted(self.vms), "sections": sorted(self.sections)}
+        return {name: sorted(names) for name, names in self._asdict().items()}
 
 
 class Live:
@@ -141,7 +145,11 @@ def changed(record: Record) -> PageChange:
     if action.startswith("hosts-"):
         topics.add("hosts")
     topics |= {f"vm:{name}" for name in vms} | {f"scope:{scope}" for scope in scopes}
-    return PageChange(frozenset(topics), frozenset(vms), frozenset(map(section_of_scope, scopes)))
+    sections = frozenset(map(section_of_scope, scopes))
+    if action in LISTENING:
+        topics.add("listening")
+    redrawn = sections if action in LISTENING else frozenset()
+    return PageChange(frozenset(topics), frozenset(vms), sections, redrawn)
 
 
 async def _beyond(client: AsyncOperatorClient, record: Record) -> PageChange:

@@ -50,6 +50,11 @@ def some(names: Sequence[str], most: int = 3) -> str:
     return ", ".join(names[:most]) + more
 
 
+def thousands(number: int) -> str:
+    """`100,000`: people cannot read long numbers without the commas."""
+    return f"{number:,}"
+
+
 def natural(name: str) -> list[tuple[int, str]]:
     """A key to sort by: `web-9` comes before `web-10`."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in _DIGITS.split(name)]
@@ -62,4 +67,5 @@ FILTERS: dict[str, Callable[..., object]] = {
     "short": short,
     "anchor": anchor,
     "some": some,
+    "thousands": thousands,
 }

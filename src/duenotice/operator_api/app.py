@@ -13,10 +13,12 @@ from duenotice.engine.followers import Followers
 from duenotice.engine.ticker import Ticker
 from duenotice.errors import DuenoticeError
 from duenotice.operator_api.answers import KeptAnswers, on_error, problem
+from duenotice.operator_api.attention import Attentions
 from duenotice.operator_api.audit import Audit
 from duenotice.operator_api.azure import AzureDoors, TellAzure
 from duenotice.operator_api.calls import Call, Handler, body_of, check_query
 from duenotice.operator_api.clock import Clocks
+from duenotice.operator_api.counting import KnownNumbers
 from duenotice.operator_api.events import Events
 from duenotice.operator_api.feed import Feed
 from duenotice.operator_api.fleet import Fleets
@@ -61,7 +63,8 @@ class OperatorApi:
             *Groups(engine).calls(),
             *VmFaults(engine, faults).calls(),
             *Hosts(engine).calls(),
-            *Fleets(engine, self.feed, fleet_problem).calls(),
+            *Fleets(engine, self.feed, fleet_problem, numbers := KnownNumbers()).calls(),
+            *Attentions(engine, numbers).calls(),
             *(call for kind in (Events, Maintenances) for call in kind(engine).calls()),
             *Clocks(engine, ticker).calls(),
             *_admitted(engine, azure),

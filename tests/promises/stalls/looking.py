@@ -18,6 +18,8 @@ LOOKS = (
     ("/v1/states", " that are started", "state=started,scheduled"),
     ("/v1/states", " of a group", "group=alone"),
     ("/v1/states", " of a host", "host={host}"),
+    ("/v1/vms", " that nobody would warn", "listens=false&limit=1000"),
+    ("/v1/attention", "", ""),
     ("/v1/groups", "", ""),
     ("/v1/hosts", "", ""),
     ("/v1/events", "", "limit=1000"),
@@ -29,7 +31,8 @@ LOOKS = (
     ("/metrics", "", ""),
     ("/v1/nodes", "", ""),
 )
-PAGES = ("/", "/?q=farm-77", "/?state=started", "/groups/set/flock", "/vms/farm-7", "/timeline", "/timeline?by=host",
+PAGES = ("/", "/?q=farm-77", "/?state=started", "/?listens=false", "/groups/set/flock", "/vms/farm-7", "/timeline",
+         "/timeline?by=host",
          "/events", "/hosts", "/hosts/{host}", "/maintenances", "/maintenances/new", "/audit", "/nodes")  # fmt: skip
 
 ROUTES = frozenset(

@@ -4,7 +4,7 @@ import { morph } from "/static/morph.js";
 
 const GATHER = 60, PAUSE = 300, AGAIN = 2000, HIDDEN = 20000;
 const link = document.getElementById("link"), stale = document.getElementById("stale");
-const waiting = { vms: new Set(), sections: new Set(), page: false };
+const waiting = { vms: new Set(), sections: new Set(), redrawn: new Set(), board: false, page: false };
 let source = null, timer = 0, lost = false, lastHeard = clock.now();
 
 function listen() {
@@ -60,30 +60,35 @@ function note(change) {
     const cell = document.getElementById(`vm-${anchor(name)}`);
     if (cell && !cell.closest("[data-aggregated]")) waiting.vms.add(name); // others come with their section
   }
-  for (const key of change.sections ?? []) if (document.getElementById(`section-${anchor(key)}`)) waiting.sections.add(key);
-  if (!timer && (waiting.page || (board && change.topics))) timer = setTimeout(refresh, GATHER);
+  for (const kind of ["sections", "redrawn"]) {
+    for (const key of change[kind] ?? []) if (document.getElementById(`section-${anchor(key)}`)) waiting[kind].add(key);
+  }
+  waiting.board ||= Boolean(board && change.topics);
+  if (!timer && (waiting.page || waiting.board)) timer = setTimeout(refresh, GATHER);
 }
 
 async function refresh() {
-  const vms = [...waiting.vms], sections = [...waiting.sections], page = waiting.page;
-  waiting.vms.clear(); waiting.sections.clear(); waiting.page = false;
+  const { vms, sections, redrawn, page } = waiting;
+  const asked = [["vm", vms], ["section", sections], ["redrawn", redrawn]].flatMap(([kind, names]) => [...names].map((name) => [kind, name]));
+  for (const names of [vms, sections, redrawn]) names.clear();
+  waiting.page = waiting.board = false;
   try {
     if (page) await wholePage();
-    else await pieces(vms, sections);
+    else await pieces(asked);
   } catch { lose(); }
   timer = setTimeout(() => {
     timer = 0;
-    if (waiting.vms.size || waiting.sections.size || waiting.page) refresh();
+    if (waiting.board || waiting.page) refresh();
   }, PAUSE);
 }
 
-async function pieces(vms, sections) {
-  const query = new URLSearchParams([...vms.map((name) => ["vm", name]), ...sections.map((key) => ["section", key])]);
-  const fresh = await ask(`/parts?${query}`);
+async function pieces(asked) {
+  const fresh = await ask(`/parts?${new URLSearchParams(asked)}`);
   for (const element of [...fresh.body.children]) {
     const old = document.getElementById(element.id);
     if (old) morph(old, element);
   }
+  title(document.title.replace(/^\(\d+\) /, ""));
   clock.tick();
 }
 
@@ -91,8 +96,15 @@ async function pieces(vms, sections) {
 export async function wholePage(url = location.href) {
   const fresh = await ask(url), focused = document.activeElement;
   morph(main(), fresh.getElementById("main"));
+  document.title = fresh.title;
   if (focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true });
   clock.tick();
+}
+
+/** How many things need somebody is in the tab's title, where it can be seen from other tabs. */
+function title(plain) {
+  const needed = Number(document.getElementById("attention")?.dataset.needed);
+  document.title = needed ? `(${needed}) ${plain}` : plain;
 }
 
 async function ask(url) {

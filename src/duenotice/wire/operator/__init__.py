@@ -4,6 +4,7 @@ The server's answers, the client's results and `/openapi.json` come from these. 
 `to_domain` reads the requests; a client needs neither, so neither is loaded here.
 """
 
+from duenotice.wire.operator.attention import Attention, FailedEvent, PlanGlance, StepGlance
 from duenotice.wire.operator.events import (
     CancelRequest,
     Document,
@@ -38,7 +39,14 @@ from duenotice.wire.operator.fleet import (
     Vm,
     VmWithEvents,
 )
-from duenotice.wire.operator.maintenances import Maintenance, MaintenanceRequest, PlannedStep, Step, Timeline
+from duenotice.wire.operator.maintenances import (
+    Maintenance,
+    MaintenanceRequest,
+    PlannedStep,
+    Step,
+    Timeline,
+    TurnRequest,
+)
 from duenotice.wire.operator.nodes import NodeSeen, NodesSeen
 from duenotice.wire.operator.records import ClockMark, DeclaredGroup, DeclaredHost, DeclaredSite, Details, Record
 from duenotice.wire.operator.service import (
@@ -107,6 +115,7 @@ __all__ = [
     "STEP_STATUSES",
     "SUBSCRIPTION_STATUSES",
     "AdvanceRequest",
+    "Attention",
     "AzureDoor",
     "CancelRequest",
     "Clock",
@@ -123,6 +132,7 @@ __all__ = [
     "DrainRequest",
     "Event",
     "EventsPolicy",
+    "FailedEvent",
     "Fault",
     "FaultRequest",
     "Fleet",
@@ -141,6 +151,7 @@ __all__ = [
     "NodeSeen",
     "NodesSeen",
     "Page",
+    "PlanGlance",
     "PlannedStep",
     "PolicyRequest",
     "Problem",
@@ -157,12 +168,14 @@ __all__ = [
     "SpeedRequest",
     "States",
     "Step",
+    "StepGlance",
     "Subscription",
     "SubscriptionRequest",
     "SubscriptionWithMessages",
     "Timeline",
     "Token",
     "TokenRequest",
+    "TurnRequest",
     "Version",
     "Vm",
     "VmWithEvents",
