@@ -53,7 +53,7 @@ class Console:
 
     def __init__(self, operator_api: ASGIApp) -> None:
         self._operator_api = operator_api
-        self._plays = Plays(operator_api)
+        self._plays, self.live = Plays(operator_api), Live()
         self._workroom = Workroom("console")
         self._templates = Environment(
             loader=PackageLoader("duenotice.console"),
@@ -69,8 +69,8 @@ class Console:
     def app(self) -> ASGIApp:
         """The ASGI application."""
         rooms = (FleetPages, TimelinePage, EventPages, MaintenancePages, HostPages, AuditPage, NodePage, ClockPage)
-        pages: list[PageRoute] = [page for room in (*rooms, SubscriptionPages, Live) for page in room().pages()]
-        pages += ScenarioPages(self._plays).pages()
+        pages: list[PageRoute] = [page for room in (*rooms, SubscriptionPages) for page in room().pages()]
+        pages += [*ScenarioPages(self._plays).pages(), *self.live.pages()]
         by_path: dict[str, dict[str, PageRoute]] = {}
         for page in pages:
             by_path.setdefault(page.path, {})[page.method] = page
@@ -116,7 +116,7 @@ class Console:
 
     async def _sign_in(self, request: Request) -> Response:
         if request.method != "POST":
-            return self._sign_in_page("", door.safe(request.query_params.get("next", "/")))
+            return await self._ask_for_token(request)
         if door.is_cross_site(request):
             return self._refusal(403, "This came from another site.", "Open the console itself.")
         form = await form_of(request)
@@ -129,6 +129,17 @@ class Console:
         door.sign_in(response, request, token)
         return response
 
+    async def _ask_for_token(self, request: Request) -> Response:
+        """The form; who comes with a token that is not known is told so."""
+        token, goes_to = door.token_of(request), door.safe(request.query_params.get("next", "/"))
+        ended = False
+        if token:
+            try:
+                await AsyncOperatorClient.in_process(self._operator_api, token).me()
+            except Denied:
+                ended = True
+        return self._sign_in_page("", goes_to, ended=ended)
+
     async def _sign_out(self, request: Request) -> Response:
         if door.is_cross_site(request):
             return self._refusal(403, "This came from another site.", "Open the console itself.")
@@ -136,8 +147,8 @@ class Console:
         door.sign_out(response, request)
         return response
 
-    def _sign_in_page(self, problem: str, goes_to: str, status: int = 200) -> Response:
-        return HTMLResponse(self._render("sign_in.html", problem=problem, next=goes_to), status)
+    def _sign_in_page(self, problem: str, goes_to: str, status: int = 200, ended: bool = False) -> Response:
+        return HTMLResponse(self._render("sign_in.html", problem=problem, next=goes_to, ended=ended), status)
 
     async def _on_http_error(self, _: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
