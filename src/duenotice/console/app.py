@@ -18,6 +18,7 @@ from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.console import attention, door, words
 from duenotice.console.audit_page import AuditPage
 from duenotice.console.clock_page import ClockPage
+from duenotice.console.event_list import EventList
 from duenotice.console.event_pages import EventPages
 from duenotice.console.fleet_pages import FleetPages
 from duenotice.console.hints import with_pages
@@ -28,6 +29,7 @@ from duenotice.console.node_page import NodePage
 from duenotice.console.pages import PageRoute, Visit, form_of, status_of
 from duenotice.console.plays import Plays
 from duenotice.console.scenario_pages import ScenarioPages
+from duenotice.console.search_page import KEYS, SearchPage
 from duenotice.console.subscription_pages import SubscriptionPages
 from duenotice.console.timeline_page import TimelinePage
 from duenotice.engine.workroom import Workroom
@@ -64,12 +66,12 @@ class Console:
             lstrip_blocks=True,
         )
         self._templates.filters |= words.FILTERS | attention.FILTERS
-        self._templates.globals |= {"duenotice_version": __version__, "navigation": NAVIGATION}
+        self._templates.globals |= {"duenotice_version": __version__, "navigation": NAVIGATION, "console_keys": KEYS}
 
     def app(self) -> ASGIApp:
         """The ASGI application."""
-        rooms = (FleetPages, TimelinePage, EventPages, MaintenancePages, HostPages, AuditPage, NodePage, ClockPage)
-        pages: list[PageRoute] = [page for room in (*rooms, SubscriptionPages) for page in room().pages()]
+        rooms = (EventList, SearchPage, FleetPages, TimelinePage, EventPages, MaintenancePages, HostPages, AuditPage)
+        pages: list[PageRoute] = [page for room in (*rooms, NodePage, ClockPage, SubscriptionPages) for page in room().pages()]
         pages += [*ScenarioPages(self._plays).pages(), *self.live.pages()]
         by_path: dict[str, dict[str, PageRoute]] = {}
         for page in pages:

@@ -213,6 +213,6 @@ def coming(events: Mapping[str, Iterable[Event]], most: int = 8) -> list[Event]:
     return sorted(every.values(), key=urgency)[:most]
 
 
-def urgency(event: Event) -> tuple[bool, datetime, list[tuple[int, str]]]:
+def urgency(event: Event) -> tuple[bool, datetime, str]:
     """The sort key of events: those that hit now come first, then the soonest, then by name."""
     return event.phase != "started", event.not_before, natural(event.resources[0])

@@ -122,12 +122,17 @@ class Visit(NamedTuple):
 
 async def form_of(request: Request) -> dict[str, str]:
     """The fields of a form; a form that is too long counts as empty."""
+    return dict(await fields_of(request, most=20))
+
+
+async def fields_of(request: Request, most: int) -> list[tuple[str, str]]:
+    """The same for a form in which a name may stand more than once."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > LONGEST_FORM:
-            return {}
-    return dict(parse_qsl(body.decode(errors="replace"), max_num_fields=20))
+            return []
+    return parse_qsl(body.decode(errors="replace"), max_num_fields=most)
 
 
 class PageRoute(NamedTuple):

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, TypeVar
 
+from msgspec.structs import asdict
+
 from duenotice.client.operator.async_listing import AsyncListing
 from duenotice.client.operator.request import (
     OperatorRequest,
@@ -164,6 +166,10 @@ class AsyncVerbs(ABC):
         """All live events, soonest first, or those that hit a VM, of a scope, a type, a phase."""
         return self._all(w.Event, "events", vm=vm, scope=scope, type=type, phase=phase)
 
+    async def event_table(self, asked: w.EventQuery, *, offset: int = 0, limit: int = 100) -> w.EventTable:
+        """Events as a table, the most urgent first: some rows of it, and how many match in all."""
+        return await self._do(get(w.EventTable, "event-table", **asdict(asked), offset=offset, limit=limit))
+
     async def event(self, event_id: str) -> w.Event:
         """One live event."""
         return await self._do(get(w.Event, "events", event_id))
@@ -207,6 +213,10 @@ class AsyncVerbs(ABC):
     ) -> w.Lives:
         """Events of a span of time with their moments; by default from an hour ago to a week ahead."""
         return await self._do(get(w.Lives, "timeline", from_=from_, to=to, type=type, vm=vm))
+
+    async def search(self, q: str, *, limit: int = 20) -> w.Hits:
+        """VMs, groups, hosts, events and maintenances by a part of what names them, the best hits first."""
+        return await self._do(get(w.Hits, "search", q=q, limit=limit))
 
     # maintenances
 

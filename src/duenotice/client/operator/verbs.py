@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, TypeVar
 
+from msgspec.structs import asdict
+
 from duenotice.client.operator.listing import Listing
 from duenotice.client.operator.request import (
     OperatorRequest,
@@ -165,6 +167,10 @@ class Verbs(ABC):
         """All live events, soonest first, or those that hit a VM, of a scope, a type, a phase."""
         return self._all(w.Event, "events", vm=vm, scope=scope, type=type, phase=phase)
 
+    def event_table(self, asked: w.EventQuery, *, offset: int = 0, limit: int = 100) -> w.EventTable:
+        """Events as a table, the most urgent first: some rows of it, and how many match in all."""
+        return self._do(get(w.EventTable, "event-table", **asdict(asked), offset=offset, limit=limit))
+
     def event(self, event_id: str) -> w.Event:
         """One live event."""
         return self._do(get(w.Event, "events", event_id))
@@ -208,6 +214,10 @@ class Verbs(ABC):
     ) -> w.Lives:
         """Events of a span of time with their moments; by default from an hour ago to a week ahead."""
         return self._do(get(w.Lives, "timeline", from_=from_, to=to, type=type, vm=vm))
+
+    def search(self, q: str, *, limit: int = 20) -> w.Hits:
+        """VMs, groups, hosts, events and maintenances by a part of what names them, the best hits first."""
+        return self._do(get(w.Hits, "search", q=q, limit=limit))
 
     # maintenances
 
