@@ -71,7 +71,9 @@ class Console:
     def app(self) -> ASGIApp:
         """The ASGI application."""
         rooms = (EventList, SearchPage, FleetPages, TimelinePage, EventPages, MaintenancePages, HostPages, AuditPage)
-        pages: list[PageRoute] = [page for room in (*rooms, NodePage, ClockPage, SubscriptionPages) for page in room().pages()]
+        pages: list[PageRoute] = [
+            page for room in (*rooms, NodePage, ClockPage, SubscriptionPages) for page in room().pages()
+        ]
         pages += [*ScenarioPages(self._plays).pages(), *self.live.pages()]
         by_path: dict[str, dict[str, PageRoute]] = {}
         for page in pages:
