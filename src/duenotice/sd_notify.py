@@ -1,4 +1,4 @@
-"""What we tell systemd, a datagram on the socket that it names, and what it hands over: sockets it has opened for us."""
+"""What we tell systemd, a datagram on the socket that it names, and what it hands over: sockets opened for us."""
 
 import os
 import socket
@@ -23,7 +23,7 @@ def watchdog_seconds() -> float | None:
 
 
 def given_socket(address: tuple[str, int]) -> socket.socket | None:
-    """The socket for HOST:PORT that a socket unit has opened, if there is one; it may be a port that we may not take."""
+    """The socket for HOST:PORT that a socket unit has opened, if any; also for a port that we may not take."""
     if os.environ.get("LISTEN_PID") != str(os.getpid()):
         return None  # none, or they are for the process that has started us
     for number in range(_FIRST, _FIRST + int(os.environ.get("LISTEN_FDS", "0"))):
