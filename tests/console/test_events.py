@@ -111,7 +111,7 @@ def test_who_is_hit_now_stands_first(node: Node, visitors: Visitors) -> None:
     late = node.schedule("Freeze", "web-0")
     node.operate(f"/v1/events/{late}/approve")
     page = visitors.come("/events")
-    expect(page.locator("tbody").first.locator("td:nth-child(4)")).to_have_text(["web-0", "batch_3", "batch_10"])
+    expect(page.locator("tbody").first.locator("td.vms")).to_have_text(["web-0", "batch_3", "batch_10"])
 
 
 def test_a_refusal_is_shown_in_the_words_of_the_service(node: Node, visitors: Visitors) -> None:

@@ -53,7 +53,7 @@ def test_a_spot_vm_is_evicted_and_any_other_deleted(node: Node, visitors: Visito
     assert page.get_by_role("button", name="Evict").count() == 0
     page.once("dialog", accept)
     page.get_by_role("button", name="Delete").click()
-    expect(page.get_by_role("status").filter(has_text="is being deleted")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="was deleted at once, without notice")).to_be_visible()
 
 
 def test_a_vm_whose_host_is_ill_says_so(node: Node, visitors: Visitors) -> None:

@@ -15,9 +15,10 @@ from starlette.types import ASGIApp
 from duenotice import __version__
 from duenotice.client.operator.errors import Denied, UnknownToken
 from duenotice.client.operator.streaming import AsyncOperatorClient
-from duenotice.console import door, words
+from duenotice.console import attention, door, words
 from duenotice.console.audit_page import AuditPage
 from duenotice.console.clock_page import ClockPage
+from duenotice.console.event_list import EventList
 from duenotice.console.event_pages import EventPages
 from duenotice.console.fleet_pages import FleetPages
 from duenotice.console.hints import with_pages
@@ -28,6 +29,7 @@ from duenotice.console.node_page import NodePage
 from duenotice.console.pages import PageRoute, Visit, form_of, status_of
 from duenotice.console.plays import Plays
 from duenotice.console.scenario_pages import ScenarioPages
+from duenotice.console.search_page import KEYS, SearchPage
 from duenotice.console.subscription_pages import SubscriptionPages
 from duenotice.console.timeline_page import TimelinePage
 from duenotice.engine.workroom import Workroom
@@ -53,7 +55,7 @@ class Console:
 
     def __init__(self, operator_api: ASGIApp) -> None:
         self._operator_api = operator_api
-        self._plays = Plays(operator_api)
+        self._plays, self.live = Plays(operator_api), Live()
         self._workroom = Workroom("console")
         self._templates = Environment(
             loader=PackageLoader("duenotice.console"),
@@ -63,14 +65,16 @@ class Console:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._templates.filters |= words.FILTERS
-        self._templates.globals |= {"duenotice_version": __version__, "navigation": NAVIGATION}
+        self._templates.filters |= words.FILTERS | attention.FILTERS
+        self._templates.globals |= {"duenotice_version": __version__, "navigation": NAVIGATION, "console_keys": KEYS}
 
     def app(self) -> ASGIApp:
         """The ASGI application."""
-        rooms = (FleetPages, TimelinePage, EventPages, MaintenancePages, HostPages, AuditPage, NodePage, ClockPage)
-        pages: list[PageRoute] = [page for room in (*rooms, SubscriptionPages, Live) for page in room().pages()]
-        pages += ScenarioPages(self._plays).pages()
+        rooms = (EventList, SearchPage, FleetPages, TimelinePage, EventPages, MaintenancePages, HostPages, AuditPage)
+        pages: list[PageRoute] = [
+            page for room in (*rooms, NodePage, ClockPage, SubscriptionPages) for page in room().pages()
+        ]
+        pages += [*ScenarioPages(self._plays).pages(), *self.live.pages()]
         by_path: dict[str, dict[str, PageRoute]] = {}
         for page in pages:
             by_path.setdefault(page.path, {})[page.method] = page
@@ -93,7 +97,7 @@ class Console:
                 return self._refusal(403, "This came from another site.", "Use the console's own page.")
             page = ways["GET" if request.method == "HEAD" else request.method]
             try:
-                made = page.handler(await self._visit(request))
+                made = page.handler(await self._visit(request, page.method == "GET" and not page.at_home))
                 return await (made if page.at_home or page.method != "GET" else self._workroom.do(made))
             except UnknownToken:
                 return _to_sign_in(request)
@@ -106,16 +110,17 @@ class Console:
 
         return visit
 
-    async def _visit(self, request: Request) -> Visit:
+    async def _visit(self, request: Request, looks: bool) -> Visit:
         token = door.token_of(request)
         client = AsyncOperatorClient.in_process(self._operator_api, token, explain=with_pages)
         # The position is read first: what happens after it is told live, so nothing is missed.
         me, fleet, clock = await client.me(), await client.fleet(), await client.clock()
-        return Visit(request, client, token, me, clock, fleet.position, self._render, fleet.problem)
+        needs = await client.attention() if looks else None
+        return Visit(request, client, token, me, clock, fleet.position, self._render, fleet.problem, needs)
 
     async def _sign_in(self, request: Request) -> Response:
         if request.method != "POST":
-            return self._sign_in_page("", door.safe(request.query_params.get("next", "/")))
+            return await self._ask_for_token(request)
         if door.is_cross_site(request):
             return self._refusal(403, "This came from another site.", "Open the console itself.")
         form = await form_of(request)
@@ -128,6 +133,17 @@ class Console:
         door.sign_in(response, request, token)
         return response
 
+    async def _ask_for_token(self, request: Request) -> Response:
+        """The form; who comes with a token that is not known is told so."""
+        token, goes_to = door.token_of(request), door.safe(request.query_params.get("next", "/"))
+        ended = False
+        if token:
+            try:
+                await AsyncOperatorClient.in_process(self._operator_api, token).me()
+            except Denied:
+                ended = True
+        return self._sign_in_page("", goes_to, ended=ended)
+
     async def _sign_out(self, request: Request) -> Response:
         if door.is_cross_site(request):
             return self._refusal(403, "This came from another site.", "Open the console itself.")
@@ -135,8 +151,8 @@ class Console:
         door.sign_out(response, request)
         return response
 
-    def _sign_in_page(self, problem: str, goes_to: str, status: int = 200) -> Response:
-        return HTMLResponse(self._render("sign_in.html", problem=problem, next=goes_to), status)
+    def _sign_in_page(self, problem: str, goes_to: str, status: int = 200, ended: bool = False) -> Response:
+        return HTMLResponse(self._render("sign_in.html", problem=problem, next=goes_to, ended=ended), status)
 
     async def _on_http_error(self, _: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)

@@ -31,12 +31,16 @@ ALONE = "alone"
 GONE = "gone"
 
 
+SILENT = "would get no notice"
+
+
 class Cell(NamedTuple):
-    """One VM."""
+    """One VM; `silent` when it would be hit without notice."""
 
     name: str
     state: str
     says: str
+    silent: bool = False
 
 
 class BoardColumn(NamedTuple):
@@ -47,6 +51,7 @@ class BoardColumn(NamedTuple):
     counts: Mapping[str, int]
     total: int
     more: int
+    silent: int = 0
 
 
 class Section(NamedTuple):
@@ -60,6 +65,7 @@ class Section(NamedTuple):
     total: int
     aggregated: bool
     folded: bool
+    silent: int = 0
 
 
 def by_vm(events: Iterable[w.Event]) -> dict[str, list[w.Event]]:
@@ -83,8 +89,9 @@ def event_state(event: w.Event) -> str:
 def cell_of(vm: w.Vm, events: Sequence[w.Event] = ()) -> Cell:
     """One VM, with what will happen to it in words."""
     types = ", ".join(sorted({event.type for event in events}))
-    says = f"{vm.name}: {types + ', ' if types else ''}{WORDS[vm.state]}"
-    return Cell(vm.name, vm.state, says)
+    notice = "" if vm.listens else f", {SILENT}"
+    says = f"{vm.name}: {types + ', ' if types else ''}{WORDS[vm.state]}{notice}"
+    return Cell(vm.name, vm.state, says, not vm.listens)
 
 
 def gone(name: str) -> Cell:
@@ -148,6 +155,7 @@ class Board(NamedTuple):
             group.vms,
             aggregated,
             folded=many and quiet,
+            silent=group.vms - group.listening,
         )
 
 
@@ -156,7 +164,7 @@ def _column(column: w.Column, key: str, cells: Mapping[tuple[str, str], list[Cel
     drawn = [cell for cell in cells.get((key, label), ()) if not aggregated or cell.state != "fine"]
     busy = sum(column.counts[state] for state in BUSY)
     shown = sum(cell.state in BUSY for cell in drawn)
-    return BoardColumn(label, drawn, column.counts, column.vms, max(0, busy - shown))
+    return BoardColumn(label, drawn, column.counts, column.vms, max(0, busy - shown), column.vms - column.listening)
 
 
 def _label(update_domain: int | None, zone: str | None) -> str:

@@ -1,16 +1,15 @@
-"""The pages of events: the list, the life of one event, and its actions."""
+"""The page of one event: its life, who is hit and told, what VMs read, and its actions."""
 
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from datetime import timedelta
 from typing import NamedTuple
 
 from starlette.responses import Response
 
 from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.console.board import event_state
-from duenotice.console.fleet_pages import VERSIONS, over_since, urgency, version_of
+from duenotice.console.fleet_pages import VERSIONS, version_of
 from duenotice.console.pages import PageRoute, Visit
 from duenotice.errors import NotFound
 from duenotice.wire.operator import Life, VmWithEvents
@@ -19,11 +18,8 @@ ACTS: dict[str, tuple[Callable[[AsyncOperatorClient, str], Awaitable[object]], s
     "approve": (AsyncOperatorClient.approve_event, "Approved: it starts now."),
     "cancel": (AsyncOperatorClient.cancel_event, "Cancelled."),
 }
-MOST_LIVE = 500
-MOST_OVER = 50
 MOST_TOLD = 5000
 MOST_TRIED = 100
-PAST = timedelta(days=30)
 ENDPOINT = "http://169.254.169.254/metadata/scheduledevents?api-version="
 
 
@@ -33,17 +29,9 @@ class EventPages:
     def pages(self) -> list[PageRoute]:
         """The rows of the table."""
         return [
-            PageRoute("GET", "/events", self.index),
             PageRoute("GET", "/events/{id}", self.event),
             PageRoute("POST", "/events/{id}/{act}", self.act),
         ]
-
-    async def index(self, visit: Visit) -> Response:
-        """All live events, started ones first, then the soonest; and the last that are over."""
-        events = await visit.client.events().first(MOST_LIVE)
-        over = await over_since(visit, PAST)
-        rows = [(event, event_state(event)) for event in sorted(events, key=urgency)]
-        return visit.page("events.html", "Events", "events", events=rows, over=over[:MOST_OVER])
 
     async def event(self, visit: Visit) -> Response:
         """One event: its life as a track, who is hit and told, and what each api-version shows."""

@@ -45,7 +45,7 @@ class HostPages:
         return visit.page(
             "hosts.html",
             "Hosts",
-            "hosts fleet",
+            "hosts fleet listening",
             hosts=hosts[:MOST_ROWS],
             left_out=max(0, len(hosts) - MOST_ROWS),
             q=wanted,
@@ -58,7 +58,9 @@ class HostPages:
         events = board.by_vm(await visit.client.events().first(MOST_EVENTS))
         cells = [board.cell_of(vm, events.get(vm.name, ())) for vm in sorted(vms, key=lambda vm: natural(vm.name))]
         hitting = {vm.name: events[vm.name] for vm in vms if vm.name in events}
-        return visit.page("host.html", host.name, "hosts fleet events", host=host, cells=cells, coming=coming(hitting))
+        return visit.page(
+            "host.html", host.name, "hosts fleet events listening", host=host, cells=cells, coming=coming(hitting)
+        )
 
     async def act(self, visit: Visit) -> Response:
         """Drain, degrade, fail or repair it."""

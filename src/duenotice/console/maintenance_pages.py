@@ -1,13 +1,12 @@
 """The pages of maintenances: all of them, one with its steps, and the form that shows what a plan would do."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import timedelta
 
 from starlette.responses import Response
 
 from duenotice.client.operator.errors import Denied
 from duenotice.client.operator.streaming import AsyncOperatorClient
-from duenotice.console import gantt
+from duenotice.console import gantt, silence
 from duenotice.console.pages import PageRoute, Visit, form_of, go, status_of
 from duenotice.console.timeline_page import steps_to_come
 from duenotice.errors import DuenoticeError, Malformed, NotFound
@@ -72,12 +71,15 @@ class MaintenancePages:
         """Begin it and show it; if it is refused, the form stays filled in."""
         given = DEFAULTS | await form_of(visit.request)
         try:
+            ahead = (await visit.client.preview_maintenance(_asked(given))).timeline
+            if not given.get("sure") and (question := silence.question(ahead)):
+                return await _form(visit, given, question=question)
             plan = await visit.client.begin_maintenance(_asked(given))
         except Denied:
             raise
         except DuenoticeError as problem:
             return await _form(visit, given, f"{problem.message} {problem.hint}", status_of(problem))
-        return go(f"/maintenances/{plan.id}", said="The maintenance has begun.")
+        return go(f"/maintenances/{plan.id}", said=silence.begun(ahead))
 
     async def plan(self, visit: Visit) -> Response:
         """One maintenance: its progress, its past and its coming steps."""
@@ -107,10 +109,19 @@ class MaintenancePages:
         return await visit.done(f"/maintenances/{plan_id}", lambda: do(visit.client, plan_id), said)
 
 
-async def _form(visit: Visit, given: dict[str, str], problem: str = "", status: int = 200) -> Response:
+async def _form(
+    visit: Visit, given: dict[str, str], problem: str = "", status: int = 200, question: str = ""
+) -> Response:
     targets = [f"{group.kind}={group.name}" for group in await visit.client.groups().first(MOST_TARGETS)]
     targets += [f"host={host.name}" for host in await visit.client.hosts().first(MOST_TARGETS)]
-    form = {"targets": targets, "types": TYPES, "causes": CAUSES, "given": given, "refused": problem}
+    form = {
+        "targets": targets,
+        "types": TYPES,
+        "causes": CAUSES,
+        "given": given,
+        "refused": problem,
+        "question": question,
+    }
     return visit.page("maintenance_new.html", "Plan a maintenance", "", status, **_NOTHING | form)
 
 
@@ -160,15 +171,10 @@ def _picture(visit: Visit, timeline: tuple[PlannedStep, ...], type_: str) -> dic
         "timeline": timeline,
         "ends_at": max(step.ends_at for step in timeline),
         "vms": sum(len(step.resources) for step in timeline),
-        "silent": sum(_is_silent(step) for step in timeline),
+        "silent": silence.without_notice(timeline),
         "here": seen.mark(visit.now),
         "problem": "",
     }
-
-
-def _is_silent(step: PlannedStep) -> bool:
-    """Whether it would start at once without notice, apart from rounding."""
-    return step.starts_at - step.scheduled_at <= timedelta(seconds=1)
 
 
 def _lane(step: Step) -> str:

@@ -10,8 +10,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from duenotice.client.operator.errors import Denied, UnknownToken
 from duenotice.client.operator.streaming import AsyncOperatorClient
+from duenotice.console.attention import open_plans
 from duenotice.errors import Conflict, DuenoticeError, Malformed, NotFound, Refused, Unavailable
-from duenotice.wire.operator import ROLES, Clock, Token
+from duenotice.wire.operator import ROLES, Attention, Clock, Token
 
 LONGEST_FORM = 64 * 1024
 SAID = "duenotice_said"
@@ -49,6 +50,7 @@ class Visit(NamedTuple):
     position: int
     render: Callable[..., str]
     fleet_problem: str | None = None
+    attention: Attention | None = None
 
     @property
     def now(self) -> datetime:
@@ -90,6 +92,7 @@ class Visit(NamedTuple):
             "failed": text if kind == "failed" else "",
             "position": self.position,
             "fleet_problem": self.fleet_problem,
+            **self._open(),
         }
         response = HTMLResponse(self.render(template, **common | values), status)
         if text and not self.is_refresh:
@@ -98,7 +101,13 @@ class Visit(NamedTuple):
 
     def parts(self, template: str, **values: object) -> Response:
         """Pieces of a page, to be put in place of those with the same ids."""
-        return HTMLResponse(self.render(template, now=self.now, may=self.may, clock=self.clock, **values))
+        common = {"now": self.now, "may": self.may, "clock": self.clock, **self._open()}
+        return HTMLResponse(self.render(template, **common | values))
+
+    def _open(self) -> dict[str, object]:
+        """What all pages tell: how many things need a person, and the plans that are not over."""
+        seen = self.attention
+        return {"needed": seen.needed if seen else 0, "open_plans": open_plans(seen), "attention": seen}
 
     async def done(self, path: str, act: Callable[[], Awaitable[object]], said: str) -> Response:
         """Do what a form asks for and go to a page that shows the result. Without the role it is refused at once."""
@@ -113,12 +122,17 @@ class Visit(NamedTuple):
 
 async def form_of(request: Request) -> dict[str, str]:
     """The fields of a form; a form that is too long counts as empty."""
+    return dict(await fields_of(request, most=20))
+
+
+async def fields_of(request: Request, most: int) -> list[tuple[str, str]]:
+    """The same for a form in which a name may stand more than once."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > LONGEST_FORM:
-            return {}
-    return dict(parse_qsl(body.decode(errors="replace"), max_num_fields=20))
+            return []
+    return parse_qsl(body.decode(errors="replace"), max_num_fields=most)
 
 
 class PageRoute(NamedTuple):

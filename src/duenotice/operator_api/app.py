@@ -13,10 +13,13 @@ from duenotice.engine.followers import Followers
 from duenotice.engine.ticker import Ticker
 from duenotice.errors import DuenoticeError
 from duenotice.operator_api.answers import KeptAnswers, on_error, problem
+from duenotice.operator_api.attention import Attentions
 from duenotice.operator_api.audit import Audit
 from duenotice.operator_api.azure import AzureDoors, TellAzure
 from duenotice.operator_api.calls import Call, Handler, body_of, check_query
 from duenotice.operator_api.clock import Clocks
+from duenotice.operator_api.counting import KnownNumbers
+from duenotice.operator_api.event_table import EventTables
 from duenotice.operator_api.events import Events
 from duenotice.operator_api.feed import Feed
 from duenotice.operator_api.fleet import Fleets
@@ -29,6 +32,7 @@ from duenotice.operator_api.monitoring import Metrics, Probes
 from duenotice.operator_api.node_list import NodeList
 from duenotice.operator_api.nodes import Nodes
 from duenotice.operator_api.openapi import openapi_call
+from duenotice.operator_api.search import Searches
 from duenotice.operator_api.subscriptions import Subscriptions
 from duenotice.operator_api.tokens import Gate, Tokens
 from duenotice.operator_api.vms import FaultPort, SilentFor, VmFaults, Vms
@@ -59,9 +63,11 @@ class OperatorApi:
             *Probes(engine, fleet_problem).calls(),
             *Vms(engine, silent_for).calls(),
             *Groups(engine).calls(),
+            *Searches(engine).calls(),
             *VmFaults(engine, faults).calls(),
             *Hosts(engine).calls(),
-            *Fleets(engine, self.feed, fleet_problem).calls(),
+            *Fleets(engine, self.feed, fleet_problem, numbers := KnownNumbers()).calls(),
+            *Attentions(engine, numbers).calls(),
             *(call for kind in (Events, Maintenances) for call in kind(engine).calls()),
             *Clocks(engine, ticker).calls(),
             *_admitted(engine, azure),
@@ -118,7 +124,8 @@ def _admitted(engine: Engine, azure: TellAzure) -> list[Call]:
 
 def _reports(engine: Engine, feed: Feed, pushes: Callable[[], Sequence[PushMeasure]]) -> list[Call]:
     """What has happened, and how much."""
-    return [*Timelines(engine).calls(), *Audit(engine, feed).calls(), *Metrics(engine, feed, pushes).calls()]
+    history = [*Timelines(engine).calls(), *EventTables(engine).calls(), *Audit(engine, feed).calls()]
+    return [*history, *Metrics(engine, feed, pushes).calls()]
 
 
 def _about_nodes(engine: Engine, name: str, nodes: Nodes | None) -> list[Call]:
