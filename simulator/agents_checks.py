@@ -180,8 +180,9 @@ class AgentChecker(VmWatcher, Watcher):
 
     def read(self, document: ToldDocument) -> None:
         now = self.vm.loop.time()
-        if document is not self._document:
+        if document is not self._document and document != self._document:
             self._before, self._document, self._read_at = self._document, document, now
+            self.say(f"reads document {document.incarnation}: {', '.join(map(_short, document.events.values()))}")
         hit = {key: event for key, event in document.events.items() if self.vm.name in event.resources}
         for event_id in self._met - hit.keys():
             self._gone_at[event_id] = now
@@ -189,7 +190,6 @@ class AgentChecker(VmWatcher, Watcher):
             if event_id not in self._met:
                 self._met.add(event_id)
                 self._expect_prompt(event)
-        self.say(f"reads document {document.incarnation}: {', '.join(map(_short, document.events.values()))}")
 
     # What must hold
 
@@ -241,12 +241,16 @@ class AgentChecker(VmWatcher, Watcher):
             return
         if latest.boot != run.boot:
             self.wrong("S15", f"{name} prepares again after a reboot, and was not put back before")
-        elif latest.succeeded and latest.content == run.content:
-            if self._is_recorded_since(run, latest) or not self._has_trouble(latest.began):
-                self.wrong("S13", f"{name} prepares again after success")
+        elif self._is_done_already(run, latest):
+            self.wrong("S13", f"{name} prepares again after success")
 
-    def _is_recorded_since(self, run: HookRun, latest: HookRun) -> bool:
-        """Whether the ledger has it that the latest run was done: behind the record that it began."""
+    def _is_done_already(self, run: HookRun, latest: HookRun) -> bool:
+        if not latest.succeeded or latest.content != run.content:
+            return False
+        return self._is_recorded(run) or not self._has_trouble(latest.began)
+
+    def _is_recorded(self, run: HookRun) -> bool:
+        """Whether the ledger has it that the run before this one was done: the last note is that this one begins."""
         values = [line.value for line in self._ledger(run) if line.what == "note"]
         return len(values) >= 2 and str(values[-2]).startswith("done")
 

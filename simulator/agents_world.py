@@ -1,7 +1,7 @@
 """One real agent in a world of its own, from one seed: a scripted service, and all faults of the table about agents.
 
-    python -m simulator.agents_world --seconds 60          # fresh seeds for a minute
-    python -m simulator.agents_world 4711 --trace          # one seed, with what happened
+python -m simulator.agents_world --seconds 60          # fresh seeds for a minute
+python -m simulator.agents_world 4711 --trace          # one seed, with what happened
 """
 
 import argparse
@@ -35,7 +35,6 @@ class AgentWorld:
 
     def __init__(self, seed: int, loop: VirtualLoop, faults: Faults, trace: list[str] | None) -> None:
         self.seed, self.loop, self.faults = seed, loop, faults
-        self.events = 0
         dice = Random(f"{seed}/world")
         self.checker = AgentChecker(trace=trace)
         self.service = ScriptedService(loop, "vm-0", self.checker)
@@ -176,7 +175,8 @@ def _many(given: Any) -> int:
     virtual = worlds * (BUSY + CALM)
     sys.stdout.write(
         f"{worlds} worlds, {virtual / 3600:.1f} virtual hours, {virtual / spent:.0f} virtual seconds a second, "
-        f"{spent / max(1, polls) * 1e6:.0f} µs a poll, {sum(counts.values())} faults of {len(counts)} kinds, {bad} bad\n"
+        f"{spent / max(1, polls) * 1e6:.0f} µs a poll, "
+        f"{sum(counts.values())} faults of {len(counts)} kinds, {bad} bad\n"
     )
     return int(bad > 0)
 
