@@ -82,8 +82,8 @@ class Disk:
             self._kill()
         rows = [RECORDS.pack(record) for record in records]
         if trouble in (Trouble.KILL_IN, Trouble.SYNC_FAILS):
-            whole = trouble is Trouble.SYNC_FAILS or self.dice.random() < 0.5
-            self.unsynced = rows if whole else rows[: self.dice.randrange(len(rows))]
+            # Of a commit that is there only in part nothing counts: its checksums do not match.
+            self.unsynced = rows if trouble is Trouble.SYNC_FAILS or self.dice.random() < 0.5 else []
             if trouble is Trouble.KILL_IN:
                 self._kill()
             raise Unavailable("The disk could not sync.", hint="Look at it.")
@@ -102,7 +102,7 @@ class Disk:
         raise Killed
 
     def recover(self) -> None:
-        """A new process opens it: what was written and not synced counts, if all of a commit is there."""
+        """A new process opens it: a commit that was written and not synced counts, if all of it is there."""
         rows, self.unsynced = self.unsynced, []
         if rows and rows[0].position == len(self.rows) + 1:
             records = [RECORDS.unpack(row) for row in rows]
@@ -113,9 +113,7 @@ class Disk:
     def lose_power(self) -> None:
         """Nothing that was not synced is safe, and notes may be older than they were."""
         if self.dice.random() < 0.7:
-            self.unsynced = self.unsynced[: self.dice.randrange(len(self.unsynced) + 1)]
-            if self.unsynced and self.dice.random() < 0.5:
-                self.unsynced = []
+            self.unsynced = []
         self.notes = self.notes._replace(
             seen=self.notes.seen if self.dice.random() < 0.5 else min(self.notes.seen or 0, len(self.rows) // 2)
         )

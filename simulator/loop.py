@@ -6,6 +6,7 @@ stopped does nothing until it goes on, and one that was killed does nothing any 
 
 import asyncio
 import heapq
+import itertools
 from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import suppress
@@ -42,7 +43,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def __init__(self) -> None:
         super().__init__()
         self._now = 0.0
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._count = itertools.count()
         self._is_over = False
+        self._graves: list[set[asyncio.Task[Any]]] = []
         self.turns = 0
         self.busy_until: Callable[[], float] = lambda: 0.0
         """Until when the work of a thread has taken, if a disk or a store was slow; see `run_in_executor`."""
@@ -54,17 +58,15 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self._now
 
     def _run_once(self) -> None:
-        ready, timers = self._ready, self._scheduled  # type: ignore[attr-defined]
+        ready, timers = self._ready, self._timers  # type: ignore[attr-defined]
         if not ready:
-            while timers and timers[0]._cancelled:
-                heapq.heappop(timers)._scheduled = False
+            while timers and timers[0][2]._cancelled:
+                heapq.heappop(timers)
             if not timers:
                 raise Stuck("Nothing is left to do, and somebody waits.")
-            self._now = max(self._now, timers[0]._when)
-        while timers and timers[0]._when <= self._now:
-            handle = heapq.heappop(timers)
-            handle._scheduled = False
-            ready.append(handle)
+            self._now = max(self._now, timers[0][0])
+        while timers and timers[0][0] <= self._now:
+            ready.append(heapq.heappop(timers)[2])
         for _ in range(len(ready)):
             handle = ready.popleft()
             if handle._cancelled:
@@ -79,6 +81,20 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def go_on_with(self, handles: list[Handle]) -> None:
         """Do what was put off."""
         self._ready.extend(handles)  # type: ignore[attr-defined]
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., Any], *args: Any, context: Any = None
+    ) -> asyncio.TimerHandle:
+        """At this time of the world; what has the same time comes in the order in which it was asked for."""
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        heapq.heappush(self._timers, (when, next(self._count), timer))
+        return timer
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Callable[..., Any], *args: Any, context: Any = None
+    ) -> asyncio.TimerHandle:
+        """So many seconds from now."""
+        return self.call_at(self._now + delay, callback, *args, context=context)
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         """It is dropped when its time has come."""
@@ -134,15 +150,21 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _write_to_self(self) -> None:
         """Nobody sleeps."""
 
+    def bury(self) -> None:
+        """A process has died: keep its tasks until the world is over, or Python would let them clean up."""
+        self._graves.append(asyncio.all_tasks(self))
+
     def end_world(self) -> None:
         """Let go of all that still waits, without letting it do anything in the world."""
         self._is_over = True
+        self.set_exception_handler(lambda *_: None)
         for task in sorted(asyncio.all_tasks(self), key=lambda task: task.get_name()):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             with suppress(BaseException):
                 task.get_coro().close()
         self._ready.clear()  # type: ignore[attr-defined]
-        self._scheduled.clear()  # type: ignore[attr-defined]
+        self._timers.clear()
+        self._graves.clear()
         self.close()
 
 

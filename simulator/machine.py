@@ -89,8 +89,7 @@ class Process:
 
     def put_off(self, handle: Handle) -> None:
         """A stopped process does it when it goes on, a dead one never."""
-        if not self.is_dead:
-            self._put_off.append(handle)
+        self._put_off.append(handle)  # what a dead process has begun is kept, so that it is not cleaned up
 
     def do(self, work: Callable[..., T], *args: Any) -> T:
         """Do something as this process, at once."""
@@ -118,7 +117,7 @@ class Process:
     def kill(self) -> None:
         """kill -9."""
         self.runs, self.is_dead = False, True
-        self._put_off.clear()
+        self.machine.loop.bury()
         for tell in self.on_death:
             tell()
 

@@ -334,7 +334,7 @@ class Wire(asyncio.Transport):
     def write(self, data: Any) -> None:
         """Bytes for the client."""
         self._came += data
-        if self.waiting is not None and _is_whole(self._came):
+        if self.waiting is not None and is_whole(self._came):
             waiting, self.waiting = self.waiting, None
             self._written(self.process, self._address, self._asked, self._came)
             waiting(self._came)
@@ -392,13 +392,13 @@ class _NoSocket:
         raise OSError("this is no socket")
 
 
-def _is_whole(data: bytes) -> bool:
+def is_whole(data: bytes) -> bool:
     """Whether this is an answer with all of its body."""
     head, end, body = data.partition(b"\r\n\r\n")
     if not end:
         return False
     if head.startswith(b"HTTP/1.1 1"):
-        return _is_whole(body)
+        return is_whole(body)
     begin = head.lower().find(b"\r\ncontent-length:")
     if begin < 0:
         return True

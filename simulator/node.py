@@ -11,7 +11,7 @@ from duenotice.bootstrap import cluster
 from duenotice.bootstrap.service import Service
 from duenotice.engine.ports import Journal
 from duenotice.errors import DuenoticeError
-from duenotice.metadata_api.held_polls import BEAT_SECONDS
+from duenotice.metadata_api import held_polls
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.server import MetadataServer
 from duenotice.operator_api.app import OperatorApi
@@ -37,7 +37,7 @@ class SimulatedDoor(MetadataServer):
     def look(self) -> None:
         """A request has come: begin to beat if it is held."""
         if self._beats is None and self._door.waiting.held:
-            self._beats = self._door.loop.call_later(BEAT_SECONDS, self._beat_on)
+            self._beats = self._door.loop.call_later(held_polls.BEAT_SECONDS, self._beat_on)
 
     def _beat_on(self) -> None:
         self._beats = None
