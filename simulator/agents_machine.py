@@ -339,6 +339,16 @@ class AgentVm:
         self.disk.names.pop(LEDGER, None)
         self.watcher.repaired()
 
+    def heal(self) -> None:
+        """All faults of this VM are over."""
+        self.disk.full = self.disk.fsync_fails = self.disk.read_only = False
+        self.habits.clear()
+        self._dying = None
+        self.machine.set_drift(0.0)
+        if self.life is not None:
+            self.life.go_on()
+        self.watcher.disturbed("all faults are over")
+
     # Its programs
 
     def behaviour(self, run: HookRun) -> tuple[float | None, int, int | None]:

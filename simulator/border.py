@@ -23,6 +23,7 @@ from duenotice import clock
 from duenotice.bootstrap import cluster, timekeeping
 from duenotice.engine import engine, seat
 from duenotice.metadata_api import held_polls
+from simulator.agents_border import agents_border
 from simulator.loop import VirtualLoop
 from simulator.machine import MACHINE, Machine
 
@@ -92,6 +93,7 @@ def world_of(seed: object) -> Iterator[VirtualLoop]:
         token = MACHINE.set(outside)
         inside.callback(MACHINE.reset, token)
         inside.enter_context(silence())
+        inside.enter_context(agents_border())
         inside.callback(loop.end_world)
         yield loop
 

@@ -37,7 +37,8 @@ def shape_of(seed: int, hours: float | None = None) -> Shape:
     dice = Random(f"{seed}/shape")
     seconds = (hours if hours is not None else dice.choice((0.5, 1, 2, 4))) * 3600
     vms = dice.choice((3, 10, 20, 20, 24))
-    return Shape(1, vms, seconds, max(3, round(seconds / dice.choice((30, 60, 120)))))
+    actions = max(3, round(seconds / dice.choice((30, 60, 120))))
+    return Shape(1, vms, seconds, actions, agents=dice.choice((0, 1, 3)))
 
 
 def actions_of(seed: int, shape: Shape, without: Collection[str] = ()) -> list[Action]:
