@@ -9,6 +9,7 @@ import asyncio
 import os
 import random
 import time as real_time
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
@@ -23,8 +24,11 @@ from duenotice import clock
 from duenotice.bootstrap import cluster, timekeeping
 from duenotice.engine import engine, seat
 from duenotice.metadata_api import held_polls
+from duenotice.operator_api import way_to_leader
+from simulator.agents_border import agents_border
 from simulator.loop import VirtualLoop
 from simulator.machine import MACHINE, Machine
+from simulator.network import between_nodes
 
 HEARTBEAT = 1.0
 """Seconds between beats of a node's clock, in place of 0.25: a pause that does not count is longer than 2 seconds."""
@@ -59,6 +63,8 @@ class NamedWorker(Executor):
 
     def __init__(self, name: str, threads: int = 1) -> None:
         self.name = name
+        self.jobs: deque[Any] = deque()
+        self.is_busy = False
 
     def submit(self, work: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Nobody waits for it, so it is done at once."""
@@ -73,7 +79,7 @@ def world_of(seed: object) -> Iterator[VirtualLoop]:
     """Everything that real code does inside of this happens in the world."""
     dice = random.Random(f"{seed}/urandom")
     loop = VirtualLoop()
-    loop.busy_until = lambda: machine.busy_until if (machine := MACHINE.get(None)) is not None else 0.0
+    loop.busy_until = lambda: machine.take_busy_until() if (machine := MACHINE.get(None)) is not None else 0.0
     outside = Machine("outside", loop)
     with ExitStack() as inside:
         for target, name, value in (
@@ -87,11 +93,13 @@ def world_of(seed: object) -> Iterator[VirtualLoop]:
             (timekeeping, "EVERY", HEARTBEAT),
             (held_polls, "BEAT_SECONDS", BEAT),
             (cluster, "alarm", lambda: None),
+            (way_to_leader, "call", between_nodes),
         ):
             inside.enter_context(patch.object(target, name, value))
         token = MACHINE.set(outside)
         inside.callback(MACHINE.reset, token)
         inside.enter_context(silence())
+        inside.enter_context(agents_border())
         inside.callback(loop.end_world)
         yield loop
 

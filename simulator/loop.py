@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import suppress
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from typing import Any, Protocol
 
 Handle = asyncio.Handle
@@ -122,8 +122,22 @@ class VirtualLoop(asyncio.BaseEventLoop):
         result comes then, and the loop of that process goes on meanwhile.
         """
         future = self.create_future()
-        self.call_soon(self._work, future, func, args)
+        jobs = getattr(executor, "jobs", None)
+        if jobs is None:
+            self.call_soon(self._work, future, func, args)
+        else:
+            jobs.append((future, func, args, copy_context()))
+            if not executor.is_busy:  # type: ignore[union-attr]
+                self._next_job(executor)
         return future
+
+    def _next_job(self, executor: Any) -> None:
+        """A thread does one job after the other; the next begins when the answer to the last is there."""
+        executor.is_busy = bool(executor.jobs)
+        if executor.jobs:
+            future, func, args, context = executor.jobs.popleft()
+            future.add_done_callback(lambda _: self._next_job(executor), context=context)
+            self.call_soon(self._work, future, func, args, context=context)
 
     def _work(self, future: "asyncio.Future[Any]", func: Callable[..., Any], args: tuple[Any, ...]) -> None:
         if future.cancelled():

@@ -24,6 +24,8 @@ class Machine:
         self.name, self.loop = name, loop
         self._drift, self._from, self._counted = drift, 0.0, 0.0
         self._boots, self._busy_until = 1, 0.0
+        self.latency = 0.0
+        """How long the answer to what a thread has just asked takes; nobody's clock moves on by that."""
         self._wall = timedelta()
 
     @property
@@ -31,10 +33,10 @@ class Machine:
         """The time of the world here: it may be a little ahead while a thread waits for a slow disk."""
         return max(self.loop.time(), self._busy_until)
 
-    @property
-    def busy_until(self) -> float:
-        """Until when the thread that runs now has waited for its disk."""
-        return self._busy_until
+    def take_busy_until(self) -> float:
+        """Until when the thread that runs now has waited for its disk and for answers."""
+        latency, self.latency = self.latency, 0.0
+        return max(self._busy_until, self.loop.time() + latency)
 
     def wait(self, seconds: float) -> None:
         """The thread that runs now has waited this long for something; the loop of its process has not."""
@@ -60,6 +62,12 @@ class Machine:
         """Somebody sets the time of day."""
         self._wall += timedelta(seconds=seconds)
 
+    def set_wall_right(self, not_before: datetime) -> datetime:
+        """The time of day, which somebody has looked at and set, so that it is not before an earlier one."""
+        if self.wall() < not_before:
+            self._wall += not_before - self.wall()
+        return self.wall()
+
     def set_drift(self, drift: float) -> None:
         """From now on its steady clock is so much too fast or too slow."""
         self._counted, self._from, self._drift = self._local() - 100.0, self.world_time, drift
@@ -77,6 +85,8 @@ class Process:
         self.machine, self.name = machine, name
         self.runs, self.is_dead = True, False
         self.on_death: list[Callable[[], None]] = []
+        self.network: Any = None
+        self.service: Any = None
         self._put_off: list[Handle] = []
         self._context = copy_context()
         self._context.run(OWNER.set, self)

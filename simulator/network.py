@@ -13,11 +13,12 @@ from urllib.parse import unquote
 
 from duenotice.client.operator.in_process import App
 from duenotice.clock import monotonic
-from duenotice.http_call import HttpAnswer
+from duenotice.errors import Unavailable
+from duenotice.http_call import HttpAnswer, NothingSent
 from duenotice.metadata_api.door import Door
 from duenotice.metadata_api.protocol import Connection
 from simulator.faults import Faults
-from simulator.loop import VirtualLoop
+from simulator.loop import OWNER, VirtualLoop
 from simulator.machine import Process
 
 LEAST_DELAY, MOST_DELAY = 0.0002, 0.003
@@ -26,7 +27,10 @@ STALE = 0.05
 """A door's pulse is renewed with the first request that comes so many seconds after it; really it is every 0.1 s."""
 PATIENCE = 5.0
 """Seconds that a client waits, unless it says otherwise."""
-CONDITIONS = ("message-lost", "answer-lost", "message-late", "message-doubled", "answer-cut-short", "connection-reset")
+CONDITIONS = (
+    *("message-lost", "answer-lost", "message-late", "message-doubled", "answer-cut-short", "connection-reset"),
+    *("store-call-lost", "store-answer-lost", "news-lost", "news-doubled", "news-late"),
+)
 """Faults of single messages; how likely each is right now is in `Network.chances`."""
 
 
@@ -56,6 +60,7 @@ class Network:
         `look` is called after each request.
         """
         self._doors[node] = process, door, look
+        process.network = self
         process.on_death.append(lambda: self.close(node, process))
 
     def open_operator(self, node: str, process: Process, app: App) -> None:
@@ -136,6 +141,22 @@ class Network:
             return await asked.answer
         finally:
             self._calls.pop(asked, None)
+
+
+async def between_nodes(
+    url: str, *, method: str, body: bytes, headers: Mapping[str, str], timeout: float, trust: object = None
+) -> HttpAnswer:
+    """What `http_call.call` is outside: a node asks the one that leads, at `http://NAME:1/path`."""
+    asking = OWNER.get()
+    assert isinstance(asking, Process) and asking.network is not None
+    name, _, path = url.removeprefix("http://").partition(":1")
+    network: Network = asking.network
+    try:
+        return await network.call(asking.name.partition("-")[0], name, method, path, headers, body, timeout)
+    except ConnectionRefusedError:
+        raise NothingSent(f"{name} cannot be asked: nobody listens.", hint="Is it up?") from None
+    except (OSError, TimeoutError) as error:
+        raise Unavailable(f"{name} did not answer: {error}.", hint="Is it up?") from None
 
 
 class _Exchange:

@@ -69,6 +69,7 @@ class SimulatedService(Service):
     ) -> None:
         super().__init__(settings, journal=journal, store=store, options=options)
         self._network, self._process = network, process
+        process.network = network
 
     async def start(self) -> None:
         """Load, prepare, open the doors."""
@@ -150,18 +151,20 @@ class Node:
             options = self._options
             service = SimulatedService(self._settings, self._network, process, journal, store, options)
             self._graves.append(service)
-            self.service = service
+            self.service = process.service = service
             await service.start()
-            self.is_up = True
-            self.on_start(self)
+            if process is self.process:
+                self.is_up = True
+                self.on_start(self)
             error = await service.failed
         except Killed:
             return
         except DuenoticeError as refused:
             error = refused
-        self.trouble = error
-        self.kill()
-        self.on_end(self, error)
+        process.kill()
+        if process is self.process:  # else another process of this node runs already
+            self.trouble, self.is_up = error, False
+            self.on_end(self, error)
 
     def kill(self) -> None:
         """kill -9."""

@@ -186,11 +186,11 @@ class Observatory:
 
     # --- what is read ---
 
-    def written(self, position: int, address: str, request: bytes, answer: bytes) -> None:
-        """A node that shows all up to a position has answered a VM."""
+    def written(self, position: int, address: str, request: bytes, answer: bytes, is_stale: bool = False) -> None:
+        """A node that shows all up to a position has answered a VM. A stale one shows what the store has lost since."""
         head, _, body = answer.partition(b"\r\n\r\n")
         is_document = request.startswith(b"GET /metadata/scheduledevents") and head.startswith(b"HTTP/1.1 200")
-        if position > self.fed:
+        if position > self.fed and not is_stale:
             self._see(position, {})
         if not is_document or not body:
             return
@@ -203,9 +203,19 @@ class Observatory:
             return
         self.documents += 1
         key = vm, found[1].decode()
+        if is_stale:
+            self._check_incarnation(key, body)
+            return
         if self._seen.get(key) != (body, self.fed):
             self._check(Moment(Instant(BEGIN, 0), (), (), {key: body}))
             self._seen[key] = body, self.fed
+
+    def _check_incarnation(self, key: tuple[str, str], body: bytes) -> None:
+        """What the store has lost may still be read for a while; but nobody reads anything older than before (S3)."""
+        try:
+            self._any._checkers[S3].see(Moment(Instant(BEGIN, 0), (), (), {key: body}))
+        except AssertionError as broken:
+            self._broken(f"S3: {broken}")
 
     def scope_of(self, name: str) -> str | None:
         """The circle of a VM."""

@@ -37,7 +37,9 @@ def shape_of(seed: int, hours: float | None = None) -> Shape:
     dice = Random(f"{seed}/shape")
     seconds = (hours if hours is not None else dice.choice((0.5, 1, 2, 4))) * 3600
     vms = dice.choice((3, 10, 20, 20, 24))
-    return Shape(1, vms, seconds, max(3, round(seconds / dice.choice((30, 60, 120)))))
+    actions = max(3, round(seconds / dice.choice((30, 60, 120))))
+    nodes, lease = dice.choice((1, 1, 2, 3, 3)), dice.choice((6.0, 30.0, 60.0, 60.0))
+    return Shape(nodes, vms, seconds, actions, lease, dice.choice((0, 1, 3)))
 
 
 def actions_of(seed: int, shape: Shape, without: Collection[str] = ()) -> list[Action]:
@@ -91,16 +93,19 @@ def _failure(work: Callable[[], Any]) -> tuple[str, ...]:
     return ()
 
 
-def cut_down(seed: int, shape: Shape, without: Collection[str] = (), tries: int = 200) -> tuple[list[Action], Outcome]:
-    """The fewest actions, as far as they can be found, that still break the same promise (delta debugging)."""
-    kept = actions_of(seed, shape, without)
+def cut_down(
+    seed: int, shape: Shape, without: Collection[str] = (), seconds: float = 120.0
+) -> tuple[list[Action], Outcome]:
+    """The fewest actions that still break the same promise, as far as they are found in that time (delta debugging)."""
+    kept, until = actions_of(seed, shape, without), real_seconds() + seconds
     outcome = lived(seed, shape, kept, without)
+    # What comes after the moment in which it broke has nothing to do with it.
+    kept = [action for action in kept if action.at <= outcome.virtual_seconds]
     wanted, parts = _kind(outcome), 2
-    while len(kept) > 1 and tries > 0:
+    while len(kept) > 1 and real_seconds() < until:
         size = max(1, len(kept) // parts)
         for begin in range(0, len(kept), size):
             rest = kept[:begin] + kept[begin + size :]
-            tries -= 1
             tried = lived(seed, shape, rest, without)
             if _kind(tried) == wanted:
                 kept, outcome, parts = rest, tried, max(2, parts - 1)

@@ -9,16 +9,20 @@ import hashlib
 from collections.abc import Callable, Coroutine, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
 from duenotice.bootstrap.cluster import ClusterStore
 from duenotice.bootstrap.ports import NOWHERE
+from duenotice.engine.node_engine import NodeEngine
 from duenotice.engine.ports import Journal
 from duenotice.errors import Damaged, DuenoticeError
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.settings import ServeSettings
-from simulator import node_faults, operators
+from simulator import cluster_faults, node_faults, operators
+from simulator.agents_in_world import begin_agents
+from simulator.agents_machine import AgentVm
 from simulator.clients import Client
 from simulator.disk import Disk, DiskJournal
 from simulator.ending import come_to_rest
@@ -26,13 +30,14 @@ from simulator.faults import TABLE, Action, Faults
 from simulator.fleets import drawn_fleet
 from simulator.judge import Judge
 from simulator.loop import VirtualLoop
-from simulator.machine import Machine, Process
+from simulator.machine import BEGIN, Machine, Process
 from simulator.network import Network
 from simulator.node import Node
 from simulator.observatory import Observatory
 from simulator.operators import Operator
+from simulator.store import Copy, Known, NodeStore, SharedStore
 
-__all__ = ["Shape", "World", "node_faults", "operators"]
+__all__ = ["Shape", "World", "cluster_faults", "node_faults", "operators"]
 
 SET_UP = 60.0
 """Seconds until the first action."""
@@ -48,11 +53,12 @@ class Shape:
     seconds: float = 7200.0
     actions: int = 80
     lease: float = 60.0
+    agents: int = 0
 
     @property
     def has(self) -> set[str]:
         """What it has that some actions need."""
-        return {"lone" if self.nodes == 1 else "cluster"}
+        return {"lone" if self.nodes == 1 else "cluster", *(["agents", "agents among VMs"] if self.agents else [])}
 
 
 class World:
@@ -65,6 +71,8 @@ class World:
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self._history = hashlib.sha256()
         self._marks = 0
+        self._restored_at = BEGIN, 0.0
+        self._stale: dict[Process, None] = {}
         self.over: asyncio.Future[None] = loop.create_future()
         self.violations: list[str] = []
         self.network = Network(loop, seed, faults)
@@ -73,6 +81,7 @@ class World:
         self.operator = Operator(self)
         self.fleet = drawn_fleet(self.dice("fleet"), shape.vms)
         self.clients: dict[str, Client] = {}
+        self.agents: list[AgentVm] = []
         self.nodes: dict[str, Node] = {}
         self.network.on_written = self._written
         self._make_nodes()
@@ -131,9 +140,11 @@ class World:
         return service.token if service is not None and service.token else "none"
 
     def _written(self, process: Process, address: str, request: bytes, answer: bytes) -> None:
-        node = next(node for node in self.nodes.values() if node.process is process)
         self._history.update(b"%f %s %s" % (self.loop.time(), address.encode(), answer))
-        self.observatory.written(node.position, address, request, answer)
+        service = process.service
+        if service is not None:
+            is_stale = process in self._stale
+            self.observatory.written(service.state.position, address, request, answer, is_stale)
 
     @property
     def digest(self) -> str:
@@ -145,6 +156,77 @@ class World:
     # --- nodes ---
 
     def _make_nodes(self) -> None:
+        if self.shape.nodes == 1:
+            self._make_lone_node()
+        else:
+            self._make_cluster()
+
+    def _make_cluster(self) -> None:
+        dice = self.dice("nodes")
+        self.store = SharedStore()
+        self.store.on_commit = self.observatory.stored
+        notes: dict[str, Known] = {}
+
+        def open_store(node: Node) -> tuple[Journal | None, ClusterStore | None]:
+            opened = NodeStore(self.store, node.name, node.machine, self.network, notes)
+            assert node.process is not None
+            node.process.on_death.append(opened.line.deaf)
+            return None, opened
+
+        for name in "abcde"[: self.shape.nodes]:
+            self._add_node(name, Machine(name, self.loop, drift=dice.uniform(-5e-5, 5e-5)), open_store)
+
+    def leader(self) -> Node | None:
+        """The node that the store says leads."""
+        life = self.store.look().head.leader
+        for node in self.nodes.values():
+            service = node.service
+            if node.is_there and service is not None and isinstance(getattr(service, "engine", None), NodeEngine):
+                engine: Any = service.engine
+                if engine.seat.identity.life == life:
+                    return node
+        return None
+
+    def fail_over(self, away: float, copy: Copy | None) -> None:
+        """The store is away for a while, and then another server has what the old one had, or an older copy."""
+        self.say("store", f"is away for {away:.1f} s")
+        self.store.is_away = True
+
+        def back() -> None:
+            kept = self.store.go_on_from(copy)
+            self.store.is_away = False
+            self.say("store", f"is back, at record {kept}")
+            if copy is not None:
+                self.store.copies.clear()
+                for node in self.nodes.values():
+                    if node.process is not None and node.is_up and node.position > kept:
+                        self._stale[node.process] = None
+                self._restored_at = self._set_walls_right()
+                self.judge.forget()
+                self.observatory.lost_after(kept)
+
+        self.later(away, back)
+
+    def _set_walls_right(self) -> tuple[datetime, float]:
+        """No clock is before what it was at the last restore, give or take what has passed since (0004)."""
+        at, then = self._restored_at
+        right = at + timedelta(seconds=self.loop.time() - then)
+        walls = [node.machine.set_wall_right(right) for node in self.nodes.values()]
+        return max(walls), self.loop.time()
+
+    def start_twin(self, node: Node, seconds: float) -> None:
+        """Another process of a node begins while the old one stands still; then that one wakes up."""
+        old = node.process
+        assert old is not None
+        self.say(node.name, f"is started again while it stands still, for {seconds:.1f} s")
+        old.stop()
+        node.is_up, node.process = False, None
+        self.look_around()
+        node.start()
+        self.later(seconds, old.go_on)
+        self.later(seconds + 600, old.kill)
+
+    def _make_lone_node(self) -> None:
         dice = self.dice("nodes")
         machine = Machine("a", self.loop, drift=dice.uniform(-5e-5, 5e-5))
         self.disk = Disk(machine, self.dice("disk"))
@@ -165,6 +247,8 @@ class World:
             log_format="none",
             node=name,
             lease=self.shape.lease,
+            journal="postgresql://store" if self.shape.nodes > 1 else "",
+            node_url=f"http://{name}:1",
         )
         node = Node(name, machine, self.network, settings, open_store, MetadataOptions())
         node.on_start, node.on_end = self._started, self._ended_by_itself
@@ -173,8 +257,14 @@ class World:
     def _started(self, node: Node) -> None:
         assert node.service is not None
         self.say(node.name, f"is up, at record {node.position}")
-        self.observatory.published(node.position)
-        node.service.engine.on_commit.append(lambda records: self.observatory.published(records[-1].position))
+        process = node.process
+
+        def published(position: int) -> None:
+            if process not in self._stale:
+                self.observatory.published(position)
+
+        published(node.position)
+        node.service.engine.on_commit.append(lambda records: published(records[-1].position))
         self.look_around()
 
     def _ended_by_itself(self, node: Node, error: DuenoticeError) -> None:
@@ -235,6 +325,8 @@ class World:
         (node,) = self.nodes.values()
         node.kill()
         self.look_around()
+        # A clock that was set back between two restores of one copy is the one thing that nobody can make good (0004).
+        self._restored_at = self._set_walls_right()
         self.judge.forget()
         self.observatory.lost_after(self.disk.restore())
         self.start_later(node, away)
@@ -251,7 +343,10 @@ class World:
 
     def heal_stores(self) -> None:
         """Disks and stores work again."""
-        self.disk.is_full, self.disk.slowness, self.disk.trouble = False, 0.0, None
+        if self.shape.nodes == 1:
+            self.disk.is_full, self.disk.slowness, self.disk.trouble = False, 0.0, None
+        else:
+            self.store.slowness = 0.0
 
     # --- its life ---
 
@@ -266,7 +361,8 @@ class World:
             node.start()
         await asyncio.sleep(10)
         await self.operator.ask("PUT", "/v1/fleet", self.fleet.text())
-        for address in self.fleet.addresses():
+        taken = begin_agents(self, self.shape.agents)
+        for address in [each for each in self.fleet.addresses() if each not in taken]:
             self.clients[address] = Client(self, address)
             self.clients[address].begin()
         for action in actions:
