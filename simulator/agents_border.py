@@ -6,10 +6,13 @@ from types import SimpleNamespace
 from typing import Any, Protocol
 from unittest.mock import patch
 
-from duenotice.agent import ledger, logs
+from duenotice.agent import agent, ledger, logs
 from duenotice.agent.handlers import hook, processes
 from simulator.agents_disk import SystemCalls
 from simulator.loop import OWNER, Killed
+
+TICK = 5.0
+"""Seconds after which an agent looks again without news, in place of 0.5: only `within` waits for it here."""
 
 
 class Program(Protocol):
@@ -100,6 +103,7 @@ def agents_border() -> Iterator[None]:
     calls = SystemCalls(check_alive)
     with ExitStack() as inside:
         for target, name, value in (
+            (agent, "TICK", TICK),
             (ledger, "os", calls),
             (ledger, "fcntl", calls),
             (ledger, "time", calls),

@@ -5,7 +5,7 @@ ledger file. Nothing here asks the agent, or uses its code.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -96,8 +96,13 @@ class AgentChecker(VmWatcher, Watcher):
     """Watches one VM."""
 
     vm: AgentVm = field(init=False)
+    name: str = ""
+    """The VM's name in documents, as the agent was told."""
+    say_to: Callable[[str, str], None] = lambda who, what: None
+    broken: Callable[[str], None] = lambda what: None
     violations: list[Violation] = field(default_factory=list)
     trace: list[str] | None = None
+    is_loud: bool = True
     polls: int = 0
 
     def __post_init__(self) -> None:
@@ -118,15 +123,17 @@ class AgentChecker(VmWatcher, Watcher):
     # What is seen
 
     def say(self, what: str) -> None:
+        self.say_to(self.vm.name, what)
         if self.trace is not None:
             self.trace.append(f"{self.vm.loop.time():10.3f}  {self.vm.name}  {what}")
 
     def wrong(self, promise: str, what: str) -> None:
         self.say(f"!! {promise}: {what}")
         self.violations.append(Violation(self.vm.loop.time(), promise, what))
+        self.broken(f"{promise}: {self.vm.name}: {what}")
 
     def logged(self, line: dict[str, Any]) -> None:
-        if self.trace is not None:
+        if self.is_loud:
             rest = {key: value for key, value in line.items() if key not in ("timestamp", "level")}
             self.say("log " + json.dumps(rest, default=str))
 
@@ -180,16 +187,16 @@ class AgentChecker(VmWatcher, Watcher):
 
     def read(self, document: ToldDocument) -> None:
         now = self.vm.loop.time()
-        if document is not self._document:
+        if document is not self._document and document != self._document:
             self._before, self._document, self._read_at = self._document, document, now
-        hit = {key: event for key, event in document.events.items() if self.vm.name in event.resources}
+            self.say(f"reads document {document.incarnation}: {', '.join(map(_short, document.events.values()))}")
+        hit = {key: event for key, event in document.events.items() if self.name in event.resources}
         for event_id in self._met - hit.keys():
             self._gone_at[event_id] = now
         for event_id, event in hit.items():
             if event_id not in self._met:
                 self._met.add(event_id)
                 self._expect_prompt(event)
-        self.say(f"reads document {document.incarnation}: {', '.join(map(_short, document.events.values()))}")
 
     # What must hold
 
@@ -202,7 +209,7 @@ class AgentChecker(VmWatcher, Watcher):
 
     def _event(self, event_id: str) -> list[ToldEvent]:
         found = [document.events[event_id] for document in self._documents() if event_id in document.events]
-        return [event for event in found if self.vm.name in event.resources]
+        return [event for event in found if self.name in event.resources]
 
     def started(self, run: HookRun) -> None:
         self.say(f"hook {run.handler} {run.phase} {run.event_id} begins")
@@ -241,12 +248,16 @@ class AgentChecker(VmWatcher, Watcher):
             return
         if latest.boot != run.boot:
             self.wrong("S15", f"{name} prepares again after a reboot, and was not put back before")
-        elif latest.succeeded and latest.content == run.content:
-            if self._is_recorded_since(run, latest) or not self._has_trouble(latest.began):
-                self.wrong("S13", f"{name} prepares again after success")
+        elif self._is_done_already(run, latest):
+            self.wrong("S13", f"{name} prepares again after success")
 
-    def _is_recorded_since(self, run: HookRun, latest: HookRun) -> bool:
-        """Whether the ledger has it that the latest run was done: behind the record that it began."""
+    def _is_done_already(self, run: HookRun, latest: HookRun) -> bool:
+        if not latest.succeeded or latest.content != run.content:
+            return False
+        return self._is_recorded(run) or not self._has_trouble(latest.began)
+
+    def _is_recorded(self, run: HookRun) -> bool:
+        """Whether the ledger has it that the run before this one was done: the last note is that this one begins."""
         values = [line.value for line in self._ledger(run) if line.what == "note"]
         return len(values) >= 2 and str(values[-2]).startswith("done")
 
@@ -285,7 +296,7 @@ class AgentChecker(VmWatcher, Watcher):
         events = [event for event in self._event(event_id) if event.status == "Scheduled"]
         if not events:
             self.wrong("S12", f"{event_id} is approved, but no document that was read has it as Scheduled")
-        elif all(event.resources[0] != self.vm.name for event in events):
+        elif all(event.resources[0] != self.name for event in events):
             self.wrong("S12", f"{event_id} is approved by a VM that is not the first")
         elif all(event.type not in NEEDS for event in events):
             self.wrong("S12", f"{event_id} is approved, but no rule is about it")

@@ -48,6 +48,7 @@ for _how, _says in (
     ("before", "an agent is killed before a record of its ledger is written"),
     ("torn", "an agent is killed in the middle of a record of its ledger"),
     ("written", "an agent is killed when a record is written and not yet synced"),
+    ("power", "the VM loses its power while a record is written: of its blocks any may be on the disk"),
     ("synced", "an agent is killed when a record is safe, and nothing was done about it"),
 ):
     fault(f"agent-killed-{_how}-record", _says, 2.0, AGENTS)(_die_at(_how))
@@ -113,9 +114,11 @@ for _what in DAMAGE:
 def _habit(habit: str) -> Callable[[Any, Random], None]:
     def do(world: Any, dice: Random) -> None:
         vm, handler = _vm(world, dice), dice.choice("abc")
-        _for_a_while(
-            world, dice, 120.0, lambda: vm.habits.update({handler: habit}), lambda: vm.habits.pop(handler, None) and None
-        )
+
+        def end() -> None:
+            vm.habits.pop(handler, None)
+
+        _for_a_while(world, dice, 120.0, lambda: vm.habits.update({handler: habit}), end)
 
     return do
 
@@ -153,14 +156,10 @@ for _what in FAULTY:
 @act("event-scheduled", "a new event", 9.0, SCRIPT)
 def _schedule(world: Any, dice: Random) -> None:
     service = _service(world)
-    world.events += 1
     not_before = service.now() + timedelta(seconds=dice.choice((5.0, 20.0, 60.0, 300.0)))
-    service.schedule(
-        ToldEvent(
-            f"E{world.events}", dice.choice(TYPES), _who(world, dice), "Scheduled",
-            not_before.replace(microsecond=0), dice.choice((0.0, 5.0, 60.0)),
-        )  # fmt: skip
-    )
+    event_id, kind = f"E{dice.randrange(1_000_000)}", dice.choice(TYPES)
+    who, lasts = _who(world, dice), dice.choice((0.0, 5.0, 60.0))
+    service.schedule(ToldEvent(event_id, kind, who, "Scheduled", not_before.replace(microsecond=0), lasts))
 
 
 def _who(world: Any, dice: Random) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""A VM with the real agent on it: its process, its disk, the programs of its handlers, and all that can happen to them."""
+"""A VM with the real agent on it: its process, its disk, the hooks of its handlers, and all that can happen to them."""
 
 import asyncio
 import json
@@ -261,7 +261,10 @@ class AgentVm:
             self.later(seconds, self.life.go_on)
 
     def die_at(self, records: int, how: str) -> None:
-        """Be killed at one of the next records of the ledger: `before` it, in the middle (`torn`), or behind it."""
+        """Be killed at one of the next records of the ledger: `before` it, in the middle (`torn`), or behind it.
+
+        With `power` the machine loses its power between the write and the sync.
+        """
         self._dying = records, how
 
     def reboot(self, away: float, cut: bool) -> None:
@@ -297,6 +300,9 @@ class AgentVm:
                 return None
             self._dying = None
             self.kill(f"killed-{how}-record")
+            if how == "power":
+                self.later(0.0, self.reboot, 5.0, True)
+                return len(data)
             return at + {"before": 0, "torn": len(line) // 2, "written": len(line)}[how]
         return None
 
@@ -332,6 +338,16 @@ class AgentVm:
         self.kill("agent-killed")
         self.disk.names.pop(LEDGER, None)
         self.watcher.repaired()
+
+    def heal(self) -> None:
+        """All faults of this VM are over."""
+        self.disk.full = self.disk.fsync_fails = self.disk.read_only = False
+        self.habits.clear()
+        self._dying = None
+        self.machine.set_drift(0.0)
+        if self.life is not None:
+            self.life.go_on()
+        self.watcher.disturbed("all faults are over")
 
     # Its programs
 

@@ -1,4 +1,4 @@
-"""A metadata service for agents alone: it tells what it is told to tell, answers badly when asked to, and starts events."""
+"""A metadata service for agents alone: it tells what it is told, answers badly when asked to, and starts events."""
 
 import json
 import re
@@ -240,7 +240,7 @@ def _cut(service: ScriptedService, connection: Connection) -> None:
 
 def _dripping(service: ScriptedService, connection: Connection) -> None:
     data = _answer(200, _NOTHING)
-    for at in range(0, 60):
+    for at in range(60):
         service._push(connection, data[at : at + 1], delay=DELAY + at * 0.9)
 
 

@@ -1,7 +1,7 @@
 """One real agent in a world of its own, from one seed: a scripted service, and all faults of the table about agents.
 
-    python -m simulator.agents_world --seconds 60          # fresh seeds for a minute
-    python -m simulator.agents_world 4711 --trace          # one seed, with what happened
+python -m simulator.agents_world --seconds 60          # fresh seeds for a minute
+python -m simulator.agents_world 4711 --trace          # one seed, with what happened
 """
 
 import argparse
@@ -15,7 +15,6 @@ from unittest.mock import patch
 
 from duenotice.agent import ledger
 from simulator import agents_faults  # noqa: F401 (its rows)
-from simulator.agents_border import agents_border
 from simulator.agents_checks import AgentChecker, Violation
 from simulator.agents_machine import AgentVm
 from simulator.agents_service import ScriptedService, ToldEvent
@@ -35,9 +34,8 @@ class AgentWorld:
 
     def __init__(self, seed: int, loop: VirtualLoop, faults: Faults, trace: list[str] | None) -> None:
         self.seed, self.loop, self.faults = seed, loop, faults
-        self.events = 0
         dice = Random(f"{seed}/world")
-        self.checker = AgentChecker(trace=trace)
+        self.checker = AgentChecker(name="vm-0", trace=trace)
         self.service = ScriptedService(loop, "vm-0", self.checker)
         self.service.holds = dice.random() < 0.7
         self.service.on_start = self._impact
@@ -61,14 +59,10 @@ class AgentWorld:
     def calm(self) -> None:
         """All faults are over, and so are all events."""
         self.checker.say("-- calm")
-        disk = self.vm.disk
-        disk.full = disk.fsync_fails = disk.read_only = False
-        self.vm.habits.clear()
-        self.vm._dying = None
+        self.vm.heal()
         self.service.fault = ""
         for event_id in list(self.service.events):
             self.service.drop(event_id)
-        self.checker.disturbed("calm")
 
 
 class AgentResult(NamedTuple):
@@ -98,7 +92,7 @@ def play(seed: int, actions: Sequence[Action] | None = None, tracing: bool = Fal
     chosen = drawn(seed) if actions is None else list(actions)
     trace: list[str] | None = [] if tracing else None
     small = LITTLE_LEDGER if seed % 2 else ledger.COMPACT_ABOVE
-    with agents_border(), world_of(seed) as loop, patch.object(ledger, "COMPACT_ABOVE", small):
+    with world_of(seed) as loop, patch.object(ledger, "COMPACT_ABOVE", small):
         world = AgentWorld(seed, loop, Faults(), trace)
         loop.call_later(0.1, world.vm.start)
         for action in chosen:
@@ -176,7 +170,8 @@ def _many(given: Any) -> int:
     virtual = worlds * (BUSY + CALM)
     sys.stdout.write(
         f"{worlds} worlds, {virtual / 3600:.1f} virtual hours, {virtual / spent:.0f} virtual seconds a second, "
-        f"{spent / max(1, polls) * 1e6:.0f} µs a poll, {sum(counts.values())} faults of {len(counts)} kinds, {bad} bad\n"
+        f"{spent / max(1, polls) * 1e6:.0f} µs a poll, "
+        f"{sum(counts.values())} faults of {len(counts)} kinds, {bad} bad\n"
     )
     return int(bad > 0)
 

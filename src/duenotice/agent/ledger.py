@@ -59,19 +59,25 @@ class Ledger:
         self._compact_above = max(COMPACT_ABOVE, 2 * self._size)
 
     def append(self, *records: LedgerRecord) -> None:
-        """Write and sync records; only then do they count."""
-        lines = b"".join(map(encode, records))
-        try:
-            _write_all(self._file, lines)
-            os.fsync(self._file)
-        except OSError as error:
-            raise self._failed(error) from error
-        self._size += len(lines)
+        """Write and sync records; only then do they count.
+
+        One by one: of two lines that are synced together, a power cut may leave the second and damage the first.
+        """
         for record in records:
-            apply(self.cases, record)
+            self._append(record)
         forget_old(self.cases)
         if self._size > self._compact_above:
             self._compact()
+
+    def _append(self, record: LedgerRecord) -> None:
+        line = encode(record)
+        try:
+            _write_all(self._file, line)
+            os.fsync(self._file)
+        except OSError as error:
+            raise self._failed(error) from error
+        self._size += len(line)
+        apply(self.cases, record)
 
     def _failed(self, error: OSError) -> Misconfigured:
         os.ftruncate(self._file, self._size)
