@@ -15,8 +15,9 @@ from starlette.types import ASGIApp
 from duenotice import __version__
 from duenotice.client.operator.errors import Denied, UnknownToken
 from duenotice.client.operator.streaming import AsyncOperatorClient
-from duenotice.console import attention, door, words
+from duenotice.console import attention, door, plan_views, words
 from duenotice.console.audit_page import AuditPage
+from duenotice.console.calendar_page import CalendarPage
 from duenotice.console.clock_page import ClockPage
 from duenotice.console.event_pages import EventPages
 from duenotice.console.fleet_pages import FleetPages
@@ -63,13 +64,15 @@ class Console:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._templates.filters |= words.FILTERS | attention.FILTERS
+        self._templates.filters |= words.FILTERS | attention.FILTERS | plan_views.FILTERS
         self._templates.globals |= {"duenotice_version": __version__, "navigation": NAVIGATION}
 
     def app(self) -> ASGIApp:
         """The ASGI application."""
         rooms = (FleetPages, TimelinePage, EventPages, MaintenancePages, HostPages, AuditPage, NodePage, ClockPage)
-        pages: list[PageRoute] = [page for room in (*rooms, SubscriptionPages, Live) for page in room().pages()]
+        pages: list[PageRoute] = [
+            page for room in (CalendarPage, *rooms, SubscriptionPages, Live) for page in room().pages()
+        ]
         pages += ScenarioPages(self._plays).pages()
         by_path: dict[str, dict[str, PageRoute]] = {}
         for page in pages:
