@@ -15,8 +15,9 @@ from starlette.types import ASGIApp
 from duenotice import __version__
 from duenotice.client.operator.errors import Denied, UnknownToken
 from duenotice.client.operator.streaming import AsyncOperatorClient
-from duenotice.console import attention, door, words
+from duenotice.console import attention, door, plan_views, words
 from duenotice.console.audit_page import AuditPage
+from duenotice.console.calendar_page import CalendarPage
 from duenotice.console.clock_page import ClockPage
 from duenotice.console.event_list import EventList
 from duenotice.console.event_pages import EventPages
@@ -49,6 +50,22 @@ NAVIGATION = (
 )
 SEE_OTHER = 303
 
+ROOMS = (
+    EventList,
+    SearchPage,
+    CalendarPage,
+    FleetPages,
+    TimelinePage,
+    EventPages,
+    MaintenancePages,
+    HostPages,
+    AuditPage,
+    NodePage,
+    ClockPage,
+    SubscriptionPages,
+)
+"""What has pages, in the order in which paths are looked up."""
+
 
 class Console:
     """Brings the pages together, each behind the door."""
@@ -65,15 +82,12 @@ class Console:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._templates.filters |= words.FILTERS | attention.FILTERS
+        self._templates.filters |= words.FILTERS | attention.FILTERS | plan_views.FILTERS
         self._templates.globals |= {"duenotice_version": __version__, "navigation": NAVIGATION, "console_keys": KEYS}
 
     def app(self) -> ASGIApp:
         """The ASGI application."""
-        rooms = (EventList, SearchPage, FleetPages, TimelinePage, EventPages, MaintenancePages, HostPages, AuditPage)
-        pages: list[PageRoute] = [
-            page for room in (*rooms, NodePage, ClockPage, SubscriptionPages) for page in room().pages()
-        ]
+        pages: list[PageRoute] = [page for room in ROOMS for page in room().pages()]
         pages += [*ScenarioPages(self._plays).pages(), *self.live.pages()]
         by_path: dict[str, dict[str, PageRoute]] = {}
         for page in pages:
