@@ -63,8 +63,7 @@ class OperatorApi:
             *Probes(engine, fleet_problem).calls(),
             *Vms(engine, silent_for).calls(),
             *VmFaults(engine, faults).calls(),
-            *Fleets(engine, self.feed, fleet_problem, numbers := KnownNumbers()).calls(),
-            *Attentions(engine, numbers).calls(),
+            *_in_numbers(engine, self.feed, fleet_problem),
             *(call for kind in (Groups, Hosts, Events, Maintenances, Searches) for call in kind(engine).calls()),
             *Clocks(engine, ticker).calls(),
             *_admitted(engine, azure),
@@ -117,6 +116,12 @@ class OperatorApi:
 def _admitted(engine: Engine, azure: TellAzure) -> list[Call]:
     """Who may ask, and who is told."""
     return [*AzureDoors(engine, azure).calls(), *Tokens(engine).calls(), *Subscriptions(engine).calls()]
+
+
+def _in_numbers(engine: Engine, feed: Feed, problem: Callable[[], str | None]) -> list[Call]:
+    """The whole fleet, counted once for all who ask."""
+    numbers = KnownNumbers()
+    return [*Fleets(engine, feed, problem, numbers).calls(), *Attentions(engine, numbers).calls()]
 
 
 def _reports(engine: Engine, feed: Feed, pushes: Callable[[], Sequence[PushMeasure]]) -> list[Call]:
