@@ -63,7 +63,7 @@ from duenotice.wire.operator.subscriptions import (
     SubscriptionRequest,
     SubscriptionWithMessages,
 )
-from duenotice.wire.operator.tables import EventQuery, EventRow, EventTable, Hit, Hits
+from duenotice.wire.operator.tables import EventQuery, EventRow, EventTable, Hit, Hits, VmQuery, VmRow, VmTable
 from duenotice.wire.operator.words import (
     ACTIONS,
     CAUSES,
@@ -89,6 +89,7 @@ from duenotice.wire.operator.words import (
     STATES,
     STEP_STATUSES,
     SUBSCRIPTION_STATUSES,
+    VM_SORTS,
 )
 
 __all__ = [
@@ -116,6 +117,7 @@ __all__ = [
     "STATES",
     "STEP_STATUSES",
     "SUBSCRIPTION_STATUSES",
+    "VM_SORTS",
     "AdvanceRequest",
     "Attention",
     "AzureDoor",
@@ -184,5 +186,8 @@ __all__ = [
     "TokenRequest",
     "Version",
     "Vm",
+    "VmQuery",
+    "VmRow",
+    "VmTable",
     "VmWithEvents",
 ]
