@@ -32,6 +32,7 @@ from duenotice.console.scenario_pages import ScenarioPages
 from duenotice.console.search_page import KEYS, SearchPage
 from duenotice.console.subscription_pages import SubscriptionPages
 from duenotice.console.timeline_page import TimelinePage
+from duenotice.console.vm_table import VmActs
 from duenotice.engine.workroom import Workroom
 from duenotice.errors import DuenoticeError, NotFound, Unavailable
 from duenotice.plain_text import lines
@@ -72,7 +73,7 @@ class Console:
         """The ASGI application."""
         rooms = (FleetPages, TimelinePage, EventPages, MaintenancePages, HostPages, AuditPage, NodePage, ClockPage)
         pages: list[PageRoute] = [
-            page for room in (EventList, SearchPage, *rooms, SubscriptionPages, Live) for page in room().pages()
+            page for room in (EventList, SearchPage, VmActs, *rooms, SubscriptionPages, Live) for page in room().pages()
         ]
         pages += ScenarioPages(self._plays).pages()
         by_path: dict[str, dict[str, PageRoute]] = {}
