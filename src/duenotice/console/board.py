@@ -10,9 +10,9 @@ BUSY = w.STATES[:4]
 """The states of VMs that are not fine."""
 
 WORDS = {
-    "started": "being hit now",
+    "started": "affected now",
     "approved": "approved, about to start",
-    "scheduled": "told, waiting for its notice to end",
+    "scheduled": "notified, waiting for its notice to end",
     "degraded": "on a host that may fail",
     "fine": "nothing planned",
     "gone": "no longer there",
@@ -157,7 +157,7 @@ class Board(NamedTuple):
         return Section(
             key,
             KINDS.get(kind, kind),
-            name or "On their own",
+            name or "Standalone VMs",
             columns,
             group.counts,
             group.vms,

@@ -99,6 +99,10 @@ class Visit(NamedTuple):
             response.delete_cookie(SAID)
         return response
 
+    def refusal(self, status: int, title: str, hint: str) -> Response:
+        """A page that says what is wrong, and what to do."""
+        return self.page("refusal.html", title, status=status, frame="base.html", hint=hint)
+
     def parts(self, template: str, **values: object) -> Response:
         """Pieces of a page, to be put in place of those with the same ids."""
         common = {"now": self.now, "may": self.may, "clock": self.clock, **self._open()}
