@@ -34,6 +34,7 @@ from duenotice.console.scenario_pages import ScenarioPages
 from duenotice.console.search_page import KEYS, SearchPage
 from duenotice.console.subscription_pages import SubscriptionPages
 from duenotice.console.timeline_page import TimelinePage
+from duenotice.console.vm_table import VmActs
 from duenotice.engine.workroom import Workroom
 from duenotice.errors import DuenoticeError, NotFound, Unavailable
 from duenotice.plain_text import lines
@@ -58,6 +59,7 @@ ROOMS = (
     MaintenancePages,
     HostPages,
     SearchPage,
+    VmActs,
     AuditPage,
     NodePage,
     ClockPage,
