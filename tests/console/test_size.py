@@ -86,7 +86,7 @@ def test_many_groups_are_folded_and_the_urgent_come_first(browser: Browser) -> N
         page = people.come()
         expect(page.locator("details.section").first).to_contain_text("set-77")
         expect(page.locator("details.section[open]")).to_have_count(1)
-        expect(page.locator('.tile[data-state="fine"] b')).to_have_text("2024")
+        expect(page.locator('.tile[data-state="fine"] b')).to_have_text("2,024")
         expect(page.get_by_text("And 6 more groups")).to_be_visible()
         node.enable("set-80-0")
         node.schedule("Reboot", "set-80-0")
@@ -102,7 +102,7 @@ def test_more_than_20000_vms_are_counted_not_drawn(browser: Browser) -> None:
     with Node(fleet(0, 5, 5000)) as node:
         people = Visitors(browser, node)
         page = people.come()
-        expect(page.locator('.tile[data-state="fine"] b')).to_have_text("25000")
+        expect(page.locator('.tile[data-state="fine"] b')).to_have_text("25,000")
         expect(page.locator("#main a.cell")).to_have_count(0)
         assert len(page.content()) < 60_000
         page.goto(f"{people.origin}/groups/scale-set/scale-0")

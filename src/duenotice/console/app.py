@@ -15,9 +15,10 @@ from starlette.types import ASGIApp
 from duenotice import __version__
 from duenotice.client.operator.errors import Denied, UnknownToken
 from duenotice.client.operator.streaming import AsyncOperatorClient
-from duenotice.console import attention, door, words
+from duenotice.console import attention, door, plan_views, words
 from duenotice.console.assets import Assets, shrunk
 from duenotice.console.audit_page import AuditPage
+from duenotice.console.calendar_page import CalendarPage
 from duenotice.console.clock_page import ClockPage
 from duenotice.console.event_list import EventList
 from duenotice.console.event_pages import EventPages
@@ -36,6 +37,7 @@ from duenotice.console.search_page import KEYS, SearchPage
 from duenotice.console.subscription_pages import SubscriptionPages
 from duenotice.console.timeline_page import TimelinePage
 from duenotice.console.token_pages import TokenPages
+from duenotice.console.vm_table import VmActs
 from duenotice.engine.workroom import Workroom
 from duenotice.errors import DuenoticeError, NotFound, Unavailable
 from duenotice.plain_text import lines
@@ -57,12 +59,14 @@ MENU = (("/tokens", "Tokens"), ("/fleet-file", "Fleet file"))
 
 ROOMS = (
     FleetPages,
+    CalendarPage,
     TimelinePage,
     EventList,
     EventPages,
     MaintenancePages,
     HostPages,
     SearchPage,
+    VmActs,
     AuditPage,
     NodePage,
     ClockPage,
@@ -98,7 +102,7 @@ class Console:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._templates.filters |= words.FILTERS | attention.FILTERS
+        self._templates.filters |= words.FILTERS | attention.FILTERS | plan_views.FILTERS
         self._templates.globals |= {"duenotice_version": __version__, "navigation": NAVIGATION, "console_keys": KEYS}
         self._templates.globals |= {"static": self._assets.root, "admins_menu": MENU}
 

@@ -23,6 +23,9 @@ MOST_CELLS = 150
 MOST_ONE_BY_ONE = 1500
 """VMs of a fleet up to which sections may draw all of theirs."""
 
+MOST_NAMED = 40
+"""Up to this many cells have their names beside them."""
+
 UNFOLDED = 12
 """This many sections are open even when all their VMs are fine."""
 
@@ -92,6 +95,11 @@ def cell_of(vm: w.Vm, events: Sequence[w.Event] = ()) -> Cell:
     notice = "" if vm.listens else f", {SILENT}"
     says = f"{vm.name}: {types + ', ' if types else ''}{WORDS[vm.state]}{notice}"
     return Cell(vm.name, vm.state, says, not vm.listens)
+
+
+def is_named(sections: Iterable[Section]) -> bool:
+    """Whether there are so few cells that each has its name beside it."""
+    return sum(len(column.cells) for section in sections for column in section.columns) <= MOST_NAMED
 
 
 def gone(name: str) -> Cell:

@@ -150,6 +150,7 @@ def _plan(progress: Progress) -> o.PlanGlance:
         under_way=tuple(_glance(step, None) for _, step in hit),
         next=None,
         ends_at=None,
+        title=plan.title,
     )
 
 

@@ -41,6 +41,10 @@ class AsyncVerbs(ABC):
         """All VMs by name, or those of a group, on a host, in some states, with `q` in their name, or that listen."""
         return self._all(w.Vm, "vms", group=group, host=host, state=state, q=q, listens=listens)
 
+    async def vm_table(self, asked: w.VmQuery, *, offset: int = 0, limit: int = 100) -> w.VmTable:
+        """VMs as a table, by name as people count or as `sort` says: some rows of it, and how many match in all."""
+        return await self._do(get(w.VmTable, "vm-table", **asdict(asked), offset=offset, limit=limit))
+
     async def vm(self, name: str) -> w.VmWithEvents:
         """One VM and the events that hit it."""
         return await self._do(get(w.VmWithEvents, "vms", name))
@@ -244,9 +248,17 @@ class AsyncVerbs(ABC):
         """Begin no more steps of it."""
         return await self._do(post(w.Maintenance, "maintenances", plan_id, "pause"))
 
-    async def resume_maintenance(self, plan_id: str) -> w.Maintenance:
-        """Go on with it."""
-        return await self._do(post(w.Maintenance, "maintenances", plan_id, "resume"))
+    async def resume_maintenance(
+        self, plan_id: str, *, window: str = "", start: datetime | None = None
+    ) -> w.Maintenance:
+        """Go on with it; a new window or start replaces what it had."""
+        return await self._do(post(w.Maintenance, "maintenances", plan_id, "resume", body=w.TurnRequest(start, window)))
+
+    async def retry_maintenance(
+        self, plan_id: str, *, window: str = "", start: datetime | None = None
+    ) -> w.Maintenance:
+        """Try the steps again that have failed, and go on with it."""
+        return await self._do(post(w.Maintenance, "maintenances", plan_id, "retry", body=w.TurnRequest(start, window)))
 
     async def cancel_maintenance(self, plan_id: str) -> w.Maintenance:
         """Cancel what has not started of it."""

@@ -39,7 +39,14 @@ from duenotice.wire.operator.fleet import (
     Vm,
     VmWithEvents,
 )
-from duenotice.wire.operator.maintenances import Maintenance, MaintenanceRequest, PlannedStep, Step, Timeline
+from duenotice.wire.operator.maintenances import (
+    Maintenance,
+    MaintenanceRequest,
+    PlannedStep,
+    Step,
+    Timeline,
+    TurnRequest,
+)
 from duenotice.wire.operator.nodes import NodeSeen, NodesSeen
 from duenotice.wire.operator.records import ClockMark, DeclaredGroup, DeclaredHost, DeclaredSite, Details, Record
 from duenotice.wire.operator.service import (
@@ -63,7 +70,7 @@ from duenotice.wire.operator.subscriptions import (
     SubscriptionRequest,
     SubscriptionWithMessages,
 )
-from duenotice.wire.operator.tables import EventQuery, EventRow, EventTable, Hit, Hits
+from duenotice.wire.operator.tables import EventQuery, EventRow, EventTable, Hit, Hits, VmQuery, VmRow, VmTable
 from duenotice.wire.operator.words import (
     ACTIONS,
     CAUSES,
@@ -89,6 +96,7 @@ from duenotice.wire.operator.words import (
     STATES,
     STEP_STATUSES,
     SUBSCRIPTION_STATUSES,
+    VM_SORTS,
 )
 
 __all__ = [
@@ -116,6 +124,7 @@ __all__ = [
     "STATES",
     "STEP_STATUSES",
     "SUBSCRIPTION_STATUSES",
+    "VM_SORTS",
     "AdvanceRequest",
     "Attention",
     "AzureDoor",
@@ -182,7 +191,11 @@ __all__ = [
     "Timeline",
     "Token",
     "TokenRequest",
+    "TurnRequest",
     "Version",
     "Vm",
+    "VmQuery",
+    "VmRow",
+    "VmTable",
     "VmWithEvents",
 ]

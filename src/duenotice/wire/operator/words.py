@@ -48,6 +48,8 @@ EVENT_STATES = ("started", "approved", "scheduled", *OUTCOMES)
 LIVE_STATES = EVENT_STATES[:3]
 EVENT_PILES = ("maintenance", "host", "group")
 """What rows of events can stand together by."""
+VM_SORTS = ("name", "state", "update_domain", "host", "address", "last_seen", "listens", "next_event")
+"""What a table of VMs can be sorted by."""
 HIT_KINDS = ("vm", "group", "host", "maintenance", "event")
 """What a search can find."""
 CAUSES = _values(Cause)
@@ -112,6 +114,14 @@ Span = Annotated[
     ),
 ]
 """A span of time in a request."""
+WindowText = Annotated[
+    str,
+    described(
+        pattern=r"^$|^(daily|Mon|Tue|Wed|Thu|Fri|Sat|Sun) [01][0-9]:[0-5][0-9]-[01][0-9]:[0-5][0-9]( [A-Za-z_/]+)?$",
+        examples=["Sun 02:00-06:00 Europe/Berlin", "2026-11-22T02:00Z/2026-11-22T06:00Z"],
+    ),
+]
+"""When steps may hit; not all ways to write it are described."""
 CountToGive = Annotated[int, described(minimum=0)]
 
 
