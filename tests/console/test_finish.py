@@ -14,6 +14,7 @@ NARROW = {"width": 320, "height": 800}
 PATHS = ["/", "/?listens=false", "/groups/set/web", "/vms/web-0", "/timeline", "/events", "/maintenances",
          "/maintenances/new", "/hosts", "/hosts/host-1", "/scale-sets", "/subscriptions", "/tokens", "/fleet-file",
          "/scenarios", "/audit", "/nodes", "/nowhere"]  # fmt: skip
+NEW = ("/?listens=false", "/scale-sets", "/tokens", "/fleet-file", "/nowhere")
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,7 @@ def node() -> Iterator[Node]:
 
 
 def test_every_page_fits_320_pixels(node: Node, visitors: Visitors) -> None:
-    """Nothing sticks out, and axe finds nothing serious, in the dark."""
+    """Nothing sticks out; and axe finds nothing serious where no other test asks it."""
     visitors.allow(complaint="404")
     node.schedule("Reboot", "web-0")
     page = visitors.come(viewport=NARROW, color_scheme="dark", reduced_motion="reduce")
@@ -34,7 +35,8 @@ def test_every_page_fits_320_pixels(node: Node, visitors: Visitors) -> None:
         page.goto(visitors.origin + path)
         if (width := page.evaluate("document.documentElement.scrollWidth")) > 320:
             wide[path] = width
-        assert found_by_axe(page) == [], path
+        if path in NEW:
+            assert found_by_axe(page) == [], path
     assert wide == {}
 
 
@@ -92,8 +94,8 @@ def test_a_token_is_created_used_and_revoked(visitors: Visitors) -> None:
     page.get_by_role("button", name="Revoke ann").click()
     expect(page.locator("tbody")).not_to_contain_text("ann")
     expect(visitors.come("/", secret).get_by_label("Token")).to_be_visible()
-    viewer = visitors.come("/tokens", visitors.with_role("viewer"))
-    expect(viewer.get_by_role("heading")).to_contain_text("this needs admin")
+    operator = visitors.come("/tokens", visitors.with_role("operator"))
+    expect(operator.get_by_role("heading")).to_contain_text("this needs admin")
 
 
 def card(page: Page, name: str) -> str:
