@@ -16,12 +16,15 @@ MOST_ROWS = 500
 MOST_VMS = 2000
 MOST_EVENTS = 5000
 ACTS: dict[str, tuple[Callable[[AsyncOperatorClient, str], Awaitable[object]], str]] = {
-    "degrade-low": (lambda api, name: api.degrade_host(name, risk="low"), "{} may fail within days: its VMs are told."),
+    "degrade-low": (
+        lambda api, name: api.degrade_host(name, risk="low"),
+        "{} may fail within days: its VMs are notified.",
+    ),
     "degrade-high": (
         lambda api, name: api.degrade_host(name, risk="high"),
-        "{} may fail within a day: its VMs are told.",
+        "{} may fail within a day: its VMs are notified.",
     ),
-    "fail": (AsyncOperatorClient.fail_host, "{} has failed: its VMs are hit."),
+    "fail": (AsyncOperatorClient.fail_host, "{} has failed: its VMs are affected."),
     "repair": (AsyncOperatorClient.repair_host, "{} is healthy again."),
 }
 
@@ -45,7 +48,7 @@ class HostPages:
         return visit.page(
             "hosts.html",
             "Hosts",
-            "hosts fleet",
+            "hosts fleet listening",
             hosts=hosts[:MOST_ROWS],
             left_out=max(0, len(hosts) - MOST_ROWS),
             q=wanted,
@@ -58,7 +61,9 @@ class HostPages:
         events = board.by_vm(await visit.client.events().first(MOST_EVENTS))
         cells = [board.cell_of(vm, events.get(vm.name, ())) for vm in sorted(vms, key=lambda vm: natural(vm.name))]
         hitting = {vm.name: events[vm.name] for vm in vms if vm.name in events}
-        return visit.page("host.html", host.name, "hosts fleet events", host=host, cells=cells, coming=coming(hitting))
+        return visit.page(
+            "host.html", host.name, "hosts fleet events listening", host=host, cells=cells, coming=coming(hitting)
+        )
 
     async def act(self, visit: Visit) -> Response:
         """Drain, degrade, fail or repair it."""

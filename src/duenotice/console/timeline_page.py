@@ -57,7 +57,7 @@ class TimelinePage:
         )
 
 
-async def _planned(visit: Visit, seen: gantt.Window) -> list[gantt.Drawn]:
+async def _planned(visit: Visit, seen: gantt.Stretch) -> list[gantt.Drawn]:
     """The coming steps of all running maintenances, as far as they are shown."""
     if seen.end < visit.now:
         return []
@@ -83,7 +83,7 @@ async def _lanes_of(visit: Visit, lives: list[gantt.Drawn], by: str) -> LanesOf:
 
 
 def _lane(section: str) -> str:
-    return "on their own" if section == ALONE else section
+    return "Standalone VMs" if section == ALONE else section
 
 
 async def _hosts(visit: Visit, names: list[str]) -> dict[str, str | None]:

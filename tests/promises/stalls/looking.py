@@ -18,18 +18,27 @@ LOOKS = (
     ("/v1/states", " that are started", "state=started,scheduled"),
     ("/v1/states", " of a group", "group=alone"),
     ("/v1/states", " of a host", "host={host}"),
+    ("/v1/vms", " that nobody would warn", "listens=false&limit=1000"),
+    ("/v1/attention", "", ""),
     ("/v1/groups", "", ""),
     ("/v1/hosts", "", ""),
     ("/v1/events", "", "limit=1000"),
     ("/v1/events", " of one VM", "vm=farm-7"),
     ("/v1/events", " that are scheduled", "phase=scheduled"),
+    ("/v1/event-table", "", "limit=1000"),
+    ("/v1/event-table", " of a text, by host", "q=farm&by=host&state=scheduled,completed"),
+    ("/v1/vm-table", "", "limit=1000"),
+    ("/v1/vm-table", " by next event", "sort=-next_event&q=farm"),
+    ("/v1/search", " of a name", "q=farm-7"),
+    ("/v1/search", " of a text that none has", "q=nothing-has-this"),
     ("/v1/audit", "", "limit=1000"),
     ("/v1/timeline", "", ""),
     ("/v1/timeline", " of one VM", "vm=farm-7"),
     ("/metrics", "", ""),
     ("/v1/nodes", "", ""),
 )
-PAGES = ("/", "/?q=farm-77", "/?state=started", "/groups/set/flock", "/vms/farm-7", "/timeline", "/timeline?by=host",
+PAGES = ("/", "/?q=farm-77", "/?state=started", "/?listens=false", "/groups/set/flock", "/vms/farm-7", "/timeline",
+         "/timeline?by=host",
          "/events", "/hosts", "/hosts/{host}", "/maintenances", "/maintenances/new", "/audit", "/nodes")  # fmt: skip
 
 ROUTES = frozenset(
