@@ -94,7 +94,7 @@ def _failure(work: Callable[[], Any]) -> tuple[str, ...]:
 
 
 def cut_down(
-    seed: int, shape: Shape, without: Collection[str] = (), seconds: float = 120.0
+    seed: int, shape: Shape, without: Collection[str] = (), seconds: float = 45.0
 ) -> tuple[list[Action], Outcome]:
     """The fewest actions that still break the same promise, as far as they are found in that time (delta debugging)."""
     kept, until = actions_of(seed, shape, without), real_seconds() + seconds
