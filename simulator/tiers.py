@@ -19,7 +19,7 @@ class Round(NamedTuple):
 
 
 def world(seed: int) -> Round:
-    """A world of one node."""
+    """A world: one node or several, VMs, agents, operators, faults."""
     from simulator.runs import run
 
     outcome = run(seed)
@@ -58,10 +58,4 @@ def http(seed: int) -> Round:
     return Round(replay, tuple(compared.wrong), requests=compared.streams)
 
 
-TIERS: dict[str, Callable[[int], Round]] = {
-    "world": world,
-    "cluster": world,
-    "agents": agents,
-    "power": power,
-    "http": http,
-}
+TIERS: dict[str, Callable[[int], Round]] = {"world": world, "agents": agents, "power": power, "http": http}
