@@ -29,6 +29,9 @@ PATIENCE = 300.0
 """Seconds that one operation may take before its node is given up."""
 
 PAGE = 1000
+LISTING = 15.0
+"""Seconds: all pages do the same, and there are a thousand."""
+
 _NEXT = re.compile(rb'"next":(?:null|"([^"]+)")}$')
 """All that is looked at of a page: whoever reads it must not take the core that the polls come from."""
 
@@ -74,14 +77,14 @@ def _reads(world: World) -> None:
     what = f"preview a maintenance on {world.size.spare:,} VMs"
     world.call(what, "POST", "/v1/maintenances", plan, query="dry_run=true", expect=(200, 503))
     vms = world.size.vms + world.size.spare
-    with world.measured(f"list all {vms:,} VMs, {PAGE:,} on a page") as said:
-        said.append(f"{sum(1 for _ in _pages(world)):,} pages")
+    with world.measured(f"list all {vms:,} VMs, {PAGE:,} on a page, for {LISTING:g} s at most") as said:
+        said.append(f"{sum(1 for _ in _pages(world, monotonic() + LISTING)):,} pages")
     world.call("scrape the metrics", "GET", "/metrics")
 
 
-def _pages(world: World) -> Iterator[bytes]:
+def _pages(world: World, until: float) -> Iterator[bytes]:
     cursor = b""
-    while True:
+    while monotonic() < until:
         answer = world.do("GET", f"/v1/vms?limit={PAGE}&cursor={cursor.decode()}")
         yield answer.body
         found = _NEXT.search(answer.body, len(answer.body) - 200)

@@ -143,6 +143,7 @@ STORY = (
     Ask("GET", "/v1/timeline"),
     Ask("GET", "/v1/timeline?type=Freeze&vm=web-0"),
     Ask("GET", "/v1/timeline/{event}"),
+    Ask("GET", "/v1/vm-table?sort=-name&limit=1"),
     Ask("GET", "/v1/search?q=web&limit=3"),
     Ask("GET", "/v1/event-table?state=started,scheduled,cancelled&by=host&limit=2"),
     Ask("GET", "/v1/events/{event}/history"),

@@ -64,7 +64,7 @@ def test_nobody_listens_is_asked_before_and_said_after(node: Node, visitors: Vis
     page.get_by_role("button", name="Restart").click()
     expect(page.get_by_role("status").filter(has_text="was restarted at once, without notice")).to_be_visible()
     page.goto(f"{visitors.origin}/maintenances/new?on=vm%3Ddb-1")
-    page.get_by_role("button", name="Begin").click()
+    page.get_by_role("button", name="Start maintenance").click()
     expect(
         page.get_by_role("alert").filter(has_text="Nobody listens on 1 of 1 VM: there it happens now")
     ).to_be_visible()

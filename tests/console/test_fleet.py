@@ -26,7 +26,7 @@ def test_cells_take_the_colour_of_what_happens_without_a_reload(node: Node, page
     expect(tile(page, "fine")).to_have_text("272")
     event_id = node.schedule("Reboot", "web-0", duration=600)
     expect(cell(page, "web-0")).to_have_attribute("data-state", "scheduled")
-    expect(cell(page, "web-0")).to_have_attribute("title", "web-0: Reboot, told, waiting for its notice to end")
+    expect(cell(page, "web-0")).to_have_attribute("title", "web-0: Reboot, notified, waiting for its notice to end")
     expect(tile(page, "scheduled")).to_have_text("1")
     expect(page.locator("#coming li")).to_contain_text("web-0")
     node.operate(f"/v1/events/{event_id}/approve")

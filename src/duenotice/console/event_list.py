@@ -11,12 +11,12 @@ from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.console.board import event_state
 from duenotice.console.door import safe
 from duenotice.console.pages import PageRoute, Visit, go
+from duenotice.console.shown_rows import ROWS, ShownRows, page_of
 from duenotice.console.together import chosen, together
 from duenotice.console.words import address
 from duenotice.errors import NotFound
 from duenotice.wire import operator as w
 
-ROWS = 100
 PAST_ROWS = 20
 PAST = ",".join(w.OUTCOMES)
 PILES = {"maintenance": "Maintenance", "host": "Host", "group": "Group"}
@@ -35,29 +35,6 @@ class Pile(NamedTuple):
     title: str
     href: str
     rows: list[tuple[w.EventRow, str]]
-
-
-class ShownRows(NamedTuple):
-    """Which rows are shown, and of how many."""
-
-    page: int
-    total: int
-    size: int = ROWS
-
-    @property
-    def pages(self) -> int:
-        """There is always one, if only an empty one."""
-        return max(1, -(-self.total // self.size))
-
-    @property
-    def first(self) -> int:
-        """The number of the first row that is shown."""
-        return min((self.page - 1) * self.size + 1, self.total)
-
-    @property
-    def last(self) -> int:
-        """The number of the last row that is shown."""
-        return min(self.page * self.size, self.total)
 
 
 class EventList:
@@ -109,18 +86,12 @@ class EventList:
         if not outcomes.refused:
             return go(back, said=said)
         refused = [(row[:8], f"/events/{row}", why) for row, why in outcomes.refused]
-        return visit.page("outcomes.html", "Events", "", what="event", said=said, refused=refused, back=back, done=done)
+        return visit.page("outcomes.html", "Events", "", said=said, refused=refused, back=back, done=done)
 
 
 def asked_of(visit: Visit) -> w.EventQuery:
     """What the address asks for."""
     return w.EventQuery(**{key: visit.query(key).strip() for key in w.EventQuery.__struct_fields__})
-
-
-def page_of(visit: Visit) -> int:
-    """Which page; what is not a number is the first."""
-    text = visit.query("page")
-    return max(1, int(text)) if text.isascii() and text.isdigit() and len(text) < 7 else 1
 
 
 def piles(rows: tuple[w.EventRow, ...], by: str) -> list[Pile]:

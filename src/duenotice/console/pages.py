@@ -22,6 +22,9 @@ It is not in the address, where another site could put its own message.
 """
 
 SAID_SECONDS = 20
+METADATA = ("169.254.169.254", 80)
+"""Where VMs ask when nothing else is said."""
+
 STATUS: dict[type[DuenoticeError], int] = {
     Malformed: 400,
     UnknownToken: 401,
@@ -51,6 +54,7 @@ class Visit(NamedTuple):
     render: Callable[..., str]
     fleet_problem: str | None = None
     attention: Attention | None = None
+    vms_ask: tuple[str, int] = METADATA
 
     @property
     def now(self) -> datetime:
@@ -98,6 +102,10 @@ class Visit(NamedTuple):
         if text and not self.is_refresh:
             response.delete_cookie(SAID)
         return response
+
+    def refusal(self, status: int, title: str, hint: str) -> Response:
+        """A page that says what is wrong, and what to do."""
+        return self.page("refusal.html", title, status=status, frame="base.html", hint=hint)
 
     def parts(self, template: str, **values: object) -> Response:
         """Pieces of a page, to be put in place of those with the same ids."""

@@ -18,6 +18,7 @@ class Outcomes(NamedTuple):
 
     done: int
     refused: tuple[tuple[str, str], ...]
+    answers: tuple[object, ...] = ()
 
 
 async def chosen(visit: Visit) -> tuple[list[str], dict[str, str]]:
@@ -31,10 +32,12 @@ async def together(rows: Sequence[str], do: Callable[[str], Awaitable[object]]) 
     """Do it to each; who may not do it at all is refused as a whole."""
     turns = asyncio.Semaphore(AT_ONCE)
 
+    answers: list[object] = []
+
     async def one(row: str) -> str:
         async with turns:
             try:
-                await do(row)
+                answers.append(await do(row))
             except Denied:
                 raise
             except DuenoticeError as problem:
@@ -43,4 +46,4 @@ async def together(rows: Sequence[str], do: Callable[[str], Awaitable[object]]) 
 
     said = await asyncio.gather(*map(one, rows))
     refused = tuple((row, why) for row, why in zip(rows, said, strict=True) if why)
-    return Outcomes(len(rows) - len(refused), refused)
+    return Outcomes(len(answers), refused, tuple(answers))

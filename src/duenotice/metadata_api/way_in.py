@@ -17,6 +17,7 @@ from duenotice.metadata_api.bare_connection import BareConnection
 from duenotice.metadata_api.caller import plain_address
 from duenotice.metadata_api.door import Door
 from duenotice.metadata_api.protocol import READ_AHEAD, Connection, GoOn, TakenOver, warm_answer
+from duenotice.metadata_api.questions import VmRequest
 
 BACKLOG = 4096
 """Connections that may wait to be accepted; a whole fleet may come back at once after a break."""
@@ -33,7 +34,10 @@ SILENT_SECONDS = 1
 _INFO_UP_TO_UNACKED = struct.Struct("24xI")
 """The beginning of the kernel's `tcp_info`: of a listening socket, `unacked` is how many can be accepted."""
 
-_WITH_WHAT_FOLLOWS = socket.MSG_MORE | socket.MSG_DONTWAIT
+_ONCE_FOR_EACH = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLET if hasattr(select, "epoll") else 0
+"""We hear once of all that comes, and then read all of it: what is answered here is shorter than one read."""
+
+_WITH_WHAT_FOLLOWS = getattr(socket, "MSG_MORE", 0) | socket.MSG_DONTWAIT
 
 
 def is_possible() -> bool:
@@ -85,12 +89,14 @@ class WayIn:
     def look(self) -> None:
         """Something has come: on bare connections, or new ones."""
         bare = self._bare
-        for number, _ in self._epoll.poll(0, AT_ONCE):
+        for number, what in self._epoll.poll(0, AT_ONCE):
             known = bare.get(number)
             if known is None:
                 self._take_some()
-            else:
-                self._hear(known)
+                continue
+            self._hear(known)
+            if what != select.EPOLLIN and bare.get(number) is known:
+                self._hear(known)  # the end came with what was read, and nobody tells us a second time
 
     def _take_some(self) -> None:
         room = AT_ONCE - len(self._handing_over)
@@ -139,8 +145,7 @@ class WayIn:
         elif (sent := _sent_with_end(client, answer)) == len(answer):
             client.close()
         else:
-            bare = self._bare_of(client, address, door.pulse.idle_until)
-            self._take_over(bare, partial(Connection.send_rest, data=answer[sent:], closes=True))
+            self._finish(self._bare_of(client, address, door.pulse.idle_until), ask, answer, sent)
 
     def _bare_of(self, client: socket.SocketType, address: str, deadline: float) -> BareConnection:
         client.setblocking(False)
@@ -154,7 +159,21 @@ class WayIn:
             self._hand_over(client.detach(), partial(Connection, self._door))
 
     def _hear(self, bare: BareConnection) -> None:
-        self._go_on_with(bare, _read(bare.number))
+        """Something has come on a connection that was kept: most often one more poll, which is answered right here."""
+        number = bare.number
+        try:
+            data = os.read(number, READ_AHEAD)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        door = self._door
+        if (ask := self._known.get(data)) is None or (answer := warm_answer(door, bare.address, ask)) is None:
+            self._go_on_with(bare, data)
+        elif (sent := _written(number, answer)) == len(answer) and not ask.closes:
+            bare.deadline = door.pulse.idle_until
+        else:
+            self._finish(bare, ask, answer, sent)
 
     def _go_on_with(self, bare: BareConnection, data: bytes | None) -> None:
         """Answer what has come, or leave it to a connection with a transport."""
@@ -164,7 +183,12 @@ class WayIn:
             answer := warm_answer(self._door, bare.address, ask)
         ) is None:
             self._take_over(bare, partial(Connection.data_received, data=data))
-        elif (sent := _written(bare.number, answer)) < len(answer):
+        else:
+            self._finish(bare, ask, answer, _written(bare.number, answer))
+
+    def _finish(self, bare: BareConnection, ask: VmRequest, answer: bytes, sent: int) -> None:
+        """So much of an answer is sent: send the rest, close, or wait for more."""
+        if sent < len(answer):
             self._take_over(bare, partial(Connection.send_rest, data=answer[sent:], closes=ask.closes))
         elif ask.closes:
             self.drop(bare)
@@ -178,7 +202,7 @@ class WayIn:
             bare.is_kept = True
             self._door.crowd.enter(bare)
             self._bare[bare.number] = bare
-            self._epoll.register(bare.number, select.EPOLLIN)
+            self._epoll.register(bare.number, _ONCE_FOR_EACH)
 
     def drop(self, bare: BareConnection) -> None:
         """End it; a closed connection leaves the epoll by itself."""

@@ -35,6 +35,7 @@ from duenotice.operator_api.openapi import openapi_call
 from duenotice.operator_api.search import Searches
 from duenotice.operator_api.subscriptions import Subscriptions
 from duenotice.operator_api.tokens import Gate, Tokens
+from duenotice.operator_api.vm_table import VmTables
 from duenotice.operator_api.vms import FaultPort, SilentFor, VmFaults, Vms
 from duenotice.push.pusher import PushMeasure
 
@@ -61,14 +62,10 @@ class OperatorApi:
         self._nodes, self._answers = nodes, KeptAnswers(engine.answered)
         self.calls: list[Call] = [
             *Probes(engine, fleet_problem).calls(),
-            *Vms(engine, silent_for).calls(),
-            *Groups(engine).calls(),
-            *Searches(engine).calls(),
+            *_vms(engine, silent_for),
             *VmFaults(engine, faults).calls(),
-            *Hosts(engine).calls(),
-            *Fleets(engine, self.feed, fleet_problem, numbers := KnownNumbers()).calls(),
-            *Attentions(engine, numbers).calls(),
-            *(call for kind in (Events, Maintenances) for call in kind(engine).calls()),
+            *_in_numbers(engine, self.feed, fleet_problem),
+            *(call for kind in (Groups, Hosts, Events, Maintenances) for call in kind(engine).calls()),
             *Clocks(engine, ticker).calls(),
             *_admitted(engine, azure),
             *_reports(engine, self.feed, pushes),
@@ -117,9 +114,20 @@ class OperatorApi:
         return dispatch
 
 
+def _vms(engine: Engine, silent_for: SilentFor) -> list[Call]:
+    """VMs one by one, in a table, and by name."""
+    return [*Vms(engine, silent_for).calls(), *VmTables(engine, silent_for).calls(), *Searches(engine).calls()]
+
+
 def _admitted(engine: Engine, azure: TellAzure) -> list[Call]:
     """Who may ask, and who is told."""
     return [*AzureDoors(engine, azure).calls(), *Tokens(engine).calls(), *Subscriptions(engine).calls()]
+
+
+def _in_numbers(engine: Engine, feed: Feed, problem: Callable[[], str | None]) -> list[Call]:
+    """The whole fleet, counted once for all who ask."""
+    numbers = KnownNumbers()
+    return [*Fleets(engine, feed, problem, numbers).calls(), *Attentions(engine, numbers).calls()]
 
 
 def _reports(engine: Engine, feed: Feed, pushes: Callable[[], Sequence[PushMeasure]]) -> list[Call]:

@@ -107,6 +107,7 @@ ABOUT = {
     "group": "A group by key or name: `set/web` or `web`",
     "host": "Those on a host",
     "q": "Those with this text in what names them: name, group, host, address, zone; of events also the description",
+    "sort": "The column to sort by; with a `-` before it the other way round",
     "offset": "How many rows to leave out at the beginning",
     "by": "What rows have in common that stand together",
     "cause": "Those with one of these causes: `user,maintenance`",

@@ -27,6 +27,8 @@ LOOKS = (
     ("/v1/events", " that are scheduled", "phase=scheduled"),
     ("/v1/event-table", "", "limit=1000"),
     ("/v1/event-table", " of a text, by host", "q=farm&by=host&state=scheduled,completed"),
+    ("/v1/vm-table", "", "limit=1000"),
+    ("/v1/vm-table", " by next event", "sort=-next_event&q=farm"),
     ("/v1/search", " of a name", "q=farm-7"),
     ("/v1/search", " of a text that none has", "q=nothing-has-this"),
     ("/v1/audit", "", "limit=1000"),

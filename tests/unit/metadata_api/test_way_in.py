@@ -253,6 +253,20 @@ def test_polls_on_a_connection_that_stays_open_need_no_transport(run: Run) -> No
     run(main())
 
 
+def test_the_end_of_a_client_is_heard_when_it_comes_together_with_its_last_poll(run: Run) -> None:
+    async def main() -> None:
+        async with stage() as world:
+            with world.client(POLL) as client:
+                world.way_in.look()
+                assert status(client.recv(65536)) == 200
+                client.sendall(POLL)
+                client.shutdown(socket.SHUT_WR)
+                world.way_in.look()
+                assert (status(client.recv(65536)), client.recv(1), world.server.connections) == (200, b"", 0)
+
+    run(main())
+
+
 def test_a_connection_that_is_handed_over_keeps_its_place(run: Run) -> None:
     """Also when it was the last one that there was room for."""
 

@@ -41,6 +41,10 @@ class AsyncVerbs(ABC):
         """All VMs by name, or those of a group, on a host, in some states, with `q` in their name, or that listen."""
         return self._all(w.Vm, "vms", group=group, host=host, state=state, q=q, listens=listens)
 
+    async def vm_table(self, asked: w.VmQuery, *, offset: int = 0, limit: int = 100) -> w.VmTable:
+        """VMs as a table, by name as people count or as `sort` says: some rows of it, and how many match in all."""
+        return await self._do(get(w.VmTable, "vm-table", **asdict(asked), offset=offset, limit=limit))
+
     async def vm(self, name: str) -> w.VmWithEvents:
         """One VM and the events that hit it."""
         return await self._do(get(w.VmWithEvents, "vms", name))

@@ -70,7 +70,7 @@ from duenotice.wire.operator.subscriptions import (
     SubscriptionRequest,
     SubscriptionWithMessages,
 )
-from duenotice.wire.operator.tables import EventQuery, EventRow, EventTable, Hit, Hits
+from duenotice.wire.operator.tables import EventQuery, EventRow, EventTable, Hit, Hits, VmQuery, VmRow, VmTable
 from duenotice.wire.operator.words import (
     ACTIONS,
     CAUSES,
@@ -96,6 +96,7 @@ from duenotice.wire.operator.words import (
     STATES,
     STEP_STATUSES,
     SUBSCRIPTION_STATUSES,
+    VM_SORTS,
 )
 
 __all__ = [
@@ -123,6 +124,7 @@ __all__ = [
     "STATES",
     "STEP_STATUSES",
     "SUBSCRIPTION_STATUSES",
+    "VM_SORTS",
     "AdvanceRequest",
     "Attention",
     "AzureDoor",
@@ -192,5 +194,8 @@ __all__ = [
     "TurnRequest",
     "Version",
     "Vm",
+    "VmQuery",
+    "VmRow",
+    "VmTable",
     "VmWithEvents",
 ]

@@ -1,6 +1,7 @@
 """Tables for people in the operator's contract: filtered, sorted and counted by the service, and read by place."""
 
-from duenotice.wire.operator.events import Life
+from duenotice.wire.operator.events import Event, Life
+from duenotice.wire.operator.fleet import Vm
 from duenotice.wire.operator.words import AnswerBody, Count, HitKind, Moment, RequestBody
 
 
@@ -33,6 +34,31 @@ class EventTable(AnswerBody, frozen=True):
     total: Count
     counts: dict[str, int]
     items: tuple[EventRow, ...]
+
+
+class VmQuery(RequestBody, frozen=True):
+    """Which VMs a table has; `sort` is one of `VM_SORTS`, with a `-` before it the other way round."""
+
+    group: str = ""
+    host: str = ""
+    state: str = ""
+    listens: str = ""
+    q: str = ""
+    sort: str = ""
+
+
+class VmRow(Vm, frozen=True):
+    """A VM, when it last asked since this start, and the most urgent event that hits it."""
+
+    last_seen: Moment | None
+    next_event: Event | None
+
+
+class VmTable(AnswerBody, frozen=True):
+    """Some rows of all VMs that match."""
+
+    total: Count
+    items: tuple[VmRow, ...]
 
 
 class Hit(AnswerBody, frozen=True):

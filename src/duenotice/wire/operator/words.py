@@ -48,6 +48,8 @@ EVENT_STATES = ("started", "approved", "scheduled", *OUTCOMES)
 LIVE_STATES = EVENT_STATES[:3]
 EVENT_PILES = ("maintenance", "host", "group")
 """What rows of events can stand together by."""
+VM_SORTS = ("name", "state", "update_domain", "host", "address", "last_seen", "listens", "next_event")
+"""What a table of VMs can be sorted by."""
 HIT_KINDS = ("vm", "group", "host", "maintenance", "event")
 """What a search can find."""
 CAUSES = _values(Cause)
