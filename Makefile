@@ -4,7 +4,7 @@ RUNS := .venv/.runs
 DEVELOPS := .venv/.develops
 
 .DEFAULT_GOAL := help
-.PHONY: help install develop run test lint programs domain-tests compiled-tests plain-tests machine-tests three-nodes-tests bench soak soak-cluster run-cluster stalls test-az test-monitoring test-debian dist debian lock clean bench-quick
+.PHONY: help install develop run test lint programs domain-tests compiled-tests plain-tests machine-tests three-nodes-tests bench soak soak-cluster run-cluster stalls test-az test-monitoring test-debian dist debian lock clean bench-quick soak-tests
 
 help: ## list all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,7 +84,10 @@ bench-quick: develop ## the daily part of that in two minutes (as root on Debian
 	tools/debian-programs nginx-light util-linux wrk
 	$(BIN)/python -m benchmarks --quick
 
-soak: develop ## look for longer: 300 rounds of kill -9, and ten times as many random stories, failovers of PostgreSQL
+soak: develop ## look for longer, with fresh seeds on all cores, until something is found (SOAK=10m; 90s, 2h)
+	$(BIN)/python -m simulator.soak --for $(or $(SOAK),10m)
+
+soak-tests: develop ## 300 rounds of kill -9, ten times as many random stories as the tests, failovers of PostgreSQL
 	$(BIN)/python -m tests.crash --rounds 300
 	DUENOTICE_EXAMPLES=2000 $(BIN)/pytest tests/promises/test_machine.py tests/promises/test_maintenances.py \
 		tests/promises/test_fleet_changes.py tests/promises/test_previews.py tests/unit/agent/test_promises.py -n 2
