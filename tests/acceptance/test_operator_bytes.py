@@ -143,6 +143,8 @@ STORY = (
     Ask("GET", "/v1/timeline"),
     Ask("GET", "/v1/timeline?type=Freeze&vm=web-0"),
     Ask("GET", "/v1/timeline/{event}"),
+    Ask("GET", "/v1/history?from=2020-01-01"),
+    Ask("GET", "/v1/history?from=2020-01-01&to=2020-01-02&group=web"),
     Ask("GET", "/v1/events/{event}/history"),
     Ask("POST", "/v1/tokens", {"name": "ann", "role": "viewer"}),
     Ask("POST", "/v1/tokens", {"name": "ann", "role": "viewer"}),

@@ -22,6 +22,7 @@ from duenotice.console.clock_page import ClockPage
 from duenotice.console.event_pages import EventPages
 from duenotice.console.fleet_pages import FleetPages
 from duenotice.console.hints import with_pages
+from duenotice.console.history_page import HistoryPage
 from duenotice.console.host_pages import HostPages
 from duenotice.console.live import Live
 from duenotice.console.maintenance_pages import MaintenancePages
@@ -44,6 +45,7 @@ NAVIGATION = (
     ("/subscriptions", "Push"),
     ("/scenarios", "Scenarios"),
     ("/audit", "Audit"),
+    ("/history", "History"),
     ("/nodes", "Nodes"),
 )
 SEE_OTHER = 303
@@ -71,7 +73,7 @@ class Console:
         """The ASGI application."""
         rooms = (FleetPages, TimelinePage, EventPages, MaintenancePages, HostPages, AuditPage, NodePage, ClockPage)
         pages: list[PageRoute] = [
-            page for room in (CalendarPage, *rooms, SubscriptionPages, Live) for page in room().pages()
+            page for room in (CalendarPage, HistoryPage, *rooms, SubscriptionPages, Live) for page in room().pages()
         ]
         pages += ScenarioPages(self._plays).pages()
         by_path: dict[str, dict[str, PageRoute]] = {}

@@ -27,6 +27,7 @@ LOOKS = (
     ("/v1/events", " that are scheduled", "phase=scheduled"),
     ("/v1/audit", "", "limit=1000"),
     ("/v1/timeline", "", ""),
+    ("/v1/history", "", ""),
     ("/v1/timeline", " of one VM", "vm=farm-7"),
     ("/metrics", "", ""),
     ("/v1/nodes", "", ""),

@@ -208,6 +208,12 @@ class AsyncVerbs(ABC):
         """Events of a span of time with their moments; by default from an hour ago to a week ahead."""
         return await self._do(get(w.Lives, "timeline", from_=from_, to=to, type=type, vm=vm))
 
+    async def history(
+        self, *, from_: datetime | None = None, to: datetime | None = None, group: str = "", vm: str = ""
+    ) -> w.History:
+        """The past in numbers, day by day; by default the last 30 days."""
+        return await self._do(get(w.History, "history", from_=from_, to=to, group=group, vm=vm))
+
     # maintenances
 
     def maintenances(self, *, status: str = "") -> AsyncListing[w.Maintenance]:
