@@ -24,6 +24,7 @@ from duenotice.console.event_list import EventList
 from duenotice.console.event_pages import EventPages
 from duenotice.console.fleet_pages import FleetPages
 from duenotice.console.hints import with_pages
+from duenotice.console.history_page import HistoryPage
 from duenotice.console.host_pages import HostPages
 from duenotice.console.live import Live
 from duenotice.console.maintenance_pages import MaintenancePages
@@ -48,6 +49,7 @@ NAVIGATION = (
     ("/subscriptions", "Push"),
     ("/scenarios", "Scenarios"),
     ("/audit", "Audit"),
+    ("/history", "History"),
     ("/nodes", "Nodes"),
 )
 ROOMS = (
@@ -61,6 +63,7 @@ ROOMS = (
     SearchPage,
     VmActs,
     AuditPage,
+    HistoryPage,
     NodePage,
     ClockPage,
     SubscriptionPages,
