@@ -46,11 +46,13 @@ def test_records_are_chosen_by_their_time(hours: tuple[Node, list[datetime]], di
 
 
 def test_a_moment_that_is_none_is_refused(hours: tuple[Node, list[datetime]]) -> None:
+    """Nothing is guessed."""
     node, _ = hours
     assert node.refusal("/v1/audit?from=yesterday", method="GET")[0] == 400
 
 
 def test_a_name_is_enough_to_find_what_somebody_did(hours: tuple[Node, list[datetime]]) -> None:
+    """`admin` is `token/admin`; a kind alone is nobody."""
     node, moments = hours
     assert times(node, "actor=admin") == times(node, "actor=token/admin") == moments
     assert times(node, "actor=token") == []

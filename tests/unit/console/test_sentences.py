@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from duenotice.console.audit_page import as_csv, as_lines
-from duenotice.console.sentences import SENTENCES, Part, sentence, text_of
+from duenotice.console.sentences import SENTENCES, Phrase, sentence, text_of
 from duenotice.wire.operator import ACTIONS, Details, Record
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -72,13 +72,13 @@ def test_a_sentence_says_who_did_what(given: Record, text: str) -> None:
 def test_names_lead_to_their_pages() -> None:
     parts = sentence(record("event-raised", "vm/a b", ID, event=EVENT))
     assert [part for part in parts if part.href] == [
-        Part("a b", "/vms/a%20b"),
-        Part("a Reboot", f"/events/{ID}"),
-        Part("web-0", "/vms/web-0"),
-        Part("web-1", "/vms/web-1"),
+        Phrase("a b", "/vms/a%20b"),
+        Phrase("a Reboot", f"/events/{ID}"),
+        Phrase("web-0", "/vms/web-0"),
+        Phrase("web-1", "/vms/web-1"),
     ]
     (group,) = [part for part in sentence(record("scope-enabled", scope="scale-set/batch/0")) if part.href]
-    assert group == Part("scale-set/batch/0", "/groups/scale-set/batch")
+    assert group == Phrase("scale-set/batch/0", "/groups/scale-set/batch")
 
 
 def test_what_this_console_does_not_know_is_named() -> None:
