@@ -4,7 +4,7 @@ RUNS := .venv/.runs
 DEVELOPS := .venv/.develops
 
 .DEFAULT_GOAL := help
-.PHONY: help install develop run test lint programs domain-tests compiled-tests plain-tests machine-tests three-nodes-tests bench soak soak-cluster run-cluster stalls test-az test-monitoring dist lock clean
+.PHONY: help install develop run test lint programs domain-tests compiled-tests plain-tests machine-tests three-nodes-tests bench soak soak-cluster run-cluster stalls test-az test-monitoring dist lock clean bench-quick
 
 help: ## list all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,9 +76,13 @@ programs: develop ## the programs that tests run (as root on Debian it installs 
 		openssl patroni postgresql-15 python3-etcd python3-psycopg2 resource-agents slirp4netns systemd util-linux
 	tools/real-programs
 
-bench: develop ## measure, side by side with nginx (as root on Debian it installs Debian packages)
+bench: develop ## measure all, side by side with nginx; a run on a quiet machine goes into docs/benchmarks.md (as root on Debian it installs Debian packages)
 	tools/debian-programs nginx-light postgresql-15 util-linux wrk
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks --write
+
+bench-quick: develop ## the daily part of that in two minutes (as root on Debian it installs Debian packages)
+	tools/debian-programs nginx-light util-linux wrk
+	$(BIN)/python -m benchmarks --quick
 
 soak: develop ## look for longer: 300 rounds of kill -9, and ten times as many random stories, failovers of PostgreSQL
 	$(BIN)/python -m tests.crash --rounds 300

@@ -65,6 +65,6 @@ def test_a_row_says_what_it_belongs_to(node: Node) -> None:
 
 @pytest.mark.parametrize("query", ["state=fine", "cause=fun", "by=colour", "offset=-1", "limit=0"])
 def test_what_is_not_known_is_refused(node: Node, query: str) -> None:
-    """A misspelt filter must not look like an empty list."""
+    """A filter that nobody knows is an error, not an empty list."""
     status, _ = node.refusal(f"/v1/event-table?{query}", method="GET")
     assert status == 400

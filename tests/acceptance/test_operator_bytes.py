@@ -130,6 +130,7 @@ STORY = (
     Ask("POST", "/v1/maintenances/{maintenance}/pause"),
     Ask("POST", "/v1/maintenances/{maintenance}/resume"),
     Ask("POST", "/v1/clock/advance", {"by": "1h"}),
+    Ask("POST", "/v1/maintenances/{maintenance}/retry", {"window": "daily 02:00-06:00"}),
     Ask("POST", "/v1/maintenances/{maintenance}/cancel"),
     Ask("POST", "/v1/hosts/host-1/drain", {"at_once": 1}),
     Ask("POST", "/v1/clock/advance", {"by": "3h"}),

@@ -110,6 +110,7 @@ WHO_MAY = {
         POST /v1/maintenances
         POST /v1/maintenances/{id}/pause
         POST /v1/maintenances/{id}/resume
+        POST /v1/maintenances/{id}/retry
         POST /v1/maintenances/{id}/cancel
         POST /v1/subscriptions
         DELETE /v1/subscriptions/{id}

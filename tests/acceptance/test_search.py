@@ -43,7 +43,7 @@ def test_vms_groups_and_hosts_are_found_the_best_first(node: Node) -> None:
 
 
 def test_a_vm_is_found_by_its_address_and_a_new_one_at_once(node: Node) -> None:
-    """The whole address; and a VM that was added just now."""
+    """A search sees what the last command has changed."""
     assert hits(node, "127.0.2.10") == [("vm", "web-10", True)]
     node.apply(FLEET + '\n[[vms]]\nname = "fresh"\naddress = "127.0.9.9"\n')
     assert hits(node, "fresh") == [("vm", "fresh", True)]
@@ -64,5 +64,5 @@ def test_events_and_maintenances_are_found_by_id_also_when_they_are_over(node: N
 
 @pytest.mark.parametrize("query", [f"q={'x' * 101}", "q=a&limit=51", "q=a&limit=0"])
 def test_a_search_has_limits(node: Node, query: str) -> None:
-    """A long text, and more hits than anybody reads."""
+    """Of the text, and of what is found."""
     assert node.refusal(f"/v1/search?{query}", method="GET")[0] == 400

@@ -76,7 +76,7 @@ def test_each_column_sorts(node: Node, sort: str, first: list[str]) -> None:
 
 
 def test_a_row_has_when_it_last_asked_and_what_comes_next(node: Node) -> None:
-    """A VM that never asked has neither."""
+    """A row has when it last asked and what comes next."""
     (row,) = rows(node, "q=db-1")["items"]
     assert (row["last_seen"] is not None, row["next_event"]["type"], row["listens"]) == (True, "Freeze", True)
     (row,) = rows(node, "q=db-0")["items"]
@@ -85,5 +85,5 @@ def test_a_row_has_when_it_last_asked_and_what_comes_next(node: Node) -> None:
 
 @pytest.mark.parametrize(("query", "status"), [("sort=colour", 400), ("state=ill", 400), ("group=nobody", 404)])
 def test_what_is_not_known_is_refused(node: Node, query: str, status: int) -> None:
-    """A misspelt filter must not look like an empty list."""
+    """What is not known is refused."""
     assert node.refusal(f"/v1/vm-table?{query}", method="GET")[0] == status

@@ -14,6 +14,7 @@ def test_the_form_shows_the_timeline_before_anything_happens(node: Node, visitor
     page.get_by_label("Target", exact=True).fill("set=web")
     expect(preview).to_contain_text("5 steps on 5 VMs")
     expect(preview.locator('.bar[data-state="planned"]')).to_have_count(5)
+    expect(page.get_by_role("button", name="Start maintenance (5 VMs)")).to_be_visible()
     before = str(preview.locator(".lead").text_content())
     page.get_by_label("Settle after each").fill("1h")
     expect(preview.locator(".lead")).not_to_have_text(before)
@@ -36,7 +37,7 @@ def test_a_maintenance_is_begun_followed_paused_resumed_and_cancelled(node: Node
     expect(page.locator('.bar[data-state="scheduled"]')).to_have_count(1)
     assert node.event("web-0")["Description"] == "New kernel"
     node.advance("40m")
-    expect(page.locator(".progress").first).to_contain_text("1 of 5")
+    expect(page.locator("#facts .tally")).to_contain_text("1 done")
     expect(page.locator('.bar[data-state="completed"]')).to_have_count(1)
     page.get_by_role("button", name="Pause").click()
     expect(page.locator(".head .state")).to_have_text("paused")

@@ -38,7 +38,7 @@ class HandlerRunner:
         deadline = monotonic() + step.seconds
         async with self._lock(step.handler):
             case = self._recorder.cases[step.event_id]
-            if case.returning:  # the event went away while we waited for the handler
+            if case.returning or monotonic() >= deadline:  # while we waited for the handler: the plan looks again (H07)
                 return
             self._record("preparing", step, case.content)
             try:
@@ -125,5 +125,7 @@ async def within(deadline: float, work: Coroutine[Any, Any, None]) -> None:
 async def _cut_off(task: "asyncio.Future[None]") -> None:
     task.cancel()
     task.add_done_callback(lambda done: done.cancelled() or done.exception())  # read it here, because nobody else does
-    with suppress(asyncio.CancelledError):  # we are being stopped ourselves: still let it clean up
-        await asyncio.wait({task}, timeout=GRACE)
+    end = monotonic() + GRACE
+    while not task.done() and (left := end - monotonic()) > 0:
+        with suppress(asyncio.CancelledError):  # we are being stopped ourselves: still let it clean up
+            await asyncio.wait({task}, timeout=left)

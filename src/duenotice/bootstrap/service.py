@@ -323,7 +323,7 @@ class Service:
             self.pusher.measures,
         )
         self.operator_app, paths = self._api.app(), {call.path for call in self._api.calls}
-        self._console = Console(self.operator_app)
+        self._console = Console(self.operator_app, lambda: self.metadata_address)
         front = operator_port.Front(self.operator_app, self._console.app(), paths)
         self._operator = OperatorServer(operator_port.config(front, None if self._tls is None else self._tls.context))
         self._operator_task = asyncio.create_task(self._operator.serve(sockets=[listening]), name="operator-api")

@@ -1,6 +1,7 @@
 """The console as one ASGI application: which page is where, who may see it, and how a page is put together."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -8,15 +9,16 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from duenotice import __version__
 from duenotice.client.operator.errors import Denied, UnknownToken
 from duenotice.client.operator.streaming import AsyncOperatorClient
-from duenotice.console import attention, door, words
+from duenotice.console import attention, door, plan_views, words
+from duenotice.console.assets import Assets, shrunk
 from duenotice.console.audit_page import AuditPage
+from duenotice.console.calendar_page import CalendarPage
 from duenotice.console.clock_page import ClockPage
 from duenotice.console.event_list import EventList
 from duenotice.console.event_pages import EventPages
@@ -26,7 +28,7 @@ from duenotice.console.host_pages import HostPages
 from duenotice.console.live import Live
 from duenotice.console.maintenance_pages import MaintenancePages
 from duenotice.console.node_page import NodePage
-from duenotice.console.pages import PageRoute, Visit, form_of, status_of
+from duenotice.console.pages import METADATA, PageRoute, Visit, form_of, status_of
 from duenotice.console.plays import Plays
 from duenotice.console.scenario_pages import ScenarioPages
 from duenotice.console.search_page import KEYS, SearchPage
@@ -50,6 +52,7 @@ NAVIGATION = (
 )
 ROOMS = (
     FleetPages,
+    CalendarPage,
     TimelinePage,
     EventList,
     EventPages,
@@ -76,10 +79,11 @@ ABOUT_HTTP = {
 class Console:
     """Brings the pages together, each behind the door."""
 
-    def __init__(self, operator_api: ASGIApp) -> None:
-        self._operator_api = operator_api
+    def __init__(self, operator_api: ASGIApp, vms_ask: Callable[[], tuple[str, int]] = lambda: METADATA) -> None:
+        """`vms_ask` tells the address that is really served to VMs."""
+        self._operator_api, self._vms_ask = operator_api, vms_ask
         self._plays, self.live = Plays(operator_api), Live()
-        self._workroom = Workroom("console")
+        self._workroom, self._assets = Workroom("console"), Assets()
         self._templates = Environment(
             loader=PackageLoader("duenotice.console"),
             autoescape=True,
@@ -88,8 +92,9 @@ class Console:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._templates.filters |= words.FILTERS | attention.FILTERS
+        self._templates.filters |= words.FILTERS | attention.FILTERS | plan_views.FILTERS
         self._templates.globals |= {"duenotice_version": __version__, "navigation": NAVIGATION, "console_keys": KEYS}
+        self._templates.globals["static"] = self._assets.root
 
     def app(self) -> ASGIApp:
         """The ASGI application."""
@@ -101,7 +106,8 @@ class Console:
         routes: list[BaseRoute] = [
             Route("/sign-in", self._sign_in, methods=["GET", "POST"]),
             Route("/sign-out", self._sign_out, methods=["POST"]),
-            Mount("/static", StaticFiles(packages=[("duenotice.console", "static")])),
+            Route("/static/{name}", self._assets.serve),
+            Route("/static/{digest}/{name}", self._assets.serve),
             *(Route(path, self._behind_the_door(ways), methods=list(ways)) for path, ways in by_path.items()),
         ]
         handlers = {HTTPException: self._on_http_error, Exception: self._on_failure}
@@ -121,7 +127,9 @@ class Console:
             try:
                 visitor = await self._visit(request, page.method == "GET" and not page.at_home)
                 made = page.handler(visitor)
-                return await (made if page.at_home or page.method != "GET" else self._workroom.do(made))
+                return await (
+                    made if page.at_home or page.method != "GET" else self._workroom.do(_small(made, request))
+                )
             except UnknownToken:
                 return _to_sign_in(request)
             except DuenoticeError as problem:
@@ -152,7 +160,8 @@ class Console:
         # The position is read first: what happens after it is told live, so nothing is missed.
         me, fleet, clock = await client.me(), await client.fleet(), await client.clock()
         needs = await client.attention() if looks else None
-        return Visit(request, client, token, me, clock, fleet.position, self._render, fleet.problem, needs)
+        visit = Visit(request, client, token, me, clock, fleet.position, self._render, fleet.problem, needs)
+        return visit._replace(vms_ask=self._vms_ask())
 
     async def _sign_in(self, request: Request) -> Response:
         if request.method != "POST":
@@ -214,6 +223,10 @@ class Console:
 
     def _render(self, template: str, **values: object) -> str:
         return self._templates.get_template(template).render(**values)
+
+
+async def _small(made: Coroutine[Any, Any, Response], request: Request) -> Response:
+    return shrunk(request, await made)
 
 
 def _to_sign_in(request: Request) -> Response:

@@ -31,8 +31,8 @@ def open_plans(seen: w.Attention | None) -> list[w.PlanGlance]:
 
 
 def title_of(plan: w.PlanGlance) -> str:
-    """`Reboot of set/web`."""
-    return f"{plan.type} of {some(plan.lanes, 2)}"
+    """`Drain host-1` when that was asked for, else `Reboot of set/web`."""
+    return plan.title or f"{plan.type} of {some(plan.lanes, 2)}"
 
 
 def place(step: w.StepGlance) -> str:

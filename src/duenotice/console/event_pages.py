@@ -1,6 +1,5 @@
 """The page of one event: its life, who is hit and told, what VMs read, and its actions."""
 
-import json
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
@@ -9,6 +8,7 @@ from starlette.responses import Response
 
 from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.console.board import event_state
+from duenotice.console.curl_lines import curls
 from duenotice.console.fleet_pages import VERSIONS, version_of
 from duenotice.console.pages import PageRoute, Visit
 from duenotice.errors import NotFound
@@ -20,7 +20,6 @@ ACTS: dict[str, tuple[Callable[[AsyncOperatorClient, str], Awaitable[object]], s
 }
 MOST_TOLD = 5000
 MOST_TRIED = 100
-ENDPOINT = "http://169.254.169.254/metadata/scheduledevents?api-version="
 
 
 class EventPages:
@@ -37,6 +36,7 @@ class EventPages:
         """One event: its life as a track, who is hit and told, and what each api-version shows."""
         life = await visit.client.event_life(visit.name("id"))
         version = version_of(visit)
+        told = await _told(visit, life, version)
         return visit.page(
             "event.html",
             f"{life.type} {life.id[:8]}",
@@ -46,8 +46,10 @@ class EventPages:
             records=await visit.client.event_history(life.id).all(),
             versions=VERSIONS,
             version=version,
-            curls=curls(life.id, version),
-            **(await _told(visit, life, version))._asdict(),
+            curls=curls(life.id, version, visit.vms_ask, told.address),
+            recipients=told.recipients,
+            document=told.document,
+            reader=told.reader,
         )
 
     async def act(self, visit: Visit) -> Response:
@@ -65,6 +67,7 @@ class Audience(NamedTuple):
     recipients: Sequence[str] = ()
     document: str | None = None
     reader: str | None = None
+    address: str = ""
 
 
 async def _told(visit: Visit, life: Life, version: str) -> Audience:
@@ -74,7 +77,8 @@ async def _told(visit: Visit, life: Life, version: str) -> Audience:
     recipients = [vm.name for vm in vms if vm.scope == life.scope]
     if life.outcome:
         return Audience(recipients)
-    return Audience(recipients, (await visit.client.document_bytes(first.name, version)).decode(), first.name)
+    document = (await visit.client.document_bytes(first.name, version)).decode()
+    return Audience(recipients, document, first.name, first.address)
 
 
 async def _first_there(visit: Visit, names: Sequence[str]) -> VmWithEvents | None:
@@ -82,12 +86,3 @@ async def _first_there(visit: Visit, names: Sequence[str]) -> VmWithEvents | Non
         with suppress(NotFound):
             return await visit.client.vm(name)
     return None  # gone with their event
-
-
-def curls(event_id: str, version: str) -> list[tuple[str, str]]:
-    """How a VM would ask for the document and approve the event, as lines to copy."""
-    approval = json.dumps({"StartRequests": [{"EventId": event_id}]}, separators=(",", ":"))
-    return [
-        ("Read it like a VM", f"curl -H Metadata:true '{ENDPOINT}{version}'"),
-        ("Approve it like a VM", f"curl -H Metadata:true -d '{approval}' '{ENDPOINT}{version}'"),
-    ]

@@ -78,7 +78,7 @@ class GanttLane(NamedTuple):
     left_out: int
 
 
-class Window(NamedTuple):
+class Stretch(NamedTuple):
     """The span of time that is shown."""
 
     begin: datetime
@@ -98,23 +98,23 @@ class Window(NamedTuple):
         return at if moment is not None and 0 <= (at := self.at(moment)) <= 100 else None
 
 
-def window(now: datetime, span: str, at: datetime | None = None) -> Window:
+def window(now: datetime, span: str, at: datetime | None = None) -> Stretch:
     """The span around now, or around another moment."""
     whole = SPANS.get(span, SPANS[DEFAULT_SPAN])
     begin = now - whole * PAST_SHARE if at is None else at - whole / 2
-    return Window(begin, begin + whole)
+    return Stretch(begin, begin + whole)
 
 
-def around(lives: Iterable[Drawn], now: datetime) -> Window:
+def around(lives: Iterable[Drawn], now: datetime) -> Stretch:
     """The span that includes all of these and now, with some space at both ends."""
     known = (moment for life in lives for moment in (life.raised_at, life.not_before, life.started_at, life.ended_at))
     moments = [now, *(moment for moment in known if moment is not None)]
     begin, end = min(moments), max(moments)
     room = max((end - begin) * 0.03, timedelta(seconds=30))
-    return Window(begin - room, end + room)
+    return Stretch(begin - room, end + room)
 
 
-def ticks(seen: Window) -> list[tuple[float, str]]:
+def ticks(seen: Stretch) -> list[tuple[float, str]]:
     """Round times to write below the picture."""
     minutes = (seen.end - seen.begin).total_seconds() / 60
     step = next(
@@ -128,7 +128,7 @@ def ticks(seen: Window) -> list[tuple[float, str]]:
 
 
 def lanes(
-    lives: Iterable[Drawn], seen: Window, now: datetime, lanes_of: Callable[[Drawn], Iterable[str]]
+    lives: Iterable[Drawn], seen: Stretch, now: datetime, lanes_of: Callable[[Drawn], Iterable[str]]
 ) -> list[GanttLane]:
     """The picture: `lanes_of` tells for each event the lanes it is drawn in."""
     bars: dict[str, list[tuple[float, float, Bar]]] = {}
@@ -143,7 +143,7 @@ def lanes(
     return [_lane(key, bars[key]) for key in sorted(bars, key=natural)]
 
 
-def bar_of(life: Drawn, seen: Window, now: datetime) -> Bar:
+def bar_of(life: Drawn, seen: Stretch, now: datetime) -> Bar:
     """One life as a bar."""
     raised, started, ended = life.raised_at, life.started_at, life.ended_at
     told_until = started or ended or max(life.not_before, now)

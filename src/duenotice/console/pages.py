@@ -22,6 +22,9 @@ It is not in the address, where another site could put its own message.
 """
 
 SAID_SECONDS = 20
+METADATA = ("169.254.169.254", 80)
+"""Where VMs ask when nothing else is said."""
+
 STATUS: dict[type[DuenoticeError], int] = {
     Malformed: 400,
     UnknownToken: 401,
@@ -51,6 +54,7 @@ class Visit(NamedTuple):
     render: Callable[..., str]
     fleet_problem: str | None = None
     attention: Attention | None = None
+    vms_ask: tuple[str, int] = METADATA
 
     @property
     def now(self) -> datetime:

@@ -209,6 +209,12 @@ SENTENCES: dict[str, Callable[[w.Record, w.Details], Phrases]] = {
     "impact-accepted": _of_event("handed over the impact of"),
     "maintenance-started": _maintained,
     "maintenance-changed": _turned,
+    "maintenance-retried": lambda _, told: [Phrase("let failed steps run again in "), plan(told.maintenance_id)],
+    "window-closed": lambda _, told: [
+        Phrase("closed the window of "),
+        plan(told.maintenance_id),
+        *_because(told.reason),
+    ],
     "step-begun": _step("began"),
     "step-ended": _step("ended"),
     "scope-enabled": lambda _, told: [Phrase("began to listen for "), *place(told.scope)],

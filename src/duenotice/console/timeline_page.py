@@ -57,7 +57,7 @@ class TimelinePage:
         )
 
 
-async def _planned(visit: Visit, seen: gantt.Window) -> list[gantt.Drawn]:
+async def _planned(visit: Visit, seen: gantt.Stretch) -> list[gantt.Drawn]:
     """The coming steps of all running maintenances, as far as they are shown."""
     if seen.end < visit.now:
         return []

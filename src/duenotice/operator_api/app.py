@@ -63,12 +63,9 @@ class OperatorApi:
         self.calls: list[Call] = [
             *Probes(engine, fleet_problem).calls(),
             *_vms(engine, silent_for),
-            *Groups(engine).calls(),
             *VmFaults(engine, faults).calls(),
-            *Hosts(engine).calls(),
-            *Fleets(engine, self.feed, fleet_problem, numbers := KnownNumbers()).calls(),
-            *Attentions(engine, numbers).calls(),
-            *(call for kind in (Events, Maintenances) for call in kind(engine).calls()),
+            *_in_numbers(engine, self.feed, fleet_problem),
+            *(call for kind in (Groups, Hosts, Events, Maintenances) for call in kind(engine).calls()),
             *Clocks(engine, ticker).calls(),
             *_admitted(engine, azure),
             *_reports(engine, self.feed, pushes),
@@ -125,6 +122,12 @@ def _vms(engine: Engine, silent_for: SilentFor) -> list[Call]:
 def _admitted(engine: Engine, azure: TellAzure) -> list[Call]:
     """Who may ask, and who is told."""
     return [*AzureDoors(engine, azure).calls(), *Tokens(engine).calls(), *Subscriptions(engine).calls()]
+
+
+def _in_numbers(engine: Engine, feed: Feed, problem: Callable[[], str | None]) -> list[Call]:
+    """The whole fleet, counted once for all who ask."""
+    numbers = KnownNumbers()
+    return [*Fleets(engine, feed, problem, numbers).calls(), *Attentions(engine, numbers).calls()]
 
 
 def _reports(engine: Engine, feed: Feed, pushes: Callable[[], Sequence[PushMeasure]]) -> list[Call]:

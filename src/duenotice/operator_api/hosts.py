@@ -14,7 +14,7 @@ from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.errors import LookAt, Malformed, NotFound, Refused
 from duenotice.operator_api.answers import RAISED
-from duenotice.operator_api.calls import Call, Paging, decoded, new_id
+from duenotice.operator_api.calls import Call, Paging, actor_of, decoded, new_id
 from duenotice.operator_api.maintenances import Planning
 from duenotice.wire import operator as o
 from duenotice.wire.duration import parse_duration
@@ -74,6 +74,8 @@ class Hosts(Planning):
             cause=Cause.LIVE_MIGRATION,
             settle=micros(parse_duration(asked.settle)),
             at_once=asked.at_once,
+            title=f"Drain {name}",
+            author=actor_of(request),
         )
         return await self._begun(request, command)
 

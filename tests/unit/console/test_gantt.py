@@ -10,7 +10,7 @@ from duenotice.wire.operator import PlannedStep
 from tests.support.answers import a_life
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
-SEEN = gantt.Window(NOW - timedelta(minutes=50), NOW + timedelta(minutes=50))
+SEEN = gantt.Stretch(NOW - timedelta(minutes=50), NOW + timedelta(minutes=50))
 
 
 def at(minutes: float) -> datetime:
@@ -115,7 +115,7 @@ def test_every_zoom_has_a_few_round_ticks(span: str) -> None:
 
 
 def test_a_long_plan_has_few_ticks_too() -> None:
-    assert len(gantt.ticks(gantt.Window(NOW, NOW + timedelta(days=90)))) <= 10
+    assert len(gantt.ticks(gantt.Stretch(NOW, NOW + timedelta(days=90)))) <= 10
 
 
 def test_around_has_all_of_it_and_now() -> None:

@@ -4,9 +4,9 @@ import asyncio
 import ctypes
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from duenotice.agent.handlers.base import HandlerFailed, Occasion, TryAgain
 from duenotice.agent.handlers.deadline import seconds_left
@@ -53,7 +53,7 @@ async def finish(
             raise HandlerFailed(f"{argv[0]} did not end in time.", hint="Give the handler a longer timeout.") from None
         finally:
             if process.returncode is None:
-                await asyncio.shield(_end(process))
+                await _surely(_end(process))
         return Finished(process.returncode or 0, await output.last_words(), await errors.last_words())
 
 
@@ -132,6 +132,16 @@ async def _end(process: asyncio.subprocess.Process) -> None:
             await process.wait()
     _signal(process.pid, signal.SIGKILL)
     await process.wait()
+
+
+async def _surely(work: Coroutine[Any, Any, None]) -> None:
+    """Wait for its end, even if we are cancelled: a handler must not seem idle while its program still runs."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise
 
 
 def _signal(group: int, number: signal.Signals) -> None:

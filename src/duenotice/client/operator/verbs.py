@@ -249,9 +249,13 @@ class Verbs(ABC):
         """Begin no more steps of it."""
         return self._do(post(w.Maintenance, "maintenances", plan_id, "pause"))
 
-    def resume_maintenance(self, plan_id: str) -> w.Maintenance:
-        """Go on with it."""
-        return self._do(post(w.Maintenance, "maintenances", plan_id, "resume"))
+    def resume_maintenance(self, plan_id: str, *, window: str = "", start: datetime | None = None) -> w.Maintenance:
+        """Go on with it; a new window or start replaces what it had."""
+        return self._do(post(w.Maintenance, "maintenances", plan_id, "resume", body=w.TurnRequest(start, window)))
+
+    def retry_maintenance(self, plan_id: str, *, window: str = "", start: datetime | None = None) -> w.Maintenance:
+        """Try the steps again that have failed, and go on with it."""
+        return self._do(post(w.Maintenance, "maintenances", plan_id, "retry", body=w.TurnRequest(start, window)))
 
     def cancel_maintenance(self, plan_id: str) -> w.Maintenance:
         """Cancel what has not started of it."""

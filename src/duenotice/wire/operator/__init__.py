@@ -39,7 +39,14 @@ from duenotice.wire.operator.fleet import (
     Vm,
     VmWithEvents,
 )
-from duenotice.wire.operator.maintenances import Maintenance, MaintenanceRequest, PlannedStep, Step, Timeline
+from duenotice.wire.operator.maintenances import (
+    Maintenance,
+    MaintenanceRequest,
+    PlannedStep,
+    Step,
+    Timeline,
+    TurnRequest,
+)
 from duenotice.wire.operator.nodes import NodeSeen, NodesSeen
 from duenotice.wire.operator.records import ClockMark, DeclaredGroup, DeclaredHost, DeclaredSite, Details, Record
 from duenotice.wire.operator.service import (
@@ -184,6 +191,7 @@ __all__ = [
     "Timeline",
     "Token",
     "TokenRequest",
+    "TurnRequest",
     "Version",
     "Vm",
     "VmQuery",

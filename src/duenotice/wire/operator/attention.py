@@ -41,6 +41,7 @@ class PlanGlance(AnswerBody, frozen=True):
     under_way: tuple[StepGlance, ...]
     next: StepGlance | None
     ends_at: Moment | None
+    title: str = ""
 
 
 class FailedEvent(AnswerBody, frozen=True):

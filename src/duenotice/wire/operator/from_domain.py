@@ -9,7 +9,7 @@ from duenotice.clock import Instant, seconds
 from duenotice.domain import event as e
 from duenotice.domain import fleet as f
 from duenotice.domain import maintenance as m
-from duenotice.domain import preview
+from duenotice.domain import preview, windowed
 from duenotice.domain import subscription as u
 from duenotice.domain import token as k
 from duenotice.domain import transitions as t
@@ -219,8 +219,10 @@ def _set_aside(given_up: u.SetAside) -> SetAside:
     return SetAside(given_up.position, given_up.event_id, whole_second(given_up.at), given_up.reason)
 
 
-def maintenance(plan: m.Maintenance) -> Maintenance:
-    """A plan with all its steps; spans are in seconds outside."""
+def maintenance(plan: m.Maintenance, at: datetime | None = None) -> Maintenance:
+    """A plan with all its steps; spans are in seconds outside. `at` is the time of day: for what it waits until."""
+    span = plan.present_span
+    waits_until = None if at is None else windowed.waits_until(plan, at)
     return Maintenance(
         id=plan.id,
         type=TYPE_NAMES[plan.type],
@@ -233,7 +235,19 @@ def maintenance(plan: m.Maintenance) -> Maintenance:
         failures_allowed=plan.failures_allowed,
         progress={status.value: plan.count(status) for status in m.StepStatus},
         steps=tuple(map(_step, plan.steps)),
+        title=plan.title,
+        author=plan.author,
+        asked_at=_second(plan.asked_at),
+        over_at=_second(plan.over_at),
+        window="" if plan.window is None else plan.window.said,
+        window_begins=_second(None if span is None else span.begins),
+        window_ends=_second(None if span is None else span.ends),
+        waits_until=_second(waits_until),
     )
+
+
+def _second(moment: datetime | None) -> datetime | None:
+    return None if moment is None else whole_second(moment)
 
 
 def _step(step: m.Step) -> Step:
@@ -320,6 +334,8 @@ def _as_stored(change: t.Transition) -> Details:
     stored = msgspec.to_builtins(change)
     if isinstance(change, t.StepEnded):
         stored["ended"] = seconds(change.ended)
+    if isinstance(change, t.MaintenanceChanged | t.MaintenanceRetried):
+        stored["window"] = None if change.window is None else change.window.said
     if isinstance(change, t.ClockMarked):
         at, _, boot_id, _, *speeds = stored["mark"]
         stored["mark"] = [at, seconds(change.mark.steady), boot_id, seconds(change.mark.boot_micros), *speeds]

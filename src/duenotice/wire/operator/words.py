@@ -114,6 +114,14 @@ Span = Annotated[
     ),
 ]
 """A span of time in a request."""
+WindowText = Annotated[
+    str,
+    described(
+        pattern=r"^$|^(daily|Mon|Tue|Wed|Thu|Fri|Sat|Sun) [01][0-9]:[0-5][0-9]-[01][0-9]:[0-5][0-9]( [A-Za-z_/]+)?$",
+        examples=["Sun 02:00-06:00 Europe/Berlin", "2026-11-22T02:00Z/2026-11-22T06:00Z"],
+    ),
+]
+"""When steps may hit; not all ways to write it are described."""
 CountToGive = Annotated[int, described(minimum=0)]
 
 
