@@ -25,6 +25,7 @@ from duenotice.console.event_pages import EventPages
 from duenotice.console.fleet_file_pages import FleetFilePages
 from duenotice.console.fleet_pages import FleetPages
 from duenotice.console.hints import with_pages
+from duenotice.console.history_page import HistoryPage
 from duenotice.console.host_pages import HostPages
 from duenotice.console.live import Live
 from duenotice.console.maintenance_pages import MaintenancePages
@@ -52,6 +53,7 @@ NAVIGATION = (
     ("/subscriptions", "Push"),
     ("/scenarios", "Scenarios"),
     ("/audit", "Audit"),
+    ("/history", "History"),
     ("/nodes", "Nodes"),
 )
 MENU = (("/tokens", "Tokens"), ("/fleet-file", "Fleet file"))
@@ -68,6 +70,7 @@ ROOMS = (
     SearchPage,
     VmActs,
     AuditPage,
+    HistoryPage,
     NodePage,
     ClockPage,
     SubscriptionPages,
