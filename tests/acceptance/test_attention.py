@@ -91,12 +91,14 @@ def test_a_paused_and_a_failed_plan_need_somebody(node: Node) -> None:
 
 
 def test_who_listens_is_counted_as_it_is(node: Node) -> None:
-    """Whatever was asked for in which order, the kept numbers are those of a look at each VM."""
+    """Whatever happened, the kept numbers of groups and states are those of a look at each VM."""
     random = Random(seed := 17)
     names = [vm["name"] for vm in node.operate("/v1/vms?limit=1000", method="GET")]
     for _ in range(5):
         for name in random.sample(names, 3):
             node.operate(f"/v1/vms/{name}/listen")
+            node.schedule("Reboot", name)
+        node.operator("POST", f"/v1/hosts/host-{random.randint(1, 3)}/{random.choice(('fail', 'repair'))}")
         vms = node.operate("/v1/vms?limit=1000", method="GET")
         listening = sum(vm["listens"] for vm in vms)
         states = node.operate("/v1/states?limit=1000", method="GET")
@@ -104,6 +106,10 @@ def test_who_listens_is_counted_as_it_is(node: Node) -> None:
         assert sum(group["listening"] for group in states["groups"]) == listening, seed
         columns = [column for group in states["groups"] for column in group["columns"]]
         assert sum(column["listening"] for column in columns) == listening, seed
+        for group in states["groups"]:
+            those = [vm for vm in vms if vm["group"] == group["key"]]
+            assert group["vms"] == len(those), seed
+            assert group["counts"] == {state: sum(vm["state"] == state for vm in those) for state in group["counts"]}
         assert attention(node)["silent"] == len(names) - listening, seed
         silent = node.operate("/v1/vms?limit=1000&listens=false", method="GET")
         assert [vm["name"] for vm in silent] == [vm["name"] for vm in vms if not vm["listens"]], seed
