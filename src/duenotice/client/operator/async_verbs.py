@@ -222,6 +222,12 @@ class AsyncVerbs(ABC):
         """VMs, groups, hosts, events and maintenances by a part of what names them, the best hits first."""
         return await self._do(get(w.Hits, "search", q=q, limit=limit))
 
+    async def history(
+        self, *, from_: datetime | None = None, to: datetime | None = None, group: str = "", vm: str = ""
+    ) -> w.History:
+        """The past in numbers, day by day; by default the last 30 days."""
+        return await self._do(get(w.History, "history", from_=from_, to=to, group=group, vm=vm))
+
     # maintenances
 
     def maintenances(self, *, status: str = "") -> AsyncListing[w.Maintenance]:

@@ -6,10 +6,11 @@ let base = Date.parse(body.now), begun = performance.now(), speed = Number(body.
 
 export const now = () => base + (stopped ? 0 : (performance.now() - begun) * speed);
 
-/** Nobody knows what time it is there: stand still until the service says. */
-export function stop() {
-  base = now();
+/** Nobody knows what time it is there: stand still at what it said last, until it says more. */
+export function stop(at) {
+  base = at;
   stopped = true;
+  tick();
 }
 
 /** What the service says of its clock; a jump is followed, a little drift is not. */

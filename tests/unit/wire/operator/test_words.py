@@ -112,6 +112,7 @@ def test_who_only_reads_answers_loads_values_and_no_rules() -> None:
         "attention",
         "events",
         "fleet",
+        "history",
         "maintenances",
         "nodes",
         "records",
