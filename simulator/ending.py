@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from duenotice.domain.event import Phase
+from simulator.agents_in_world import heal_agents, settle_agents
 from simulator.clients import FAILURES, poll
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ async def come_to_rest(world: "World") -> None:
     world.judge.check_promises()
     world.judge.check_looks()
     _check_bounds(world)
+    await settle_agents(world)
 
 
 async def _heal(world: "World") -> None:
@@ -37,6 +39,7 @@ async def _heal(world: "World") -> None:
     world.network.chances = dict.fromkeys(world.network.chances, 0.0)
     world.network.cut.clear()
     world.heal_stores()
+    heal_agents(world)
     for node in world.nodes.values():
         node.machine.set_drift(0.0)
         if node.process is not None:

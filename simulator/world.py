@@ -21,6 +21,8 @@ from duenotice.errors import Damaged, DuenoticeError
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.settings import ServeSettings
 from simulator import cluster_faults, node_faults, operators
+from simulator.agents_in_world import begin_agents
+from simulator.agents_machine import AgentVm
 from simulator.clients import Client
 from simulator.disk import Disk, DiskJournal
 from simulator.ending import come_to_rest
@@ -51,11 +53,12 @@ class Shape:
     seconds: float = 7200.0
     actions: int = 80
     lease: float = 60.0
+    agents: int = 0
 
     @property
     def has(self) -> set[str]:
         """What it has that some actions need."""
-        return {"lone" if self.nodes == 1 else "cluster"}
+        return {"lone" if self.nodes == 1 else "cluster", *(["agents", "agents among VMs"] if self.agents else [])}
 
 
 class World:
@@ -78,6 +81,7 @@ class World:
         self.operator = Operator(self)
         self.fleet = drawn_fleet(self.dice("fleet"), shape.vms)
         self.clients: dict[str, Client] = {}
+        self.agents: list[AgentVm] = []
         self.nodes: dict[str, Node] = {}
         self.network.on_written = self._written
         self._make_nodes()
@@ -357,7 +361,8 @@ class World:
             node.start()
         await asyncio.sleep(10)
         await self.operator.ask("PUT", "/v1/fleet", self.fleet.text())
-        for address in self.fleet.addresses():
+        taken = begin_agents(self, self.shape.agents)
+        for address in [each for each in self.fleet.addresses() if each not in taken]:
             self.clients[address] = Client(self, address)
             self.clients[address].begin()
         for action in actions:
