@@ -33,13 +33,12 @@ class Judge:
         self.plans: set[str] = set()
         self.answers: Counter[int] = Counter()
         observatory.on_record.append(self.follow)
+        observatory.on_stored.append(self.settle)
 
     def forget(self) -> None:
         """The store has lost its last commits, or an older one was put in place: it cannot keep what it lost."""
         self.promised_events, self.promised_plans = set(), set()
         self._raised.clear()
-        self._approved.clear()
-        self._gone.clear()
         self.plans.clear()
 
     def follow(self, record: Record) -> None:
@@ -52,19 +51,25 @@ class Judge:
             case t.EventRaised(event):
                 self._event_scopes[event.id].add(event.scope)
                 self._mark(event.description, event.resources)
-                if event.approved_by or event.started_at is not None:
-                    self._approved.add(event.id)
             case t.EventMoved(event) | t.EventNarrowed(event):
                 self._event_scopes[event.id].add(event.scope)
+            case t.MaintenanceStarted(plan):
+                self.plans.add(plan.id)
+                self._mark(plan.description or "", ())
+
+    def settle(self, record: Record) -> None:
+        """A record that is stored; it may be answered as done before it is seen."""
+        match record.transition:
+            case t.EventRaised(event):
+                self._event_scopes[event.id].add(event.scope)
+                if event.approved_by or event.started_at is not None:
+                    self._approved.add(event.id)
             case t.EventApproved(event_id):
                 self._approved.add(event_id)
             case t.EventStarted(event):
                 self._approved.add(event.id)
             case t.EventCompleted(event_id) | t.EventCancelled(event_id) | t.EventFailed(event_id):
                 self._gone.add(event_id)
-            case t.MaintenanceStarted(plan):
-                self.plans.add(plan.id)
-                self._mark(plan.description or "", ())
 
     def _mark(self, description: str, resources: tuple[str, ...]) -> None:
         """Each act of an operator says its number, so it can be told what came of it."""

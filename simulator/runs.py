@@ -95,10 +95,15 @@ def _failure(work: Callable[[], Any]) -> tuple[str, ...]:
 
 
 def cut_down(
-    seed: int, shape: Shape, without: Collection[str] = (), seconds: float = 120.0
+    seed: int,
+    shape: Shape,
+    without: Collection[str] = (),
+    seconds: float = 45.0,
+    actions: Sequence[Action] | None = None,
 ) -> tuple[list[Action], Outcome]:
     """The fewest actions that still break the same promise, as far as they are found in that time (delta debugging)."""
-    kept, until = actions_of(seed, shape, without), real_seconds() + seconds
+    kept = actions_of(seed, shape, without) if actions is None else list(actions)
+    until = real_seconds() + seconds
     outcome = lived(seed, shape, kept, without)
     # What comes after the moment in which it broke has nothing to do with it.
     kept = [action for action in kept if action.at <= outcome.virtual_seconds]
