@@ -40,6 +40,7 @@ async def _heal(world: "World") -> None:
     world.network.cut.clear()
     world.heal_stores()
     heal_agents(world)
+    world.outside.heal()
     for node in world.nodes.values():
         node.machine.set_drift(0.0)
         if node.process is not None:
