@@ -275,6 +275,7 @@ class World:
         )
         node = Node(name, machine, self.network, settings, open_store, MetadataOptions())
         node.on_start, node.on_end = self._started, self._ended_by_itself
+        node.on_bug = lambda node, error: self.broken(f"the node {node.name} cannot start: {error!r}")
         self.nodes[name] = node
 
     def _started(self, node: Node) -> None:
