@@ -4,7 +4,7 @@ RUNS := .venv/.runs
 DEVELOPS := .venv/.develops
 
 .DEFAULT_GOAL := help
-.PHONY: help install develop run test lint programs domain-tests compiled-tests plain-tests machine-tests three-nodes-tests bench soak soak-tests soak-cluster run-cluster stalls test-az test-monitoring dist lock clean bench-quick
+.PHONY: help install develop run test lint programs domain-tests compiled-tests plain-tests machine-tests three-nodes-tests bench soak soak-cluster run-cluster stalls test-az test-monitoring test-debian dist debian lock clean bench-quick soak-tests
 
 help: ## list all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -113,11 +113,19 @@ stalls: develop ## do everything to a fleet of a million VMs, and measure the sl
 	$(BIN)/python -m tests.promises.stalls --vms 1000000
 
 # The same commit gives the same bytes: dates come from the commit.
-dist: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
+dist debian: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
 dist: develop ## wheel, sdist, and the agent in one file, in dist/
 	rm -rf dist
 	$(BIN)/python -m hatchling build
 	$(BIN)/python -m building.pyz
+
+debian: dist ## Debian packages of the service and of the agent, in dist/ (as root on Debian it installs Debian packages)
+	tools/debian-programs binutils dpkg-dev
+	$(BIN)/python -m building.debian
+
+test-debian: debian ## install, upgrade, remove and purge them in a fresh root (as root on Debian it installs Debian packages)
+	tools/debian-programs debootstrap lintian
+	tools/debian-session
 
 lock: ## write both requirements locks again from pyproject.toml (LOCK=--upgrade for the newest versions)
 	$(PYTHON) -m venv .run/uv

@@ -20,7 +20,7 @@ from benchmarks.support.fleets import alone
 from benchmarks.support.machine import SERVER_CORE, on_core
 from benchmarks.support.results import Duel, Row, at_most, figure, p50, p99, reaches
 from benchmarks.support.yard import FLEET, Yard
-from duenotice.bootstrap.logs import configure, log_changes
+from duenotice.bootstrap.logs import ChangeLog, configure
 from duenotice.clock import MICROS, SystemClock
 from duenotice.domain.commands import CancelEvent, Command, EnableScope, ScheduleEvent
 from duenotice.domain.event import EventType
@@ -138,7 +138,8 @@ async def _engine(data_dir: Path) -> AsyncIterator[Engine]:
     state = load(journal)
     publisher = Publisher(asyncio.get_running_loop().call_soon)
     engine = Engine(journal, SystemClock(state.mark), Policy(commit_allowance=MICROS), state, publisher)
-    engine.on_commit.append(lambda records: log_changes(records, engine.state))
+    changes = ChangeLog()
+    engine.on_commit.append(lambda records: changes.add(records, engine.state))
     engine.start()
     gc.collect()
     gc.freeze()

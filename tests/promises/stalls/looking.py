@@ -33,6 +33,7 @@ LOOKS = (
     ("/v1/search", " of a text that none has", "q=nothing-has-this"),
     ("/v1/audit", "", "limit=1000"),
     ("/v1/timeline", "", ""),
+    ("/v1/history", "", ""),
     ("/v1/timeline", " of one VM", "vm=farm-7"),
     ("/metrics", "", ""),
     ("/v1/nodes", "", ""),
