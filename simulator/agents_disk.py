@@ -121,6 +121,9 @@ class DiskPath:
     def mkdir(self, **_: Any) -> None:
         """Folders need not be made."""
 
+    def is_dir(self) -> bool:
+        return True
+
     def exists(self) -> bool:
         return self.key in self.disk.names
 

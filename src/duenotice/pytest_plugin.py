@@ -22,8 +22,11 @@ def scheduled_events() -> Iterator[ScheduledEvents]:
     another fleet. Time passes only by `advance(…)`.
     """
     # Only a test that uses the fixture has to wait for this import.
-    from duenotice.testkit.emulator import Emulator
-    from duenotice.testkit.kit import ONLY_VM, ScheduledEvents
+    try:
+        from duenotice.testkit.emulator import Emulator
+        from duenotice.testkit.kit import ONLY_VM, ScheduledEvents
+    except ModuleNotFoundError as error:
+        pytest.fail(f"The fixture scheduled_events needs {error.name}: pip install 'duenotice[test]'", pytrace=False)
 
     with Emulator(default_vm=ONLY_VM) as emulator:
         yield ScheduledEvents(emulator)

@@ -70,6 +70,7 @@ WHO_MAY = {
         GET /v1/events
         GET /v1/events/{id}
         GET /v1/events/{id}/history
+        GET /v1/history
         GET /v1/maintenances
         GET /v1/maintenances/{id}
         GET /v1/clock
@@ -78,8 +79,12 @@ WHO_MAY = {
         GET /v1/feed
         GET /v1/me
         GET /v1/states
+        GET /v1/attention
         GET /v1/timeline
         GET /v1/timeline/{id}
+        GET /v1/event-table
+        GET /v1/search
+        GET /v1/vm-table
         GET /v1/maintenances/{id}/outlook
         GET /v1/subscriptions
         GET /v1/subscriptions/{id}
@@ -106,6 +111,7 @@ WHO_MAY = {
         POST /v1/maintenances
         POST /v1/maintenances/{id}/pause
         POST /v1/maintenances/{id}/resume
+        POST /v1/maintenances/{id}/retry
         POST /v1/maintenances/{id}/cancel
         POST /v1/subscriptions
         DELETE /v1/subscriptions/{id}

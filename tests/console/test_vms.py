@@ -19,9 +19,9 @@ def test_it_shows_what_the_vm_would_receive_now(node: Node, visitors: Visitors) 
 
 
 def test_it_tells_whether_anybody_listens_and_when_it_was_last_seen(node: Node, visitors: Visitors) -> None:
-    """A VM that never asked would be hit without notice."""
+    """A VM that never asked would get no notice."""
     page = visitors.come("/vms/db-1")
-    expect(page.get_by_text("hit without notice")).to_be_visible()
+    expect(page.get_by_text("so it would get no notice")).to_be_visible()
     expect(page.get_by_text("not since the service started")).to_be_visible()
     node.enable("db-1")
     expect(page.get_by_text("listens: its VMs ask for events")).to_be_visible()
@@ -53,7 +53,7 @@ def test_a_spot_vm_is_evicted_and_any_other_deleted(node: Node, visitors: Visito
     assert page.get_by_role("button", name="Evict").count() == 0
     page.once("dialog", accept)
     page.get_by_role("button", name="Delete").click()
-    expect(page.get_by_role("status").filter(has_text="is being deleted")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="was deleted at once, without notice")).to_be_visible()
 
 
 def test_a_vm_whose_host_is_ill_says_so(node: Node, visitors: Visitors) -> None:

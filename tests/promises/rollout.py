@@ -16,6 +16,7 @@ from duenotice.domain.event import Event, Phase
 from duenotice.domain.maintenance import OPEN, Maintenance, Status, StepStatus
 from duenotice.domain.policy import Policy
 from duenotice.domain.transitions import Record
+from duenotice.domain.window import Window, WindowSpan
 from duenotice.engine.engine import Engine, load
 from duenotice.engine.publisher import Publisher
 from duenotice.engine.ticker import Ticker
@@ -25,7 +26,7 @@ from simulator.history import Answer, Committed, Moment
 from tests.promises.driver import answer_of, read_all
 from tests.promises.fleet import HOME, HOSTS, declaration
 from tests.promises.rig import InMemory, Storage, WatchedJournal, WorldClock, nothing
-from tests.promises.shown import S10Shown, S11Shown
+from tests.promises.shown import InsideWindow, S10Shown, S11Shown
 
 ROUNDS = 500
 """More than any of these maintenances can need to come to its end."""
@@ -41,7 +42,7 @@ class Rollout(RuleBasedStateMachine):
         super().__init__()
         self.clock = WorldClock(lambda now: None)
         self.stored = self.storage()
-        self.observer = Observer((*CHECKERS, S10Shown, S11Shown))
+        self.observer = Observer((*CHECKERS, S10Shown, S11Shown, InsideWindow))
         self.runner = asyncio.Runner()
         self.given = 0
         self.gone: set[str] = set()
@@ -134,12 +135,12 @@ class Rollout(RuleBasedStateMachine):
         self.journal.fault, self.journal.stall, self.journal.commit_takes = None, 0.0, 0.0
         self.journal.while_committing = nothing
         for plan in self._plans(Status.PAUSED):
-            self._do(c.ResumeMaintenance(plan.id))
+            self._do(c.ResumeMaintenance(plan.id, Window((WindowSpan(self.clock.now().at),))))
         for _ in range(ROUNDS):
-            if not self._plans(*OPEN):
+            if all(plan.status is Status.PAUSED and plan.reason for plan in self._plans(*OPEN)):
                 return
             self._report_all()
-            due = next_due(self.engine.state, self.clock.now().steady)
+            due = next_due(self.engine.state, self.clock.now().steady, self.clock.now().at)
             self._advance(AN_HOUR if due is None else seconds(due - self.clock.now().steady))
         raise AssertionError(f"goes on for ever: {self._plans(*OPEN)}, {self.publisher.state.events.values()}")
 
@@ -188,6 +189,8 @@ def _check_plan(plan: Maintenance) -> None:
         assert failed <= plan.failures_allowed, f"done, with too many failures: {plan}"
     if plan.status is Status.FAILED:
         assert failed > plan.failures_allowed and plan.reason, f"failed without a reason: {plan}"
+    if plan.is_out_of_window and plan.count(StepStatus.WAITING):
+        assert plan.status is not Status.RUNNING and plan.reason, f"waits for a window that never comes: {plan}"
     for step in plan.steps:
         assert step.status is not StepStatus.SKIPPED or step.reason, f"a step left out in silence: {step}"
     if plan.at_once:

@@ -6,6 +6,7 @@ They hold where no VM changes its update domain while an event hits it; the flee
 from typing import Any
 
 from duenotice.domain import transitions as t
+from duenotice.domain.window import Window, WindowSpan
 from simulator.history import Moment, scope_of
 
 FAILURE = "Virtual machine has encountered a failure."
@@ -62,3 +63,24 @@ def is_maintenance(event: dict[str, Any]) -> bool:
     """Whether the platform works on its VMs right now: a failure asks nobody, what users do is their own business."""
     planned = event["EventType"] in MAINTENANCE and event["EventSource"] == "Platform"
     return planned and event["EventStatus"] == "Started" and event["Description"] != FAILURE
+
+
+class InsideWindow:
+    """An event of a plan with a window starts inside a span of it, approved or not (decision 0014)."""
+
+    def __init__(self) -> None:
+        self._spans: dict[str, tuple[WindowSpan, ...]] = {}
+
+    def see(self, moment: Moment) -> None:
+        for committed in moment.committed:
+            match committed.record.transition:
+                case t.MaintenanceStarted(plan) if plan.window is not None:
+                    self._spans[plan.id] = plan.window.spans
+                case t.MaintenanceChanged(plan_id, window=Window(spans)) | t.MaintenanceRetried(
+                    plan_id, _, Window(spans)
+                ):
+                    self._spans[plan_id] = (*self._spans.get(plan_id, ()), *spans)
+                case t.EventStarted(event) if event.maintenance in self._spans:
+                    at, spans = committed.record.at, self._spans[event.maintenance]
+                    inside = any(span.begins <= at and not span.is_over(at) for span in spans)
+                    assert inside or event.opening is None, f"{event.id} started at {at}, outside of {spans}"

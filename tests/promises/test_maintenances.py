@@ -17,6 +17,7 @@ from tests.promises.fleet import HOME, HOSTS, NAMES
 from tests.promises.rig import Fault, OnDisk
 from tests.promises.rollout import Rollout
 from tests.promises.test_machine import EXAMPLES, examples
+from tests.unit.domain.stories import window_of
 
 WEB = tuple(name for name, place in HOME.items() if place.scope == "set/web")
 BATCH = tuple(name for name, place in HOME.items() if place.scope.startswith("scale-set"))
@@ -29,6 +30,7 @@ selections = st.one_of(
 )
 names = st.sampled_from(NAMES)
 picks = st.integers(0, 9)
+gaps = st.sampled_from([1, 300, 3600, 86_400])
 
 
 class Maintenances(Rollout):
@@ -51,11 +53,20 @@ class Maintenances(Rollout):
         settle=st.sampled_from([0, 0, 60, 3600]),
         at_once=st.sampled_from([0, 0, 1, 2]),
         failures=st.sampled_from([0, 1, 9]),
+        window=st.none() | st.lists(st.tuples(gaps, gaps), min_size=1, max_size=3),
     )
     def start(
-        self, vms: tuple[str, ...], kind: EventType, cause: Cause, settle: int, at_once: int, failures: int
+        self,
+        vms: tuple[str, ...],
+        kind: EventType,
+        cause: Cause,
+        settle: int,
+        at_once: int,
+        failures: int,
+        window: list[tuple[int, int]] | None,
     ) -> None:
         fields = {"cause": cause, "settle": micros(settle), "at_once": at_once, "failures_allowed": failures}
+        fields["window"] = window_of(*window, after=self.clock.now()) if window else None
         self._do(c.StartMaintenance(self._new_id(), kind, vms, **fields))  # type: ignore[arg-type]
 
     @rule(which=picks)
@@ -65,6 +76,10 @@ class Maintenances(Rollout):
     @rule(which=picks)
     def resume(self, which: int) -> None:
         self._do(c.ResumeMaintenance(self._plan(which)))
+
+    @rule(which=picks)
+    def retry(self, which: int) -> None:
+        self._do(c.RetryMaintenance(self._plan(which)))
 
     @rule(which=picks)
     def cancel(self, which: int) -> None:

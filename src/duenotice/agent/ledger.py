@@ -16,7 +16,7 @@ import msgspec
 
 from duenotice.agent.cases import Cases, LedgerRecord, apply, forget_old, snapshot
 from duenotice.errors import Conflict, Damaged, Misconfigured
-from duenotice.files import sync_directory
+from duenotice.files import make_directory, sync_directory
 
 NAME = "agent.ledger"
 LOCK = "agent.lock"
@@ -188,7 +188,7 @@ def _drop(file: int, path: Path) -> None:
 
 def _take_lock(directory: Path) -> int:
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directory(directory)
         file = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise Misconfigured(

@@ -14,6 +14,7 @@ from duenotice.cli.errors import NotInTime
 from duenotice.cli.output import say, tell
 from duenotice.client.operator.errors import Denied, NoAnswer
 from duenotice.errors import DuenoticeError, Malformed, Misconfigured, NotFound, Refused, Unavailable
+from duenotice.extras import missing_extra
 
 EXIT_CODES: dict[type[DuenoticeError], int] = {
     DuenoticeError: 1,
@@ -45,6 +46,7 @@ COMMANDS = {
     "maintenance": CommandPlace("maintenance:maintenance", "Plan maintenances and follow them."),
     "host": CommandPlace("host:host", "List, drain, degrade, fail and repair hosts."),
     "document": CommandPlace("vm:document", "Show the document as a VM reads it."),
+    "search": CommandPlace("search:search", "Find VMs, groups, hosts, maintenances and events by name."),
     "clock": CommandPlace("clock:clock", "Show the service's clock, let time pass."),
     "fleet": CommandPlace("fleet:fleet", "Apply a fleet file, show what there is."),
     "scenario": CommandPlace("scenario:scenario", "List, show and play scenarios."),
@@ -61,6 +63,7 @@ COMMANDS = {
     "db": CommandPlace("db:db", "Make and check the tables of a journal in PostgreSQL."),
     "journal": CommandPlace("journal:journal", "Copy the journal of a stopped service."),
     "agent": CommandPlace("agent:agent", "Run on a VM: prepare for its events, approve them, put things back."),
+    "doctor": CommandPlace("doctor:doctor", "Check what is installed and what this machine allows."),
     "completion": CommandPlace("main:completion", "Print the completion script of a shell."),
 }
 
@@ -84,7 +87,10 @@ class LazyGroup(Noun):
 
     def invoke(self, ctx: click.Context) -> object:
         """Also flush the output, so that a broken pipe is noticed here."""
-        result = super().invoke(ctx)
+        try:
+            result = super().invoke(ctx)
+        except ModuleNotFoundError as error:
+            raise missing_extra(error) or error from None
         if sys.stdout is not None:  # a script may have closed it
             sys.stdout.flush()
         return result
@@ -131,11 +137,11 @@ def _say(what: str, hint: str) -> None:
         tell(f" hint: {hint}")
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None, root: click.Command = duenotice, name: str = "duenotice") -> None:
     """Run the command line."""
     out = sys.stdout
     try:
-        duenotice(arguments, prog_name="duenotice", standalone_mode=False)
+        root(arguments, prog_name=name, standalone_mode=False)
     except SystemExit as end:
         # The reader of our output closed it, as `head` does: click then replaces stdout and ends with 1.
         sys.exit(end.code if sys.stdout is out else 0)

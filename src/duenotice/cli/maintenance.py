@@ -1,11 +1,12 @@
 """`duenotice maintenance`: plan work on many VMs, one update domain at a time."""
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, TypedDict, Unpack
 
 import click
 
-from duenotice.cli.arguments import COUNT, MAINTENANCE_TYPE, NAME, SPAN, Noun
+from duenotice.cli.arguments import COUNT, MAINTENANCE_TYPE, MOMENT, NAME, SPAN, Noun
 from duenotice.cli.output import tell
 from duenotice.cli.session import Session, talks
 from duenotice.cli.views import MAINTENANCES, TIMELINE
@@ -25,7 +26,6 @@ class Turn(NamedTuple):
 
 TURNS = {
     "pause": Turn("Begin no further step until resumed.", lambda client, plan: client.pause_maintenance(plan)),
-    "resume": Turn("Go on with a paused maintenance.", lambda client, plan: client.resume_maintenance(plan)),
     "cancel": Turn(
         "Begin no further step, and cancel events that have not started.",
         lambda client, plan: client.cancel_maintenance(plan),
@@ -43,8 +43,16 @@ class MaintenanceOptions(TypedDict):
     failures_allowed: int
     description: str | None
     cause: str
+    start: datetime | None
+    window: str
 
 
+WINDOW = click.option(
+    "--window",
+    default="",
+    metavar="WINDOW",
+    help='Hit only then: "Sun 02:00-06:00 Europe/Berlin", "daily 22:00-04:00", "2026-11-22T02:00Z/2026-11-22T06:00Z".',
+)
 WATCH_TIMEOUT = click.option(
     "--wait-timeout", type=SPAN, default="365d", help="How long to watch or wait, in real time."
 )
@@ -84,6 +92,8 @@ def list_plans(session: Session) -> None:
     default="maintenance",
     help="Why the VMs are hit.  [default: maintenance]",
 )
+@click.option("--start", type=MOMENT, default=None, metavar="TIME", help="Hit nothing before: 2026-11-22T02:00:00Z.")
+@WINDOW
 @click.option("--dry-run", is_flag=True, help="Only show the timeline that it would have.")
 @click.option("--wait", is_flag=True, help="Follow the maintenance to its end.")
 @WATCH_TIMEOUT
@@ -94,7 +104,10 @@ def start(session: Session, dry_run: bool, wait: bool, wait_timeout: str, **aske
 
     request = MaintenanceRequest(**asked)
     if dry_run:
-        session.show(session.client.preview_maintenance(request).timeline, TIMELINE)
+        seen = session.client.preview_maintenance(request)
+        session.show(seen.timeline, TIMELINE)
+        if seen.left_out and session.output == "table":
+            tell(f"Steps that find no place in the window: {seen.left_out}. After the window the maintenance pauses.")
         return
     plan = session.client.begin_maintenance(request)
     show_plan(session, plan)
@@ -127,5 +140,27 @@ def _turn(name: str, turn: Turn) -> None:
             tell(f"Maintenance {plan.id} is {plan.status}.")
 
 
+def _forward(name: str, text: str, do: "Callable[..., Maintenance]") -> None:
+    @maintenance.command(name, help=text, epilog=f"Example: duenotice maintenance {name} A3BCB4")
+    @click.argument("maintenance_id", type=NAME, metavar="MAINTENANCE")
+    @WINDOW
+    @talks
+    def command(session: Session, maintenance_id: str, window: str) -> None:
+        plan = do(session.client, maintenance_id, window=window)
+        session.show_one(plan, MAINTENANCES)
+        if session.output == "table":
+            tell(f"Maintenance {plan.id} is {plan.status}.")
+
+
+_forward(
+    "resume",
+    "Go on with a paused maintenance; when its window is over, it needs a new one.",
+    lambda client, plan, window: client.resume_maintenance(plan, window=window),
+)
+_forward(
+    "retry",
+    "Try the steps again that have failed, and go on with the maintenance.",
+    lambda client, plan, window: client.retry_maintenance(plan, window=window),
+)
 for _name, _what in TURNS.items():
     _turn(_name, _what)

@@ -105,6 +105,12 @@ MAINTENANCES = TableView(
         TableColumn("FAILURES ALLOWED", "failures_allowed"),
         TableColumn("PROGRESS", "progress", "pairs"),
         TableColumn("DESCRIPTION", "description", "prose"),
+        TableColumn("TITLE", "title", "prose"),
+        TableColumn("AUTHOR", "author"),
+        TableColumn("ASKED FOR", "asked_at", "when"),
+        TableColumn("OVER", "over_at", "when"),
+        TableColumn("WINDOW", "window", "prose"),
+        TableColumn("WAITS UNTIL", "waits_until", "when"),
     ),
 )
 STEPS = TableView(
@@ -161,6 +167,11 @@ AUDIT = TableView(
         TableColumn("DETAILS", "details", "gist"),
     ),
     "No records.",
+)
+HITS = TableView(
+    "name",
+    (TableColumn("KIND", "kind"), TableColumn("NAME", "name", "name"), TableColumn("ABOUT", "about")),
+    "Nothing was found.",
 )
 TOKENS = TableView(
     "id",

@@ -10,9 +10,9 @@ BUSY = w.STATES[:4]
 """The states of VMs that are not fine."""
 
 WORDS = {
-    "started": "being hit now",
+    "started": "affected now",
     "approved": "approved, about to start",
-    "scheduled": "told, waiting for its notice to end",
+    "scheduled": "notified, waiting for its notice to end",
     "degraded": "on a host that may fail",
     "fine": "nothing planned",
     "gone": "no longer there",
@@ -23,6 +23,9 @@ MOST_CELLS = 150
 MOST_ONE_BY_ONE = 1500
 """VMs of a fleet up to which sections may draw all of theirs."""
 
+MOST_NAMED = 40
+"""Up to this many cells have their names beside them."""
+
 UNFOLDED = 12
 """This many sections are open even when all their VMs are fine."""
 
@@ -31,12 +34,16 @@ ALONE = "alone"
 GONE = "gone"
 
 
+SILENT = "would get no notice"
+
+
 class Cell(NamedTuple):
-    """One VM."""
+    """One VM; `silent` when it would be hit without notice."""
 
     name: str
     state: str
     says: str
+    silent: bool = False
 
 
 class BoardColumn(NamedTuple):
@@ -47,6 +54,7 @@ class BoardColumn(NamedTuple):
     counts: Mapping[str, int]
     total: int
     more: int
+    silent: int = 0
 
 
 class Section(NamedTuple):
@@ -60,6 +68,7 @@ class Section(NamedTuple):
     total: int
     aggregated: bool
     folded: bool
+    silent: int = 0
 
 
 def by_vm(events: Iterable[w.Event]) -> dict[str, list[w.Event]]:
@@ -83,8 +92,14 @@ def event_state(event: w.Event) -> str:
 def cell_of(vm: w.Vm, events: Sequence[w.Event] = ()) -> Cell:
     """One VM, with what will happen to it in words."""
     types = ", ".join(sorted({event.type for event in events}))
-    says = f"{vm.name}: {types + ', ' if types else ''}{WORDS[vm.state]}"
-    return Cell(vm.name, vm.state, says)
+    notice = "" if vm.listens else f", {SILENT}"
+    says = f"{vm.name}: {types + ', ' if types else ''}{WORDS[vm.state]}{notice}"
+    return Cell(vm.name, vm.state, says, not vm.listens)
+
+
+def is_named(sections: Iterable[Section]) -> bool:
+    """Whether there are so few cells that each has its name beside it."""
+    return sum(len(column.cells) for section in sections for column in section.columns) <= MOST_NAMED
 
 
 def gone(name: str) -> Cell:
@@ -142,12 +157,13 @@ class Board(NamedTuple):
         return Section(
             key,
             KINDS.get(kind, kind),
-            name or "On their own",
+            name or "Standalone VMs",
             columns,
             group.counts,
             group.vms,
             aggregated,
             folded=many and quiet,
+            silent=group.vms - group.listening,
         )
 
 
@@ -156,7 +172,7 @@ def _column(column: w.Column, key: str, cells: Mapping[tuple[str, str], list[Cel
     drawn = [cell for cell in cells.get((key, label), ()) if not aggregated or cell.state != "fine"]
     busy = sum(column.counts[state] for state in BUSY)
     shown = sum(cell.state in BUSY for cell in drawn)
-    return BoardColumn(label, drawn, column.counts, column.vms, max(0, busy - shown))
+    return BoardColumn(label, drawn, column.counts, column.vms, max(0, busy - shown), column.vms - column.listening)
 
 
 def _label(update_domain: int | None, zone: str | None) -> str:

@@ -1,19 +1,21 @@
 """The pages of the fleet: all of it as a board, one group, one VM; and what can be done to a VM."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 
 from starlette.responses import Response
 
+from duenotice.client.operator.errors import Denied
 from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.console import board
 from duenotice.console.pages import PageRoute, Visit, go
+from duenotice.console.vm_table import views, vm_table
 from duenotice.console.words import natural
 from duenotice.errors import DuenoticeError, NotFound
 from duenotice.wire.api_versions import API_VERSIONS
-from duenotice.wire.operator import Event, Life
+from duenotice.wire.operator import Event, Life, Raised
 
 MOST_BUSY = 2000
 """How many VMs that are not fine one page draws; the others are only counted."""
@@ -27,12 +29,14 @@ LOST_FOR = timedelta(hours=1)
 """How long a removed VM is still drawn."""
 
 PAST_OF_VM = timedelta(days=30)
-OPERATIONS: dict[str, tuple[Callable[[AsyncOperatorClient, str], Awaitable[object]], str]] = {
-    "restart": (AsyncOperatorClient.restart_vm, "{} is asked to restart."),
-    "redeploy": (AsyncOperatorClient.redeploy_vm, "{} is asked to redeploy."),
-    "evict": (AsyncOperatorClient.evict_vm, "{} is being evicted."),
-    "delete": (AsyncOperatorClient.delete_vm, "{} is being deleted."),
+OPERATIONS: dict[str, tuple[Callable[[AsyncOperatorClient, str], Awaitable[Raised]], str, str]] = {
+    "restart": (AsyncOperatorClient.restart_vm, "is asked to restart", "was restarted"),
+    "redeploy": (AsyncOperatorClient.redeploy_vm, "is asked to redeploy", "was redeployed"),
+    "evict": (AsyncOperatorClient.evict_vm, "is being evicted", "was evicted"),
+    "delete": (AsyncOperatorClient.delete_vm, "is being deleted", "was deleted"),
 }
+"""What asks for it, what is said when the VM was told, and what when nobody listens there (F03)."""
+
 VERSIONS = tuple(version.name for version in reversed(API_VERSIONS))
 
 
@@ -51,26 +55,33 @@ class FleetPages:
 
     async def fleet(self, visit: Visit) -> Response:
         """The whole fleet, or what a search finds."""
-        asked = {key: visit.query(key).strip() for key in ("q", "state")}
+        if visit.query("view") == "table":
+            return await vm_table(visit)
+        asked = {key: visit.query(key).strip() for key in ("q", "state", "listens")}
         drawn = await board_of(visit, limit=MOST_SECTIONS, **asked)
-        whole = drawn.states.counts if not any(asked.values()) else await _counts(visit)
+        whole = drawn.states if not any(asked.values()) else await visit.client.states(limit=0)
         return visit.page(
             "fleet.html",
             "Fleet",
-            "events fleet hosts" if any(asked.values()) else "fleet",
-            sections=drawn.sections(),
+            "events fleet hosts listening" if any(asked.values()) else "fleet",
+            sections=(sections := drawn.sections()),
+            named=board.is_named(sections),
             left_out=drawn.states.left_out,
             found=drawn.states.vms,
-            counts=whole,
+            whole=whole,
             coming=coming(drawn.events),
             words=board.WORDS,
             q=asked["q"],
             state=asked["state"],
+            listens=asked["listens"],
+            **views("/", asked, "cells"),
         )
 
     async def group(self, visit: Visit) -> Response:
         """One group with every VM drawn."""
         key = visit.name("key")
+        if visit.query("view") == "table":
+            return await vm_table(visit, key)
         states = await visit.client.states(group=key, limit=1)
         if not states.groups:
             raise NotFound(f"There is no group {key} with VMs.", hint="The fleet page shows all groups.")
@@ -78,7 +89,9 @@ class FleetPages:
         events = board.by_vm(await visit.client.events().first(MOST_OF_GROUP))
         (drawn,) = board.Board(states, vms, events, most_cells=MOST_OF_GROUP).sections()
         hitting = {vm.name: events[vm.name] for vm in vms if vm.name in events}
-        return visit.page("group.html", drawn.name, "events fleet hosts", section=drawn, coming=coming(hitting))
+        live, named = "events fleet hosts listening", board.is_named([drawn])
+        where = views(f"/groups/{key}", {}, "cells")
+        return visit.page("group.html", drawn.name, live, section=drawn, named=named, coming=coming(hitting), **where)
 
     async def vm(self, visit: Visit) -> Response:
         """One VM: what it would receive now, and what can be done."""
@@ -104,49 +117,66 @@ class FleetPages:
         name, operation = visit.name("name"), visit.name("operation")
         if operation not in OPERATIONS:
             raise NotFound(f"There is no action {operation}.", hint="Use the buttons of the VM's page.")
-        do, words = OPERATIONS[operation]
-        said = words.format(name)
-        answer = await visit.done(f"/vms/{name}", lambda: do(visit.client, name), said)
-        return (
-            answer if await _is_there(visit, name) else go("/", said=said)
-        )  # if nobody listens, the VM is gone at once
+        do, told, at_once = OPERATIONS[operation]
+        try:
+            raised = await do(visit.client, name)
+        except Denied:
+            raise
+        except DuenoticeError as problem:
+            return go(f"/vms/{name}", failed=f"{problem.message} {problem.hint}")
+        said = (
+            f"{name} {told}." if raised.events else f"{name} {at_once} at once, without notice: nobody listens there."
+        )
+        # If nobody listens, the VM may be gone at once.
+        return go(f"/vms/{name}" if await _is_there(visit, name) else "/", said=said)
 
     async def parts(self, visit: Visit) -> Response:
-        """The pieces of the board that have changed: `?vm=web-0&section=set/web`; always the counts and what comes."""
+        """The pieces of the board that have changed: `?vm=web-0&section=set/web`; always the counts and what comes.
+
+        Of a small section only the counts, unless it is to be `redrawn`.
+        """
         query = visit.request.query_params
         events = board.by_vm(await visit.client.events().first(MOST_OF_GROUP))
         whole = await visit.client.states(limit=0)
         one_by_one = whole.vms <= board.MOST_ONE_BY_ONE
         cells = [await _cell(visit, name, events) for name in query.getlist("vm")[:MOST_PARTS]]
-        sections = [await _section(visit, key, events, one_by_one) for key in query.getlist("section")[:MOST_PARTS]]
+        redrawn = query.getlist("redrawn")
+        keys = dict.fromkeys([*query.getlist("section"), *redrawn][:MOST_PARTS])
+        lost = await _lost(visit) if redrawn else []
+        sections = [await _section(visit, key, events, one_by_one, lost) for key in keys]
         return visit.parts(
             "board_parts.html",
             cells=cells,
             sections=[section for found in sections for section in found],
-            counts=whole.counts,
+            redrawn=set(redrawn),
+            named=whole.vms <= board.MOST_NAMED,
+            whole=whole,
             coming=coming(events),
             words=board.WORDS,
         )
 
 
-async def board_of(visit: Visit, limit: int, q: str = "", state: str = "") -> board.Board:
+async def board_of(visit: Visit, limit: int, q: str = "", state: str = "", listens: str = "") -> board.Board:
     """The board of some VMs; if there are many, only of those that are not fine."""
-    states = await visit.client.states(limit=limit, q=q, state=state)
+    states = await visit.client.states(limit=limit, q=q, state=state, listens=listens)
     events = board.by_vm(await visit.client.events().first(MOST_OF_GROUP))
     one_by_one = states.vms <= board.MOST_ONE_BY_ONE
-    vms = await visit.client.vms(q=q, state=state if one_by_one else state or _BUSY).first(MOST_BUSY)
-    lost = [] if q or state else await _lost(visit)
+    drawn = state if one_by_one else state or _BUSY
+    vms = await visit.client.vms(q=q, state=drawn, listens=listens).first(MOST_BUSY)
+    lost = [] if q or state or listens else await _lost(visit)
     return board.Board(states, vms, events, lost, one_by_one)
 
 
-async def _section(visit: Visit, key: str, events: Mapping[str, list[Event]], one_by_one: bool) -> list[board.Section]:
+async def _section(
+    visit: Visit, key: str, events: Mapping[str, list[Event]], one_by_one: bool, lost: Sequence[Life]
+) -> list[board.Section]:
     try:
         states = await visit.client.states(group=key, limit=1)
     except NotFound:
         return []  # a group that went while somebody looked
     aggregated = not one_by_one or states.vms > board.MOST_CELLS
     vms = await visit.client.vms(group=key, state=_BUSY if aggregated else "").first(MOST_BUSY)
-    return board.Board(states, vms, events, (), one_by_one).sections()
+    return board.Board(states, vms, events, lost, one_by_one).sections()
 
 
 async def _cell(visit: Visit, name: str, events: Mapping[str, list[Event]]) -> board.Cell:
@@ -154,10 +184,6 @@ async def _cell(visit: Visit, name: str, events: Mapping[str, list[Event]]) -> b
         return board.cell_of(await visit.client.vm(name), events.get(name, ()))
     except NotFound:
         return board.gone(name)
-
-
-async def _counts(visit: Visit) -> dict[str, int]:
-    return (await visit.client.states(limit=0)).counts
 
 
 async def _lost(visit: Visit) -> list[Life]:
@@ -195,6 +221,6 @@ def coming(events: Mapping[str, Iterable[Event]], most: int = 8) -> list[Event]:
     return sorted(every.values(), key=urgency)[:most]
 
 
-def urgency(event: Event) -> tuple[bool, datetime, list[tuple[int, str]]]:
+def urgency(event: Event) -> tuple[bool, datetime, str]:
     """The sort key of events: those that hit now come first, then the soonest, then by name."""
     return event.phase != "started", event.not_before, natural(event.resources[0])

@@ -7,6 +7,7 @@ from starlette.responses import Response
 from duenotice.client.operator.errors import Denied
 from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.console import board
+from duenotice.console.attention import count
 from duenotice.console.fleet_pages import coming
 from duenotice.console.pages import PageRoute, Visit, go
 from duenotice.console.words import natural
@@ -16,12 +17,15 @@ MOST_ROWS = 500
 MOST_VMS = 2000
 MOST_EVENTS = 5000
 ACTS: dict[str, tuple[Callable[[AsyncOperatorClient, str], Awaitable[object]], str]] = {
-    "degrade-low": (lambda api, name: api.degrade_host(name, risk="low"), "{} may fail within days: its VMs are told."),
+    "degrade-low": (
+        lambda api, name: api.degrade_host(name, risk="low"),
+        "{} may fail within days: its VMs are notified.",
+    ),
     "degrade-high": (
         lambda api, name: api.degrade_host(name, risk="high"),
-        "{} may fail within a day: its VMs are told.",
+        "{} may fail within a day: its VMs are notified.",
     ),
-    "fail": (AsyncOperatorClient.fail_host, "{} has failed: its VMs are hit."),
+    "fail": (AsyncOperatorClient.fail_host, "{} has failed: its VMs are affected."),
     "repair": (AsyncOperatorClient.repair_host, "{} is healthy again."),
 }
 
@@ -45,7 +49,7 @@ class HostPages:
         return visit.page(
             "hosts.html",
             "Hosts",
-            "hosts fleet",
+            "hosts fleet listening",
             hosts=hosts[:MOST_ROWS],
             left_out=max(0, len(hosts) - MOST_ROWS),
             q=wanted,
@@ -58,7 +62,9 @@ class HostPages:
         events = board.by_vm(await visit.client.events().first(MOST_EVENTS))
         cells = [board.cell_of(vm, events.get(vm.name, ())) for vm in sorted(vms, key=lambda vm: natural(vm.name))]
         hitting = {vm.name: events[vm.name] for vm in vms if vm.name in events}
-        return visit.page("host.html", host.name, "hosts fleet events", host=host, cells=cells, coming=coming(hitting))
+        return visit.page(
+            "host.html", host.name, "hosts fleet events listening", host=host, cells=cells, coming=coming(hitting)
+        )
 
     async def act(self, visit: Visit) -> Response:
         """Drain, degrade, fail or repair it."""
@@ -74,9 +80,12 @@ class HostPages:
 async def _drain(visit: Visit, name: str) -> Response:
     """Drain it, and show the maintenance that this is."""
     try:
+        host = await visit.client.host(name)
         plan = await visit.client.drain_host(name)
     except Denied:
         raise
     except DuenoticeError as problem:
         return go(f"/hosts/{name}", failed=f"{problem.message} {problem.hint}")
-    return go(f"/maintenances/{plan.id}", said=f"{name} is being drained.")
+    silent = host.vms - host.listening
+    moved = f" {count(silent, 'VM')} without notice: nobody listens there." if silent else ""
+    return go(f"/maintenances/{plan.id}", said=f"{name} is being drained.{moved}")

@@ -19,6 +19,9 @@ from duenotice.wire.operator import Clock, Record, Vm
 GATHERED_SECONDS = 0.1
 """Changes within this time are sent together, so that a busy fleet does not keep browsers busy."""
 
+BEAT_SECONDS = 2.0
+"""How often a page is told the time, so that it knows that the service lives; it waits for five seconds."""
+
 LOOK_SECONDS = 1.0
 """How often a clock that is not real is looked at; somebody may have set it."""
 
@@ -27,6 +30,8 @@ MOST_TOLD = 200
 
 FLEET_ACTIONS = ("fleet-declared", "groups-put", "groups-removed", "vms-put", "hosts-removed")
 
+LISTENING = ("scope-enabled", "scope-disabled")
+
 
 class PageChange(NamedTuple):
     """What records change on pages: topics that pages listen for, VMs and sections of the board."""
@@ -34,15 +39,17 @@ class PageChange(NamedTuple):
     topics: frozenset[str] = frozenset()
     vms: frozenset[str] = frozenset()
     sections: frozenset[str] = frozenset()
+    redrawn: frozenset[str] = frozenset()
+    """Sections in which more than the VMs named here has changed."""
 
     def __or__(self, other: "PageChange") -> "PageChange":
-        return PageChange(self.topics | other.topics, self.vms | other.vms, self.sections | other.sections)
+        return PageChange(*(mine | others for mine, others in zip(self, other, strict=True)))
 
     def to_json(self) -> dict[str, object]:
         """As the browser reads it; `all` when there are too many names."""
         if len(self.vms) + len(self.topics) > MOST_TOLD:
             return {"all": True}
-        return {"topics": sorted(self.topics), "vms": sorted(self.vms), "sections": sorted(self.sections)}
+        return {name: sorted(names) for name, names in self._asdict().items()}
 
 
 class Live:
@@ -50,6 +57,11 @@ class Live:
 
     def __init__(self) -> None:
         self._hearing = Hearing()
+
+    @property
+    def listeners(self) -> int:
+        """How many connections are open."""
+        return self._hearing.listeners
 
     def pages(self) -> list[PageRoute]:
         """The rows of the table."""
@@ -67,11 +79,11 @@ async def _told(open_things: AsyncExitStack, heard: Records, visit: Visit) -> As
     client, clock = visit.client, visit.clock
     async with open_things:
         with suppress(DuenoticeError):  # a revoked token ends the feed
-            yield f"retry: 1000\n{_clock(clock)}"
+            yield _clock(clock)
             missed = await _missed(visit)
             seen = missed[-1].position if missed else visit.position
             yield _message(seen, {"all": True}) if missed is None else await _telling(client, missed)
-            while (found := await _gathered(heard, None if clock.speed == 1 else LOOK_SECONDS)) is not None:
+            while (found := await _gathered(heard, BEAT_SECONDS if clock.speed == 1 else LOOK_SECONDS)) is not None:
                 records = [record for record in found if record.position > seen]
                 clock = await client.clock()
                 yield _clock(clock) + await _telling(client, records)
@@ -93,7 +105,7 @@ async def _missed(visit: Visit) -> Sequence[Record] | None:
     return None if page.next else page.items
 
 
-async def _gathered(heard: Records, seconds: float | None) -> list[Record] | None:
+async def _gathered(heard: Records, seconds: float) -> list[Record] | None:
     """Records that came together; empty when none came in these seconds, None when the feed is over."""
     try:
         async with asyncio.timeout(seconds):
@@ -136,12 +148,18 @@ def changed(record: Record) -> PageChange:
         topics |= {"maintenances", f"maintenance:{plan}"}
     if subscription := details.subscription_id or (details.subscription and details.subscription.id):
         topics |= {"subscriptions", f"subscription:{subscription}"}
+    if action.startswith("token-"):
+        topics.add("tokens")
     if action in FLEET_ACTIONS:
         topics.add("fleet")
     if action.startswith("hosts-"):
         topics.add("hosts")
     topics |= {f"vm:{name}" for name in vms} | {f"scope:{scope}" for scope in scopes}
-    return PageChange(frozenset(topics), frozenset(vms), frozenset(map(section_of_scope, scopes)))
+    sections = frozenset(map(section_of_scope, scopes))
+    if action in LISTENING:
+        topics.add("listening")
+    redrawn = sections if action in LISTENING else frozenset()
+    return PageChange(frozenset(topics), frozenset(vms), sections, redrawn)
 
 
 async def _beyond(client: AsyncOperatorClient, record: Record) -> PageChange:

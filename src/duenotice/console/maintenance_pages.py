@@ -1,34 +1,52 @@
 """The pages of maintenances: all of them, one with its steps, and the form that shows what a plan would do."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import timedelta
+from datetime import UTC, datetime
+from typing import NamedTuple
 
 from starlette.responses import Response
 
 from duenotice.client.operator.errors import Denied
 from duenotice.client.operator.streaming import AsyncOperatorClient
-from duenotice.console import gantt
+from duenotice.console import gantt, plan_views, silence, tracks
 from duenotice.console.pages import PageRoute, Visit, form_of, go, status_of
-from duenotice.console.timeline_page import steps_to_come
 from duenotice.errors import DuenoticeError, Malformed, NotFound
-from duenotice.wire.operator import MaintenanceRequest, PlannedStep, Step
+from duenotice.wire.operator import MaintenanceRequest, PlannedStep
 
 TURNS: dict[str, tuple[Callable[[AsyncOperatorClient, str], Awaitable[object]], str]] = {
     "pause": (
         AsyncOperatorClient.pause_maintenance,
         "Paused: events that were announced go on, no new step begins.",
     ),
-    "resume": (AsyncOperatorClient.resume_maintenance, "Resumed."),
     "cancel": (AsyncOperatorClient.cancel_maintenance, "Cancelled."),
 }
+FORWARD: dict[str, tuple[Callable[..., Awaitable[object]], str]] = {
+    "resume": (AsyncOperatorClient.resume_maintenance, "Resumed."),
+    "retry": (AsyncOperatorClient.retry_maintenance, "Failed steps are tried again."),
+}
+"""Those that can be given a new window."""
+
 TYPES = ("Reboot", "Freeze", "Redeploy")
 CAUSES = (("maintenance", "host maintenance"), ("live-migration", "live migration"))
 DEFAULTS = {
     "on": "", "type": TYPES[0], "cause": CAUSES[0][0], "settle": "5m", "at_once": "0", "failures_allowed": "0",
-    "description": "",
+    "description": "", "start": "", "window": "",
 }  # fmt: skip
 MOST_TARGETS = 500
 MOST_STEPS = 200
+
+
+class PlanTarget(NamedTuple):
+    """Something that can be chosen for a maintenance."""
+
+    kind: str
+    name: str
+    vms: int
+
+    @property
+    def on(self) -> str:
+        """How it is chosen: `set=web`."""
+        return f"{self.kind}={self.name}"
 
 
 class MaintenancePages:
@@ -47,8 +65,9 @@ class MaintenancePages:
 
     async def index(self, visit: Visit) -> Response:
         """All plans, the newest first."""
-        plans = await visit.client.maintenances().all()
-        return visit.page("maintenances.html", "Maintenance", "maintenances", plans=plans[::-1][:MOST_STEPS])
+        plans = (await visit.client.maintenances().all())[::-1][:MOST_STEPS]
+        ends = {plan.id: None for plan in plans} | _expected_ends(visit)
+        return visit.page("maintenances.html", "Maintenance", "maintenances", plans=plans, ends=ends)
 
     async def form(self, visit: Visit) -> Response:
         """The form; the preview follows what is typed."""
@@ -60,57 +79,86 @@ class MaintenancePages:
         """The timeline that the form's plan would make; nothing changes."""
         given = DEFAULTS | dict(visit.request.query_params)
         try:
-            timeline = (await visit.client.preview_maintenance(_asked(given))).timeline
+            ahead = await visit.client.preview_maintenance(_asked(given))
         except Denied:
             raise
         except DuenoticeError as problem:
-            nothing = _NOTHING | {"problem": f"{problem.message} {problem.hint}"}
+            nothing = _NOTHING | {"problem": f"{problem.message} {problem.hint}", "question": visit.query("asked")}
             return visit.parts("maintenance_preview.html", **nothing)
-        return visit.parts("maintenance_preview.html", **_picture(visit, timeline, given["type"]))
+        picture = _picture(visit, ahead.timeline, given["type"])
+        later = {"left_out": ahead.left_out, "later": bool(given["start"] or given["window"].strip())}
+        return visit.parts("maintenance_preview.html", **picture | later | {"question": visit.query("asked")})
 
     async def begin(self, visit: Visit) -> Response:
         """Begin it and show it; if it is refused, the form stays filled in."""
         given = DEFAULTS | await form_of(visit.request)
         try:
+            ahead = (await visit.client.preview_maintenance(_asked(given))).timeline
+            if not given.get("sure") and (question := silence.question(ahead)):
+                return await _form(visit, given, question=question)
             plan = await visit.client.begin_maintenance(_asked(given))
         except Denied:
             raise
         except DuenoticeError as problem:
             return await _form(visit, given, f"{problem.message} {problem.hint}", status_of(problem))
-        return go(f"/maintenances/{plan.id}", said="The maintenance has begun.")
+        return go(f"/maintenances/{plan.id}", said=silence.begun(ahead))
 
     async def plan(self, visit: Visit) -> Response:
         """One maintenance: its progress, its past and its coming steps."""
         plan = await visit.client.maintenance(visit.name("id"))
         begun = [await _life(visit, step.event_id) for step in plan.steps[:MOST_STEPS] if step.event_id]
-        lives = [life for life in begun if life] + await steps_to_come(visit, plan)
+        ahead = await visit.client.outlook(plan.id)
+        coming = [gantt.planned(step, plan.type, plan.id) for step in ahead.timeline]
+        lives = [life for life in begun if life] + coming
         seen = gantt.around(lives, visit.now)
-        lane_of = {step.resources: _lane(step) for step in plan.steps}
+        if plan.status == "paused":
+            lives += tracks.paused(plan, seen, visit.now)
         return visit.page(
             "maintenance.html",
-            f"Maintenance {plan.id[:8]}",
+            plan_views.title_of(plan),
             f"maintenance:{plan.id} events",
             plan=plan,
-            lanes=gantt.lanes(lives, seen, visit.now, lambda life: [lane_of.get(life.resources, life.scope)]),
+            steps=[(plan_views.step_state(plan, step), step) for step in plan.steps[:MOST_STEPS]],
+            ends_at=_expected_ends(visit).get(plan.id),
+            left_out=ahead.left_out,
+            lanes=tracks.lanes(lives, seen, visit.now, lambda life: [life.scope]),
             ticks=gantt.ticks(seen),
+            days=gantt.days(seen),
             seen=seen,
             here=seen.mark(visit.now),
             most=MOST_STEPS,
         )
 
     async def turn(self, visit: Visit) -> Response:
-        """Pause, resume or cancel it."""
+        """Pause, resume, retry or cancel it."""
         plan_id, turn = visit.name("id"), visit.name("turn")
+        if turn in FORWARD:
+            forward, said = FORWARD[turn]
+            window = (await form_of(visit.request)).get("window", "")
+            return await visit.done(
+                f"/maintenances/{plan_id}", lambda: forward(visit.client, plan_id, window=window), said
+            )
         if turn not in TURNS:
             raise NotFound(f"There is no action {turn}.", hint="Use the buttons of the maintenance's page.")
         do, said = TURNS[turn]
         return await visit.done(f"/maintenances/{plan_id}", lambda: do(visit.client, plan_id), said)
 
 
-async def _form(visit: Visit, given: dict[str, str], problem: str = "", status: int = 200) -> Response:
-    targets = [f"{group.kind}={group.name}" for group in await visit.client.groups().first(MOST_TARGETS)]
-    targets += [f"host={host.name}" for host in await visit.client.hosts().first(MOST_TARGETS)]
-    form = {"targets": targets, "types": TYPES, "causes": CAUSES, "given": given, "refused": problem}
+async def _form(
+    visit: Visit, given: dict[str, str], problem: str = "", status: int = 200, question: str = ""
+) -> Response:
+    groups, hosts = await visit.client.groups().first(MOST_TARGETS), await visit.client.hosts().first(MOST_TARGETS)
+    targets = [PlanTarget(group.kind, group.name, group.vms) for group in groups]
+    targets += [PlanTarget("host", host.name, host.vms) for host in hosts]
+    form = {
+        "targets": targets,
+        "more_targets": MOST_TARGETS in (len(groups), len(hosts)),
+        "types": TYPES,
+        "causes": CAUSES,
+        "given": given,
+        "refused": problem,
+        "question": question,
+    }
     return visit.page("maintenance_new.html", "Plan a maintenance", "", status, **_NOTHING | form)
 
 
@@ -125,10 +173,28 @@ def _asked(given: Mapping[str, str]) -> MaintenanceRequest:
         failures_allowed=_number(asked["failures_allowed"]),
         description=given["description"].strip() or None,
         cause=asked["cause"],
+        start=_start(given["start"].strip()),
+        window=given["window"].strip(),
     )
 
 
 _USUAL = {"type": "", "settle": "0s", "at_once": "0", "failures_allowed": "0", "cause": CAUSES[0][0]}
+
+
+def _start(text: str) -> datetime | None:
+    """A planned start as browsers write it: without an offset, and here in UTC."""
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise Malformed(f"{text[:30]!r} is not a time.", hint="Write it like 2026-11-22T02:00.") from None
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+
+
+def _expected_ends(visit: Visit) -> dict[str, datetime | None]:
+    """When plans that run should be over, as far as that is known."""
+    return {plan.id: plan.ends_at for plan in visit.attention.plans} if visit.attention else {}
 
 
 def _number(text: str) -> int:
@@ -144,7 +210,19 @@ async def _life(visit: Visit, event_id: str) -> gantt.Drawn | None:
         return None  # so long ago that only its outcome is known
 
 
-_NOTHING: dict[str, object] = {"lanes": [], "ticks": [], "timeline": [], "problem": "", "here": None, "silent": 0}
+_NOTHING: dict[str, object] = {
+    "lanes": [],
+    "days": [],
+    "ticks": [],
+    "timeline": [],
+    "problem": "",
+    "here": None,
+    "silent": 0,
+    "vms": 0,
+    "left_out": 0,
+    "later": False,
+    "question": "",
+}
 
 
 def _picture(visit: Visit, timeline: tuple[PlannedStep, ...], type_: str) -> dict[str, object]:
@@ -153,23 +231,15 @@ def _picture(visit: Visit, timeline: tuple[PlannedStep, ...], type_: str) -> dic
         return _NOTHING
     lives = [gantt.planned(step, type_) for step in timeline]
     seen = gantt.around(lives, visit.now)
-    lane_of = {life.id: _lane(step) for life, step in zip(lives, timeline, strict=True)}
     return {
-        "lanes": gantt.lanes(lives, seen, visit.now, lambda life: [lane_of[life.id]]),
+        "lanes": tracks.lanes(lives, seen, visit.now, lambda life: [life.scope]),
         "ticks": gantt.ticks(seen),
+        "days": gantt.days(seen),
         "timeline": timeline,
         "ends_at": max(step.ends_at for step in timeline),
         "vms": sum(len(step.resources) for step in timeline),
-        "silent": sum(_is_silent(step) for step in timeline),
+        "silent": silence.without_notice(timeline),
         "here": seen.mark(visit.now),
         "problem": "",
+        "question": "",
     }
-
-
-def _is_silent(step: PlannedStep) -> bool:
-    """Whether it would start at once without notice, apart from rounding."""
-    return step.starts_at - step.scheduled_at <= timedelta(seconds=1)
-
-
-def _lane(step: Step) -> str:
-    return f"{step.lane} UD {step.turn}"

@@ -10,8 +10,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from duenotice.client.operator.errors import Denied, UnknownToken
 from duenotice.client.operator.streaming import AsyncOperatorClient
+from duenotice.console.attention import open_plans
 from duenotice.errors import Conflict, DuenoticeError, Malformed, NotFound, Refused, Unavailable
-from duenotice.wire.operator import ROLES, Clock, Token
+from duenotice.wire.operator import ROLES, Attention, Clock, Token
 
 LONGEST_FORM = 64 * 1024
 SAID = "duenotice_said"
@@ -21,6 +22,9 @@ It is not in the address, where another site could put its own message.
 """
 
 SAID_SECONDS = 20
+METADATA = ("169.254.169.254", 80)
+"""Where VMs ask when nothing else is said."""
+
 STATUS: dict[type[DuenoticeError], int] = {
     Malformed: 400,
     UnknownToken: 401,
@@ -49,6 +53,8 @@ class Visit(NamedTuple):
     position: int
     render: Callable[..., str]
     fleet_problem: str | None = None
+    attention: Attention | None = None
+    vms_ask: tuple[str, int] = METADATA
 
     @property
     def now(self) -> datetime:
@@ -90,15 +96,26 @@ class Visit(NamedTuple):
             "failed": text if kind == "failed" else "",
             "position": self.position,
             "fleet_problem": self.fleet_problem,
+            **self._open(),
         }
         response = HTMLResponse(self.render(template, **common | values), status)
         if text and not self.is_refresh:
             response.delete_cookie(SAID)
         return response
 
+    def refusal(self, status: int, title: str, hint: str) -> Response:
+        """A page that says what is wrong, and what to do."""
+        return self.page("refusal.html", title, status=status, frame="base.html", hint=hint)
+
     def parts(self, template: str, **values: object) -> Response:
         """Pieces of a page, to be put in place of those with the same ids."""
-        return HTMLResponse(self.render(template, now=self.now, may=self.may, clock=self.clock, **values))
+        common = {"now": self.now, "may": self.may, "clock": self.clock, **self._open()}
+        return HTMLResponse(self.render(template, **common | values))
+
+    def _open(self) -> dict[str, object]:
+        """What all pages tell: how many things need a person, and the plans that are not over."""
+        seen = self.attention
+        return {"needed": seen.needed if seen else 0, "open_plans": open_plans(seen), "attention": seen}
 
     async def done(self, path: str, act: Callable[[], Awaitable[object]], said: str) -> Response:
         """Do what a form asks for and go to a page that shows the result. Without the role it is refused at once."""
@@ -111,14 +128,19 @@ class Visit(NamedTuple):
         return go(path, said=said)
 
 
-async def form_of(request: Request) -> dict[str, str]:
+async def form_of(request: Request, longest: int = LONGEST_FORM) -> dict[str, str]:
     """The fields of a form; a form that is too long counts as empty."""
+    return dict(await fields_of(request, most=20, longest=longest))
+
+
+async def fields_of(request: Request, most: int, longest: int = LONGEST_FORM) -> list[tuple[str, str]]:
+    """The same for a form in which a name may stand more than once."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
-        if len(body) > LONGEST_FORM:
-            return {}
-    return dict(parse_qsl(body.decode(errors="replace"), max_num_fields=20))
+        if len(body) > longest:
+            return []
+    return parse_qsl(body.decode(errors="replace"), max_num_fields=most)
 
 
 class PageRoute(NamedTuple):

@@ -1,15 +1,18 @@
 """How values are written on a page: spans and moments for people, short ids, anchors. Pure."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from urllib.parse import urlencode
+
+from markupsafe import Markup
 
 from duenotice.plain_text import lines
+from duenotice.plain_text import natural as natural
 from duenotice.wire.duration import span
 from duenotice.wire.times import format_iso
 
 _NO_ANCHOR = re.compile(r"[^A-Za-z0-9.:-]")
-_DIGITS = re.compile(r"(\d+)")
 
 
 def when(moment: datetime | None, now: datetime) -> str:
@@ -23,6 +26,14 @@ def when(moment: datetime | None, now: datetime) -> str:
 def clock_time(moment: datetime | None) -> str:
     """`15 Nov 18:04:10`, in UTC as everything here."""
     return "–" if moment is None else moment.strftime("%d %b %H:%M:%S")
+
+
+def at(moment: datetime | None) -> str:
+    """The same as an element: where scripts run, it can be in the visitor's own zone, and its tooltip has both."""
+    if moment is None:
+        return "–"
+    shown = clock_time(moment)
+    return Markup('<time datetime="{}" data-at title="{} UTC">{}</time>').format(format_iso(moment), shown, shown)
 
 
 def short(identity: str | None) -> str:
@@ -50,16 +61,24 @@ def some(names: Sequence[str], most: int = 3) -> str:
     return ", ".join(names[:most]) + more
 
 
-def natural(name: str) -> list[tuple[int, str]]:
-    """A key to sort by: `web-9` comes before `web-10`."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in _DIGITS.split(name)]
+def thousands(number: int) -> str:
+    """`100,000`: people cannot read long numbers without the commas."""
+    return f"{number:,}"
+
+
+def address(path: str, given: Mapping[str, object], **changes: object) -> str:
+    """A path with a query of what is given and changed; what is empty is left out."""
+    query = urlencode({key: value for key, value in (dict(given) | changes).items() if value not in ("", None)})
+    return f"{path}?{query}" if query else path
 
 
 FILTERS: dict[str, Callable[..., object]] = {
     "span": span,
     "when": when,
     "clock_time": clock_time,
+    "at": at,
     "short": short,
     "anchor": anchor,
     "some": some,
+    "thousands": thousands,
 }

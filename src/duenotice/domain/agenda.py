@@ -28,7 +28,7 @@ def due_at(event: Event, hold: ScopeHolds, deletes_together: bool = True) -> int
         return None
     if not event.approved_by or (deletes_together and holds_delete(hold, event)):
         return event.notice_ends  # a delete that waits for others waits no longer than its notice
-    return _AT_ONCE
+    return _AT_ONCE if event.opening is None else event.opening.opens
 
 
 def put(agenda: Agenda, event: Event, hold: ScopeHolds) -> None:

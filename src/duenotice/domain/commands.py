@@ -9,6 +9,7 @@ from duenotice.domain.event import Cause, EventType
 from duenotice.domain.fleet import Declaration, EventsPolicy
 from duenotice.domain.subscription import PushFormat, SubscriptionStatus
 from duenotice.domain.token import Role
+from duenotice.domain.window import Window
 
 
 class Command(Struct, frozen=True):
@@ -178,7 +179,10 @@ class AcceptImpact(Command, frozen=True):
 
 
 class StartMaintenance(Command, frozen=True):
-    """Work through VMs, one update domain of a set at a time (G01); `settle` in microseconds, `at_once` 0: no limit."""
+    """Work through VMs, one update domain of a set at a time (G01); `settle` in microseconds, `at_once` 0: no limit.
+
+    Steps hit only inside the `window`, if there is one.
+    """
 
     maintenance_id: str
     type: EventType
@@ -188,6 +192,9 @@ class StartMaintenance(Command, frozen=True):
     settle: int = 0
     at_once: int = 0
     failures_allowed: int = 0
+    window: Window | None = None
+    title: str = ""
+    author: str = ""
 
 
 class PauseMaintenance(Command, frozen=True):
@@ -197,9 +204,17 @@ class PauseMaintenance(Command, frozen=True):
 
 
 class ResumeMaintenance(Command, frozen=True):
-    """Go on with the next step."""
+    """Go on with the next step; a new `window` replaces the one it had."""
 
     maintenance_id: str
+    window: Window | None = None
+
+
+class RetryMaintenance(Command, frozen=True):
+    """Steps that have failed wait again, and the plan goes on; a new `window` replaces the one it had."""
+
+    maintenance_id: str
+    window: Window | None = None
 
 
 class CancelMaintenance(Command, frozen=True):

@@ -69,6 +69,7 @@ _RULES: dict[type[c.Command], Rule] = {
     c.StartMaintenance: planning.begin,
     c.PauseMaintenance: planning.pause,
     c.ResumeMaintenance: planning.resume,
+    c.RetryMaintenance: planning.retry,
     c.CancelMaintenance: planning.cancel_all,
     c.EnableScope: enablement.enable,
     c.DisableScopes: enablement.disable,

@@ -2,9 +2,10 @@
 
 import heapq
 from collections.abc import Container, Iterable, Iterator
+from datetime import datetime
 from typing import NamedTuple
 
-from duenotice.clock import Instant
+from duenotice.clock import Instant, micros_of
 from duenotice.domain import agenda
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
@@ -16,6 +17,7 @@ from duenotice.domain.planning import go_on
 from duenotice.domain.policy import Policy
 from duenotice.domain.starting import held_back, may_start, started
 from duenotice.domain.state import State
+from duenotice.domain.windowed import is_due, next_moment
 
 
 class Faulty(Exception):
@@ -57,11 +59,22 @@ def tick(state: State, command: c.Tick, now: Instant, policy: Policy) -> list[t.
     return next((happening.changes for happening in happenings(state, now, policy)), [])
 
 
-def next_due(state: State, after: int) -> int | None:
-    """When something is next due by itself, in steady time; None when nothing is."""
+def next_due(state: State, after: int, at: datetime | None = None) -> int | None:
+    """When something is next due by itself, in steady time; None when nothing is.
+
+    `at` is the time of day of `after`: with it windows count too, as they come on an undisturbed clock.
+    """
     moments = [agenda.next_after(state.agenda, state.events, state.holds, after)]
     moments += [progress.next_look(after) for progress in state.plans.values()]
+    if at is not None:
+        windows = (next_moment(progress, at) for progress in state.plans.values())
+        moments += [after + micros_of(moment - at) for moment in windows if moment is not None]
     return min((moment for moment in moments if moment is not None), default=None)
+
+
+def window_is_due(state: State, now: Instant, policy: Policy) -> bool:
+    """Whether the time of day lets a plan go on; it may have jumped there."""
+    return any(is_due(progress, now, policy) for progress in state.plans.values())
 
 
 class _Queue:

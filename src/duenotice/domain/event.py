@@ -5,6 +5,8 @@ from enum import Enum
 
 from msgspec import Struct, structs
 
+from duenotice.domain.window import Opening
+
 
 class EventType(Enum):
     """What happens to the VM (B04)."""
@@ -86,7 +88,7 @@ class Event(Struct, frozen=True, omit_defaults=True, gc=False):
 
     `impact_ends` None on a started event means that a driver carries out the impact: `failed_attempts` counts its
     failed tries, `accepted` says that somebody outside has taken it on and will report. `claimed_by` is the node whose
-    driver makes the present try, if there are several nodes (N12).
+    driver makes the present try, if there are several nodes (N12). `opening` is the span of its plan's window.
     """
 
     id: str
@@ -108,6 +110,7 @@ class Event(Struct, frozen=True, omit_defaults=True, gc=False):
     failed_attempts: int = 0
     accepted: bool = False
     claimed_by: str = ""
+    opening: Opening | None = None
 
     @property
     def awaits_driver(self) -> bool:

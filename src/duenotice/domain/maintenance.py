@@ -1,6 +1,7 @@
 """An operator's plan: many VMs, cut into steps that go one update domain of a set at a time (G01, S11)."""
 
 from collections.abc import Iterable
+from datetime import datetime
 from enum import Enum
 from itertools import chain
 from operator import attrgetter, itemgetter
@@ -11,6 +12,7 @@ from duenotice.domain.event import Cause, EventType
 from duenotice.domain.fleet import Vm
 from duenotice.domain.pieces import in_order
 from duenotice.domain.scope import scope_of
+from duenotice.domain.window import Window, WindowSpan
 
 
 class Status(Enum):
@@ -40,7 +42,8 @@ class StepStatus(Enum):
 class Step(Struct, frozen=True, omit_defaults=True, gc=False):
     """VMs of one update domain that are hit together, by one event.
 
-    `lane` is the set they stand in: of one lane only one `turn`, that is one update domain, is hit at a time.
+    `lane` is the set they stand in: of one lane only one `turn`, that is one update domain, is hit at a time. `tries`
+    counts how often it was put back to wait again: each try has an event of its own.
     """
 
     lane: str
@@ -52,10 +55,15 @@ class Step(Struct, frozen=True, omit_defaults=True, gc=False):
     event_id: str | None = None
     ended: int | None = None
     reason: str = ""
+    tries: int = 0
 
 
 class Maintenance(Struct, frozen=True, omit_defaults=True):
-    """A plan with its steps; `settle` in microseconds, `at_once` steps at a time (0: no limit)."""
+    """A plan with its steps; `settle` in microseconds, `at_once` steps at a time (0: no limit).
+
+    Its steps hit only inside its `window`; `span` is the number of the span that is on, or comes next. Plans of old
+    journals do not know who asked for them, and when.
+    """
 
     id: str
     type: EventType
@@ -67,6 +75,24 @@ class Maintenance(Struct, frozen=True, omit_defaults=True):
     failures_allowed: int = 0
     status: Status = Status.RUNNING
     reason: str = ""
+    window: Window | None = None
+    span: int = 0
+    title: str = ""
+    author: str = ""
+    asked_at: datetime | None = None
+    over_at: datetime | None = None
+
+    @property
+    def present_span(self) -> WindowSpan | None:
+        """The span that is on, or comes next; None without a window, and when all are over."""
+        if self.window is None or self.span >= len(self.window.spans):
+            return None
+        return self.window.spans[self.span]
+
+    @property
+    def is_out_of_window(self) -> bool:
+        """Whether all of its window is over."""
+        return self.window is not None and self.present_span is None
 
     def count(self, *statuses: StepStatus) -> int:
         """How many steps are in one of these."""

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from uuid import UUID
 
+from msgspec import structs
+
 from duenotice.clock import MICROS, Instant
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
@@ -19,6 +21,8 @@ from duenotice.domain.progress import Progress
 from duenotice.domain.raising import check_description, planned_event
 from duenotice.domain.scope import scope_of
 from duenotice.domain.state import State
+from duenotice.domain.window import Window, check
+from duenotice.domain.windowed import closed, lets_begin
 from duenotice.errors import Conflict, Refused
 
 TYPES = frozenset({EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY})
@@ -28,10 +32,10 @@ LONGEST_SETTLE = 7 * 24 * 3600 * MICROS
 
 def begin(state: State, command: c.StartMaintenance, now: Instant, policy: Policy) -> list[t.Transition]:
     """From now on the sets of these VMs belong to this plan until it is over."""
-    return [t.MaintenanceStarted(planned(state, command))]
+    return [t.MaintenanceStarted(planned(state, command, now))]
 
 
-def planned(state: State, command: c.StartMaintenance) -> Maintenance:
+def planned(state: State, command: c.StartMaintenance, now: Instant) -> Maintenance:
     """The VMs cut into steps; refused if another plan is in the way."""
     if command.type not in TYPES:
         raise Refused("A maintenance is a Freeze, a Reboot or a Redeploy.", hint="Evict or delete VMs one by one.")
@@ -43,6 +47,7 @@ def planned(state: State, command: c.StartMaintenance) -> Maintenance:
             hint="Fix these values.",
         )
     check_description(command.description or "")
+    check_description(command.title)
     if not command.vms:
         raise Refused("No VM is chosen.", hint="Choose a set, a scale set, a host or a VM that is in the fleet.")
     steps = cut(find_vm(state, name) for name in _unique(command.vms))
@@ -56,17 +61,38 @@ def planned(state: State, command: c.StartMaintenance) -> Maintenance:
         settle=command.settle,
         at_once=command.at_once,
         failures_allowed=command.failures_allowed,
+        window=check(command.window, now),
+        title=command.title,
+        author=command.author,
+        asked_at=now.at,
     )
 
 
 def pause(state: State, command: c.PauseMaintenance, now: Instant, policy: Policy) -> list[t.Transition]:
     """Begin no further step."""
-    return _turned(state, command.maintenance_id, Status.RUNNING, Status.PAUSED)
+    return [*_turned(state, command.maintenance_id, Status.RUNNING, Status.PAUSED)]
 
 
 def resume(state: State, command: c.ResumeMaintenance, now: Instant, policy: Policy) -> list[t.Transition]:
-    """Go on."""
-    return _turned(state, command.maintenance_id, Status.PAUSED, Status.RUNNING)
+    """Go on; when its window is over, a new one is needed."""
+    changes = _turned(state, command.maintenance_id, Status.PAUSED, Status.RUNNING)
+    return [structs.replace(change, window=_window(state, command, now)) for change in changes]
+
+
+def retry(state: State, command: c.RetryMaintenance, now: Instant, policy: Policy) -> list[t.Transition]:
+    """Steps that have failed wait again, with those that were not run, and the plan goes on."""
+    progress = find_plan(state, command.maintenance_id)
+    if progress.plan.status in (Status.RUNNING, Status.CANCELLED):
+        hint = "Pause it or wait for its end." if progress.is_open else "Start a new maintenance."
+        raise Conflict(f"The maintenance is {progress.plan.status.value}.", hint=hint)
+    if progress.under_way:
+        raise Conflict("Steps of this maintenance are still under way.", hint="Wait until they have ended.")
+    again = tuple(number for number, step in enumerate(progress.steps) if _has_failed(step))
+    if not again:
+        raise Conflict("No step of this maintenance has failed.", hint="There is nothing to try again.")
+    if not progress.is_open:
+        _refuse_held_sets(state, set(progress.lanes()))
+    return [t.MaintenanceRetried(progress.plan.id, again, _window(state, command, now))]
 
 
 def cancel_all(state: State, command: c.CancelMaintenance, now: Instant, policy: Policy) -> list[t.Transition]:
@@ -85,9 +111,9 @@ def go_on(state: State, now: Instant, policy: Policy) -> Iterator[list[t.Transit
     for ended in _ends(state, now):
         yield [ended]
     for progress in [progress for progress in state.plans.values() if progress.is_open]:
-        if changes := _conclusion(state, progress):
+        if changes := _conclusion(state, progress) or closed(state, progress, now):
             yield changes
-        else:
+        elif lets_begin(progress.plan, now, policy):
             for number in progress.ready(now.steady):
                 yield _begun(state, progress, number, now, policy)
 
@@ -134,7 +160,25 @@ def _still_hit(state: State, step: Step) -> bool:
     return event is not None and any(name in state.fleet.vms for name in event.resources)
 
 
-def _turned(state: State, maintenance_id: str, before: Status, after: Status) -> list[t.Transition]:
+def _has_failed(step: Step) -> bool:
+    """Whether it has failed, or its event was taken back because others had."""
+    return step.status is StepStatus.FAILED or (
+        step.status is StepStatus.SKIPPED and step.reason.endswith(_taken_back(Status.FAILED))
+    )
+
+
+def _taken_back(status: Status) -> str:
+    return f"The maintenance is {status.value}."
+
+
+def _window(state: State, command: c.ResumeMaintenance | c.RetryMaintenance, now: Instant) -> Window | None:
+    plan = find_plan(state, command.maintenance_id).plan
+    if command.window is None and plan.is_out_of_window:
+        raise Conflict("The window of this maintenance is over.", hint="Give a new window, or cancel it.")
+    return check(command.window, now)
+
+
+def _turned(state: State, maintenance_id: str, before: Status, after: Status) -> list[t.MaintenanceChanged]:
     plan = find_plan(state, maintenance_id).plan
     if plan.status is not before:
         raise Conflict(f"The maintenance is {plan.status.value}, not {before.value}.", hint="Look at its state first.")
@@ -162,7 +206,7 @@ def _conclusion(state: State, progress: Progress) -> list[t.Transition]:
 def _stop(state: State, progress: Progress, status: Status, reason: str) -> list[t.Transition]:
     raised = (state.events.get(step.event_id or "") for _, step in progress.being_hit())
     taken_back = [
-        t.EventCancelled(event.id, event.scope, f"The maintenance is {status.value}.")
+        t.EventCancelled(event.id, event.scope, _taken_back(status))
         for event in raised
         if event is not None and event.phase is Phase.SCHEDULED
     ]
@@ -176,7 +220,7 @@ def _begun(state: State, progress: Progress, number: int, now: Instant, policy: 
     if not vms:
         reason = _why_skipped(state, step, there)
         return [t.StepEnded(plan.id, number, StepStatus.SKIPPED, now.steady, reason)]
-    event_id = derived(plan.id, str(number))
+    event_id = derived(plan.id, f"{number}.{step.tries}" if step.tries else str(number))
     event = planned_event(state, vms, plan, event_id, now, policy)
     if plan.cause is Cause.LIVE_MIGRATION:  # a VM that has left that host was already moved: once is enough
         event = event.with_(host=step.host)

@@ -5,7 +5,8 @@ from typing import Any
 
 from duenotice.domain import indexes
 from duenotice.domain import transitions as t
-from duenotice.domain.progress import Progress
+from duenotice.domain.maintenance import Status
+from duenotice.domain.progress import Progress, with_window
 from duenotice.domain.state import State
 from duenotice.errors import InvariantBroken
 
@@ -26,11 +27,33 @@ def _maintenance_started(state: State, change: t.MaintenanceStarted) -> None:
 
 def _maintenance_changed(state: State, change: t.MaintenanceChanged) -> None:
     progress = _plan(state, change.maintenance_id)
-    progress.turn(change.status, change.reason)
+    progress.turn(change.status, change.reason, state.at, change.window)
     if not progress.is_open:
         # To the end, so that the first to be over is the first to be forgotten.
         state.plans[change.maintenance_id] = state.plans.pop(change.maintenance_id)
         indexes.plan_over(state, progress)
+
+
+def _maintenance_retried(state: State, change: t.MaintenanceRetried) -> None:
+    progress = _plan(state, change.maintenance_id)
+    plan = progress.put_back(change.steps, status=Status.RUNNING, reason="", over_at=None)
+    plan = with_window(plan, change.window)
+    if progress.is_open:
+        state.plans[plan.id] = Progress(plan)
+    else:
+        indexes.plan_came(state, plan)
+
+
+def _window_closed(state: State, change: t.WindowClosed) -> None:
+    progress = _plan(state, change.maintenance_id)
+    if not change.steps:
+        progress.move_to(change.span)
+        return
+    plan = progress.put_back(change.steps, span=change.span)
+    for step in (progress.steps[number] for number in change.steps):
+        state.under_way.pop(step.event_id or "", None)
+        state.outcomes.pop(step.event_id or "", None)
+    state.plans[plan.id] = Progress(plan)
 
 
 def _step_begun(state: State, change: t.StepBegun) -> None:
@@ -54,6 +77,8 @@ def _plan(state: State, plan_id: str) -> Progress:
 APPLIERS: dict[type, Callable[[State, Any], None]] = {
     t.MaintenanceStarted: _maintenance_started,
     t.MaintenanceChanged: _maintenance_changed,
+    t.MaintenanceRetried: _maintenance_retried,
+    t.WindowClosed: _window_closed,
     t.StepBegun: _step_begun,
     t.StepEnded: _step_ended,
 }

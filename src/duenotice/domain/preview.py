@@ -55,7 +55,7 @@ def preview(
 
     `state` is only read, and must not change meanwhile. Unavailable when `give_up` says so or `limit` is reached.
     """
-    plan = planned(state, command)
+    plan = planned(state, command, now)
     ahead = _Ahead(policy, now, _Patience(give_up, limit))
     ahead.copy(state, plan.steps)
     ahead.take([t.MaintenanceStarted(plan)])
@@ -145,7 +145,7 @@ class _Ahead:
             for happening in happenings(self.state, self.now, self.policy):
                 self.take(happening.changes)
             self._patience.spend()
-            due = next_due(self.state, self.now.steady)
+            due = next_due(self.state, self.now.steady, self.now.at)
             if due is None:
                 return
             # Exactly then: a moment earlier nothing would be due, and this loop would not end.
@@ -154,11 +154,19 @@ class _Ahead:
     def going_on(self, event: Event) -> Event:
         """An event as it would go on by itself; if a driver carries it out, the usual time from now is assumed."""
         if event.phase is Phase.SCHEDULED:
-            # The two faces of its time were read a moment apart; here both have come when the later one has.
-            lag = micros_of(event.not_before - self.now.after(event.notice_ends - self.now.steady).at)
-            return event.with_(notice_ends=event.notice_ends + lag) if lag > 0 else event
+            return self._when_both_faces_have_come(event)
         usual = self.now.steady + (self.policy.lasts(event) or 0)
         return event.with_(impact_ends=usual if event.impact_ends is None else event.impact_ends)
+
+    def _when_both_faces_have_come(self, event: Event) -> Event:
+        """The two faces of its times were read a moment apart; here both have come when the later one has."""
+        if event.opening is not None:
+            opens = max(event.opening.opens, self._steady(event.opening.begins))
+            event = event.with_(opening=structs.replace(event.opening, opens=opens))
+        return event.with_(notice_ends=max(event.notice_ends, self._steady(event.not_before)))
+
+    def _steady(self, at: datetime) -> int:
+        return self.now.steady + micros_of(at - self.now.at)
 
     def planned(self, plan_id: str) -> list[PlannedStep]:
         """The steps that began in here, with their times."""

@@ -7,16 +7,19 @@ import heapq
 from array import array
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from itertools import islice, pairwise
 
 from msgspec import structs
 
 from duenotice.domain.heaps import ascending, up_to
 from duenotice.domain.maintenance import OPEN, Maintenance, Status, Step, StepStatus
+from duenotice.domain.window import Window
 from duenotice.errors import InvariantBroken
 
 WAITING, UNDER_WAY = StepStatus.WAITING, StepStatus.UNDER_WAY
+_CAN_WAIT_AGAIN = frozenset({UNDER_WAY, StepStatus.FAILED, StepStatus.SKIPPED})
 
 
 class Progress:
@@ -79,6 +82,14 @@ class Progress:
         """The names of its lanes."""
         return (self.steps[first].lane for first in _firsts(self.steps)[:-1])
 
+    def has_ready(self, now: int) -> bool:
+        """Whether any step may begin now, found without looking at many."""
+        if self.plan.status is not Status.RUNNING or 0 < self.plan.at_once <= self.under_way:
+            return False
+        return bool(self._ready) or any(
+            self._settling.get(lane) == moment for moment, lane in up_to(self._moments, now)
+        )
+
     def being_hit(self) -> Iterator[tuple[int, Step]]:
         """The steps under way, with their numbers."""
         numbered = enumerate(self.steps) if self.under_way else ()
@@ -106,11 +117,24 @@ class Progress:
         """Whether a plan that is over has a step under way in a lane."""
         return lane in self._hit_lanes
 
-    def turn(self, status: Status, reason: str) -> None:
+    def turn(self, status: Status, reason: str, over_at: datetime, window: Window | None = None) -> None:
         """It is paused, goes on, or is over; then no step will begin any more."""
-        self.plan = structs.replace(self.plan, status=status, reason=reason)
+        self.plan = with_window(structs.replace(self.plan, status=status, reason=reason), window)
         if not self.is_open:
+            self.plan = structs.replace(self.plan, over_at=over_at)
             self._close()
+
+    def move_to(self, span: int) -> None:
+        """The span with this number of its window is the next."""
+        self.plan = structs.replace(self.plan, span=span)
+
+    def put_back(self, numbers: Iterable[int], **fields: object) -> Maintenance:
+        """The plan with these fields, in which these steps wait again; this costs as much as a new plan."""
+        again = set(numbers)
+        if any(self._status(number) not in _CAN_WAIT_AGAIN for number in again):
+            raise InvariantBroken(f"Steps of {self.plan.id} cannot wait again.", hint="Please report this.")
+        steps = tuple(_again(step) if number in again else step for number, step in enumerate(self.steps))
+        return structs.replace(self.plan, steps=steps, **fields)
 
     def say(self, number: int, reason: str) -> None:
         """Add to what a step tells of itself."""
@@ -268,6 +292,15 @@ def _firsts(steps: Sequence[Step]) -> "array[int]":
             lane = step.lane
     firsts.append(len(steps))
     return firsts
+
+
+def with_window(plan: Maintenance, window: Window | None) -> Maintenance:
+    """The plan with this window instead of the one it had; None keeps that."""
+    return plan if window is None else structs.replace(plan, window=window, span=0)
+
+
+def _again(step: Step) -> Step:
+    return structs.replace(step, status=WAITING, event_id=None, ended=None, tries=step.tries + 1)
 
 
 def _joined(*reasons: str) -> str:

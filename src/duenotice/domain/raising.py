@@ -28,6 +28,7 @@ from duenotice.domain.policy import Policy
 from duenotice.domain.scope import domain_of, scope_of
 from duenotice.domain.starting import started
 from duenotice.domain.state import State
+from duenotice.domain.window import WindowSpan, opening
 from duenotice.errors import Conflict, Refused
 
 NOBODY_LISTENS = "nobody-listens"
@@ -66,7 +67,14 @@ def planned_event(state: State, vms: list[Vm], plan: Maintenance, event_id: str,
     if plan.description is not None:
         event = event.with_(description=plan.description)
     least = notice.minimum_notice(plan.type, group_of_vm(state, vms[0]))
-    return _as_soon_as_allowed(state, event.with_(maintenance=plan.id), least, now, policy)
+    event = _as_soon_as_allowed(state, event.with_(maintenance=plan.id), least, now, policy)
+    return event if plan.present_span is None else _inside(event, plan.present_span, now)
+
+
+def _inside(event: Event, span: WindowSpan, now: Instant) -> Event:
+    """The event as one that hits inside this span (decision 0014)."""
+    begins = max(event.not_before, notice.whole_second(span.begins))
+    return notice.moved_to(event, begins, now).with_(opening=opening(span, now))
 
 
 def operate(state: State, command: c.OperateVm, now: Instant, policy: Policy) -> list[t.Transition]:

@@ -9,7 +9,12 @@ from duenotice.domain.state import State
 
 
 def may_start(event: Event, now: Instant) -> bool:
-    """Approved, or its notice has elapsed *and* the time of day has come: never early (S1)."""
+    """Approved, or its notice has elapsed *and* the time of day has come: never early (S1).
+
+    Events of a plan with a window start inside it, approved or not (decision 0014).
+    """
+    if event.opening is not None and not event.opening.lets(now):
+        return False
     return bool(event.approved_by) or notice_is_over(event, now)
 
 

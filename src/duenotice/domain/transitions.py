@@ -21,6 +21,7 @@ from duenotice.domain.subscription_changes import SubscriptionDeleted as Subscri
 from duenotice.domain.subscription_changes import SubscriptionReplayed as SubscriptionReplayed
 from duenotice.domain.subscription_changes import SubscriptionTurned as SubscriptionTurned
 from duenotice.domain.token import Token
+from duenotice.domain.window import Window
 
 
 class _OfEvent(Change, frozen=True):
@@ -204,11 +205,28 @@ class MaintenanceStarted(Change, frozen=True, tag="maintenance-started"):
 
 
 class MaintenanceChanged(Change, frozen=True, tag="maintenance-changed"):
-    """A plan was paused, resumed, cancelled, or has come to its end."""
+    """A plan was paused, resumed, cancelled, or has come to its end; `window` replaces the one it had."""
 
     maintenance_id: str
     status: Status
     reason: str = ""
+    window: Window | None = None
+
+
+class MaintenanceRetried(Change, frozen=True, tag="maintenance-retried"):
+    """These steps wait again, and the plan goes on; `window` replaces the one it had."""
+
+    maintenance_id: str
+    steps: tuple[int, ...]
+    window: Window | None = None
+
+
+class WindowClosed(Change, frozen=True, tag="window-closed"):
+    """A span of a plan's window is over; the next is `span`, and `steps` wait for it: they had not started."""
+
+    maintenance_id: str
+    span: int
+    steps: tuple[int, ...] = ()
 
 
 class StepBegun(Change, frozen=True, tag="step-begun"):
@@ -302,6 +320,8 @@ Transition = (
     | ImpactAccepted
     | MaintenanceStarted
     | MaintenanceChanged
+    | MaintenanceRetried
+    | WindowClosed
     | StepBegun
     | StepEnded
     | OperationPerformed

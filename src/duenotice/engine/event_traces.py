@@ -72,6 +72,10 @@ class EventTraces:
         """All of them as they are now; those that are over first."""
         return (*self._over.values(), *self._live.values())
 
+    def over(self) -> tuple[EventTrace, ...]:
+        """Those that are over, the first to end first."""
+        return tuple(self._over.values())
+
     def find(self, beginning: str) -> list[EventTrace]:
         """Those whose id begins like this."""
         if (exact := self._live.get(beginning) or self._over.get(beginning)) is not None:

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from duenotice.clock import MICROS, Instant, ManualClock, SystemClock, seconds
 from duenotice.domain.commands import DisableScopes, MakeUpForAbsence, MarkClock, Tick
-from duenotice.domain.due import next_due
+from duenotice.domain.due import next_due, window_is_due
 from duenotice.domain.enablement import SILENCE
 from duenotice.domain.pieces import chunks
 from duenotice.engine.engine import SELF, Engine
@@ -78,7 +78,7 @@ class Ticker:
         clock, end = self._told_clock(), self.end_of(micros).steady
         if self._engine.behind:
             await self._tick()
-        while (due := next_due(self._engine.state, after=clock.now().steady)) is not None and due <= end:
+        while (due := self._next_due(clock.now())) is not None and due <= end:
             clock.advance(due - clock.now().steady)
             await self._tick()
         clock.advance(end - clock.now().steady)
@@ -117,7 +117,7 @@ class Ticker:
     async def _look(self, now: Instant) -> None:
         if self._absent:
             await self.make_up()
-        if self._is_due(now.steady):
+        if self._is_due(now):
             await self._tick()
         self._looked = now.steady
         if now.steady - self._swept >= _SWEEP_EVERY:
@@ -147,15 +147,20 @@ class Ticker:
         if silent:
             await self._engine.submit(DisableScopes(tuple(silent)), SELF)
 
-    def _is_due(self, steady: int) -> bool:
+    def _is_due(self, now: Instant) -> bool:
         """Whether something waits for a tick: what was due before and is still there has to wait."""
-        state = self._engine.state
+        state, steady = self._engine.state, now.steady
         if self._engine.behind:
             return True
         if state.agenda and state.agenda[0][0] <= steady:
             return True
+        if window_is_due(state, now, self._engine.policy):
+            return True
         due = next_due(state, after=self._looked)
         return due is not None and due <= steady
+
+    def _next_due(self, now: Instant) -> int | None:
+        return next_due(self._engine.state, now.steady, now.at)
 
     def _sleep(self, now: Instant) -> float | None:
         speed = self._engine.clock.speed
@@ -166,5 +171,5 @@ class Ticker:
         agenda = self._engine.state.agenda
         if agenda and agenda[0][0] <= now.steady:
             return _HELD_SLEEP
-        due = next_due(self._engine.state, after=now.steady)
+        due = self._next_due(now)
         return LONGEST_SLEEP if due is None else min(seconds(due - now.steady) / speed, LONGEST_SLEEP)

@@ -18,14 +18,13 @@ Wake = Callable[[], None]
 class Held:
     """One such poll: who asked what, and when its time is up."""
 
-    __slots__ = ("addresses", "ask", "beat", "poll", "scope", "vm", "wake")
+    __slots__ = ("address", "ask", "beat", "caller", "poll", "scope", "vm", "wake")
 
     def __init__(self, ask: VmRequest, poll: Poll, lane: Lane, beat: int, wake: Wake, caller: str) -> None:
         self.ask = ask
         self.poll = poll
-        self.vm, self.scope = lane.vm.name, lane.scope
-        # A caller that counts as the default VM may become a VM of its own.
-        self.addresses = {lane.vm.address, caller}
+        self.vm, self.scope, self.address = lane.vm.name, lane.scope, lane.vm.address
+        self.caller = caller
         self.beat = beat
         self.wake = wake
 
@@ -54,10 +53,10 @@ class HeldPolls:
         held = self.held.pop(who, None)
         if held is not None:
             self._publisher.unwatch(held.scope, who)
-            others = self._by_beat.get(held.beat, {})
-            others.pop(who, None)
-            if not others:
-                self._by_beat.pop(held.beat, None)
+            if (others := self._by_beat.get(held.beat)) is not None:
+                others.pop(who, None)
+                if not others:
+                    del self._by_beat[held.beat]
         return held
 
     def beat(self) -> None:
@@ -66,8 +65,12 @@ class HeldPolls:
         self._wake_some(iter([self.held[who].wake for who in self._by_beat.get(self._beats, ())]))
 
     def fleet_changed(self, addresses: Collection[str]) -> None:
-        """Wake those whose VM changed: they may be in another scope now, or in none (S16)."""
-        wakes = [held.wake for held in self.held.values() if not held.addresses.isdisjoint(addresses)]
+        """Wake those whose VM changed: they may be in another scope now, or in none (S16).
+
+        A caller that counts as the default VM may become a VM of its own.
+        """
+        held_polls = self.held.values()
+        wakes = [held.wake for held in held_polls if held.address in addresses or held.caller in addresses]
         self._call_soon(lambda: self._wake_some(iter(wakes)))
 
     def _wake_some(self, wakes: Iterator[Wake]) -> None:

@@ -13,10 +13,13 @@ from duenotice.engine.followers import Followers
 from duenotice.engine.ticker import Ticker
 from duenotice.errors import DuenoticeError
 from duenotice.operator_api.answers import KeptAnswers, on_error, problem
+from duenotice.operator_api.attention import Attentions
 from duenotice.operator_api.audit import Audit
 from duenotice.operator_api.azure import AzureDoors, TellAzure
 from duenotice.operator_api.calls import Call, Handler, body_of, check_query
 from duenotice.operator_api.clock import Clocks
+from duenotice.operator_api.counting import KnownNumbers
+from duenotice.operator_api.event_table import EventTables
 from duenotice.operator_api.events import Events
 from duenotice.operator_api.feed import Feed
 from duenotice.operator_api.fleet import Fleets
@@ -29,8 +32,11 @@ from duenotice.operator_api.monitoring import Metrics, Probes
 from duenotice.operator_api.node_list import NodeList
 from duenotice.operator_api.nodes import Nodes
 from duenotice.operator_api.openapi import openapi_call
+from duenotice.operator_api.pasts import Pasts
+from duenotice.operator_api.search import Searches
 from duenotice.operator_api.subscriptions import Subscriptions
 from duenotice.operator_api.tokens import Gate, Tokens
+from duenotice.operator_api.vm_table import VmTables
 from duenotice.operator_api.vms import FaultPort, SilentFor, VmFaults, Vms
 from duenotice.push.pusher import PushMeasure
 
@@ -57,12 +63,10 @@ class OperatorApi:
         self._nodes, self._answers = nodes, KeptAnswers(engine.answered)
         self.calls: list[Call] = [
             *Probes(engine, fleet_problem).calls(),
-            *Vms(engine, silent_for).calls(),
-            *Groups(engine).calls(),
+            *_vms(engine, silent_for),
             *VmFaults(engine, faults).calls(),
-            *Hosts(engine).calls(),
-            *Fleets(engine, self.feed, fleet_problem).calls(),
-            *(call for kind in (Events, Maintenances) for call in kind(engine).calls()),
+            *_in_numbers(engine, self.feed, fleet_problem),
+            *(call for kind in (Groups, Hosts, Events, Maintenances) for call in kind(engine).calls()),
             *Clocks(engine, ticker).calls(),
             *_admitted(engine, azure),
             *_reports(engine, self.feed, pushes),
@@ -111,14 +115,26 @@ class OperatorApi:
         return dispatch
 
 
+def _vms(engine: Engine, silent_for: SilentFor) -> list[Call]:
+    """VMs one by one, in a table, and by name."""
+    return [*Vms(engine, silent_for).calls(), *VmTables(engine, silent_for).calls(), *Searches(engine).calls()]
+
+
 def _admitted(engine: Engine, azure: TellAzure) -> list[Call]:
     """Who may ask, and who is told."""
     return [*AzureDoors(engine, azure).calls(), *Tokens(engine).calls(), *Subscriptions(engine).calls()]
 
 
+def _in_numbers(engine: Engine, feed: Feed, problem: Callable[[], str | None]) -> list[Call]:
+    """The whole fleet, counted once for all who ask."""
+    numbers = KnownNumbers()
+    return [*Fleets(engine, feed, problem, numbers).calls(), *Attentions(engine, numbers).calls()]
+
+
 def _reports(engine: Engine, feed: Feed, pushes: Callable[[], Sequence[PushMeasure]]) -> list[Call]:
     """What has happened, and how much."""
-    return [*Timelines(engine).calls(), *Audit(engine, feed).calls(), *Metrics(engine, feed, pushes).calls()]
+    past = (call for kind in (Timelines, Pasts, EventTables) for call in kind(engine).calls())
+    return [*past, *Audit(engine, feed).calls(), *Metrics(engine, feed, pushes).calls()]
 
 
 def _about_nodes(engine: Engine, name: str, nodes: Nodes | None) -> list[Call]:

@@ -1,8 +1,7 @@
 """The calls of the whole fleet: what it is, how many VMs are in which state, and applying a fleet file."""
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from itertools import islice
 
 from starlette.requests import Request
@@ -11,15 +10,16 @@ from starlette.responses import Response
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.decide import decide
-from duenotice.domain.event import Event, Phase
-from duenotice.domain.fleet import Condition, Fleet, GroupKind, Vm
+from duenotice.domain.fleet import Fleet, GroupKind, Vm
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
 from duenotice.errors import Malformed, NotFound
 from duenotice.operator_api.answers import Resource, shown
 from duenotice.operator_api.calls import Call, Parameter, actor_of, flag, number
+from duenotice.operator_api.counting import KnownNumbers, Numbers
 from duenotice.operator_api.feed import Feed
+from duenotice.operator_api.vm_states import VmStates
 from duenotice.toml import nearest
 from duenotice.wire import operator as o
 from duenotice.wire.fleet_toml import read_fleet
@@ -33,45 +33,10 @@ MOST_GROUPS = 1000
 MOST_COMPARED = 1000
 """How many names are compared to find a hint: each takes some microseconds."""
 FEW = 10
-_RANK = {state: rank for rank, state in enumerate(STATES)}
 _ONE_OF = "|".join(STATES)
 _STATE = Parameter("state", {"type": "string", "pattern": f"^(({_ONE_OF})(,({_ONE_OF}))*)?$"})
 _GROUPS = Parameter("limit", {"type": "integer", "minimum": 0, "maximum": MOST_GROUPS, "default": 100})
-WANTED: tuple[str | Parameter, ...] = ("group", "host", "q", _STATE)
-
-
-class VmStates:
-    """The states of all VMs, from one look at all events and hosts; a VM that is not found there is fine."""
-
-    def __init__(self, state: State) -> None:
-        self._hit: dict[str, str] = {}
-        for event in state.events.values():
-            found = state_of(event)
-            for name in event.resources:
-                if _RANK[found] < _RANK[self._hit.get(name, "fine")]:
-                    self._hit[name] = found
-        self._ill = _ill(state)
-
-    def of(self, vm: Vm) -> str:
-        """The state of one VM."""
-        return self._hit.get(vm.name) or ("degraded" if vm.host in self._ill else "fine")
-
-
-def state_of_vm(state: State, vm: Vm) -> str:
-    """The state of one VM, without a look at all the others."""
-    found = [state_of(event) for event in state.events_of(vm)]
-    return min(found, key=_RANK.__getitem__, default="degraded" if vm.host in _ill(state) else "fine")
-
-
-def _ill(state: State) -> set[str]:
-    return {host.name for host in state.fleet.hosts.values() if host.condition is not Condition.HEALTHY}
-
-
-def state_of(event: Event) -> str:
-    """The state that an event gives its VMs."""
-    if event.phase is Phase.STARTED:
-        return "started"
-    return "approved" if event.approved_by else "scheduled"
+WANTED: tuple[str | Parameter, ...] = ("group", "host", "q", _STATE, "listens")
 
 
 class Wanted:
@@ -84,6 +49,19 @@ class Wanted:
         self._states = frozenset(query["state"].split(",") if query.get("state") else ())
         if odd := sorted(self._states.difference(STATES)):
             raise Malformed(f"{odd[0][:40]!r} is not a state.", hint=f"Use one or more of {', '.join(STATES)}.")
+        if (listens := query.get("listens", "")) not in ("", "true", "false"):
+            raise Malformed(f"{listens[:40]!r} is neither true nor false.", hint="Use listens=true or listens=false.")
+        self._listens = None if not listens else listens == "true"
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether it asks for all VMs."""
+        return not (self._group or self._host or self._states or self._text) and self._listens is None
+
+    def names(self, ordered: Sequence[str], states: VmStates) -> Sequence[str]:
+        """Of all names in order those that need a look; only a few when few VMs can be in the states asked for."""
+        few = states.candidates(self._states) if self._states else None
+        return ordered if few is None else sorted(few)
 
     def check(self, fleet: Fleet) -> None:
         """Refuse a group or host that does not exist: an empty list would look as if it had no VMs."""
@@ -102,12 +80,12 @@ class Wanted:
             and (not self._host or self._host == vm.host)
             and (not self._states or states.of(vm) in self._states)
             and (not self._text or _has(vm, self._text))
+            and (self._listens is None or states.listens(vm) is self._listens)
         )
 
     def among(self, vms: Iterable[Vm], states: VmStates) -> Iterable[Vm]:
         """Those of `vms` that the query asks for."""
-        is_everything = not (self._group or self._host or self._states or self._text)
-        return vms if is_everything else (vm for vm in vms if self(vm, states))
+        return vms if self.is_everything else (vm for vm in vms if self(vm, states))
 
 
 def _not_there(what: str, name: str, known: Iterable[str]) -> NotFound:
@@ -125,15 +103,17 @@ def _stands_in(vm: Vm, group: str) -> bool:
 
 
 def _has(vm: Vm, text: str) -> bool:
-    return any(text in (part or "").lower() for part in (vm.name, vm.group, vm.host, vm.address, vm.zone))
+    # One text for all: this is asked of each VM of a large fleet.
+    return text in f"{vm.name}\n{vm.group or ''}\n{vm.host or ''}\n{vm.address}\n{vm.zone or ''}".lower()
 
 
 class Fleets(Resource):
     """The fleet, its states in numbers, and the fleet file."""
 
-    def __init__(self, engine: Engine, feed: Feed, problem: Callable[[], str | None]) -> None:
+    def __init__(self, engine: Engine, feed: Feed, problem: Callable[[], str | None], numbers: KnownNumbers) -> None:
         super().__init__(engine)
         self._feed, self._problem = feed, problem
+        self._numbers = numbers
 
     def calls(self) -> list[Call]:
         """The rows of the table."""
@@ -151,13 +131,17 @@ class Fleets(Resource):
 
         def look(state: State) -> o.States:
             wanted.check(state.fleet)
-            states = VmStates(state)
-            groups = _grouped(wanted.among(state.fleet.vms.values(), states), states)
-            groups.sort(key=lambda group: (_urgency(group), group.key or ""))
-            counts, left_out = _added(group.counts for group in groups), max(0, len(groups) - limit)
-            return o.States(sum(counts.values()), counts, tuple(groups[:limit]), left_out)
+            numbers = self._counted(state, wanted)
+            whole, left_out = numbers.whole, max(0, len(numbers) - limit)
+            return o.States(whole.vms, whole.counts, whole.listening, numbers.groups(limit), left_out)
 
         return await self._looked(look)
+
+    def _counted(self, state: State, wanted: Wanted) -> Numbers:
+        if wanted.is_everything:
+            return self._numbers.of(state)
+        states = VmStates(state)
+        return Numbers(state, list(wanted.among(state.fleet.vms.values(), states)), states.of)
 
     async def show(self, _: Request) -> Response:
         """Counts, the digest of the fleet file, how far the journal is, the site."""
@@ -221,41 +205,3 @@ def _summary(changes: Iterable[t.Transition], known: Container[str], dry: bool) 
             for vm in change.vms:
                 (changed if vm.name in known else added).append(vm.name)
     return o.FleetChange(tuple(added), tuple(removed), tuple(changed), count, dry)
-
-
-Place = tuple[int | None, str | None]
-
-
-def _grouped(vms: Iterable[Vm], states: VmStates) -> list[o.GroupStates]:
-    found: dict[tuple[str | None, int | None, str | None, str], int] = {}
-    of = states.of
-    for vm in vms:
-        cell = (vm.group, vm.update_domain, None if vm.group else vm.zone, of(vm))
-        found[cell] = found.get(cell, 0) + 1
-    groups: dict[str | None, dict[Place, Counter[str]]] = {}
-    for (group, domain, zone, state), count in found.items():
-        groups.setdefault(group, {}).setdefault((domain, zone), Counter())[state] = count
-    return [_group(key, columns) for key, columns in groups.items()]
-
-
-def _group(key: str | None, columns: dict[Place, Counter[str]]) -> o.GroupStates:
-    ordered = sorted(columns.items(), key=lambda item: (item[0][0] or 0, item[0][1] or ""))
-    cut = tuple(o.Column(counts.total(), _all(counts), domain, zone) for (domain, zone), counts in ordered)
-    counts = _added(column.counts for column in cut)
-    return o.GroupStates(key, sum(counts.values()), counts, cut)
-
-
-def _added(several: Iterable[dict[str, int]]) -> dict[str, int]:
-    total: Counter[str] = Counter()
-    for counts in several:
-        total.update(counts)
-    return _all(total)
-
-
-def _all(counts: Counter[str]) -> dict[str, int]:
-    """How many VMs are in each state; every state is listed."""
-    return {state: counts[state] for state in STATES}
-
-
-def _urgency(group: o.GroupStates) -> int:
-    return next(rank for rank, state in enumerate(STATES) if group.counts[state])

@@ -9,11 +9,12 @@ from duenotice.clock import micros
 from duenotice.domain import commands as c
 from duenotice.domain.event import Cause, EventType
 from duenotice.domain.fleet import Host
+from duenotice.domain.scope import scope_of
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.errors import LookAt, Malformed, NotFound, Refused
 from duenotice.operator_api.answers import RAISED
-from duenotice.operator_api.calls import Call, Paging, decoded, new_id
+from duenotice.operator_api.calls import Call, Paging, actor_of, decoded, new_id
 from duenotice.operator_api.maintenances import Planning
 from duenotice.wire import operator as o
 from duenotice.wire.duration import parse_duration
@@ -43,10 +44,11 @@ class Hosts(Planning):
 
         def look(state: State) -> o.Page[o.Host]:
             running = Counter(vm.host for vm in state.fleet.vms.values())
+            listening = Counter(vm.host for vm in state.fleet.vms.values() if state.enabled(scope_of(vm)))
             return paging.page(
                 state.fleet.hosts.values(),
                 lambda host: host.name,
-                lambda host: from_domain.host(host, running[host.name]),
+                lambda host: from_domain.host(host, running[host.name], listening[host.name]),
             )
 
         return await self._looked(look)
@@ -54,7 +56,12 @@ class Hosts(Planning):
     async def show(self, request: Request) -> Response:
         """One host."""
         host = self._find(request)
-        return await self._looked(lambda state: from_domain.host(host, len(state.fleet.on_host(host.name))))
+
+        def look(state: State) -> o.Host:
+            vms = state.fleet.on_host(host.name)
+            return from_domain.host(host, len(vms), sum(state.enabled(scope_of(vm)) for vm in vms))
+
+        return await self._looked(look)
 
     async def drain(self, request: Request) -> Response:
         """A maintenance of live migrations over all VMs of a host."""
@@ -67,6 +74,8 @@ class Hosts(Planning):
             cause=Cause.LIVE_MIGRATION,
             settle=micros(parse_duration(asked.settle)),
             at_once=asked.at_once,
+            title=f"Drain {name}",
+            author=actor_of(request),
         )
         return await self._begun(request, command)
 

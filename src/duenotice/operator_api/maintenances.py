@@ -1,20 +1,26 @@
 """The calls of maintenances: plan, preview, look at, pause, resume, cancel."""
 
 from collections.abc import Callable
+from datetime import datetime
 from functools import partial
+from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from duenotice.clock import Instant, micros, monotonic
 from duenotice.domain import commands as c
+from duenotice.domain.maintenance import Status
+from duenotice.domain.planning import planned
 from duenotice.domain.policy import Policy
 from duenotice.domain.preview import GiveUp, PlannedStep, outlook, preview
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
+from duenotice.domain.window import Window
 from duenotice.errors import Malformed
 from duenotice.operator_api.answers import JSON, Reply, Resource, encode
-from duenotice.operator_api.calls import Call, Handler, Paging, by_id, decoded, flag, new_id
+from duenotice.operator_api.calls import Call, Handler, Paging, actor_of, by_id, decoded, flag, new_id
+from duenotice.operator_api.windows import window_of
 from duenotice.wire import operator as o
 from duenotice.wire.duration import parse_duration
 from duenotice.wire.operator import from_domain, to_domain
@@ -22,11 +28,18 @@ from duenotice.wire.operator import from_domain, to_domain
 PATIENCE_SECONDS = 20.0
 """How long a preview may take; longer than a plan of a million VMs needs."""
 
-Ahead = Callable[[State, Instant, Policy, GiveUp], list[PlannedStep]]
+
+class PlanAhead(NamedTuple):
+    """What a plan would do, and how many of its steps find no place in its window."""
+
+    steps: list[PlannedStep]
+    left_out: int
+
+
+Ahead = Callable[[State, Instant, Policy, GiveUp], PlanAhead]
 
 _TURNS: dict[str, Callable[[str], c.Command]] = {
     "pause": c.PauseMaintenance,
-    "resume": c.ResumeMaintenance,
     "cancel": c.CancelMaintenance,
 }
 
@@ -38,7 +51,10 @@ class Planning(Resource):
         """Begin a maintenance, and answer with it."""
         plan_id = command.maintenance_id
         location = f"/v1/maintenances/{plan_id}"
-        return await self._done(request, command, lambda state, _: Reply(_told(state, plan_id), 201, location))
+        return await self._done(request, command, lambda state, _: Reply(self._told(state, plan_id), 201, location))
+
+    def _told(self, state: State, plan_id: str) -> o.Maintenance:
+        return from_domain.maintenance(state.plans[plan_id].whole(), self._engine.clock.now().at)
 
 
 class Maintenances(Planning):
@@ -49,6 +65,7 @@ class Maintenances(Planning):
         viewer, operator, all_, one = Role.VIEWER, Role.OPERATOR, "/v1/maintenances", "/v1/maintenances/{id}"
         page, plan, query = {200: o.Page[o.Maintenance]}, {200: o.Maintenance}, ("status", "limit", "cursor")
         made, ahead, asked = {201: o.Maintenance, 200: o.Timeline}, {200: o.Timeline}, o.MaintenanceRequest
+        turned, resume, retry = o.TurnRequest, "Resume a maintenance", "Try failed steps of a maintenance again"
         begin, coming = "Begin or preview a maintenance", "When the steps to come would begin"
         return [
             Call("GET", all_, viewer, self.index, "List maintenances", page, query=query),
@@ -59,6 +76,8 @@ class Maintenances(Planning):
                 Call("POST", f"{one}/{turn}", operator, self._turn(to), f"{turn.capitalize()} a maintenance", plan)
                 for turn, to in _TURNS.items()
             ),
+            Call("POST", f"{one}/resume", operator, self._forward(c.ResumeMaintenance), resume, plan, turned),
+            Call("POST", f"{one}/retry", operator, self._forward(c.RetryMaintenance), retry, plan, turned),
         ]
 
     async def index(self, request: Request) -> Response:
@@ -67,12 +86,12 @@ class Maintenances(Planning):
         if status is not None and status not in o.MAINTENANCE_STATUSES:
             known = ", ".join(o.MAINTENANCE_STATUSES)
             raise Malformed(f"{status[:40]!r} is not a status.", hint=f"Use one of {known}.")
-        paging = Paging.of(request)
+        paging, at = Paging.of(request), self._engine.clock.now().at
 
         def look(state: State) -> o.Page[o.Maintenance]:
             numbered = enumerate(state.maintenances.values())
             plans = (item for item in numbered if status in (None, item[1].status.value))
-            return paging.page(plans, lambda item: f"{item[0]:09d}", lambda item: from_domain.maintenance(item[1]))
+            return paging.page(plans, lambda item: f"{item[0]:09d}", lambda item: from_domain.maintenance(item[1], at))
 
         return await self._looked(look)
 
@@ -80,7 +99,7 @@ class Maintenances(Planning):
         """Begin one; with `dry_run` only show its timeline."""
         asked = await decoded(request, o.MaintenanceRequest)
         vms = await self._engine.look(lambda state: to_domain.select(asked.on, state.fleet.vms.values()))
-        command = _command(asked, vms)
+        command = _command(asked, vms, self._window(asked.window, asked.start), actor_of(request))
         if flag(request, "dry_run"):
             return await self._ahead(partial(_preview, command))
         return await self._begun(request, command)
@@ -88,7 +107,7 @@ class Maintenances(Planning):
     async def show(self, request: Request) -> Response:
         """Show one with its steps."""
         plan_id = self._find(request)
-        return await self._looked(lambda state: _told(state, plan_id))
+        return await self._looked(lambda state: self._told(state, plan_id))
 
     async def outlook(self, request: Request) -> Response:
         """The timeline of the steps that have not begun, if nobody approved anything."""
@@ -102,34 +121,49 @@ class Maintenances(Planning):
         until = monotonic() + PATIENCE_SECONDS  # counted from the request: after this the caller has gone
 
         def look(state: State) -> bytes:
-            planned = run(state, now, engine.policy, lambda: monotonic() > until)
-            return encode(o.Timeline(tuple(map(from_domain.planned_step, planned))))
+            seen = run(state, now, engine.policy, lambda: monotonic() > until)
+            return encode(o.Timeline(tuple(map(from_domain.planned_step, seen.steps)), seen.left_out))
 
         return Response(await engine.foresee(look), media_type=JSON)
 
     def _turn(self, command: Callable[[str], c.Command]) -> Handler:
         async def turn(request: Request) -> Response:
             plan_id = self._find(request)
-            return await self._done(request, command(plan_id), lambda state, _: Reply(_told(state, plan_id)))
+            return await self._done(request, command(plan_id), lambda state, _: Reply(self._told(state, plan_id)))
 
         return turn
+
+    def _forward(self, command: type[c.ResumeMaintenance | c.RetryMaintenance]) -> Handler:
+        async def turn(request: Request) -> Response:
+            plan_id, asked = self._find(request), await decoded(request, o.TurnRequest)
+            order = command(plan_id, self._window(asked.window, asked.start))
+            return await self._done(request, order, lambda state, _: Reply(self._told(state, plan_id)))
+
+        return turn
+
+    def _window(self, text: str, start: datetime | None) -> Window | None:
+        return window_of(text, to_domain.parse_moment(start, "start"), self._engine.clock.now().at)
 
     def _find(self, request: Request) -> str:
         plans = [progress.plan for progress in self._engine.state.plans.values()]
         return by_id(plans, request.path_params["id"], "maintenance").id
 
 
-def _preview(
-    command: c.StartMaintenance, state: State, now: Instant, policy: Policy, give_up: GiveUp
-) -> list[PlannedStep]:
-    return preview(state, command, now, policy, give_up)
+def _preview(command: c.StartMaintenance, state: State, now: Instant, policy: Policy, give_up: GiveUp) -> PlanAhead:
+    steps = preview(state, command, now, policy, give_up)
+    return PlanAhead(steps, len(planned(state, command, now).steps) - len(steps) if command.window else 0)
 
 
-def _outlook(plan_id: str, state: State, now: Instant, policy: Policy, give_up: GiveUp) -> list[PlannedStep]:
-    return outlook(state, state.plans[plan_id].whole(), now, policy, give_up)
+def _outlook(plan_id: str, state: State, now: Instant, policy: Policy, give_up: GiveUp) -> PlanAhead:
+    progress = state.plans[plan_id]
+    steps = outlook(state, progress.whole(), now, policy, give_up)
+    runs_in_window = progress.plan.window is not None and progress.plan.status is Status.RUNNING
+    return PlanAhead(steps, progress.waiting - len(steps) if runs_in_window else 0)
 
 
-def _command(asked: o.MaintenanceRequest, vms: tuple[str, ...]) -> c.StartMaintenance:
+def _command(
+    asked: o.MaintenanceRequest, vms: tuple[str, ...], window: Window | None, author: str
+) -> c.StartMaintenance:
     return c.StartMaintenance(
         maintenance_id=new_id(),
         type=to_domain.parse_type(asked.type),
@@ -139,8 +173,7 @@ def _command(asked: o.MaintenanceRequest, vms: tuple[str, ...]) -> c.StartMainte
         settle=micros(parse_duration(asked.settle)),
         at_once=asked.at_once,
         failures_allowed=asked.failures_allowed,
+        window=window,
+        title=asked.title,
+        author=author,
     )
-
-
-def _told(state: State, plan_id: str) -> o.Maintenance:
-    return from_domain.maintenance(state.plans[plan_id].whole())

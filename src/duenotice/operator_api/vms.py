@@ -18,7 +18,8 @@ from duenotice.engine.engine import Engine, Records
 from duenotice.errors import Malformed, Refused
 from duenotice.operator_api.answers import RAISED, Reply, Resource, shown
 from duenotice.operator_api.calls import Call, Handler, Paging, decoded, new_id, vm_named
-from duenotice.operator_api.fleet import WANTED, VmStates, Wanted, state_of_vm
+from duenotice.operator_api.fleet import WANTED, Wanted
+from duenotice.operator_api.vm_states import VmStates, state_of_vm
 from duenotice.wire import operator as o
 from duenotice.wire.api_versions import API_VERSIONS, BY_NAME
 from duenotice.wire.document_json import encode_document
@@ -84,7 +85,7 @@ class Vms(Resource):
                 vm = state.fleet.vms.get(name)
                 return _told(state, vm, states.of(vm)) if vm is not None and wanted(vm, states) else None
 
-            return paging.page_of_names(names, told)
+            return paging.page_of_names(wanted.names(names, states), told)
 
         return await self._looked(look)
 

@@ -57,6 +57,7 @@ def fleet_files(world: World) -> None:
     "GET /v1/maintenances/{id}/outlook",
     "POST /v1/maintenances/{id}/pause",
     "POST /v1/maintenances/{id}/resume",
+    "POST /v1/maintenances/{id}/retry",
     "POST /v1/maintenances/{id}/cancel",
     "POST /v1/clock/advance",
 )
@@ -81,6 +82,7 @@ def a_plan_for_all(world: World) -> None:
     world.page(f"timeline page with a maintenance on {herd} VMs", "/timeline")
     world.call(f"pause a maintenance on {herd} VMs", "POST", f"{all_}/{{id}}/pause", of=one)
     world.call(f"resume a maintenance on {herd} VMs", "POST", f"{all_}/{{id}}/resume", of=one)
+    world.call(f"retry what runs on {herd} VMs", "POST", f"{all_}/{{id}}/retry", of=one, expect=(409,))
     world.advance(f"the first turn of {herd} VMs ends, the second begins", "16m")
     world.call(f"cancel a maintenance on {herd} VMs", "POST", f"{all_}/{{id}}/cancel", of=one)
     world.do("POST", "/v1/clock/advance", {"by": "1h"})

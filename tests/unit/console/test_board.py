@@ -18,16 +18,16 @@ def vm(name: str, group: str | None = "set/web", state: str = "fine", **more: An
 
 def column(fine: int = 0, update_domain: int | None = 0, zone: str | None = None, **counts: int) -> w.Column:
     all_ = COUNTS | {"fine": fine} | counts
-    return w.Column(sum(all_.values()), all_, update_domain, zone)
+    return w.Column(sum(all_.values()), all_, 0, update_domain, zone)
 
 
 def group(key: str | None, *columns: w.Column) -> w.GroupStates:
     counts = {state: sum(one.counts[state] for one in columns) for state in COUNTS}
-    return w.GroupStates(key=key, vms=sum(counts.values()), counts=counts, columns=columns)
+    return w.GroupStates(key=key, vms=sum(counts.values()), counts=counts, listening=0, columns=columns)
 
 
 def states(*groups: w.GroupStates) -> w.States:
-    return w.States(vms=0, counts={}, groups=groups, left_out=0)
+    return w.States(vms=0, counts={}, listening=0, groups=groups, left_out=0)
 
 
 event = an_event
@@ -61,7 +61,9 @@ def test_a_scope_lies_in_a_section(scope: str, section: str) -> None:
 
 def test_a_cell_says_what_is_to_happen() -> None:
     cell = board.cell_of(vm("web-0", state="scheduled"), [event("web-0")])
-    assert cell == ("web-0", "scheduled", "web-0: Reboot, told, waiting for its notice to end")
+    assert cell == board.Cell("web-0", "scheduled", "web-0: Reboot, notified, waiting for its notice to end")
+    silent = board.cell_of(vm("web-0", listens=False))
+    assert silent == board.Cell("web-0", "fine", "web-0: nothing planned, would get no notice", silent=True)
 
 
 def test_cells_stand_in_natural_order_in_the_column_of_their_update_domain() -> None:
@@ -77,7 +79,7 @@ def test_vms_on_their_own_stand_by_zone() -> None:
     vms = [vm("a", None, zone="2"), vm("b", None)]
     alone = group(None, column(1, None), column(1, None, "2"))
     (section,) = Board(states(alone), vms, {}).sections()
-    assert (section.key, section.name) == ("alone", "On their own")
+    assert (section.key, section.name) == ("alone", "Standalone VMs")
     assert [(c.label, [cell.name for cell in c.cells]) for c in section.columns] == [
         ("No zone", ["b"]),
         ("Zone 2", ["a"]),

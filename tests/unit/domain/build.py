@@ -14,6 +14,7 @@ from duenotice.domain.commands import (
     EvictVm,
     FailHost,
     OperateVm,
+    ReportImpact,
     ScheduleEvent,
     StartMaintenance,
 )
@@ -154,6 +155,17 @@ def maintain(
     """A maintenance that has begun, with its first events."""
     do(state, StartMaintenance(id_of(number), type, vms, **fields), now, policy)
     tick(state, now, policy)
+    return state.maintenances[id_of(number)]
+
+
+def failed(state: State, vm: str, number: int, now: Instant = NOW) -> Maintenance:
+    """A maintenance whose only step has failed: its driver gave up."""
+    (step,) = maintain(state, vm, number=number, now=now).steps
+    driven = Policy(simulated_impact=False)
+    do(state, ApproveEvents((step.event_id or "",)), now, driven)
+    tick(state, now, driven)
+    do(state, ReportImpact(step.event_id or "", "Broken."), now, driven)
+    tick(state, now, driven)
     return state.maintenances[id_of(number)]
 
 

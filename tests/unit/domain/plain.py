@@ -11,6 +11,7 @@ from duenotice.domain.planning import _begun, _stop
 from duenotice.domain.policy import Policy
 from duenotice.domain.starting import notice_is_over
 from duenotice.domain.state import State
+from duenotice.domain.windowed import closed, lets_begin
 
 OVER = frozenset({StepStatus.DONE, StepStatus.FAILED, StepStatus.SKIPPED})
 
@@ -57,8 +58,9 @@ def _next_of_plans(state: State, now: Instant, policy: Policy) -> list[t.Transit
     for plan in state.maintenances.values():
         changes: list[t.Transition] = [*_ends(state, plan, now)]
         if plan.status in OPEN and not changes:
-            changes = _conclusion(state, plan)
-            for number in [] if changes else ready(plan, now.steady):
+            changes = _conclusion(state, plan) or closed(state, state.plans[plan.id], now)
+            may_begin = not changes and lets_begin(plan, now, policy)
+            for number in ready(plan, now.steady) if may_begin else []:
                 changes += _begun(state, state.plans[plan.id], number, now, policy)
         if changes:
             return changes

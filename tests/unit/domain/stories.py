@@ -1,5 +1,7 @@
 """Any story: commands that come one after another while time passes, most of them sensible, some not."""
 
+from datetime import timedelta
+
 from hypothesis import strategies as st
 
 from duenotice.clock import Instant, Mark
@@ -9,6 +11,7 @@ from duenotice.domain.fleet import Declaration, EventsPolicy, Vm
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 from duenotice.domain.subscription import PushFormat
+from duenotice.domain.window import Window, WindowSpan
 from duenotice.errors import Refused
 from tests.unit.domain.build import BATCH, EVERYBODY, NOW, SECOND, VMS, WEB, declaration, do, id_of
 
@@ -24,6 +27,8 @@ WEBS = tuple(name for name in EVERYBODY if name.startswith("web"))
 BATCHES = tuple(name for name in EVERYBODY if name.startswith("batch"))
 CAUSES = st.sampled_from([Cause.MAINTENANCE, Cause.LIVE_MIGRATION, Cause.USER])
 OWNED = st.sampled_from(["vm/alone", "vm/web-0", "set/web", "scale-set/batch", "service/shop", "vm/nobody"])
+HOURS = st.sampled_from([1, 900, 3600, 5000, 20_000, 90_000])
+WINDOWS = st.lists(st.tuples(HOURS, HOURS), min_size=1, max_size=4).map(lambda gaps: window_of(*gaps))
 WISHES = st.builds(EventsPolicy, *[st.sampled_from([None, True, False])] * 3)
 ELSEWHERE = {
     "alone": Vm("alone", "10.0.0.1", WEB.key, update_domain=1),
@@ -31,6 +36,16 @@ ELSEWHERE = {
     "batch_0": Vm("batch_0", "10.0.3.0", BATCH.key, 1, update_domain=1),
 }
 """Some VMs of the demo fleet in another scope."""
+
+
+def window_of(*gaps: tuple[int, int], after: Instant = NOW, open_at_the_end: bool = False) -> Window:
+    """Spans one after another: seconds until each begins, counted from the end of the last, and seconds it lasts."""
+    spans, at = [], after.at
+    for pause, lasts in gaps:
+        spans.append(WindowSpan(at + timedelta(seconds=pause), at := at + timedelta(seconds=pause + lasts)))
+    if open_at_the_end:
+        spans[-1] = WindowSpan(spans[-1].begins)
+    return Window(tuple(spans), "said so")
 
 
 def fleet_of(vms: set[Vm], elsewhere: bool) -> Declaration:
@@ -67,9 +82,11 @@ COMMANDS = st.one_of(
         settle=st.sampled_from([0, 60 * SECOND]),
         at_once=st.integers(0, 2),
         failures_allowed=st.integers(0, 1),
+        window=st.none() | WINDOWS,
     ),
     st.builds(c.PauseMaintenance, PLANS),
-    st.builds(c.ResumeMaintenance, PLANS),
+    st.builds(c.ResumeMaintenance, PLANS, st.none() | WINDOWS),
+    st.builds(c.RetryMaintenance, PLANS, st.none() | WINDOWS),
     st.builds(c.CancelMaintenance, PLANS),
     st.builds(c.EnableScope, NAMES),
     st.builds(c.DisableScopes, st.just(("vm/alone", "set/web"))),

@@ -20,6 +20,7 @@ from tests.unit.domain.build import (
     declaration,
     degrade,
     do,
+    failed,
     id_of,
     listening,
     maintain,
@@ -52,6 +53,7 @@ EVERY_COMMAND: list[c.Command] = [
     c.StartMaintenance(id_of(9), EventType.REBOOT, ("web-0", "web-1")),
     c.PauseMaintenance(id_of(3)),
     c.ResumeMaintenance(id_of(4)),
+    c.RetryMaintenance(id_of(7)),
     c.CancelMaintenance(id_of(3)),
     c.CreateToken(id_of(9), "ann", Role.VIEWER, "0" * 64),
     c.RevokeToken(id_of(5)),
@@ -80,6 +82,7 @@ def test_deciding_changes_nothing_however_often(command: c.Command) -> None:
     maintain(state, "batch_0", number=3)
     maintain(state, "Front_IN_0", number=4)
     do(state, c.PauseMaintenance(id_of(4)))
+    failed(state, "plain_0", number=7)
     do(state, c.CreateToken(id_of(5), "bob", Role.VIEWER, "1" * 64))
     do(state, c.CreateSubscription(id_of(6), "https://r/", PushFormat.EVENTGRID, "s" * 16))
     do(state, c.ClaimPushes("me"))

@@ -15,6 +15,7 @@ from duenotice.domain.policy import Policy
 from duenotice.domain.progress import Progress
 from duenotice.domain.snapshot import Snapshot, restore, take
 from duenotice.domain.state import State
+from duenotice.domain.windowed import lets_begin
 from tests.unit.domain import plain
 from tests.unit.domain.build import NOW, listening, state_of
 from tests.unit.domain.stories import POLICIES, STEPS, Step, run
@@ -94,4 +95,6 @@ def test_the_quick_way_to_what_is_due_is_the_plain_one(steps: list[Step], policy
     for (quick, now), (slow, _) in pairs:
         assert in_no_order(quick) == in_no_order(slow)
         for progress in quick.plans.values():
-            assert progress.ready(now.steady) == plain.ready(progress.whole(), now.steady) == []
+            assert progress.ready(now.steady) == plain.ready(progress.whole(), now.steady)
+            assert progress.ready(now.steady) == [] or not lets_begin(progress.plan, now, policy)
+            assert progress.has_ready(now.steady) == bool(progress.ready(now.steady))

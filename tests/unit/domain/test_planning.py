@@ -108,7 +108,16 @@ class TestBeginning:
         assert isinstance(change, t.MaintenanceStarted)
         assert change.maintenance == plan_of(state)
         assert structs.replace(plan_of(state), steps=()) == Maintenance(
-            id_of(1), EventType.FREEZE, Cause.LIVE_MIGRATION, (), "Moving.", MINUTE, 2, 1, Status.RUNNING
+            id_of(1),
+            EventType.FREEZE,
+            Cause.LIVE_MIGRATION,
+            (),
+            "Moving.",
+            MINUTE,
+            2,
+            1,
+            Status.RUNNING,
+            asked_at=NOW.at,
         )
         assert [step.resources for step in plan_of(state).steps] == [("web-0", "web-2"), ("web-3",), ("web-1",)]
 

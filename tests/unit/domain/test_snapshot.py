@@ -14,6 +14,7 @@ from duenotice.domain.scope import scope_of
 from duenotice.domain.snapshot import restore, take
 from duenotice.domain.state import State
 from duenotice.domain.transitions import EventStarted
+from duenotice.domain.windowed import WINDOW_ENDED
 from tests.unit.domain.build import (
     NOW,
     SECOND,
@@ -23,7 +24,7 @@ from tests.unit.domain.build import (
     state_of,
     tick,
 )
-from tests.unit.domain.stories import POLICIES, STEPS, Step, run
+from tests.unit.domain.stories import POLICIES, STEPS, Step, run, window_of
 
 
 def view(state: State, now: Instant) -> tuple[object, ...]:
@@ -34,7 +35,7 @@ def view(state: State, now: Instant) -> tuple[object, ...]:
     fleet = state.fleet
     places = (fleet.digest, fleet.site, fleet.hosts, fleet.groups, fleet.vms)
     marks = (state.position, state.at, state.mark, state.departures, state.forgotten)
-    plans = (list(state.maintenances.items()), state.outcomes, next_due(state, now.steady))
+    plans = (list(state.maintenances.items()), state.outcomes, next_due(state, now.steady, now.at))
     return documents, agendas, places, marks, plans
 
 
@@ -123,16 +124,17 @@ def test_every_maintenance_comes_to_its_end_once_drivers_report_and_nobody_pause
     now = run(state, steps, policy)
     for plan in list(state.maintenances.values()):
         if plan.status is Status.PAUSED:
-            do(state, c.ResumeMaintenance(plan.id), now, policy)
+            do(state, c.ResumeMaintenance(plan.id, window_of((1, 1), after=now, open_at_the_end=True)), now, policy)
     for _ in range(200):
         tick(state, now, policy)
         for event in list(state.events.values()):
             if event.phase is Phase.STARTED and event.impact_ends is None and event.id in state.events:
                 do(state, c.ReportImpact(event.id), now, policy)
         tick(state, now, policy)
-        due = next_due(state, now.steady)
+        due = next_due(state, now.steady, now.at)
         now = now.after(0 if due is None else due - now.steady)
-    assert [plan.status for plan in state.maintenances.values() if plan.status in OPEN] == []
+    left = [plan for plan in state.maintenances.values() if plan.status in OPEN]
+    assert [plan for plan in left if plan.status is not Status.PAUSED or plan.reason != WINDOW_ENDED] == []
     assert (state.outcomes, [plan.id for plan in state.maintenances.values() if turns_under_way(plan)]) == ({}, [])
 
 

@@ -48,7 +48,7 @@ def test_an_answer_without_a_location_has_none_afterwards() -> None:
 def test_the_newest_format_holds_the_answer_as_one_value() -> None:
     change = RequestAnswered("k", "f", NOON + timedelta(days=1), ANSWER.packed())
     row = RECORDS.pack(Record(7, NOON, "token/ci", change))
-    assert (row.format, row.payload) == (6, IN_BYTES.replace(b"\n", b""))
+    assert (row.format, row.payload) == (7, IN_BYTES.replace(b"\n", b""))
     stored = json.loads(row.payload)["transition"]["answer"]
     assert unpacked(base64.b64decode(stored)) == ANSWER
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.tidy.house import ROOT, TESTS, Function, excused, functions, name_of, parsed, sources
 
-MOST_LINES = 355
+MOST_LINES = 400
 LONGEST_FUNCTION = 31
 MOST_STATEMENTS = 24
 

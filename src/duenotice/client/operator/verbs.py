@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, TypeVar
 
+from msgspec.structs import asdict
+
 from duenotice.client.operator.listing import Listing
 from duenotice.client.operator.request import (
     OperatorRequest,
@@ -36,9 +38,13 @@ class Verbs(ABC):
 
     # VMs
 
-    def vms(self, *, group: str = "", host: str = "", state: str = "", q: str = "") -> Listing[w.Vm]:
-        """All VMs by name, or those of a group, on a host, in one of these states, or with `q` in their name."""
-        return self._all(w.Vm, "vms", group=group, host=host, state=state, q=q)
+    def vms(self, *, group: str = "", host: str = "", state: str = "", q: str = "", listens: str = "") -> Listing[w.Vm]:
+        """All VMs by name, or those of a group, on a host, in some states, with `q` in their name, or that listen."""
+        return self._all(w.Vm, "vms", group=group, host=host, state=state, q=q, listens=listens)
+
+    def vm_table(self, asked: w.VmQuery, *, offset: int = 0, limit: int = 100) -> w.VmTable:
+        """VMs as a table, by name as people count or as `sort` says: some rows of it, and how many match in all."""
+        return self._do(get(w.VmTable, "vm-table", **asdict(asked), offset=offset, limit=limit))
 
     def vm(self, name: str) -> w.VmWithEvents:
         """One VM and the events that hit it."""
@@ -149,16 +155,25 @@ class Verbs(ABC):
         return self._do(put(w.FleetChange, "fleet", toml=toml, dry_run=dry_run))
 
     def states(
-        self, *, group: str = "", host: str = "", state: str = "", q: str = "", limit: int | None = None
+        self, *, group: str = "", host: str = "", state: str = "", q: str = "", listens: str = "", limit: int = 100
     ) -> w.States:
         """The fleet in numbers, its most urgent groups first; `limit` is how many groups."""
-        return self._do(get(w.States, "states", group=group, host=host, state=state, q=q, limit=limit))
+        chosen = {"group": group, "host": host, "state": state, "q": q, "listens": listens}
+        return self._do(get(w.States, "states", **chosen, limit=limit))
+
+    def attention(self) -> w.Attention:
+        """What needs a person now, and how far each maintenance is."""
+        return self._do(get(w.Attention, "attention"))
 
     # events
 
     def events(self, *, vm: str = "", scope: str = "", type: str = "", phase: str = "") -> Listing[w.Event]:
         """All live events, soonest first, or those that hit a VM, of a scope, a type, a phase."""
         return self._all(w.Event, "events", vm=vm, scope=scope, type=type, phase=phase)
+
+    def event_table(self, asked: w.EventQuery, *, offset: int = 0, limit: int = 100) -> w.EventTable:
+        """Events as a table, the most urgent first: some rows of it, and how many match in all."""
+        return self._do(get(w.EventTable, "event-table", **asdict(asked), offset=offset, limit=limit))
 
     def event(self, event_id: str) -> w.Event:
         """One live event."""
@@ -204,6 +219,16 @@ class Verbs(ABC):
         """Events of a span of time with their moments; by default from an hour ago to a week ahead."""
         return self._do(get(w.Lives, "timeline", from_=from_, to=to, type=type, vm=vm))
 
+    def search(self, q: str, *, limit: int = 20) -> w.Hits:
+        """VMs, groups, hosts, events and maintenances by a part of what names them, the best hits first."""
+        return self._do(get(w.Hits, "search", q=q, limit=limit))
+
+    def history(
+        self, *, from_: datetime | None = None, to: datetime | None = None, group: str = "", vm: str = ""
+    ) -> w.History:
+        """The past in numbers, day by day; by default the last 30 days."""
+        return self._do(get(w.History, "history", from_=from_, to=to, group=group, vm=vm))
+
     # maintenances
 
     def maintenances(self, *, status: str = "") -> Listing[w.Maintenance]:
@@ -230,9 +255,13 @@ class Verbs(ABC):
         """Begin no more steps of it."""
         return self._do(post(w.Maintenance, "maintenances", plan_id, "pause"))
 
-    def resume_maintenance(self, plan_id: str) -> w.Maintenance:
-        """Go on with it."""
-        return self._do(post(w.Maintenance, "maintenances", plan_id, "resume"))
+    def resume_maintenance(self, plan_id: str, *, window: str = "", start: datetime | None = None) -> w.Maintenance:
+        """Go on with it; a new window or start replaces what it had."""
+        return self._do(post(w.Maintenance, "maintenances", plan_id, "resume", body=w.TurnRequest(start, window)))
+
+    def retry_maintenance(self, plan_id: str, *, window: str = "", start: datetime | None = None) -> w.Maintenance:
+        """Try the steps again that have failed, and go on with it."""
+        return self._do(post(w.Maintenance, "maintenances", plan_id, "retry", body=w.TurnRequest(start, window)))
 
     def cancel_maintenance(self, plan_id: str) -> w.Maintenance:
         """Cancel what has not started of it."""
@@ -308,10 +337,19 @@ class Verbs(ABC):
     # what has happened
 
     def audit(
-        self, *, actor: str = "", action: str = "", event: str = "", after: int | None = None, before: int | None = None
+        self,
+        *,
+        actor: str = "",
+        action: str = "",
+        event: str = "",
+        from_: datetime | None = None,
+        to: datetime | None = None,
+        after: int | None = None,
+        before: int | None = None,
     ) -> Listing[w.Record]:
         """What has happened, oldest first, or with `before` newest first; an action is one of `ACTIONS`."""
-        return self._all(w.Record, "audit", actor=actor, action=action, event=event, after=after, before=before)
+        asked: dict[str, QueryValue] = {"actor": actor, "action": action, "event": event, "from_": from_, "to": to}
+        return self._all(w.Record, "audit", **asked, after=after, before=before)
 
     # nodes
 

@@ -1,7 +1,7 @@
-// The form of a maintenance: what it would do is drawn while it is filled in.
+// The form of a maintenance: what it would do is drawn while it is filled in, and targets can be ticked.
 import { morph } from "/static/morph.js";
 
-const plan = document.getElementById("plan");
+const plan = document.getElementById("plan"), on = plan?.elements.on;
 const PAUSE = 250;
 let timer = 0, asked = 0;
 
@@ -14,8 +14,28 @@ async function preview() {
   morph(document.getElementById("preview"), fresh.getElementById("preview"));
 }
 
-plan?.addEventListener("input", () => {
+const chosen = () => on.value.split(",").map((part) => part.trim()).filter(Boolean);
+
+/** Ticks follow what is typed. */
+function tick() {
+  const names = new Set(chosen());
+  for (const box of plan.querySelectorAll("[data-target]")) box.checked = names.has(box.dataset.target);
+}
+
+plan?.addEventListener("input", (event) => {
+  if (event.target.matches("[data-picks]")) return narrow(event.target.value.trim().toLowerCase());
+  const { target } = event.target.dataset;
+  if (target) on.value = (event.target.checked ? [...chosen(), target] : chosen().filter((name) => name !== target)).join(", ");
+  else tick();
   clearTimeout(timer);
   timer = setTimeout(preview, PAUSE);
 });
-if (plan) preview();
+
+function narrow(words) {
+  for (const item of plan.querySelectorAll(".picker li")) item.hidden = !item.textContent.toLowerCase().includes(words);
+}
+
+if (plan) {
+  tick();
+  preview();
+}

@@ -4,6 +4,7 @@ The server's answers, the client's results and `/openapi.json` come from these. 
 `to_domain` reads the requests; a client needs neither, so neither is loaded here.
 """
 
+from duenotice.wire.operator.attention import Attention, FailedEvent, PlanGlance, StepGlance
 from duenotice.wire.operator.events import (
     CancelRequest,
     Document,
@@ -38,7 +39,15 @@ from duenotice.wire.operator.fleet import (
     Vm,
     VmWithEvents,
 )
-from duenotice.wire.operator.maintenances import Maintenance, MaintenanceRequest, PlannedStep, Step, Timeline
+from duenotice.wire.operator.history import History, PastDay, PastLife
+from duenotice.wire.operator.maintenances import (
+    Maintenance,
+    MaintenanceRequest,
+    PlannedStep,
+    Step,
+    Timeline,
+    TurnRequest,
+)
 from duenotice.wire.operator.nodes import NodeSeen, NodesSeen
 from duenotice.wire.operator.records import ClockMark, DeclaredGroup, DeclaredHost, DeclaredSite, Details, Record
 from duenotice.wire.operator.service import (
@@ -62,14 +71,19 @@ from duenotice.wire.operator.subscriptions import (
     SubscriptionRequest,
     SubscriptionWithMessages,
 )
+from duenotice.wire.operator.tables import EventQuery, EventRow, EventTable, Hit, Hits, VmQuery, VmRow, VmTable
 from duenotice.wire.operator.words import (
     ACTIONS,
     CAUSES,
     CAUSES_TO_GIVE,
     CONDITIONS,
+    EVENT_PILES,
+    EVENT_STATES,
     EVENT_TYPES,
     GROUP_KINDS,
+    HIT_KINDS,
     LIVE_PHASES,
+    LIVE_STATES,
     MAINTENANCE_STATUSES,
     NODE_STATES,
     OUTCOMES,
@@ -83,6 +97,7 @@ from duenotice.wire.operator.words import (
     STATES,
     STEP_STATUSES,
     SUBSCRIPTION_STATUSES,
+    VM_SORTS,
 )
 
 __all__ = [
@@ -90,9 +105,13 @@ __all__ = [
     "CAUSES",
     "CAUSES_TO_GIVE",
     "CONDITIONS",
+    "EVENT_PILES",
+    "EVENT_STATES",
     "EVENT_TYPES",
     "GROUP_KINDS",
+    "HIT_KINDS",
     "LIVE_PHASES",
+    "LIVE_STATES",
     "MAINTENANCE_STATUSES",
     "NODE_STATES",
     "OUTCOMES",
@@ -106,7 +125,9 @@ __all__ = [
     "STATES",
     "STEP_STATUSES",
     "SUBSCRIPTION_STATUSES",
+    "VM_SORTS",
     "AdvanceRequest",
+    "Attention",
     "AzureDoor",
     "CancelRequest",
     "Clock",
@@ -122,7 +143,11 @@ __all__ = [
     "Document",
     "DrainRequest",
     "Event",
+    "EventQuery",
+    "EventRow",
+    "EventTable",
     "EventsPolicy",
+    "FailedEvent",
     "Fault",
     "FaultRequest",
     "Fleet",
@@ -130,6 +155,9 @@ __all__ = [
     "Group",
     "GroupStates",
     "Health",
+    "History",
+    "Hit",
+    "Hits",
     "Host",
     "Jumped",
     "Life",
@@ -141,6 +169,9 @@ __all__ = [
     "NodeSeen",
     "NodesSeen",
     "Page",
+    "PastDay",
+    "PastLife",
+    "PlanGlance",
     "PlannedStep",
     "PolicyRequest",
     "Problem",
@@ -157,13 +188,18 @@ __all__ = [
     "SpeedRequest",
     "States",
     "Step",
+    "StepGlance",
     "Subscription",
     "SubscriptionRequest",
     "SubscriptionWithMessages",
     "Timeline",
     "Token",
     "TokenRequest",
+    "TurnRequest",
     "Version",
     "Vm",
+    "VmQuery",
+    "VmRow",
+    "VmTable",
     "VmWithEvents",
 ]

@@ -84,11 +84,12 @@ class Scaled(Raised, frozen=True):
 
 
 class Host(AnswerBody, frozen=True):
-    """A physical machine; `vms` is how many run there."""
+    """A physical machine; `vms` is how many run there, and `listening` how many of them would be told."""
 
     name: str
     condition: ConditionName
     vms: Count
+    listening: Count = 0
 
 
 class Site(AnswerBody, frozen=True):
@@ -123,10 +124,11 @@ class FleetChange(AnswerBody, frozen=True):
 
 
 class Counted(AnswerBody, frozen=True):
-    """How many VMs there are, and how many of them in which state."""
+    """How many VMs there are, how many of them in which state, and how many would be told before an impact."""
 
     vms: Count
     counts: dict[str, int]
+    listening: Count
 
 
 class Column(Counted, frozen=True):
@@ -142,6 +144,7 @@ class GroupStates(AnswerBody, frozen=True):
     key: str | None
     vms: Count
     counts: dict[str, int]
+    listening: Count
     columns: tuple[Column, ...]
 
 

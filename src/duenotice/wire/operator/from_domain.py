@@ -9,7 +9,7 @@ from duenotice.clock import Instant, seconds
 from duenotice.domain import event as e
 from duenotice.domain import fleet as f
 from duenotice.domain import maintenance as m
-from duenotice.domain import preview
+from duenotice.domain import preview, windowed
 from duenotice.domain import subscription as u
 from duenotice.domain import token as k
 from duenotice.domain import transitions as t
@@ -21,6 +21,8 @@ from duenotice.wire.operator.maintenances import Maintenance, PlannedStep, Step
 from duenotice.wire.operator.records import Details, Record
 from duenotice.wire.operator.service import NewToken, Token
 from duenotice.wire.operator.subscriptions import NewSubscription, SetAside, Subscription, SubscriptionWithMessages
+from duenotice.wire.operator.tables import EventRow, VmRow
+from duenotice.wire.operator.words import QUIET_ACTIONS
 from duenotice.wire.stored_answer import unpacked
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -95,6 +97,26 @@ def life(
     )
 
 
+def is_quiet(record: t.Record) -> bool:
+    """Whether a record is about the service itself, so that it is shown only when it is asked for by its action.
+
+    That somebody has set another speed is shown: a mark of the service's own has nobody's name.
+    """
+    change = record.transition
+    by_somebody = record.actor.startswith("token/") and isinstance(change, t.ClockMarked) and change.mark.speed > 0
+    return action_of(record) in QUIET_ACTIONS and not by_somebody
+
+
+def event_row(life: Life, *, group: str | None, host: str | None, maintenance: str | None) -> EventRow:
+    """An event with its moments and what it belongs to."""
+    return _with(life, EventRow, group=group, host=host, maintenance=maintenance)
+
+
+def vm_row(vm: Vm, last_seen: datetime | None, next_event: Event | None) -> VmRow:
+    """A VM, when it last asked, and what comes next."""
+    return _with(vm, VmRow, last_seen=_maybe(last_seen), next_event=next_event)
+
+
 def events_policy(policy: f.EventsPolicy) -> EventsPolicy | None:
     """What an owner says about events; None when that is nothing."""
     return None if policy == f.SAYS_NOTHING else EventsPolicy(*msgspec.structs.astuple(policy))
@@ -141,9 +163,9 @@ def group(group: f.Group, vms: int) -> Group:
     )
 
 
-def host(host: f.Host, vms: int) -> Host:
-    """With how many VMs run there, which the host itself does not know."""
-    return Host(host.name, host.condition.value, vms)
+def host(host: f.Host, vms: int, listening: int) -> Host:
+    """With how many VMs run there and how many of them listen, which the host itself does not know."""
+    return Host(host.name, host.condition.value, vms, listening)
 
 
 def site(site: f.Site) -> Site:
@@ -197,8 +219,10 @@ def _set_aside(given_up: u.SetAside) -> SetAside:
     return SetAside(given_up.position, given_up.event_id, whole_second(given_up.at), given_up.reason)
 
 
-def maintenance(plan: m.Maintenance) -> Maintenance:
-    """A plan with all its steps; spans are in seconds outside."""
+def maintenance(plan: m.Maintenance, at: datetime | None = None) -> Maintenance:
+    """A plan with all its steps; spans are in seconds outside. `at` is the time of day: for what it waits until."""
+    span = plan.present_span
+    waits_until = None if at is None else windowed.waits_until(plan, at)
     return Maintenance(
         id=plan.id,
         type=TYPE_NAMES[plan.type],
@@ -211,7 +235,19 @@ def maintenance(plan: m.Maintenance) -> Maintenance:
         failures_allowed=plan.failures_allowed,
         progress={status.value: plan.count(status) for status in m.StepStatus},
         steps=tuple(map(_step, plan.steps)),
+        title=plan.title,
+        author=plan.author,
+        asked_at=_second(plan.asked_at),
+        over_at=_second(plan.over_at),
+        window="" if plan.window is None else plan.window.said,
+        window_begins=_second(None if span is None else span.begins),
+        window_ends=_second(None if span is None else span.ends),
+        waits_until=_second(waits_until),
     )
+
+
+def _second(moment: datetime | None) -> datetime | None:
+    return None if moment is None else whole_second(moment)
 
 
 def _step(step: m.Step) -> Step:
@@ -298,6 +334,8 @@ def _as_stored(change: t.Transition) -> Details:
     stored = msgspec.to_builtins(change)
     if isinstance(change, t.StepEnded):
         stored["ended"] = seconds(change.ended)
+    if isinstance(change, t.MaintenanceChanged | t.MaintenanceRetried):
+        stored["window"] = None if change.window is None else change.window.said
     if isinstance(change, t.ClockMarked):
         at, _, boot_id, _, *speeds = stored["mark"]
         stored["mark"] = [at, seconds(change.mark.steady), boot_id, seconds(change.mark.boot_micros), *speeds]

@@ -1,5 +1,6 @@
 """Maintenances in the operator's contract: plans, their steps, and when the steps would begin."""
 
+from datetime import datetime
 from typing import Annotated
 
 from duenotice.domain.event import Cause
@@ -18,6 +19,7 @@ from duenotice.wire.operator.words import (
     Span,
     StepStatusName,
     TypeName,
+    WindowText,
     described,
 )
 
@@ -45,13 +47,18 @@ class PlannedStep(Step, frozen=True):
 
 
 class Timeline(AnswerBody, frozen=True):
-    """What a maintenance would do."""
+    """What a maintenance would do; `left_out` counts the steps that find no place in its window."""
 
     timeline: tuple[PlannedStep, ...]
+    left_out: Count = 0
 
 
 class Maintenance(AnswerBody, frozen=True):
-    """A plan with its steps; `progress` counts them by status."""
+    """A plan with its steps; `progress` counts them by status.
+
+    `window` is as it was asked for, with the span of it that is on or comes next. With `waits_until` no step hits
+    before that moment. Old plans do not know who has asked for them, and when.
+    """
 
     id: str
     type: TypeName
@@ -64,10 +71,21 @@ class Maintenance(AnswerBody, frozen=True):
     failures_allowed: Count
     progress: dict[str, int]
     steps: tuple[Step, ...]
+    title: str = ""
+    author: str = ""
+    asked_at: Moment | None = None
+    over_at: Moment | None = None
+    window: str = ""
+    window_begins: Moment | None = None
+    window_ends: Moment | None = None
+    waits_until: Moment | None = None
 
 
 class MaintenanceRequest(RequestBody, frozen=True):
-    """The body of a request for a maintenance; `on` names what: `set=web`, `vm=db-0`, `zone=1`, `tag=role=db`."""
+    """The body of a request for a maintenance; `on` names what: `set=web`, `vm=db-0`, `zone=1`, `tag=role=db`.
+
+    Steps hit only after the planned `start` and inside the `window`; VMs are told before it.
+    """
 
     on: Annotated[tuple[Selector, ...], described(minItems=1)]
     type: TypeName
@@ -76,3 +94,13 @@ class MaintenanceRequest(RequestBody, frozen=True):
     failures_allowed: CountToGive = 0
     description: Description | None = None
     cause: CauseToGive = Cause.MAINTENANCE.value
+    title: Description = ""
+    start: datetime | None = None
+    window: WindowText = ""
+
+
+class TurnRequest(RequestBody, frozen=True):
+    """The body of a request to go on with a maintenance; a new start or window replaces what it had."""
+
+    start: datetime | None = None
+    window: WindowText = ""

@@ -76,6 +76,9 @@ class Details(AnswerBody, frozen=True, omit_defaults=True):
     maintenance: Maintenance | None = None
     maintenance_id: str | None = None
     step: int | None = None
+    steps: tuple[int, ...] | None = None
+    span: int | None = None
+    window: str | None = None
     status: str | int | None = None
     ended: float | None = None
     reason: str | None = None

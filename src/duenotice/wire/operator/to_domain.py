@@ -62,16 +62,16 @@ def check_api_version(name: str | None) -> None:
         raise Malformed(f"{name[:40]!r} is not an api-version.", hint=f"Use one of {', '.join(BY_NAME)}.")
 
 
-def parse_moment(moment: datetime | None) -> datetime | None:
+def parse_moment(moment: datetime | None, named: str = "not_before") -> datetime | None:
     """A moment with its offset; without one it would be ambiguous."""
     if moment is None:
         return None
     if moment.tzinfo is None:
-        raise Malformed(f"not_before {moment.isoformat()} has no offset.", hint="Write it in UTC, with a Z.")
+        raise Malformed(f"{named} {moment.isoformat()} has no offset.", hint="Write it in UTC, with a Z.")
     try:
         return moment.astimezone(UTC)
     except OverflowError:
-        raise Malformed(f"not_before {moment.isoformat()} is out of range.", hint="Write it in UTC.") from None
+        raise Malformed(f"{named} {moment.isoformat()} is out of range.", hint="Write it in UTC.") from None
 
 
 def select(on: Iterable[str], vms: Iterable[Vm]) -> tuple[str, ...]:

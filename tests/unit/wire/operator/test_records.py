@@ -13,6 +13,7 @@ from duenotice.domain.fleet import Condition, EventsPolicy, Group, GroupKind, Ho
 from duenotice.domain.maintenance import Maintenance, Status, Step, StepStatus
 from duenotice.domain.subscription import PushFormat, SetAside, Subscription, SubscriptionStatus
 from duenotice.domain.token import Role, Token
+from duenotice.domain.window import Window, WindowSpan
 from duenotice.wire.operator import Record, from_domain
 from duenotice.wire.stored_answer import StoredAnswer
 
@@ -31,7 +32,8 @@ PLAN_SHOWN = (
     '"settle":300.0,"at_once":0,"failures_allowed":0,'
     '"progress":{"waiting":1,"under-way":0,"done":0,"failed":0,"skipped":0},'
     '"steps":[{"lane":"set/web","turn":0,"scope":"set/web","host":null,"resources":["web-0"],"status":"waiting",'
-    '"event_id":null,"reason":""}]}'
+    '"event_id":null,"reason":""}],"title":"","author":"","asked_at":null,"over_at":null,"window":"",'
+    '"window_begins":null,"window_ends":null,"waits_until":null}'
 )
 TOKEN = Token("T-1", "ann", Role.VIEWER, "digest", NOON)
 SUBSCRIPTION = Subscription(
@@ -82,6 +84,11 @@ DETAILS: list[tuple[t.Transition, str]] = [
         '{"maintenance_id":"P-1","status":"failed","reason":"Too many."}',
     ),
     (t.StepBegun("P-1", 0, "E-1"), '{"maintenance_id":"P-1","step":0}'),
+    (
+        t.MaintenanceRetried("P-1", (1, 4), Window((WindowSpan(NOON),), "daily 02:00-06:00")),
+        '{"maintenance_id":"P-1","steps":[1,4],"window":"daily 02:00-06:00"}',
+    ),
+    (t.WindowClosed("P-1", 3, (2,)), '{"maintenance_id":"P-1","steps":[2],"span":3}'),
     (
         t.StepEnded("P-1", 2, StepStatus.DONE, 1_612_500_000, "Gone."),
         '{"maintenance_id":"P-1","step":2,"status":"done","ended":1612.5,"reason":"Gone."}',

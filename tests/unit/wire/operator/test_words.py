@@ -98,7 +98,7 @@ def test_who_only_reads_answers_loads_values_and_no_rules() -> None:
     done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True, timeout=60)
     loaded = set(done.stdout.strip("[]\n").replace("'", "").split(", "))
     values = {"event", "fleet", "maintenance", "notice", "pieces", "scope", "token", "transitions"}
-    values |= {"change", "subscription", "subscription_changes"}
+    values |= {"change", "subscription", "subscription_changes", "window"}
     ours = {
         "clock",
         "errors",
@@ -108,6 +108,18 @@ def test_who_only_reads_answers_loads_values_and_no_rules() -> None:
         "wire.api_versions",
         "wire.event_names",
     }
-    contract = {"events", "fleet", "maintenances", "nodes", "records", "service", "subscriptions", "words"}
+    contract = {
+        "attention",
+        "events",
+        "fleet",
+        "history",
+        "maintenances",
+        "nodes",
+        "records",
+        "service",
+        "subscriptions",
+        "tables",
+        "words",
+    }
     ours |= {"wire.operator", *(f"wire.operator.{name}" for name in contract)}
     assert loaded == {f"duenotice.{name}" for name in ours}

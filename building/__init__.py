@@ -1,0 +1,1 @@
+"""Makes what people install: wheel, sdist, and the agent in one file."""

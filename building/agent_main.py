@@ -1,0 +1,32 @@
+"""The start of duenotice-agent.pyz: finds what fits this Python inside the file, and runs the agent's command."""
+# An old Python must be able to read this file, so that it can say what it is too old for.
+# ruff: noqa: PTH118, UP031, UP036
+
+import os
+import sys
+
+
+def fail(what, hint):
+    sys.stderr.write("error: " + what + "\n hint: " + hint + "\n")
+    sys.exit(2)
+
+
+def main():
+    if sys.version_info < (3, 11):
+        fail(
+            "duenotice-agent needs Python 3.11 or newer, and this is %d.%d." % sys.version_info[:2],
+            "Start it with another one: python3.11 duenotice-agent.pyz",
+        )
+    archive = sys.path[0]
+    tag = "cp%d%d" % sys.version_info[:2]
+    sys.path[:1] = [os.path.join(archive, tag), os.path.join(archive, "py")]
+    from duenotice_native import provide  # is inside the file
+
+    provide(archive, tag, __loader__.get_data, fail)
+    from duenotice.cli.agent import agent
+    from duenotice.cli.main import main as command_line
+
+    command_line(root=agent, name="duenotice-agent")
+
+
+main()

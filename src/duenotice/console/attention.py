@@ -1,0 +1,105 @@
+"""What needs a person, in words: one line for each thing, with the page where it can be dealt with. Pure."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from duenotice.console.words import some, thousands
+from duenotice.wire import operator as w
+
+OVER = ("done", "failed", "cancelled")
+
+
+class Need(NamedTuple):
+    """One thing that needs a person; `kind` is bad or warn."""
+
+    key: str
+    kind: str
+    says: str
+    more: str
+    href: str
+
+
+def alarms(seen: w.Attention) -> list[Need]:
+    """All of them, what has failed first."""
+    found = [*_plans(seen), *_events(seen), *_hosts(seen), *_silent(seen)]
+    return sorted(found, key=lambda alarm: alarm.kind != "bad")
+
+
+def open_plans(seen: w.Attention | None) -> list[w.PlanGlance]:
+    """The plans that go on or wait; while there is one, nobody may read that nothing is planned."""
+    return [plan for plan in (seen.plans if seen else ()) if plan.status not in OVER]
+
+
+def title_of(plan: w.PlanGlance) -> str:
+    """`Drain host-1` when that was asked for, else `Reboot of set/web`."""
+    return plan.title or f"{plan.type} of {some(plan.lanes, 2)}"
+
+
+def place(step: w.StepGlance) -> str:
+    """`set/web, update domain 2 (3 VMs)`; a VM alone has no update domain."""
+    alone = step.lane.startswith("vm/")
+    where = step.lane.removeprefix("vm/") if alone else f"{step.lane}, update domain {step.turn}"
+    return where if alone else f"{where} ({count(step.vms, 'VM')})"
+
+
+def places(steps: Sequence[w.StepGlance]) -> str:
+    """The first of some steps."""
+    return some([place(step) for step in steps], 2)
+
+
+def count(number: int, what: str) -> str:
+    """`1 VM`, `1,200 VMs`."""
+    return f"{thousands(number)} {what}{'' if number == 1 else 's'}"
+
+
+def _plans(seen: w.Attention) -> Iterator[Need]:
+    for plan in seen.plans:
+        href, left = f"/maintenances/{plan.id}", plan.progress["waiting"]
+        if plan.status == "failed":
+            failed = f"{plan.progress['failed']} of {count(plan.steps, 'step')} failed"
+            not_run = f", {left} did not run" if left else ""
+            yield Need(f"plan-{plan.id}", "bad", f"Maintenance failed: {title_of(plan)}", f"{failed}{not_run}.", href)
+        elif plan.status == "paused":
+            waits = f"{count(left, 'step')} wait{'s' if left == 1 else ''} until somebody resumes it."
+            yield Need(f"plan-{plan.id}", "warn", f"Maintenance is paused: {title_of(plan)}", waits, href)
+
+
+def _events(seen: w.Attention) -> Iterator[Need]:
+    if seen.failed_events == 1:
+        (event,) = seen.failures
+        says = f"{event.type} of {some(event.resources, 2)} failed"
+        yield Need(f"event-{event.id}", "bad", says, event.reason, f"/events/{event.id}")
+    elif seen.failed_events:
+        names = some([event.resources[0] for event in seen.failures if event.resources])
+        says = f"{thousands(seen.failed_events)} events failed in the last 24 hours"
+        yield Need("events", "bad", says, names, "/events?state=failed")
+
+
+def _hosts(seen: w.Attention) -> Iterator[Need]:
+    ill = sum(number for condition, number in seen.hosts.items() if condition != "healthy")
+    for condition, kind, one, many in (
+        ("failed", "bad", "has failed", "have failed"),
+        ("degraded", "warn", "may fail", "may fail"),
+    ):
+        number = seen.hosts.get(condition, 0)
+        if number == 1 == ill:
+            name = seen.ill_hosts[0]
+            yield Need(f"hosts-{condition}", kind, f"Host {name} {one}", "", f"/hosts/{name}")
+        elif number:
+            says = f"{count(number, 'host')} {one if number == 1 else many}"
+            yield Need(f"hosts-{condition}", kind, says, some(seen.ill_hosts), "/hosts")
+
+
+def _silent(seen: w.Attention) -> Iterator[Need]:
+    if seen.silent:
+        says = f"{thousands(seen.silent)} of {count(seen.vms, 'VM')} would get no notice"
+        yield Need("silent", "warn", says, "Nobody there has asked for events in the last 24 hours.", "/?listens=false")
+
+
+FILTERS: dict[str, Callable[..., object]] = {
+    "alarms": alarms,
+    "plan_title": title_of,
+    "place": place,
+    "places": places,
+    "count_of": count,
+}

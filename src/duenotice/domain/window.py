@@ -1,0 +1,82 @@
+"""When the steps of a plan may hit: a table of spans of time, and where a plan stands in it (decision 0014)."""
+
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+from msgspec import Struct
+
+from duenotice.clock import Instant, micros_of
+from duenotice.errors import Refused
+
+EARLY = timedelta(minutes=1)
+"""VMs are told this much before their notice has to begin, so that a slow commit costs nothing of the window."""
+
+FARTHEST = timedelta(days=366)
+MOST_SPANS = 1000
+LONGEST_SAID = 200
+
+
+class WindowSpan(Struct, frozen=True, omit_defaults=True, gc=False):
+    """From `begins` on, and before `ends`; without an end it stays open."""
+
+    begins: datetime
+    ends: datetime | None = None
+
+    def is_over(self, at: datetime) -> bool:
+        """Whether it has ended by then."""
+        return self.ends is not None and self.ends <= at
+
+
+class Window(Struct, frozen=True, omit_defaults=True):
+    """The spans in which steps may hit, one after another; `said` is how the operator said it.
+
+    Time zones are resolved before: rules that read zone files would give another answer on another machine.
+    """
+
+    spans: tuple[WindowSpan, ...]
+    said: str = ""
+
+
+class Opening(Struct, frozen=True, omit_defaults=True, gc=False):
+    """The span that an event belongs to: it may start when both faces of `begins` have come, and before `ends`."""
+
+    begins: datetime
+    opens: int
+    ends: datetime | None = None
+
+    def lets(self, now: Instant) -> bool:
+        """Whether its event may start now; a clock that jumps makes it late, never early (S1)."""
+        return now.steady >= self.opens and self.begins <= now.at and (self.ends is None or now.at < self.ends)
+
+
+def opening(span: WindowSpan, now: Instant) -> Opening:
+    """The span as an event of it keeps it."""
+    return Opening(span.begins, now.steady + max(0, micros_of(span.begins - now.at)), span.ends)
+
+
+def announced_from(span: WindowSpan, notice: int) -> datetime:
+    """From when on VMs may be told of a step of this span."""
+    return span.begins - timedelta(microseconds=notice) - EARLY
+
+
+def next_of(window: Window, number: int, at: datetime) -> int:
+    """The first span from this number on that is not over; their number, if all are."""
+    left = range(number, len(window.spans))
+    return next((one for one in left if not window.spans[one].is_over(at)), len(window.spans))
+
+
+def check(window: Window | None, now: Instant) -> Window | None:
+    """Refuse a window that nothing could ever happen in, or that is too large (S23, S24)."""
+    if window is None:
+        return None
+    spans = window.spans
+    if not spans or len(spans) > MOST_SPANS or len(window.said) > LONGEST_SAID:
+        raise Refused(f"A window has 1 to {MOST_SPANS} spans.", hint="Give a window that comes within a year.")
+    apart = all(one.ends is not None and one.ends < other.begins for one, other in pairwise(spans))
+    if not apart or any(span.is_over(span.begins) for span in spans):
+        raise Refused("The window ends before it begins.", hint="Give its begin first, then its end.")
+    if next_of(window, 0, now.at) == len(spans):
+        raise Refused("The window is over already.", hint="Give one that ends in the future.")
+    if spans[0].begins > now.at + FARTHEST:
+        raise Refused("The window is more than a year ahead.", hint="Plan it nearer to its time.")
+    return window

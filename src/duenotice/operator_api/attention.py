@@ -1,0 +1,180 @@
+"""The call for what needs a person now: what failed, what stands still, who would get no notice, how far plans are."""
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from functools import partial
+from heapq import nsmallest
+from itertools import islice
+
+from msgspec import structs
+from starlette.requests import Request
+from starlette.responses import Response
+
+from duenotice.clock import MICROS, Instant
+from duenotice.domain.fleet import Condition
+from duenotice.domain.maintenance import Status, Step, StepStatus
+from duenotice.domain.preview import outlook
+from duenotice.domain.progress import Progress
+from duenotice.domain.state import State
+from duenotice.domain.token import Role
+from duenotice.engine.engine import Engine
+from duenotice.engine.event_traces import EventTrace, lives_of
+from duenotice.errors import Unavailable
+from duenotice.operator_api.answers import Resource, shown
+from duenotice.operator_api.calls import Call
+from duenotice.operator_api.counting import KnownNumbers
+from duenotice.wire import operator as o
+from duenotice.wire.event_names import TYPE_NAMES
+from duenotice.wire.operator.from_domain import whole_second
+
+FAILED_FOR = timedelta(hours=24)
+PLAN_FAILED_FOR = 7 * 86_400 * MICROS
+"""How long a failed plan is told of, in steady time; after that it would hide what is new."""
+
+MOST_PLANS = 10
+MOST_LANES = 20
+MOST_STEPS = 5
+MOST_NAMES = 5
+MOST_FORESEEN = 2000
+"""Steps left up to which the end of a plan is looked for: larger plans take seconds, and this is asked often."""
+
+Ahead = tuple[o.StepGlance | None, datetime | None]
+"""The next step of a plan, and its expected end."""
+
+
+class Attentions(Resource):
+    """Tells what needs a person."""
+
+    def __init__(self, engine: Engine, numbers: KnownNumbers) -> None:
+        super().__init__(engine)
+        self._numbers, self._lives = numbers, lives_of(engine)
+        self._ahead: dict[str, tuple[object, Ahead]] = {}
+
+    def calls(self) -> list[Call]:
+        """The rows of the table."""
+        about = "What needs a person now"
+        return [Call("GET", "/v1/attention", Role.VIEWER, self.show, about, {200: o.Attention})]
+
+    async def show(self, _: Request) -> Response:
+        """What failed or stands still, and all plans that are not over."""
+        known, now = await self._lives.traces(self._engine), self._engine.clock.now()
+        over = known.over()
+        seen = await self._engine.look(partial(_seen, numbers=self._numbers, over=over, now=now))
+        plans = [structs.replace(plan, **await self._foreseen(plan, now)) for plan in seen.plans]
+        return shown(structs.replace(seen, plans=tuple(plans)))
+
+    async def _foreseen(self, plan: o.PlanGlance, now: Instant) -> dict[str, object]:
+        """What comes next in a plan and when it should end: worked out again when something of it has changed."""
+        left = plan.progress["waiting"] + plan.progress["under-way"]
+        if plan.status != Status.RUNNING.value or left > MOST_FORESEEN:
+            return {}
+        sign = structs.asdict(plan)
+        before, ahead = self._ahead.get(plan.id, (None, (None, None)))
+        if before != sign or (ahead[1] is not None and ahead[1] <= now.at):
+            ahead = await self._look_ahead(plan.id, now)
+            self._ahead = {known: self._ahead[known] for known in islice(self._ahead, MOST_PLANS)}
+            self._ahead[plan.id] = (sign, ahead)
+        return {"next": ahead[0], "ends_at": ahead[1]}
+
+    async def _look_ahead(self, plan_id: str, now: Instant) -> Ahead:
+        policy = self._engine.policy
+
+        def ahead(state: State) -> Ahead:
+            if plan_id not in state.plans:
+                return None, None
+            plan = state.plans[plan_id].whole()
+            planned = outlook(state, plan, now, policy)
+            ends = [step.ends_at for step in planned]
+            ends += [_end(state, step, now, policy.maintenance_lasts) for step in plan.steps if step.event_id]
+            first = min(planned, key=lambda step: step.scheduled_at, default=None)
+            following = None if first is None else _glance(first.step, first.scheduled_at)
+            return following, whole_second(max(ends)) if ends else None
+
+        try:
+            return await self._engine.foresee(ahead)
+        except Unavailable:
+            return None, None  # too many ask at once: the next request tells
+
+
+def _seen(state: State, *, numbers: KnownNumbers, over: Iterable[EventTrace], now: Instant) -> o.Attention:
+    whole = numbers.of(state).whole
+    hosts = Counter(host.condition for host in state.fleet.hosts.values())
+    ill = (host.name for host in state.fleet.hosts.values() if host.condition is not Condition.HEALTHY)
+    plans = [progress for progress in state.plans.values() if _needs_a_look(progress, now)]
+    failed = [trace for trace in over if _failed_since(trace, now.at - FAILED_FOR)]
+    stopped = sum(progress.plan.status is not Status.RUNNING for progress in plans)
+    silent = whole.vms - whole.listening
+    sick = hosts.total() - hosts[Condition.HEALTHY]
+    return o.Attention(
+        needed=stopped + len(failed) + sick + (silent > 0),
+        plans=tuple(_plan(progress) for progress in sorted(plans, key=_urgency)[:MOST_PLANS]),
+        plans_in_all=len(plans),
+        failed_events=len(failed),
+        failures=tuple(map(_failure, failed[: -MOST_NAMES - 1 : -1])),
+        hosts={condition.value: hosts[condition] for condition in Condition},
+        ill_hosts=tuple(nsmallest(MOST_NAMES, ill)),
+        vms=whole.vms,
+        silent=silent,
+    )
+
+
+def _needs_a_look(progress: Progress, now: Instant) -> bool:
+    if progress.plan.status is not Status.FAILED:
+        return progress.is_open
+    ended = max((step.ended for step in progress.steps if step.ended is not None), default=0)
+    return now.steady - ended < PLAN_FAILED_FOR
+
+
+def _urgency(progress: Progress) -> int:
+    """Failed plans first, then those that wait for somebody, then those that run."""
+    return (Status.FAILED, Status.PAUSED).index(status) if (status := progress.plan.status) in _STOPPED else 2
+
+
+_STOPPED = frozenset({Status.FAILED, Status.PAUSED})
+
+
+def _plan(progress: Progress) -> o.PlanGlance:
+    plan, counts = progress.plan, Counter(step.status for step in progress.steps)
+    hit = islice(progress.being_hit(), MOST_STEPS)
+    return o.PlanGlance(
+        id=plan.id,
+        type=TYPE_NAMES[plan.type],
+        cause=plan.cause.value,
+        status=plan.status.value,
+        reason=plan.reason,
+        description=plan.description,
+        lanes=tuple(islice(progress.lanes(), MOST_LANES)),
+        progress={status.value: counts[status] for status in StepStatus},
+        steps=len(progress.steps),
+        under_way=tuple(_glance(step, None) for _, step in hit),
+        next=None,
+        ends_at=None,
+        title=plan.title,
+    )
+
+
+def _glance(step: Step, at: datetime | None) -> o.StepGlance:
+    return o.StepGlance(step.lane, step.turn, len(step.resources), None if at is None else whole_second(at))
+
+
+def _end(state: State, step: Step, now: Instant, usual: int) -> datetime:
+    """When a step under way should be over."""
+    event = state.events.get(step.event_id or "")
+    if event is None:
+        return now.at
+    if event.impact_ends is not None:
+        return now.after(max(0, event.impact_ends - now.steady)).at
+    return max(now.at, (event.started_at or event.not_before) + timedelta(microseconds=usual))
+
+
+def _failed_since(trace: EventTrace, since: datetime) -> bool:
+    return trace.outcome == "failed" and trace.ended_at is not None and trace.ended_at >= since
+
+
+def _failure(trace: EventTrace) -> o.FailedEvent:
+    event, ended = trace.event, trace.ended_at or trace.event.not_before
+    names = event.resources[:MOST_NAMES]
+    return o.FailedEvent(
+        event.id, TYPE_NAMES[event.type], names, len(event.resources), whole_second(ended), trace.reason
+    )

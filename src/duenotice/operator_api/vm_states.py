@@ -1,0 +1,55 @@
+"""The states of VMs: what their events and their hosts say of them, and whether they would be told."""
+
+from collections.abc import Container
+
+from duenotice.domain.event import Event, Phase
+from duenotice.domain.fleet import Condition, Vm
+from duenotice.domain.scope import scope_of
+from duenotice.domain.state import State
+from duenotice.wire.operator import STATES
+
+_RANK = {state: rank for rank, state in enumerate(STATES)}
+
+
+class VmStates:
+    """The states of all VMs, from one look at all events and hosts; a VM that is not found there is fine."""
+
+    def __init__(self, state: State) -> None:
+        self._hit: dict[str, str] = {}
+        for event in state.events.values():
+            found = state_of(event)
+            for name in event.resources:
+                if _RANK[found] < _RANK[self._hit.get(name, "fine")]:
+                    self._hit[name] = found
+        self._ill = _ill(state)
+        self._scopes = state.scopes
+
+    def listens(self, vm: Vm) -> bool:
+        """Whether anybody of its scope asks for events, so that it gets its notice (F03)."""
+        known = self._scopes.get(scope_of(vm))
+        return known is not None and known.enabled
+
+    def candidates(self, states: Container[str]) -> set[str] | None:
+        """The names of which VMs in one of these states may be; None when it can be any."""
+        return None if "fine" in states or (self._ill and "degraded" in states) else set(self._hit)
+
+    def of(self, vm: Vm) -> str:
+        """The state of one VM."""
+        return self._hit.get(vm.name) or ("degraded" if vm.host in self._ill else "fine")
+
+
+def state_of_vm(state: State, vm: Vm) -> str:
+    """The state of one VM, without a look at all the others."""
+    found = [state_of(event) for event in state.events_of(vm)]
+    return min(found, key=_RANK.__getitem__, default="degraded" if vm.host in _ill(state) else "fine")
+
+
+def _ill(state: State) -> set[str]:
+    return {host.name for host in state.fleet.hosts.values() if host.condition is not Condition.HEALTHY}
+
+
+def state_of(event: Event) -> str:
+    """The state that an event gives its VMs."""
+    if event.phase is Phase.STARTED:
+        return "started"
+    return "approved" if event.approved_by else "scheduled"

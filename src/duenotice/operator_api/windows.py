@@ -1,0 +1,90 @@
+"""From a window as an operator writes it to the moments of its spans: the only place that reads time zones.
+
+The journal keeps the moments, so that every node and every restart has the same ones, whatever zone files it has
+(decision 0014).
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from zoneinfo import ZoneInfo
+
+from msgspec import structs
+
+from duenotice.domain.window import FARTHEST, Window, WindowSpan
+from duenotice.errors import Malformed, Refused
+from duenotice.wire.times import format_iso
+from duenotice.wire.windows import LocalTimes, Moments, parse_window
+
+_DAY = timedelta(days=1)
+
+
+def window_of(text: str, start: datetime | None, now: datetime) -> Window | None:
+    """The window that was asked for; with a planned start only what comes after it counts. None without both."""
+    words = " ".join(text.split())
+    if not words:
+        return None if start is None else Window((WindowSpan(start),), f"from {format_iso(start)}")
+    asked = parse_window(words)
+    spans = (WindowSpan(asked.begins, asked.ends),) if isinstance(asked, Moments) else _spans(asked, now)
+    if start is None:
+        return Window(tuple(spans), words)
+    after = tuple(structs.replace(span, begins=max(span.begins, start)) for span in spans if not span.is_over(start))
+    if not after:
+        raise Refused("The window has no time after the planned start.", hint="Give an earlier start, or leave it out.")
+    return Window(after, f"{words}, from {format_iso(start)}")
+
+
+def _spans(asked: LocalTimes, now: datetime) -> Iterable[WindowSpan]:
+    """All spans of a year from now on; the plan pauses when they have all passed."""
+    zone = _zone(asked.zone)
+    try:
+        found = [_span(asked, day, zone) for day in _days(asked, now.astimezone(zone).date())]
+    except (OverflowError, ValueError):
+        raise Malformed("The window is out of range.", hint="Give a date that is nearer.") from None
+    return list(_apart(span for span in found if _has_time(span) and (asked.on or not span.is_over(now))))
+
+
+def _days(asked: LocalTimes, today: date) -> list[date]:
+    if asked.on is not None:
+        return [asked.on]
+    days = [today + number * _DAY for number in range(-1, FARTHEST.days)]
+    return [day for day in days if day.weekday() in asked.weekdays]
+
+
+def _span(asked: LocalTimes, day: date, zone: tzinfo) -> WindowSpan:
+    """What these local times are on a day.
+
+    A time that the clocks skip is an hour later; of a time that comes twice the first is meant, so that a window never
+    ends later than somebody may have thought.
+    """
+    begins = datetime.combine(day, asked.begins, zone)
+    ends = datetime.combine(day if asked.ends > asked.begins else day + _DAY, asked.ends, zone)
+    return WindowSpan(begins.astimezone(UTC), ends.astimezone(UTC))
+
+
+def _has_time(span: WindowSpan) -> bool:
+    """Not when its whole time is skipped by the clocks."""
+    return span.ends is not None and span.begins < span.ends
+
+
+def _apart(spans: Iterable[WindowSpan]) -> Iterator[WindowSpan]:
+    """The same times, with spans that touch made one."""
+    last: WindowSpan | None = None
+    for span in spans:
+        if last is not None and last.ends is not None and span.ends is not None and span.begins <= last.ends:
+            last = WindowSpan(last.begins, max(last.ends, span.ends))
+            continue
+        if last is not None:
+            yield last
+        last = span
+    if last is not None:
+        yield last
+
+
+def _zone(name: str) -> tzinfo:
+    if name.upper() in ("UTC", "Z"):
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (LookupError, ValueError, OSError):
+        hint = "Use a name such as Europe/Berlin. If all are unknown, install the zone files (Debian: tzdata)."
+        raise Malformed(f"{name[:60]!r} is not a time zone that this machine knows.", hint=hint) from None

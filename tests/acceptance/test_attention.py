@@ -1,0 +1,112 @@
+"""What needs a person: what failed, what stands still, who would be hit without notice, and how far plans are."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.acceptance.conftest import DEMO
+from tests.support.node import Node
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    with Node(DEMO) as running:
+        yield running
+
+
+def attention(node: Node) -> Any:
+    return node.operate("/v1/attention", method="GET")
+
+
+def plan(node: Node, **more: object) -> Any:
+    return node.operate("/v1/maintenances", {"on": ["set=web"], "type": "Reboot", "settle": "5m", **more})
+
+
+def test_a_fleet_that_listens_and_has_no_plans_needs_nobody(node: Node) -> None:
+    """A fleet that listens and has no plans needs nobody."""
+    for vm in node.operate("/v1/vms?limit=1000", method="GET"):
+        node.operate(f"/v1/vms/{vm['name']}/listen")
+    seen = attention(node)
+    assert (seen["needed"], seen["plans"], seen["failures"], seen["silent"]) == (0, [], [], 0)
+    assert seen["hosts"] == {"healthy": 3, "degraded": 0, "failed": 0}
+
+
+def test_vms_without_notice_hosts_and_failed_events_are_counted(node: Node) -> None:
+    """Until a day has passed since an event failed."""
+    node.enable("web-0", "db-0")
+    assert (attention(node)["vms"], attention(node)["silent"], attention(node)["needed"]) == (272, 266, 1)
+    event_id = node.schedule("Reboot", "db-0")
+    node.approve("db-0", event_id)
+    node.operate(f"/v1/events/{event_id}/report", {"failure": "It did not boot."})
+    node.operate("/v1/hosts/host-3/degrade", {"risk": "low"})
+    seen = attention(node)
+    assert (seen["needed"], seen["failed_events"], seen["ill_hosts"]) == (3, 1, ["host-3"])
+    (failed,) = seen["failures"]
+    assert (failed["id"], failed["resources"], failed["reason"]) == (event_id, ["db-0"], "It did not boot.")
+    node.advance("23h59m")
+    assert attention(node)["failed_events"] == 1
+    node.advance("2m")
+    assert attention(node)["failed_events"] == 0
+
+
+def test_a_running_plan_tells_its_step_the_next_one_and_its_end(node: Node) -> None:
+    """The end is that of its last step, as long as nobody approves; also between two steps."""
+    node.enable("web-0")
+    outlook = node.operate("/v1/maintenances?dry_run=true", {"on": ["set=web"], "type": "Reboot", "settle": "5m"})
+    plan(node)
+    (seen,) = attention(node)["plans"]
+    assert seen["under_way"] == [{"lane": "set/web", "turn": 0, "vms": 1, "at": None}]
+    assert (seen["next"]["turn"], seen["next"]["at"]) == (1, outlook["timeline"][1]["scheduled_at"])
+    assert seen["ends_at"] == outlook["timeline"][-1]["ends_at"]
+    ends = datetime.fromisoformat(outlook["timeline"][0]["ends_at"])
+    begins = datetime.fromisoformat(outlook["timeline"][0]["scheduled_at"])
+    node.advance(f"{int((ends - begins + timedelta(minutes=1)).total_seconds())}s")
+    (between,) = attention(node)["plans"]
+    assert (between["status"], between["under_way"], between["next"]["turn"]) == ("running", [], 1)
+    assert between["progress"]["done"] == 1 and attention(node)["needed"] == 1  # only the silent VMs
+
+
+def test_a_paused_and_a_failed_plan_need_somebody(node: Node) -> None:
+    """A failed one for seven days."""
+    node.enable("web-0")
+    plan_id = plan(node)["id"]
+    before = attention(node)["needed"]
+    node.operate(f"/v1/maintenances/{plan_id}/pause")
+    assert attention(node)["needed"] == before + 1
+    assert attention(node)["plans"][0]["status"] == "paused"
+    node.operate(f"/v1/maintenances/{plan_id}/resume")
+    (step, *_) = node.operate(f"/v1/maintenances/{plan_id}", method="GET")["steps"]
+    node.approve("web-0", step["event_id"])
+    node.operate(f"/v1/events/{step['event_id']}/report", {"failure": "No."})
+    (seen,) = attention(node)["plans"]
+    assert (seen["status"], attention(node)["needed"]) == ("failed", before + 2)  # the plan and its event
+    node.advance("167h")
+    assert [one["status"] for one in attention(node)["plans"]] == ["failed"]
+    node.advance("2h")
+    assert attention(node)["plans"] == []
+
+
+def test_who_listens_is_counted_as_it_is(node: Node) -> None:
+    """Whatever was asked for in which order, the kept numbers are those of a look at each VM."""
+    random = Random(seed := 17)
+    names = [vm["name"] for vm in node.operate("/v1/vms?limit=1000", method="GET")]
+    for _ in range(5):
+        for name in random.sample(names, 3):
+            node.operate(f"/v1/vms/{name}/listen")
+        vms = node.operate("/v1/vms?limit=1000", method="GET")
+        listening = sum(vm["listens"] for vm in vms)
+        states = node.operate("/v1/states?limit=1000", method="GET")
+        assert states["listening"] == listening, seed
+        assert sum(group["listening"] for group in states["groups"]) == listening, seed
+        columns = [column for group in states["groups"] for column in group["columns"]]
+        assert sum(column["listening"] for column in columns) == listening, seed
+        assert attention(node)["silent"] == len(names) - listening, seed
+        silent = node.operate("/v1/vms?limit=1000&listens=false", method="GET")
+        assert [vm["name"] for vm in silent] == [vm["name"] for vm in vms if not vm["listens"]], seed
+        hosts = {host["name"]: host["listening"] for host in node.operate("/v1/hosts", method="GET")}
+        assert hosts == {name: sum(vm["listens"] for vm in vms if vm["host"] == name) for name in hosts}, seed
+    node.advance("25h")  # nobody has asked: all scopes are silent again (F02)
+    assert node.operate("/v1/states?limit=0&listens=true", method="GET")["vms"] == 0

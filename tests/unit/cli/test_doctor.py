@@ -1,0 +1,77 @@
+"""`duenotice doctor`: a line for each thing, with what to do where it is not good."""
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from duenotice.cli import checkup
+from duenotice.cli.checkup import BAD, NOTE, OK, CheckResult
+from duenotice.cli.main import duenotice
+from duenotice.extras import BROUGHT_BY
+from tests.support.ports import free_port
+
+
+def states(findings: list[CheckResult]) -> list[str]:
+    return [finding.state for finding in findings]
+
+
+def test_a_free_port_is_ok_and_a_taken_one_says_what_to_do() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        place = taken.getsockname()
+        (found,) = checkup.ports({"operator port": place})
+    assert (found.state, found.what) == (NOTE, f"127.0.0.1:{place[1]} cannot be had: Address already in use")
+    assert found.do.startswith("Is another duenotice running there?")
+    assert states(list(checkup.ports({"operator port": place}))) == [OK]
+
+
+def test_an_address_of_another_machine_cannot_be_had() -> None:
+    (found,) = checkup.ports({"operator port": ("192.0.2.1", 80)})
+    assert (found.state, "ip addr add 192.0.2.1/32 dev lo" in found.do) == (BAD, True)
+
+
+def test_an_extra_that_is_not_installed_is_a_note_with_the_line_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(BROUGHT_BY, "no_such_library", "postgres")
+    (found,) = (finding for finding in checkup.installed() if finding.subject == "extra postgres")
+    assert found == CheckResult(
+        "extra postgres",
+        NOTE,
+        "no_such_library is not installed",
+        "If you need it: pip install 'duenotice[postgres]'",
+    )
+
+
+def test_a_metadata_service_that_does_not_answer_is_a_note() -> None:
+    (found,) = checkup.metadata(f"http://127.0.0.1:{free_port()}")
+    assert (found.state, found.what) == (NOTE, "no answer: The metadata service cannot be reached: Connection refused")
+
+
+def test_a_clock_that_differs_is_bad() -> None:
+    assert states(list(checkup._difference(-90.0))) == [BAD]
+    assert list(checkup._difference(1.0)) == []
+
+
+def test_the_disk_is_looked_at_where_the_journal_would_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (found,) = checkup.disk(tmp_path / "not" / "there" / "yet")
+    assert found.state in (OK, NOTE)  # a sync may be slow on a busy machine
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(checkup, "LITTLE_ROOM", 2**80)
+    (found,) = checkup.disk(tmp_path)
+    assert (found.state, found.do) == (BAD, "Make room: a full disk stops all changes.")
+
+
+def test_a_disk_that_cannot_be_written_is_bad() -> None:
+    (found,) = checkup.disk(Path("/proc/duenotice"))
+    assert (found.subject, found.state) == ("disk", BAD)
+
+
+def test_what_is_bad_ends_with_1_and_the_findings_as_json(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(checkup, "LITTLE_ROOM", 2**80)
+    nowhere = f"http://127.0.0.1:{free_port()}"
+    asked = ["doctor", "--metadata", nowhere, "--endpoint", nowhere, "--data-dir", str(tmp_path), "-o", "json"]
+    done = CliRunner().invoke(duenotice, asked)
+    found = {row["subject"]: row["state"] for row in json.loads(done.stdout)}
+    assert (found["version"], found["disk"], found["service"], found["metadata"]) == (OK, BAD, NOTE, NOTE)
+    assert "is bad" in str(done.exception)

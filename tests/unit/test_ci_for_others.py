@@ -1,0 +1,52 @@
+"""The GitHub action and the GitLab template: well formed, and no input becomes part of a script."""
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml  # type: ignore[import-untyped]
+from click import Option
+
+from duenotice.cli.judging import run
+
+ROOT = Path(__file__).parents[2]
+ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())
+GITLAB: dict[str, Any] = yaml.safe_load((ROOT / "examples/ci/duenotice.gitlab-ci.yml").read_text())
+STEPS: list[dict[str, Any]] = ACTION["runs"]["steps"]
+JOB = GITLAB[".duenotice"]
+SCRIPTS = [step["run"] for step in STEPS] + ["\n".join(JOB["before_script"] + JOB["script"])]
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_shell_can_read_each_script(script: str) -> None:
+    assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_no_input_is_text_of_a_script(script: str) -> None:
+    """It would be a way to run commands in somebody else's repository."""
+    assert "${{" not in script
+
+
+def test_every_input_is_used_and_every_used_input_is_declared() -> None:
+    used = set(re.findall(r"inputs\.(\w+)", yaml.safe_dump(STEPS)))
+    assert used == set(ACTION["inputs"])
+
+
+def test_each_step_of_a_composite_action_names_its_shell() -> None:
+    assert ACTION["runs"]["using"] == "composite"
+    assert all(step["shell"] == "bash" for step in STEPS)
+
+
+def test_the_command_knows_the_options_that_are_used() -> None:
+    known = {flag for option in run.params if isinstance(option, Option) for flag in option.opts}
+    (line,) = re.findall(r"duenotice\" run (.*) -- ", STEPS[1]["run"])
+    (other,) = re.findall(r"duenotice run (.*) -- ", JOB["script"][1])
+    assert set(re.findall(r"(?<!\S)--?[a-z-]+", f"{line} {other} --scenario")) <= known
+
+
+def test_the_report_is_junit_and_is_kept_when_the_program_failed() -> None:
+    artifacts = JOB["artifacts"]
+    assert (artifacts["when"], artifacts["reports"]["junit"]) == ("always", "duenotice-verdict.xml")

@@ -1,0 +1,60 @@
+"""Extras follow the rooms: what a small installation lacks is named in one line."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from duenotice.extras import BROUGHT_BY, missing_extra
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
+WITHOUT_EXTRAS = """
+import sys
+sys.modules.update(dict.fromkeys({names!r}, None))
+from duenotice.cli import main
+main({arguments!r})
+"""
+
+
+def small(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command where only `pip install duenotice` was done."""
+    code = WITHOUT_EXTRAS.format(names=list(BROUGHT_BY), arguments=arguments)
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+
+
+def libraries(extra: str) -> set[str]:
+    """What it brings by itself."""
+    return {re.split(r"[\[<>=]", name)[0] for name in EXTRAS[extra]} - {"duenotice"}
+
+
+def test_the_table_of_libraries_is_the_one_of_the_package() -> None:
+    expected = {library: extra for extra in ("server", "test", "azure", "postgres") for library in libraries(extra)}
+    assert expected == BROUGHT_BY
+
+
+def test_an_installation_without_extras_has_three_libraries() -> None:
+    assert PROJECT["dependencies"] == ["click", "msgspec", "rich"]
+
+
+@pytest.mark.parametrize("command", ["serve", "demo", "run -- true", "check"])
+def test_a_command_of_the_service_names_its_extra_in_one_line(command: str) -> None:
+    done = small(*command.split())
+    assert done.returncode == 2
+    what, hint = done.stderr.splitlines()
+    assert re.fullmatch(r"error: This needs the package \w+, which is not installed\.", what)
+    assert hint == " hint: pip install 'duenotice[server]'"
+
+
+@pytest.mark.parametrize("command", ["--help", "agent --help", "vm list --help", "completion bash", "run --help"])
+def test_the_agent_and_the_operators_command_need_no_extra(command: str) -> None:
+    done = small(*command.split())
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_module_that_no_extra_brings_is_an_error_of_ours() -> None:
+    assert missing_extra(ModuleNotFoundError("No module named 'x'", name="x")) is None
