@@ -40,7 +40,7 @@ MAIN = "from duenotice.cli import main; main()"
 
 def measure(yard: Yard) -> list[Row]:
     """The same agent twice: as it is, and against a service that holds no poll."""
-    count = 10 if yard.quick else 100
+    count = 10 if yard.quick else 50
     with Node(yard.data_dir(FLEET)) as node:
         with _agent(yard, node, "waits", MAIN) as agent:
             time.sleep(PROOF)

@@ -32,6 +32,7 @@ POLLERS = 100
 SETTLE_SECONDS = 20
 """So long pollers wait before they are measured: the first polls of each are held for a short time only."""
 CONNECTIONS = 64
+ROUNDS, RESTARTS = 3, 50
 GROUP, SUBSCRIPTION = "duenotice", "00000000-0000-0000-0000-000000000000"
 TENANT = "d0e07a00-0000-4000-8000-000000000000"
 _URL = re.compile(rb"(https://[\d.]+:\d+)")
@@ -60,10 +61,10 @@ def measure(yard: Yard) -> list[Row]:
     with Node(data_dir, None, "--azure-listen", "127.0.0.1:0") as node:
         door = Door(node._next(_URL)[1].decode(), str(data_dir / "azure-ca.pem"), node.token)
         with ComputeManagementClient(door.sign_in(ClientSecretCredential), SUBSCRIPTION, **door.arguments()) as compute:
-            pages = [_paged(door) for _ in range(yard.rounds)]
-            lists = [_listed(compute) for _ in range(yard.rounds)]
-            restarts = _restarts(node, compute, 10 * yard.rounds)
-        polls = [_polls(node, door, yard.seconds, number) for number in range(yard.rounds)]
+            pages = [_paged(door) for _ in range(ROUNDS)]
+            lists = [_listed(compute) for _ in range(ROUNDS)]
+            restarts = _restarts(node, compute, RESTARTS)
+        polls = [_polls(node, door, yard.seconds, number) for number in range(ROUNDS)]
     (sdk, ours), duel = restarts, Duel(*zip(*polls, strict=True))
     return [
         within(f"a list of {LISTED:,} VMs, page by page, as JSON", p50(pages), 1000, "ms"),

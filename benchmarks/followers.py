@@ -1,27 +1,24 @@
-"""Processes that answer VMs for a node: what a poll costs there, what one on each host needs, and two on one port."""
+"""Processes that answer VMs for a node: what a poll costs there, and what one on each host needs."""
 
 import http.client
 import json
 import re
 import sys
 from pathlib import Path
-from time import monotonic
 
 from benchmarks.support.children import Child
 from benchmarks.support.console import step
-from benchmarks.support.crowd import Crowd, check_ok
 from benchmarks.support.duels import taking_turns
 from benchmarks.support.fleets import alone, fleet_text
 from benchmarks.support.http import Address, exchange, poll
 from benchmarks.support.machine import SERVER_CORE, pinned
 from benchmarks.support.node import SETTINGS, Node
-from benchmarks.support.process import children, cpu_seconds, resident_bytes
-from benchmarks.support.results import SAME, Duel, Row, at_most, figure, within
+from benchmarks.support.process import resident_bytes
+from benchmarks.support.results import SAME, Row, at_most, within
 from benchmarks.support.yard import FLEET, Yard
 
 GUESTS = 50
 VMS = 1000
-CONNECTIONS = 256
 _ADDRESS = re.compile(rb"VMs ask +http://([\d.]+):(\d+)/")
 
 
@@ -44,7 +41,7 @@ class Follower(Child):
 
 def measure(yard: Yard) -> list[Row]:
     """Each beside the node that it follows."""
-    return [_cost_of_a_poll(yard), _memory(yard), *_two_workers(yard)]
+    return [_cost_of_a_poll(yard), _memory(yard)]
 
 
 def _token(node: Node) -> str:
@@ -85,49 +82,3 @@ def _memory(yard: Yard) -> Row:
         held = resident_bytes(follower.pid) / 1e6
         step(f"{GUESTS} of {size:,} VMs: {held:.1f} MB")
     return within(f"memory of a follower of {GUESTS} VMs out of {size:,}", held, 40.0, "MB")
-
-
-def _two_workers(yard: Yard) -> list[Row]:
-    """The same crowd asks a node of one process and a node of two; all are on one core, so it is about their cost."""
-    addresses = [address for _, address in alone(VMS // 10 - 1, VMS)]
-    sources = [addresses[number % len(addresses)] for number in range(CONNECTIONS)]
-    fleet = yard.fleet_file(VMS)
-    with (
-        Node(yard.folder("one"), fleet) as one,
-        Node(yard.folder("two"), fleet, "--workers=2") as two,
-        Crowd() as crowd,
-    ):
-        until = monotonic() + 30.0
-        while _serving(two) < 2 and monotonic() < until:
-            pass
-        at_one, at_two = crowd.join(one.metadata, sources, poll()), crowd.join(two.metadata, sources, poll())
-        turns = [
-            (
-                _cost(crowd, at_two, [two.pid, *children(two.pid)], yard.seconds),
-                _cost(crowd, at_one, [one.pid], yard.seconds),
-            )
-            for _ in range(yard.rounds)
-        ]
-    duel = Duel(*zip(*turns, strict=True))
-    step(f"two workers: {figure(sum(duel.ours) / len(turns))} µs, one: {figure(sum(duel.reference) / len(turns))} µs")
-    gain = 2 * duel.speed
-    return [
-        at_most("CPU a poll with two workers, beside one", duel, 1.1, "µs"),
-        Row("polls of two workers beside one, each with a core of its own", "", "", gain, "≥ 1.8×", gain >= 1.8),
-    ]
-
-
-def _serving(node: Node) -> int:
-    """How many processes of a node have begun to answer."""
-    found = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    return sum(row[3] == "0A" and int(row[1].partition(":")[2], 16) == node.metadata.port for row in found)
-
-
-def _cost(crowd: Crowd, members: list[int], processes: list[int], seconds: float) -> float:
-    """Microseconds of processor time a poll, over all processes."""
-    before, asked = sum(map(cpu_seconds, processes)), 0
-    until = monotonic() + seconds
-    while monotonic() < until:
-        check_ok(crowd.ask(members, poll()))
-        asked += len(members)
-    return (sum(map(cpu_seconds, processes)) - before) / asked * 1e6

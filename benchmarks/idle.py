@@ -15,7 +15,7 @@ from benchmarks.support.process import own_bytes
 from benchmarks.support.results import Row, within
 from benchmarks.support.yard import FLEET, Yard
 
-LIMIT = 2.5
+LIMIT = 1.6
 FILL = 5_000
 
 

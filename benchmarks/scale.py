@@ -20,6 +20,13 @@ from benchmarks.support.yard import FLEET, Yard
 
 POLLERS = 500
 MILLION = 1_000_000
+ROUNDS = 3
+MEMORY = {FLEET: 110, MILLION: 550}
+"""Megabytes that a fleet may take."""
+
+START = 2.0
+"""Seconds from exec to the first answered poll, from a snapshot of a million."""
+
 NOISE = 1.25
 """How far above a flat or a straight line counts as noise."""
 
@@ -38,7 +45,7 @@ class Point(NamedTuple):
 
 def measure(yard: Yard) -> list[Row]:
     """Start each size from its snapshot, weigh it, poll it from VMs all over the fleet."""
-    sizes = (1_000, 10_000, FLEET) if yard.quick else (1_000, 10_000, FLEET, MILLION)
+    sizes = (1_000, FLEET) if yard.quick else (1_000, 10_000, FLEET, MILLION)
     gets = _polled(yard, sizes)
     points = [_point(yard, size, gets[size]) for size in sizes]
     return [*map(_shown, points), *_targets(points), _with_fleet_file(yard)]
@@ -50,7 +57,7 @@ def _polled(yard: Yard, sizes: Sequence[int]) -> dict[int, float]:
         nodes = {size: stack.enter_context(Node(yard.data_dir(size))) for size in sizes}
         rounds = [
             {size: _get_microseconds(node, spread(POLLERS, size), yard.seconds) for size, node in nodes.items()}
-            for _ in range(yard.rounds)
+            for _ in range(ROUNDS)
         ]
     return {size: p50([figures[size] for figures in rounds]) for size in sizes}
 
@@ -58,7 +65,7 @@ def _polled(yard: Yard, sizes: Sequence[int]) -> dict[int, float]:
 def _point(yard: Yard, size: int, get: float) -> Point:
     data_dir = yard.data_dir(size)
     load_seconds = _load_seconds(data_dir)
-    starts = [_start(data_dir) for _ in range(yard.rounds // 2)]
+    starts = [_start(data_dir) for _ in range(ROUNDS - 1)]
     with Node(data_dir) as node:
         if node.vms != size:
             raise CannotMeasure(f"The snapshot gave {node.vms:,} VMs instead of {size:,}.")
@@ -103,14 +110,22 @@ def _shown(point: Point) -> Row:
 
 
 def _targets(points: Sequence[Point]) -> list[Row]:
-    usual = next(point for point in points if point.vms == FLEET)
     gets = [point.get_microseconds for point in points]
+    weighed = [
+        within(f"memory, {point.vms:,} VMs", point.resident / 1e6, MEMORY[point.vms], "MB")
+        for point in points
+        if point.vms in MEMORY
+    ]
+    flat = _bounded("GET flat: dearest size beside the cheapest", max(gets) / min(gets), NOISE)
+    return [*weighed, *(_million(points) if points[-1].vms == MILLION else ()), flat]
+
+
+def _million(points: Sequence[Point]) -> list[Row]:
+    """What only the largest fleet tells."""
     return [
-        within(f"start from snapshot, {FLEET:,} VMs", usual.start_seconds, 3.0, "s"),
-        within(f"memory, {FLEET:,} VMs", usual.resident / 1e6, 300, "MB"),
+        within(f"start from snapshot, {MILLION:,} VMs", points[-1].start_seconds, START, "s"),
         _straight("start's CPU", [(point.vms, point.start_cpu) for point in points]),
         _straight("memory", [(point.vms, point.resident) for point in points]),
-        _bounded("GET flat: dearest size beside the cheapest", max(gets) / min(gets), NOISE),
     ]
 
 
@@ -118,8 +133,6 @@ def _straight(what: str, curve: Sequence[tuple[int, float]]) -> Row:
     """So many times the VMs may cost so many times as much, not more; a square would show as several times."""
     *_, (b, at_b), (c, at_c) = curve
     what = f"{what} linear: {c:,} VMs beside {c / b:g} times {b:,}"
-    if c < MILLION:
-        return Row(what, "not told by a quick run")
     return _bounded(what, at_c / (at_b * c / b), NOISE)
 
 

@@ -17,7 +17,7 @@ from benchmarks.support.results import Row, figure, p50, within
 from benchmarks.support.yard import FLEET, Yard
 
 WAIT = "&wait=120s"
-LIMIT = 200.0
+LIMIT = 100.0
 
 
 class Told(NamedTuple):

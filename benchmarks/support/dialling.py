@@ -23,21 +23,25 @@ def dial(server: Address, request: bytes, sources: Sequence[str], at_once: int, 
 
 
 def _dial_some(server: Address, request: bytes, turns: Iterator[str], at_once: int) -> list[float]:
-    """Seconds from connecting to the end, for each."""
+    """Seconds from connecting to the end, for each.
+
+    All connect, then all ask: between the two a network takes its time, and wrk sends no sooner either.
+    """
     began, clients = [], []
     for _ in range(at_once):
         began.append(time.monotonic())
-        clients.append(_asking(server, request, next(turns)))
+        clients.append(_connected(server, next(turns)))
+    for client in clients:
+        client.send(request)
     return [_heard(client) - begin for client, begin in zip(clients, began, strict=True)]
 
 
-def _asking(server: Address, request: bytes, source: str) -> socket.socket:
+def _connected(server: Address, source: str) -> socket.socket:
     client = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     client.settimeout(SECONDS)
     client.setsockopt(socket.IPPROTO_IP, _PORT_LATER, 1)
     client.bind((source, 0))
     client.connect(server)
-    client.send(request)
     return client
 
 

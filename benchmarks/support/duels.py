@@ -1,6 +1,7 @@
-"""Two servers in turns under the same load, mostly ours and nginx: processor time a request and latency."""
+"""Servers in turns under the same load, mostly ours and nginx: processor time a request and latency."""
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import NamedTuple
 
@@ -18,6 +19,8 @@ CONNECTIONS = 64
 Server = tuple[int, Address]
 """A process, and where it answers."""
 
+BY_DEFAULT, DEFERRED = "nginx by default", "nginx deferred"
+
 
 class Turn(NamedTuple):
     """What one turn cost, in microseconds."""
@@ -33,61 +36,66 @@ class Outcome(NamedTuple):
     p99: Duel
 
 
+Contestant = Callable[[int], Turn]
+"""Works for so many seconds."""
+
+
 def against_nginx(
-    yard: Yard,
-    node: Node,
-    name: str,
-    connections: int,
-    *headers: str,
-    sources: Sequence[str] = (),
-    deferred: bool = False,
-) -> Outcome:
-    """Let both answer the same requests with the same bytes, in turns; with `sources` from these addresses."""
+    yard: Yard, node: Node, kinds: Sequence[str], connections: int, *headers: str, sources: Sequence[str] = ()
+) -> dict[str, Outcome]:
+    """Let all answer the same requests with the same bytes, in turns; with `sources` from these addresses."""
     request = poll(*headers)
+    answer = exchange(node.metadata, request)
 
     def load(address: Address, seconds: int) -> Load:
         if sources:
             return dial(address, request, sources, connections, seconds)
         return run_wrk(address, connections, seconds, *headers)
 
-    with Nginx(yard.folder(f"nginx-{name}"), request, exchange(node.metadata, request), deferred) as nginx:
-        ours = _contestant(node.pid, partial(load, node.metadata))
-        theirs = _contestant(nginx.worker, partial(load, nginx.address))
-        ours(1), theirs(1)  # warm up
-        turns = [_round(ours, theirs, yard.seconds, number) for number in range(1, 2 * yard.rounds + 2)]
-    mine, reference = zip(*turns, strict=True)
-    return Outcome(
-        Duel([turn.cpu for turn in mine], [turn.cpu for turn in reference]),
-        Duel([turn.p99 for turn in mine], [turn.p99 for turn in reference]),
-    )
+    with ExitStack() as stack:
+        contestants = {"ours": _contestant(node.pid, partial(load, node.metadata))}
+        for kind in kinds:
+            nginx = stack.enter_context(Nginx(yard.new_folder("nginx"), request, answer, kind == DEFERRED))
+            contestants[kind] = _contestant(nginx.worker, partial(load, nginx.address))
+        turns = _turns(contestants, yard.rounds, yard.seconds)
+    return {kind: _outcome(turns["ours"], turns[kind]) for kind in kinds}
 
 
 def taking_turns(yard: Yard, ours: Server, theirs: Server, name: str) -> Duel:
     """Processor time of a keep-alive poll at two servers of ours."""
-    (mine, my_address), (other, its_address) = ours, theirs
-    first = _contestant(mine, partial(run_wrk, my_address, CONNECTIONS))
-    second = _contestant(other, partial(run_wrk, its_address, CONNECTIONS))
-    first(1), second(1)  # warm up
-    turns = [_round(first, second, yard.seconds, number, name) for number in range(1, yard.rounds + 2)]
-    return Duel([mine.cpu for mine, _ in turns], [other.cpu for _, other in turns])
+    both = {"ours": ours, name: theirs}
+    contestants = {who: _contestant(pid, partial(run_wrk, at, CONNECTIONS)) for who, (pid, at) in both.items()}
+    turns = _turns(contestants, yard.rounds, yard.seconds)
+    return _outcome(turns["ours"], turns[name]).cpu
 
 
-def _round(
-    ours: Callable[[int], Turn], theirs: Callable[[int], Turn], seconds: int, number: int, name: str = "nginx"
-) -> tuple[Turn, Turn]:
-    # Whoever begins may have it easier: take turns in that too.
-    if number % 2:
-        mine, reference = ours(seconds), theirs(seconds)
-    else:
-        reference, mine = theirs(seconds), ours(seconds)
-    step(
-        f"round {number}: {figure(mine.cpu)} µs a request, {name} {figure(reference.cpu)}: "
-        f"{reference.cpu / mine.cpu:.2f}×; p99 {figure(mine.p99)} µs, {name} {figure(reference.p99)}"
+def _turns(contestants: dict[str, Contestant], rounds: int, seconds: int) -> dict[str, list[Turn]]:
+    """What each did, round by round, after all have warmed up."""
+    for contestant in contestants.values():
+        contestant(1)
+    turns: dict[str, list[Turn]] = {name: [] for name in contestants}
+    names = list(contestants)
+    for number in range(rounds):
+        first = number % len(names)  # whoever begins may have it easier: take turns in that too
+        for name in names[first:] + names[:first]:
+            turns[name].append(contestants[name](seconds))
+        step(f"round {number + 1}: " + "; ".join(_said(name, turns[name][-1], turns["ours"][-1]) for name in names))
+    return turns
+
+
+def _said(name: str, turn: Turn, ours: Turn) -> str:
+    ratio = "" if name == "ours" else f" ({turn.cpu / ours.cpu:.2f}×)"
+    return f"{name} {figure(turn.cpu)} µs a request{ratio}, p99 {figure(turn.p99)} µs"
+
+
+def _outcome(ours: Sequence[Turn], theirs: Sequence[Turn]) -> Outcome:
+    return Outcome(
+        Duel([turn.cpu for turn in ours], [turn.cpu for turn in theirs]),
+        Duel([turn.p99 for turn in ours], [turn.p99 for turn in theirs]),
     )
-    return mine, reference
 
 
-def _contestant(pid: int, load: Callable[[int], Load]) -> Callable[[int], Turn]:
+def _contestant(pid: int, load: Callable[[int], Load]) -> Contestant:
     def turn(seconds: int) -> Turn:
         before = cpu_seconds(pid)
         seen = load(seconds)

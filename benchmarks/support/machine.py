@@ -11,7 +11,6 @@ from pathlib import Path
 
 _ADMIN_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")  # left out of PATH for ordinary users
 _FILES_WANTED = 65_536
-_QUIET = 0.5
 
 
 class CannotMeasure(Exception):
@@ -87,13 +86,7 @@ def describe() -> dict[str, str]:
         "kernel": platform.release(),
         "Python": platform.python_version(),
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "load before the run": f"{os.getloadavg()[0]:.1f}",
     }
-
-
-def is_busy() -> bool:
-    """Whether others wanted the cores in the last minute: to be asked before we want them ourselves."""
-    return os.getloadavg()[0] > _QUIET
 
 
 def _processor() -> str:

@@ -19,7 +19,7 @@ SETTINGS = {
 }
 """Limits so high that nobody meets them; they are looked at all the same."""
 
-_VMS = re.compile(rb"serves (\d+) VMs")
+_VMS = re.compile(rb"serves (\d+) VM")
 _ADDRESS = re.compile(rb"http://([\d.]+):(\d+)")
 
 

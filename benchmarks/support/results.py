@@ -7,6 +7,9 @@ from typing import NamedTuple
 SAME = 1.02
 """Not above the reference: two processes of the same program differ by so much from round to round."""
 
+NOT_MEASURED = "could not be measured"
+"""A row of a section that failed."""
+
 
 class Row(NamedTuple):
     """A line of the table; `ok` is None where there is no target."""

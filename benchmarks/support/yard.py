@@ -1,7 +1,7 @@
 """Where one run does its work: how long to measure, and data directories with a fleet already in them."""
 
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.support.console import step
@@ -19,21 +19,26 @@ class Yard:
 
     root: Path
     quick: bool
-    _copies: dict[int, int] = field(default_factory=dict)
+    _places: int = 0
 
     @property
     def rounds(self) -> int:
         """How often ours and the reference take turns."""
-        return 2 if self.quick else 7
+        return 3 if self.quick else 9
 
     @property
     def seconds(self) -> int:
         """How long a turn is."""
-        return 1 if self.quick else 3
+        return 1 if self.quick else 2
 
     def folder(self, name: str) -> Path:
         """A place for something else; not made yet."""
         return self.root / name
+
+    def new_folder(self, kind: str) -> Path:
+        """A place that nobody else has, with this in its name; not made yet."""
+        self._places += 1
+        return self.root / f"{kind}-{self._places}"
 
     def fleet_file(self, size: int = FLEET) -> Path:
         """A fleet file with that many VMs."""
@@ -47,8 +52,7 @@ class Yard:
         prepared = self.root / f"prepared-{size}"
         if not prepared.exists():
             self._prepare(prepared, size)
-        self._copies[size] = copy = self._copies.get(size, 0) + 1
-        return Path(shutil.copytree(prepared, self.root / f"data-{size}-{copy}"))
+        return Path(shutil.copytree(prepared, self.new_folder(f"data-{size}")))
 
     def _prepare(self, data_dir: Path, size: int) -> None:
         with Node(data_dir, self.fleet_file(size)) as node:

@@ -14,6 +14,7 @@ _INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u316
 
 _IN_ONE_LINE = re.compile("[^ -~]")
 _IN_LINES = re.compile("[^ -~\n\t]")
+_DIGITS = re.compile(r"[0-9]+")
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -25,6 +26,11 @@ def one_line(text: str) -> str:
 def lines(text: str) -> str:
     """For a place of many lines, and for JSON: line ends and tabs stay."""
     return _IN_LINES.sub(_written, text)
+
+
+def natural(name: str) -> str:
+    """A key to sort by as people count: `web-9` comes before `web-10`."""
+    return _DIGITS.sub(lambda found: f"{found[0]:0>20}", name)
 
 
 def each_in_one_line(value: Any) -> Any:

@@ -45,6 +45,7 @@ LINES = {
     "maintenance cancel": "maintenance cancel {plan}",
     "audit": "audit --first 3",
     "events history": "events history {event}",
+    "search": "search web",
     "clock show": "clock show",
     "clock advance": "clock advance 1s",
     "fleet show": "fleet show",

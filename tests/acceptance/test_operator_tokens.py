@@ -82,6 +82,9 @@ WHO_MAY = {
         GET /v1/attention
         GET /v1/timeline
         GET /v1/timeline/{id}
+        GET /v1/event-table
+        GET /v1/search
+        GET /v1/vm-table
         GET /v1/maintenances/{id}/outlook
         GET /v1/subscriptions
         GET /v1/subscriptions/{id}

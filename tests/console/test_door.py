@@ -185,13 +185,15 @@ def test_a_viewer_has_no_buttons_and_is_refused_without_them(node: Node, visitor
 
 
 def test_a_revoked_token_is_out(node: Node, visitors: Visitors) -> None:
-    """An open page goes to the form as soon as anything happens."""
+    """An open page says so, and the form too."""
     visitors.allow(complaint="401")
     made = node.operate("/v1/tokens", {"name": "temp", "role": "viewer"})
     page = visitors.come("/", made["token"])
     node.operate(f"/v1/tokens/{made['id']}", method="DELETE")
-    node.schedule("Reboot", "web-0")
+    expect(page.get_by_role("alert")).to_contain_text("no longer knows your token: it was revoked")
+    page.get_by_role("link", name="Sign in again").click()
     expect(page.get_by_label("Token")).to_be_visible()
+    expect(page.get_by_text("no longer knows your token")).to_be_visible()
 
 
 def test_what_is_not_there_has_a_page_too(node: Node, visitors: Visitors) -> None:

@@ -84,10 +84,10 @@ def test_an_event_is_cancelled_with_a_button_after_a_question(node: Node, visito
     """Who says no has changed nothing."""
     page = visitors.come(f"/events/{node.schedule('Reboot', 'web-0')}")
     page.once("dialog", lambda dialog: dialog.dismiss())
-    page.get_by_role("button", name="Cancel it").click()
+    page.get_by_role("button", name="Cancel event").click()
     assert node.statuses("web-0") == ["Scheduled"]
     page.once("dialog", lambda dialog: dialog.accept())
-    page.get_by_role("button", name="Cancel it").click()
+    page.get_by_role("button", name="Cancel event").click()
     expect(page.locator(".head .state")).to_have_text("cancelled")
     assert node.statuses("web-0") == []
 
@@ -111,7 +111,7 @@ def test_who_is_hit_now_stands_first(node: Node, visitors: Visitors) -> None:
     late = node.schedule("Freeze", "web-0")
     node.operate(f"/v1/events/{late}/approve")
     page = visitors.come("/events")
-    expect(page.locator("tbody").first.locator("td:nth-child(4)")).to_have_text(["web-0", "batch_3", "batch_10"])
+    expect(page.locator("tbody").first.locator("td.vms")).to_have_text(["web-0", "batch_3", "batch_10"])
 
 
 def test_a_refusal_is_shown_in_the_words_of_the_service(node: Node, visitors: Visitors) -> None:
@@ -121,7 +121,7 @@ def test_a_refusal_is_shown_in_the_words_of_the_service(node: Node, visitors: Vi
     page.evaluate("document.getElementById('main').dataset.live = ''")
     node.operate(f"/v1/events/{event_id}/cancel")
     page.once("dialog", lambda dialog: dialog.accept())
-    page.get_by_role("button", name="Cancel it").click()
+    page.get_by_role("button", name="Cancel event").click()
     expect(page.get_by_role("alert").filter(has_text="There is no event")).to_be_visible()
 
 

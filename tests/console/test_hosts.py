@@ -19,10 +19,10 @@ def test_a_host_is_predicted_to_fail_and_repaired(node: Node, visitors: Visitors
     """Its VMs are told, and told that it is off."""
     page = visitors.come("/hosts/host-2")
     expect(page.locator("#main a.cell")).to_have_count(3)
-    page.get_by_role("button", name="Predict failure in 1 day").click()
+    page.get_by_role("button", name="Mark degraded (may fail in 1 day)").click()
     expect(page.locator(".head .state")).to_have_text("degraded")
     expect(page.locator('a.cell[data-state="scheduled"]')).to_have_count(3)
-    page.get_by_role("button", name="Mark as repaired").click()
+    page.get_by_role("button", name="Mark repaired").click()
     expect(page.locator(".head .state")).to_have_text("healthy")
     expect(page.locator('a.cell[data-state="fine"]')).to_have_count(3)
 
@@ -31,7 +31,7 @@ def test_a_host_fails(node: Node, visitors: Visitors) -> None:
     """Its VMs are hit at once, after a question."""
     page = visitors.come("/hosts/host-1")
     page.once("dialog", lambda dialog: dialog.accept())
-    page.get_by_role("button", name="Mark as failed").click()
+    page.get_by_role("button", name="Mark failed").click()
     expect(page.locator(".head .state")).to_have_text("failed")
     expect(page.locator('a.cell[data-vm="web-0"]')).to_have_attribute("data-state", "started")
 

@@ -189,6 +189,11 @@ class Process(Outside):
                 signal.sigtimedwait([], 0.025)
         raise AssertionError("the service does not serve")
 
+    @property
+    def pid(self) -> int:
+        """Which process it is."""
+        return self._process.pid
+
     def kill(self) -> None:
         """End it without a word."""
         self._process.kill()

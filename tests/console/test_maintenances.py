@@ -10,7 +10,7 @@ def test_the_form_shows_the_timeline_before_anything_happens(node: Node, visitor
     """It follows what is typed, and says what is wrong."""
     page = visitors.come("/maintenances/new")
     preview = page.locator("#preview")
-    expect(preview).to_contain_text('Fill in "Target"')
+    expect(preview).to_contain_text("Choose a target")
     page.get_by_label("Target", exact=True).fill("set=web")
     expect(preview).to_contain_text("5 steps on 5 VMs")
     expect(preview.locator('.bar[data-state="planned"]')).to_have_count(5)

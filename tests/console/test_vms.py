@@ -19,9 +19,9 @@ def test_it_shows_what_the_vm_would_receive_now(node: Node, visitors: Visitors) 
 
 
 def test_it_tells_whether_anybody_listens_and_when_it_was_last_seen(node: Node, visitors: Visitors) -> None:
-    """A VM that never asked would be hit without notice."""
+    """A VM that never asked would get no notice."""
     page = visitors.come("/vms/db-1")
-    expect(page.get_by_text("hit without notice")).to_be_visible()
+    expect(page.get_by_text("so it would get no notice")).to_be_visible()
     expect(page.get_by_text("not since the service started")).to_be_visible()
     node.enable("db-1")
     expect(page.get_by_text("listens: its VMs ask for events")).to_be_visible()

@@ -109,6 +109,22 @@ def test_a_cancelled_program_is_ended(tmp_path):
     wait_until(lambda: not any(map(_alive, pids.read_text().split())))
 
 
+def test_a_program_that_is_late_is_over_when_its_handler_is(tmp_path, monkeypatch):
+    """The program's deadline and the handler's are the same moment: the second must not cut the ending short (S13)."""
+    monkeypatch.setattr(processes, "GRACE", 0.3)
+    text = f"#!/bin/sh\ntrap '' TERM\necho $$ >{tmp_path}/pid\nwhile :; do sleep 0.05; done\n"
+    handler = load("it", "command", {"prepare": [script(tmp_path / "hook", text)]})
+
+    async def cut_off_while_it_ends() -> None:
+        task = asyncio.ensure_future(handler.prepare(occasion({}, seconds=0.3)))
+        await asyncio.wait([task], timeout=0.4)
+        task.cancel()
+        await asyncio.wait([task])
+        assert not _alive((tmp_path / "pid").read_text().strip())
+
+    asyncio.run(cut_off_while_it_ends())
+
+
 def test_a_child_left_behind_holds_up_nothing(tmp_path, monkeypatch):
     """A hook may leave a daemon that keeps its pipes open: the hook has ended, and that is what counts."""
     monkeypatch.setattr(processes, "GRACE", 0.1)

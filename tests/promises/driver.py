@@ -25,12 +25,12 @@ from duenotice.engine.ticker import Ticker
 from duenotice.errors import Refused, Unavailable
 from duenotice.metadata_api.responses import document_tail
 from duenotice.wire.api_versions import API_VERSIONS
-from tests.promises.checkers import Observer
+from simulator.checkers import Observer
+from simulator.history import NEWEST, Answer, Committed, Moment, Outcome, parsed
+from simulator.shape import TYPES
 from tests.promises.fleet import HOME, NAMES, To, declaration, on_known_host, place_of
-from tests.promises.history import NEWEST, Answer, Committed, Moment, Outcome, parsed
 from tests.promises.model import BY_USER, NOTICE, EventNow, Model, Place, Refusal, Wish
 from tests.promises.rig import Fault, InMemory, Storage, WatchedJournal, WorldClock, nothing
-from tests.promises.shape import TYPES
 
 COMMIT_ALLOWANCE = 1.0
 USER_LIMIT = 4

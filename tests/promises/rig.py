@@ -19,7 +19,7 @@ from duenotice.engine.ports import Journal
 from duenotice.errors import Damaged, Unavailable
 from duenotice.journal.memory import MemoryJournal
 from duenotice.journal.sqlite import SqliteJournal
-from tests.promises.history import Absence, Committed
+from simulator.history import Absence, Committed
 
 BEGIN = datetime(2030, 1, 1, 0, 0, 0, 250_000, tzinfo=UTC)
 """Not a whole second: documents show whole ones, and rounding must never cut a notice short."""

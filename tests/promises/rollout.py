@@ -21,10 +21,10 @@ from duenotice.engine.engine import Engine, load
 from duenotice.engine.publisher import Publisher
 from duenotice.engine.ticker import Ticker
 from duenotice.errors import Unavailable
-from tests.promises.checkers import CHECKERS, Observer
+from simulator.checkers import CHECKERS, Observer
+from simulator.history import Answer, Committed, Moment
 from tests.promises.driver import answer_of, read_all
 from tests.promises.fleet import HOME, HOSTS, declaration
-from tests.promises.history import Answer, Committed, Moment
 from tests.promises.rig import InMemory, Storage, WatchedJournal, WorldClock, nothing
 from tests.promises.shown import InsideWindow, S10Shown, S11Shown
 

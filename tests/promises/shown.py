@@ -7,7 +7,7 @@ from typing import Any
 
 from duenotice.domain import transitions as t
 from duenotice.domain.window import Window, WindowSpan
-from tests.promises.history import Moment, scope_of
+from simulator.history import Moment, scope_of
 
 FAILURE = "Virtual machine has encountered a failure."
 MAINTENANCE = ("Freeze", "Reboot", "Redeploy")

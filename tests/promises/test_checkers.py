@@ -11,8 +11,8 @@ from duenotice.domain import transitions as t
 from duenotice.domain.event import Cause, Event, EventType, Phase
 from duenotice.domain.fleet import EventsPolicy, Group, GroupKind, Vm
 from duenotice.errors import NotFound
-from tests.promises import checkers
-from tests.promises.history import NEWEST, Absence, Answer, Committed, Moment, Outcome
+from simulator import checkers
+from simulator.history import NEWEST, Absence, Answer, Committed, Moment, Outcome
 from tests.promises.shown import FAILURE, S10Shown, S11Shown, is_maintenance
 
 BEGIN = Instant(datetime(2030, 1, 1, tzinfo=UTC), 0)

@@ -12,8 +12,8 @@ from msgspec import structs
 from duenotice.clock import micros
 from duenotice.domain import commands as c
 from duenotice.domain.event import Cause, EventType, Phase
+from simulator.history import Outcome
 from tests.promises.fleet import HOME, HOSTS, NAMES
-from tests.promises.history import Outcome
 from tests.promises.rig import Fault, OnDisk
 from tests.promises.rollout import Rollout
 from tests.promises.test_machine import EXAMPLES, examples

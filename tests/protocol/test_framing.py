@@ -59,6 +59,11 @@ AMBIGUOUS = {
     "a chunk longer than said": HEAD + b"Transfer-Encoding: chunked\r\n\r\n4\r\nhello\r\n0\r\n\r\n",
     "a chunk without its end": HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhelloXX0\r\n\r\n",
     "a chunk extension with a NUL": HEAD + b"Transfer-Encoding: chunked\r\n\r\n5;\0\r\nhello\r\n0\r\n\r\n",
+    "a chunk extension with blanks": HEAD + b"Transfer-Encoding: chunked\r\n\r\n5; a = b\r\nhello\r\n0\r\n\r\n",
+    "a chunk extension without a name": HEAD + b"Transfer-Encoding: chunked\r\n\r\n5;\r\nhello\r\n0\r\n\r\n",
+    "a length in a trailer": HEAD + b"Transfer-Encoding: chunked\r\n\r\n0\r\nContent-Length: 5\r\n\r\n",
+    "an encoding in a trailer": HEAD + b"Transfer-Encoding: chunked\r\n\r\n0\r\nTransfer-Encoding: x\r\n\r\n",
+    "CONNECT with a path": request("CONNECT", "/metadata/versions"),
     "a bad trailer": HEAD + b"Transfer-Encoding: chunked\r\n\r\n0\r\nno colon\r\n\r\n",
     "many empty lines": b"\r\n" * 5 + POLL,
 }

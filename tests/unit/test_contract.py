@@ -16,9 +16,9 @@ import pytest
 from tools import conformance
 from tools.conformance import ID, PROMISES, PROTOCOL, ROOT
 
-CHECKERS = re.compile(r"`(tests/[\w/.]+)`")
+CHECKERS = re.compile(r"`((?:tests|simulator)/[\w/.]+)`")
 NAMED = re.compile(r"^test_([A-HMN]\d\d|S\d{1,2})_")
-FOLDERS = ("src", "tests", "docs", "benchmarks", "examples", "tools")
+FOLDERS = ("src", "tests", "docs", "benchmarks", "examples", "tools", "simulator")
 KINDS = {".py", ".md", ".toml", ".html", ".js"}
 RECORDS = ("docs/decisions/",)
 """Records of the past may cite what is gone."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from duenotice.files import sync_directory
+from duenotice.files import make_directory, sync_directory
 
 OPEN = Path("/proc/self/fd")
 
@@ -25,3 +25,14 @@ def test_what_is_not_a_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(NotADirectoryError):
         sync_directory(tmp_path / "file")
+
+
+def test_a_new_directory_is_synced_into_each_that_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a power cut could take it away with all that was answered (S5)."""
+    synced: list[Path] = []
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append((OPEN / str(file)).readlink()))
+    make_directory(tmp_path / "var" / "data")
+    assert synced == [tmp_path / "var", tmp_path]
+    assert (tmp_path / "var" / "data").stat().st_mode & 0o777 == 0o700
+    make_directory(tmp_path / "var" / "data")
+    assert len(synced) == 2

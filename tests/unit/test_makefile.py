@@ -81,6 +81,7 @@ def test_the_demo_can_be_given_flags(clone: Path) -> None:
         ("lint", {"requirements.lock", "requirements-dev.lock"}),
         ("test", {"requirements.lock", "requirements-dev.lock"}),
         ("bench", {"requirements.lock", "requirements-dev.lock"}),
+        ("bench-quick", {"requirements.lock", "requirements-dev.lock"}),
     ],
 )
 def test_only_work_on_it_installs_the_tools_for_that(clone: Path, target: str, locks: set[str]) -> None:
@@ -106,3 +107,12 @@ def test_lock_makes_both_with_hashes_and_without_an_address(clone: Path) -> None
     assert [line.split(" -o ")[1] for line in compiled] == ["requirements-dev.lock", "requirements.lock"]
     assert all("--generate-hashes" in line and "--no-emit-index-url" in line for line in compiled)
     assert "-c requirements-dev.lock" in compiled[1]
+
+
+def test_only_the_whole_benchmark_may_write_its_document(clone: Path) -> None:
+    """A quick run keeps nothing."""
+    last = {target: make(clone, "-n", target).stdout.splitlines()[-1] for target in ("bench", "bench-quick")}
+    assert last == {
+        "bench": ".venv/bin/python -m benchmarks --write",
+        "bench-quick": ".venv/bin/python -m benchmarks --quick",
+    }

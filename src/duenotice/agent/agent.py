@@ -141,12 +141,12 @@ class Agent:
             self.recorder.append(*sight(events, self.recorder.cases, self.view(), drill=True))
 
     def _is_withdrawn(self, key: tuple[type, str]) -> bool:
-        """Whether the step is for an event that is gone, or approves a content that we are not ready for (S12)."""
+        """Whether the step is for an event that is gone, or approves one that has started or is not ready (S12)."""
         kind, event_id = key[:2]
         case = self.recorder.cases.get(event_id)
         if case is None or case.returning:
             return kind is not Recover
-        return kind is Approve and not is_ready(case, self.view())
+        return kind is Approve and (case.event.started or not is_ready(case, self.view()))
 
     def _start(self, step: Step) -> None:
         match step:

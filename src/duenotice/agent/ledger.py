@@ -16,7 +16,7 @@ import msgspec
 
 from duenotice.agent.cases import Cases, LedgerRecord, apply, forget_old, snapshot
 from duenotice.errors import Conflict, Damaged, Misconfigured
-from duenotice.files import sync_directory
+from duenotice.files import make_directory, sync_directory
 
 NAME = "agent.ledger"
 LOCK = "agent.lock"
@@ -59,19 +59,25 @@ class Ledger:
         self._compact_above = max(COMPACT_ABOVE, 2 * self._size)
 
     def append(self, *records: LedgerRecord) -> None:
-        """Write and sync records; only then do they count."""
-        lines = b"".join(map(encode, records))
-        try:
-            _write_all(self._file, lines)
-            os.fsync(self._file)
-        except OSError as error:
-            raise self._failed(error) from error
-        self._size += len(lines)
+        """Write and sync records; only then do they count.
+
+        One by one: of two lines that are synced together, a power cut may leave the second and damage the first.
+        """
         for record in records:
-            apply(self.cases, record)
+            self._append(record)
         forget_old(self.cases)
         if self._size > self._compact_above:
             self._compact()
+
+    def _append(self, record: LedgerRecord) -> None:
+        line = encode(record)
+        try:
+            _write_all(self._file, line)
+            os.fsync(self._file)
+        except OSError as error:
+            raise self._failed(error) from error
+        self._size += len(line)
+        apply(self.cases, record)
 
     def _failed(self, error: OSError) -> Misconfigured:
         os.ftruncate(self._file, self._size)
@@ -182,7 +188,7 @@ def _drop(file: int, path: Path) -> None:
 
 def _take_lock(directory: Path) -> int:
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directory(directory)
         file = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise Misconfigured(

@@ -20,6 +20,8 @@ from duenotice.errors import Unavailable
 
 GRACE = 5.0
 """Seconds that a handler has to clean up after its deadline; then the agent stops waiting for it."""
+LAST_LOOK = 0.2
+"""Seconds after the deadline: what ended while the machine stood still is not late."""
 AGAIN = Backoff(0.5, 10.0)
 LARGEST_NOTE = 16 * 1024
 
@@ -38,7 +40,7 @@ class HandlerRunner:
         deadline = monotonic() + step.seconds
         async with self._lock(step.handler):
             case = self._recorder.cases[step.event_id]
-            if case.returning:  # the event went away while we waited for the handler
+            if case.returning or monotonic() >= deadline:  # while we waited for the handler: the plan looks again (H07)
                 return
             self._record("preparing", step, case.content)
             try:
@@ -112,6 +114,8 @@ async def within(deadline: float, work: Coroutine[Any, Any, None]) -> None:
     task = asyncio.ensure_future(work)
     try:
         await asyncio.wait({task}, timeout=max(0.0, deadline - monotonic()))
+        if not task.done():
+            await asyncio.wait({task}, timeout=LAST_LOOK)
         if task.cancelled():  # by itself: the agent goes on
             raise HandlerFailed("The handler cancelled itself.")
         if task.done():
@@ -125,5 +129,7 @@ async def within(deadline: float, work: Coroutine[Any, Any, None]) -> None:
 async def _cut_off(task: "asyncio.Future[None]") -> None:
     task.cancel()
     task.add_done_callback(lambda done: done.cancelled() or done.exception())  # read it here, because nobody else does
-    with suppress(asyncio.CancelledError):  # we are being stopped ourselves: still let it clean up
-        await asyncio.wait({task}, timeout=GRACE)
+    end = monotonic() + GRACE
+    while not task.done() and (left := end - monotonic()) > 0:
+        with suppress(asyncio.CancelledError):  # we are being stopped ourselves: still let it clean up
+            await asyncio.wait({task}, timeout=left)

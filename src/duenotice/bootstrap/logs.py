@@ -1,5 +1,6 @@
 """What is logged and how: one line per committed change, JSON unless on a terminal; polls are not logged."""
 
+import asyncio
 import atexit
 import logging
 import queue
@@ -17,6 +18,8 @@ from duenotice.plain_text import each_in_one_line, lines
 
 WAITING_LINES = 10_000
 LAST_SECONDS = 1.0
+CHANGES_SECONDS = 0.02
+"""How long lines about changes may wait."""
 
 _QUIET = (t.ClockMarked, t.RequestAnswered, t.PushNoted)
 
@@ -111,15 +114,34 @@ def drain() -> None:
         writer.drain(LAST_SECONDS)
 
 
-def log_changes(records: Sequence[t.Record], state: State) -> None:
-    """One line for each committed record that a person would want to read."""
-    log = structlog.get_logger()
-    for record in records:
-        if not isinstance(record.transition, _QUIET):
-            line = _line(record)
-            if (scope := state.scopes.get(str(line.get("scope")))) is not None:
-                line["incarnation"] = scope.incarnation
+class ChangeLog:
+    """One line for each committed record that a person would want to read.
+
+    Not at once: to make a line and to wake the thread that writes it costs as much as a small commit, and who asked for
+    the change would have to wait for it.
+    """
+
+    def __init__(self) -> None:
+        self._lines: list[dict[str, object]] = []
+
+    def add(self, records: Sequence[t.Record], state: State) -> None:
+        """These records were committed, and led to this state."""
+        lines = [_line_in(state, record) for record in records if not isinstance(record.transition, _QUIET)]
+        if lines and not self._lines:
+            asyncio.get_running_loop().call_later(CHANGES_SECONDS, self.write)
+        self._lines += lines
+
+    def write(self) -> None:
+        """Write what there is."""
+        log, lines, self._lines = structlog.get_logger(), self._lines, []
+        for line in lines:
             log.info(str(line["action"]).replace("-", " "), **line)
+
+
+def _line_in(state: State, record: t.Record) -> dict[str, object]:
+    line = _line(record)
+    scope = state.scopes.get(str(line.get("scope")))
+    return line if scope is None else {**line, "incarnation": scope.incarnation}
 
 
 def _line(record: t.Record) -> dict[str, object]:

@@ -5,6 +5,7 @@ import socket
 from duenotice import settings as s
 from duenotice.errors import Unavailable
 from duenotice.metadata_api.options import MetadataOptions
+from duenotice.sd_notify import given_socket
 
 NOWHERE = "none"
 """Instead of the operator's HOST:PORT: a program that embeds a node talks to its engine."""
@@ -36,10 +37,12 @@ def metadata_options(settings: s.ServeSettings) -> MetadataOptions:
 
 
 def bound(address: tuple[str, int], dual: bool = False, shared: bool = False) -> socket.socket:
-    """Take a port. Until something listens on it, connections are refused.
+    """Take a port, or the socket that systemd has opened for it. Until we listen, connections are refused.
 
     With `dual`, :: means IPv4 and IPv6. If it is `shared`, the kernel spreads connections over all who have it.
     """
+    if (given := given_socket(address)) is not None:
+        return given
     host, port = address
     made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:

@@ -14,7 +14,7 @@ from duenotice.bootstrap import cluster, impact, operator_port, push, tls
 from duenotice.bootstrap.azure_port import AzurePort, azure_port
 from duenotice.bootstrap.fleet_file import FleetFile, check_first
 from duenotice.bootstrap.journals import end_when_lost, is_postgres, node_name, open_alone
-from duenotice.bootstrap.logs import log_changes
+from duenotice.bootstrap.logs import ChangeLog
 from duenotice.bootstrap.operator_port import OperatorServer
 from duenotice.bootstrap.policies import policy_of
 from duenotice.bootstrap.ports import (
@@ -81,7 +81,7 @@ class Service:
         self.azure: AzurePort | None = azure_port(settings)
         self.data_dir = _data_dir(settings)
         self.node = node_name(settings.node)
-        self._workers = Workers(settings, self.node)
+        self._workers, self._changes = Workers(settings, self.node), ChangeLog()
         self.token, self._has_new_token = "", False
         self.metadata_address = ("", 0)
         self.operator_address = ("", 0)
@@ -141,7 +141,7 @@ class Service:
         self._heartbeat = Heartbeat(journal, self.engine.clock, self.ticker.absent, self.engine.keep_time)
         self.fleet_file = FleetFile(self.settings.fleet, self.engine)
         if self.settings.log_format != "none":
-            self.engine.on_commit.append(lambda records: log_changes(records, self.engine.state))
+            self.engine.on_commit.append(lambda records: self._changes.add(records, self.engine.state))
 
     def _loaded(self, shared: Journal | None) -> tuple[Journal, State, Clock]:
         journal = shared or self._given_journal or open_alone(self.settings.journal, self.data_dir, self.node)
@@ -179,6 +179,7 @@ class Service:
             await self._dispatcher.stop()
         await self.pusher.stop()
         await self.engine.stop()
+        self._changes.write()
 
     async def _begin(self) -> None:
         self._dispatcher = impact.dispatcher_of(self.settings, self.engine, self.data_dir)
@@ -323,7 +324,7 @@ class Service:
             self.pusher.measures,
         )
         self.operator_app, paths = self._api.app(), {call.path for call in self._api.calls}
-        self._console = Console(self.operator_app)
+        self._console = Console(self.operator_app, lambda: self.metadata_address)
         front = operator_port.Front(self.operator_app, self._console.app(), paths)
         self._operator = OperatorServer(operator_port.config(front, None if self._tls is None else self._tls.context))
         self._operator_task = asyncio.create_task(self._operator.serve(sockets=[listening]), name="operator-api")

@@ -1,12 +1,12 @@
 """`duenotice events`: what VMs are told."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
-from duenotice.cli.arguments import EVENT_TYPE, MOMENT, NAME, SPAN, Noun, choice
+from duenotice.cli.arguments import EVENT_STATE, EVENT_TYPE, MOMENT, NAME, SPAN, Noun, choice
 from duenotice.cli.output import tell
 from duenotice.cli.session import Session, talks
 from duenotice.cli.views import AUDIT, EVENTS
@@ -22,6 +22,9 @@ FILTERS: dict[str, click.ParamType[str]] = {
     "type": EVENT_TYPE,
     "phase": choice("scheduled", "started"),
 }
+
+MORE_FILTERS = ("state", "cause", "group", "host", "maintenance", "q")
+"""With one of these the table of events is asked, which also has those that are over."""
 
 
 class EventOptions(TypedDict):
@@ -45,13 +48,36 @@ def _filtered(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@events.command("list", epilog="Example: duenotice events list --vm web-0 --phase scheduled")
+@events.command("list", epilog="Example: duenotice events list --state failed --state cancelled --group web")
 @_filtered
+@click.option(
+    "--state", type=EVENT_STATE, multiple=True, help="Only events in this state; may be given more than once."
+)
+@click.option("--cause", type=NAME, default=None, help="Only events with this cause, such as user.")
+@click.option("--group", type=NAME, metavar="KIND/NAME", default=None, help="Only events of a group, such as set/web.")
+@click.option("--host", type=NAME, default=None, help="Only events of this host.")
+@click.option("--maintenance", type=NAME, metavar="ID", default=None, help="Only events of this maintenance.")
+@click.option("-q", "--query", "q", type=NAME, metavar="TEXT", help="Only events with this text in them.")
 @talks
-def list_events(session: Session, **filters: str | None) -> None:
-    """List the events that are not over."""
+def list_events(session: Session, state: tuple[str, ...], **filters: str | None) -> None:
+    """List the events that are not over; with --state also those that are."""
     given = {name: value for name, value in filters.items() if value is not None}
-    session.show(session.client.events(**given), EVENTS)
+    if not state and not given.keys() & set(MORE_FILTERS):
+        session.show(session.client.events(**given), EVENTS)
+        return
+    if odd := [name for name in ("phase", "scope") if name in given]:
+        raise click.UsageError(f"--{odd[0]} cannot be combined with these.")
+    session.show(_rows(session.client, state=",".join(state), **given), EVENTS)
+
+
+def _rows(client: "OperatorClient", **asked: str) -> "Iterator[Event]":
+    """The table, page after page; what changes meanwhile may be missed."""
+    from duenotice.wire.operator import EventQuery  # costs milliseconds that --help should not pay
+
+    offset = 0
+    while found := client.event_table(EventQuery(**asked), offset=offset, limit=1000).items:
+        yield from found
+        offset += len(found)
 
 
 @events.command("show", epilog="Example: duenotice events show 5C2F53")

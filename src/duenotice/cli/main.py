@@ -46,6 +46,7 @@ COMMANDS = {
     "maintenance": CommandPlace("maintenance:maintenance", "Plan maintenances and follow them."),
     "host": CommandPlace("host:host", "List, drain, degrade, fail and repair hosts."),
     "document": CommandPlace("vm:document", "Show the document as a VM reads it."),
+    "search": CommandPlace("search:search", "Find VMs, groups, hosts, maintenances and events by name."),
     "clock": CommandPlace("clock:clock", "Show the service's clock, let time pass."),
     "fleet": CommandPlace("fleet:fleet", "Apply a fleet file, show what there is."),
     "scenario": CommandPlace("scenario:scenario", "List, show and play scenarios."),

@@ -168,6 +168,11 @@ AUDIT = TableView(
     ),
     "No records.",
 )
+HITS = TableView(
+    "name",
+    (TableColumn("KIND", "kind"), TableColumn("NAME", "name", "name"), TableColumn("ABOUT", "about")),
+    "Nothing was found.",
+)
 TOKENS = TableView(
     "id",
     (

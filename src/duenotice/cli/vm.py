@@ -1,6 +1,6 @@
 """`duenotice vm` and `document`: show VMs and what they read, and do what their user can do with them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -13,7 +13,7 @@ from duenotice.cli.watching import report, waits
 
 if TYPE_CHECKING:
     from duenotice.client import OperatorClient
-    from duenotice.wire.operator import Raised
+    from duenotice.wire.operator import Raised, Vm
 
 
 class Operation(NamedTuple):
@@ -52,11 +52,23 @@ def vm() -> None:
 @click.option("--host", type=NAME, default=None, help="Only VMs on this host.")
 @click.option("--state", type=VM_STATE, multiple=True, help="Only VMs in this state; may be given more than once.")
 @click.option("-q", "--query", "q", type=NAME, metavar="TEXT", help="Only VMs with this text in their name or place.")
+@click.option("--sort", type=NAME, metavar="COLUMN", help="Sort by name, state, host, last_seen, …; -state turns it.")
 @talks
-def list_vms(session: Session, group: str | None, host: str | None, state: tuple[str, ...], q: str | None) -> None:
+def list_vms(session: Session, state: tuple[str, ...], sort: str | None, **filters: str | None) -> None:
     """List VMs."""
-    found = session.client.vms(group=group or "", host=host or "", state=",".join(state), q=q or "")
+    given = {name: value or "" for name, value in filters.items()} | {"state": ",".join(state)}
+    found = session.client.vms(**given) if sort is None else _rows(session.client, sort=sort, **given)
     session.show(found, VMS)
+
+
+def _rows(client: "OperatorClient", **asked: str) -> "Iterator[Vm]":
+    """The table, page after page; what changes meanwhile may be missed."""
+    from duenotice.wire.operator import VmQuery  # costs milliseconds that --help should not pay
+
+    offset = 0
+    while found := client.vm_table(VmQuery(**asked), offset=offset, limit=1000).items:
+        yield from found
+        offset += len(found)
 
 
 @vm.command("show", epilog="Example: duenotice vm show web-0")

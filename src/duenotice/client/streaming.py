@@ -81,10 +81,13 @@ class AsyncMetadataClient(ClientBase[StreamLine]):
     async def _line(self) -> AsyncIterator[StreamLine]:
         """A connection for one call; kept for the next one unless something went wrong with it."""
         address, _ = await self._located()
-        line = self._idle.pop() if self._idle else StreamLine(address, self._source)
+        line = self._idle.pop() if self._idle else self._new_line(address)
         try:
             yield line
         except BaseException:
             line.close()
             raise
         self._keep(line)
+
+    def _new_line(self, address: Address) -> StreamLine:
+        return StreamLine(address, self._source)

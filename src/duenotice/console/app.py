@@ -1,6 +1,7 @@
 """The console as one ASGI application: which page is where, who may see it, and how a page is put together."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -8,17 +9,18 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from duenotice import __version__
 from duenotice.client.operator.errors import Denied, UnknownToken
 from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.console import attention, door, plan_views, words
+from duenotice.console.assets import Assets, shrunk
 from duenotice.console.audit_page import AuditPage
 from duenotice.console.calendar_page import CalendarPage
 from duenotice.console.clock_page import ClockPage
+from duenotice.console.event_list import EventList
 from duenotice.console.event_pages import EventPages
 from duenotice.console.fleet_pages import FleetPages
 from duenotice.console.hints import with_pages
@@ -27,11 +29,13 @@ from duenotice.console.host_pages import HostPages
 from duenotice.console.live import Live
 from duenotice.console.maintenance_pages import MaintenancePages
 from duenotice.console.node_page import NodePage
-from duenotice.console.pages import PageRoute, Visit, form_of, status_of
+from duenotice.console.pages import METADATA, PageRoute, Visit, form_of, status_of
 from duenotice.console.plays import Plays
 from duenotice.console.scenario_pages import ScenarioPages
+from duenotice.console.search_page import KEYS, SearchPage
 from duenotice.console.subscription_pages import SubscriptionPages
 from duenotice.console.timeline_page import TimelinePage
+from duenotice.console.vm_table import VmActs
 from duenotice.engine.workroom import Workroom
 from duenotice.errors import DuenoticeError, NotFound, Unavailable
 from duenotice.plain_text import lines
@@ -48,16 +52,41 @@ NAVIGATION = (
     ("/history", "History"),
     ("/nodes", "Nodes"),
 )
+ROOMS = (
+    FleetPages,
+    CalendarPage,
+    HistoryPage,
+    TimelinePage,
+    EventList,
+    EventPages,
+    MaintenancePages,
+    HostPages,
+    SearchPage,
+    VmActs,
+    AuditPage,
+    NodePage,
+    ClockPage,
+    SubscriptionPages,
+)
+"""Everything that has pages of its own, and needs nothing to make them."""
+
 SEE_OTHER = 303
+ABOUT_HTTP = {
+    404: ("There is no such page.", "The menu on top has all pages. VMs, hosts and events are found with the search."),
+    405: ("This page cannot be used like that.", "Use the buttons of the console."),
+    500: ("Something went wrong here.", "The service's log says what. Load the page again, and report it if it stays."),
+}
+"""What went wrong with a request, in words for people."""
 
 
 class Console:
     """Brings the pages together, each behind the door."""
 
-    def __init__(self, operator_api: ASGIApp) -> None:
-        self._operator_api = operator_api
-        self._plays = Plays(operator_api)
-        self._workroom = Workroom("console")
+    def __init__(self, operator_api: ASGIApp, vms_ask: Callable[[], tuple[str, int]] = lambda: METADATA) -> None:
+        """`vms_ask` tells the address that is really served to VMs."""
+        self._operator_api, self._vms_ask = operator_api, vms_ask
+        self._plays, self.live = Plays(operator_api), Live()
+        self._workroom, self._assets = Workroom("console"), Assets()
         self._templates = Environment(
             loader=PackageLoader("duenotice.console"),
             autoescape=True,
@@ -67,25 +96,25 @@ class Console:
             lstrip_blocks=True,
         )
         self._templates.filters |= words.FILTERS | attention.FILTERS | plan_views.FILTERS
-        self._templates.globals |= {"duenotice_version": __version__, "navigation": NAVIGATION}
+        self._templates.globals |= {"duenotice_version": __version__, "navigation": NAVIGATION, "console_keys": KEYS}
+        self._templates.globals["static"] = self._assets.root
 
     def app(self) -> ASGIApp:
         """The ASGI application."""
-        rooms = (FleetPages, TimelinePage, EventPages, MaintenancePages, HostPages, AuditPage, NodePage, ClockPage)
-        pages: list[PageRoute] = [
-            page for room in (CalendarPage, HistoryPage, *rooms, SubscriptionPages, Live) for page in room().pages()
-        ]
-        pages += ScenarioPages(self._plays).pages()
+        pages: list[PageRoute] = [page for room in ROOMS for page in room().pages()]
+        pages += [*ScenarioPages(self._plays).pages(), *self.live.pages()]
         by_path: dict[str, dict[str, PageRoute]] = {}
         for page in pages:
             by_path.setdefault(page.path, {})[page.method] = page
         routes: list[BaseRoute] = [
             Route("/sign-in", self._sign_in, methods=["GET", "POST"]),
             Route("/sign-out", self._sign_out, methods=["POST"]),
-            Mount("/static", StaticFiles(packages=[("duenotice.console", "static")])),
+            Route("/static/{name}", self._assets.serve),
+            Route("/static/{digest}/{name}", self._assets.serve),
             *(Route(path, self._behind_the_door(ways), methods=list(ways)) for path, ways in by_path.items()),
         ]
-        return door.SafeHeaders(Starlette(routes=routes, exception_handlers={HTTPException: self._on_http_error}))
+        handlers = {HTTPException: self._on_http_error, Exception: self._on_failure}
+        return door.SafeHeaders(Starlette(routes=routes, exception_handlers=handlers))
 
     async def close(self) -> None:
         """Stop scenarios that are being played."""
@@ -97,19 +126,36 @@ class Console:
             if request.method == "POST" and door.is_cross_site(request):
                 return self._refusal(403, "This came from another site.", "Use the console's own page.")
             page = ways["GET" if request.method == "HEAD" else request.method]
+            visitor: Visit | None = None
             try:
-                made = page.handler(await self._visit(request, page.method == "GET" and not page.at_home))
-                return await (made if page.at_home or page.method != "GET" else self._workroom.do(made))
+                visitor = await self._visit(request, page.method == "GET" and not page.at_home)
+                made = page.handler(visitor)
+                return await (
+                    made if page.at_home or page.method != "GET" else self._workroom.do(_small(made, request))
+                )
             except UnknownToken:
                 return _to_sign_in(request)
-            except Unavailable as problem:
-                return Response(lines(problem.message), 503, {"Retry-After": "5"})
             except DuenoticeError as problem:
-                # Something that an open page shows is gone: the page says so. It is not an error of the page.
-                is_gone = isinstance(problem, NotFound) and "x-part" in request.headers
-                return self._refusal(200 if is_gone else status_of(problem), problem.message, problem.hint)
+                return self._refused(request, visitor, problem)
 
         return visit
+
+    def _refused(self, request: Request, visitor: Visit | None, problem: DuenoticeError) -> Response:
+        """What is wrong, in the frame of all pages. If a page asks for itself, it says so where it is."""
+        asks_for_itself = "x-part" in request.headers
+        if isinstance(problem, Unavailable):
+            later = {"Retry-After": "5"}
+            if asks_for_itself or visitor is None or request.url.path == "/live":
+                return Response(lines(problem.message), 503, later)
+            response = visitor.refusal(503, problem.message, f"{problem.hint} Then load this page again.")
+            response.headers.update(later)
+            return response
+        # Something that an open page shows is gone: the page says so. It is not an error of the page.
+        is_gone = isinstance(problem, NotFound) and asks_for_itself
+        status = 200 if is_gone else status_of(problem)
+        if visitor is None:
+            return self._refusal(status, problem.message, problem.hint)
+        return visitor.refusal(status, problem.message, problem.hint)
 
     async def _visit(self, request: Request, looks: bool) -> Visit:
         token = door.token_of(request)
@@ -117,11 +163,12 @@ class Console:
         # The position is read first: what happens after it is told live, so nothing is missed.
         me, fleet, clock = await client.me(), await client.fleet(), await client.clock()
         needs = await client.attention() if looks else None
-        return Visit(request, client, token, me, clock, fleet.position, self._render, fleet.problem, needs)
+        visit = Visit(request, client, token, me, clock, fleet.position, self._render, fleet.problem, needs)
+        return visit._replace(vms_ask=self._vms_ask())
 
     async def _sign_in(self, request: Request) -> Response:
         if request.method != "POST":
-            return self._sign_in_page("", door.safe(request.query_params.get("next", "/")))
+            return await self._ask_for_token(request)
         if door.is_cross_site(request):
             return self._refusal(403, "This came from another site.", "Open the console itself.")
         form = await form_of(request)
@@ -134,6 +181,17 @@ class Console:
         door.sign_in(response, request, token)
         return response
 
+    async def _ask_for_token(self, request: Request) -> Response:
+        """The form; who comes with a token that is not known is told so."""
+        token, goes_to = door.token_of(request), door.safe(request.query_params.get("next", "/"))
+        ended = False
+        if token:
+            try:
+                await AsyncOperatorClient.in_process(self._operator_api, token).me()
+            except Denied:
+                ended = True
+        return self._sign_in_page("", goes_to, ended=ended)
+
     async def _sign_out(self, request: Request) -> Response:
         if door.is_cross_site(request):
             return self._refusal(403, "This came from another site.", "Open the console itself.")
@@ -141,22 +199,37 @@ class Console:
         door.sign_out(response, request)
         return response
 
-    def _sign_in_page(self, problem: str, goes_to: str, status: int = 200) -> Response:
-        return HTMLResponse(self._render("sign_in.html", problem=problem, next=goes_to), status)
+    def _sign_in_page(self, problem: str, goes_to: str, status: int = 200, ended: bool = False) -> Response:
+        return HTMLResponse(self._render("sign_in.html", problem=problem, next=goes_to, ended=ended), status)
 
-    async def _on_http_error(self, _: Request, error: Exception) -> Response:
+    async def _on_http_error(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        response = self._refusal(
-            error.status_code, f"{error.detail}.", "The navigation: the pages listed at the top of each page."
-        )
+        title, hint = ABOUT_HTTP.get(error.status_code, (f"{error.detail}.", "Use the menu on top."))
+        response = await self._refusal_in_frame(request, error.status_code, title, hint)
         response.headers.update(error.headers or {})
         return response
 
+    async def _on_failure(self, request: Request, _: Exception) -> Response:
+        title, hint = ABOUT_HTTP[500]
+        return await self._refusal_in_frame(request, 500, title, hint)
+
+    async def _refusal_in_frame(self, request: Request, status: int, title: str, hint: str) -> Response:
+        """In the frame of all pages for who has signed in, else alone."""
+        try:
+            visitor = await self._visit(request, looks=False)
+        except DuenoticeError:
+            return self._refusal(status, title, hint)
+        return visitor.refusal(status, title, hint)
+
     def _refusal(self, status: int, title: str, hint: str) -> Response:
-        return HTMLResponse(self._render("refusal.html", status=status, title=title, hint=hint), status)
+        return HTMLResponse(self._render("refusal.html", frame="bare.html", title=title, hint=hint), status)
 
     def _render(self, template: str, **values: object) -> str:
         return self._templates.get_template(template).render(**values)
+
+
+async def _small(made: Coroutine[Any, Any, Response], request: Request) -> Response:
+    return shrunk(request, await made)
 
 
 def _to_sign_in(request: Request) -> Response:

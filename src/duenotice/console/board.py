@@ -10,9 +10,9 @@ BUSY = w.STATES[:4]
 """The states of VMs that are not fine."""
 
 WORDS = {
-    "started": "being hit now",
+    "started": "affected now",
     "approved": "approved, about to start",
-    "scheduled": "told, waiting for its notice to end",
+    "scheduled": "notified, waiting for its notice to end",
     "degraded": "on a host that may fail",
     "fine": "nothing planned",
     "gone": "no longer there",
@@ -22,6 +22,9 @@ MOST_CELLS = 150
 
 MOST_ONE_BY_ONE = 1500
 """VMs of a fleet up to which sections may draw all of theirs."""
+
+MOST_NAMED = 40
+"""Up to this many cells have their names beside them."""
 
 UNFOLDED = 12
 """This many sections are open even when all their VMs are fine."""
@@ -94,6 +97,11 @@ def cell_of(vm: w.Vm, events: Sequence[w.Event] = ()) -> Cell:
     return Cell(vm.name, vm.state, says, not vm.listens)
 
 
+def is_named(sections: Iterable[Section]) -> bool:
+    """Whether there are so few cells that each has its name beside it."""
+    return sum(len(column.cells) for section in sections for column in section.columns) <= MOST_NAMED
+
+
 def gone(name: str) -> Cell:
     """A VM that was there."""
     return Cell(name, GONE, f"{name}: {WORDS[GONE]}")
@@ -149,7 +157,7 @@ class Board(NamedTuple):
         return Section(
             key,
             KINDS.get(kind, kind),
-            name or "On their own",
+            name or "Standalone VMs",
             columns,
             group.counts,
             group.vms,

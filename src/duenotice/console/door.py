@@ -58,7 +58,7 @@ def _cookie(request: Request) -> str:
 
 
 class SafeHeaders:
-    """Adds the headers above to every answer of the console; nothing is cached."""
+    """Adds the headers above to every answer of the console; no page is cached."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -66,11 +66,11 @@ class SafeHeaders:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on."""
-        kept = b"no-cache" if scope.get("path", "").startswith("/static/") else b"no-store"
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *self._headers, (b"cache-control", kept)]
+                kept = () if scope.get("path", "").startswith("/static/") else ((b"cache-control", b"no-store"),)
+                message["headers"] = [*message["headers"], *self._headers, *kept]
             await send(message)
 
         await self._app(scope, receive, with_headers)

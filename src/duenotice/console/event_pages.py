@@ -1,16 +1,15 @@
-"""The pages of events: the list, the life of one event, and its actions."""
+"""The page of one event: its life, who is hit and told, what VMs read, and its actions."""
 
-import json
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from datetime import timedelta
 from typing import NamedTuple
 
 from starlette.responses import Response
 
 from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.console.board import event_state
-from duenotice.console.fleet_pages import VERSIONS, over_since, urgency, version_of
+from duenotice.console.curl_lines import curls
+from duenotice.console.fleet_pages import VERSIONS, version_of
 from duenotice.console.pages import PageRoute, Visit
 from duenotice.errors import NotFound
 from duenotice.wire.operator import Life, VmWithEvents
@@ -19,12 +18,8 @@ ACTS: dict[str, tuple[Callable[[AsyncOperatorClient, str], Awaitable[object]], s
     "approve": (AsyncOperatorClient.approve_event, "Approved: it starts now."),
     "cancel": (AsyncOperatorClient.cancel_event, "Cancelled."),
 }
-MOST_LIVE = 500
-MOST_OVER = 50
 MOST_TOLD = 5000
 MOST_TRIED = 100
-PAST = timedelta(days=30)
-ENDPOINT = "http://169.254.169.254/metadata/scheduledevents?api-version="
 
 
 class EventPages:
@@ -33,22 +28,15 @@ class EventPages:
     def pages(self) -> list[PageRoute]:
         """The rows of the table."""
         return [
-            PageRoute("GET", "/events", self.index),
             PageRoute("GET", "/events/{id}", self.event),
             PageRoute("POST", "/events/{id}/{act}", self.act),
         ]
-
-    async def index(self, visit: Visit) -> Response:
-        """All live events, started ones first, then the soonest; and the last that are over."""
-        events = await visit.client.events().first(MOST_LIVE)
-        over = await over_since(visit, PAST)
-        rows = [(event, event_state(event)) for event in sorted(events, key=urgency)]
-        return visit.page("events.html", "Events", "events", events=rows, over=over[:MOST_OVER])
 
     async def event(self, visit: Visit) -> Response:
         """One event: its life as a track, who is hit and told, and what each api-version shows."""
         life = await visit.client.event_life(visit.name("id"))
         version = version_of(visit)
+        told = await _told(visit, life, version)
         return visit.page(
             "event.html",
             f"{life.type} {life.id[:8]}",
@@ -58,8 +46,10 @@ class EventPages:
             records=await visit.client.event_history(life.id).all(),
             versions=VERSIONS,
             version=version,
-            curls=curls(life.id, version),
-            **(await _told(visit, life, version))._asdict(),
+            curls=curls(life.id, version, visit.vms_ask, told.address),
+            recipients=told.recipients,
+            document=told.document,
+            reader=told.reader,
         )
 
     async def act(self, visit: Visit) -> Response:
@@ -77,6 +67,7 @@ class Audience(NamedTuple):
     recipients: Sequence[str] = ()
     document: str | None = None
     reader: str | None = None
+    address: str = ""
 
 
 async def _told(visit: Visit, life: Life, version: str) -> Audience:
@@ -86,7 +77,8 @@ async def _told(visit: Visit, life: Life, version: str) -> Audience:
     recipients = [vm.name for vm in vms if vm.scope == life.scope]
     if life.outcome:
         return Audience(recipients)
-    return Audience(recipients, (await visit.client.document_bytes(first.name, version)).decode(), first.name)
+    document = (await visit.client.document_bytes(first.name, version)).decode()
+    return Audience(recipients, document, first.name, first.address)
 
 
 async def _first_there(visit: Visit, names: Sequence[str]) -> VmWithEvents | None:
@@ -94,12 +86,3 @@ async def _first_there(visit: Visit, names: Sequence[str]) -> VmWithEvents | Non
         with suppress(NotFound):
             return await visit.client.vm(name)
     return None  # gone with their event
-
-
-def curls(event_id: str, version: str) -> list[tuple[str, str]]:
-    """How a VM would ask for the document and approve the event, as lines to copy."""
-    approval = json.dumps({"StartRequests": [{"EventId": event_id}]}, separators=(",", ":"))
-    return [
-        ("Read it like a VM", f"curl -H Metadata:true '{ENDPOINT}{version}'"),
-        ("Approve it like a VM", f"curl -H Metadata:true -d '{approval}' '{ENDPOINT}{version}'"),
-    ]

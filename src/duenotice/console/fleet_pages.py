@@ -11,6 +11,7 @@ from duenotice.client.operator.errors import Denied
 from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.console import board
 from duenotice.console.pages import PageRoute, Visit, go
+from duenotice.console.vm_table import views, vm_table
 from duenotice.console.words import natural
 from duenotice.errors import DuenoticeError, NotFound
 from duenotice.wire.api_versions import API_VERSIONS
@@ -54,6 +55,8 @@ class FleetPages:
 
     async def fleet(self, visit: Visit) -> Response:
         """The whole fleet, or what a search finds."""
+        if visit.query("view") == "table":
+            return await vm_table(visit)
         asked = {key: visit.query(key).strip() for key in ("q", "state", "listens")}
         drawn = await board_of(visit, limit=MOST_SECTIONS, **asked)
         whole = drawn.states if not any(asked.values()) else await visit.client.states(limit=0)
@@ -61,7 +64,8 @@ class FleetPages:
             "fleet.html",
             "Fleet",
             "events fleet hosts listening" if any(asked.values()) else "fleet",
-            sections=drawn.sections(),
+            sections=(sections := drawn.sections()),
+            named=board.is_named(sections),
             left_out=drawn.states.left_out,
             found=drawn.states.vms,
             whole=whole,
@@ -70,11 +74,14 @@ class FleetPages:
             q=asked["q"],
             state=asked["state"],
             listens=asked["listens"],
+            **views("/", asked, "cells"),
         )
 
     async def group(self, visit: Visit) -> Response:
         """One group with every VM drawn."""
         key = visit.name("key")
+        if visit.query("view") == "table":
+            return await vm_table(visit, key)
         states = await visit.client.states(group=key, limit=1)
         if not states.groups:
             raise NotFound(f"There is no group {key} with VMs.", hint="The fleet page shows all groups.")
@@ -82,9 +89,9 @@ class FleetPages:
         events = board.by_vm(await visit.client.events().first(MOST_OF_GROUP))
         (drawn,) = board.Board(states, vms, events, most_cells=MOST_OF_GROUP).sections()
         hitting = {vm.name: events[vm.name] for vm in vms if vm.name in events}
-        return visit.page(
-            "group.html", drawn.name, "events fleet hosts listening", section=drawn, coming=coming(hitting)
-        )
+        live, named = "events fleet hosts listening", board.is_named([drawn])
+        where = views(f"/groups/{key}", {}, "cells")
+        return visit.page("group.html", drawn.name, live, section=drawn, named=named, coming=coming(hitting), **where)
 
     async def vm(self, visit: Visit) -> Response:
         """One VM: what it would receive now, and what can be done."""
@@ -142,6 +149,7 @@ class FleetPages:
             cells=cells,
             sections=[section for found in sections for section in found],
             redrawn=set(redrawn),
+            named=whole.vms <= board.MOST_NAMED,
             whole=whole,
             coming=coming(events),
             words=board.WORDS,
@@ -213,6 +221,6 @@ def coming(events: Mapping[str, Iterable[Event]], most: int = 8) -> list[Event]:
     return sorted(every.values(), key=urgency)[:most]
 
 
-def urgency(event: Event) -> tuple[bool, datetime, list[tuple[int, str]]]:
+def urgency(event: Event) -> tuple[bool, datetime, str]:
     """The sort key of events: those that hit now come first, then the soonest, then by name."""
     return event.phase != "started", event.not_before, natural(event.resources[0])

@@ -78,6 +78,11 @@ class Hearing:
     def __init__(self) -> None:
         self._lines: dict[str, SharedFeed] = {}
 
+    @property
+    def listeners(self) -> int:
+        """How many hear now."""
+        return sum(len(line.pages) for line in self._lines.values())
+
     @asynccontextmanager
     async def hear(self, token_id: str, client: AsyncOperatorClient) -> AsyncIterator[Records]:
         """Records from now on, for one page; raises when too many pages are live."""

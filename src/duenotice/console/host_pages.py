@@ -16,12 +16,15 @@ MOST_ROWS = 500
 MOST_VMS = 2000
 MOST_EVENTS = 5000
 ACTS: dict[str, tuple[Callable[[AsyncOperatorClient, str], Awaitable[object]], str]] = {
-    "degrade-low": (lambda api, name: api.degrade_host(name, risk="low"), "{} may fail within days: its VMs are told."),
+    "degrade-low": (
+        lambda api, name: api.degrade_host(name, risk="low"),
+        "{} may fail within days: its VMs are notified.",
+    ),
     "degrade-high": (
         lambda api, name: api.degrade_host(name, risk="high"),
-        "{} may fail within a day: its VMs are told.",
+        "{} may fail within a day: its VMs are notified.",
     ),
-    "fail": (AsyncOperatorClient.fail_host, "{} has failed: its VMs are hit."),
+    "fail": (AsyncOperatorClient.fail_host, "{} has failed: its VMs are affected."),
     "repair": (AsyncOperatorClient.repair_host, "{} is healthy again."),
 }
 

@@ -19,6 +19,9 @@ from duenotice.wire.operator import Clock, Record, Vm
 GATHERED_SECONDS = 0.1
 """Changes within this time are sent together, so that a busy fleet does not keep browsers busy."""
 
+BEAT_SECONDS = 2.0
+"""How often a page is told the time, so that it knows that the service lives; it waits for five seconds."""
+
 LOOK_SECONDS = 1.0
 """How often a clock that is not real is looked at; somebody may have set it."""
 
@@ -55,6 +58,11 @@ class Live:
     def __init__(self) -> None:
         self._hearing = Hearing()
 
+    @property
+    def listeners(self) -> int:
+        """How many connections are open."""
+        return self._hearing.listeners
+
     def pages(self) -> list[PageRoute]:
         """The rows of the table."""
         return [PageRoute("GET", "/live", self.live, at_home=True)]
@@ -71,11 +79,11 @@ async def _told(open_things: AsyncExitStack, heard: Records, visit: Visit) -> As
     client, clock = visit.client, visit.clock
     async with open_things:
         with suppress(DuenoticeError):  # a revoked token ends the feed
-            yield f"retry: 1000\n{_clock(clock)}"
+            yield _clock(clock)
             missed = await _missed(visit)
             seen = missed[-1].position if missed else visit.position
             yield _message(seen, {"all": True}) if missed is None else await _telling(client, missed)
-            while (found := await _gathered(heard, None if clock.speed == 1 else LOOK_SECONDS)) is not None:
+            while (found := await _gathered(heard, BEAT_SECONDS if clock.speed == 1 else LOOK_SECONDS)) is not None:
                 records = [record for record in found if record.position > seen]
                 clock = await client.clock()
                 yield _clock(clock) + await _telling(client, records)
@@ -97,7 +105,7 @@ async def _missed(visit: Visit) -> Sequence[Record] | None:
     return None if page.next else page.items
 
 
-async def _gathered(heard: Records, seconds: float | None) -> list[Record] | None:
+async def _gathered(heard: Records, seconds: float) -> list[Record] | None:
     """Records that came together; empty when none came in these seconds, None when the feed is over."""
     try:
         async with asyncio.timeout(seconds):

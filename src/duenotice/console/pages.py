@@ -22,6 +22,9 @@ It is not in the address, where another site could put its own message.
 """
 
 SAID_SECONDS = 20
+METADATA = ("169.254.169.254", 80)
+"""Where VMs ask when nothing else is said."""
+
 STATUS: dict[type[DuenoticeError], int] = {
     Malformed: 400,
     UnknownToken: 401,
@@ -51,6 +54,7 @@ class Visit(NamedTuple):
     render: Callable[..., str]
     fleet_problem: str | None = None
     attention: Attention | None = None
+    vms_ask: tuple[str, int] = METADATA
 
     @property
     def now(self) -> datetime:
@@ -99,6 +103,10 @@ class Visit(NamedTuple):
             response.delete_cookie(SAID)
         return response
 
+    def refusal(self, status: int, title: str, hint: str) -> Response:
+        """A page that says what is wrong, and what to do."""
+        return self.page("refusal.html", title, status=status, frame="base.html", hint=hint)
+
     def parts(self, template: str, **values: object) -> Response:
         """Pieces of a page, to be put in place of those with the same ids."""
         common = {"now": self.now, "may": self.may, "clock": self.clock, **self._open()}
@@ -122,12 +130,17 @@ class Visit(NamedTuple):
 
 async def form_of(request: Request) -> dict[str, str]:
     """The fields of a form; a form that is too long counts as empty."""
+    return dict(await fields_of(request, most=20))
+
+
+async def fields_of(request: Request, most: int) -> list[tuple[str, str]]:
+    """The same for a form in which a name may stand more than once."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > LONGEST_FORM:
-            return {}
-    return dict(parse_qsl(body.decode(errors="replace"), max_num_fields=20))
+            return []
+    return parse_qsl(body.decode(errors="replace"), max_num_fields=most)
 
 
 class PageRoute(NamedTuple):

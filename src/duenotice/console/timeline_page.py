@@ -93,7 +93,7 @@ async def _lanes_of(visit: Visit, lives: list[gantt.Drawn], by: str) -> LanesOf:
 
 
 def _lane(section: str) -> str:
-    return "on their own" if section == ALONE else section
+    return "Standalone VMs" if section == ALONE else section
 
 
 async def _hosts(visit: Visit, names: list[str]) -> dict[str, str | None]:

@@ -1,15 +1,16 @@
 """How values are written on a page: spans and moments for people, short ids, anchors. Pure."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from urllib.parse import urlencode
 
 from duenotice.plain_text import lines
+from duenotice.plain_text import natural as natural
 from duenotice.wire.duration import span
 from duenotice.wire.times import format_iso
 
 _NO_ANCHOR = re.compile(r"[^A-Za-z0-9.:-]")
-_DIGITS = re.compile(r"(\d+)")
 
 
 def when(moment: datetime | None, now: datetime) -> str:
@@ -55,9 +56,10 @@ def thousands(number: int) -> str:
     return f"{number:,}"
 
 
-def natural(name: str) -> list[tuple[int, str]]:
-    """A key to sort by: `web-9` comes before `web-10`."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in _DIGITS.split(name)]
+def address(path: str, given: Mapping[str, object], **changes: object) -> str:
+    """A path with a query of what is given and changed; what is empty is left out."""
+    query = urlencode({key: value for key, value in (dict(given) | changes).items() if value not in ("", None)})
+    return f"{path}?{query}" if query else path
 
 
 FILTERS: dict[str, Callable[..., object]] = {

@@ -1,14 +1,16 @@
 """What the state keeps twice so that nothing has to be searched for: updated with each change, or made again."""
 
 import heapq
+from collections import Counter
 from collections.abc import Iterable
+from operator import attrgetter
 
 from duenotice.domain import agenda, holds
 from duenotice.domain.event import Event
 from duenotice.domain.fleet import Condition, Vm
 from duenotice.domain.maintenance import Maintenance, Step, StepStatus
 from duenotice.domain.progress import Progress
-from duenotice.domain.scope import scope_of
+from duenotice.domain.scope import scope_in, scope_of
 from duenotice.domain.state import State
 
 UNKNOWN = (StepStatus.SKIPPED, "What happened to its event is not known.")
@@ -133,12 +135,17 @@ def _let_go(state: State, plan_id: str, lanes: Iterable[str]) -> None:
 def make_anew(state: State) -> None:
     """All that is kept about hosts, VMs and events in addition to themselves."""
     hosts_changed(state)
-    state.residents, state.on, state.holds = {}, {}, {}
-    for vm in state.fleet.vms.values():
-        vm_changed(state, None, vm)
+    state.on, state.holds = {}, {}
+    state.residents = _residents(state.fleet.vms.values())
     for event in state.events.values():
         _put_on(state, event)
         holds.count(state.holds, event.scope, None, event)
     due = ((agenda.due_at(event, state.hold(event.scope)), event.id) for event in state.events.values())
     state.agenda = [(moment, event_id) for moment, event_id in due if moment is not None]
     heapq.heapify(state.agenda)
+
+
+def _residents(vms: Iterable[Vm]) -> dict[str, int]:
+    """How many VMs each scope of a group has; a start of a million waits for this, so no step is taken for each."""
+    counted = Counter(map(attrgetter("group", "placement_group"), vms))
+    return {scope_in(group, place): count for (group, place), count in counted.items() if group is not None}

@@ -34,6 +34,9 @@ def scope_of(vm: Vm) -> str:
     """
     if vm.group is None:
         return ALONE + vm.name
-    if vm.placement_group is not None:
-        return f"{vm.group}/{vm.placement_group}"
-    return vm.group
+    return scope_in(vm.group, vm.placement_group)
+
+
+def scope_in(group: str, placement_group: int | None) -> str:
+    """The key of the scope of those who are in a group, or in one of its placement groups."""
+    return group if placement_group is None else f"{group}/{placement_group}"

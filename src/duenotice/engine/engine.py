@@ -25,7 +25,7 @@ from duenotice.engine.complaints import Complaints
 from duenotice.engine.log import report
 from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
-from duenotice.engine.waiting import WaitingCommand
+from duenotice.engine.waiting import SpentCommands, WaitingCommand
 from duenotice.engine.worker import Worker, run_in
 from duenotice.engine.writer import SELF, Ask, News, Outcome, Receipt, Records, Writer
 from duenotice.errors import DuenoticeError, InvariantBroken, Unavailable
@@ -82,6 +82,7 @@ class Engine(Alone):
         self._writing = Worker("writer") if threads else None
         self._reading = Worker("history") if threads else None
         self._looking = Worker("look", threads=2) if threads else None
+        self._spent = SpentCommands(self.free) if threads else None
         self._foreseeing = Worker("foresight") if threads else None
         self._looks, self._foresights, self._snapshot_at = 0, 0, state.position
         self._task: asyncio.Task[None] | None = None
@@ -247,7 +248,8 @@ class Engine(Alone):
                 self._is_serving = True
                 await self._serve(batch)
                 self._is_serving = False
-                self.free(batch)
+                if self._spent is not None:
+                    self._spent.add(batch)
             if self._broken is None:
                 await self._look_after_journal()
 

@@ -3,6 +3,7 @@
 import asyncio
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 from duenotice.domain.pieces import in_order
 from duenotice.errors import Unavailable
@@ -16,8 +17,9 @@ _TRIES = 3
 class Names:
     """The keys of a mapping in order, brought up to date when somebody needs them."""
 
-    def __init__(self, of: Callable[[], Collection[str]]) -> None:
-        self._of = of
+    def __init__(self, of: Callable[[], Collection[str]], key: Callable[[str], Any] = str) -> None:
+        """`key` is what to sort by; no two names may have the same."""
+        self._of, self._key = of, key
         self._sorted: list[str] | None = None
         self._changed: set[str] = set()
         self._sorting: asyncio.Task[list[str]] | None = None
@@ -44,7 +46,7 @@ class Names:
         """Sort once, even if many wait for it. Many changes in the meantime make the result useless."""
         if self._sorting is None:
             self._changed = set()
-            self._sorting = asyncio.create_task(asyncio.to_thread(_sorted, list(self._of())))
+            self._sorting = asyncio.create_task(asyncio.to_thread(_sorted, list(self._of()), self._key))
         sorting = self._sorting
         in_order = await asyncio.shield(sorting)
         if self._sorting is sorting:
@@ -58,7 +60,7 @@ class Names:
             self._changed = set()
 
     def _place(self, names: list[str], name: str) -> None:
-        at = bisect_left(names, name)
+        at = bisect_left(names, self._key(name), key=self._key)
         is_there = names[at : at + 1] == [name]
         if name in self._of() and not is_there:
             names.insert(at, name)
@@ -66,5 +68,5 @@ class Names:
             del names[at]
 
 
-def _sorted(names: list[str]) -> list[str]:
-    return list(in_order(names, key=str))
+def _sorted(names: list[str], key: Callable[[str], Any]) -> list[str]:
+    return list(in_order(names, key=key))

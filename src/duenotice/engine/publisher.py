@@ -14,6 +14,7 @@ from duenotice.domain.scope import scope_of
 from duenotice.domain.state import State
 from duenotice.domain.touched import Touched
 from duenotice.engine.names import Names
+from duenotice.plain_text import natural
 from duenotice.wire.api_versions import API_VERSIONS
 
 _NOTHING_RENDERED: list[bytes | None] = [None] * len(API_VERSIONS)
@@ -59,6 +60,7 @@ class Publisher:
         self.state = State()
         self.pages: dict[str, ScopePage] = {}
         self.names = Names(lambda: self.state.fleet.vms)
+        self.natural_names = Names(lambda: self.state.fleet.vms, lambda name: (natural(name), name))
         self._frozen: weakref.ref[State] | None = None
         self._call_soon = call_soon
         self._opened_at = 0
@@ -114,6 +116,7 @@ class Publisher:
         """Publish a durable state that differs from the last only in what was touched."""
         before, self.state = self.state, state
         self.names.touch(touched.vms)
+        self.natural_names.touch(touched.vms)
         changed: list[ScopePage] = []
         for page in self._touched_pages(touched):
             page.outdate()

@@ -11,6 +11,7 @@ import msgspec
 
 from duenotice.domain.event import Event
 from duenotice.errors import Misconfigured
+from duenotice.files import make_directory
 from duenotice.impact.wrapper import BEGUN, EXIT, boot_id, start_time
 
 _NAME = re.compile(r"(?P<event>[^.]+)\.(?P<attempt>\d+)\..*")
@@ -80,7 +81,7 @@ class Spool:
     def sweep(self, live: Mapping[str, Event]) -> None:
         """Make the directory, and remove notes that are no longer needed."""
         try:
-            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_directory(self.directory)
             for path in list(self.directory.iterdir()):
                 name = _NAME.fullmatch(path.name)
                 if name is not None and not _is_wanted(name, live):

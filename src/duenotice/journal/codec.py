@@ -4,7 +4,8 @@ Stored rows stay readable for ever. If you change the stored shape, even by a fi
 That makes a new format number, and an older duenotice then refuses the row instead of losing the field.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from io import BytesIO
 from typing import Any, Generic, NamedTuple, TypeVar
 from zlib import crc32
 
@@ -50,16 +51,32 @@ def _is_sound(row: Row) -> bool:
 
 
 def encode_in_pieces(value: Snapshot) -> bytes:
-    """Gives the same bytes as encoding the whole value at once, but other threads can run in between."""
-    fields = zip(value.__struct_encode_fields__, structs.astuple(value), strict=True)
-    return b"{" + b",".join(b'"%b":%b' % (name.encode(), _field(field)) for name, field in fields) + b"}"
+    """Gives the same bytes as encoding the whole value at once, but other threads can run in between.
+
+    Nothing copies all of it either, which would take as long: the buffer grows where it is.
+    """
+    out = BytesIO()
+    out.writelines(_pieces(value))
+    return out.getvalue()
 
 
-def _field(value: object) -> bytes:
-    if not isinstance(value, tuple) or len(value) <= _PIECE:
-        return _encode(value)
-    pieces = (_encode(value[begin : begin + _PIECE])[1:-1] for begin in range(0, len(value), _PIECE))
-    return b"[" + b",".join(pieces) + b"]"
+def _pieces(value: Snapshot) -> Iterator[bytes]:
+    before = b"{"
+    for name, field in zip(value.__struct_encode_fields__, structs.astuple(value), strict=True):
+        yield b'%b"%b":' % (before, name.encode())
+        yield from _pieces_of(field)
+        before = b","
+    yield b"}"
+
+
+def _pieces_of(field: object) -> Iterator[bytes]:
+    if not isinstance(field, tuple) or len(field) <= _PIECE:
+        yield _encode(field)
+        return
+    for begin in range(0, len(field), _PIECE):
+        yield b"," if begin else b"["
+        yield _encode(field[begin : begin + _PIECE])[1:-1]
+    yield b"]"
 
 
 class Codec(Generic[T]):

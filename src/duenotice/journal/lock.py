@@ -14,6 +14,7 @@ from pathlib import Path
 
 from duenotice.clock import Alive
 from duenotice.errors import Conflict, Misconfigured
+from duenotice.files import make_directory
 
 _HOLDER = b"process %010d\n"
 _REACHED = b"journal.db has reached position %020d\n"
@@ -93,7 +94,7 @@ class DirectoryLock:
 
 def _open(directory: Path) -> int:
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directory(directory)
         return os.open(directory / "journal.lock", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise _unusable(directory, error) from error

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import apsw
 import structlog
 
 from duenotice.clock import Alive
@@ -28,7 +29,7 @@ _ADD_RECORD = "INSERT INTO records VALUES (?, ?, ?, CAST(? AS TEXT))"
 _MOVE_HEAD = "UPDATE head SET position = ?"
 _RECORDS_BETWEEN = """SELECT position, format, crc, CAST(payload AS BLOB) FROM records
     WHERE position BETWEEN ? AND ? ORDER BY position"""
-_PUT_SNAPSHOT = "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, CAST(? AS TEXT))"
+_PUT_SNAPSHOT = "INSERT OR REPLACE INTO snapshots SELECT ?, ?, ?, CAST(value AS TEXT) FROM carray(?)"
 _FORGET_OLD_SNAPSHOTS = """DELETE FROM snapshots WHERE position NOT IN
     (SELECT position FROM snapshots ORDER BY position DESC LIMIT ?)"""
 _SNAPSHOT_POSITIONS = "SELECT position FROM snapshots ORDER BY position DESC"
@@ -128,7 +129,8 @@ class SqliteJournal:
         row = SNAPSHOTS.pack(snapshot)
         with self._store.transaction() as db:
             refuse_unless_reached(newest_position(db), row.position)
-            db.execute(_PUT_SNAPSHOT, row)
+            # As a value, all of it would be copied before SQLite begins, and no other thread could run (S26).
+            db.execute(_PUT_SNAPSHOT, (*row[:3], apsw.carray((row.payload,))))
             db.execute(_FORGET_OLD_SNAPSHOTS, (KEPT_SNAPSHOTS,))
 
     def needs_upkeep(self) -> bool:

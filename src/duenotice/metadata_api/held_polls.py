@@ -18,14 +18,13 @@ Wake = Callable[[], None]
 class Held:
     """One such poll: who asked what, and when its time is up."""
 
-    __slots__ = ("addresses", "ask", "beat", "poll", "scope", "vm", "wake")
+    __slots__ = ("address", "ask", "beat", "caller", "poll", "scope", "vm", "wake")
 
     def __init__(self, ask: VmRequest, poll: Poll, lane: Lane, beat: int, wake: Wake, caller: str) -> None:
         self.ask = ask
         self.poll = poll
-        self.vm, self.scope = lane.vm.name, lane.scope
-        # A caller that counts as the default VM may become a VM of its own.
-        self.addresses = {lane.vm.address, caller}
+        self.vm, self.scope, self.address = lane.vm.name, lane.scope, lane.vm.address
+        self.caller = caller
         self.beat = beat
         self.wake = wake
 
@@ -38,7 +37,7 @@ class HeldPolls:
     def __init__(self, publisher: Publisher, call_soon: Callable[[Wake], object]) -> None:
         self._publisher = publisher
         self.held: dict[object, Held] = {}
-        self._by_beat: dict[int, set[object]] = {}
+        self._by_beat: dict[int, dict[object, None]] = {}  # in order: who came first is answered first
         self._beats = 0
         self._call_soon = call_soon
 
@@ -46,7 +45,7 @@ class HeldPolls:
         """Wake when the document changes or the time is up; never before, and at most a beat after."""
         beat = self._beats + 1 + math.ceil(poll.wait / BEAT_SECONDS)
         self.held[who] = Held(ask, poll, lane, beat, wake, caller)
-        self._by_beat.setdefault(beat, set()).add(who)
+        self._by_beat.setdefault(beat, {})[who] = None
         self._publisher.watch(lane.scope, who, wake)
 
     def let_go(self, who: object) -> Held | None:
@@ -54,10 +53,10 @@ class HeldPolls:
         held = self.held.pop(who, None)
         if held is not None:
             self._publisher.unwatch(held.scope, who)
-            others = self._by_beat.get(held.beat, set())
-            others.discard(who)
-            if not others:
-                self._by_beat.pop(held.beat, None)
+            if (others := self._by_beat.get(held.beat)) is not None:
+                others.pop(who, None)
+                if not others:
+                    del self._by_beat[held.beat]
         return held
 
     def beat(self) -> None:
@@ -66,8 +65,12 @@ class HeldPolls:
         self._wake_some(iter([self.held[who].wake for who in self._by_beat.get(self._beats, ())]))
 
     def fleet_changed(self, addresses: Collection[str]) -> None:
-        """Wake those whose VM changed: they may be in another scope now, or in none (S16)."""
-        wakes = [held.wake for held in self.held.values() if not held.addresses.isdisjoint(addresses)]
+        """Wake those whose VM changed: they may be in another scope now, or in none (S16).
+
+        A caller that counts as the default VM may become a VM of its own.
+        """
+        held_polls = self.held.values()
+        wakes = [held.wake for held in held_polls if held.address in addresses or held.caller in addresses]
         self._call_soon(lambda: self._wake_some(iter(wakes)))
 
     def _wake_some(self, wakes: Iterator[Wake]) -> None:

@@ -3,13 +3,15 @@
 import re
 
 from duenotice.errors import Malformed
-from duenotice.metadata_api.request_head import CHUNKED, parse_fields
+from duenotice.metadata_api.request_head import CHUNKED, TOKEN, parse_fields
 
 MAX_BODY = 64 * 1024
 MAX_OVERHEAD = 16 * 1024
 """The size limit of chunk lines and trailers together; one byte per chunk would be endless work."""
 
-_CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,8})(?:;[^\x00-\x08\x0a-\x1f\x7f]*)?")
+# Of what the standard allows in extensions, only what all readers take for the same; nobody uses them.
+_CHUNK_LINE = re.compile(rb'([0-9A-Fa-f]{1,8})(?:;%b(?:=(?:%b|"[^"\\\x00-\x1f\x7f-\xff]*"))?)*' % (TOKEN, TOKEN))
+_NOT_IN_TRAILERS = frozenset({"content-length", "transfer-encoding"})
 
 
 class BodyTooLarge(Malformed):
@@ -53,7 +55,8 @@ class ChunkedBody:
 
     def _read_line(self, line: bytes) -> None:
         if self._ended:
-            parse_fields([line])
+            if _NOT_IN_TRAILERS & parse_fields([line]).keys():
+                raise Malformed("A trailer says how long the body is.", hint="Say it before the body.")
             return
         match = _CHUNK_LINE.fullmatch(line)
         if match is None:

@@ -11,12 +11,13 @@ from duenotice.errors import Malformed
 CHUNKED = -1
 """The body length of a request that sends its body in chunks."""
 
-_TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
-_REQUEST_LINE = re.compile(rb"(%b) ([!\"$-~]+) HTTP/1\.([01])" % _TOKEN)
+TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
+_REQUEST_LINE = re.compile(rb"(%b) ([!\"$-~]+) HTTP/1\.([01])" % TOKEN)
 # The value is stripped afterwards: leading blanks in the pattern would backtrack over a line full of them.
-_FIELD_LINE = re.compile(rb"(%b):([^\x00-\x08\x0a-\x1f\x7f]*)" % _TOKEN)
-_HOST = re.compile(r"[A-Za-z0-9\-._~%!$&'()*+,;=:\[\]]*")
-_ABSOLUTE_FORM = re.compile(r"http://[^/?]+", re.IGNORECASE)
+_FIELD_LINE = re.compile(rb"(%b):([^\x00-\x08\x0a-\x1f\x7f]*)" % TOKEN)
+_HOST_LETTER = r"[A-Za-z0-9\-._~%!$&'()*+,;=:\[\]]"
+_HOST = re.compile(f"{_HOST_LETTER}*")
+_ABSOLUTE_FORM = re.compile(rf"http://{_HOST_LETTER}+(?=[/?]|\Z)", re.IGNORECASE)
 
 Fields = dict[str, list[str]]
 
@@ -60,7 +61,7 @@ def parse_head(raw: bytes) -> RequestHead:
     if request_line is None:
         raise Malformed("The request line is malformed.", hint="Send METHOD /path HTTP/1.1 and CRLF.")
     method, target, minor = (part.decode("ascii") for part in request_line.groups())
-    path, query = _origin_form(target)
+    path, query = _origin_form(method, target)
     fields = parse_fields(lines)
     _check_host(fields, int(minor))
     _check_expectation(fields)
@@ -79,13 +80,16 @@ def parse_fields(lines: list[bytes]) -> Fields:
     return fields
 
 
-def _origin_form(target: str) -> tuple[str, str]:
-    """Path and query; a target in absolute form, as sent to a proxy, works like the origin form (A02)."""
+def _origin_form(method: str, target: str) -> tuple[str, str]:
+    """Path and query; a target in absolute form, as sent to a proxy, works like the origin form (A02).
+
+    CONNECT names no path, and what follows it is not HTTP to some readers.
+    """
     absolute = _ABSOLUTE_FORM.match(target)
     if absolute is not None:
         target = target[absolute.end() :]
         target = target if target.startswith("/") else f"/{target}"
-    if not target.startswith("/"):
+    if not target.startswith("/") or method == "CONNECT":
         raise Malformed("The request target is malformed.", hint="Ask for a path that begins with a slash.")
     path, _, query = target.partition("?")
     return path, query

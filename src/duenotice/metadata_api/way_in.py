@@ -9,6 +9,7 @@ import asyncio
 import os
 import select
 import socket
+import struct
 from collections.abc import Callable
 from functools import partial
 
@@ -16,6 +17,7 @@ from duenotice.metadata_api.bare_connection import BareConnection
 from duenotice.metadata_api.caller import plain_address
 from duenotice.metadata_api.door import Door
 from duenotice.metadata_api.protocol import READ_AHEAD, Connection, GoOn, TakenOver, warm_answer
+from duenotice.metadata_api.questions import VmRequest
 
 BACKLOG = 4096
 """Connections that may wait to be accepted; a whole fleet may come back at once after a break."""
@@ -28,6 +30,14 @@ PAUSE_SECONDS = 1.0
 
 SILENT_SECONDS = 1
 """After about this time the kernel gives us a connection on which nothing has come."""
+
+_INFO_UP_TO_UNACKED = struct.Struct("24xI")
+"""The beginning of the kernel's `tcp_info`: of a listening socket, `unacked` is how many can be accepted."""
+
+_ONCE_FOR_EACH = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLET if hasattr(select, "epoll") else 0
+"""We hear once of all that comes, and then read all of it: what is answered here is shorter than one read."""
+
+_WITH_WHAT_FOLLOWS = getattr(socket, "MSG_MORE", 0) | socket.MSG_DONTWAIT
 
 
 def is_possible() -> bool:
@@ -79,28 +89,42 @@ class WayIn:
     def look(self) -> None:
         """Something has come: on bare connections, or new ones."""
         bare = self._bare
-        for number, _ in self._epoll.poll(0, AT_ONCE):
+        for number, what in self._epoll.poll(0, AT_ONCE):
             known = bare.get(number)
             if known is None:
                 self._take_some()
-            else:
-                self._hear(known)
+                continue
+            self._hear(known)
+            if what != select.EPOLLIN and bare.get(number) is known:
+                self._hear(known)  # the end came with what was read, and nobody tells us a second time
 
     def _take_some(self) -> None:
+        room = AT_ONCE - len(self._handing_over)
+        waiting = max(1, self._waiting())  # at least one, also on a system that does not tell
+        while room > 0 and waiting > 0 and self._take_so_many(min(room, waiting)):
+            room, waiting = room - waiting, self._waiting()
+
+    def _waiting(self) -> int:
+        """How many connections can be taken. To try once more and get nothing would cost as much as half a poll."""
+        told = self._listening.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_UP_TO_UNACKED.size)
+        waiting: int = _INFO_UP_TO_UNACKED.unpack(told)[0]
+        return waiting
+
+    def _take_so_many(self, waiting: int) -> bool:
         # `accept` of the module would make a socket of each connection, which is a fifth of the whole cost.
-        accept = self._listening._accept  # type: ignore[attr-defined]
-        for _ in range(AT_ONCE - len(self._handing_over)):
+        accept, kind = self._listening._accept, self._kind  # type: ignore[attr-defined]
+        for _ in range(waiting):
             try:
                 number, name = accept()
             except BlockingIOError:
-                return
+                return False
             except ConnectionAbortedError:
                 continue
             except OSError as problem:
                 self._rest(problem)
-                return
-            os.set_blocking(number, False)
-            self._take(number, plain_address(name[0]))
+                return False
+            self._take(socket.SocketType(*kind, number), plain_address(name[0]))
+        return True
 
     def _rest(self, problem: OSError) -> None:
         """There are no files or no memory left: to try again at once would only keep everybody else waiting."""
@@ -108,39 +132,63 @@ class WayIn:
         self._pause = self._door.loop.call_later(PAUSE_SECONDS, self._go_on)
         self._door.loop.call_exception_handler({"message": "No connection can be accepted.", "exception": problem})
 
-    def _take(self, number: int, address: str) -> None:
+    def _take(self, client: socket.SocketType, address: str) -> None:
         """A new connection, most often with a whole request. A poll that closes is over before it is a connection."""
         door = self._door
         if not door.crowd.has_room_for(address):
-            self._refuse(number, address)
+            self._refuse(client, address)
             return
-        data = _read(number)
+        data = _received(client)
         ask = None if data is None else self._known.get(data)
         if ask is None or not ask.closes or (answer := warm_answer(door, address, ask)) is None:
-            self._go_on_with(BareConnection(self, number, address, door.pulse.request_until), data)
-        elif (sent := _written(number, answer)) == len(answer):
-            os.close(number)  # all that came is read, so this does not reset the connection and lose the answer
+            self._go_on_with(self._bare_of(client, address, door.pulse.request_until), data)
+        elif (sent := _sent_with_end(client, answer)) == len(answer):
+            client.close()
         else:
-            bare = BareConnection(self, number, address, door.pulse.idle_until)
-            self._take_over(bare, partial(Connection.send_rest, data=answer[sent:], closes=True))
+            self._finish(self._bare_of(client, address, door.pulse.idle_until), ask, answer, sent)
 
-    def _refuse(self, number: int, address: str) -> None:
+    def _bare_of(self, client: socket.SocketType, address: str, deadline: float) -> BareConnection:
+        client.setblocking(False)
+        return BareConnection(self, client.detach(), address, deadline)
+
+    def _refuse(self, client: socket.SocketType, address: str) -> None:
         """Too many: one VM that opens thousands must not keep the others waiting, so most are not even told (S26)."""
         if self._door.crowd.is_flooded_from(address):
-            os.close(number)
+            client.close()
         else:
-            self._hand_over(number, partial(Connection, self._door))
+            self._hand_over(client.detach(), partial(Connection, self._door))
 
     def _hear(self, bare: BareConnection) -> None:
-        self._go_on_with(bare, _read(bare.number))
+        """Something has come on a connection that was kept: most often one more poll, which is answered right here."""
+        number = bare.number
+        try:
+            data = os.read(number, READ_AHEAD)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        door = self._door
+        if (ask := self._known.get(data)) is None or (answer := warm_answer(door, bare.address, ask)) is None:
+            self._go_on_with(bare, data)
+        elif (sent := _written(number, answer)) == len(answer) and not ask.closes:
+            bare.deadline = door.pulse.idle_until
+        else:
+            self._finish(bare, ask, answer, sent)
 
     def _go_on_with(self, bare: BareConnection, data: bytes | None) -> None:
         """Answer what has come, or leave it to a connection with a transport."""
         if not data:
             self._keep(bare) if data is None else self.drop(bare)
-        elif (ask := self._known.get(data)) is None or (answer := warm_answer(self._door, bare.address, ask)) is None:
+        elif (ask := self._known.get(data) or self._door.memo.learn(data)) is None or (
+            answer := warm_answer(self._door, bare.address, ask)
+        ) is None:
             self._take_over(bare, partial(Connection.data_received, data=data))
-        elif (sent := _written(bare.number, answer)) < len(answer):
+        else:
+            self._finish(bare, ask, answer, _written(bare.number, answer))
+
+    def _finish(self, bare: BareConnection, ask: VmRequest, answer: bytes, sent: int) -> None:
+        """So much of an answer is sent: send the rest, close, or wait for more."""
+        if sent < len(answer):
             self._take_over(bare, partial(Connection.send_rest, data=answer[sent:], closes=ask.closes))
         elif ask.closes:
             self.drop(bare)
@@ -154,7 +202,7 @@ class WayIn:
             bare.is_kept = True
             self._door.crowd.enter(bare)
             self._bare[bare.number] = bare
-            self._epoll.register(bare.number, select.EPOLLIN)
+            self._epoll.register(bare.number, _ONCE_FOR_EACH)
 
     def drop(self, bare: BareConnection) -> None:
         """End it; a closed connection leaves the epoll by itself."""
@@ -188,6 +236,32 @@ class WayIn:
         except OSError:  # the client is gone already
             client.close()
             give_up()
+
+
+def _received(client: socket.SocketType) -> bytes | None:
+    """The same as `_read` of a new connection."""
+    try:
+        return client.recv(READ_AHEAD, socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return b""
+
+
+def _sent_with_end(client: socket.SocketType, answer: bytes) -> int:
+    """How much of a last answer the kernel has taken. If all of it, its end goes into the same packet.
+
+    To close alone would lose the answer if the client has sent more meanwhile.
+    """
+    try:
+        sent = client.send(answer, _WITH_WHAT_FOLLOWS)
+        if sent == len(answer):
+            client.shutdown(socket.SHUT_WR)
+    except BlockingIOError:
+        return 0
+    except OSError:
+        return len(answer)
+    return sent
 
 
 def _read(number: int) -> bytes | None:

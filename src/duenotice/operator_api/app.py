@@ -19,6 +19,7 @@ from duenotice.operator_api.azure import AzureDoors, TellAzure
 from duenotice.operator_api.calls import Call, Handler, body_of, check_query
 from duenotice.operator_api.clock import Clocks
 from duenotice.operator_api.counting import KnownNumbers
+from duenotice.operator_api.event_table import EventTables
 from duenotice.operator_api.events import Events
 from duenotice.operator_api.feed import Feed
 from duenotice.operator_api.fleet import Fleets
@@ -32,8 +33,10 @@ from duenotice.operator_api.node_list import NodeList
 from duenotice.operator_api.nodes import Nodes
 from duenotice.operator_api.openapi import openapi_call
 from duenotice.operator_api.pasts import Pasts
+from duenotice.operator_api.search import Searches
 from duenotice.operator_api.subscriptions import Subscriptions
 from duenotice.operator_api.tokens import Gate, Tokens
+from duenotice.operator_api.vm_table import VmTables
 from duenotice.operator_api.vms import FaultPort, SilentFor, VmFaults, Vms
 from duenotice.push.pusher import PushMeasure
 
@@ -60,13 +63,10 @@ class OperatorApi:
         self._nodes, self._answers = nodes, KeptAnswers(engine.answered)
         self.calls: list[Call] = [
             *Probes(engine, fleet_problem).calls(),
-            *Vms(engine, silent_for).calls(),
-            *Groups(engine).calls(),
+            *_vms(engine, silent_for),
             *VmFaults(engine, faults).calls(),
-            *Hosts(engine).calls(),
-            *Fleets(engine, self.feed, fleet_problem, numbers := KnownNumbers()).calls(),
-            *Attentions(engine, numbers).calls(),
-            *(call for kind in (Events, Maintenances) for call in kind(engine).calls()),
+            *_in_numbers(engine, self.feed, fleet_problem),
+            *(call for kind in (Groups, Hosts, Events, Maintenances) for call in kind(engine).calls()),
             *Clocks(engine, ticker).calls(),
             *_admitted(engine, azure),
             *_reports(engine, self.feed, pushes),
@@ -115,15 +115,31 @@ class OperatorApi:
         return dispatch
 
 
+def _vms(engine: Engine, silent_for: SilentFor) -> list[Call]:
+    """VMs one by one, in a table, and by name."""
+    return [*Vms(engine, silent_for).calls(), *VmTables(engine, silent_for).calls(), *Searches(engine).calls()]
+
+
 def _admitted(engine: Engine, azure: TellAzure) -> list[Call]:
     """Who may ask, and who is told."""
     return [*AzureDoors(engine, azure).calls(), *Tokens(engine).calls(), *Subscriptions(engine).calls()]
 
 
+def _in_numbers(engine: Engine, feed: Feed, problem: Callable[[], str | None]) -> list[Call]:
+    """The whole fleet, counted once for all who ask."""
+    numbers = KnownNumbers()
+    return [*Fleets(engine, feed, problem, numbers).calls(), *Attentions(engine, numbers).calls()]
+
+
 def _reports(engine: Engine, feed: Feed, pushes: Callable[[], Sequence[PushMeasure]]) -> list[Call]:
     """What has happened, and how much."""
-    past = (call for kind in (Timelines, Pasts) for call in kind(engine).calls())
-    return [*past, *Audit(engine, feed).calls(), *Metrics(engine, feed, pushes).calls()]
+    history = [
+        *Timelines(engine).calls(),
+        *Pasts(engine).calls(),
+        *EventTables(engine).calls(),
+        *Audit(engine, feed).calls(),
+    ]
+    return [*history, *Metrics(engine, feed, pushes).calls()]
 
 
 def _about_nodes(engine: Engine, name: str, nodes: Nodes | None) -> list[Call]:

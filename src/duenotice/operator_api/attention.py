@@ -23,7 +23,7 @@ from duenotice.engine.event_traces import EventTrace, lives_of
 from duenotice.errors import Unavailable
 from duenotice.operator_api.answers import Resource, shown
 from duenotice.operator_api.calls import Call
-from duenotice.operator_api.counting import KnownNumbers, added
+from duenotice.operator_api.counting import KnownNumbers
 from duenotice.wire import operator as o
 from duenotice.wire.event_names import TYPE_NAMES
 from duenotice.wire.operator.from_domain import whole_second
@@ -98,7 +98,7 @@ class Attentions(Resource):
 
 
 def _seen(state: State, *, numbers: KnownNumbers, over: Iterable[EventTrace], now: Instant) -> o.Attention:
-    whole = added(numbers.of(state))
+    whole = numbers.of(state).whole
     hosts = Counter(host.condition for host in state.fleet.hosts.values())
     ill = (host.name for host in state.fleet.hosts.values() if host.condition is not Condition.HEALTHY)
     plans = [progress for progress in state.plans.values() if _needs_a_look(progress, now)]

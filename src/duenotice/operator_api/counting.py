@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
-from typing import NamedTuple
 
 from duenotice.domain.fleet import Vm
 from duenotice.domain.scope import ALONE
@@ -14,53 +13,74 @@ from duenotice.wire.operator import STATES
 Place = tuple[int | None, str | None]
 """An update domain, or the zone of VMs without a group."""
 
+Row = list[int]
+"""How many VMs are in each of the states, in their order, and at the end how many listen."""
 
-class Cells(NamedTuple):
-    """What is counted in one place: VMs by state, and how many listen."""
+Alike = tuple[str | None, int | None, int | None, str | None, str]
+"""A group, a placement group, a place and a state."""
 
-    states: Counter[str]
-    listening: int
-
-
-def counted(state: State, vms: Collection[Vm], of: Callable[[Vm], str]) -> list[o.GroupStates]:
-    """These VMs by group, the most urgent groups first; `of` tells the state of one."""
-    groups: dict[str | None, dict[Place, Cells]] = {}
-    for (group, pages, domain, zone, found), count in _alike(vms, of).items():
-        places = groups.setdefault(group, {})
-        known = places.get((domain, zone), Cells(Counter(), 0))
-        known.states[found] += count
-        heard = count if group is not None and state.enabled(_scope(group, pages)) else 0
-        places[domain, zone] = Cells(known.states, known.listening + heard)
-    _add_those_alone(state, vms, groups)
-    return sorted((_group(key, places) for key, places in groups.items()), key=_urgency)
+_RANK = {state: rank for rank, state in enumerate(STATES)}
+_LISTENING = len(STATES)
 
 
-def added(groups: Iterable[o.Counted | o.GroupStates]) -> o.Counted:
-    """The sum of several."""
-    total: Counter[str] = Counter()
-    listening = 0
-    for group in groups:
-        total.update(group.counts)
-        listening += group.listening
-    return o.Counted(total.total(), _all(total), listening)
+class Numbers:
+    """VMs by group and place; a group is put into words only when it is shown, because there may be thousands."""
+
+    def __init__(self, state: State, vms: Collection[Vm], of: Callable[[Vm], str]) -> None:
+        self._scopes, sums = state.scopes, [0] * (_LISTENING + 1)
+        self._alike: dict[str | None, list[tuple[Alike, int]]] = {}
+        self._ranks: dict[str | None, int] = {}
+        for alike, count in _alike(vms, of).items():
+            group, rank = alike[0], _RANK[alike[4]]
+            self._alike.setdefault(group, []).append((alike, count))
+            self._ranks[group] = min(rank, self._ranks.get(group, rank))
+            sums[rank] += count
+            sums[_LISTENING] += count if self._listens(alike) else 0
+        self._alone = _listening_alone(state, vms if None in self._ranks else ())
+        sums[_LISTENING] += self._alone.total()
+        self._keys = sorted(self._ranks, key=lambda key: (self._ranks[key], key or ""))
+        self.whole = _counted([sums])
+
+    def __len__(self) -> int:
+        """How many groups there are."""
+        return len(self._keys)
+
+    def groups(self, most: int) -> tuple[o.GroupStates, ...]:
+        """The most urgent groups."""
+        return tuple(map(self._group, self._keys[:most]))
+
+    def _listens(self, alike: Alike) -> bool:
+        group, part = alike[:2]
+        if group is None:
+            return False  # each VM is a scope of its own
+        known = self._scopes.get(group if part is None else f"{group}/{part}")
+        return known is not None and known.enabled
+
+    def _group(self, key: str | None) -> o.GroupStates:
+        rows: dict[Place, Row] = {}
+        for alike, count in self._alike[key]:
+            row = rows.setdefault(alike[2:4], [0] * (_LISTENING + 1))
+            row[_RANK[alike[4]]] += count
+            row[_LISTENING] += count if self._listens(alike) else 0
+        for place, heard in self._alone.items() if key is None else ():
+            rows[place][_LISTENING] += heard
+        places = sorted(rows.items(), key=lambda item: (item[0][0] or 0, item[0][1] or ""))
+        whole = _counted(rows.values())
+        cut = tuple(_column(place, row) for place, row in places)
+        return o.GroupStates(key, whole.vms, whole.counts, whole.listening, cut)
 
 
 class KnownNumbers:
     """The numbers of the whole fleet, counted once for each position of the journal: pages ask for them often."""
 
     def __init__(self) -> None:
-        self._known: tuple[int, list[o.GroupStates]] = (-1, [])
+        self._known: tuple[int, Numbers] | None = None
 
-    def of(self, state: State) -> list[o.GroupStates]:
-        """The groups of a state with their numbers."""
-        position, groups = self._known
-        if position != state.position:
-            groups = counted(state, state.fleet.vms.values(), VmStates(state).of)
-            self._known = (state.position, groups)
-        return groups
-
-
-Alike = tuple[str | None, int | None, int | None, str | None, str]
+    def of(self, state: State) -> Numbers:
+        """The numbers of a state."""
+        if self._known is None or self._known[0] != state.position:
+            self._known = state.position, Numbers(state, state.fleet.vms.values(), VmStates(state).of)
+        return self._known[1]
 
 
 def _alike(vms: Iterable[Vm], of: Callable[[Vm], str]) -> dict[Alike, int]:
@@ -72,35 +92,19 @@ def _alike(vms: Iterable[Vm], of: Callable[[Vm], str]) -> dict[Alike, int]:
     return found
 
 
-def _scope(group: str, placement_group: int | None) -> str:
-    return group if placement_group is None else f"{group}/{placement_group}"
+def _listening_alone(state: State, vms: Iterable[Vm]) -> Counter[Place]:
+    """How many VMs without a group listen, by place."""
+    alone = (vm for vm in vms if vm.group is None)
+    return Counter((vm.update_domain, vm.zone) for vm in alone if state.enabled(ALONE + vm.name))
 
 
-def _add_those_alone(state: State, vms: Collection[Vm], groups: dict[str | None, dict[Place, Cells]]) -> None:
-    """VMs without a group are a scope each, so each is looked up."""
-    if None not in groups:
-        return
-    places = groups[None]
-    for vm in vms:
-        if vm.group is None and state.enabled(ALONE + vm.name):
-            place = (vm.update_domain, vm.zone)
-            places[place] = places[place]._replace(listening=places[place].listening + 1)
+def _counted(rows: Iterable[Row]) -> o.Counted:
+    sums = [0] * (_LISTENING + 1)
+    for row in rows:
+        for rank, number in enumerate(row):
+            sums[rank] += number
+    return o.Counted(sum(sums[:_LISTENING]), dict(zip(STATES, sums, strict=False)), sums[_LISTENING])
 
 
-def _group(key: str | None, places: dict[Place, Cells]) -> o.GroupStates:
-    ordered = sorted(places.items(), key=lambda item: (item[0][0] or 0, item[0][1] or ""))
-    cut = tuple(
-        o.Column(cells.states.total(), _all(cells.states), cells.listening, domain, zone)
-        for (domain, zone), cells in ordered
-    )
-    whole = added(cut)
-    return o.GroupStates(key, whole.vms, whole.counts, whole.listening, cut)
-
-
-def _all(counts: Counter[str]) -> dict[str, int]:
-    """How many VMs are in each state; every state is listed."""
-    return {state: counts[state] for state in STATES}
-
-
-def _urgency(group: o.GroupStates) -> tuple[int, str]:
-    return next(rank for rank, state in enumerate(STATES) if group.counts[state]), group.key or ""
+def _column(place: Place, row: Row) -> o.Column:
+    return o.Column(sum(row[:_LISTENING]), dict(zip(STATES, row, strict=False)), row[_LISTENING], *place)

@@ -17,7 +17,7 @@ from duenotice.engine.engine import Engine
 from duenotice.errors import Malformed, NotFound
 from duenotice.operator_api.answers import Resource, shown
 from duenotice.operator_api.calls import Call, Parameter, actor_of, flag, number
-from duenotice.operator_api.counting import KnownNumbers, added, counted
+from duenotice.operator_api.counting import KnownNumbers, Numbers
 from duenotice.operator_api.feed import Feed
 from duenotice.operator_api.vm_states import VmStates
 from duenotice.toml import nearest
@@ -130,17 +130,17 @@ class Fleets(Resource):
 
         def look(state: State) -> o.States:
             wanted.check(state.fleet)
-            groups = self._groups(state, wanted)
-            whole, left_out = added(groups), max(0, len(groups) - limit)
-            return o.States(whole.vms, whole.counts, whole.listening, tuple(groups[:limit]), left_out)
+            numbers = self._counted(state, wanted)
+            whole, left_out = numbers.whole, max(0, len(numbers) - limit)
+            return o.States(whole.vms, whole.counts, whole.listening, numbers.groups(limit), left_out)
 
         return await self._looked(look)
 
-    def _groups(self, state: State, wanted: Wanted) -> list[o.GroupStates]:
+    def _counted(self, state: State, wanted: Wanted) -> Numbers:
         if wanted.is_everything:
             return self._numbers.of(state)
         states = VmStates(state)
-        return counted(state, list(wanted.among(state.fleet.vms.values(), states)), states.of)
+        return Numbers(state, list(wanted.among(state.fleet.vms.values(), states)), states.of)
 
     async def show(self, _: Request) -> Response:
         """Counts, the digest of the fleet file, how far the journal is, the site."""

@@ -48,7 +48,7 @@ class Timelines(Resource):
 
         def write() -> o.Lives:
             found = list(filter(wanted, between(traces, since, until)))
-            items = tuple(_told(trace, now) for trace in found[-MOST:])
+            items = tuple(told(trace, now) for trace in found[-MOST:])
             return o.Lives(from_domain.whole_second(now.at), items, len(found) - len(items))
 
         return await self._written(write)
@@ -60,7 +60,7 @@ class Timelines(Resource):
         found = known.find(canonical_id(text).upper())
         if len(found) != 1:
             raise NotFound(f"{len(found) or 'No'} events begin with {text}.", hint="Give the whole id.")
-        return shown(_told(found[0], self._engine.clock.now()))
+        return shown(told(found[0], self._engine.clock.now()))
 
 
 def _wanted(request: Request) -> Callable[[EventTrace], bool]:
@@ -69,7 +69,7 @@ def _wanted(request: Request) -> Callable[[EventTrace], bool]:
     return lambda trace: type_ in (None, trace.event.type) and (not vm or vm in trace.event.resources)
 
 
-def _told(trace: EventTrace, now: Instant) -> o.Life:
+def told(trace: EventTrace, now: Instant) -> o.Life:
     """An event as in other answers, and its moments."""
     return from_domain.life(
         from_domain.event(trace.event, now if trace.ended_at is None else None),

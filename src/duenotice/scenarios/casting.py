@@ -1,12 +1,12 @@
 """Picks who plays each role from the fleet of a running service: the same every time, those without events first."""
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from duenotice.client.operator.blocking import OperatorClient
 from duenotice.errors import Malformed, Refused
+from duenotice.plain_text import natural
 from duenotice.scenarios.roles import GROUP_KINDS, CastRole, Needs, needs_of
 from duenotice.toml import near_miss
 from duenotice.wire.operator import Event, Group, Host, Maintenance, Vm
@@ -36,10 +36,10 @@ class Candidates:
         plans: Iterable[Maintenance] = (),
         events: Iterable[Event] = (),
     ) -> None:
-        self.vms = sorted(vms, key=lambda vm: _natural(vm.name))
+        self.vms = sorted(vms, key=lambda vm: natural(vm.name))
         self._by_name = {vm.name: vm for vm in self.vms}
-        self.groups = sorted(groups, key=lambda group: _natural(group.key))
-        self.hosts = sorted(hosts, key=lambda host: _natural(host.name))
+        self.groups = sorted(groups, key=lambda group: natural(group.key))
+        self.hosts = sorted(hosts, key=lambda host: natural(host.name))
         self._busy = {event.scope for event in events}
         self._busy |= {step.scope for plan in plans if plan.status in OPEN for step in plan.steps}
 
@@ -172,8 +172,3 @@ def _vm(vm: Vm) -> Pick:
 
 def _is_scale_set(vm: Vm) -> bool:
     return vm.placement_group is not None
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    """`web-9` before `web-10`."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]

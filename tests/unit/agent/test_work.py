@@ -110,6 +110,38 @@ def test_a_handler_that_will_not_be_cut_off_is_left_to_itself(monkeypatch: pytes
     assert time.monotonic() - began < 10
 
 
+def test_a_handler_that_cleans_up_is_waited_for_though_we_are_stopped_meanwhile():
+    """Otherwise the next work of the handler would begin beside it (S13)."""
+    cleaned: list[bool] = []
+
+    async def tidy(occasion: Occasion) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.1)
+            cleaned.append(True)
+
+    async def stopped_while_it_cleans_up() -> None:
+        task = asyncio.ensure_future(Bench(Scripted(tidy)).worker.prepare(Prepare(ID, "a", 0.02)))
+        await asyncio.wait([task], timeout=0.05)
+        task.cancel()
+        await asyncio.wait([task])
+        assert cleaned
+
+    asyncio.run(stopped_while_it_cleans_up())
+
+
+def test_a_handler_that_is_free_only_after_the_deadline_is_not_begun():
+    """The plan looks again, with the notice that is left then (H07)."""
+    bench = Bench(Scripted(for_ever))
+
+    async def both() -> None:
+        await asyncio.gather(*(bench.worker.prepare(Prepare(ID, "a", 0.02)) for _ in range(2)))
+
+    asyncio.run(both())
+    assert [what for what, _ in bench.told] == ["preparing", "failed"]
+
+
 def test_try_again_is_tried_again_within_the_notice(monkeypatch: pytest.MonkeyPatch):
     """As a hook asks for with exit 75; each try has the notes of the last."""
     monkeypatch.setattr(work, "AGAIN", Backoff(0.01, 10.0))

@@ -53,3 +53,14 @@ def test_nothing_slow_is_imported_before_it_is_needed(call: tuple[str, ...]) -> 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert set(SLOW).isdisjoint(done.stderr.split()), set(SLOW) & set(done.stderr.split())
     assert "click" in done.stderr.split()
+
+
+def test_a_service_loads_nothing_that_only_draws() -> None:
+    """structlog would load rich, which is five megabytes with what it brings; afterwards it can still be loaded."""
+    code = (
+        "import sys; from duenotice.cli.serve import _spare_memory; _spare_memory()\n"
+        "import duenotice.bootstrap.services, duenotice.bootstrap.logs\n"
+        "found = {'rich', 'pygments', 'greenlet'} & set(sys.modules); import rich.table; sys.exit(' '.join(found))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr.strip() == ""

@@ -61,7 +61,7 @@ def test_a_scope_lies_in_a_section(scope: str, section: str) -> None:
 
 def test_a_cell_says_what_is_to_happen() -> None:
     cell = board.cell_of(vm("web-0", state="scheduled"), [event("web-0")])
-    assert cell == board.Cell("web-0", "scheduled", "web-0: Reboot, told, waiting for its notice to end")
+    assert cell == board.Cell("web-0", "scheduled", "web-0: Reboot, notified, waiting for its notice to end")
     silent = board.cell_of(vm("web-0", listens=False))
     assert silent == board.Cell("web-0", "fine", "web-0: nothing planned, would get no notice", silent=True)
 
@@ -79,7 +79,7 @@ def test_vms_on_their_own_stand_by_zone() -> None:
     vms = [vm("a", None, zone="2"), vm("b", None)]
     alone = group(None, column(1, None), column(1, None, "2"))
     (section,) = Board(states(alone), vms, {}).sections()
-    assert (section.key, section.name) == ("alone", "On their own")
+    assert (section.key, section.name) == ("alone", "Standalone VMs")
     assert [(c.label, [cell.name for cell in c.cells]) for c in section.columns] == [
         ("No zone", ["b"]),
         ("Zone 2", ["a"]),

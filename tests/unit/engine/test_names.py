@@ -5,6 +5,7 @@ import random
 import pytest
 
 from duenotice.engine.names import FEW, Names
+from duenotice.plain_text import natural
 from tests.unit.engine.rig import in_loop
 
 
@@ -23,6 +24,18 @@ async def test_they_stay_in_order_whatever_comes_and_goes(changes: int) -> None:
                 fleet[name] = 1
         names.touch(touched)
     assert await names.put_in_order() == sorted(fleet)
+
+
+@in_loop
+async def test_another_key_gives_another_order() -> None:
+    """`vm-9` before `vm-10`, also when it comes later; names with the same number are told apart."""
+    fleet = {"vm-10": 1, "vm-1": 1, "vm-01": 1}
+    names = Names(lambda: fleet, lambda name: (natural(name), name))
+    assert await names.put_in_order() == ["vm-01", "vm-1", "vm-10"]
+    fleet["vm-9"] = 1
+    del fleet["vm-1"]
+    names.touch({"vm-9", "vm-1"})
+    assert await names.put_in_order() == ["vm-01", "vm-9", "vm-10"]
 
 
 @in_loop

@@ -1,10 +1,13 @@
 """Work off the loop."""
 
+import asyncio
 import threading
+import weakref
 
 import pytest
 
-from duenotice.engine.worker import Worker
+from duenotice.engine.worker import Worker, run_in
+from tests.unit.engine.rig import in_loop
 
 
 def test_work_is_done_in_order_in_another_thread_and_its_outcome_comes_back() -> None:
@@ -42,4 +45,73 @@ def test_two_threads_work_side_by_side() -> None:
     """Each waits for the other: one thread alone would hang."""
     worker, barrier = Worker("test", threads=2), threading.Barrier(2, timeout=5)
     assert sorted(f.result(5) for f in [worker.submit(barrier.wait), worker.submit(barrier.wait)]) == [0, 1]
+    worker.shutdown()
+
+
+@in_loop
+async def test_who_awaits_work_gets_its_result_or_its_failure() -> None:
+    worker = Worker("test")
+    assert await run_in(worker, lambda: threading.current_thread().name) == "test"
+    with pytest.raises(ZeroDivisionError):
+        await run_in(worker, lambda: 1 // 0)
+    worker.shutdown()
+    with pytest.raises(RuntimeError, match="shut down"):
+        await run_in(worker, lambda: None)
+
+
+@in_loop
+async def test_work_that_nobody_awaits_any_more_is_not_begun() -> None:
+    worker, gate, done = Worker("test"), threading.Event(), list[str]()
+    first = asyncio.ensure_future(run_in(worker, lambda: gate.wait(5)))
+    second = asyncio.ensure_future(run_in(worker, lambda: done.append("second")))
+    await asyncio.sleep(0)
+    second.cancel()
+    await asyncio.sleep(0)
+    gate.set()
+    assert await first
+    await run_in(worker, lambda: done.append("third"))
+    assert (done, second.cancelled()) == (["third"], True)
+    worker.shutdown()
+
+
+@in_loop
+async def test_who_awaits_work_that_is_cancelled_with_the_worker_hears_of_it() -> None:
+    worker, gate = Worker("test"), threading.Event()
+    under_way = asyncio.ensure_future(run_in(worker, lambda: gate.wait(5)))
+    waiting = asyncio.ensure_future(run_in(worker, lambda: None))
+    await asyncio.sleep(0)
+    while worker._jobs.qsize() > 1:  # the first is not under way yet
+        pass
+    worker.shutdown(wait=False, cancel_futures=True)
+    gate.set()
+    assert await under_way
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+def test_work_that_ends_after_the_loop_harms_nobody() -> None:
+    worker, gate = Worker("test"), threading.Event()
+
+    async def leave() -> None:
+        asyncio.ensure_future(run_in(worker, lambda: gate.wait(5)))  # noqa: RUF006 - nobody waits for it
+        await asyncio.sleep(0)
+
+    asyncio.run(leave())
+    gate.set()
+    assert worker.submit(lambda: 7).result(5) == 7
+    worker.shutdown()
+
+
+class Thing:
+    pass
+
+
+@in_loop
+async def test_a_thread_at_rest_keeps_nothing_of_its_last_work() -> None:
+    worker, thing = Worker("test"), Thing()
+    gone = weakref.ref(thing)
+    assert await run_in(worker, lambda held=thing: held) is thing  # type: ignore[misc]
+    del thing
+    while gone() is not None:  # noqa: ASYNC110 - the thread is about to let go of it
+        await asyncio.sleep(0)
     worker.shutdown()

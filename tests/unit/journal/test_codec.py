@@ -1,13 +1,19 @@
 """Rows: readable, versioned, checked."""
 
 import json
+import sqlite3
+import tracemalloc
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from duenotice.domain.transitions import EventRaised, Record
 from duenotice.errors import Damaged, Misconfigured
 from duenotice.journal.codec import RECORDS, SNAPSHOTS, Codec, Plain, Row, checksum
+from duenotice.journal.sqlite import SqliteJournal
 from duenotice.testkit.journal_examples import record, snapshot
 
 # Written by format 1. These rows must be readable for ever: if this test fails, the stored shape has changed.
@@ -136,3 +142,27 @@ def test_a_row_in_the_wrong_place_is_damage() -> None:
     """A payload that says another position than its row is not believed."""
     with pytest.raises(Damaged, match="record 8 says it is at position 7"):
         RECORDS.unpack(row(OLD_RECORD, position=8))
+
+
+def test_a_big_snapshot_is_written_in_pieces_and_never_copied_as_a_whole() -> None:
+    """The bytes are those of one call; a copy of all of them at once would stop all other threads (S26)."""
+    big = snapshot(7, vms=40_000)
+    tracemalloc.start()
+    try:
+        payload = SNAPSHOTS.pack(big).payload
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert payload == msgspec.json.encode(big)
+    assert most < 1.5 * len(payload)
+
+
+def test_a_snapshot_is_stored_as_text_that_a_person_can_read(tmp_path: Path) -> None:
+    """However it gets into the database."""
+    journal = SqliteJournal(tmp_path)
+    journal.append([record(1)])
+    journal.save_snapshot(snapshot(1, vms=2))
+    journal.close()
+    with closing(sqlite3.connect(tmp_path / "journal.db")) as file:
+        ((kind, text),) = file.execute("SELECT typeof(payload), payload FROM snapshots")
+    assert (kind, text.encode()) == ("text", SNAPSHOTS.pack(snapshot(1, vms=2)).payload)

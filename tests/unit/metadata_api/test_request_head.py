@@ -36,7 +36,9 @@ def test_an_absolute_target_is_its_path_and_query(target: str, path: str, query:
     assert (head.path, head.query) == (path, query)
 
 
-@pytest.mark.parametrize("target", ["x", "*", "h:80", "https://h/p", "http:///p", "//", "?q"])
+@pytest.mark.parametrize(
+    "target", ["x", "*", "h:80", "https://h/p", "http:///p", "http://u@h/p", "http://h\\p/", "//", "?q"]
+)
 def test_other_targets_are_refused_or_are_paths_that_nobody_has(target: str) -> None:
     try:
         assert head_with(first=f"GET {target} HTTP/1.1").path == "//"

@@ -11,7 +11,7 @@ import struct
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 from uuid import uuid4
 
 import pytest
@@ -28,6 +28,7 @@ from duenotice.metadata_api.bare_connection import BareConnection
 from duenotice.metadata_api.door import Door
 from duenotice.metadata_api.guard import Guard
 from duenotice.metadata_api.options import MetadataOptions
+from duenotice.metadata_api.questions import VmRequest
 from duenotice.metadata_api.server import MetadataServer
 from duenotice.metadata_api.way_in import AT_ONCE, WayIn
 from tests.programs import skip_unless_ci
@@ -158,6 +159,67 @@ def test_a_known_poll_that_closes_is_answered_and_closed_in_the_turn_that_takes_
     run(main())
 
 
+def test_a_last_answer_and_the_end_come_in_one_packet(run: Run) -> None:
+    async def main() -> None:
+        async with stage() as world:
+            client = world.client(LAST_POLL)
+            while tcp_info(client).unacked:  # the kernel has still to say that it has the request
+                pass
+            before = tcp_info(client).packets_in
+            world.way_in.look()
+            assert tcp_info(client).packets_in == before + 1
+            assert everything(client).endswith(NOTHING)
+
+    run(main())
+
+
+class TcpInfo(NamedTuple):
+    unacked: int
+    packets_in: int
+
+
+def tcp_info(client: socket.socket) -> TcpInfo:
+    info = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 144)
+    return TcpInfo(*struct.unpack("24xI112xI", info))
+
+
+class Meanwhile(dict[bytes, VmRequest]):
+    """What requests mean; while that is looked up, the client does something."""
+
+    def __init__(self, known: dict[bytes, VmRequest], does: Callable[[], object]) -> None:
+        super().__init__(known)
+        self._does = does
+
+    def get(self, key: bytes, default: Any = None) -> Any:
+        self._does()
+        return super().get(key, default)
+
+
+def test_a_client_that_goes_on_sending_still_gets_its_last_answer(run: Run) -> None:
+    """It must not, and what it sends is not read; but the answer must not be lost with it."""
+
+    async def main() -> None:
+        async with stage() as world:
+            with world.client(LAST_POLL) as client:
+                world.way_in._known = Meanwhile(world.door.known, lambda: client.sendall(POLL))
+                world.way_in.look()
+                assert status(client.recv(65536)) == 200
+
+    run(main())
+
+
+def test_the_first_poll_of_its_kind_needs_no_transport_either(run: Run) -> None:
+    async def main() -> None:
+        async with stage() as world:
+            with world.client(request("GET", PATH, "X: y")) as client:
+                world.way_in.look()
+                assert status(client.recv(65536)) == 200
+                assert [type(guest) for guest in world.door.crowd.everybody] == [BareConnection]
+            assert status(await world.ask(request("GET", PATH, "X: z", "Connection: close"))) == 200
+
+    run(main())
+
+
 def test_more_clients_than_one_turn_takes_are_all_answered_in_the_next_turns(run: Run) -> None:
     async def main() -> None:
         async with stage() as world:
@@ -191,6 +253,20 @@ def test_polls_on_a_connection_that_stays_open_need_no_transport(run: Run) -> No
     run(main())
 
 
+def test_the_end_of_a_client_is_heard_when_it_comes_together_with_its_last_poll(run: Run) -> None:
+    async def main() -> None:
+        async with stage() as world:
+            with world.client(POLL) as client:
+                world.way_in.look()
+                assert status(client.recv(65536)) == 200
+                client.sendall(POLL)
+                client.shutdown(socket.SHUT_WR)
+                world.way_in.look()
+                assert (status(client.recv(65536)), client.recv(1), world.server.connections) == (200, b"", 0)
+
+    run(main())
+
+
 def test_a_connection_that_is_handed_over_keeps_its_place(run: Run) -> None:
     """Also when it was the last one that there was room for."""
 
@@ -199,7 +275,7 @@ def test_a_connection_that_is_handed_over_keeps_its_place(run: Run) -> None:
             client = world.client(POLL)
             world.way_in.look()
             assert status(client.recv(65536)) == 200
-            client.sendall(request("GET", PATH, "X: y"))
+            client.sendall(request("GET", PATH, "If-None-Match: 7"))
             world.way_in.look()
             assert (status(await world.ask(LAST_POLL)), status(await rest(client, much=1))) == (429, 200)
 
@@ -216,7 +292,6 @@ def test_a_connection_at_rest_is_closed_at_its_deadline(run: Run) -> None:
 
 
 HANDED_OVER = {
-    "unknown": ((request("GET", PATH, "Connection: close", "X: y"),), 200),
     "half of it": ((LAST_POLL[:30], LAST_POLL[30:]), 200),
     "more behind it": ((LAST_POLL, POLL), 200),
     "nonsense": ((b"\n\n",), 400),

@@ -4,15 +4,17 @@ import asyncio
 import ctypes
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from duenotice.agent.handlers.base import HandlerFailed, Occasion, TryAgain
 from duenotice.agent.handlers.deadline import seconds_left
 
 GRACE = 2.0
 """Seconds between asking a late program to end and killing it."""
+LAST_LOOK = 0.1
+"""Seconds after the deadline: a machine that stood still learns only then that the program has ended before (S13)."""
 TAIL = 2000
 TRY_AGAIN = 75
 """sysexits' EX_TEMPFAIL."""
@@ -50,10 +52,13 @@ async def finish(
             async with asyncio.timeout(timeout):
                 await process.wait()
         except TimeoutError:
-            raise HandlerFailed(f"{argv[0]} did not end in time.", hint="Give the handler a longer timeout.") from None
+            await asyncio.wait([asyncio.ensure_future(process.wait())], timeout=LAST_LOOK)
+            if process.returncode is None:
+                hint = "Give the handler a longer timeout."
+                raise HandlerFailed(f"{argv[0]} did not end in time.", hint=hint) from None
         finally:
             if process.returncode is None:
-                await asyncio.shield(_end(process))
+                await _surely(_end(process))
         return Finished(process.returncode or 0, await output.last_words(), await errors.last_words())
 
 
@@ -132,6 +137,16 @@ async def _end(process: asyncio.subprocess.Process) -> None:
             await process.wait()
     _signal(process.pid, signal.SIGKILL)
     await process.wait()
+
+
+async def _surely(work: Coroutine[Any, Any, None]) -> None:
+    """Wait for its end, even if we are cancelled: a handler must not seem idle while its program still runs."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise
 
 
 def _signal(group: int, number: signal.Signals) -> None:

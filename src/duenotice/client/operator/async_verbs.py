@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, TypeVar
 
+from msgspec.structs import asdict
+
 from duenotice.client.operator.async_listing import AsyncListing
 from duenotice.client.operator.request import (
     OperatorRequest,
@@ -38,6 +40,10 @@ class AsyncVerbs(ABC):
     ) -> AsyncListing[w.Vm]:
         """All VMs by name, or those of a group, on a host, in some states, with `q` in their name, or that listen."""
         return self._all(w.Vm, "vms", group=group, host=host, state=state, q=q, listens=listens)
+
+    async def vm_table(self, asked: w.VmQuery, *, offset: int = 0, limit: int = 100) -> w.VmTable:
+        """VMs as a table, by name as people count or as `sort` says: some rows of it, and how many match in all."""
+        return await self._do(get(w.VmTable, "vm-table", **asdict(asked), offset=offset, limit=limit))
 
     async def vm(self, name: str) -> w.VmWithEvents:
         """One VM and the events that hit it."""
@@ -164,6 +170,10 @@ class AsyncVerbs(ABC):
         """All live events, soonest first, or those that hit a VM, of a scope, a type, a phase."""
         return self._all(w.Event, "events", vm=vm, scope=scope, type=type, phase=phase)
 
+    async def event_table(self, asked: w.EventQuery, *, offset: int = 0, limit: int = 100) -> w.EventTable:
+        """Events as a table, the most urgent first: some rows of it, and how many match in all."""
+        return await self._do(get(w.EventTable, "event-table", **asdict(asked), offset=offset, limit=limit))
+
     async def event(self, event_id: str) -> w.Event:
         """One live event."""
         return await self._do(get(w.Event, "events", event_id))
@@ -213,6 +223,10 @@ class AsyncVerbs(ABC):
     ) -> w.History:
         """The past in numbers, day by day; by default the last 30 days."""
         return await self._do(get(w.History, "history", from_=from_, to=to, group=group, vm=vm))
+
+    async def search(self, q: str, *, limit: int = 20) -> w.Hits:
+        """VMs, groups, hosts, events and maintenances by a part of what names them, the best hits first."""
+        return await self._do(get(w.Hits, "search", q=q, limit=limit))
 
     # maintenances
 

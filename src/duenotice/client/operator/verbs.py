@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, TypeVar
 
+from msgspec.structs import asdict
+
 from duenotice.client.operator.listing import Listing
 from duenotice.client.operator.request import (
     OperatorRequest,
@@ -39,6 +41,10 @@ class Verbs(ABC):
     def vms(self, *, group: str = "", host: str = "", state: str = "", q: str = "", listens: str = "") -> Listing[w.Vm]:
         """All VMs by name, or those of a group, on a host, in some states, with `q` in their name, or that listen."""
         return self._all(w.Vm, "vms", group=group, host=host, state=state, q=q, listens=listens)
+
+    def vm_table(self, asked: w.VmQuery, *, offset: int = 0, limit: int = 100) -> w.VmTable:
+        """VMs as a table, by name as people count or as `sort` says: some rows of it, and how many match in all."""
+        return self._do(get(w.VmTable, "vm-table", **asdict(asked), offset=offset, limit=limit))
 
     def vm(self, name: str) -> w.VmWithEvents:
         """One VM and the events that hit it."""
@@ -165,6 +171,10 @@ class Verbs(ABC):
         """All live events, soonest first, or those that hit a VM, of a scope, a type, a phase."""
         return self._all(w.Event, "events", vm=vm, scope=scope, type=type, phase=phase)
 
+    def event_table(self, asked: w.EventQuery, *, offset: int = 0, limit: int = 100) -> w.EventTable:
+        """Events as a table, the most urgent first: some rows of it, and how many match in all."""
+        return self._do(get(w.EventTable, "event-table", **asdict(asked), offset=offset, limit=limit))
+
     def event(self, event_id: str) -> w.Event:
         """One live event."""
         return self._do(get(w.Event, "events", event_id))
@@ -214,6 +224,10 @@ class Verbs(ABC):
     ) -> w.History:
         """The past in numbers, day by day; by default the last 30 days."""
         return self._do(get(w.History, "history", from_=from_, to=to, group=group, vm=vm))
+
+    def search(self, q: str, *, limit: int = 20) -> w.Hits:
+        """VMs, groups, hosts, events and maintenances by a part of what names them, the best hits first."""
+        return self._do(get(w.Hits, "search", q=q, limit=limit))
 
     # maintenances
 

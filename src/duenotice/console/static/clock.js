@@ -1,15 +1,22 @@
 // The service's clock runs on in the browser: it moves every countdown, and what grows with time in a picture.
 const body = document.body.dataset;
-let base = Date.parse(body.now), begun = performance.now(), speed = Number(body.speed);
+let base = Date.parse(body.now), begun = performance.now(), speed = Number(body.speed), stopped = false;
 
-export const now = () => base + (performance.now() - begun) * speed;
+export const now = () => base + (stopped ? 0 : (performance.now() - begun) * speed);
+
+/** Nobody knows what time it is there: stand still until the service says. */
+export function stop() {
+  base = now();
+  stopped = true;
+}
 
 /** What the service says of its clock; a jump is followed, a little drift is not. */
 export function set({ now: moment, speed: pace, clock: name }) {
-  if (pace !== speed || Math.abs(Date.parse(moment) - now()) > 1500 * Math.max(1, pace)) {
+  if (stopped || pace !== speed || Math.abs(Date.parse(moment) - now()) > 1500 * Math.max(1, pace)) {
     base = Date.parse(moment);
     begun = performance.now();
     speed = pace;
+    stopped = false;
     const shown = document.getElementById("pace");
     if (shown && pace !== 1) shown.textContent = name;
     tick();

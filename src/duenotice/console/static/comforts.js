@@ -1,7 +1,7 @@
 // Small helps: it asks before what cannot be undone, copies, formats JSON, closes menus, remembers folds.
 
 document.addEventListener("submit", (event) => {
-  const question = event.target.dataset.confirm;
+  const question = event.submitter?.dataset.confirm ?? event.target.dataset.confirm;
   if (question && !confirm(question)) event.preventDefault();
 });
 
@@ -13,11 +13,6 @@ document.addEventListener("click", async (event) => {
 });
 
 document.addEventListener("keydown", (event) => {
-  if (event.key === "/" && !event.target.closest("input, select, textarea")) {
-    const search = document.getElementById("q");
-    search?.focus();
-    if (search) event.preventDefault();
-  }
   const menu = event.key === "Escape" && document.querySelector(".menu[open]");
   if (menu) {
     menu.open = false;

@@ -4,3 +4,5 @@ import "/static/live.js";
 import "/static/comforts.js";
 import "/static/timeline.js";
 import "/static/plan.js";
+import "/static/choose.js";
+import "/static/find.js";

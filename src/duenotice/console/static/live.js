@@ -1,53 +1,66 @@
 // Listens for what has changed and asks for new pieces of this page; only those that it shows.
 import * as clock from "/static/clock.js";
+import { join, leave } from "/static/hearing.js";
 import { morph } from "/static/morph.js";
 
-const GATHER = 60, PAUSE = 300, AGAIN = 2000, HIDDEN = 20000;
+const GATHER = 60, PAUSE = 300, HIDDEN = 20000, SILENCE = 8000, PATIENCE = 10000;
 const link = document.getElementById("link"), stale = document.getElementById("stale");
 const waiting = { vms: new Set(), sections: new Set(), redrawn: new Set(), board: false, page: false };
-let source = null, timer = 0, lost = false, lastHeard = clock.now();
+let joined = false, timer = 0, lost = "", lastHeard = clock.now(), lastWord = performance.now();
 
 function listen() {
-  source?.close();
-  source = new EventSource(`/live?after=${document.body.dataset.position}`);
-  source.onopen = () => heard();
-  source.addEventListener("clock", (message) => {
-    clock.set(JSON.parse(message.data));
-    heard();
-  });
-  source.onmessage = (message) => {
-    if (message.lastEventId) document.body.dataset.position = message.lastEventId;
-    note(JSON.parse(message.data));
-  };
-  source.onerror = () => {
-    lose();
-    if (source.readyState === EventSource.CLOSED) setTimeout(again, AGAIN);
-  };
+  joined = true;
+  lastWord = performance.now();
+  join(Number(document.body.dataset.position), hear);
 }
 
-/** The service said no, or we were away: see how things are, then listen again. */
+function hear(message) {
+  lastWord = performance.now();
+  if (message.lost) lose(message.lost);
+  else heard(message.clock);
+  if (message.position) document.body.dataset.position = message.position;
+  if (message.change) note(message.change);
+}
+
+/** We were away: see how things are, then listen again. */
 async function again() {
   try { await wholePage(); } catch { /* it is still away */ }
   listen();
 }
 
-function heard() {
+function heard(time) {
+  if (time) clock.set(time);
   lastHeard = clock.now();
+  if (!lost) return;
+  lost = "";
   link.removeAttribute("data-lost");
   link.lastElementChild.textContent = "live";
   stale.hidden = true;
-  if (lost) note({ all: true }); // nobody knows what was missed
-  lost = false;
+  delete document.body.dataset.lost;
+  note({ all: true }); // nobody knows what was missed
 }
 
-function lose() {
-  if (lost) return;
-  lost = true;
+const WHY = { lost: "The connection is lost.", silent: "The service does not answer.", refused: "The service has no room for this page." };
+
+function lose(why) {
+  if (why === "refused") note({ all: true }); // it answers, but does not tell: look now and then
+  if (lost === why || (lost && why === "lost")) return;
+  lost = why;
+  clock.stop();
+  document.body.dataset.lost = why;
   link.dataset.lost = "";
   link.lastElementChild.textContent = "not live";
   const since = new Date(lastHeard).toISOString().slice(11, 19);
-  stale.textContent = `The connection is lost. This page shows how things were at ${since} UTC; trying again …`;
+  if (why === "denied") stale.replaceChildren("The service no longer knows your token: it was revoked, or it has expired. ", signIn());
+  else stale.textContent = `${WHY[why]} This page shows how things were at ${since} UTC; trying again …`;
   stale.hidden = false;
+}
+
+function signIn() {
+  const way = document.createElement("a");
+  way.href = `/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`;
+  way.textContent = "Sign in again";
+  return way;
 }
 
 const main = () => document.getElementById("main");
@@ -75,7 +88,7 @@ async function refresh() {
   try {
     if (page) await wholePage();
     else await pieces(asked);
-  } catch { lose(); }
+  } catch { lose("lost"); }
   timer = setTimeout(() => {
     timer = 0;
     if (waiting.board || waiting.page) refresh();
@@ -108,8 +121,8 @@ function title(plain) {
 }
 
 async function ask(url) {
-  const answer = await fetch(url, { headers: { "X-Part": "1" } });
-  if (answer.status === 401) location.reload();
+  const answer = await fetch(url, { headers: { "X-Part": "1" }, signal: AbortSignal.timeout(PATIENCE) });
+  if (answer.status === 401) lose("denied");
   if (!answer.ok) throw new Error(`${url} answers ${answer.status}`);
   return new DOMParser().parseFromString(await answer.text(), "text/html");
 }
@@ -119,18 +132,29 @@ const anchor = (name) => name.replace(/[^A-Za-z0-9.:-]/g, (c) => `_${c.codePoint
 function every() {
   const pause = Number(main().dataset.every);
   if (pause) setTimeout(async () => {
-    try { await wholePage(); } catch { lose(); }
+    try { await wholePage(); } catch { lose("lost"); }
     every();
   }, pause);
 }
 
-// A tab that nobody sees gives its connection back: browsers have few, and so has the service.
+// A tab that nobody sees gives its connection back, and one that is opened in the background takes none.
 let hiding = 0;
+function leaveLine() {
+  leave();
+  joined = false;
+}
 document.addEventListener("visibilitychange", () => {
   clearTimeout(hiding);
-  if (document.hidden) hiding = setTimeout(() => { source.close(); source = null; }, HIDDEN);
-  else if (!source) again();
+  if (document.hidden) hiding = setTimeout(leaveLine, HIDDEN);
+  else if (!joined) again();
 });
+addEventListener("pagehide", leaveLine);
+addEventListener("pageshow", (event) => { if (event.persisted && !document.hidden) again(); });
+setInterval(() => { // what tells of the silence may itself be gone
+  if (!joined || performance.now() - lastWord < SILENCE) return;
+  lose("silent");
+  listen();
+}, 1000);
 
-listen();
+if (!document.hidden) listen();
 every();

@@ -21,6 +21,7 @@ from duenotice.wire.operator.maintenances import Maintenance, PlannedStep, Step
 from duenotice.wire.operator.records import Details, Record
 from duenotice.wire.operator.service import NewToken, Token
 from duenotice.wire.operator.subscriptions import NewSubscription, SetAside, Subscription, SubscriptionWithMessages
+from duenotice.wire.operator.tables import EventRow, VmRow
 from duenotice.wire.stored_answer import unpacked
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -93,6 +94,16 @@ def life(
         outcome=outcome or None,
         reason=reason,
     )
+
+
+def event_row(life: Life, *, group: str | None, host: str | None, maintenance: str | None) -> EventRow:
+    """An event with its moments and what it belongs to."""
+    return _with(life, EventRow, group=group, host=host, maintenance=maintenance)
+
+
+def vm_row(vm: Vm, last_seen: datetime | None, next_event: Event | None) -> VmRow:
+    """A VM, when it last asked, and what comes next."""
+    return _with(vm, VmRow, last_seen=_maybe(last_seen), next_event=next_event)
 
 
 def events_policy(policy: f.EventsPolicy) -> EventsPolicy | None:

@@ -43,6 +43,15 @@ LIVE_PHASES = (Phase.SCHEDULED.value, Phase.STARTED.value)
 """The phases of events that are not over."""
 OUTCOMES = ("completed", "cancelled", "failed")
 """How an event can end."""
+EVENT_STATES = ("started", "approved", "scheduled", *OUTCOMES)
+"""The states of an event: the live ones, most urgent first, then how it ended."""
+LIVE_STATES = EVENT_STATES[:3]
+EVENT_PILES = ("maintenance", "host", "group")
+"""What rows of events can stand together by."""
+VM_SORTS = ("name", "state", "update_domain", "host", "address", "last_seen", "listens", "next_event")
+"""What a table of VMs can be sorted by."""
+HIT_KINDS = ("vm", "group", "host", "maintenance", "event")
+"""What a search can find."""
 CAUSES = _values(Cause)
 CAUSES_TO_GIVE = (Cause.MAINTENANCE.value, Cause.LIVE_MIGRATION.value, Cause.USER.value)
 """The causes that an operator may give."""
@@ -79,6 +88,7 @@ PhaseName = Annotated[str, _one_of(PHASES)]
 Outcome = Annotated[str, _one_of(OUTCOMES)]
 CauseName = Annotated[str, _one_of(CAUSES)]
 CauseToGive = Annotated[str, _one_of(CAUSES_TO_GIVE)]
+HitKind = Annotated[str, _one_of(HIT_KINDS)]
 StateName = Annotated[str, _one_of(STATES)]
 KindName = Annotated[str, _one_of(GROUP_KINDS)]
 ConditionName = Annotated[str, _one_of(CONDITIONS)]

@@ -16,7 +16,7 @@ from duenotice.client.operator.request import OperatorRequest, QueryValue
 from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.client.operator.verbs import Verbs
 from duenotice.domain.token import Role
-from duenotice.wire.operator import MaintenanceRequest, Page
+from duenotice.wire.operator import EventQuery, MaintenanceRequest, Page, VmQuery
 from tests.support.node import Node
 from tools import async_verbs
 
@@ -47,6 +47,10 @@ def example(parameter: inspect.Parameter) -> Any:
     kind = inspect.formatannotation(parameter.annotation).replace("datetime.datetime", "datetime")
     if kind.endswith("MaintenanceRequest"):
         return MaintenanceRequest(("set=web",), "Reboot")
+    if kind.endswith("EventQuery"):
+        return EventQuery(*"stcghmvqb")
+    if kind.endswith("VmQuery"):
+        return VmQuery(*"ghslqt")
     return ["x"] if "Iterable" in kind else EXAMPLES.get(kind, "x")
 
 

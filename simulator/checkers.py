@@ -15,8 +15,8 @@ from duenotice.clock import Instant
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Cause, Event, EventType, Phase
-from tests.promises.history import Answer, Committed, Moment, Outcome, World, parsed, scope_of
-from tests.promises.shape import faults
+from simulator.history import Answer, Committed, Moment, Outcome, World, parsed, scope_of
+from simulator.shape import faults
 
 LEAST_NOTICE = {
     EventType.FREEZE: 900,

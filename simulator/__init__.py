@@ -1,0 +1,1 @@
+"""Whole worlds from one seed: the real service between a made-up network, disk and time; see `docs/simulator.md`."""

@@ -1,0 +1,211 @@
+"""A simulated disk for one machine: what is synced, what a power cut may leave, and what goes wrong with it.
+
+The ledger's own code runs on it unchanged: `SystemCalls` has the few calls of `os` and `fcntl` that it makes.
+"""
+
+import errno
+import os
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+BLOCK = 512
+"""A disk writes blocks of this size in any order between two syncs."""
+
+
+class DiskFile:
+    """A file: its bytes as programs read them, and those that are sure to survive a power cut."""
+
+    __slots__ = ("data", "synced")
+
+    def __init__(self, data: bytes = b"") -> None:
+        self.data, self.synced = data, data
+
+
+class Disk:
+    """Files by name. The faults are switched by the world."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, DiskFile] = {}
+        self.durable_names: dict[str, DiskFile] = {}
+        self.full = self.fsync_fails = self.read_only = False
+        self.room = 0
+        """Bytes that still fit when the disk is full."""
+        self.before_write: Callable[[str, bytes], int | None] = lambda name, data: None
+        """Called before each write; how many bytes are written before the writer is killed, None: it is not."""
+        self.after_sync: Callable[[str], None] = lambda name: None
+
+    def __truediv__(self, name: str) -> "DiskPath":
+        return DiskPath(self, name)
+
+    def write(self, name: str, file: DiskFile, data: bytes) -> int:
+        """Append; as much as fits."""
+        if self.read_only:
+            raise _error(errno.EROFS)
+        if self.full:
+            if self.room <= 0:
+                raise _error(errno.ENOSPC)
+            data = data[: self.room]
+            self.room -= len(data)
+        file.data += data
+        return len(data)
+
+    def sync(self, file: DiskFile) -> None:
+        if self.fsync_fails or self.read_only:
+            raise _error(errno.EIO)
+        file.synced = file.data
+
+    def sync_names(self) -> None:
+        if self.fsync_fails:
+            raise _error(errno.EIO)
+        self.durable_names = dict(self.names)
+
+    def cut_power(self, dice: Random) -> None:
+        """What is left: all that was synced, and of the rest anything."""
+        self.names = dict(self.durable_names if dice.random() < 0.5 else self.names)
+        for file in {id(each): each for each in self.names.values()}.values():
+            file.data = file.synced = _left(file.synced, file.data, dice)
+        self.durable_names = dict(self.names)
+
+
+def _left(synced: bytes, data: bytes, dice: Random) -> bytes:
+    """Each block written since the last sync is there or not; where one is missing that has others behind it is 0."""
+    if data == synced:
+        return data
+    if not data.startswith(synced):
+        return data if dice.random() < 0.5 else synced
+    first = len(synced) - len(synced) % BLOCK
+    blocks = [data[at : at + BLOCK] for at in range(first, len(data), BLOCK)]
+    kept = [block if dice.random() < 0.5 else None for block in blocks]
+    while kept and kept[-1] is None:
+        kept.pop()
+    raw = data[:first] + b"".join(bytes(len(blocks[at])) if each is None else each for at, each in enumerate(kept))
+    return synced + raw[len(synced) :]
+
+
+def _error(number: int) -> OSError:
+    return OSError(number, os.strerror(number))
+
+
+class DiskPath:
+    """A path on a simulated disk, with what the agent uses of `pathlib.Path`."""
+
+    __slots__ = ("disk", "name")
+
+    def __init__(self, disk: Disk, name: str) -> None:
+        self.disk, self.name = disk, name
+
+    def __truediv__(self, name: str) -> "DiskPath":
+        return DiskPath(self.disk, f"{self.name}/{name}" if self.name else name)
+
+    def __str__(self) -> str:
+        return f"/{self.name}"
+
+    def mkdir(self, **_: Any) -> None:
+        """Folders need not be made."""
+
+    def is_dir(self) -> bool:
+        return True
+
+    def exists(self) -> bool:
+        return self.name in self.disk.names
+
+    def with_suffix(self, suffix: str) -> "DiskPath":
+        return DiskPath(self.disk, self.name.rpartition(".")[0] + suffix)
+
+    def read_bytes(self) -> bytes:
+        file = self.disk.names.get(self.name)
+        if file is None:
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+        return file.data
+
+    def read_text(self) -> str:
+        return self.read_bytes().decode()
+
+    def write_bytes(self, data: bytes) -> None:
+        self.disk.names[self.name] = file = DiskFile()
+        if self.disk.write(self.name, file, data) < len(data):
+            raise _error(errno.ENOSPC)
+
+    def write_text(self, text: str) -> None:
+        self.write_bytes(text.encode())
+
+    def replace(self, other: "DiskPath") -> None:
+        if self.disk.read_only:
+            raise _error(errno.EROFS)
+        self.disk.names[other.name] = self.disk.names.pop(self.name)
+
+    def unlink(self, missing_ok: bool = False) -> None:
+        if self.disk.names.pop(self.name, None) is None and not missing_ok:
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+
+
+class SystemCalls:
+    """The part of `os`, `fcntl` and `time` that the ledger uses, for the process that calls it."""
+
+    O_RDWR, O_CREAT, O_APPEND, O_TRUNC = os.O_RDWR, os.O_CREAT, os.O_APPEND, os.O_TRUNC
+    O_CLOEXEC, O_RDONLY = os.O_CLOEXEC, os.O_RDONLY
+    LOCK_EX, LOCK_NB, LOCK_SH = 2, 4, 1
+
+    def __init__(self, check_alive: Callable[[], None]) -> None:
+        self._alive = check_alive
+        self._open: dict[int, tuple[Disk, str, DiskFile]] = {}
+        self._next = 100
+
+    def open(self, path: DiskPath, flags: int, mode: int = 0o777) -> int:
+        self._alive()
+        disk = path.disk
+        if disk.read_only and flags & os.O_RDWR:
+            raise _error(errno.EROFS)
+        if path.name not in disk.names:
+            if not flags & os.O_CREAT:
+                raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+            disk.names[path.name] = DiskFile()
+        file = disk.names[path.name]
+        if flags & os.O_TRUNC:
+            file.data = b""
+        self._next += 1
+        self._open[self._next] = disk, path.name, file
+        return self._next
+
+    def _file(self, number: int) -> tuple[Disk, str, DiskFile]:
+        self._alive()
+        if number not in self._open:
+            raise _error(errno.EBADF)
+        return self._open[number]
+
+    def write(self, number: int, data: bytes) -> int:
+        disk, name, file = self._file(number)
+        cut = disk.before_write(name, data)
+        if cut is None:
+            return disk.write(name, file, data)
+        file.data += data[:cut]
+        self._alive()
+        return cut
+
+    def fsync(self, number: int) -> None:
+        disk, name, file = self._file(number)
+        disk.sync(file)
+        disk.after_sync(name)
+        self._alive()
+
+    def ftruncate(self, number: int, size: int) -> None:
+        disk, _, file = self._file(number)
+        if disk.read_only:
+            raise _error(errno.EROFS)
+        file.data = file.data[:size].ljust(size, b"\0")
+
+    def close(self, number: int) -> None:
+        self._file(number)
+        del self._open[number]
+
+    def flock(self, number: int, how: int) -> None:
+        """Each machine runs one agent at a time."""
+        self._file(number)
+
+    def sleep(self, seconds: float) -> None:
+        """Never needed: nobody else has the lock."""
+
+    def sync_directory(self, directory: DiskPath) -> None:
+        self._alive()
+        directory.disk.sync_names()

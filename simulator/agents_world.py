@@ -1,0 +1,183 @@
+"""One real agent in a world of its own, from one seed: a scripted service, and all faults of the table about agents.
+
+python -m simulator.agents_world --seconds 60          # fresh seeds for a minute
+python -m simulator.agents_world 4711 --trace          # one seed, with what happened
+"""
+
+import argparse
+import os
+import sys
+from collections import Counter
+from collections.abc import Collection, Sequence
+from random import Random
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+from duenotice.agent import ledger
+from simulator import agents_faults  # noqa: F401 (its rows)
+from simulator.agents_checks import AgentChecker, Violation
+from simulator.agents_machine import AgentVm
+from simulator.agents_service import ScriptedService, ToldEvent
+from simulator.border import real_seconds, world_of
+from simulator.faults import TABLE, Action, Faults
+from simulator.loop import Stuck, VirtualLoop
+
+BUSY, CALM = 900.0, 500.0
+"""Seconds with faults, and seconds in which everything must come right."""
+HAS = frozenset({"agents", "script"})
+LITTLE_LEDGER = 6_000
+"""Bytes above which a ledger is compacted here, in half of the worlds."""
+
+
+class AgentWorld:
+    """What actions find around them."""
+
+    def __init__(self, seed: int, loop: VirtualLoop, faults: Faults, trace: list[str] | None) -> None:
+        self.seed, self.loop, self.faults = seed, loop, faults
+        dice = Random(f"{seed}/world")
+        self.checker = AgentChecker(name="vm-0", trace=trace)
+        self.service = ScriptedService(loop, "vm-0", self.checker)
+        self.service.holds = dice.random() < 0.7
+        self.service.on_start = self._impact
+        self.vm = self.checker.vm = AgentVm(loop, "vm-0", self.service, self.checker, seed, dice.random() < 0.7)
+        self.agents = [self.vm]
+
+    def dice(self, name: str) -> Random:
+        return Random(f"{self.seed}/{name}")
+
+    def _impact(self, event: ToldEvent) -> None:
+        dice = self.dice(f"impact/{event.id}")
+        if event.type in ("Reboot", "Redeploy") and "vm-0" in event.resources and dice.random() < 0.7:
+            self.vm.later(1.0, self.vm.reboot, dice.uniform(1.0, 60.0), dice.random() < 0.3)
+
+    def do(self, action: Action) -> None:
+        kind = TABLE[action.kind]
+        self.checker.say(f"-- {action.kind} (action {action.number})")
+        if kind.do(self, self.dice(f"action/{action.number}")) is not False:  # type: ignore[arg-type]
+            self.faults.count(action.kind)
+
+    def calm(self) -> None:
+        """All faults are over, and so are all events."""
+        self.checker.say("-- calm")
+        self.vm.heal()
+        self.service.fault = ""
+        for event_id in list(self.service.events):
+            self.service.drop(event_id)
+
+
+class AgentResult(NamedTuple):
+    """What came of a world."""
+
+    seed: int
+    seconds: float
+    violations: list[Violation]
+    counts: Counter[str]
+    polls: int
+    trace: list[str]
+    actions: list[Action]
+
+
+def drawn(seed: int, seconds: float = BUSY, without: Collection[str] = ()) -> list[Action]:
+    """The actions of a world, in order of time."""
+    dice = Random(f"{seed}/actions")
+    kinds = [kind for _, kind in sorted(TABLE.items()) if kind.needs and kind.needs <= HAS]
+    moments = sorted(dice.uniform(1.0, seconds) for _ in range(dice.choice((10, 30, 60, 120))))
+    names = dice.choices([kind.name for kind in kinds], [kind.weight for kind in kinds], k=len(moments))
+    actions = [Action(number, at, name) for number, (at, name) in enumerate(zip(moments, names, strict=True))]
+    return [action for action in actions if action.kind not in without]
+
+
+def play(seed: int, actions: Sequence[Action] | None = None, tracing: bool = False) -> AgentResult:
+    """Play one world."""
+    chosen = drawn(seed) if actions is None else list(actions)
+    trace: list[str] | None = [] if tracing else None
+    small = LITTLE_LEDGER if seed % 2 else ledger.COMPACT_ABOVE
+    with world_of(seed) as loop, patch.object(ledger, "COMPACT_ABOVE", small):
+        world = AgentWorld(seed, loop, Faults(), trace)
+        loop.call_later(0.1, world.vm.start)
+        for action in chosen:
+            loop.call_at(action.at, world.do, action)
+        loop.call_at(BUSY, world.calm)
+        loop.call_at(BUSY + CALM, loop.stop)
+        try:
+            loop.run_forever()
+            world.checker.settle()
+        except Stuck as error:
+            world.checker.wrong("alive", str(error))
+        for failure in loop.failures:
+            if "Killed" not in failure:
+                world.checker.wrong("alive", failure)
+    counts = world.faults.counts + Counter(world.vm.counts) + Counter(world.service.counts)
+    return AgentResult(seed, BUSY + CALM, world.checker.violations, counts, world.checker.polls, trace or [], chosen)
+
+
+def cut_down(seed: int, actions: Sequence[Action], promise: str) -> list[Action]:
+    """The shortest list of actions found that still breaks this promise."""
+    kept, size = list(actions), max(1, len(actions) // 2)
+    while size:
+        at = 0
+        while at < len(kept):
+            fewer = kept[:at] + kept[at + size :]
+            if any(each.promise == promise for each in play(seed, fewer).violations):
+                kept = fewer
+            else:
+                at += size
+        size //= 2
+    return kept
+
+
+def _report(result: AgentResult, tracing: bool) -> None:
+    say = sys.stdout.write
+    for line in result.trace if tracing else ():
+        say(line + "\n")
+    for each in result.violations[:5]:
+        say(f"seed {result.seed}  at {each.at:.3f}  {each.promise}: {each.what}\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """One seed, or many until the time is over; 1 when a promise was broken."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("seed", type=int, nargs="?")
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--trace", action="store_true")
+    parser.add_argument("--cut", action="store_true", help="cut a failing history down, and show its trace")
+    parser.add_argument("--keep-going", action="store_true")
+    given = parser.parse_args(arguments)
+    if given.seed is not None:
+        return _one(given)
+    return _many(given)
+
+
+def _one(given: Any) -> int:
+    result = play(given.seed, tracing=given.trace)
+    if given.cut and result.violations:
+        kept = cut_down(given.seed, result.actions, result.violations[0].promise)
+        result = play(given.seed, kept, tracing=True)
+        given.trace = True
+    _report(result, given.trace)
+    return int(bool(result.violations))
+
+
+def _many(given: Any) -> int:
+    begin, seed = real_seconds(), int.from_bytes(os.urandom(4), "big")
+    worlds, bad, counts, polls = 0, 0, Counter[str](), 0
+    while real_seconds() - begin < given.seconds:
+        result = play(seed + worlds)
+        worlds, counts, polls = worlds + 1, counts + result.counts, polls + result.polls
+        if result.violations:
+            bad += 1
+            _report(result, False)
+            if not given.keep_going:
+                break
+    spent = real_seconds() - begin
+    virtual = worlds * (BUSY + CALM)
+    sys.stdout.write(
+        f"{worlds} worlds, {virtual / 3600:.1f} virtual hours, {virtual / spent:.0f} virtual seconds a second, "
+        f"{spent / max(1, polls) * 1e6:.0f} µs a poll, "
+        f"{sum(counts.values())} faults of {len(counts)} kinds, {bad} bad\n"
+    )
+    return int(bad > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

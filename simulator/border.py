@@ -1,0 +1,130 @@
+"""The border of the world: while one runs, time, randomness and threads that real code reaches for are the world's.
+
+Real code asks `duenotice.clock` for time, and that asks the operating system; here it asks the machine that runs now.
+Keys, ids and secrets come from the operating system's randomness; here they come from the seed. Threads are workers of
+the engine and of the seat; here they are names, and the loop does their work.
+"""
+
+import asyncio
+import os
+import random
+import time as real_time
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from contextlib import ExitStack, contextmanager
+from datetime import datetime, tzinfo
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import structlog
+
+from duenotice import clock
+from duenotice.bootstrap import cluster, timekeeping
+from duenotice.engine import engine, seat
+from duenotice.metadata_api import held_polls
+from duenotice.operator_api import way_to_leader
+from simulator.agents_border import agents_border
+from simulator.loop import VirtualLoop
+from simulator.machine import MACHINE, Machine
+from simulator.network import between_nodes
+
+HEARTBEAT = 1.0
+"""Seconds between beats of a node's clock, in place of 0.25: a pause that does not count is longer than 2 seconds."""
+
+
+BEAT = 1.0
+"""Seconds between beats of a VM's door that holds polls, in place of 0.1: their time is up a little later."""
+
+
+class _Datetime(datetime):
+    """The class `datetime`, but for the present time."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+        """The time of day of the machine that runs now."""
+        return MACHINE.get().wall()
+
+
+_TIME = SimpleNamespace(
+    CLOCK_BOOTTIME=0,
+    CLOCK_MONOTONIC=0,
+    clock_gettime_ns=lambda _: MACHINE.get().boot_nanos(),
+    monotonic=lambda: MACHINE.get().boot_nanos() / 1e9,
+    monotonic_ns=lambda: MACHINE.get().boot_nanos(),
+    time=lambda: MACHINE.get().wall().timestamp(),
+)
+_BOOT_ID = SimpleNamespace(exists=lambda: True, read_text=lambda: MACHINE.get().boot_id)
+
+
+class NamedWorker(Executor):
+    """Stands for threads of a process; the loop does their work."""
+
+    def __init__(self, name: str, threads: int = 1) -> None:
+        self.name = name
+        self.jobs: deque[Any] = deque()
+        self.is_busy = False
+
+    def submit(self, work: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Nobody waits for it, so it is done at once."""
+        work(*args, **kwargs)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Nothing is held."""
+
+
+@contextmanager
+def world_of(seed: object) -> Iterator[VirtualLoop]:
+    """Everything that real code does inside of this happens in the world."""
+    dice = random.Random(f"{seed}/urandom")
+    loop = VirtualLoop()
+    loop.busy_until = lambda: machine.take_busy_until() if (machine := MACHINE.get(None)) is not None else 0.0
+    outside = Machine("outside", loop)
+    with ExitStack() as inside:
+        for target, name, value in (
+            (clock, "time", _TIME),
+            (clock, "datetime", _Datetime),
+            (clock, "_BOOT_ID", _BOOT_ID),
+            (os, "urandom", dice.randbytes),
+            (random, "_urandom", dice.randbytes),
+            (engine, "Worker", NamedWorker),
+            (seat, "Worker", NamedWorker),
+            (timekeeping, "EVERY", HEARTBEAT),
+            (held_polls, "BEAT_SECONDS", BEAT),
+            (cluster, "alarm", lambda: None),
+            (way_to_leader, "call", between_nodes),
+        ):
+            inside.enter_context(patch.object(target, name, value))
+        token = MACHINE.set(outside)
+        inside.callback(MACHINE.reset, token)
+        inside.enter_context(silence())
+        inside.enter_context(agents_border())
+        inside.callback(loop.end_world)
+        yield loop
+
+
+@contextmanager
+def silence() -> Iterator[None]:
+    """Nothing is logged: a world has its own trace."""
+    before = structlog.get_config()
+    structlog.configure(processors=[_drop], cache_logger_on_first_use=False)
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
+
+
+def _drop(_: Any, __: str, ___: Any) -> Any:
+    raise structlog.DropEvent
+
+
+def run(loop: VirtualLoop, work: Any) -> Any:
+    """Run a coroutine to its end in the world."""
+    asyncio.set_event_loop(None)
+    return loop.run_until_complete(work)
+
+
+def real_seconds() -> float:
+    """How long the processor has worked for us: it tells how fast a world is, also when others use the computer."""
+    return real_time.process_time()

@@ -1,0 +1,142 @@
+"""The end of a world: all faults are over; what was promised is there, what is due comes, and everything ends."""
+
+import asyncio
+import json
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from duenotice.domain.event import Phase
+from simulator.agents_in_world import heal_agents, settle_agents
+from simulator.clients import FAILURES, poll
+
+if TYPE_CHECKING:
+    from simulator.world import World
+
+PATIENCE = 6 * 3600.0
+"""Seconds within which all maintenances and events must have ended."""
+STARTS = 300.0
+"""Seconds within which every node must be up again."""
+MOST_CONNECTIONS = 200
+
+
+async def come_to_rest(world: "World") -> None:
+    """Heal, and hold the world against the liveness list."""
+    await _heal(world)
+    world.judge.check_promises()
+    await _let_all_end(world)
+    await _probe(world)
+    await _compare_audit(world)
+    world.judge.check_promises()
+    world.judge.check_looks()
+    _check_bounds(world)
+    await settle_agents(world)
+
+
+async def _heal(world: "World") -> None:
+    world.say("world", "all faults are over")
+    world.network.chances = dict.fromkeys(world.network.chances, 0.0)
+    world.network.cut.clear()
+    world.heal_stores()
+    heal_agents(world)
+    for node in world.nodes.values():
+        node.machine.set_drift(0.0)
+        if node.process is not None:
+            node.process.go_on()
+        if not node.is_there:
+            world.start_later(node, 1.0)
+    world.look_around()
+    waited = 0.0
+    while not all(node.is_up and node.runs for node in world.nodes.values()):
+        await asyncio.sleep(5.0)
+        waited += 5.0
+        if waited > STARTS:
+            down = [f"{node.name}: {node.trouble}" for node in world.nodes.values() if not node.is_up]
+            world.broken(f"liveness: nodes do not come up: {down}")
+            return
+    await asyncio.sleep(15.0)
+
+
+async def _let_all_end(world: "World") -> None:
+    """A maintenance always ends; so does every event. What would take days is cancelled first."""
+    for plan in sorted(world.judge.plans):
+        await world.operator.ask("POST", f"/v1/maintenances/{plan}/resume", {})
+    now = max(node.machine.wall() for node in world.nodes.values())
+    for event in list(world.observatory.live.values()):
+        if event.phase is Phase.SCHEDULED and event.not_before > now + timedelta(hours=1):
+            await world.operator.ask("POST", f"/v1/events/{event.id}/cancel", {})
+    end = world.loop.time() + PATIENCE
+    while world.observatory.live or await _open_plans(world):
+        if world.loop.time() > end:
+            left = [(event.id, event.phase.value, str(event.not_before)) for event in world.observatory.live.values()]
+            world.broken(f"liveness: these are not over: {left} {await _open_plans(world)}")
+            return
+        await asyncio.sleep(60.0)
+
+
+async def _open_plans(world: "World") -> list[str]:
+    _, page = await world.operator.ask("GET", "/v1/maintenances?status=running")
+    return [plan["id"] for plan in page["items"]] if page else ["unknown"]
+
+
+async def _probe(world: "World") -> None:
+    """A new event is visible in a second, an approved one starts in a second, and both at every node."""
+    listening = [client for client in world.clients.values() if client.document and client.version == "2020-07-01"]
+    vms = world.observatory.by_address
+    chosen = next((client for client in listening if client.address in vms), None)
+    if chosen is None:
+        return
+    mark = f"event {world.mark()}"
+    body = {"type": "Freeze", "resources": [vms[chosen.address]], "description": mark}
+    status, answer = await world.operator.ask("POST", "/v1/events", body, mark)
+    if status != 201:
+        world.broken(f"liveness: an event for {vms[chosen.address]} is answered {status}: {answer}")
+        return
+    event_id = answer["events"][0]["id"]
+    await asyncio.sleep(1.0)
+    for name in world.names:
+        if event_id not in await _shown(world, chosen.address, name):
+            world.broken(f"liveness: {event_id} is not visible at {name} after a second")
+    await world.operator.ask("POST", f"/v1/events/{event_id}/approve", {})
+    await asyncio.sleep(1.0)
+    for name in world.names:
+        if (await _shown(world, chosen.address, name)).get(event_id) == "Scheduled":
+            world.broken(f"liveness: {event_id} is approved, and has not started at {name} after a second")
+
+
+async def _shown(world: "World", address: str, node: str) -> dict[str, str]:
+    try:
+        answer = await world.network.request(address, node, poll())
+    except FAILURES as error:
+        world.broken(f"liveness: {node} does not answer: {error!r}")
+        return {}
+    head, _, body = answer.partition(b"\r\n\r\n")
+    if not head.startswith(b"HTTP/1.1 200"):
+        world.broken(f"liveness: {node} answers {answer[:200]!r}")
+        return {}
+    return {event["EventId"]: event["EventStatus"] for event in json.loads(body)["Events"]}
+
+
+async def _compare_audit(world: "World") -> None:
+    """The audit trail has every record that was ever shown, in order, and no other."""
+    after, found = 0, []
+    while True:
+        _, page = await world.operator.ask("GET", f"/v1/audit?after={after}&limit=1000")
+        if not page or not page["items"]:
+            break
+        found += page["items"]
+        after = found[-1]["position"]
+    shown = {item["position"]: item["event_id"] for item in found}
+    for position, stored in world.observatory.log.items():
+        event = getattr(stored.record.transition, "event", None)
+        if event is not None and position <= after and shown.get(position) != event.id:
+            world.broken(f"S5: the audit trail has {shown.get(position)} at {position}, not {event.id}")
+            return
+
+
+def _check_bounds(world: "World") -> None:
+    """S24: nothing has piled up."""
+    for node in world.nodes.values():
+        assert node.service is not None
+        open_now = node.service.metadata.connections
+        if open_now > MOST_CONNECTIONS:
+            world.broken(f"S24: {node.name} has {open_now} open connections")

@@ -1,0 +1,378 @@
+"""One world: machines, nodes, operators, VMs and faults, all from one seed; it lives, heals, and is looked at.
+
+First a fleet is applied and clients begin to poll. Then the actions of the plan come, each at its moment. At the end
+all faults are over, and what must come true then is checked.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Coroutine, Sequence
+from contextvars import copy_context
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from random import Random
+from typing import Any
+
+from duenotice.bootstrap.cluster import ClusterStore
+from duenotice.bootstrap.ports import NOWHERE
+from duenotice.engine.node_engine import NodeEngine
+from duenotice.engine.ports import Journal
+from duenotice.errors import Damaged, DuenoticeError
+from duenotice.metadata_api.options import MetadataOptions
+from duenotice.settings import ServeSettings
+from simulator import cluster_faults, node_faults, operators
+from simulator.agents_in_world import begin_agents
+from simulator.agents_machine import AgentVm
+from simulator.clients import Client
+from simulator.disk import Disk, DiskJournal
+from simulator.ending import come_to_rest
+from simulator.faults import TABLE, Action, Faults
+from simulator.fleets import drawn_fleet
+from simulator.judge import Judge
+from simulator.loop import VirtualLoop
+from simulator.machine import BEGIN, Machine, Process
+from simulator.network import Network
+from simulator.node import Node
+from simulator.observatory import Observatory
+from simulator.operators import Operator
+from simulator.store import Copy, Known, NodeStore, SharedStore
+
+__all__ = ["Shape", "World", "cluster_faults", "node_faults", "operators"]
+
+SET_UP = 60.0
+"""Seconds until the first action."""
+LIMIT = 3
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How large a world is: how many nodes and VMs, how long it lives, and how much happens."""
+
+    nodes: int = 1
+    vms: int = 20
+    seconds: float = 7200.0
+    actions: int = 80
+    lease: float = 60.0
+    agents: int = 0
+
+    @property
+    def has(self) -> set[str]:
+        """What it has that some actions need."""
+        return {"lone" if self.nodes == 1 else "cluster", *(["agents", "agents among VMs"] if self.agents else [])}
+
+
+class World:
+    """What actions find around them."""
+
+    def __init__(self, seed: int, shape: Shape, loop: VirtualLoop, faults: Faults, trace: bool = False) -> None:
+        self.seed, self.shape, self.loop, self.faults = seed, shape, loop, faults
+        self._trace = trace
+        self._context = copy_context()
+        self._tasks: dict[asyncio.Task[Any], None] = {}
+        self._history = hashlib.sha256()
+        self._marks = 0
+        self._restored_at = BEGIN, 0.0
+        self._stale: dict[Process, None] = {}
+        self.over: asyncio.Future[None] = loop.create_future()
+        self.violations: list[str] = []
+        self.network = Network(loop, seed, faults)
+        self.observatory = Observatory(loop.time, self.say, self.broken)
+        self.judge = Judge(self.observatory, self.broken)
+        self.operator = Operator(self)
+        self.fleet = drawn_fleet(self.dice("fleet"), shape.vms)
+        self.clients: dict[str, Client] = {}
+        self.agents: list[AgentVm] = []
+        self.nodes: dict[str, Node] = {}
+        self.network.on_written = self._written
+        self._make_nodes()
+
+    # --- what everybody needs ---
+
+    def dice(self, name: str) -> Random:
+        """Dice of somebody's own: what others do does not change what they throw."""
+        return Random(f"{self.seed}/{name}")
+
+    def say(self, who: str, what: str) -> None:
+        """Write a line of the trace."""
+        if self._trace:
+            print(f"{self.loop.time():10.3f}  {who:12}  {what}", flush=True)
+
+    def broken(self, what: str) -> None:
+        """A promise was broken; the world ends."""
+        self.say("BROKEN", what)
+        self.violations.append(f"at {self.loop.time():.3f}: {what}")
+        if not self.over.done() and len(self.violations) <= LIMIT:
+            self.over.set_result(None)
+
+    def mark(self) -> int:
+        """A number that nobody else gets."""
+        self._marks += 1
+        return self._marks
+
+    def begin(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+        """Begin something that belongs to no process."""
+        task = self.loop.create_task(work, context=self._context.copy())
+        self._tasks[task] = None
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.pop(task, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.broken(f"the simulator failed: {error!r}")
+
+    def later(self, seconds: float, work: Callable[[], object]) -> None:
+        """Do something that belongs to no process, some time from now."""
+        self.loop.call_later(seconds, work, context=self._context.copy())
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all nodes."""
+        return list(self.nodes)
+
+    def any_node(self, dice: Random) -> str:
+        """A node to ask."""
+        return dice.choice(self.names) if len(self.nodes) > 1 else next(iter(self.nodes))
+
+    def token_of(self, name: str) -> str:
+        """A token that counts there, if there is one."""
+        service = self.nodes[name].service
+        return service.token if service is not None and service.token else "none"
+
+    def _written(self, process: Process, address: str, request: bytes, answer: bytes) -> None:
+        self._history.update(b"%f %s %s" % (self.loop.time(), address.encode(), answer))
+        service = process.service
+        if service is not None:
+            is_stale = process in self._stale
+            self.observatory.written(service.state.position, address, request, answer, is_stale)
+
+    @property
+    def digest(self) -> str:
+        """Names all that was answered and stored: the same for each run of a seed."""
+        history = self._history.copy()
+        history.update(self.observatory.digest().encode())
+        return history.hexdigest()
+
+    # --- nodes ---
+
+    def _make_nodes(self) -> None:
+        if self.shape.nodes == 1:
+            self._make_lone_node()
+        else:
+            self._make_cluster()
+
+    def _make_cluster(self) -> None:
+        dice = self.dice("nodes")
+        self.store = SharedStore()
+        self.store.on_commit = self.observatory.stored
+        notes: dict[str, Known] = {}
+
+        def open_store(node: Node) -> tuple[Journal | None, ClusterStore | None]:
+            opened = NodeStore(self.store, node.name, node.machine, self.network, notes)
+            assert node.process is not None
+            node.process.on_death.append(opened.line.deaf)
+            return None, opened
+
+        for name in "abcde"[: self.shape.nodes]:
+            self._add_node(name, Machine(name, self.loop, drift=dice.uniform(-5e-5, 5e-5)), open_store)
+
+    def leader(self) -> Node | None:
+        """The node that the store says leads."""
+        life = self.store.look().head.leader
+        for node in self.nodes.values():
+            service = node.service
+            if node.is_there and service is not None and isinstance(getattr(service, "engine", None), NodeEngine):
+                engine: Any = service.engine
+                if engine.seat.identity.life == life:
+                    return node
+        return None
+
+    def fail_over(self, away: float, copy: Copy | None) -> None:
+        """The store is away for a while, and then another server has what the old one had, or an older copy."""
+        self.say("store", f"is away for {away:.1f} s")
+        self.store.is_away = True
+
+        def back() -> None:
+            kept = self.store.go_on_from(copy)
+            self.store.is_away = False
+            self.say("store", f"is back, at record {kept}")
+            if copy is not None:
+                self.store.copies.clear()
+                for node in self.nodes.values():
+                    if node.process is not None and node.is_up and node.position > kept:
+                        self._stale[node.process] = None
+                self._restored_at = self._set_walls_right()
+                self.judge.forget()
+                self.observatory.lost_after(kept)
+
+        self.later(away, back)
+
+    def _set_walls_right(self) -> tuple[datetime, float]:
+        """No clock is before what it was at the last restore, give or take what has passed since (0004)."""
+        at, then = self._restored_at
+        right = at + timedelta(seconds=self.loop.time() - then)
+        walls = [node.machine.set_wall_right(right) for node in self.nodes.values()]
+        return max(walls), self.loop.time()
+
+    def start_twin(self, node: Node, seconds: float) -> None:
+        """Another process of a node begins while the old one stands still; then that one wakes up."""
+        old = node.process
+        assert old is not None
+        self.say(node.name, f"is started again while it stands still, for {seconds:.1f} s")
+        old.stop()
+        node.is_up, node.process = False, None
+        self.look_around()
+        node.start()
+        self.later(seconds, old.go_on)
+        self.later(seconds + 600, old.kill)
+
+    def _make_lone_node(self) -> None:
+        dice = self.dice("nodes")
+        machine = Machine("a", self.loop, drift=dice.uniform(-5e-5, 5e-5))
+        self.disk = Disk(machine, self.dice("disk"))
+        self.disk.on_commit, self.disk.came_true = self.observatory.stored, self.faults.count
+        self.disk.on_kill = lambda: self.kill(self.nodes["a"], dice.uniform(0.5, 60))
+        self._add_node("a", machine, self._open_disk)
+
+    def _open_disk(self, _: Node) -> tuple[Journal | None, ClusterStore | None]:
+        return DiskJournal(self.disk), None
+
+    def _add_node(
+        self, name: str, machine: Machine, open_store: Callable[[Node], tuple[Journal | None, ClusterStore | None]]
+    ) -> None:
+        settings = ServeSettings(
+            data_dir=":memory:",
+            operator_listen=NOWHERE,
+            workers=1,
+            log_format="none",
+            node=name,
+            lease=self.shape.lease,
+            journal="postgresql://store" if self.shape.nodes > 1 else "",
+            node_url=f"http://{name}:1",
+        )
+        node = Node(name, machine, self.network, settings, open_store, MetadataOptions())
+        node.on_start, node.on_end = self._started, self._ended_by_itself
+        self.nodes[name] = node
+
+    def _started(self, node: Node) -> None:
+        assert node.service is not None
+        self.say(node.name, f"is up, at record {node.position}")
+        process = node.process
+
+        def published(position: int) -> None:
+            if process not in self._stale:
+                self.observatory.published(position)
+
+        published(node.position)
+        node.service.engine.on_commit.append(lambda records: published(records[-1].position))
+        self.look_around()
+
+    def _ended_by_itself(self, node: Node, error: DuenoticeError) -> None:
+        self.say(node.name, f"ends: {error.message}")
+        self.look_around()
+        if isinstance(error, Damaged) and self.shape.nodes == 1:
+            return  # `mend_disk` puts a backup in place
+        self.start_later(node, 5.0)
+
+    def look_around(self) -> None:
+        """Something about nodes has changed: can VMs be answered now (S25)?"""
+        self.observatory.can_read(any(node.is_up and node.runs for node in self.nodes.values()))
+
+    def start_later(self, node: Node, seconds: float, boot: bool = False) -> None:
+        """Somebody starts it again."""
+
+        def start() -> None:
+            if not node.is_there:
+                if boot:
+                    node.machine.boot()
+                self.say(node.name, "starts")
+                node.start()
+
+        self.later(seconds, start)
+
+    def kill(self, node: Node, away: float, boot: bool = False) -> None:
+        """kill -9, and a new process some time later."""
+        self.say(node.name, f"is killed, for {away:.1f} s")
+        node.kill()
+        self.look_around()
+        self.start_later(node, away, boot)
+
+    def pause(self, node: Node, seconds: float) -> None:
+        """SIGSTOP, and SIGCONT some time later."""
+        process = node.process
+        assert process is not None
+        self.say(node.name, f"stands still for {seconds:.1f} s")
+        process.stop()
+        self.look_around()
+
+        def go_on() -> None:
+            process.go_on()
+            self.look_around()
+
+        self.later(seconds, go_on)
+
+    async def restart(self, node: Node, away: float) -> None:
+        """Stop it as it should be, and start it again."""
+        self.say(node.name, "is stopped")
+        stopping = self.begin(node.stop())
+        self.look_around()
+        await asyncio.wait([stopping])
+        self.look_around()
+        self.start_later(node, away)
+
+    async def restore(self, away: float) -> None:
+        """Put an older copy of the journal in place."""
+        (node,) = self.nodes.values()
+        node.kill()
+        self.look_around()
+        # A clock that was set back between two restores of one copy is the one thing that nobody can make good (0004).
+        self._restored_at = self._set_walls_right()
+        self.judge.forget()
+        self.observatory.lost_after(self.disk.restore())
+        self.start_later(node, away)
+
+    async def mend_disk(self, away: float) -> None:
+        """A damaged journal is noticed at the next start at the latest; then a backup is put in place."""
+        (node,) = self.nodes.values()
+        self.kill(node, 1.0)
+        await asyncio.sleep(30)
+        if self.disk.is_damaged:
+            if node.is_up:
+                self.broken("S5: a node has started on a damaged journal")
+            await self.restore(away)
+
+    def heal_stores(self) -> None:
+        """Disks and stores work again."""
+        if self.shape.nodes == 1:
+            self.disk.is_full, self.disk.slowness, self.disk.trouble = False, 0.0, None
+        else:
+            self.store.slowness = 0.0
+
+    # --- its life ---
+
+    async def live(self, actions: Sequence[Action]) -> None:
+        """From the first start to the last look."""
+        story = self.begin(self._story(actions))
+        await asyncio.wait([story, self.over], return_when=asyncio.FIRST_COMPLETED)
+        self.violations += [f"asyncio: {failure}" for failure in self.loop.failures[:LIMIT]]
+
+    async def _story(self, actions: Sequence[Action]) -> None:
+        for node in self.nodes.values():
+            node.start()
+        await asyncio.sleep(10)
+        await self.operator.ask("PUT", "/v1/fleet", self.fleet.text())
+        taken = begin_agents(self, self.shape.agents)
+        for address in [each for each in self.fleet.addresses() if each not in taken]:
+            self.clients[address] = Client(self, address)
+            self.clients[address].begin()
+        for action in actions:
+            await asyncio.sleep(max(0.0, SET_UP + action.at - self.loop.time()))
+            self._act(action)
+        await asyncio.sleep(max(0.0, SET_UP + self.shape.seconds - self.loop.time()))
+        await come_to_rest(self)
+
+    def _act(self, action: Action) -> None:
+        kind = TABLE[action.kind]
+        self.say(f"#{action.number}", f"{kind.name}: {kind.says}")
+        if kind.do(self, Random(f"{self.seed}/action/{action.number}")) is not False:
+            self.faults.count(kind.name)

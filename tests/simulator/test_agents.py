@@ -1,0 +1,40 @@
+"""Histories in which the simulator once saw an agent break a promise; each is as short as it could be cut down to."""
+
+import pytest
+
+from simulator.agents_world import play
+from simulator.faults import Action
+
+HISTORIES = {
+    "of two lines synced together the first is damaged by a power cut, and the agent does not start": (
+        1031,
+        [
+            (43, 328.826, "vm-clock-jumps"),
+            (52, 409.684, "event-scheduled"),
+            (56, 415.809, "answer-unasked-304"),
+            (57, 418.482, "event-scheduled"),
+            (58, 428.977, "event-scheduled"),
+            (61, 449.586, "event-scheduled"),
+            (62, 453.766, "agent-killed-power-record"),
+        ],
+    ),
+    "a hook that ended while the machine stood still is taken for late, and puts back a second time": (
+        2965952271,
+        [(1, 30.201, "event-scheduled"), (2, 52.038, "agent-frozen")],
+    ),
+    "a handler that was waited for begins to prepare when the notice is over": (
+        2474501885,
+        [(2, 35.634, "event-scheduled"), (3, 37.442, "hook-slow"), (4, 53.421, "event-scheduled")],
+    ),
+    "an event that has started is approved again": (
+        2474501859,
+        [(68, 503.458, "agent-killed"), (69, 520.961, "answer-half"), (70, 525.589, "event-scheduled")],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+def test_a_history_that_broke_a_promise_once_does_not_break_it_again(name: str):
+    """Each stays as it was found, so that the same mistake is found again."""
+    seed, actions = HISTORIES[name]
+    assert play(seed, [Action(*each) for each in actions]).violations == []
