@@ -59,6 +59,7 @@ OFFERS = (
     PageOffer("Nodes", "/nodes", "cluster leader"),
     PageOffer("Plan a maintenance", "/maintenances/new", "new start reboot freeze redeploy", "operator", "Action"),
     PageOffer("Subscribe a receiver", "/subscriptions", "push webhook new", "operator", "Action"),
+    PageOffer("UTC or local time", "/search", "zone clock timezone", kind="Action", presses="zone"),
     PageOffer("Light or dark", "/search", "theme colours", kind="Action", presses="theme"),
 )
 DEEDS = {

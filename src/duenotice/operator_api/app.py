@@ -133,13 +133,8 @@ def _in_numbers(engine: Engine, feed: Feed, problem: Callable[[], str | None]) -
 
 def _reports(engine: Engine, feed: Feed, pushes: Callable[[], Sequence[PushMeasure]]) -> list[Call]:
     """What has happened, and how much."""
-    history = [
-        *Timelines(engine).calls(),
-        *Pasts(engine).calls(),
-        *EventTables(engine).calls(),
-        *Audit(engine, feed).calls(),
-    ]
-    return [*history, *Metrics(engine, feed, pushes).calls()]
+    past = (call for kind in (Timelines, Pasts, EventTables) for call in kind(engine).calls())
+    return [*past, *Audit(engine, feed).calls(), *Metrics(engine, feed, pushes).calls()]
 
 
 def _about_nodes(engine: Engine, name: str, nodes: Nodes | None) -> list[Call]:

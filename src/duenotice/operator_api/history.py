@@ -83,7 +83,7 @@ def told(trace: EventTrace, now: Instant) -> o.Life:
 
 
 def moment_of(request: Request, name: str, default: datetime) -> datetime:
-    """A moment in the query."""
+    """A moment from the query; without a zone it is in UTC."""
     if (text := request.query_params.get(name)) is None:
         return default
     try:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from ipaddress import ip_address
+from socket import AF_INET, AF_INET6, inet_pton
 from typing import Any
 
 from starlette.requests import Request
@@ -11,7 +11,7 @@ from starlette.responses import Response
 from duenotice.clock import Instant
 from duenotice.domain.event import Event, Phase
 from duenotice.domain.fleet import Vm
-from duenotice.domain.pieces import in_order
+from duenotice.domain.pieces import by_key
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
@@ -32,6 +32,7 @@ _QUERY: tuple[str | Parameter, ...] = (
     Parameter("offset", {"type": "integer", "minimum": 0, "maximum": LAST, "default": 0}),
     "limit",
 )
+_RANK = {state: rank for rank, state in enumerate(o.STATES)}
 NEVER = float("inf")
 NO_EVENT = (True, NEVER)
 
@@ -51,7 +52,7 @@ class SeenFleet:
     def sorted(self, vms: Sequence[Vm], sort: str) -> list[Vm]:
         """The VMs by a column; what is alike stays in the order it had."""
         key = SORT_KEYS.get(sort.removeprefix("-"))
-        found = list(vms) if key is None else list(in_order(vms, key=lambda vm: key(self, vm)))
+        found = list(vms) if key is None else by_key(vms, lambda vm: key(self, vm))
         return found[::-1] if sort.startswith("-") else found
 
 
@@ -96,8 +97,16 @@ class VmTables(Resource):
         return None if silence == NEVER else now.at - timedelta(seconds=silence * self._engine.clock.speed)
 
 
+def packed(address: str) -> tuple[bool, bytes]:
+    """An address as its bytes, so that 10.0.0.9 comes before 10.0.0.10; those of IPv6 come last."""
+    is_six = ":" in address
+    return is_six, inet_pton(AF_INET6 if is_six else AF_INET, address)
+
+
 def next_event(state: State, vm: Vm) -> Event | None:
-    """The event that hits it now or soonest."""
+    """The event that hits it now or soonest; of most VMs there is none."""
+    if vm.name not in state.on:
+        return None
     return min(state.events_of(vm), key=urgency, default=None)
 
 
@@ -107,10 +116,10 @@ def urgency(event: Event) -> tuple[bool, float]:
 
 
 SORT_KEYS: dict[str, Callable[[SeenFleet, Vm], Any]] = {
-    "state": lambda seen, vm: o.STATES.index(seen.states.of(vm)),
+    "state": lambda seen, vm: _RANK[seen.states.of(vm)],
     "update_domain": lambda _, vm: NEVER if vm.update_domain is None else vm.update_domain,
     "host": lambda seen, vm: (vm.host is None, seen.host_order.get(vm.host or "", "")),
-    "address": lambda _, vm: int(ip_address(vm.address)),
+    "address": lambda _, vm: packed(vm.address),
     "last_seen": lambda seen, vm: seen.silence(vm),
     "listens": lambda seen, vm: not seen.states.listens(vm),
     "next_event": lambda seen, vm: NO_EVENT if (event := next_event(seen.state, vm)) is None else urgency(event),

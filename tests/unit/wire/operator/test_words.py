@@ -118,6 +118,7 @@ def test_who_only_reads_answers_loads_values_and_no_rules() -> None:
         "records",
         "service",
         "subscriptions",
+        "tables",
         "words",
     }
     ours |= {"wire.operator", *(f"wire.operator.{name}" for name in contract)}
