@@ -41,7 +41,7 @@ def test_filters_are_in_the_address_and_stay_together(visitors: Visitors) -> Non
     page = visitors.come("/events")
     page.get_by_label("Cause").select_option("maintenance")
     page.get_by_label("Type").select_option("Freeze")
-    page.get_by_role("button", name="Show").click()
+    page.get_by_role("button", name="Show", exact=True).click()
     expect(page.locator("#live-events tbody tr")).to_have_count(1)
     assert "cause=maintenance" in page.url and "type=Freeze" in page.url
     page.get_by_role("link", name="Started").click()
