@@ -4,7 +4,7 @@ RUNS := .venv/.runs
 DEVELOPS := .venv/.develops
 
 .DEFAULT_GOAL := help
-.PHONY: help install develop run test lint programs domain-tests compiled-tests plain-tests machine-tests three-nodes-tests bench soak soak-cluster run-cluster stalls test-az test-monitoring dist lock clean bench-quick
+.PHONY: help install develop run test lint programs domain-tests compiled-tests plain-tests machine-tests three-nodes-tests bench soak soak-cluster run-cluster stalls test-az test-monitoring test-debian dist debian lock clean bench-quick soak-tests
 
 help: ## list all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,7 +59,7 @@ compiled-tests: develop
 	$(BIN)/pytest --collect-only -qq >/dev/null || true
 
 plain-tests:
-	tools/tests -m "not machine and not browser and not serial" --ignore tests/unit/domain -n 4 --dist worksteal
+	tools/tests -m "not machine and not browser and not serial and not soak" --ignore tests/unit/domain -n 4 --dist worksteal
 
 machine-tests:
 	tools/tests -m "(machine or browser) and not serial and not soak" -n 3 --dist loadfile --no-loadscope-reorder
@@ -84,7 +84,10 @@ bench-quick: develop ## the daily part of that in two minutes (as root on Debian
 	tools/debian-programs nginx-light util-linux wrk
 	$(BIN)/python -m benchmarks --quick
 
-soak: develop ## look for longer: 300 rounds of kill -9, and ten times as many random stories, failovers of PostgreSQL
+soak: develop ## look for longer, with fresh seeds on all cores, until something is found (SOAK=10m; 90s, 2h)
+	$(BIN)/python -m simulator.soak --for $(or $(SOAK),10m)
+
+soak-tests: develop ## 300 rounds of kill -9, ten times as many random stories as the tests, failovers of PostgreSQL
 	$(BIN)/python -m tests.crash --rounds 300
 	DUENOTICE_EXAMPLES=2000 $(BIN)/pytest tests/promises/test_machine.py tests/promises/test_maintenances.py \
 		tests/promises/test_fleet_changes.py tests/promises/test_previews.py tests/unit/agent/test_promises.py -n 2
@@ -110,11 +113,19 @@ stalls: develop ## do everything to a fleet of a million VMs, and measure the sl
 	$(BIN)/python -m tests.promises.stalls --vms 1000000
 
 # The same commit gives the same bytes: dates come from the commit.
-dist: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
+dist debian: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
 dist: develop ## wheel, sdist, and the agent in one file, in dist/
 	rm -rf dist
 	$(BIN)/python -m hatchling build
 	$(BIN)/python -m building.pyz
+
+debian: dist ## Debian packages of the service and of the agent, in dist/ (as root on Debian it installs Debian packages)
+	tools/debian-programs binutils dpkg-dev
+	$(BIN)/python -m building.debian
+
+test-debian: debian ## install, upgrade, remove and purge them in a fresh root (as root on Debian it installs Debian packages)
+	tools/debian-programs debootstrap lintian
+	tools/debian-session
 
 lock: ## write both requirements locks again from pyproject.toml (LOCK=--upgrade for the newest versions)
 	$(PYTHON) -m venv .run/uv

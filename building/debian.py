@@ -52,14 +52,16 @@ License: Apache-2.0
 """
 SCRIPTS = {
     "duenotice": {
-        "UNITS": "duenotice.socket duenotice.service duenotice-node.service duenotice-follower.service",
+        "UNITS": "duenotice.socket duenotice.service",
+        "OTHERS": "duenotice-node.service duenotice-follower.service",
         "SYSUSERS": "systemd-sysusers duenotice.conf",
         "COMPILE": f"python3 -m compileall -q /{LIBRARY} || true",
         "CLEAN": f"find /{LIBRARY} -depth -name __pycache__ -type d -exec rm -rf {{}} +",
         "STATE": "/var/lib/duenotice-service /var/lib/duenotice-node /var/lib/private/duenotice-node",
     },
     "duenotice-agent": {
-        "UNITS": "duenotice-agent.service duenotice-agent-unprivileged.service",
+        "UNITS": "",  # a poll turns events on for the whole set (F01), so a person says when
+        "OTHERS": "duenotice-agent.service duenotice-agent-unprivileged.service",
         "SYSUSERS": ":",
         "COMPILE": ":",
         "CLEAN": ":",
@@ -132,6 +134,8 @@ def libraries(target: Path) -> None:
 def documents(root: Path, package: str, command: click.Command) -> None:
     """Manual pages, completions, changelog and licence."""
     for name, text in manual.pages(command, package, moment().date().isoformat()):
+        if name == "duenotice-agent.1" and package != "duenotice-agent":
+            continue  # the other package has it
         pack(root / f"usr/share/man/man1/{name}.gz", text)
     for shell, place in SHELLS.items():
         kind = get_completion_class(shell)
@@ -175,10 +179,8 @@ def agent_package(root: Path) -> None:
     """The package duenotice-agent: one file, its units, and a file of settings to begin with."""
     target = root / "usr/bin/duenotice-agent"
     target.parent.mkdir(parents=True)
-    shutil.copy(ROOT / "dist/duenotice-agent.pyz", target)
-    body = target.read_bytes().replace(pyz.SHEBANG, b"#!/usr/bin/python3\n   ", 1)
-    target.write_bytes(body)
-    target.chmod(0o755)
+    wheels = pyz.fetch(ROOT / ".run/wheels")
+    pyz.write(target, pyz.contents(wheels), b"#!/usr/bin/python3\n")
     for name in ("duenotice-agent.service", "duenotice-agent-unprivileged.service"):
         unit(root, name, "/usr/bin/duenotice-agent")
     put(root, "etc/duenotice/agent.toml", (PARTS / "debian/agent.toml").read_text())

@@ -112,10 +112,10 @@ def contents(wheels: list[Path]) -> Contents:
     return main | {f"py/{name}": body for name, body in files.items()} | compiled(files) | natives(wheels)
 
 
-def write(target: Path, files: Contents) -> None:
+def write(target: Path, files: Contents, shebang: bytes = SHEBANG) -> None:
     """The same bytes each time: in order, with one date for all."""
     with target.open("wb") as out:
-        out.write(SHEBANG)
+        out.write(shebang)
         with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as pyz:
             for name in sorted(files):
                 entry = zipfile.ZipInfo(name, (2020, 1, 1, 0, 0, 0))

@@ -20,7 +20,7 @@ from simulator.agents_machine import AgentVm
 from simulator.agents_service import ScriptedService, ToldEvent
 from simulator.border import real_seconds, world_of
 from simulator.faults import TABLE, Action, Faults
-from simulator.loop import VirtualLoop
+from simulator.loop import Stuck, VirtualLoop
 
 BUSY, CALM = 900.0, 500.0
 """Seconds with faults, and seconds in which everything must come right."""
@@ -99,8 +99,11 @@ def play(seed: int, actions: Sequence[Action] | None = None, tracing: bool = Fal
             loop.call_at(action.at, world.do, action)
         loop.call_at(BUSY, world.calm)
         loop.call_at(BUSY + CALM, loop.stop)
-        loop.run_forever()
-        world.checker.settle()
+        try:
+            loop.run_forever()
+            world.checker.settle()
+        except Stuck as error:
+            world.checker.wrong("alive", str(error))
         for failure in loop.failures:
             if "Killed" not in failure:
                 world.checker.wrong("alive", failure)

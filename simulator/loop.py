@@ -33,6 +33,10 @@ class Stuck(RuntimeError):
     """Nothing is left to do, now or later, and yet somebody waits."""
 
 
+MOST_TURNS = 100_000
+"""Turns of the loop in one moment of the world, before it counts as stuck."""
+
+
 class Killed(BaseException):
     """A process was killed in the middle of some work of its threads."""
 
@@ -47,7 +51,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._count = itertools.count()
         self._is_over = False
         self._graves: list[set[asyncio.Task[Any]]] = []
-        self.turns = 0
+        self.turns = self._turns_now = 0
         self.busy_until: Callable[[], float] = lambda: 0.0
         """Until when the work of a thread has taken, if a disk or a store was slow; see `run_in_executor`."""
         self.set_exception_handler(self._note_failure)
@@ -64,7 +68,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 heapq.heappop(timers)
             if not timers:
                 raise Stuck("Nothing is left to do, and somebody waits.")
-            self._now = max(self._now, timers[0][0])
+            if timers[0][0] > self._now:
+                self._now, self._turns_now = timers[0][0], 0
+        self._turns_now += 1
+        if self._turns_now > MOST_TURNS:
+            raise Stuck("Something goes round and round, and no time passes.")
         while timers and timers[0][0] <= self._now:
             ready.append(heapq.heappop(timers)[2])
         for _ in range(len(ready)):

@@ -77,11 +77,13 @@ def node_paused(world: "World", dice: Random) -> bool | None:
 
 @fault("wall-jump-ahead", "Somebody sets the time of day of a machine forward.", 0.7)
 def wall_jump_ahead(world: "World", dice: Random) -> None:
+    world.observatory.walls_are_right = False
     world.nodes[dice.choice(world.names)].machine.set_wall(dice.choice((1, 60, 3600, 86_400 * 3)) * dice.random())
 
 
 @fault("wall-jump-back", "Somebody sets the time of day of a machine back.", 0.7)
 def wall_jump_back(world: "World", dice: Random) -> None:
+    world.observatory.walls_are_right = False
     world.nodes[dice.choice(world.names)].machine.set_wall(-dice.choice((1, 60, 3600, 86_400 * 3)) * dice.random())
 
 

@@ -1,7 +1,13 @@
 """All parts of the simulator behind one call: a seed in, what was done and what was wrong out."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import NamedTuple
+
+LONGEST = 600.0
+"""Seconds after which something that has a process of its own counts as one that hangs."""
 
 
 class Round(NamedTuple):
@@ -13,18 +19,29 @@ class Round(NamedTuple):
     faults: int = 0
     images: int = 0
     requests: int = 0
+    kills: int = 0
+    stories: int = 0
 
 
 # A tier is imported when it is first used: a process of `make soak` runs one, and each costs a while to load.
 
 
 def world(seed: int) -> Round:
-    """A world of one node."""
+    """A world: one node or several, VMs, agents, operators, faults."""
     from simulator.runs import run
 
     outcome = run(seed)
     faults = sum(outcome.faults.values())
     return Round(f"python -m simulator --seed {seed}", outcome.violations, outcome.virtual_seconds, faults)
+
+
+def short_world(seed: int) -> Round:
+    """The same for half an hour."""
+    from simulator.runs import run
+
+    outcome = run(seed, 0.5)
+    faults = sum(outcome.faults.values())
+    return Round(f"python -m simulator --seed {seed} --hours 0.5", outcome.violations, outcome.virtual_seconds, faults)
 
 
 def agents(seed: int) -> Round:
@@ -58,10 +75,50 @@ def http(seed: int) -> Round:
     return Round(replay, tuple(compared.wrong), requests=compared.streams)
 
 
+KILLS = 3
+
+
+def kills(seed: int) -> Round:
+    """A real server under load, killed with -9."""
+    command = [sys.executable, "-m", "tests.crash", "--rounds", str(KILLS), "--seed", str(seed)]
+    return _outside(command, {}, kills=KILLS)
+
+
+EXAMPLES = "100"
+STORIES = (
+    "tests/promises/test_machine.py",
+    "tests/promises/test_maintenances.py",
+    "tests/promises/test_fleet_changes.py",
+    "tests/promises/test_previews.py",
+    "tests/unit/agent/test_promises.py",
+)
+
+
+def stories(seed: int) -> Round:
+    """Random stories of Hypothesis, one file of them."""
+    file = STORIES[seed % len(STORIES)]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", file, f"--hypothesis-seed={seed}"]
+    return _outside(command, {"DUENOTICE_EXAMPLES": EXAMPLES}, stories=int(EXAMPLES))
+
+
+def _outside(command: list[str], settings: dict[str, str], **done: int) -> Round:
+    """Something that has a process of its own; it has found something when it fails."""
+    words = [*(f"{name}={value}" for name, value in settings.items()), "python", *command[1:]]
+    ran = subprocess.run(
+        command, env={**os.environ, **settings}, capture_output=True, text=True, timeout=LONGEST, check=False
+    )
+    said = "" if ran.returncode == 0 else "\n".join([*ran.stdout.splitlines()[-20:], *ran.stderr.splitlines()[-5:]])
+    return Round(" ".join(words), (said,) if said else (), **done)
+
+
 TIERS: dict[str, Callable[[int], Round]] = {
     "world": world,
-    "cluster": world,
     "agents": agents,
     "power": power,
     "http": http,
+    "kills": kills,
+    "stories": stories,
 }
+
+SHORT: dict[str, Callable[[int], Round]] = {"world": short_world}
+"""Instead of the others, where many seeds are worth more than long lives."""

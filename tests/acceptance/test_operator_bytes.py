@@ -143,6 +143,8 @@ STORY = (
     Ask("GET", "/v1/timeline"),
     Ask("GET", "/v1/timeline?type=Freeze&vm=web-0"),
     Ask("GET", "/v1/timeline/{event}"),
+    Ask("GET", "/v1/history?from=2020-01-01"),
+    Ask("GET", "/v1/history?from=2020-01-01&to=2020-01-02&group=web"),
     Ask("GET", "/v1/vm-table?sort=-name&limit=1"),
     Ask("GET", "/v1/search?q=web&limit=3"),
     Ask("GET", "/v1/event-table?state=started,scheduled,cancelled&by=host&limit=2"),

@@ -70,6 +70,7 @@ WHO_MAY = {
         GET /v1/events
         GET /v1/events/{id}
         GET /v1/events/{id}/history
+        GET /v1/history
         GET /v1/maintenances
         GET /v1/maintenances/{id}
         GET /v1/clock

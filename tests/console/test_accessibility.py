@@ -58,7 +58,8 @@ def test_axe_finds_nothing_serious(node: Node, visitors: Visitors, scheme: str, 
         f"/maintenances/{plan}",
         "/maintenances/calendar",
     ]
-    paths += ["/maintenances/new?on=scale-set%3Dworkers", "/hosts", "/hosts/host-2", "/audit", "/scenarios", "/nodes"]
+    paths += ["/maintenances/new?on=scale-set%3Dworkers", "/hosts", "/hosts/host-2", "/audit", "/history", "/nodes"]
+    paths += ["/scenarios"]
     made = node.operate("/v1/subscriptions", {"url": "http://127.0.0.1:9/", "format": "eventgrid"})["id"]
     paths += ["/subscriptions", f"/subscriptions/{made}"]
     assert look_at(page, visitors.origin, [*paths, "/scenarios/user-reboot"]) == {}
@@ -77,7 +78,7 @@ def test_axe_finds_nothing_serious_where_there_is_nothing(browser: Browser, sche
         people.allow(complaint="404")
         page = people.come(color_scheme=scheme, viewport={"width": width, "height": 800})
         paths = ["/", "/timeline", "/events", "/maintenances", "/maintenances/new", "/hosts", "/vms/nobody", "/nowhere"]
-        paths += ["/maintenances/calendar"]
+        paths += ["/maintenances/calendar", "/history"]
         assert look_at(page, people.origin, paths) == {}
         page.context.clear_cookies()
         assert look_at(page, people.origin, ["/sign-in"]) == {}

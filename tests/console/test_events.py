@@ -65,7 +65,8 @@ def test_a_curl_line_can_be_copied(node: Node, visitors: Visitors) -> None:
     line.get_by_role("button").click()
     expect(line.get_by_role("button")).to_have_text("Copied")
     assert page.evaluate("navigator.clipboard.readText()") == (
-        "curl -H Metadata:true 'http://169.254.169.254/metadata/scheduledevents?api-version=2019-08-01'"
+        f"curl --interface 127.0.2.1 -H Metadata:true 'http://127.0.0.1:{node.metadata_address[1]}"
+        "/metadata/scheduledevents?api-version=2019-08-01'"
     )
     expect(line.get_by_role("button")).to_have_text("Copy")
     assert f'{{"StartRequests":[{{"EventId":"{event_id}"}}]}}' in str(page.locator(".curl code").nth(1).text_content())

@@ -43,4 +43,4 @@ def test_draining_a_host_is_a_maintenance(node: Node, visitors: Visitors) -> Non
     page.get_by_role("button", name="Drain").click()
     expect(page.get_by_role("status").filter(has_text="host-1 is being drained.")).to_be_visible()
     assert "/maintenances/" in page.url
-    expect(page.get_by_role("heading", level=1)).to_contain_text("Freeze")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Drain host-1")

@@ -1,5 +1,7 @@
 """The timeline: bars for notice and impact, marks for NotBefore and approval, plans to come, zoom, keys."""
 
+import re
+
 from playwright.sync_api import Page, expect
 
 from tests.console.conftest import Visitors, wait_until
@@ -61,9 +63,62 @@ def test_events_by_host(node: Node, visitors: Visitors) -> None:
     node.operate("/v1/maintenances", {"on": ["set=web"], "type": "Reboot", "settle": "5m"})
     page = visitors.come("/timeline?span=6h")
     page.get_by_role("link", name="By host").click()
-    expect(page.locator(".lane-name").filter(has_text="host-")).to_have_text(["host-1", "host-2", "host-3"])
+    expect(page.locator(".lane-head")).to_have_text(["host-1", "host-2", "host-3"])
     expect(page.locator(".bar")).to_have_count(5)
     expect(page.locator("#lane-host-1 .bar")).to_have_count(2)
+
+
+def test_one_bar_for_an_update_domain_unfolds_into_its_events(node: Node, visitors: Visitors) -> None:
+    """Two events of one update domain at a time are one bar; the axis above says the date, and stays in sight."""
+    node.schedule("Reboot", "web-0")
+    node.schedule("Freeze", "web-0")
+    page = visitors.come("/timeline", viewport={"width": 1280, "height": 320})
+    bar = page.locator('[id^="lane-set"] .lane:not(.unfolded) .bar')
+    expect(bar).to_have_count(1)
+    expect(bar).to_have_attribute("aria-label", re.compile("2 events"))
+    inside = page.locator(".unfolded .bar")
+    expect(inside.first).not_to_be_visible()
+    page.get_by_text("UD 0").click()
+    expect(inside).to_have_count(2)
+    expect(inside.first).to_be_visible()
+    expect(page.locator(".axis .date").first).to_have_text(re.compile(r"^\w{3} \d\d \w{3} \d{4}$"))
+    page.evaluate("scrollTo(0, 400)")
+    expect(page.locator(".axis")).to_be_in_viewport()
+
+
+def test_details_stand_beside_the_pointer(node: Node, visitors: Visitors) -> None:
+    """And beside the bar that has the focus; Escape hides them."""
+    node.schedule("Reboot", "web-0")
+    page = visitors.come("/timeline")
+    says = page.locator("#says")
+    expect(says).not_to_be_visible()
+    page.locator(".bar .notice").hover()
+    expect(says).to_be_visible()
+    pointed, told = page.locator(".bar .notice").bounding_box(), says.bounding_box()
+    assert pointed is not None and told is not None
+    assert abs(told["y"] - pointed["y"]) < 60
+    assert told["x"] + told["width"] <= 1280
+    page.keyboard.press("Escape")
+    expect(says).not_to_be_visible()
+
+
+def test_failed_and_paused_look_like_what_they_are(node: Node, visitors: Visitors) -> None:
+    """Failed has its own colour, a paused plan is hatched from now on; both are in the legend."""
+    event_id = node.schedule("Reboot", "db-0")
+    node.operate(f"/v1/events/{event_id}/approve", {})
+    node.advance("2m")
+    node.operate(f"/v1/events/{event_id}/report", {"failure": "It did not boot."})
+    plan = node.operate("/v1/maintenances", {"on": ["set=web"], "type": "Reboot"})["id"]
+    node.operate(f"/v1/maintenances/{plan}/pause")
+    page = visitors.come("/timeline")
+    colour = "(state) => getComputedStyle(document.querySelector(`.bar[data-state=${state}] .hit`)).fill"
+    failed = page.evaluate(colour, "failed")
+    expect(page.locator('.bar[data-state="paused"] .hatch')).to_have_count(1)
+    expect(page.locator('.bar[data-state="paused"]')).to_have_attribute("href", f"/maintenances/{plan}")
+    node.operate("/v1/hosts/host-3/fail")
+    expect(page.locator('.bar[data-state="started"] .expected').first).to_be_attached()
+    assert page.evaluate(colour, "started") != failed
+    expect(page.locator(".legend")).to_contain_text("failed")
 
 
 def test_keys_zoom_and_move(node: Node, visitors: Visitors) -> None:

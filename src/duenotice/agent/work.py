@@ -20,6 +20,8 @@ from duenotice.errors import Unavailable
 
 GRACE = 5.0
 """Seconds that a handler has to clean up after its deadline; then the agent stops waiting for it."""
+LAST_LOOK = 0.2
+"""Seconds after the deadline: what ended while the machine stood still is not late."""
 AGAIN = Backoff(0.5, 10.0)
 LARGEST_NOTE = 16 * 1024
 
@@ -112,6 +114,8 @@ async def within(deadline: float, work: Coroutine[Any, Any, None]) -> None:
     task = asyncio.ensure_future(work)
     try:
         await asyncio.wait({task}, timeout=max(0.0, deadline - monotonic()))
+        if not task.done():
+            await asyncio.wait({task}, timeout=LAST_LOOK)
         if task.cancelled():  # by itself: the agent goes on
             raise HandlerFailed("The handler cancelled itself.")
         if task.done():

@@ -22,18 +22,22 @@ from duenotice.console.calendar_page import CalendarPage
 from duenotice.console.clock_page import ClockPage
 from duenotice.console.event_list import EventList
 from duenotice.console.event_pages import EventPages
+from duenotice.console.fleet_file_pages import FleetFilePages
 from duenotice.console.fleet_pages import FleetPages
 from duenotice.console.hints import with_pages
+from duenotice.console.history_page import HistoryPage
 from duenotice.console.host_pages import HostPages
 from duenotice.console.live import Live
 from duenotice.console.maintenance_pages import MaintenancePages
 from duenotice.console.node_page import NodePage
 from duenotice.console.pages import METADATA, PageRoute, Visit, form_of, status_of
 from duenotice.console.plays import Plays
+from duenotice.console.scale_set_pages import ScaleSetPages
 from duenotice.console.scenario_pages import ScenarioPages
 from duenotice.console.search_page import KEYS, SearchPage
 from duenotice.console.subscription_pages import SubscriptionPages
 from duenotice.console.timeline_page import TimelinePage
+from duenotice.console.token_pages import TokenPages
 from duenotice.console.vm_table import VmActs
 from duenotice.engine.workroom import Workroom
 from duenotice.errors import DuenoticeError, NotFound, Unavailable
@@ -45,11 +49,16 @@ NAVIGATION = (
     ("/events", "Events"),
     ("/maintenances", "Maintenance"),
     ("/hosts", "Hosts"),
+    ("/scale-sets", "Scale sets"),
     ("/subscriptions", "Push"),
     ("/scenarios", "Scenarios"),
     ("/audit", "Audit"),
+    ("/history", "History"),
     ("/nodes", "Nodes"),
 )
+MENU = (("/tokens", "Tokens"), ("/fleet-file", "Fleet file"))
+"""What admins find in the menu with their name."""
+
 ROOMS = (
     FleetPages,
     CalendarPage,
@@ -61,9 +70,13 @@ ROOMS = (
     SearchPage,
     VmActs,
     AuditPage,
+    HistoryPage,
     NodePage,
     ClockPage,
     SubscriptionPages,
+    TokenPages,
+    ScaleSetPages,
+    FleetFilePages,
 )
 """Everything that has pages of its own, and needs nothing to make them."""
 
@@ -94,7 +107,7 @@ class Console:
         )
         self._templates.filters |= words.FILTERS | attention.FILTERS | plan_views.FILTERS
         self._templates.globals |= {"duenotice_version": __version__, "navigation": NAVIGATION, "console_keys": KEYS}
-        self._templates.globals["static"] = self._assets.root
+        self._templates.globals |= {"static": self._assets.root, "admins_menu": MENU}
 
     def app(self) -> ASGIApp:
         """The ASGI application."""

@@ -1,10 +1,10 @@
 """Events as bars on a line of time. Pure: events in, shares of the width out."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from duenotice.console.words import clock_time, natural, some
+from duenotice.console.words import clock_time, some
 from duenotice.wire.operator import Life, PlannedStep
 
 SPANS = {
@@ -22,10 +22,10 @@ PAST_SHARE = 0.25
 MOST_ROWS = 12
 """Rows of one lane; what does not fit is counted."""
 
-LETTER = 0.6
-"""How wide a letter of a label is, in percent of a usual width: labels must not lie on each other."""
+LETTER = 0.62
+"""How wide a letter is, in percent of a usual width: a label that does not fit into its bar is left out."""
 
-PLANNED = "planned"
+PLANNED, PAUSED = "planned", "paused"
 _STEPS = (1, 5, 15, 60, 180, 360, 720, 1440)
 _MOST_TICKS = 9
 
@@ -50,12 +50,14 @@ class Drawn(NamedTuple):
     approved_by: str | None
     outcome: str | None
     host: str | None = None
+    update_domain: int | None = None
+    expected_end: datetime | None = None
 
 
 class Bar(NamedTuple):
     """One event, or one step to come; numbers are in percent of the width, None when outside the picture.
 
-    `grows` says which part has no end yet: a notice that is late, or an impact.
+    `grows` says which part has no end yet: a notice that is late, or an impact. `room` is all of it, for its label.
     """
 
     id: str
@@ -68,14 +70,24 @@ class Bar(NamedTuple):
     grows: str
     says: str
     label: str
+    expected: Part | None = None
+    room: Part | None = None
+
+
+class GanttTrack(NamedTuple):
+    """One update domain of a lane: bars that do not overlap. `inside` are rows of those that share a bar."""
+
+    key: str
+    row: list[Bar]
+    inside: list[list[Bar]]
+    left_out: int
 
 
 class GanttLane(NamedTuple):
-    """One set or host with as many rows as it needs, each of bars that do not overlap."""
+    """One set or host with a row for each of its update domains."""
 
     key: str
-    rows: list[list[Bar]]
-    left_out: int
+    tracks: list[GanttTrack]
 
 
 class Stretch(NamedTuple):
@@ -127,43 +139,77 @@ def ticks(seen: Stretch) -> list[tuple[float, str]]:
     return [(seen.at(moment), moment.strftime(form)) for moment in moments if moment < seen.end]
 
 
-def lanes(
-    lives: Iterable[Drawn], seen: Stretch, now: datetime, lanes_of: Callable[[Drawn], Iterable[str]]
-) -> list[GanttLane]:
-    """The picture: `lanes_of` tells for each event the lanes it is drawn in."""
-    bars: dict[str, list[tuple[float, float, Bar]]] = {}
-    for life in lives:
-        bar = bar_of(life, seen, now)
-        parts = [part for part in (bar.notice, bar.started) if part is not None]
-        if not parts:
-            continue
-        right = max([left + width for left, width in parts] + [parts[0][0] + len(bar.label) * LETTER])
-        for key in lanes_of(life):
-            bars.setdefault(key, []).append((parts[0][0], right, bar))
-    return [_lane(key, bars[key]) for key in sorted(bars, key=natural)]
+def days(seen: Stretch) -> list[tuple[float, str]]:
+    """The dates to write above the times: the first, and each day that begins in the picture."""
+    midnight = seen.begin.replace(hour=0, minute=0, second=0, microsecond=0)
+    whole = max(1, -(-(seen.end - midnight).days // _MOST_TICKS))
+    found = [(0.0, seen.begin.strftime("%a %d %b %Y"))]
+    day = midnight + timedelta(days=1)
+    while day < seen.end:
+        if (day - midnight).days % whole == 0:
+            found.append((seen.at(day), day.strftime("%a %d %b")))
+        day += timedelta(days=1)
+    return found if len(found) == 1 or found[1][0] > 17 * LETTER else found[1:]
 
 
 def bar_of(life: Drawn, seen: Stretch, now: datetime) -> Bar:
     """One life as a bar."""
     raised, started, ended = life.raised_at, life.started_at, life.ended_at
     told_until = started or ended or max(life.not_before, now)
+    notice = None if raised is None or raised == started else seen.part(raised, told_until)
+    hit = None if started is None else seen.part(started, ended or max(now, started))
+    expected = _expected(life, seen)
+    room = _room(notice, hit, expected)
     return Bar(
         id=life.id,
         href=life.href,
-        state=life.outcome or ("started" if started else "approved" if life.approved_by else "scheduled"),
-        notice=None if raised is None or raised == started else seen.part(raised, told_until),
-        started=None if started is None else seen.part(started, ended or max(now, started)),
-        not_before=None if raised == started or _is_off(life) else seen.mark(life.not_before),
+        state=state_of(life),
+        notice=notice,
+        started=hit,
+        not_before=None if raised in (None, started) or _is_off(life) else seen.mark(life.not_before),
         approved=seen.mark(life.approved_at),
         grows="" if ended else "started" if started else "notice",
         says=says(life),
-        label=f"{life.type} {some(life.resources)}",
+        label="" if room is None else next((text for text in _labels(life) if _fits(text, room)), ""),
+        expected=expected,
+        room=room,
     )
 
 
+def state_of(life: Drawn) -> str:
+    """How it ended, or how far it is."""
+    return life.outcome or ("started" if life.started_at else "approved" if life.approved_by else "scheduled")
+
+
+def _labels(life: Drawn) -> list[str]:
+    """What may stand in a bar, the longest first."""
+    what = f"{life.type} {some(life.resources)}" if life.href else f"{life.type}, {len(life.resources)} VMs"
+    return [f"Paused: {what}", "Paused"] if life.outcome == PAUSED else [what, life.type]
+
+
+def _fits(text: str, room: Part) -> bool:
+    return (len(text) + 2) * LETTER <= room[1]
+
+
+def _expected(life: Drawn, seen: Stretch) -> Part | None:
+    """From the start, or from when it may start, to when it should be over."""
+    if life.expected_end is None or life.ended_at is not None:
+        return None
+    return seen.part(life.started_at or life.not_before, life.expected_end)
+
+
+def _room(*parts: Part | None) -> Part | None:
+    """All of the bar."""
+    known = [part for part in parts if part is not None]
+    if not known:
+        return None
+    left = min(part[0] for part in known)
+    return left, round(max(part[0] + part[1] for part in known) - left, 3)
+
+
 def _is_off(life: Drawn) -> bool:
-    """Whether it ended before it started: its NotBefore would be drawn with nothing beside it."""
-    return life.ended_at is not None and life.started_at is None
+    """Whether it was over before: its NotBefore would be drawn with nothing beside it."""
+    return life.ended_at is not None and (life.started_at is None or life.ended_at < life.not_before)
 
 
 def drawn(life: Life) -> Drawn:
@@ -182,6 +228,8 @@ def drawn(life: Life) -> Drawn:
         approved_at=life.approved_at,
         approved_by=life.approved_by,
         outcome=life.outcome,
+        update_domain=life.update_domain,
+        expected_end=life.ends_at,
     )
 
 
@@ -202,6 +250,7 @@ def planned(step: PlannedStep, type_: str, plan_id: str = "") -> Drawn:
         approved_by=None,
         outcome=PLANNED,
         host=step.host,
+        update_domain=None if step.lane.startswith("vm/") else step.turn,
     )
 
 
@@ -209,30 +258,34 @@ def says(life: Drawn) -> str:
     """Everything about an event in one sentence, for tooltips and screen readers."""
     is_planned = life.outcome == PLANNED
     moments = [
-        ("to be told" if is_planned else "told", life.raised_at),
+        ("to be notified" if is_planned else "notified", life.raised_at),
         ("not before", life.not_before),
         (f"approved by {life.approved_by}", life.approved_at),
         ("to start" if is_planned else "started", life.started_at),
-        ("over by" if is_planned else str(life.outcome), life.ended_at),
+        ("over by" if is_planned else life.outcome or "over", life.ended_at),
+        ("expected to be over", None if life.ended_at else life.expected_end),
     ]
     told = ", ".join(f"{what} {clock_time(moment)}" for what, moment in moments if moment)
+    if life.outcome == PAUSED:
+        return f"{life.type} of {some(life.resources, 12)}. {life.description}"
     planned_ = "Planned: " if is_planned else ""
     return f"{planned_}{life.type} of {some(life.resources, 12)}: {told}. {life.description}".strip()
 
 
-def _lane(key: str, bars: list[tuple[float, float, Bar]]) -> GanttLane:
-    """As few rows as possible: each bar goes into the first row that is free by then."""
+def packed(bars: Iterable[Bar]) -> tuple[list[list[Bar]], int]:
+    """As few rows as possible: each bar goes into the first row that is free by then; and how many found no row."""
     rows: list[list[Bar]] = []
     ends: list[float] = []
     left_out = 0
-    for left, right, bar in sorted(bars, key=lambda one: one[:2]):
+    for bar in sorted((bar for bar in bars if bar.room is not None), key=lambda bar: bar.room or (0.0, 0.0)):
+        left, width = bar.room or (0.0, 0.0)
         free = next((number for number, end in enumerate(ends) if end <= left), None)
         if free is not None:
             rows[free].append(bar)
-            ends[free] = right
+            ends[free] = left + width
         elif len(rows) < MOST_ROWS:
             rows.append([bar])
-            ends.append(right)
+            ends.append(left + width)
         else:
             left_out += 1
-    return GanttLane(key, rows, left_out)
+    return rows, left_out

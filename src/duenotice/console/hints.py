@@ -1,4 +1,4 @@
-"""The pages that show the lists which a hint of the service may name; tokens have no page."""
+"""The pages that show the lists which a hint of the service may name."""
 
 from duenotice.errors import DuenoticeError, LookAt
 
@@ -10,6 +10,7 @@ PAGES = {
     LookAt.MAINTENANCES: "The page Maintenance",
     LookAt.SUBSCRIPTIONS: "The page Push",
     LookAt.AUDIT: "The page Audit",
+    LookAt.TOKENS: "The page Tokens",
 }
 
 

@@ -7,6 +7,7 @@ from starlette.responses import Response
 from duenotice.client.operator.errors import Denied
 from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.console import board
+from duenotice.console.attention import count
 from duenotice.console.fleet_pages import coming
 from duenotice.console.pages import PageRoute, Visit, go
 from duenotice.console.words import natural
@@ -79,9 +80,12 @@ class HostPages:
 async def _drain(visit: Visit, name: str) -> Response:
     """Drain it, and show the maintenance that this is."""
     try:
+        host = await visit.client.host(name)
         plan = await visit.client.drain_host(name)
     except Denied:
         raise
     except DuenoticeError as problem:
         return go(f"/hosts/{name}", failed=f"{problem.message} {problem.hint}")
-    return go(f"/maintenances/{plan.id}", said=f"{name} is being drained.")
+    silent = host.vms - host.listening
+    moved = f" {count(silent, 'VM')} without notice: nobody listens there." if silent else ""
+    return go(f"/maintenances/{plan.id}", said=f"{name} is being drained.{moved}")

@@ -148,6 +148,8 @@ def changed(record: Record) -> PageChange:
         topics |= {"maintenances", f"maintenance:{plan}"}
     if subscription := details.subscription_id or (details.subscription and details.subscription.id):
         topics |= {"subscriptions", f"subscription:{subscription}"}
+    if action.startswith("token-"):
+        topics.add("tokens")
     if action in FLEET_ACTIONS:
         topics.add("fleet")
     if action.startswith("hosts-"):

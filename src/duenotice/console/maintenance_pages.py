@@ -8,10 +8,10 @@ from starlette.responses import Response
 
 from duenotice.client.operator.errors import Denied
 from duenotice.client.operator.streaming import AsyncOperatorClient
-from duenotice.console import gantt, plan_views, silence
+from duenotice.console import gantt, plan_views, silence, tracks
 from duenotice.console.pages import PageRoute, Visit, form_of, go, status_of
 from duenotice.errors import DuenoticeError, Malformed, NotFound
-from duenotice.wire.operator import MaintenanceRequest, PlannedStep, Step
+from duenotice.wire.operator import MaintenanceRequest, PlannedStep
 
 TURNS: dict[str, tuple[Callable[[AsyncOperatorClient, str], Awaitable[object]], str]] = {
     "pause": (
@@ -111,7 +111,8 @@ class MaintenancePages:
         coming = [gantt.planned(step, plan.type, plan.id) for step in ahead.timeline]
         lives = [life for life in begun if life] + coming
         seen = gantt.around(lives, visit.now)
-        lane_of = {step.resources: _lane(step) for step in plan.steps}
+        if plan.status == "paused":
+            lives += tracks.paused(plan, seen, visit.now)
         return visit.page(
             "maintenance.html",
             plan_views.title_of(plan),
@@ -120,8 +121,9 @@ class MaintenancePages:
             steps=[(plan_views.step_state(plan, step), step) for step in plan.steps[:MOST_STEPS]],
             ends_at=_expected_ends(visit).get(plan.id),
             left_out=ahead.left_out,
-            lanes=gantt.lanes(lives, seen, visit.now, lambda life: [lane_of.get(life.resources, life.scope)]),
+            lanes=tracks.lanes(lives, seen, visit.now, lambda life: [life.scope]),
             ticks=gantt.ticks(seen),
+            days=gantt.days(seen),
             seen=seen,
             here=seen.mark(visit.now),
             most=MOST_STEPS,
@@ -210,6 +212,7 @@ async def _life(visit: Visit, event_id: str) -> gantt.Drawn | None:
 
 _NOTHING: dict[str, object] = {
     "lanes": [],
+    "days": [],
     "ticks": [],
     "timeline": [],
     "problem": "",
@@ -228,10 +231,10 @@ def _picture(visit: Visit, timeline: tuple[PlannedStep, ...], type_: str) -> dic
         return _NOTHING
     lives = [gantt.planned(step, type_) for step in timeline]
     seen = gantt.around(lives, visit.now)
-    lane_of = {life.id: _lane(step) for life, step in zip(lives, timeline, strict=True)}
     return {
-        "lanes": gantt.lanes(lives, seen, visit.now, lambda life: [lane_of[life.id]]),
+        "lanes": tracks.lanes(lives, seen, visit.now, lambda life: [life.scope]),
         "ticks": gantt.ticks(seen),
+        "days": gantt.days(seen),
         "timeline": timeline,
         "ends_at": max(step.ends_at for step in timeline),
         "vms": sum(len(step.resources) for step in timeline),
@@ -240,7 +243,3 @@ def _picture(visit: Visit, timeline: tuple[PlannedStep, ...], type_: str) -> dic
         "problem": "",
         "question": "",
     }
-
-
-def _lane(step: Step) -> str:
-    return f"{step.lane} UD {step.turn}"

@@ -128,17 +128,17 @@ class Visit(NamedTuple):
         return go(path, said=said)
 
 
-async def form_of(request: Request) -> dict[str, str]:
+async def form_of(request: Request, longest: int = LONGEST_FORM) -> dict[str, str]:
     """The fields of a form; a form that is too long counts as empty."""
-    return dict(await fields_of(request, most=20))
+    return dict(await fields_of(request, most=20, longest=longest))
 
 
-async def fields_of(request: Request, most: int) -> list[tuple[str, str]]:
+async def fields_of(request: Request, most: int, longest: int = LONGEST_FORM) -> list[tuple[str, str]]:
     """The same for a form in which a name may stand more than once."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
-        if len(body) > LONGEST_FORM:
+        if len(body) > longest:
             return []
     return parse_qsl(body.decode(errors="replace"), max_num_fields=most)
 

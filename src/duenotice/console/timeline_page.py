@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from starlette.responses import Response
 
-from duenotice.console import gantt
+from duenotice.console import gantt, tracks
 from duenotice.console.board import ALONE, section_of_scope
 from duenotice.console.pages import PageRoute, Visit
 from duenotice.errors import NotFound
@@ -41,8 +41,9 @@ class TimelinePage:
             "timeline.html",
             "Timeline",
             "events maintenances fleet",
-            lanes=gantt.lanes(lives, seen, visit.now, await _lanes_of(visit, lives, by)),
+            lanes=tracks.lanes(lives, seen, visit.now, await _lanes_of(visit, lives, by), _track_of(by)),
             ticks=gantt.ticks(seen),
+            days=gantt.days(seen),
             seen=seen,
             here=seen.mark(visit.now),
             left_out=found.left_out,
@@ -62,13 +63,22 @@ async def _planned(visit: Visit, seen: gantt.Stretch) -> list[gantt.Drawn]:
     if seen.end < visit.now:
         return []
     plans = (await visit.client.maintenances(status="running").all())[-MOST_PLANS:]
-    return [step for plan in plans for step in await steps_to_come(visit, plan)]
+    coming = [step for plan in plans for step in await steps_to_come(visit, plan)]
+    stopped = (await visit.client.maintenances(status="paused").all())[-MOST_PLANS:]
+    return [*coming, *(bar for plan in stopped for bar in tracks.paused(plan, seen, visit.now))]
 
 
 async def steps_to_come(visit: Visit, plan: Maintenance) -> list[gantt.Drawn]:
     """The steps of a plan that have not begun, as lives."""
     ahead = await visit.client.outlook(plan.id)
     return [gantt.planned(step, plan.type, plan.id) for step in ahead.timeline]
+
+
+def _track_of(by: str) -> tracks.TrackOf:
+    """The rows of a lane: update domains; on a host of several sets, each with its own."""
+    if by == "set":
+        return tracks.track
+    return lambda life: f"{_lane(section_of_scope(life.scope))} {tracks.track(life)}"
 
 
 LanesOf = Callable[[gantt.Drawn], Iterable[str]]

@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from urllib.parse import urlencode
 
+from markupsafe import Markup
+
 from duenotice.plain_text import lines
 from duenotice.plain_text import natural as natural
 from duenotice.wire.duration import span
@@ -24,6 +26,14 @@ def when(moment: datetime | None, now: datetime) -> str:
 def clock_time(moment: datetime | None) -> str:
     """`15 Nov 18:04:10`, in UTC as everything here."""
     return "–" if moment is None else moment.strftime("%d %b %H:%M:%S")
+
+
+def at(moment: datetime | None) -> str:
+    """The same as an element: where scripts run, it can be in the visitor's own zone, and its tooltip has both."""
+    if moment is None:
+        return "–"
+    shown = clock_time(moment)
+    return Markup('<time datetime="{}" data-at title="{} UTC">{}</time>').format(format_iso(moment), shown, shown)
 
 
 def short(identity: str | None) -> str:
@@ -66,6 +76,7 @@ FILTERS: dict[str, Callable[..., object]] = {
     "span": span,
     "when": when,
     "clock_time": clock_time,
+    "at": at,
     "short": short,
     "anchor": anchor,
     "some": some,

@@ -3,6 +3,7 @@
 import heapq
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
+from operator import itemgetter
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -19,6 +20,12 @@ def in_order(things: Iterable[T], key: Callable[[T], Any]) -> Iterator[T]:
     source = iter(things)
     pieces = iter(lambda: sorted(islice(source, PIECE), key=key), [])
     return heapq.merge(*pieces, key=key)
+
+
+def by_key(things: Iterable[T], key: Callable[[T], Any]) -> list[T]:
+    """The same for a key that costs something: it is made once for each thing. What is alike stays as it stood."""
+    keyed = ((key(thing), thing) for thing in things)
+    return [thing for _, thing in in_order(keyed, key=itemgetter(0))]
 
 
 def chunks(items: Iterable[T], size: int = 0) -> Iterator[tuple[T, ...]]:

@@ -1,6 +1,6 @@
 """Moving the start of events later, so that their notice is whole when they are seen (S2)."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from duenotice.clock import Instant
 from duenotice.domain import commands as c
@@ -18,18 +18,25 @@ def postpone(state: State, command: c.PostponeEvents, now: Instant, policy: Poli
     return [t.EventPostponed(later) for event in waiting if (later := _later(state, event, now, command.spare))]
 
 
-def to_be_seen_by(state: State, event_ids: tuple[str, ...]) -> datetime | None:
-    """The last moment at which all of these events can be shown with their full notice (S2)."""
-    waiting = _waiting(state, event_ids)
-    return min((event.not_before - timedelta(microseconds=_least(state, event)) for event in waiting), default=None)
+def to_be_seen_by(state: State, event_ids: tuple[str, ...]) -> Instant | None:
+    """The last moment at which all of these events can be shown with their full notice (S2).
+
+    Each face counts on its own: the time of day may stand still or go back while steady time goes on, and the other
+    way round.
+    """
+    least = [(event, _least(state, event)) for event in _waiting(state, event_ids)]
+    if not least:
+        return None
+    at = min(event.not_before - timedelta(microseconds=notice) for event, notice in least)
+    return Instant(at, min(event.notice_ends - notice for event, notice in least))
 
 
 def _later(state: State, event: Event, now: Instant, spare: int) -> Event | None:
     """The event with its notice from now on; None when enough is left."""
     least = _least(state, event)
-    if event.not_before >= now.after(least).at:
+    if event.not_before >= now.after(least).at and event.notice_ends >= now.steady + least:
         return None
-    return notice.moved_to(event, notice.earliest(now, least + spare), now)
+    return notice.moved_to(event, max(event.not_before, notice.earliest(now, least + spare)), now)
 
 
 def _least(state: State, event: Event) -> int:

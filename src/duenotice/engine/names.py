@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from duenotice.domain.pieces import in_order
+from duenotice.domain.pieces import by_key, in_order
 from duenotice.errors import Unavailable
 
 FEW = 100
@@ -69,4 +69,4 @@ class Names:
 
 
 def _sorted(names: list[str], key: Callable[[str], Any]) -> list[str]:
-    return list(in_order(names, key=key))
+    return list(in_order(names, key=key)) if key is str else by_key(names, key)

@@ -7,7 +7,6 @@ it is left (S6).
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
 from typing import NamedTuple
 
 from duenotice.clock import Clock, Instant, micros_of
@@ -61,11 +60,11 @@ class News(NamedTuple):
     state: State
     records: Records
     touched: Touched
-    until: datetime | None
+    until: Instant | None
 
     def is_late(self, now: Instant) -> bool:
-        """Whether it has waited for too long."""
-        return self.until is not None and now.at > self.until
+        """Whether it has waited for too long, by one of the two faces of time."""
+        return self.until is not None and (now.at > self.until.at or now.steady > self.until.steady)
 
 
 class Outcome(NamedTuple):

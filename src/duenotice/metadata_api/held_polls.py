@@ -37,7 +37,7 @@ class HeldPolls:
     def __init__(self, publisher: Publisher, call_soon: Callable[[Wake], object]) -> None:
         self._publisher = publisher
         self.held: dict[object, Held] = {}
-        self._by_beat: dict[int, set[object]] = {}
+        self._by_beat: dict[int, dict[object, None]] = {}  # in order: who came first is answered first
         self._beats = 0
         self._call_soon = call_soon
 
@@ -45,7 +45,7 @@ class HeldPolls:
         """Wake when the document changes or the time is up; never before, and at most a beat after."""
         beat = self._beats + 1 + math.ceil(poll.wait / BEAT_SECONDS)
         self.held[who] = Held(ask, poll, lane, beat, wake, caller)
-        self._by_beat.setdefault(beat, set()).add(who)
+        self._by_beat.setdefault(beat, {})[who] = None
         self._publisher.watch(lane.scope, who, wake)
 
     def let_go(self, who: object) -> Held | None:
@@ -54,7 +54,7 @@ class HeldPolls:
         if held is not None:
             self._publisher.unwatch(held.scope, who)
             if (others := self._by_beat.get(held.beat)) is not None:
-                others.discard(who)
+                others.pop(who, None)
                 if not others:
                     del self._by_beat[held.beat]
         return held

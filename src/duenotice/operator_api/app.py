@@ -32,6 +32,7 @@ from duenotice.operator_api.monitoring import Metrics, Probes
 from duenotice.operator_api.node_list import NodeList
 from duenotice.operator_api.nodes import Nodes
 from duenotice.operator_api.openapi import openapi_call
+from duenotice.operator_api.pasts import Pasts
 from duenotice.operator_api.search import Searches
 from duenotice.operator_api.subscriptions import Subscriptions
 from duenotice.operator_api.tokens import Gate, Tokens
@@ -132,8 +133,8 @@ def _in_numbers(engine: Engine, feed: Feed, problem: Callable[[], str | None]) -
 
 def _reports(engine: Engine, feed: Feed, pushes: Callable[[], Sequence[PushMeasure]]) -> list[Call]:
     """What has happened, and how much."""
-    history = [*Timelines(engine).calls(), *EventTables(engine).calls(), *Audit(engine, feed).calls()]
-    return [*history, *Metrics(engine, feed, pushes).calls()]
+    past = (call for kind in (Timelines, Pasts, EventTables) for call in kind(engine).calls())
+    return [*past, *Audit(engine, feed).calls(), *Metrics(engine, feed, pushes).calls()]
 
 
 def _about_nodes(engine: Engine, name: str, nodes: Nodes | None) -> list[Call]:

@@ -3,7 +3,9 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,6 +17,7 @@ from duenotice.errors import Conflict, LookAt, Malformed, NotFound
 from duenotice.operator_api.answers import JSON, Resource, encode
 from duenotice.operator_api.calls import EVENT, LAST, Call, Parameter, limit_of, number
 from duenotice.operator_api.feed import Feed, FeedResponse
+from duenotice.operator_api.history import moment_of
 from duenotice.toml import near_miss
 from duenotice.wire import operator as o
 from duenotice.wire.operator import from_domain
@@ -32,6 +35,10 @@ MOST_AT_ONCE = 4
 
 Entry = tuple[int, bytes | None]
 """A record's position, and the record in JSON if it is wanted."""
+
+EARLIEST, LATEST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+SET_BACK = timedelta(minutes=5)
+"""By how much the time of a record may be before that of an older one, when a clock was set."""
 
 LOOKED_THROUGH = 20_000
 """Records that one page of the audit trail may search; the next page goes on from there."""
@@ -53,7 +60,7 @@ class Audit(Resource):
     def calls(self) -> list[Call]:
         """The rows of the table."""
         viewer, page, feed = Role.VIEWER, {200: o.Page[o.Record]}, {200: "text/event-stream"}
-        query = ("actor", "action", "event", "after", "before", _CURSOR, "limit")
+        query = ("actor", "action", "event", "from", "to", "after", "before", _CURSOR, "limit")
         about, live = "What has happened, oldest first unless `before` is given", "What happens, as server-sent events"
         history = "/v1/events/{id}/history"
         return [
@@ -74,15 +81,37 @@ class Audit(Resource):
         begin = before if backwards else after
         if request.query_params.get("cursor"):  # empty is the first page, as everywhere
             begin = number(request, "cursor", begin, 0, LAST)
-        if backwards:
-            begin = min(begin, self._feed.position + 1)
         async with self._turns:  # each may hold some megabytes
-            return await self._found(partial(_entry, request.query_params), begin, backwards, limit)
+            times = await self._times(request)
+            begin = min(begin, times.to) if backwards else max(begin, times.since)
+            return await self._found(Wish(request.query_params, times), begin, backwards, limit)
 
-    async def _found(self, convert: Callable[[Record], Entry], begin: int, backwards: bool, limit: int) -> Response:
+    async def _times(self, request: Request) -> "Times":
+        """Where in the journal the times are that a request asks for; a clock may have been set back a little."""
+        since, until = moment_of(request, "from", EARLIEST), moment_of(request, "to", LATEST)
+        to = self._feed.position + 1
+        return Times(
+            since,
+            until,
+            0 if since == EARLIEST else await self._at(since - SET_BACK),
+            to if until == LATEST else min(to, await self._at(until + SET_BACK) + 1),
+        )
+
+    async def _at(self, moment: datetime) -> int:
+        """The position of the last record before a moment, found by halving: times grow with positions."""
+        low, high = self._engine.remembers_from - 1, self._feed.position
+        while low < high:
+            middle = (low + high + 1) // 2
+            found = await self._engine.history_as(middle - 1, 1, lambda record: record.at)
+            low, high = (middle, high) if found and found[0] < moment else (low, middle - 1)
+        return low
+
+    async def _found(self, wish: "Wish", begin: int, backwards: bool, limit: int) -> Response:
         """The first records that are wanted, in bytes as soon as they are read: a whole fleet may be in one of them."""
-        last, found, size = begin, list[bytes](), 0
+        last, found, size, convert = begin, list[bytes](), 0, partial(_entry, wish)
         async for position, text in (self._before if backwards else self._after)(begin, convert):
+            if not wish.times.since < position < wish.times.to:
+                break
             if len(found) == limit or size > LARGEST or abs(position - begin) > LOOKED_THROUGH:
                 return _page(found, str(last))
             last = position
@@ -128,8 +157,25 @@ class Audit(Resource):
             before = begin + 1
 
 
-def _entry(query: Mapping[str, str], record: Record) -> Entry:
-    return record.position, encode(from_domain.record(record)) if _is_wanted(record, query) else None
+class Times(NamedTuple):
+    """A span of time, and the positions between which its records are, both left out."""
+
+    first: datetime
+    last: datetime
+    since: int
+    to: int
+
+
+class Wish(NamedTuple):
+    """Which records a request asks for."""
+
+    query: Mapping[str, str]
+    times: Times
+
+
+def _entry(wish: Wish, record: Record) -> Entry:
+    wanted = wish.times.first <= record.at <= wish.times.last and _is_wanted(record, wish.query)
+    return record.position, encode(from_domain.record(record)) if wanted else None
 
 
 def _page(items: list[bytes], cursor: str | None) -> Response:
@@ -140,7 +186,7 @@ def _page(items: list[bytes], cursor: str | None) -> Response:
 def _is_wanted(record: Record, query: Mapping[str, str]) -> bool:
     what, actor, action, event = action_of(record), *(query.get(key, "") for key in ("actor", "action", "event"))
     return (
-        actor in ("", record.actor)
-        and (what == action if action else what not in o.QUIET_ACTIONS)
+        actor in ("", record.actor, record.actor.partition("/")[2])
+        and (what == action if action else not from_domain.is_quiet(record))
         and (not event or (event_id_of(record) or "").startswith(event.upper()))
     )

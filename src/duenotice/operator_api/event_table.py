@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from duenotice.domain.event import Phase
 from duenotice.domain.fleet import Vm
-from duenotice.domain.pieces import in_order
+from duenotice.domain.pieces import by_key
 from duenotice.domain.scope import ALONE as ONE_VM
 from duenotice.domain.scope import group_of
 from duenotice.domain.state import State
@@ -158,8 +158,8 @@ def urgency(trace: EventTrace) -> tuple[Any, ...]:
 
 def ordered(traces: Iterable[EventTrace], pile_of: Callable[[EventTrace], str]) -> list[EventTrace]:
     """By urgency; those of one pile stand together, where its most urgent one belongs."""
-    rows = list(in_order(traces, key=urgency))
+    rows = by_key(traces, urgency)
     first: dict[str, int] = {}
     for place, trace in enumerate(rows):
         first.setdefault(pile_of(trace), place)
-    return rows if len(first) < 2 else list(in_order(rows, key=lambda trace: first[pile_of(trace)]))
+    return rows if len(first) < 2 else by_key(rows, lambda trace: first[pile_of(trace)])

@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from duenotice.domain.transitions import MaintenanceStarted, Record, TokenRevoked, VmsPut, VmsRemoved
 from duenotice.engine.engine import Engine
 from duenotice.operator_api.answers import encode, problem
-from duenotice.wire.operator import QUIET_ACTIONS, from_domain
+from duenotice.wire.operator import from_domain
 from duenotice.wire.operator.from_domain import action_of
 
 HEARTBEAT_SECONDS = 15.0
@@ -188,7 +188,7 @@ class FeedResponse(Response):
         async for record in self._feed.records(self._reader, self._after):
             if record is None:
                 await send(_chunk(b": still here\n\n"))
-            elif action_of(record) not in QUIET_ACTIONS:
+            elif not from_domain.is_quiet(record):
                 await send_frame(send, await self._feed.frame(record))
             sent += 1
             if sent % SENT_AT_ONCE == 0:

@@ -42,8 +42,8 @@ class Timelines(Resource):
         """Events with their moments; by default from an hour ago to a week ahead."""
         known = await self._lives.traces(self._engine)
         now = self._engine.clock.now()
-        since = _moment(request, "from", now.at - timedelta(hours=1))
-        until = _moment(request, "to", now.at + timedelta(days=7))
+        since = moment_of(request, "from", now.at - timedelta(hours=1))
+        until = moment_of(request, "to", now.at + timedelta(days=7))
         wanted, traces = _wanted(request), known.all()
 
         def write() -> o.Lives:
@@ -82,7 +82,8 @@ def told(trace: EventTrace, now: Instant) -> o.Life:
     )
 
 
-def _moment(request: Request, name: str, default: datetime) -> datetime:
+def moment_of(request: Request, name: str, default: datetime) -> datetime:
+    """A moment from the query; without a zone it is in UTC."""
     if (text := request.query_params.get(name)) is None:
         return default
     try:

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from ipaddress import ip_address
+from heapq import nlargest, nsmallest
+from socket import AF_INET, AF_INET6, inet_pton
 from typing import Any
 
 from starlette.requests import Request
@@ -11,7 +12,7 @@ from starlette.responses import Response
 from duenotice.clock import Instant
 from duenotice.domain.event import Event, Phase
 from duenotice.domain.fleet import Vm
-from duenotice.domain.pieces import in_order
+from duenotice.domain.pieces import by_key
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
@@ -32,6 +33,9 @@ _QUERY: tuple[str | Parameter, ...] = (
     Parameter("offset", {"type": "integer", "minimum": 0, "maximum": LAST, "default": 0}),
     "limit",
 )
+_RANK = {state: rank for rank, state in enumerate(o.STATES)}
+FEW = 10
+"""When at most one of this many is needed, the others are not sorted."""
 NEVER = float("inf")
 NO_EVENT = (True, NEVER)
 
@@ -48,11 +52,18 @@ class SeenFleet:
         silent = self._silent_for(vm.address)
         return NEVER if silent is None else silent
 
-    def sorted(self, vms: Sequence[Vm], sort: str) -> list[Vm]:
-        """The VMs by a column; what is alike stays in the order it had."""
-        key = SORT_KEYS.get(sort.removeprefix("-"))
-        found = list(vms) if key is None else list(in_order(vms, key=lambda vm: key(self, vm)))
-        return found[::-1] if sort.startswith("-") else found
+    def first(self, vms: Sequence[Vm], sort: str, most: int) -> Sequence[Vm]:
+        """The first VMs by a column; what is alike stays in the order it had."""
+        column, turned = SORT_KEYS.get(sort.removeprefix("-")), sort.startswith("-")
+        if column is None:
+            return vms[::-1] if turned else vms
+
+        def key(vm: Vm) -> Any:
+            return column(self, vm)
+
+        if most * FEW < len(vms):  # most pages that people look at are the first ones
+            return nlargest(most, vms, key=key) if turned else nsmallest(most, vms, key=key)
+        return by_key(vms[::-1], key)[::-1] if turned else by_key(vms, key)
 
 
 class VmTables(Resource):
@@ -79,8 +90,9 @@ class VmTables(Resource):
             wanted.check(state.fleet)
             seen, known = SeenFleet(state, self._silent_for), state.fleet.vms
             there = (vm for name in names if (vm := known.get(name)) is not None)
-            found = seen.sorted(list(wanted.among(there, seen.states)), sort)
-            return o.VmTable(len(found), tuple(self._row(seen, vm, now) for vm in found[offset : offset + limit]))
+            found = list(wanted.among(there, seen.states))
+            shown = seen.first(found, sort, offset + limit)[offset : offset + limit]
+            return o.VmTable(len(found), tuple(self._row(seen, vm, now) for vm in shown))
 
         return await self._looked(look)
 
@@ -96,8 +108,16 @@ class VmTables(Resource):
         return None if silence == NEVER else now.at - timedelta(seconds=silence * self._engine.clock.speed)
 
 
+def packed(address: str) -> tuple[bool, bytes]:
+    """An address as its bytes, so that 10.0.0.9 comes before 10.0.0.10; those of IPv6 come last."""
+    is_six = ":" in address
+    return is_six, inet_pton(AF_INET6 if is_six else AF_INET, address)
+
+
 def next_event(state: State, vm: Vm) -> Event | None:
-    """The event that hits it now or soonest."""
+    """The event that hits it now or soonest; of most VMs there is none."""
+    if vm.name not in state.on:
+        return None
     return min(state.events_of(vm), key=urgency, default=None)
 
 
@@ -107,10 +127,10 @@ def urgency(event: Event) -> tuple[bool, float]:
 
 
 SORT_KEYS: dict[str, Callable[[SeenFleet, Vm], Any]] = {
-    "state": lambda seen, vm: o.STATES.index(seen.states.of(vm)),
+    "state": lambda seen, vm: _RANK[seen.states.of(vm)],
     "update_domain": lambda _, vm: NEVER if vm.update_domain is None else vm.update_domain,
     "host": lambda seen, vm: (vm.host is None, seen.host_order.get(vm.host or "", "")),
-    "address": lambda _, vm: int(ip_address(vm.address)),
+    "address": lambda _, vm: packed(vm.address),
     "last_seen": lambda seen, vm: seen.silence(vm),
     "listens": lambda seen, vm: not seen.states.listens(vm),
     "next_event": lambda seen, vm: NO_EVENT if (event := next_event(seen.state, vm)) is None else urgency(event),

@@ -33,13 +33,14 @@ LOOKS = (
     ("/v1/search", " of a text that none has", "q=nothing-has-this"),
     ("/v1/audit", "", "limit=1000"),
     ("/v1/timeline", "", ""),
+    ("/v1/history", "", ""),
     ("/v1/timeline", " of one VM", "vm=farm-7"),
     ("/metrics", "", ""),
     ("/v1/nodes", "", ""),
 )
-PAGES = ("/", "/?q=farm-77", "/?state=started", "/?listens=false", "/groups/set/flock", "/vms/farm-7", "/timeline",
-         "/timeline?by=host",
-         "/events", "/hosts", "/hosts/{host}", "/maintenances", "/maintenances/new", "/audit", "/nodes")  # fmt: skip
+PAGES = ("/", "/?q=farm-77", "/?state=started", "/?listens=false", "/?view=table", "/groups/set/flock", "/vms/farm-7",
+         "/timeline", "/timeline?by=host", "/events", "/search?q=farm-7", "/hosts", "/hosts/{host}", "/maintenances",
+         "/maintenances/new", "/audit", "/nodes")  # fmt: skip
 
 ROUTES = frozenset(
     {

@@ -62,34 +62,40 @@ def test_what_was_called_off_has_no_not_before() -> None:
 
 def test_what_is_out_of_sight_is_cut_or_left_out() -> None:
     assert bar(life(-90, 90)).notice == (0, 100)
-    lanes = gantt.lanes([life(-200, -150, ended_at=-100, outcome="cancelled")], SEEN, NOW, lambda _: ["a"])
-    assert lanes == []
+    gone = bar(life(-200, -150, ended_at=-100, outcome="cancelled"))
+    assert (gone.notice, gone.started, gone.room) == (None, None, None)
 
 
 def test_bars_that_overlap_get_rows_of_their_own() -> None:
-    lives = [
-        life(-40, -20, id="A", ended_at=-20),
-        life(-30, -10, id="B", ended_at=-10),
-        life(-20, 0, id="C", ended_at=-5),
-    ]
-    (lane,) = gantt.lanes(lives, SEEN, NOW, lambda _: ["set/web"])
-    assert [[one.id for one in row] for row in lane.rows] == [["A", "C"], ["B"]]
+    lives = [life(-40, -20, id="A", ended_at=-20), life(-30, -10, id="B", ended_at=-10)]
+    rows, left_out = gantt.packed(map(bar, [*lives, life(-20, 0, id="C", ended_at=-5)]))
+    assert ([[one.id for one in row] for row in rows], left_out) == ([["A", "C"], ["B"]], 0)
 
 
-def test_labels_do_not_lie_on_each_other() -> None:
-    lives = [life(start, 0, id=str(start), ended_at=start + 1, outcome="cancelled") for start in (-40, -38)]
-    (lane,) = gantt.lanes(lives, SEEN, NOW, lambda _: ["set/web"])
-    assert len(lane.rows) == 2
+def test_what_does_not_fit_is_counted() -> None:
+    rows, left_out = gantt.packed(bar(life(id=str(n))) for n in range(20))
+    assert (len(rows), left_out) == (gantt.MOST_ROWS, 8)
 
 
-def test_what_does_not_fit_into_a_lane_is_counted() -> None:
-    (lane,) = gantt.lanes([life(id=str(n)) for n in range(20)], SEEN, NOW, lambda _: ["set/web"])
-    assert (len(lane.rows), lane.left_out) == (gantt.MOST_ROWS, 8)
+def test_text_stands_inside_its_own_bar_only() -> None:
+    wide, less, narrow = (bar(life(-30, end, ended_at=end, outcome="cancelled")) for end in (10, -24, -29))
+    assert (wide.label, wide.room) == ("Reboot web-0", (20, 40))
+    assert (less.label, narrow.label) == ("Reboot", "")
 
 
-def test_an_event_may_stand_in_several_lanes() -> None:
-    lanes = gantt.lanes([life()], SEEN, NOW, lambda _: ["host-10", "host-9"])
-    assert [lane.key for lane in lanes] == ["host-9", "host-10"]
+def test_the_expected_end_of_what_runs_is_drawn() -> None:
+    running = bar(life(-30, -10, started_at=-10, ends_at=at(10)))
+    assert (running.expected, running.room) == ((40, 20), (20, 40))
+    assert "expected to be over 01 Mar 12:10:00" in running.says
+    assert bar(life(-30, -10, started_at=-10, ends_at=at(10), ended_at=-5, outcome="failed")).expected is None
+
+
+def test_the_axis_says_the_date_first_and_at_each_midnight() -> None:
+    assert gantt.days(gantt.window(NOW, "1h")) == [(0.0, "Sun 01 Mar 2026")]
+    day = gantt.days(gantt.window(NOW, "1d"))
+    assert [text for _, text in day] == ["Sun 01 Mar 2026", "Mon 02 Mar"]
+    assert gantt.days(gantt.Stretch(at(11 * 60 + 59), at(13 * 60)))[0][1] == "Mon 02 Mar"
+    assert len(gantt.days(gantt.Stretch(NOW, NOW + timedelta(days=90)))) <= 11
 
 
 def test_a_step_to_come_is_a_life_with_a_way_to_its_plan() -> None:
@@ -98,7 +104,7 @@ def test_a_step_to_come_is_a_life_with_a_way_to_its_plan() -> None:
     )
     drawn = bar(gantt.planned(step, "Reboot", "P"))
     assert (drawn.state, drawn.href, drawn.notice, drawn.started) == ("planned", "/maintenances/P", (55, 15), (70, 10))
-    assert drawn.says.startswith("Planned: Reboot of web-1: to be told")
+    assert drawn.says.startswith("Planned: Reboot of web-1: to be notified")
 
 
 def test_the_window_is_around_now_or_another_moment() -> None:

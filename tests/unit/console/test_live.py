@@ -29,7 +29,7 @@ def test_a_scope_that_begins_to_listen_has_its_section_drawn_again() -> None:
 def test_vms_that_go_are_named_and_tokens_are_not() -> None:
     assert changed(record("vms-removed", names=("a",))).vms == {"a"}
     assert changed(record("groups-removed", keys=("set/a",))).topics == {"any", "fleet"}
-    assert changed(record("token-revoked", token_id="T", name="a")) == PageChange(frozenset({"any"}))
+    assert changed(record("token-revoked", token_id="T", name="a")) == PageChange(frozenset({"any", "tokens"}))
 
 
 def test_changes_add_up_until_they_are_too_many() -> None:

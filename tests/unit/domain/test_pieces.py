@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duenotice.domain import pieces
-from duenotice.domain.pieces import chunks, in_order
+from duenotice.domain.pieces import by_key, chunks, in_order
 
 PAIRS = st.lists(st.tuples(st.integers(0, 3), st.integers()))
 
@@ -15,6 +15,18 @@ def test_sorted_in_pieces_is_sorted_and_equals_stay_in_order(things: list[tuple[
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pieces, "PIECE", piece)
         assert list(in_order(things, key=lambda pair: pair[0])) == sorted(things, key=lambda pair: pair[0])
+
+
+@given(PAIRS)
+def test_a_key_that_costs_something_is_made_once_and_the_order_is_the_same(things: list[tuple[int, int]]) -> None:
+    asked: list[tuple[int, int]] = []
+
+    def key(pair: tuple[int, int]) -> int:
+        asked.append(pair)
+        return pair[0]
+
+    assert by_key(things, key) == sorted(things, key=lambda pair: pair[0])
+    assert asked == things
 
 
 @given(PAIRS, st.integers(1, 5))

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from duenotice.clock import micros
+from duenotice.clock import Instant, micros
 from duenotice.domain.apply import apply
 from duenotice.domain.commands import (
     PostponeEvents,
@@ -34,6 +34,16 @@ class TestPostponed:
         assert later.not_before == NOW.at + timedelta(seconds=900 + 10)
         assert later.notice_ends == NOW.steady + 900 * SECOND + 10 * SECOND
         assert state.document("vm/alone").incarnation == 2
+
+    def test_steady_time_counts_also_while_the_time_of_day_stands_still_or_goes_back(self) -> None:
+        """A new leader's clock may be behind that of the last one, or somebody sets it during a slow commit."""
+        for at in (NOW.at, NOW.at - timedelta(hours=1)):
+            state, late = listening(), Instant(at, NOW.steady + 7 * SECOND)
+            event = schedule(state, "alone")
+            do(state, PostponeEvents((event.id,), 0), late)
+            later = state.events[event.id]
+            assert later.notice_ends >= late.steady + 900 * SECOND
+            assert later.not_before >= event.not_before
 
     def test_the_notice_is_the_one_of_its_group_even_if_some_of_its_vms_are_gone(self) -> None:
         state, late = listening(), NOW.after(SECOND)

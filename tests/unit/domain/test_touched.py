@@ -112,7 +112,7 @@ def test_events_are_to_be_seen_before_their_notice_would_be_cut_short() -> None:
     state = listening()
     first = schedule(state, "alone", number=1)
     schedule(state, "zonal", number=2, now=NOW.after(MINUTE))
-    assert to_be_seen_by(state, (id_of(1), id_of(2))) == NOW.at
+    assert to_be_seen_by(state, (id_of(1), id_of(2))) == NOW
     approve(state, first)
-    assert to_be_seen_by(state, (id_of(1), id_of(2), id_of(9))) == NOW.after(MINUTE).at
+    assert to_be_seen_by(state, (id_of(1), id_of(2), id_of(9))) == NOW.after(MINUTE)
     assert to_be_seen_by(state, (id_of(1),)) is None

@@ -13,6 +13,8 @@ from duenotice.agent.handlers.deadline import seconds_left
 
 GRACE = 2.0
 """Seconds between asking a late program to end and killing it."""
+LAST_LOOK = 0.1
+"""Seconds after the deadline: a machine that stood still learns only then that the program has ended before (S13)."""
 TAIL = 2000
 TRY_AGAIN = 75
 """sysexits' EX_TEMPFAIL."""
@@ -50,7 +52,10 @@ async def finish(
             async with asyncio.timeout(timeout):
                 await process.wait()
         except TimeoutError:
-            raise HandlerFailed(f"{argv[0]} did not end in time.", hint="Give the handler a longer timeout.") from None
+            await asyncio.wait([asyncio.ensure_future(process.wait())], timeout=LAST_LOOK)
+            if process.returncode is None:
+                hint = "Give the handler a longer timeout."
+                raise HandlerFailed(f"{argv[0]} did not end in time.", hint=hint) from None
         finally:
             if process.returncode is None:
                 await _surely(_end(process))

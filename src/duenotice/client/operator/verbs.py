@@ -223,6 +223,12 @@ class Verbs(ABC):
         """VMs, groups, hosts, events and maintenances by a part of what names them, the best hits first."""
         return self._do(get(w.Hits, "search", q=q, limit=limit))
 
+    def history(
+        self, *, from_: datetime | None = None, to: datetime | None = None, group: str = "", vm: str = ""
+    ) -> w.History:
+        """The past in numbers, day by day; by default the last 30 days."""
+        return self._do(get(w.History, "history", from_=from_, to=to, group=group, vm=vm))
+
     # maintenances
 
     def maintenances(self, *, status: str = "") -> Listing[w.Maintenance]:
@@ -331,10 +337,19 @@ class Verbs(ABC):
     # what has happened
 
     def audit(
-        self, *, actor: str = "", action: str = "", event: str = "", after: int | None = None, before: int | None = None
+        self,
+        *,
+        actor: str = "",
+        action: str = "",
+        event: str = "",
+        from_: datetime | None = None,
+        to: datetime | None = None,
+        after: int | None = None,
+        before: int | None = None,
     ) -> Listing[w.Record]:
         """What has happened, oldest first, or with `before` newest first; an action is one of `ACTIONS`."""
-        return self._all(w.Record, "audit", actor=actor, action=action, event=event, after=after, before=before)
+        asked: dict[str, QueryValue] = {"actor": actor, "action": action, "event": event, "from_": from_, "to": to}
+        return self._all(w.Record, "audit", **asked, after=after, before=before)
 
     # nodes
 

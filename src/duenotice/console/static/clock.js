@@ -1,13 +1,16 @@
 // The service's clock runs on in the browser: it moves every countdown, and what grows with time in a picture.
+import { show, written } from "/static/zone.js";
+
 const body = document.body.dataset;
 let base = Date.parse(body.now), begun = performance.now(), speed = Number(body.speed), stopped = false;
 
 export const now = () => base + (stopped ? 0 : (performance.now() - begun) * speed);
 
-/** Nobody knows what time it is there: stand still until the service says. */
-export function stop() {
-  base = now();
+/** Nobody knows what time it is there: stand still at what it said last, until it says more. */
+export function stop(at) {
+  base = at;
   stopped = true;
+  tick();
 }
 
 /** What the service says of its clock; a jump is followed, a little drift is not. */
@@ -18,7 +21,7 @@ export function set({ now: moment, speed: pace, clock: name }) {
     speed = pace;
     stopped = false;
     const shown = document.getElementById("pace");
-    if (shown && pace !== 1) shown.textContent = name;
+    if (shown && name !== "real") shown.textContent = name;
     tick();
   }
 }
@@ -36,19 +39,17 @@ function span(seconds) {
   return parts.slice(0, 2).join(" ") || "0s";
 }
 
-const face = new Intl.DateTimeFormat("en-GB", {
-  day: "2-digit", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit", timeZone: "UTC", hour12: false,
-});
-
 export function tick() {
-  const parts = face.format(now()).split(", ");
+  const parts = written(now()).split(", ");
   for (const [place, id] of ["day", "clock"].entries()) document.getElementById(id).textContent = parts[place];
   for (const element of document.querySelectorAll("[data-countdown]")) {
     const left = (Date.parse(element.dateTime) - now()) / 1000;
     element.textContent = element.dataset.countdown ? span(left) : left > 0 ? `in ${span(left)}` : `${span(left)} ago`;
   }
+  show();
   for (const picture of document.querySelectorAll(".gantt[data-begin]")) grow(picture);
 }
+document.addEventListener("zone", tick);
 
 function grow(picture) {
   const begin = Date.parse(picture.dataset.begin), end = Date.parse(picture.dataset.end);

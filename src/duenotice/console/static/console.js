@@ -4,5 +4,6 @@ import "/static/live.js";
 import "/static/comforts.js";
 import "/static/timeline.js";
 import "/static/plan.js";
+import "/static/finish.js";
 import "/static/choose.js";
 import "/static/find.js";

@@ -46,7 +46,7 @@ function lose(why) {
   if (why === "refused") note({ all: true }); // it answers, but does not tell: look now and then
   if (lost === why || (lost && why === "lost")) return;
   lost = why;
-  clock.stop();
+  clock.stop(lastHeard);
   document.body.dataset.lost = why;
   link.dataset.lost = "";
   link.lastElementChild.textContent = "not live";

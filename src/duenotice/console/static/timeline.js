@@ -13,10 +13,29 @@ document.addEventListener("keydown", async (event) => {
   await wholePage(url);
 });
 
-for (const kind of ["focusin", "mouseover"]) document.addEventListener(kind, (event) => {
+// What is pointed at, or has the focus, is told beside it.
+const GAP = 14;
+for (const kind of ["focusin", "mouseover", "mousemove"]) document.addEventListener(kind, (event) => {
   const bar = event.target.closest?.("[data-says]"), says = document.getElementById("says");
-  if (bar && says) says.textContent = bar.dataset.says;
+  if (!says) return;
+  says.toggleAttribute("data-shown", Boolean(bar));
+  if (!bar) return;
+  says.textContent = bar.dataset.says;
+  const box = bar.getBoundingClientRect(), focused = kind === "focusin";
+  place(says, focused ? box.left : event.clientX, focused ? box.bottom : event.clientY);
 });
+for (const kind of ["focusout", "scroll"]) document.addEventListener(kind, hide, { passive: true });
+document.addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
+
+function hide() { document.getElementById("says")?.removeAttribute("data-shown"); }
+
+/** Beside the pointer, and never outside of the window. */
+function place(says, x, y) {
+  const { offsetWidth: width, offsetHeight: height } = says;
+  const below = y + GAP + height < innerHeight ? y + GAP : Math.max(4, y - GAP - height);
+  says.style.left = `${Math.max(8, Math.min(x + GAP, innerWidth - width - 12))}px`;
+  says.style.top = `${below}px`;
+}
 
 let moving = false;
 document.addEventListener("grown", async (event) => {

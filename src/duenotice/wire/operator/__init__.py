@@ -39,6 +39,7 @@ from duenotice.wire.operator.fleet import (
     Vm,
     VmWithEvents,
 )
+from duenotice.wire.operator.history import History, PastDay, PastLife
 from duenotice.wire.operator.maintenances import (
     Maintenance,
     MaintenanceRequest,
@@ -154,6 +155,7 @@ __all__ = [
     "Group",
     "GroupStates",
     "Health",
+    "History",
     "Hit",
     "Hits",
     "Host",
@@ -167,6 +169,8 @@ __all__ = [
     "NodeSeen",
     "NodesSeen",
     "Page",
+    "PastDay",
+    "PastLife",
     "PlanGlance",
     "PlannedStep",
     "PolicyRequest",

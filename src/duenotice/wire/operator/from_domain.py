@@ -22,6 +22,7 @@ from duenotice.wire.operator.records import Details, Record
 from duenotice.wire.operator.service import NewToken, Token
 from duenotice.wire.operator.subscriptions import NewSubscription, SetAside, Subscription, SubscriptionWithMessages
 from duenotice.wire.operator.tables import EventRow, VmRow
+from duenotice.wire.operator.words import QUIET_ACTIONS
 from duenotice.wire.stored_answer import unpacked
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -94,6 +95,16 @@ def life(
         outcome=outcome or None,
         reason=reason,
     )
+
+
+def is_quiet(record: t.Record) -> bool:
+    """Whether a record is about the service itself, so that it is shown only when it is asked for by its action.
+
+    That somebody has set another speed is shown: a mark of the service's own has nobody's name.
+    """
+    change = record.transition
+    by_somebody = record.actor.startswith("token/") and isinstance(change, t.ClockMarked) and change.mark.speed > 0
+    return action_of(record) in QUIET_ACTIONS and not by_somebody
 
 
 def event_row(life: Life, *, group: str | None, host: str | None, maintenance: str | None) -> EventRow:
@@ -268,6 +279,7 @@ def planned_step(planned: preview.PlannedStep) -> PlannedStep:
         not_before=whole_second(planned.not_before),
         starts_at=whole_second(planned.starts_at),
         ends_at=whole_second(planned.ends_at),
+        silent=planned.silent,
     )
 
 

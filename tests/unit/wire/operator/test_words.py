@@ -108,6 +108,18 @@ def test_who_only_reads_answers_loads_values_and_no_rules() -> None:
         "wire.api_versions",
         "wire.event_names",
     }
-    contract = {"attention", "events", "fleet", "maintenances", "nodes", "records", "service", "subscriptions", "words"}
+    contract = {
+        "attention",
+        "events",
+        "fleet",
+        "history",
+        "maintenances",
+        "nodes",
+        "records",
+        "service",
+        "subscriptions",
+        "tables",
+        "words",
+    }
     ours |= {"wire.operator", *(f"wire.operator.{name}" for name in contract)}
     assert loaded == {f"duenotice.{name}" for name in ours}

@@ -1,0 +1,243 @@
+"""The audit trail in sentences: who did what to which, with links to what still has a page. Pure."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+from urllib.parse import quote
+
+from duenotice.console.words import short, some
+from duenotice.wire import operator as w
+
+
+class Phrase(NamedTuple):
+    """A piece of a sentence; a link if it leads anywhere."""
+
+    text: str
+    href: str = ""
+
+
+Phrases = list[Phrase]
+
+
+def sentence(record: w.Record) -> Phrases:
+    """One record as a sentence; an action that this console does not know is named as it is."""
+    build = SENTENCES.get(record.action)
+    told = [Phrase(f"did {record.action}")] if build is None else build(record, record.details)
+    return [actor(record.actor), Phrase(" "), *told, Phrase(".")]
+
+
+def text_of(parts: Sequence[Phrase]) -> str:
+    """The sentence without links."""
+    return "".join(part.text for part in parts)
+
+
+def actor(name: str) -> Phrase:
+    """`token/ann` is ann, `vm/web-0` is that VM, and what the service does by itself is the service's."""
+    kind, _, rest = name.partition("/")
+    if kind == "vm" and rest:
+        return vm(rest)
+    return Phrase(rest if kind == "token" and rest else "The service" if name == "duenotice" else name)
+
+
+def vm(name: str) -> Phrase:
+    """A VM by name."""
+    return Phrase(name, f"/vms/{quote(name)}")
+
+
+def vms(names: Sequence[str], most: int = 3) -> Phrases:
+    """The first VMs, and how many more."""
+    found: Phrases = []
+    for name in names[:most]:
+        found += [Phrase(", "), vm(name)]
+    more = [Phrase(f" and {len(names) - most:,} more")] if len(names) > most else []
+    return found[1:] + more
+
+
+def place(scope: str | None) -> Phrases:
+    """What a scope is: a VM, or the group that it lies in."""
+    if not scope:
+        return []
+    kind, _, rest = scope.partition("/")
+    return [vm(rest)] if kind == "vm" else [Phrase(scope, f"/groups/{kind}/{quote(rest.partition('/')[0])}")]
+
+
+def event(record: w.Record) -> Phrases:
+    """The event of a record; what it hits if the record says so, else where it is."""
+    seen, link = record.details.event, f"/events/{record.event_id}"
+    if seen is not None:
+        return [Phrase(f"a {seen.type}", link), Phrase(" of "), *vms(seen.resources)]
+    where = place(record.details.scope)
+    return [Phrase(f"event {short(record.event_id)}", link), *([Phrase(" of "), *where] if where else [])]
+
+
+def plan(plan_id: str | None) -> Phrase:
+    """A maintenance by id."""
+    return Phrase(f"maintenance {short(plan_id)}", f"/maintenances/{plan_id}")
+
+
+def receiver(record: w.Record) -> Phrase:
+    """A subscription, by its address if the record has it."""
+    made, key = record.details.subscription, record.details.subscription_id
+    if made is not None:
+        return Phrase(made.url, f"/subscriptions/{made.id}")
+    return Phrase(f"subscription {short(key)}", f"/subscriptions/{key}")
+
+
+def _because(reason: str | None) -> Phrases:
+    return [Phrase(f": {reason.rstrip('.')}")] if reason else []
+
+
+def _raised(record: w.Record, told: w.Details) -> Phrases:
+    seen = told.event
+    if seen is None:
+        return [Phrase("raised "), *event(record)]
+    if seen.phase == "started":
+        return [Phrase("began "), *event(record), Phrase(f" at once ({seen.cause})")]
+    return [Phrase("announced "), *event(record), Phrase(f" ({seen.cause})")]
+
+
+def _of_event(verb: str) -> Callable[[w.Record, w.Details], Phrases]:
+    return lambda record, told: [Phrase(f"{verb} "), *event(record), *_because(told.reason)]
+
+
+def _operated(_: w.Record, told: w.Details) -> Phrases:
+    return [
+        Phrase(f"did a {told.operation} of "),
+        vm(told.vm or ""),
+        Phrase(" at once, without notice: nobody listens there"),
+    ]
+
+
+def _maintained(_: w.Record, told: w.Details) -> Phrases:
+    made = told.maintenance
+    if made is None:
+        return [Phrase("started a maintenance")]
+    names = [name for step in made.steps for name in step.resources]
+    link = Phrase(f"a maintenance ({made.type})", f"/maintenances/{made.id}")
+    return [Phrase("started "), link, Phrase(f" of {len(names):,} VM{'s' if len(names) != 1 else ''}: "), *vms(names)]
+
+
+_TURNS = {"paused": "paused", "running": "resumed", "cancelled": "cancelled", "done": "finished", "failed": "gave up"}
+
+
+def _turned(_: w.Record, told: w.Details) -> Phrases:
+    verb = _TURNS.get(str(told.status), f"set to {told.status}:")
+    return [Phrase(f"{verb} "), plan(told.maintenance_id), *_because(told.reason)]
+
+
+def _step(verb: str) -> Callable[[w.Record, w.Details], Phrases]:
+    def build(_: w.Record, told: w.Details) -> Phrases:
+        how = f" as {told.status}" if told.status else ""
+        number = (told.step or 0) + 1
+        return [Phrase(f"{verb} step {number} of "), plan(told.maintenance_id), Phrase(how), *_because(told.reason)]
+
+    return build
+
+
+def _hosts(_: w.Record, told: w.Details) -> Phrases:
+    found: Phrases = []
+    for host in (told.hosts or ())[:3]:
+        condition = f" ({host.condition})" if host.condition else ""
+        found += [Phrase(", "), Phrase(host.name, f"/hosts/{quote(host.name)}"), Phrase(condition)]
+    more = len(told.hosts or ()) - 3
+    return [Phrase("set host "), *found[1:], *([Phrase(f" and {more:,} more")] if more > 0 else [])]
+
+
+def _groups(_: w.Record, told: w.Details) -> Phrases:
+    keys = [f"{group.kind}/{group.name}" for group in told.groups or ()]
+    links = [part for key in keys[:3] for part in (Phrase(", "), Phrase(key, f"/groups/{quote(key)}"))]
+    return [Phrase("set group "), *links[1:], *([Phrase(f" and {len(keys) - 3:,} more")] if len(keys) > 3 else [])]
+
+
+def _named(verb: str, names: Callable[[w.Details], Sequence[str]]) -> Callable[[w.Record, w.Details], Phrases]:
+    return lambda _, told: [Phrase(f"{verb} {some(names(told))}")]
+
+
+def _vms(verb: str, linked: bool) -> Callable[[w.Record, w.Details], Phrases]:
+    def build(_: w.Record, told: w.Details) -> Phrases:
+        names = told.names or ()
+        how_many = f"{len(names):,} VM{'s' if len(names) != 1 else ''}: "
+        return [Phrase(f"{verb} {how_many}"), *(vms(names) if linked else [Phrase(some(names))])]
+
+    return build
+
+
+def _clock(_: w.Record, told: w.Details) -> Phrases:
+    speed = told.mark.speed if told.mark is not None else 0
+    return [Phrase(f"set the speed of the clock to {speed:g}x" if speed else "noted where the clock stands")]
+
+
+def _token(record: w.Record, told: w.Details) -> Phrases:
+    made = told.token
+    return [
+        Phrase(f"made the token {made.name} ({made.role})" if made is not None else f"revoked the token {told.name}")
+    ]
+
+
+def _about(verb: str, after: str = "") -> Callable[[w.Record, w.Details], Phrases]:
+    return lambda record, told: [Phrase(f"{verb} "), receiver(record), Phrase(after), *_because(told.reason)]
+
+
+SENTENCES: dict[str, Callable[[w.Record, w.Details], Phrases]] = {
+    "fleet-declared": lambda _, told: [Phrase(f"applied a fleet file ({short(told.digest)})")],
+    "hosts-put": _hosts,
+    "hosts-removed": _named("removed host", lambda told: told.names or ()),
+    "groups-put": _groups,
+    "groups-removed": _named("removed group", lambda told: told.keys or ()),
+    "vms-put": _vms("added or changed", linked=True),
+    "vms-removed": _vms("removed", linked=False),
+    "events-policy-set": lambda _, told: [Phrase("set which events are approved beforehand for "), *place(told.of)],
+    "event-raised": _raised,
+    "event-moved": lambda record, told: [Phrase("moved "), *event(record), Phrase(f" from {told.from_scope}")],
+    "event-narrowed": _of_event("took VMs out of"),
+    "event-approved": _of_event("approved"),
+    "event-postponed": _of_event("postponed"),
+    "event-started": _of_event("started"),
+    "event-completed": _of_event("completed"),
+    "event-cancelled": _of_event("cancelled"),
+    "event-failed": _of_event("gave up"),
+    "operation-performed": _operated,
+    "impact-failed": lambda record, told: [
+        Phrase(f"failed at try {told.attempt} of the impact of "),
+        *event(record),
+        *_because(told.reason),
+    ],
+    "impact-claimed": lambda record, told: [
+        Phrase(f"began try {told.attempt} of the impact of "),
+        *event(record),
+        Phrase(f" on node {told.node}"),
+    ],
+    "impact-accepted": _of_event("handed over the impact of"),
+    "maintenance-started": _maintained,
+    "maintenance-changed": _turned,
+    "maintenance-retried": lambda _, told: [Phrase("let failed steps run again in "), plan(told.maintenance_id)],
+    "window-closed": lambda _, told: [
+        Phrase("closed the window of "),
+        plan(told.maintenance_id),
+        *_because(told.reason),
+    ],
+    "step-begun": _step("began"),
+    "step-ended": _step("ended"),
+    "scope-enabled": lambda _, told: [Phrase("began to listen for "), *place(told.scope)],
+    "scope-disabled": lambda _, told: [
+        Phrase("stopped to listen for "),
+        *place(told.scope),
+        Phrase(": nobody has asked"),
+    ],
+    "token-created": _token,
+    "token-revoked": _token,
+    "request-answered": lambda _, told: [Phrase(f"kept the answer to a request (status {told.status})")],
+    "incarnations-lifted": lambda _, told: [Phrase(f"let all incarnations jump ahead by {told.by}")],
+    "clock-marked": _clock,
+    "subscription-created": _about("subscribed"),
+    "subscription-turned": lambda record, told: [
+        Phrase("set "),
+        receiver(record),
+        Phrase(f" to {told.status}"),
+        *_because(told.reason),
+    ],
+    "subscription-replayed": _about("had what was set aside delivered again to"),
+    "subscription-deleted": lambda _, told: [Phrase(f"deleted subscription {short(told.subscription_id)}")],
+    "push-noted": _about("noted how far it is with"),
+    "push-set-aside": _about("set aside messages to"),
+    "pushes-claimed": lambda _, told: [Phrase("took over push")],
+}

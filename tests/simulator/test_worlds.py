@@ -1,0 +1,76 @@
+"""Worlds from fresh seeds, which are printed: no promise is broken, and a seed is the same world each time."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from random import SystemRandom
+
+import pytest
+
+from simulator.faults import TABLE, Action
+from simulator.runs import Outcome, cut_down, lived, run, shape_of
+from simulator.world import Shape
+
+SEED = int(os.environ.get("DUENOTICE_SEED", SystemRandom().getrandbits(31)))
+SHORT = 0.2
+"""Virtual hours that things happen in; the end of a world, when all comes to rest, is an hour or more besides."""
+SOME = int(os.environ.get("SIMULATOR_WORLDS", "4"))
+
+
+def told(outcome: Outcome) -> str:
+    return f"python -m simulator --seed {outcome.seed} --hours {SHORT}: {outcome.violations}"
+
+
+@pytest.mark.parametrize("number", range(SOME))
+def test_no_promise_is_broken_in_a_fresh_world(number: int) -> None:
+    sys.stdout.write(f"DUENOTICE_SEED={SEED}\n")
+    outcome = run(SEED + number, SHORT)
+    assert not outcome.violations, told(outcome)
+
+
+def test_no_promise_is_broken_with_several_nodes() -> None:
+    sys.stdout.write(f"DUENOTICE_SEED={SEED}\n")
+    outcome = run(SEED, shape=Shape(nodes=3, vms=6, seconds=900, actions=20, lease=30.0))
+    assert not outcome.violations, outcome.violations
+
+
+def test_the_same_seed_gives_the_same_history_byte_for_byte() -> None:
+    """Also in another process, where sets of texts have another order."""
+    sys.stdout.write(f"DUENOTICE_SEED={SEED}\n")
+    again = f"from simulator.runs import run; print(run({SEED}, 0.05).digest)"
+    environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": "."}
+    here = Path(__file__).parents[2]
+    ran = subprocess.run([sys.executable, "-c", again], cwd=here, env=environment, capture_output=True, text=True)
+    first, second = run(SEED, 0.05), run(SEED, 0.05)
+    assert first.digest == second.digest == ran.stdout.strip(), ran.stderr
+
+
+def test_there_are_many_faults_and_each_can_be_left_out() -> None:
+    faults = {kind.name for kind in TABLE.values() if kind.is_fault}
+    assert len(faults) >= 30
+    outcome = run(SEED, 0.05, without=faults)
+    assert not faults & set(outcome.faults)
+
+
+def test_a_world_that_breaks_a_promise_is_cut_down_to_what_breaks_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong act is planted: it says that a promise is broken, if a backup was made before."""
+    made: list[str] = []
+
+    def plant(world: object, dice: object) -> None:
+        made.append("plan")
+        if made[-2:] == ["pause", "plan"]:
+            world.broken("S0: planted")  # type: ignore[attr-defined]
+
+    monkeypatch.setitem(TABLE, "plan", TABLE["plan"]._replace(do=plant))
+    monkeypatch.setitem(TABLE, "pause", TABLE["pause"]._replace(do=lambda *_: made.append("pause")))
+    shape = Shape(nodes=1, vms=3, seconds=300, actions=0)
+    actions = [Action(number, 10.0 * number, kind) for number, kind in enumerate(["plan", "repair", "pause", "plan"])]
+    kept, outcome = cut_down(1, shape, actions=actions)
+    assert [action.number for action in kept] == [2, 3]
+    assert "S0: planted" in outcome.violations[0]
+
+
+def test_a_seed_has_one_shape() -> None:
+    assert shape_of(SEED) == shape_of(SEED)
+    assert not lived(SEED, Shape(nodes=2, vms=3, seconds=60, actions=0, lease=6.0), ()).violations
