@@ -71,6 +71,10 @@ class NamedWorker(Executor):
         """Nobody waits for it, so it is done at once."""
         work(*args, **kwargs)
 
+    def result_of(self, work: Any) -> "asyncio.Future[Any]":
+        """The result of some work, when the loop has done it."""
+        return asyncio.get_running_loop().run_in_executor(self, work)
+
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Nothing is held."""
 
