@@ -100,7 +100,7 @@ class WayIn:
 
     def _take_some(self) -> None:
         room = AT_ONCE - len(self._handing_over)
-        waiting = max(1, self._waiting())  # at least one, also on a system that does not tell
+        waiting = 1  # at least: the kernel has said so
         while room > 0 and waiting > 0 and self._take_so_many(min(room, waiting)):
             room, waiting = room - waiting, self._waiting()
 
