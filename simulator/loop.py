@@ -7,6 +7,7 @@ stopped does nothing until it goes on, and one that was killed does nothing any 
 import asyncio
 import heapq
 import itertools
+import warnings
 from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import suppress
@@ -180,6 +181,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Let go of all that still waits, without letting it do anything in the world."""
         self._is_over = True
         self.set_exception_handler(lambda *_: None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of coroutines that were about to be awaited
+            self._let_go()
+        self.close()
+
+    def _let_go(self) -> None:
         for task in sorted(asyncio.all_tasks(self), key=lambda task: task.get_name()):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             with suppress(BaseException):
@@ -187,7 +194,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._ready.clear()  # type: ignore[attr-defined]
         self._timers.clear()
         self._graves.clear()
-        self.close()
 
 
 def _set_result(future: "asyncio.Future[Any]", result: Any) -> None:
