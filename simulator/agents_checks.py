@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from duenotice.errors import DuenoticeError
 from simulator.agents_machine import AgentLife, AgentVm, HookRun, VmWatcher
 from simulator.agents_service import ToldDocument, ToldEvent, Watcher
 
@@ -163,7 +164,8 @@ class AgentChecker(VmWatcher, Watcher):
 
     def refused(self, error: Exception) -> None:
         self.say(f"agent ended: {error!r}")
-        if self.vm.is_broken or self._has_trouble() or self._tainted:
+        is_told = isinstance(error, DuenoticeError)
+        if is_told and (self.vm.is_broken or self._has_trouble() or self._tainted):
             return
         self.wrong("alive", f"the agent ended by itself: {error!r}")
 

@@ -90,16 +90,33 @@ def _error(number: int) -> OSError:
 class DiskPath:
     """A path on a simulated disk, with what the agent uses of `pathlib.Path`."""
 
-    __slots__ = ("disk", "name")
+    __slots__ = ("disk", "key")
 
-    def __init__(self, disk: Disk, name: str) -> None:
-        self.disk, self.name = disk, name
+    def __init__(self, disk: Disk, key: str) -> None:
+        self.disk, self.key = disk, key
+
+    @property
+    def name(self) -> str:
+        return self.key.rpartition("/")[2]
+
+    @property
+    def parent(self) -> "DiskPath":
+        return DiskPath(self.disk, self.key.rpartition("/")[0])
+
+    def with_name(self, name: str) -> "DiskPath":
+        return self.parent / name
+
+    def absolute(self) -> "DiskPath":
+        return self
+
+    def iterdir(self) -> "list[DiskPath]":
+        return [DiskPath(self.disk, key) for key in self.disk.names if key.startswith(f"{self.key}/")]
 
     def __truediv__(self, name: str) -> "DiskPath":
-        return DiskPath(self.disk, f"{self.name}/{name}" if self.name else name)
+        return DiskPath(self.disk, f"{self.key}/{name}" if self.key else name)
 
     def __str__(self) -> str:
-        return f"/{self.name}"
+        return f"/{self.key}"
 
     def mkdir(self, **_: Any) -> None:
         """Folders need not be made."""
@@ -108,13 +125,13 @@ class DiskPath:
         return True
 
     def exists(self) -> bool:
-        return self.name in self.disk.names
+        return self.key in self.disk.names
 
     def with_suffix(self, suffix: str) -> "DiskPath":
-        return DiskPath(self.disk, self.name.rpartition(".")[0] + suffix)
+        return DiskPath(self.disk, self.key.rpartition(".")[0] + suffix)
 
     def read_bytes(self) -> bytes:
-        file = self.disk.names.get(self.name)
+        file = self.disk.names.get(self.key)
         if file is None:
             raise FileNotFoundError(errno.ENOENT, "No such file or directory")
         return file.data
@@ -123,8 +140,8 @@ class DiskPath:
         return self.read_bytes().decode()
 
     def write_bytes(self, data: bytes) -> None:
-        self.disk.names[self.name] = file = DiskFile()
-        if self.disk.write(self.name, file, data) < len(data):
+        self.disk.names[self.key] = file = DiskFile()
+        if self.disk.write(self.key, file, data) < len(data):
             raise _error(errno.ENOSPC)
 
     def write_text(self, text: str) -> None:
@@ -133,10 +150,10 @@ class DiskPath:
     def replace(self, other: "DiskPath") -> None:
         if self.disk.read_only:
             raise _error(errno.EROFS)
-        self.disk.names[other.name] = self.disk.names.pop(self.name)
+        self.disk.names[other.key] = self.disk.names.pop(self.key)
 
     def unlink(self, missing_ok: bool = False) -> None:
-        if self.disk.names.pop(self.name, None) is None and not missing_ok:
+        if self.disk.names.pop(self.key, None) is None and not missing_ok:
             raise FileNotFoundError(errno.ENOENT, "No such file or directory")
 
 
@@ -157,15 +174,15 @@ class SystemCalls:
         disk = path.disk
         if disk.read_only and flags & os.O_RDWR:
             raise _error(errno.EROFS)
-        if path.name not in disk.names:
+        if path.key not in disk.names:
             if not flags & os.O_CREAT:
                 raise FileNotFoundError(errno.ENOENT, "No such file or directory")
-            disk.names[path.name] = DiskFile()
-        file = disk.names[path.name]
+            disk.names[path.key] = DiskFile()
+        file = disk.names[path.key]
         if flags & os.O_TRUNC:
             file.data = b""
         self._next += 1
-        self._open[self._next] = disk, path.name, file
+        self._open[self._next] = disk, path.key, file
         return self._next
 
     def _file(self, number: int) -> tuple[Disk, str, DiskFile]:

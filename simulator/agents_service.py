@@ -134,7 +134,7 @@ class ScriptedService:
         self.watcher.asked(method.decode(), target.decode())
         if method == b"POST":
             self._approve(connection, request)
-        elif self.fault:
+        elif self.fault and not (self.fault in _DOCUMENTS and target.startswith(b"/metadata/instance")):
             self._count()
             FAULTY[self.fault](self, connection)
         elif target.startswith(b"/metadata/instance"):
@@ -217,6 +217,7 @@ def _answer(status: int, body: bytes, *more: bytes, media: bytes = b"application
 # Answers that are not documents (S14), and one that is an old one
 
 _NOTHING = body_of(ToldDocument(9_999, {}))
+_DOCUMENTS = ("slow", "old-document")
 _EFFECT_WITHOUT_ANSWER = ("silent", "cut", "half", "half-chunked")
 Faulty = Callable[[ScriptedService, Connection], None]
 

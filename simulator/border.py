@@ -26,6 +26,7 @@ from duenotice.engine import engine, seat
 from duenotice.metadata_api import held_polls
 from duenotice.operator_api import way_to_leader
 from simulator.agents_border import agents_border
+from simulator.drivers_border import drivers_border
 from simulator.loop import VirtualLoop
 from simulator.machine import MACHINE, Machine
 from simulator.network import between_nodes
@@ -70,6 +71,10 @@ class NamedWorker(Executor):
         """Nobody waits for it, so it is done at once."""
         work(*args, **kwargs)
 
+    def result_of(self, work: Any) -> "asyncio.Future[Any]":
+        """The result of some work, when the loop has done it."""
+        return asyncio.get_running_loop().run_in_executor(self, work)
+
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Nothing is held."""
 
@@ -100,6 +105,7 @@ def world_of(seed: object) -> Iterator[VirtualLoop]:
         inside.callback(MACHINE.reset, token)
         inside.enter_context(silence())
         inside.enter_context(agents_border())
+        inside.enter_context(drivers_border())
         inside.callback(loop.end_world)
         yield loop
 

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from duenotice.domain.event import Phase
 from simulator.agents_in_world import heal_agents, settle_agents
@@ -17,6 +17,8 @@ PATIENCE = 6 * 3600.0
 STARTS = 300.0
 """Seconds within which every node must be up again."""
 MOST_CONNECTIONS = 200
+NOTICE = 603.0
+"""Seconds of notice before a Redeploy, with what is added for the commit and for rounding."""
 
 
 async def come_to_rest(world: "World") -> None:
@@ -38,6 +40,7 @@ async def _heal(world: "World") -> None:
     world.network.cut.clear()
     world.heal_stores()
     heal_agents(world)
+    world.outside.heal()
     for node in world.nodes.values():
         node.machine.set_drift(0.0)
         if node.process is not None:
@@ -85,14 +88,18 @@ async def _probe(world: "World") -> None:
     chosen = next((client for client in listening if client.address in vms), None)
     if chosen is None:
         return
-    mark = f"event {world.mark()}"
-    body = {"type": "Freeze", "resources": [vms[chosen.address]], "description": mark}
-    status, answer = await world.operator.ask("POST", "/v1/events", body, mark)
-    if status != 201:
-        world.broken(f"liveness: an event for {vms[chosen.address]} is answered {status}: {answer}")
+    await _look_at(world, chosen.address, world.names[-1])
+    before = await _look_at(world, chosen.address, world.names[-1])
+    if before is None:
         return
-    event_id = answer["events"][0]["id"]
+    waiting = world.begin(_woken(world, chosen.address, world.names[-1], before["DocumentIncarnation"]))
     await asyncio.sleep(1.0)
+    event_id = await _scheduled(world, vms[chosen.address], "Freeze")
+    if event_id is None:
+        return
+    await asyncio.sleep(1.0)
+    if not waiting.done():
+        world.broken(f"liveness: {chosen.address} waits for news, and is not told of {event_id} after a second")
     for name in world.names:
         if event_id not in await _shown(world, chosen.address, name):
             world.broken(f"liveness: {event_id} is not visible at {name} after a second")
@@ -102,18 +109,60 @@ async def _probe(world: "World") -> None:
         if (await _shown(world, chosen.address, name)).get(event_id) == "Scheduled":
             world.broken(f"liveness: {event_id} is approved, and has not started at {name} after a second")
 
+    await _probe_due(world, chosen.address)
+
+
+async def _probe_due(world: "World", address: str) -> None:
+    """An event that is due starts within a second, also if nobody approves it."""
+    event_id = await _scheduled(world, world.observatory.by_address[address], "Redeploy")
+    if event_id is None:
+        return
+    document = await _look_at(world, address, world.names[0])
+    await asyncio.sleep(NOTICE + 1.0)
+    for name in world.names:
+        if (await _shown(world, address, name)).get(event_id) == "Scheduled":
+            world.broken(f"liveness: {event_id} is due, and has not started at {name} after a second: {document}")
+
+
+async def _scheduled(world: "World", vm: str, kind: str) -> str | None:
+    mark = f"event {world.mark()}"
+    status, answer = await world.operator.ask(
+        "POST", "/v1/events", {"type": kind, "resources": [vm], "description": mark}, mark
+    )
+    if status != 201:
+        world.broken(f"liveness: an event for {vm} is answered {status}: {answer}")
+        return None
+    return str(answer["events"][0]["id"])
+
+
+async def _woken(world: "World", address: str, node: str, known: int) -> None:
+    """Wait for news at a node."""
+    try:
+        await world.network.request(address, node, poll(query="&wait=40", known=known), 60.0)
+    except FAILURES as error:
+        world.broken(f"liveness: {node} does not answer a poll that waits: {error!r}")
+
 
 async def _shown(world: "World", address: str, node: str) -> dict[str, str]:
+    document = await _look_at(world, address, node)
+    return {} if document is None else {event["EventId"]: event["EventStatus"] for event in document["Events"]}
+
+
+async def _look_at(world: "World", address: str, node: str) -> dict[str, Any] | None:
     try:
         answer = await world.network.request(address, node, poll())
+        if answer.startswith(b"HTTP/1.1 429"):  # its own client has just asked
+            await asyncio.sleep(1.5)
+            answer = await world.network.request(address, node, poll())
     except FAILURES as error:
         world.broken(f"liveness: {node} does not answer: {error!r}")
-        return {}
+        return None
     head, _, body = answer.partition(b"\r\n\r\n")
     if not head.startswith(b"HTTP/1.1 200"):
         world.broken(f"liveness: {node} answers {answer[:200]!r}")
-        return {}
-    return {event["EventId"]: event["EventStatus"] for event in json.loads(body)["Events"]}
+        return None
+    document: dict[str, Any] = json.loads(body)
+    return document
 
 
 async def _compare_audit(world: "World") -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from duenotice.domain import transitions as t
+from duenotice.domain.maintenance import Status
 from duenotice.domain.transitions import Record
 from duenotice.http_call import HttpAnswer
 from simulator.observatory import Observatory
@@ -31,6 +32,7 @@ class Judge:
         self.promised_events: set[str] = set()
         self.promised_plans: set[str] = set()
         self.plans: set[str] = set()
+        self._resting: set[str] = set()
         self.answers: Counter[int] = Counter()
         observatory.on_record.append(self.follow)
         observatory.on_stored.append(self.settle)
@@ -40,6 +42,7 @@ class Judge:
         self.promised_events, self.promised_plans = set(), set()
         self._raised.clear()
         self.plans.clear()
+        self._resting.clear()
 
     def follow(self, record: Record) -> None:
         """A record that VMs can see now."""
@@ -53,6 +56,12 @@ class Judge:
                 self._mark(event.description, event.resources)
             case t.EventMoved(event) | t.EventNarrowed(event):
                 self._event_scopes[event.id].add(event.scope)
+            case t.MaintenanceChanged(plan_id, status):
+                self._resting.discard(plan_id)
+                if status is not Status.RUNNING:
+                    self._resting.add(plan_id)
+            case t.StepBegun(plan_id) if plan_id in self._resting:
+                self._broken(f"G01: the maintenance {plan_id} is paused or over, and begins another step")
             case t.MaintenanceStarted(plan):
                 self.plans.add(plan.id)
                 self._mark(plan.description or "", ())
@@ -120,6 +129,7 @@ class Judge:
             self._refuse(mark)
         if answer.status in (200, 201) and method != "GET" and isinstance(value, dict):
             self._promise(target, value)
+            self._check_event(target)
         return value
 
     def _refuse(self, mark: str) -> None:
@@ -132,6 +142,15 @@ class Judge:
             self.promised_events |= {event["id"] for event in value["events"]}
         elif "steps" in value and "id" in value:
             self.promised_plans.add(value["id"])
+
+    def _check_event(self, target: str) -> None:
+        """S17, S19: an event that was cancelled or approved, as an operator was told, is so."""
+        _, _, rest = target.partition("/v1/events/")
+        event_id, _, verb = rest.partition("/")
+        if verb == "cancel" and event_id not in self._gone:
+            self._broken(f"S19: {event_id} was answered as cancelled, and is still there")
+        if verb == "approve" and event_id not in self._approved | self._gone:
+            self._broken(f"S17: {event_id} was answered as approved, and still waits")
 
     def check_promises(self) -> None:
         """S5: all that was answered as done is stored."""

@@ -122,6 +122,7 @@ class Node:
         self.trouble: DuenoticeError | None = None
         self.on_start: Callable[[Node], None] = lambda _: None
         self.on_end: Callable[[Node, DuenoticeError], None] = lambda *_: None
+        self.on_bug: Callable[[Node, Exception], None] = lambda *_: None
         self._starting: asyncio.Task[None] | None = None
         self._graves: list[object] = []
 
@@ -161,6 +162,9 @@ class Node:
             return
         except DuenoticeError as refused:
             error = refused
+        except Exception as bug:
+            self.on_bug(self, bug)
+            return
         process.kill()
         if process is self.process:  # else another process of this node runs already
             self.trouble, self.is_up = error, False

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from simulator.border import real_seconds, world_of
 from simulator.border import run as run_in
+from simulator.drivers import KINDS as DRIVERS
 from simulator.faults import Action, Faults, drawn
 from simulator.world import Shape, World
 
@@ -39,7 +40,7 @@ def shape_of(seed: int, hours: float | None = None) -> Shape:
     vms = dice.choice((3, 10, 20, 20, 24))
     actions = max(3, round(seconds / dice.choice((30, 60, 120))))
     nodes, lease = dice.choice((1, 1, 2, 3, 3)), dice.choice((6.0, 30.0, 60.0, 60.0))
-    return Shape(nodes, vms, seconds, actions, lease, dice.choice((0, 1, 3)))
+    return Shape(nodes, vms, seconds, actions, lease, dice.choice((0, 1, 3)), dice.choice(("", "", *DRIVERS)))
 
 
 def actions_of(seed: int, shape: Shape, without: Collection[str] = ()) -> list[Action]:

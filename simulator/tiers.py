@@ -35,6 +35,15 @@ def world(seed: int) -> Round:
     return Round(f"python -m simulator --seed {seed}", outcome.violations, outcome.virtual_seconds, faults)
 
 
+def short_world(seed: int) -> Round:
+    """The same for half an hour."""
+    from simulator.runs import run
+
+    outcome = run(seed, 0.5)
+    faults = sum(outcome.faults.values())
+    return Round(f"python -m simulator --seed {seed} --hours 0.5", outcome.violations, outcome.virtual_seconds, faults)
+
+
 def agents(seed: int) -> Round:
     """A world of a real agent and a scripted service."""
     from simulator.agents_world import play
@@ -110,3 +119,6 @@ TIERS: dict[str, Callable[[int], Round]] = {
     "kills": kills,
     "stories": stories,
 }
+
+SHORT: dict[str, Callable[[int], Round]] = {"world": short_world}
+"""Instead of the others, where many seeds are worth more than long lives."""

@@ -7,7 +7,7 @@ all faults are over, and what must come true then is checked.
 import asyncio
 import hashlib
 from collections.abc import Callable, Coroutine, Sequence
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
@@ -25,6 +25,7 @@ from simulator.agents_in_world import begin_agents
 from simulator.agents_machine import AgentVm
 from simulator.clients import Client
 from simulator.disk import Disk, DiskJournal
+from simulator.drivers import ATTEMPTS, OUTSIDE, REPORT_WITHIN, RETRY_AFTER, TIMEOUT, Outside
 from simulator.ending import come_to_rest
 from simulator.faults import TABLE, Action, Faults
 from simulator.fleets import drawn_fleet
@@ -42,6 +43,15 @@ __all__ = ["Shape", "World", "cluster_faults", "node_faults", "operators"]
 SET_UP = 60.0
 """Seconds until the first action."""
 LIMIT = 3
+_DRIVEN: dict[str, Any] = {
+    "impact": "webhook",
+    "impact_url": "http://outside/impact",
+    "impact_timeout": TIMEOUT,
+    "impact_attempts": ATTEMPTS,
+    "impact_retry_after": RETRY_AFTER,
+    "impact_report_within": REPORT_WITHIN,
+}
+"""Settings of nodes whose impacts are carried out by somebody."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +64,14 @@ class Shape:
     actions: int = 80
     lease: float = 60.0
     agents: int = 0
+    driver: str = ""
+    """Who carries out impacts: nobody (they are simulated), `webhook` or `command`."""
 
     @property
     def has(self) -> set[str]:
         """What it has that some actions need."""
-        return {"lone" if self.nodes == 1 else "cluster", *(["agents", "agents among VMs"] if self.agents else [])}
+        agents = ["agents", "agents among VMs"] if self.agents else []
+        return {"lone" if self.nodes == 1 else "cluster", *agents, self.driver}
 
 
 class World:
@@ -82,6 +95,10 @@ class World:
         self.fleet = drawn_fleet(self.dice("fleet"), shape.vms)
         self.clients: dict[str, Client] = {}
         self.agents: list[AgentVm] = []
+        self.has_lost = False
+        """Whether a store has lost commits."""
+        self.outside = Outside(self, shape.driver)
+        self._context.run(OUTSIDE.set, self.outside)
         self.nodes: dict[str, Node] = {}
         self.network.on_written = self._written
         self._make_nodes()
@@ -120,6 +137,10 @@ class World:
         self._tasks.pop(task, None)
         if not task.cancelled() and (error := task.exception()) is not None:
             self.broken(f"the simulator failed: {error!r}")
+
+    def outside_context(self) -> Context:
+        """A context for something that belongs to no process."""
+        return self._context.copy()
 
     def later(self, seconds: float, work: Callable[[], object]) -> None:
         """Do something that belongs to no process, some time from now."""
@@ -203,6 +224,7 @@ class World:
                         self._stale[node.process] = None
                 self._restored_at = self._set_walls_right()
                 self.judge.forget()
+                self.has_lost = True
                 self.observatory.lost_after(kept)
 
         self.later(away, back)
@@ -249,9 +271,11 @@ class World:
             lease=self.shape.lease,
             journal="postgresql://store" if self.shape.nodes > 1 else "",
             node_url=f"http://{name}:1",
+            **(_DRIVEN if self.shape.driver else {}),
         )
         node = Node(name, machine, self.network, settings, open_store, MetadataOptions())
         node.on_start, node.on_end = self._started, self._ended_by_itself
+        node.on_bug = lambda node, error: self.broken(f"the node {node.name} cannot start: {error!r}")
         self.nodes[name] = node
 
     def _started(self, node: Node) -> None:
@@ -328,6 +352,7 @@ class World:
         # A clock that was set back between two restores of one copy is the one thing that nobody can make good (0004).
         self._restored_at = self._set_walls_right()
         self.judge.forget()
+        self.has_lost = True
         self.observatory.lost_after(self.disk.restore())
         self.start_later(node, away)
 

@@ -18,6 +18,10 @@ HISTORIES = {
             (62, 453.766, "agent-killed-power-record"),
         ],
     ),
+    "a disk that cannot be synced ends an agent that starts, without a word": (
+        1002,
+        [(34, 271.917, "event-scheduled"), (44, 325.33, "vm-fsync-fails")],
+    ),
     "a hook that ended while the machine stood still is taken for late, and puts back a second time": (
         2965952271,
         [(1, 30.201, "event-scheduled"), (2, 52.038, "agent-frozen")],

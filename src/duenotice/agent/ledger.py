@@ -39,9 +39,13 @@ class Ledger:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.cases: Cases = {}
+        self._is_torn = self._is_moved = False
         self._lock = _take_lock(directory)
         try:
             self._open()
+        except OSError as error:
+            os.close(self._lock)
+            raise self._unusable(error) from None
         except BaseException:
             os.close(self._lock)
             raise
@@ -72,6 +76,7 @@ class Ledger:
     def _append(self, record: LedgerRecord) -> None:
         line = encode(record)
         try:
+            self._make_good()
             _write_all(self._file, line)
             os.fsync(self._file)
         except OSError as error:
@@ -79,8 +84,22 @@ class Ledger:
         self._size += len(line)
         apply(self.cases, record)
 
+    def _make_good(self) -> None:
+        """Do what a disk that failed has left to do, before anything is written behind it."""
+        if self._is_torn:
+            os.ftruncate(self._file, self._size)
+            self._is_torn = False
+        if self._is_moved:
+            sync_directory(self.directory)
+            self._is_moved = False
+
     def _failed(self, error: OSError) -> Misconfigured:
-        os.ftruncate(self._file, self._size)
+        self._is_torn = True
+        with suppress(OSError):  # a disk that has become read-only: before the next record
+            self._make_good()
+        return self._unusable(error)
+
+    def _unusable(self, error: OSError) -> Misconfigured:
         return Misconfigured(
             f"The ledger in {self.directory} cannot be written: {error.strerror}.",
             hint="Make room on the disk; the agent does nothing that it cannot record.",
@@ -100,9 +119,10 @@ class Ledger:
             _drop(file, fresh)
             return
         os.close(self._file)
-        self._file, self._size = file, len(line)
+        self._file, self._size, self._is_moved = file, len(line), True
         self._compact_above = max(COMPACT_ABOVE, 2 * self._size)
-        sync_directory(self.directory)
+        with suppress(OSError):  # the old file has the same records, until the next one is written
+            self._make_good()
 
     def close(self) -> None:
         """Release the directory, so that another agent can use it."""

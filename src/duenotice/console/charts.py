@@ -84,7 +84,7 @@ ASKED = (
     _Asked(
         "kept",
         "How the notice ended",
-        "whole, cut short because somebody approved, or not read, because nobody listened",
+        "whole, cut short because somebody approved, or never read",
         (
             Series("whole", "whole", lambda day: day.whole),
             Series("cut", "cut short by approval", lambda day: day.cut),

@@ -38,12 +38,13 @@ class Step(AnswerBody, frozen=True):
 
 
 class PlannedStep(Step, frozen=True):
-    """A step with the times it would have if nobody approved anything."""
+    """A step with the times it would have if nobody approved anything; `silent` when nobody listens there."""
 
     scheduled_at: Moment
     not_before: Moment
     starts_at: Moment
     ends_at: Moment
+    silent: bool = False
 
 
 class Timeline(AnswerBody, frozen=True):

@@ -1,0 +1,79 @@
+"""The border around drivers: requests of webhooks and wrappers of commands go to the world's outside."""
+
+import asyncio
+import json
+import os
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import patch
+
+from duenotice.bootstrap import impact
+from duenotice.http_call import HttpAnswer
+from duenotice.impact import command, spool, webhook
+from duenotice.impact.driver import Driver
+from duenotice.settings import ServeSettings
+from simulator.agents_border import check_alive
+from simulator.drivers import OUTSIDE, TIMEOUT
+from simulator.drivers_commands import commands_of
+from simulator.loop import OWNER
+from simulator.machine import MACHINE
+
+_real_driver = impact._driver
+
+
+async def call(url: str, *, body: bytes = b"", headers: Mapping[str, str] | None = None, **_: Any) -> HttpAnswer:
+    """As `http_call.call`: the request arrives, whatever becomes of who sent it."""
+    check_alive()
+    outside, sent = OUTSIDE.get(), headers or {}
+    answer: asyncio.Future[HttpAnswer] = asyncio.get_running_loop().create_future()
+    outside.world.begin(
+        outside.post(OWNER.get(), sent["Idempotency-Key"], int(sent["Duenotice-Attempt"]), body, answer)
+    )
+    return await answer
+
+
+def _driver(settings: ServeSettings, data_dir: Path | None) -> Driver | None:
+    """The real drivers; notes of commands are on the disk of the machine."""
+    outside = OUTSIDE.get(None)
+    if outside is None or outside.kind == "webhook":
+        return _real_driver(settings, data_dir)
+    folder = cast(Path, commands_of(MACHINE.get()).disk / "impact")
+    return command.CommandDriver(["/bin/true"], folder, TIMEOUT)
+
+
+def _spawn_wrapper(stdin: int, environment: dict[str, str]) -> int:
+    check_alive()
+    size = os.fstat(stdin).st_size
+    return commands_of(MACHINE.get()).spawn(json.loads(os.pread(stdin, size, 0)), environment)
+
+
+async def _end_of(pid: int) -> None:
+    await commands_of(MACHINE.get()).end_of(pid)
+
+
+def _waitpid(pid: int, _: int) -> tuple[int, int]:
+    return pid, 0
+
+
+@contextmanager
+def drivers_border() -> Iterator[None]:
+    """While this is open, drivers reach the world's outside."""
+    calls = SimpleNamespace(**{name: getattr(os, name) for name in ("close", "strerror", "waitstatus_to_exitcode")})
+    calls.waitpid = _waitpid
+    with ExitStack() as inside:
+        for target, name, value in (
+            (impact, "_driver", _driver),
+            (webhook, "call", call),
+            (webhook, "ssl", SimpleNamespace(create_default_context=lambda **_: None, SSLContext=ssl.SSLContext)),
+            (command, "os", calls),
+            (command, "_spawn_wrapper", _spawn_wrapper),
+            (command, "_end_of", _end_of),
+            (spool, "boot_id", lambda: MACHINE.get().boot_id),
+            (spool, "start_time", lambda pid: commands_of(MACHINE.get()).start_time(pid)),
+        ):
+            inside.enter_context(patch.object(target, name, value))
+        yield
