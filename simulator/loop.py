@@ -7,6 +7,7 @@ stopped does nothing until it goes on, and one that was killed does nothing any 
 import asyncio
 import heapq
 import itertools
+import warnings
 from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import suppress
@@ -117,9 +118,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self, callback: Callable[..., Any], *args: Any, context: Any = None
     ) -> Handle:
         """Soon, unless the world is over."""
-        if self._is_over:
-            return Handle(callback, args, self, context)
-        return super().call_soon(callback, *args, context=context)
+        handle = Handle(callback, args, self, context)
+        if not self._is_over:
+            self._ready.append(handle)  # type: ignore[attr-defined]
+        return handle
 
     def run_in_executor(  # type: ignore[override]
         self, executor: Executor | None, func: Callable[..., Any], *args: Any
@@ -180,6 +182,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Let go of all that still waits, without letting it do anything in the world."""
         self._is_over = True
         self.set_exception_handler(lambda *_: None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of coroutines that were about to be awaited
+            self._let_go()
+        self.close()
+
+    def _let_go(self) -> None:
         for task in sorted(asyncio.all_tasks(self), key=lambda task: task.get_name()):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             with suppress(BaseException):
@@ -187,7 +195,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._ready.clear()  # type: ignore[attr-defined]
         self._timers.clear()
         self._graves.clear()
-        self.close()
 
 
 def _set_result(future: "asyncio.Future[Any]", result: Any) -> None:

@@ -186,7 +186,7 @@ class World:
         dice = self.dice("nodes")
         self.store = SharedStore()
         self.store.on_commit = self.observatory.stored
-        notes: dict[str, Known] = {}
+        self._notes = notes = dict[str, Known]()
 
         def open_store(node: Node) -> tuple[Journal | None, ClusterStore | None]:
             opened = NodeStore(self.store, node.name, node.machine, self.network, notes)
@@ -242,6 +242,7 @@ class World:
         assert old is not None
         self.say(node.name, f"is started again while it stands still, for {seconds:.1f} s")
         old.stop()
+        self._notes.pop(node.name, None)  # in another directory: its own is in use
         node.is_up, node.process = False, None
         self.look_around()
         node.start()

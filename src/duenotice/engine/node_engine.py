@@ -106,7 +106,7 @@ class NodeEngine(PassingEngine):
             self._to_show = news
             self.curtain.hide(news.touched)
             self.seat.tell(m.Wrote(position))
-            while self._waits_for(position) and not news.is_late(self.clock.now()):
+            while self._waits_for(position) and not self._is_late(news):
                 await self.stir()
             if not self._waits_for(position):
                 break
@@ -117,6 +117,11 @@ class NodeEngine(PassingEngine):
         self._to_show = None
         # Not `news`: if more could not be stored, its state has what the journal does not have.
         await self._show_what_is_allowed(await self._off_loop(self._writer.not_shown))
+
+    @property
+    def _showing_takes(self) -> int:
+        """Half of what is allowed for a commit is kept for the call that lets all nodes show it (S2)."""
+        return self.policy.commit_allowance // 2
 
     def _waits_for(self, position: int) -> bool:
         """As long as we lead and reach the store; a node that can reach it then has it shown later."""
@@ -154,7 +159,7 @@ class NodeEngine(PassingEngine):
 
     def is_in_time(self) -> bool:
         """Whether what is to be shown may be shown now (S2); if not, `_show` has its notice made longer."""
-        is_late = self._to_show is not None and self._to_show.is_late(self.clock.now())
+        is_late = self._to_show is not None and self._is_late(self._to_show)
         if is_late:
             self._wake_up()
         return not is_late

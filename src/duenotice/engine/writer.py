@@ -125,14 +125,16 @@ class Writer:
             return self._recover(error, len(asks))
         return self.make_ready(answers)
 
-    def make_ready(self, answers: Sequence[Records | DuenoticeError], spare: int = 0) -> Outcome:
+    def make_ready(
+        self, answers: Sequence[Records | DuenoticeError], spare: int = 0, showing_takes: int = 0
+    ) -> Outcome:
         """What may be shown now, after notice that a slow commit has used up is made longer again (S2).
 
-        `spare` is the time until it is seen.
+        `spare` is the time until it is seen, of which `showing_takes` comes after the last look at the clock.
         """
         now = self._clock.now()
         try:
-            while late := self._postponed(now, spare):
+            while late := self._postponed(now.after(showing_takes), spare):
                 records: list[Record] = []
                 self._take(late, SELF, now, records)
                 self._append(records)

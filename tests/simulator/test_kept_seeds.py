@@ -1,0 +1,43 @@
+"""What worlds have found stays found: the shortest histories that once broke a promise, action by action.
+
+They name their actions, not only their seed: what a seed draws changes when the table of faults grows.
+"""
+
+from typing import NamedTuple
+
+import pytest
+
+from simulator.faults import Action
+from simulator.runs import lived
+from simulator.world import Shape
+
+
+class Kept(NamedTuple):
+    """A history, and what it once broke."""
+
+    broke: str
+    seed: int
+    shape: Shape
+    actions: tuple[tuple[int, float, str], ...]
+
+
+KEPT = [
+    Kept(
+        "S2: the call that lets all nodes show an event took a part of its notice",
+        5001,
+        Shape(nodes=3, vms=10, seconds=330.0, actions=36, lease=60.0, agents=3),
+        (
+            (1, 56.18216728326655, "fleet-applied"),
+            (2, 87.8497866407133, "store-fails-over"),
+            (7, 254.04177268819396, "store-answer-lost"),
+            (8, 260.53161844998885, "user-operation"),
+            (9, 308.56229214285054, "plan"),
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize("kept", KEPT, ids=lambda kept: kept.broke.partition(":")[0])
+def test_what_was_broken_once_holds(kept: Kept) -> None:
+    outcome = lived(kept.seed, kept.shape, [Action(*action) for action in kept.actions])
+    assert not outcome.violations, f"{kept.broke}: {outcome.violations}"
