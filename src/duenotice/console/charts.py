@@ -8,7 +8,7 @@ from duenotice.wire.duration import span
 from duenotice.wire.operator import EVENT_TYPES, PastDay
 
 MOST_LABELS = 8
-_ROUND = (1, 2, 5)
+_ROUND = (2, 4, 6, 10)  # the half of it is written too, and must be whole
 
 Show = Callable[[float], str]
 

@@ -56,8 +56,9 @@ def test_no_days_make_no_picture() -> None:
 @pytest.mark.parametrize(
     ("most", "is_span", "top"),
     [
-        (1, False, 1),
-        (3, False, 5),
+        (1, False, 2),
+        (3, False, 4),
+        (5, False, 6),
         (11, False, 20),
         (7000, True, 7200),
     ],
