@@ -26,7 +26,7 @@ def chart(key: str, *days: PastDay) -> Chart:
 
 def test_types_stand_on_each_other() -> None:
     drawn = chart("events", day("2026-03-01", types={"Reboot": 3, "Freeze": 1}), day("2026-03-02"))
-    assert [(block.key, block.y, block.height) for block in drawn.blocks] == [("freeze", 80, 20), ("reboot", 20, 60)]
+    assert [(block.key, block.y, block.height) for block in drawn.blocks] == [("freeze", 75, 25), ("reboot", 0, 75)]
     assert {block.x for block in drawn.blocks} == {6.0}
     assert drawn.legend == [("freeze", "Freeze"), ("reboot", "Reboot")]
     assert drawn.says == "Events: Freeze 1, Reboot 3."
