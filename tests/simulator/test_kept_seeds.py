@@ -34,6 +34,17 @@ KEPT = [
             (9, 308.56229214285054, "plan"),
         ),
     ),
+    Kept(
+        "S24: a leader that had stored something and did not reach the store any more went round without a pause",
+        7001,
+        Shape(nodes=3, vms=10, seconds=270.0, actions=15, lease=60.0),
+        (
+            (10, 165.697001361181, "store-one-way-partition"),
+            (11, 191.368973844427, "store-fails-over"),
+            (12, 218.0995098845622, "plan"),
+            (13, 228.9897748040232, "plan"),
+        ),
+    ),
 ]
 
 

@@ -133,9 +133,13 @@ class Ticker:
         return clock.speed > 0 and now.steady - self._marked >= int(_MARK_EVERY * clock.speed)
 
     async def _tick(self) -> None:
-        """Do all that is due, in as many commits as it takes."""
-        await self._engine.submit(Tick(), SELF)
-        while self._engine.behind:
+        """Do all that is due, in as many commits as it takes.
+
+        What cannot be shown is tried again at the next look: a leader that does not reach the store must not go round.
+        """
+        shown = -1
+        while shown < 0 or (self._engine.behind and self._engine.state.position > shown):
+            shown = self._engine.state.position
             await self._engine.submit(Tick(), SELF)
 
     async def _sweep(self, now: Instant) -> None:
