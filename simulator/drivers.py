@@ -9,6 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -47,7 +48,7 @@ class Outside:
         self.reported: set[str] = set()
         self._waiting: dict[str, Owner | None] = {}
         self._over: dict[str, float] = {}
-        self._runs = 0
+        self._runs, self._removed_at = 0, -1.0
         world.observatory.on_record.append(self.follow)
 
     @property
@@ -70,13 +71,20 @@ class Outside:
         match record.transition:
             case t.EventCompleted(event_id):
                 self._over[event_id] = self.world.loop.time()
-                if event_id in self.asked and not self.done[event_id] and event_id not in self.reported:
-                    self.wrong(f"{event_id} is completed, and nobody has carried it out")
+                self.world.later(0.0, partial(self._check_done, event_id, self.world.loop.time()))
+            case t.VmsRemoved():
+                self._removed_at = self.world.loop.time()
             case t.EventFailed(event_id):
                 self._over[event_id] = self.world.loop.time()
             case t.ImpactFailed(event_id, _, attempt):
                 if event_id in self.asked and attempt > max(each.attempt for each in self.asked[event_id]):
                     self.wrong(f"attempt {attempt} of {event_id} has failed, and was never made")
+
+    def _check_done(self, event_id: str, at: float) -> None:
+        """An event is also over when its VMs are taken out of the fleet."""
+        done = self.done[event_id] or event_id in self.reported or self._removed_at == at
+        if event_id in self.asked and not done:
+            self.wrong(f"{event_id} is completed, and nobody has carried it out")
 
     # What drivers ask for
 
