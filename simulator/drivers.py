@@ -48,6 +48,7 @@ class Outside:
         self.reported: set[str] = set()
         self._waiting: dict[str, Owner | None] = {}
         self._over: dict[str, float] = {}
+        self._known: set[str] = set()
         self._runs, self._removed_at = 0, -1.0
         world.observatory.on_record.append(self.follow)
 
@@ -69,6 +70,8 @@ class Outside:
     def follow(self, record: Record) -> None:
         """A record that everybody can see now."""
         match record.transition:
+            case t.EventRaised(event) | t.EventStarted(event):
+                self._known.add(event.id)
             case t.EventCompleted(event_id):
                 self._over[event_id] = self.world.loop.time()
                 self.world.later(0.0, partial(self._check_done, event_id, self.world.loop.time()))
@@ -79,6 +82,11 @@ class Outside:
             case t.ImpactFailed(event_id, _, attempt):
                 if event_id in self.asked and attempt > max(each.attempt for each in self.asked[event_id]):
                     self.wrong(f"attempt {attempt} of {event_id} has failed, and was never made")
+
+    def _check_known(self, event_id: str) -> None:
+        """The key of an impact is the id of its event, in every attempt: a receiver knows by it what it has done."""
+        if event_id not in self._known and not self.world.has_lost:
+            self.wrong(f"{event_id} is asked for, and is no event")
 
     def _check_done(self, event_id: str, at: float) -> None:
         """An event is also over when its VMs are taken out of the fleet."""
@@ -101,6 +109,7 @@ class Outside:
             self.wrong(f"{event_id} is asked for with another body than before")
         if before and attempt < before[-1].attempt:
             self.wrong(f"attempt {attempt} of {event_id} comes after attempt {before[-1].attempt}")
+        self.world.later(5.0, partial(self._check_known, event_id))
         if attempt > ATTEMPTS:
             self.wrong(f"attempt {attempt} of {event_id} is one too many")
         if self.is_sure and self._over.get(event_id, self.world.loop.time()) < self.world.loop.time():
@@ -144,7 +153,7 @@ def _lasting(body: bytes) -> dict[str, Any]:
 
 
 async def _well(outside: Outside, event_id: str, dice: Random) -> int:
-    await asyncio.sleep(dice.uniform(0.2, 8.0))
+    await asyncio.sleep(dice.uniform(2.0, 8.0))
     outside.carry_out(event_id)
     return 200
 
