@@ -12,22 +12,21 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from time import monotonic
-from typing import NamedTuple
+from time import monotonic, process_time
+from typing import Any, NamedTuple
 
-from simulator.tiers import TIERS
+from simulator.tiers import SHORT, TIERS
 
 ROOT = Path(__file__).parents[1]
 CATALOGUE = Path(__file__).with_name("planted.toml")
-SECONDS = 60.0
-"""For each bug."""
-BASELINE_SECONDS = 10.0
-"""For each tier without a bug, before all others."""
-PATIENCE = 60.0
-"""Seconds more until a process counts as one that hangs; a world that has begun is played to its end."""
+SECONDS = 30.0
+"""Of CPU, for each bug, and for each tier without one."""
+PATIENCE = 120.0
+"""Real seconds until a process counts as one that hangs, and for each 10 seconds of CPU as many more."""
+MOST_SEEDS = 1_000_000
 FIRST_SEED = 1
 
 
@@ -50,6 +49,13 @@ class Verdict(NamedTuple):
     noticed: str
     seeds: int
     seconds: float
+
+
+class Sound(NamedTuple):
+    """Seeds without a bug: how many were tried, and which of them find something all the same."""
+
+    wrong: tuple[int, ...] = ()
+    seeds: int = MOST_SEEDS
 
 
 def catalogue() -> list[Planted]:
@@ -76,42 +82,64 @@ def scratch(planted: Planted | None) -> Iterator[Path]:
         yield Path(made)
 
 
-def try_out(planted: Planted, seconds: float = SECONDS, is_planted: bool = True) -> Verdict:
+def sound(tier: str, seconds: float) -> Sound:
+    """Which seeds of a tier can tell a bug: those that find nothing in the sources as they are."""
+    with scratch(None) as copy:
+        told = _told(_run(tier, copy, seconds, ["--all"]))
+    return Sound(tuple(told["wrong"]), told["seeds"])
+
+
+def try_out(planted: Planted, seconds: float = SECONDS, known: Sound = Sound()) -> Verdict:  # noqa: B008
     """Run its tier on the scratch copy, in a process of its own, until it notices or the time is over."""
     begun = monotonic()
-    with scratch(planted if is_planted else None) as copy:
+    with scratch(planted) as copy:
         try:
-            done = _run(planted.tier, copy, seconds)
+            done = _run(planted.tier, copy, seconds, ["--seeds", str(known.seeds), *_skipped(known)])
         except subprocess.TimeoutExpired:
             return Verdict(planted.name, "liveness: a world does not come to its end", 1, monotonic() - begun)
-    lines = done.stdout.splitlines()
-    if done.returncode not in (0, 1) or not lines:
-        last = (done.stderr.splitlines() or ["nothing was said"])[-1]
-        return Verdict(planted.name, f"the simulator itself fails: {last[:100]}", 1, monotonic() - begun)
-    told = json.loads(lines[-1])
+    try:
+        told = _told(done)
+    except RuntimeError as error:
+        return Verdict(planted.name, f"the simulator itself fails: {error}", 1, monotonic() - begun)
     return Verdict(planted.name, told["noticed"], told["seeds"], told["seconds"])
 
 
-def _run(tier: str, copy: Path, seconds: float) -> "subprocess.CompletedProcess[str]":
+def _skipped(known: Sound) -> list[str]:
+    return [word for seed in known.wrong for word in ("--skip", str(seed))]
+
+
+def _told(done: "subprocess.CompletedProcess[str]") -> dict[str, Any]:
+    """The last line that a process of `run_tier` has printed."""
+    if done.returncode not in (0, 1) or not done.stdout.strip():
+        raise RuntimeError((done.stderr.splitlines() or ["nothing was said"])[-1][:100])
+    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return told
+
+
+def _run(tier: str, copy: Path, seconds: float, more: list[str]) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-m", "simulator.planted", "--tier", tier, "--seconds", str(seconds)],
+        [sys.executable, "-m", "simulator.planted", "--tier", tier, "--seconds", str(seconds), *more],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": f"{copy}:{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
-        timeout=seconds + PATIENCE,
+        timeout=PATIENCE + PATIENCE / 10 * seconds,
         check=False,
     )
 
 
-def run_tier(name: str, seconds: float) -> int:
+def run_tier(name: str, seconds: float, seeds: int, skipped: Sequence[int], goes_on: bool) -> int:
     """Seeds of one tier, until a promise is broken or the time is over; the last line printed is JSON."""
-    begun, seeds, noticed = monotonic(), 0, ""
-    while not noticed and monotonic() - begun < seconds:
-        noticed = next(iter(TIERS[name](FIRST_SEED + seeds).violations), "")
-        seeds += 1
-    print(json.dumps({"noticed": noticed[:300], "seeds": seeds, "seconds": monotonic() - begun}), flush=True)
-    return int(bool(noticed))
+    noticed, wrong, seed = "", list[int](), FIRST_SEED
+    while process_time() < seconds and seed < FIRST_SEED + seeds and (goes_on or not wrong):
+        found = () if seed in skipped else (TIERS | SHORT)[name](seed).violations
+        if found:
+            noticed = noticed or found[0]
+            wrong.append(seed)
+        seed += 1
+    told = {"noticed": noticed[:300], "wrong": wrong, "seeds": seed - FIRST_SEED, "seconds": process_time()}
+    print(json.dumps(told), flush=True)
+    return int(bool(wrong))
 
 
 def _line(planted: Planted, verdict: Verdict) -> str:
@@ -122,28 +150,34 @@ def _line(planted: Planted, verdict: Verdict) -> str:
 
 def main() -> int:
     """Try them out and print a table; 1 when one was not noticed."""
+    asked = _arguments()
+    if asked.tier:
+        return run_tier(asked.tier, asked.seconds, asked.seeds, asked.skip, asked.all)
+    chosen = [each for each in catalogue() if not asked.only or each.name in asked.only]
+    chosen = [each for each in chosen if not asked.of or each.tier == asked.of]
+    known = {tier: sound(tier, asked.seconds) for tier in dict.fromkeys(each.tier for each in chosen)}
+    for tier, seeds in known.items():
+        print(f"{tier} without a bug: {seeds.seeds} seeds, of which {list(seeds.wrong)} find something", flush=True)
+    verdicts = []
+    for planted in chosen:
+        verdicts.append(try_out(planted, asked.seconds, known[planted.tier]))
+        print(_line(planted, verdicts[-1]), flush=True)
+    noticed = sum(bool(verdict.noticed) for verdict in verdicts)
+    print(f"{noticed} of {len(chosen)} noticed")
+    return int(noticed < len(chosen))
+
+
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", metavar="NAME")
     parser.add_argument("--of", metavar="TIER", help="only those of one tier")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="for each")
-    parser.add_argument("--tier", help="run a tier with the sources as they are; used by itself")
-    asked = parser.parse_args()
-    if asked.tier:
-        return run_tier(asked.tier, asked.seconds)
-    chosen = [each for each in catalogue() if not asked.only or each.name in asked.only]
-    chosen = [each for each in chosen if not asked.of or each.tier == asked.of]
-    missed = 0
-    for planted in {each.tier: each for each in chosen}.values():  # what fails without a bug would notice any
-        sound = try_out(planted, BASELINE_SECONDS, is_planted=False)
-        print(f"{planted.tier} without a bug: {sound.seeds} seeds, {sound.noticed or 'nothing is noticed'}", flush=True)
-        if sound.noticed:
-            return 2
-    for planted in chosen:
-        verdict = try_out(planted, asked.seconds)
-        missed += not verdict.noticed
-        print(_line(planted, verdict), flush=True)
-    print(f"{len(chosen) - missed} of {len(chosen)} noticed")
-    return int(missed > 0)
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of CPU, for each")
+    by_itself = parser.add_argument_group("used by itself")
+    by_itself.add_argument("--tier", help="run a tier with the sources as they are")
+    by_itself.add_argument("--seeds", type=int, default=MOST_SEEDS)
+    by_itself.add_argument("--skip", type=int, action="append", default=[])
+    by_itself.add_argument("--all", action="store_true", help="go on after what was found")
+    return parser.parse_args()
 
 
 if __name__ == "__main__":

@@ -35,6 +35,28 @@ def world(seed: int) -> Round:
     return Round(f"python -m simulator --seed {seed}", outcome.violations, outcome.virtual_seconds, faults)
 
 
+def short_world(seed: int, nodes: int = 1, driver: str = "") -> Round:
+    """A small world in which much happens in a short time."""
+    from simulator.runs import run
+    from simulator.world import Shape
+
+    vms = (3, 6, 12)[seed % 3]
+    outcome = run(seed, shape=Shape(nodes, vms, 1500.0, 100, 60.0, 0, driver))
+    faults = sum(outcome.faults.values())
+    replay = f"python -c 'from simulator.tiers import short_world; print(short_world({seed}, {nodes}, {driver!r}))'"
+    return Round(replay, outcome.violations, outcome.virtual_seconds, faults)
+
+
+def short_cluster(seed: int) -> Round:
+    """The same with three nodes."""
+    return short_world(seed, nodes=3)
+
+
+def short_drivers(seed: int) -> Round:
+    """The same with a driver that carries out impacts."""
+    return short_world(seed, driver=("webhook", "command")[seed % 2])
+
+
 def agents(seed: int) -> Round:
     """A world of a real agent and a scripted service."""
     from simulator.agents_world import play
@@ -110,3 +132,10 @@ TIERS: dict[str, Callable[[int], Round]] = {
     "kills": kills,
     "stories": stories,
 }
+
+SHORT: dict[str, Callable[[int], Round]] = {
+    "world": short_world,
+    "cluster": short_cluster,
+    "drivers": short_drivers,
+}
+"""Instead of the others, where many seeds are worth more than long lives."""

@@ -79,7 +79,7 @@ def test_a_running_plan_stands_on_top_also_between_two_steps(node: Node, visitor
     plan_id = plan(node)["id"]
     running = page.locator(f"#open-{plan_id}")
     expect(running).to_contain_text("0 of 5 steps")
-    expect(running).to_contain_text("Nowset/web, update domain 0 (1 VM)")
+    expect(running).to_contain_text("Nowset/web, update domain 0 (1 VM), starts in 15m")
     expect(running).to_contain_text("Nextset/web, update domain 1 (1 VM), in 30m")
     expect(running).to_contain_text("Expected end")
     node.advance("26m")

@@ -41,7 +41,7 @@ def test_filters_are_in_the_address_and_stay_together(visitors: Visitors) -> Non
     page = visitors.come("/events")
     page.get_by_label("Cause").select_option("maintenance")
     page.get_by_label("Type").select_option("Freeze")
-    page.get_by_role("button", name="Show").click()
+    page.get_by_role("button", name="Show", exact=True).click()
     expect(page.locator("#live-events tbody tr")).to_have_count(1)
     assert "cause=maintenance" in page.url and "type=Freeze" in page.url
     page.get_by_role("link", name="Started").click()
@@ -57,7 +57,7 @@ def test_rows_stand_together_by_maintenance_or_host(node: Node, visitors: Visito
     page = visitors.come("/events?by=maintenance&type=Freeze")
     plan = node.operate("/v1/maintenances", method="GET")[0]["id"]
     titles = page.locator("tr.pile th")
-    expect(titles).to_contain_text(["No maintenance", f"Maintenance {plan[:8]}"])
+    expect(titles).to_contain_text(["No maintenance", f"Maintenance {plan[:8]}: Freeze of set/web"])
     titles.nth(1).get_by_role("link").click()
     page.wait_for_url(f"**/maintenances/{plan}")
     page.goto(f"{visitors.origin}/events?by=host&group=web")

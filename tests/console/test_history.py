@@ -41,11 +41,11 @@ def test_the_past_of_one_group_or_vm(visitors: Visitors) -> None:
     """The filters are in the address."""
     page = visitors.come("/history")
     page.get_by_label("Group").fill("set/web")
-    page.get_by_role("button", name="Show").click()
+    page.get_by_role("button", name="Show", exact=True).click()
     expect(page.locator("#chart-events svg.plot")).to_have_attribute("aria-label", "Events: Reboot 1.")
     assert "group=set%2Fweb" in page.url
     page.get_by_label("VM").fill("db-0")
-    page.get_by_role("button", name="Show").click()
+    page.get_by_role("button", name="Show", exact=True).click()
     expect(page.locator("#chart-events .empty")).to_be_visible()
 
 
@@ -70,3 +70,5 @@ def test_it_fits_a_small_phone_and_an_ordinary_screen(visitors: Visitors) -> Non
     for width in (320, 1280):
         page = visitors.come("/history", viewport={"width": width, "height": 700})
         assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
+    menu = "document.querySelector('.top nav')"
+    assert page.evaluate(f"{menu}.scrollWidth - {menu}.clientWidth") == 0, "a page is hidden in the menu"

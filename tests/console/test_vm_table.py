@@ -56,7 +56,7 @@ def test_a_row_says_where_it_is_and_whether_it_listens(visitors: Visitors) -> No
     expect(rows.nth(1)).to_contain_text("no notice")
     expect(rows.nth(1)).to_contain_text("not since the start")
     page.get_by_label("Listens").select_option("no")
-    page.get_by_role("button", name="Show").click()
+    page.get_by_role("button", name="Show", exact=True).click()
     expect(rows).to_have_count(1)
 
 

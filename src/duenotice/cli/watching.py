@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from duenotice.wire.operator import Event, Maintenance, Record
+    from duenotice.wire.operator import Event, Maintenance, Record, Step
 
 REDRAW = 1.0
 DUMB = ("dumb", "unknown")
@@ -234,7 +234,15 @@ def show_plan(session: Session, plan: "Maintenance") -> None:
     session.show_one(plan, MAINTENANCES)
     if session.output == "table":
         say()
-        session.show(plan.steps, STEPS)
+        session.show([_as_it_stands(plan, step) for step in plan.steps], STEPS)
+
+
+def _as_it_stands(plan: "Maintenance", step: "Step") -> "Step":
+    """A step that waits in a plan that is over was not run, and says so."""
+    from msgspec import structs
+
+    is_left = step.status == "waiting" and plan.status not in OPEN
+    return structs.replace(step, status="not run") if is_left else step
 
 
 def newest(session: Session) -> str:

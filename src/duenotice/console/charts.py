@@ -72,7 +72,7 @@ def _outcome(name: str) -> Series:
 
 
 ASKED = (
-    _Asked("events", "Events", "told on each day, by type", tuple(map(_type, EVENT_TYPES)), _count),
+    _Asked("events", "Events", "announced on each day, by type", tuple(map(_type, EVENT_TYPES)), _count),
     _Asked(
         "notice",
         "Notice",
@@ -84,7 +84,7 @@ ASKED = (
     _Asked(
         "kept",
         "How the notice ended",
-        "whole, cut short because somebody approved, or not read, because nobody listened",
+        "whole, cut short because somebody approved, or never read",
         (
             Series("whole", "whole", lambda day: day.whole),
             Series("cut", "cut short by approval", lambda day: day.cut),
@@ -95,7 +95,7 @@ ASKED = (
     _Asked(
         "approval",
         "Time to approval",
-        "the median from being told to being approved",
+        "the median from notice to approval",
         (Series("approved", "to approval", lambda day: day.to_approval),),
         span,
     ),

@@ -1,13 +1,16 @@
 """The page of all events: filters in the address, piles, pages, and what is done to chosen rows together."""
 
+from collections.abc import Mapping
 from functools import partial
 from itertools import groupby
+from types import MappingProxyType
 from typing import NamedTuple
 
 from msgspec.structs import asdict, replace
 from starlette.responses import Response
 
 from duenotice.client.operator.streaming import AsyncOperatorClient
+from duenotice.console.attention import open_plans, title_of
 from duenotice.console.board import event_state
 from duenotice.console.door import safe
 from duenotice.console.pages import PageRoute, Visit, go
@@ -58,7 +61,7 @@ class EventList:
             "events",
             asked=asked,
             given=given,
-            piles=piles(found.items, asked.by),
+            piles=piles(found.items, asked.by, {plan.id: title_of(plan) for plan in open_plans(visit.attention)}),
             past=None if past is None else piles(past.items, "")[0].rows if past.items else [],
             past_total=sum(found.counts[state] for state in w.OUTCOMES),
             counts=found.counts,
@@ -94,22 +97,22 @@ def asked_of(visit: Visit) -> w.EventQuery:
     return w.EventQuery(**{key: visit.query(key).strip() for key in w.EventQuery.__struct_fields__})
 
 
-def piles(rows: tuple[w.EventRow, ...], by: str) -> list[Pile]:
-    """Rows that stand together become a pile; without `by` all are one."""
+def piles(rows: tuple[w.EventRow, ...], by: str, plans: Mapping[str, str] = MappingProxyType({})) -> list[Pile]:
+    """Rows that stand together become a pile; without `by` all are one. `plans` has the titles of those that run."""
 
     def belongs(row: w.EventRow) -> str:
         return (getattr(row, by) or "") if by in PILES else ""
 
     return [
-        Pile(_title(by, key), _href(by, key), [(row, event_state(row)) for row in found])
+        Pile(_title(by, key, plans.get(key, "")), _href(by, key), [(row, event_state(row)) for row in found])
         for key, found in groupby(rows, belongs)
     ]
 
 
-def _title(by: str, key: str) -> str:
-    if not by:
-        return ""
-    return f"{PILES[by]} {key[:8] if by == 'maintenance' else key}" if key else f"No {PILES[by].lower()}"
+def _title(by: str, key: str, known: str) -> str:
+    if not by or not key:
+        return f"No {PILES[by].lower()}" if by else ""
+    return f"{PILES[by]} {key[:8] if by == 'maintenance' else key}{': ' if known else ''}{known}"
 
 
 def _href(by: str, key: str) -> str:

@@ -258,7 +258,7 @@ def says(life: Drawn) -> str:
     """Everything about an event in one sentence, for tooltips and screen readers."""
     is_planned = life.outcome == PLANNED
     moments = [
-        ("to be told" if is_planned else "told", life.raised_at),
+        ("to be notified" if is_planned else "notified", life.raised_at),
         ("not before", life.not_before),
         (f"approved by {life.approved_by}", life.approved_at),
         ("to start" if is_planned else "started", life.started_at),

@@ -9,8 +9,8 @@ from duenotice.wire.operator import PlannedStep
 
 
 def without_notice(timeline: Iterable[PlannedStep]) -> int:
-    """How many VMs would be hit as soon as their step begins, apart from rounding: nobody listens there (F03)."""
-    silent = (step for step in timeline if step.starts_at - step.scheduled_at <= timedelta(seconds=1))
+    """How many VMs would be hit although nobody there has read of it, or as soon as their step begins (F03)."""
+    silent = (step for step in timeline if step.silent or step.starts_at - step.scheduled_at <= timedelta(seconds=1))
     return sum(len(step.resources) for step in silent)
 
 

@@ -15,6 +15,7 @@ from duenotice.domain.fleet import Vm
 from duenotice.domain.maintenance import Maintenance, Status, Step
 from duenotice.domain.planning import planned
 from duenotice.domain.policy import Policy
+from duenotice.domain.raising import NOBODY_LISTENS
 from duenotice.domain.state import Scope, State
 from duenotice.errors import Unavailable
 
@@ -29,13 +30,14 @@ GiveUp = Callable[[], bool]
 
 
 class PlannedStep(Struct, frozen=True):
-    """A step with the times it would have if nobody approved anything."""
+    """A step with the times it would have if nobody approved anything; `silent` when nobody listens there (F03)."""
 
     step: Step
     scheduled_at: datetime
     not_before: datetime
     starts_at: datetime
     ends_at: datetime
+    silent: bool = False
 
 
 def never() -> bool:
@@ -104,6 +106,7 @@ class _Ahead:
     def __init__(self, policy: Policy, now: Instant, patience: _Patience) -> None:
         self.state, self.policy, self.now = State(), structs.replace(policy, simulated_impact=True), now
         self.raised: dict[str, tuple[datetime, datetime]] = {}
+        self.silent: set[str] = set()
         self.started: dict[str, datetime] = {}
         self.ended: dict[str, datetime] = {}
         self._patience = patience
@@ -133,6 +136,7 @@ class _Ahead:
             apply(self.state, change)
             if isinstance(change, t.EventRaised):
                 self.raised[change.event.id] = (self.now.at, change.event.not_before)
+                self.silent |= {change.event.id} if change.event.approved_by == NOBODY_LISTENS else set()
             elif isinstance(change, t.EventStarted):
                 self.started[change.event.id] = self.now.at
             elif isinstance(change, t.EventCompleted):
@@ -172,7 +176,9 @@ class _Ahead:
         """The steps that began in here, with their times."""
         steps = {step.event_id: step for step in self.state.maintenances[plan_id].steps}
         return [
-            PlannedStep(steps[event_id], *self.times(event_id)) for event_id in self.raised if event_id in self.ended
+            PlannedStep(steps[event_id], *self.times(event_id), event_id in self.silent)
+            for event_id in self.raised
+            if event_id in self.ended
         ]
 
     def times(self, event_id: str) -> tuple[datetime, datetime, datetime, datetime]:

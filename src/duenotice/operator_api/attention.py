@@ -108,7 +108,7 @@ def _seen(state: State, *, numbers: KnownNumbers, over: Iterable[EventTrace], no
     sick = hosts.total() - hosts[Condition.HEALTHY]
     return o.Attention(
         needed=stopped + len(failed) + sick + (silent > 0),
-        plans=tuple(_plan(progress) for progress in sorted(plans, key=_urgency)[:MOST_PLANS]),
+        plans=tuple(_plan(state, progress) for progress in sorted(plans, key=_urgency)[:MOST_PLANS]),
         plans_in_all=len(plans),
         failed_events=len(failed),
         failures=tuple(map(_failure, failed[: -MOST_NAMES - 1 : -1])),
@@ -134,7 +134,7 @@ def _urgency(progress: Progress) -> int:
 _STOPPED = frozenset({Status.FAILED, Status.PAUSED})
 
 
-def _plan(progress: Progress) -> o.PlanGlance:
+def _plan(state: State, progress: Progress) -> o.PlanGlance:
     plan, counts = progress.plan, Counter(step.status for step in progress.steps)
     hit = islice(progress.being_hit(), MOST_STEPS)
     return o.PlanGlance(
@@ -147,7 +147,7 @@ def _plan(progress: Progress) -> o.PlanGlance:
         lanes=tuple(islice(progress.lanes(), MOST_LANES)),
         progress={status.value: counts[status] for status in StepStatus},
         steps=len(progress.steps),
-        under_way=tuple(_glance(step, None) for _, step in hit),
+        under_way=tuple(_glance(step, _start(state, step)) for _, step in hit),
         next=None,
         ends_at=None,
         title=plan.title,
@@ -156,6 +156,12 @@ def _plan(progress: Progress) -> o.PlanGlance:
 
 def _glance(step: Step, at: datetime | None) -> o.StepGlance:
     return o.StepGlance(step.lane, step.turn, len(step.resources), None if at is None else whole_second(at))
+
+
+def _start(state: State, step: Step) -> datetime | None:
+    """When the event of a step has started, or starts at the latest."""
+    event = state.events.get(step.event_id or "")
+    return None if event is None else event.started_at or event.not_before
 
 
 def _end(state: State, step: Step, now: Instant, usual: int) -> datetime:

@@ -25,7 +25,7 @@ MOST_OF_KIND = 8
 """So that a thousand VMs do not hide the group of that name."""
 
 MOST_LOOKED_AT = 64
-"""Names of VMs with the text somewhere in them that are compared; they stand in natural order."""
+"""Names of VMs that begin with the text, or have it inside, that are compared; they stand as the fleet has them."""
 
 LONGEST = 100
 _QUERY = (
@@ -56,7 +56,7 @@ class VmNames:
     def find(self, text: str) -> Iterator[str]:
         """Names with this text: first the same, then those that begin with it, then those that have it inside."""
         seen: set[int] = set()
-        for needle, most in ((f"\n{text}\n", 1), (f"\n{text}", MOST_OF_KIND + 1), (text, MOST_LOOKED_AT)):
+        for needle, most in ((f"\n{text}\n", 1), (f"\n{text}", MOST_LOOKED_AT), (text, MOST_LOOKED_AT)):
             for place in self._places(needle, text, most):
                 if place not in seen:
                     seen.add(place)
@@ -77,7 +77,7 @@ class Searches(Resource):
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
-        self._lives, self._vms = lives_of(engine), VmNames(())
+        self._lives, self._vms = lives_of(engine), (-1, VmNames(()))
 
     def calls(self) -> list[Call]:
         """The rows of the table."""
@@ -90,21 +90,26 @@ class Searches(Resource):
         limit = number(request, "limit", 20, 1, MOST_HITS)
         if len(text) > LONGEST:
             raise Malformed("The text is too long.", hint=f"Search for at most {LONGEST} characters.")
-        names = await self._engine.publisher.natural_names.put_in_order()
         addressed = self._engine.state.fleet.by_address.get(text)
         traces = (await self._lives.traces(self._engine)).all() if _ID.fullmatch(text) else ()
 
         def look(state: State) -> o.Hits:
             if not text:
                 return o.Hits((), False)
-            if self._vms.names is not names:
-                self._vms = VmNames(names)
             named = [addressed.name] if addressed is not None else []
-            vms = (_vm(state, name, text, name in named) for name in (*named, *self._vms.find(text)))
+            vms = (_vm(state, name, text, name in named) for name in (*named, *self._names(state).find(text)))
             kinds = [vms, groups(state, text), hosts(state, text), plans(state, text), events(traces, text)]
             return best(map(_some, kinds), limit)
 
         return await self._looked(look)
+
+    def _names(self, state: State) -> VmNames:
+        """The names of a state; to make the text costs some milliseconds, so it is kept until something changes."""
+        position, known = self._vms
+        if position != state.position:
+            known = VmNames(tuple(state.fleet.vms))
+            self._vms = (state.position, known)
+        return known
 
 
 def _some(found: Iterable[Candidate | None]) -> list[Candidate]:

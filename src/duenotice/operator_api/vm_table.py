@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from heapq import nlargest, nsmallest
 from socket import AF_INET, AF_INET6, inet_pton
 from typing import Any
 
@@ -33,6 +34,8 @@ _QUERY: tuple[str | Parameter, ...] = (
     "limit",
 )
 _RANK = {state: rank for rank, state in enumerate(o.STATES)}
+FEW = 10
+"""When at most one of this many is needed, the others are not sorted."""
 NEVER = float("inf")
 NO_EVENT = (True, NEVER)
 
@@ -49,11 +52,18 @@ class SeenFleet:
         silent = self._silent_for(vm.address)
         return NEVER if silent is None else silent
 
-    def sorted(self, vms: Sequence[Vm], sort: str) -> list[Vm]:
-        """The VMs by a column; what is alike stays in the order it had."""
-        key = SORT_KEYS.get(sort.removeprefix("-"))
-        found = list(vms) if key is None else by_key(vms, lambda vm: key(self, vm))
-        return found[::-1] if sort.startswith("-") else found
+    def first(self, vms: Sequence[Vm], sort: str, most: int) -> Sequence[Vm]:
+        """The first VMs by a column; what is alike stays in the order it had."""
+        column, turned = SORT_KEYS.get(sort.removeprefix("-")), sort.startswith("-")
+        if column is None:
+            return vms[::-1] if turned else vms
+
+        def key(vm: Vm) -> Any:
+            return column(self, vm)
+
+        if most * FEW < len(vms):  # most pages that people look at are the first ones
+            return nlargest(most, vms, key=key) if turned else nsmallest(most, vms, key=key)
+        return by_key(vms[::-1], key)[::-1] if turned else by_key(vms, key)
 
 
 class VmTables(Resource):
@@ -80,8 +90,9 @@ class VmTables(Resource):
             wanted.check(state.fleet)
             seen, known = SeenFleet(state, self._silent_for), state.fleet.vms
             there = (vm for name in names if (vm := known.get(name)) is not None)
-            found = seen.sorted(list(wanted.among(there, seen.states)), sort)
-            return o.VmTable(len(found), tuple(self._row(seen, vm, now) for vm in found[offset : offset + limit]))
+            found = list(wanted.among(there, seen.states))
+            shown = seen.first(found, sort, offset + limit)[offset : offset + limit]
+            return o.VmTable(len(found), tuple(self._row(seen, vm, now) for vm in shown))
 
         return await self._looked(look)
 

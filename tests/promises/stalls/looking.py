@@ -38,9 +38,9 @@ LOOKS = (
     ("/metrics", "", ""),
     ("/v1/nodes", "", ""),
 )
-PAGES = ("/", "/?q=farm-77", "/?state=started", "/?listens=false", "/groups/set/flock", "/vms/farm-7", "/timeline",
-         "/timeline?by=host",
-         "/events", "/hosts", "/hosts/{host}", "/maintenances", "/maintenances/new", "/audit", "/nodes")  # fmt: skip
+PAGES = ("/", "/?q=farm-77", "/?state=started", "/?listens=false", "/?view=table", "/groups/set/flock", "/vms/farm-7",
+         "/timeline", "/timeline?by=host", "/events", "/search?q=farm-7", "/hosts", "/hosts/{host}", "/maintenances",
+         "/maintenances/new", "/audit", "/nodes")  # fmt: skip
 
 ROUTES = frozenset(
     {

@@ -104,7 +104,7 @@ def test_a_step_to_come_is_a_life_with_a_way_to_its_plan() -> None:
     )
     drawn = bar(gantt.planned(step, "Reboot", "P"))
     assert (drawn.state, drawn.href, drawn.notice, drawn.started) == ("planned", "/maintenances/P", (55, 15), (70, 10))
-    assert drawn.says.startswith("Planned: Reboot of web-1: to be told")
+    assert drawn.says.startswith("Planned: Reboot of web-1: to be notified")
 
 
 def test_the_window_is_around_now_or_another_moment() -> None:

@@ -34,6 +34,12 @@ def test_no_page_uses_words_that_only_we_understand(old: str, new: str) -> None:
     assert not found, f"write {new!r}"
 
 
+def test_what_happens_to_vms_is_said_as_others_say_it() -> None:
+    """VMs are notified and affected; only the motto on the way in has our words."""
+    ours = re.compile(r"VMs? (are|is) (hit|told that)|(domain|Nothing) is hit|event was told")
+    assert not [name for name, text in TEMPLATES.items() if ours.search(text)]
+
+
 def test_no_page_shows_a_status_of_http() -> None:
     """A refusal says what happened, and never '200'."""
     assert not [name for name, text in TEMPLATES.items() if re.search(r"\{\{ ?status ?\}\}", text)]

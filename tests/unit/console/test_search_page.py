@@ -2,7 +2,8 @@
 
 import pytest
 
-from duenotice.console.search_page import DEEDS, deed, fits, found_by_name
+from duenotice.console.app import MENU, NAVIGATION
+from duenotice.console.search_page import DEEDS, OFFERS, deed, fits, found_by_name
 from duenotice.wire.operator import HIT_KINDS, Hit
 
 
@@ -12,6 +13,11 @@ from duenotice.wire.operator import HIT_KINDS, Hit
 )
 def test_each_word_that_is_typed_is_the_beginning_of_a_word(typed: str, title: str, fitting: bool) -> None:
     assert fits(typed.split(), title.split()) is fitting
+
+
+def test_every_page_of_the_menus_is_found_by_its_name() -> None:
+    """A new page gets a row in `OFFERS`."""
+    assert set(NAVIGATION) | set(MENU) <= {(offer.href, offer.title) for offer in OFFERS}
 
 
 def test_every_kind_of_hit_leads_to_its_page() -> None:

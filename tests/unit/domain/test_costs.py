@@ -8,12 +8,13 @@ import pytest
 from duenotice.clock import Instant
 from duenotice.domain import commands as c
 from duenotice.domain.apply import apply
-from duenotice.domain.due import happenings
+from duenotice.domain.due import happenings, next_due, window_is_due
 from duenotice.domain.event import Cause, EventType
 from duenotice.domain.fleet import Declaration, Group, GroupKind, Host, Vm
 from duenotice.domain.preview import outlook, preview
 from duenotice.domain.snapshot import restore, take
 from duenotice.domain.state import State
+from duenotice.domain.window import Window, WindowSpan
 from tests.unit.domain.build import NOW, POLICY, SECOND, SEED, do, id_of
 
 FEW = 60
@@ -233,3 +234,22 @@ def calls(work: Work) -> int:
 def test_four_times_as_many_cost_about_four_times_as_much(making: Callable[[int], Work]) -> None:
     few, many = calls(making(FEW)), calls(making(4 * FEW))
     assert many < 5 * few, f"{FEW}: {few} calls, {4 * FEW}: {many}"
+
+
+def test_a_plan_that_waits_for_its_window_costs_nothing_however_large_it_is() -> None:
+    """Each moment that something else is due, and each look of the ticker."""
+    begins, now = NOW.after(86_400 * SECOND), NOW.after(60 * SECOND)
+
+    def waiting(number: int) -> Work:
+        state = fleet(alone(number))
+        window = Window((WindowSpan(begins.at, begins.after(3600 * SECOND).at),))
+        do(state, c.StartMaintenance(SEED, EventType.REBOOT, tuple(state.fleet.vms), window=window))
+
+        def look() -> None:
+            pass_until(state, now)
+            assert not window_is_due(state, now, POLICY)
+            assert next_due(state, now.steady, now.at) is not None
+
+        return look
+
+    assert calls(waiting(4 * FEW)) == calls(waiting(FEW))

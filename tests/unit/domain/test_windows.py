@@ -249,10 +249,12 @@ class TestClock:
         tick(state, jumped.after(10 * MINUTE))
         assert only_event(state).phase is Phase.STARTED
 
-    def test_set_back_it_waits_for_the_time_of_day(self) -> None:
+    @pytest.mark.parametrize("approved", [True, False])
+    def test_set_back_it_waits_for_the_time_of_day(self, approved: bool) -> None:
         state = listening()
         maintain(state, "web-0", window=TWO_HOURS)
         tick(state, NOW.after(44 * MINUTE))
+        approve(state, *[only_event(state)] * approved, now=NOW.after(44 * MINUTE))
         tick(state, Instant(NOW.after(45 * MINUTE).at, later(2).steady))
         assert only_event(state).phase is Phase.SCHEDULED
 
@@ -457,6 +459,11 @@ class TestAhead:
         asked = c.StartMaintenance(id_of(1), EventType.REBOOT, WEBS, window=window)
         seen = preview(listening(), asked, NOW, POLICY)
         assert [step.starts_at for step in seen] == [span.begins for span in (window.spans[0], *window.spans[1:] * 2)]
+
+    def test_it_says_where_nobody_listens_although_the_window_is_later(self) -> None:
+        asked = c.StartMaintenance(id_of(1), EventType.REBOOT, ("web-0", "alone"), window=TWO_HOURS)
+        seen = preview(listening("alone"), asked, NOW, POLICY)
+        assert {step.step.lane: step.silent for step in seen} == {"set/web": True, "vm/alone": False}
 
     def test_steps_that_do_not_fit_are_not_there(self) -> None:
         asked = c.StartMaintenance(id_of(1), EventType.REBOOT, WEBS, window=window_of((3600, 1200)))

@@ -33,7 +33,7 @@ const button = document.getElementById("zone");
 
 function label() {
   button.textContent = chosen === "UTC" ? "UTC" : "local";
-  button.title = chosen === "UTC" ? `Times are in UTC. Show them in ${HERE}` : `Times are in ${HERE}. Show them in UTC`;
+  button.title = `Time zone: ${chosen === "UTC" ? "UTC" : HERE}. Click for ${chosen === "UTC" ? HERE : "UTC"}.`;
   button.setAttribute("aria-label", button.title);
 }
 

@@ -15,7 +15,7 @@ from duenotice.wire.operator.words import (
 
 
 class StepGlance(AnswerBody, frozen=True):
-    """A step in short; `at` is when it begins, if that is known."""
+    """A step in short; `at` is when it hits or hit its VMs, or for one that is to come when they are told."""
 
     lane: str
     turn: int

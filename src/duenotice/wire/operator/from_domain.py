@@ -279,6 +279,7 @@ def planned_step(planned: preview.PlannedStep) -> PlannedStep:
         not_before=whole_second(planned.not_before),
         starts_at=whole_second(planned.starts_at),
         ends_at=whole_second(planned.ends_at),
+        silent=planned.silent,
     )
 
 
