@@ -9,6 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -47,7 +48,8 @@ class Outside:
         self.reported: set[str] = set()
         self._waiting: dict[str, Owner | None] = {}
         self._over: dict[str, float] = {}
-        self._runs = 0
+        self._known: set[str] = set()
+        self._runs, self._removed_at = 0, -1.0
         world.observatory.on_record.append(self.follow)
 
     @property
@@ -68,15 +70,29 @@ class Outside:
     def follow(self, record: Record) -> None:
         """A record that everybody can see now."""
         match record.transition:
+            case t.EventRaised(event) | t.EventStarted(event):
+                self._known.add(event.id)
             case t.EventCompleted(event_id):
                 self._over[event_id] = self.world.loop.time()
-                if event_id in self.asked and not self.done[event_id] and event_id not in self.reported:
-                    self.wrong(f"{event_id} is completed, and nobody has carried it out")
+                self.world.later(0.0, partial(self._check_done, event_id, self.world.loop.time()))
+            case t.VmsRemoved():
+                self._removed_at = self.world.loop.time()
             case t.EventFailed(event_id):
                 self._over[event_id] = self.world.loop.time()
             case t.ImpactFailed(event_id, _, attempt):
                 if event_id in self.asked and attempt > max(each.attempt for each in self.asked[event_id]):
                     self.wrong(f"attempt {attempt} of {event_id} has failed, and was never made")
+
+    def _check_known(self, event_id: str) -> None:
+        """The key of an impact is the id of its event, in every attempt: a receiver knows by it what it has done."""
+        if event_id not in self._known and not self.world.has_lost:
+            self.wrong(f"{event_id} is asked for, and is no event")
+
+    def _check_done(self, event_id: str, at: float) -> None:
+        """An event is also over when its VMs are taken out of the fleet."""
+        done = self.done[event_id] or event_id in self.reported or self._removed_at == at
+        if event_id in self.asked and not done:
+            self.wrong(f"{event_id} is completed, and nobody has carried it out")
 
     # What drivers ask for
 
@@ -93,6 +109,7 @@ class Outside:
             self.wrong(f"{event_id} is asked for with another body than before")
         if before and attempt < before[-1].attempt:
             self.wrong(f"attempt {attempt} of {event_id} comes after attempt {before[-1].attempt}")
+        self.world.later(5.0, partial(self._check_known, event_id))
         if attempt > ATTEMPTS:
             self.wrong(f"attempt {attempt} of {event_id} is one too many")
         if self.is_sure and self._over.get(event_id, self.world.loop.time()) < self.world.loop.time():
@@ -136,7 +153,7 @@ def _lasting(body: bytes) -> dict[str, Any]:
 
 
 async def _well(outside: Outside, event_id: str, dice: Random) -> int:
-    await asyncio.sleep(dice.uniform(0.2, 8.0))
+    await asyncio.sleep(dice.uniform(2.0, 8.0))
     outside.carry_out(event_id)
     return 200
 

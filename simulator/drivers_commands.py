@@ -65,7 +65,7 @@ class Wrapper:
         seconds, status = HABITS.get(habit, HABITS["well"])
         if habit != "well":
             self._commands.outside.world.faults.count("driver-" + habit)
-        taken = min(seconds * dice.uniform(0.05, 1.0), TIMEOUT)
+        taken = min(seconds * dice.uniform(0.3, 1.0), TIMEOUT)
         if LOSSES.get(habit, 0.0) > 0.0:
             self._commands.later(min(taken, LOSSES[habit]) * dice.random(), self.end)
         late = taken >= TIMEOUT
