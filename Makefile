@@ -90,7 +90,8 @@ soak: develop ## look for longer, with fresh seeds on all cores, until something
 soak-tests: develop ## 300 rounds of kill -9, ten times as many random stories as the tests, failovers of PostgreSQL
 	$(BIN)/python -m tests.crash --rounds 300
 	DUENOTICE_EXAMPLES=2000 $(BIN)/pytest tests/promises/test_machine.py tests/promises/test_maintenances.py \
-		tests/promises/test_fleet_changes.py tests/promises/test_previews.py tests/unit/agent/test_promises.py -n 2
+		tests/promises/test_fleet_changes.py tests/promises/test_previews.py tests/promises/test_cluster.py \
+		tests/promises/test_cluster_engines.py tests/unit/agent/test_promises.py -n 2
 	$(BIN)/pytest -m soak
 
 soak-cluster: develop ## 200 rounds of what can happen to three nodes on PostgreSQL, SEED=N for the same ones again (as root on Debian it installs Debian packages)

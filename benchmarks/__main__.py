@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import tempfile
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,7 +74,7 @@ def main(quick: bool, only: tuple[str, ...], write: bool) -> None:
         run = _prepare(quick)
         _measure_all(run, only or (DAILY if quick else list(MODULES)))
     except machine.CannotMeasure as problem:
-        _complain(problem)
+        _complain(str(problem))
         sys.exit(1)
     _tell(run, write)
 
@@ -108,13 +109,16 @@ def _measure(module: ModuleType, yard: Yard) -> list[Row]:
     try:
         rows: list[Row] = module.measure(yard)
     except machine.CannotMeasure as problem:
-        _complain(problem)
-        return [Row(NOT_MEASURED, "see above", ok=False)]
-    return rows
+        _complain(str(problem))
+    except Exception:
+        _complain(traceback.format_exc())
+    else:
+        return rows
+    return [Row(NOT_MEASURED, "see above", ok=False)]
 
 
-def _complain(problem: machine.CannotMeasure) -> None:
-    console.print(str(problem), style="bold red", markup=False, soft_wrap=True)
+def _complain(problem: str) -> None:
+    console.print(problem, style="bold red", markup=False, soft_wrap=True)
 
 
 def _tell(run: Run, write: bool) -> None:

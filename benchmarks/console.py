@@ -29,6 +29,6 @@ def _page_seconds(node: Node) -> float:
         seconds = perf_counter() - begun
     finally:
         connection.close()
-    if answer.status != 200 or f"<b>{VMS}</b>".encode() not in page:
+    if answer.status != 200 or f"<b>{VMS:,}</b>".encode() not in page:
         raise node.failed(f"showed another page: {answer.status}")
     return seconds

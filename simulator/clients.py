@@ -43,7 +43,7 @@ class Client:
     def __init__(self, world: "World", address: str) -> None:
         self.world, self.address = world, address
         self.dice = dice = world.dice(f"client/{address}")
-        self.every = dice.choices((1.0, 5.0, 10.0, 30.0), (1, 3, 6, 10))[0] * dice.uniform(0.8, 1.2)
+        self.every = dice.choices((1.0, 5.0, 10.0, 30.0), (1, 3, 10, 26))[0] * dice.uniform(0.8, 1.2)
         self.way = dice.choices(list(WAYS), [weight for weight, _ in WAYS.values()])[0]
         self.version = NEWEST
         self.approves = dice.random() * 0.6

@@ -118,9 +118,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self, callback: Callable[..., Any], *args: Any, context: Any = None
     ) -> Handle:
         """Soon, unless the world is over."""
-        if self._is_over:
-            return Handle(callback, args, self, context)
-        return super().call_soon(callback, *args, context=context)
+        handle = Handle(callback, args, self, context)
+        if not self._is_over:
+            self._ready.append(handle)  # type: ignore[attr-defined]
+        return handle
 
     def run_in_executor(  # type: ignore[override]
         self, executor: Executor | None, func: Callable[..., Any], *args: Any

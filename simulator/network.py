@@ -23,7 +23,7 @@ from simulator.machine import Process
 
 LEAST_DELAY, MOST_DELAY = 0.0002, 0.003
 """Seconds that a message takes on a good day."""
-STALE = 0.05
+STALE = 0.5
 """A door's pulse is renewed with the first request that comes so many seconds after it; really it is every 0.1 s."""
 PATIENCE = 5.0
 """Seconds that a client waits, unless it says otherwise."""

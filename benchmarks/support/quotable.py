@@ -10,14 +10,15 @@ from typing import NamedTuple
 LOAD_BEFORE = 0.5
 """Load of the last minute, before we begin."""
 
-OTHERS = 0.1
-"""Cores that others may use while we measure; the kernel's own threads need some of that for us."""
+OTHERS = 0.15
+"""Cores that others may use while we measure."""
 
 _TICKS = os.sysconf("SC_CLK_TCK")
-_BY_PROCESSES = slice(1, 4)
-"""`user nice system` of a line in /proc/stat. Interrupts are left out: those are of our own packets and blocks."""
+_BUSY = (1, 2, 3, 6, 7, 8)
+"""`user nice system`, `irq softirq steal` in /proc/stat: a process's own time has the interrupts that it was hit by."""
 
-_STOLEN = 8
+_KERNEL = "2"
+"""The parent of the kernel's threads: what these do for disks and networks they do for us."""
 
 
 class Used(NamedTuple):
@@ -28,12 +29,21 @@ class Used(NamedTuple):
     ours: float
 
 
-def used(stat: Path = Path("/proc/stat")) -> Used:
+def used(proc: Path = Path("/proc")) -> Used:
     """Until now."""
-    fields = stat.read_text().partition("\n")[0].split()
-    ticks = sum(map(int, fields[_BY_PROCESSES])) + int(fields[_STOLEN])
+    fields = (proc / "stat").read_text().partition("\n")[0].split()
+    ticks = sum(int(fields[place]) for place in _BUSY) - sum(map(_kernels_ticks, proc.glob("[0-9]*/stat")))
     ours = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return Used(monotonic(), ticks / _TICKS, sum(each.ru_utime + each.ru_stime for each in ours))
+
+
+def _kernels_ticks(stat: Path) -> int:
+    """What a process has used if it is a thread of the kernel; nothing if it is another, or has just ended."""
+    try:
+        _, parent, *fields = stat.read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return int(fields[9]) + int(fields[10]) if parent == _KERNEL else 0
 
 
 def cores_of_others(begin: Used, end: Used) -> float:

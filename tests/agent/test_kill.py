@@ -26,7 +26,7 @@ CANCELLED = ("Preempt", "Terminate")
 
 
 def kinds(*daily: str) -> list[Any]:
-    """An event that comes to pass and one that is called off; the others go the same ways, and `make soak` has all."""
+    """An event that comes to pass and one that is called off; the others go the same ways (`make soak-tests`)."""
     return [kind if kind in daily else pytest.param(kind, marks=pytest.mark.soak) for kind in VMS]
 
 

@@ -70,3 +70,5 @@ def test_it_fits_a_small_phone_and_an_ordinary_screen(visitors: Visitors) -> Non
     for width in (320, 1280):
         page = visitors.come("/history", viewport={"width": width, "height": 700})
         assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
+    menu = "document.querySelector('.top nav')"
+    assert page.evaluate(f"{menu}.scrollWidth - {menu}.clientWidth") == 0, "a page is hidden in the menu"

@@ -8,9 +8,12 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.support.served import Served, wait_until
 
-ROUNDS = 28
+STAGES = 7
+ROUNDS = [2 * STAGES, pytest.param(10 * STAGES, marks=pytest.mark.soak)]
 VMS = 60
 FLEET = "\n".join(f'[[vms]]\nname = "vm-{n}"\naddress = "127.0.3.{n + 1}"' for n in range(VMS))
 COMMAND = """#!{python} -IS
@@ -122,14 +125,15 @@ class Rounds:
         return [record["event_id"] for record in node.operate(f"/v1/audit?action={action}&limit=1000", method="GET")]
 
 
-def test_each_impact_happens_exactly_once_however_often_the_server_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", ROUNDS)
+def test_each_impact_happens_exactly_once_however_often_the_server_is_killed(tmp_path: Path, count: int) -> None:
     """After kill -9 at every stage each event has one line in the commands' log, and each is completed."""
     seed = secrets.randbits(32)
     rounds = Rounds(tmp_path, seed)
-    rounds.run(ROUNDS)
+    rounds.run(count)
     runs, ends = rounds.outcome()
     print(f"seed {seed}, {dict(rounds.kinds)}, {len(ends)} events")  # noqa: T201
     assert runs == Counter(list(ends)), f"seed {seed}"
     assert set(ends.values()) == {"completed"}, f"seed {seed}"
     assert rounds.answered <= set(ends), f"seed {seed}"
-    assert len(ends) > ROUNDS, f"hardly any events: {len(ends)}"
+    assert len(ends) > count, f"hardly any events: {len(ends)}"

@@ -1,10 +1,10 @@
-"""S5 with the real server and the real signal; `make soak` looks longer."""
+"""S5 with the real server and the real signal; `make soak-tests` looks longer."""
 
 import secrets
 
 from tests.crash.loop import run
 
-ROUNDS = 20
+ROUNDS = 12
 
 
 def test_nothing_answered_is_lost_when_the_server_is_killed() -> None:

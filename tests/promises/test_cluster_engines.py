@@ -18,6 +18,7 @@ from duenotice.engine.membership import HandOver
 from duenotice.errors import DuenoticeError
 from duenotice.wire.api_versions import API_VERSIONS
 from duenotice.wire.document_json import encode_document
+from tests.promises.test_machine import EXAMPLES
 from tests.unit.domain.build import VMS, id_of
 from tests.unit.engine.cluster_rig import LEASE, Cluster, Node, ask, three
 from tests.unit.engine.rig import reboot
@@ -147,7 +148,7 @@ async def play(story: list[Any], place: Cluster | None = None, names: str = "abc
         return reader
 
 
-@settings(max_examples=15, deadline=None, phases=UNSHRUNK, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES or 8, deadline=None, phases=UNSHRUNK, suppress_health_check=list(HealthCheck))
 @given(STORIES)
 def test_whatever_happens_to_nodes_what_vms_read_never_goes_back(story: list[Any]) -> None:
     """And the same scope and incarnation is the same bytes, at every node; once faults are over all nodes answer."""

@@ -183,8 +183,8 @@ class MaintenancesOnDisk(Maintenances):
 
 
 TestInMemory = Maintenances.TestCase
-TestInMemory.settings = examples(35)
+TestInMemory.settings = examples(20)
 TestOnDisk = MaintenancesOnDisk.TestCase
-TestOnDisk.settings = examples(15)
+TestOnDisk.settings = examples(8)
 
 pytestmark = pytest.mark.timeout(0 if EXAMPLES else 1200)  # a failure takes minutes to be made small

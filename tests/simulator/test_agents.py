@@ -1,5 +1,8 @@
 """Histories in which the simulator once saw an agent break a promise; each is as short as it could be cut down to."""
 
+import sys
+from random import SystemRandom
+
 import pytest
 
 from simulator.agents_world import play
@@ -42,3 +45,15 @@ def test_a_history_that_broke_a_promise_once_does_not_break_it_again(name: str):
     """Each stays as it was found, so that the same mistake is found again."""
     seed, actions = HISTORIES[name]
     assert play(seed, [Action(*each) for each in actions]).violations == []
+
+
+def test_no_promise_is_broken_in_fresh_worlds():
+    """S12 to S15 and the agent's liveness, with all faults of the table about agents."""
+    seed = SystemRandom().getrandbits(31)
+    sys.stdout.write(f"python -m simulator.agents_world {seed}\n")
+    assert [each for number in range(3) for each in play(seed + number).violations] == []
+
+
+def test_the_same_seed_gives_the_same_history():
+    """Every program, request, record of the log and document, at the same moment."""
+    assert play(7, tracing=True).trace == play(7, tracing=True).trace != []

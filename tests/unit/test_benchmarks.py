@@ -27,7 +27,7 @@ def test_a_machine_that_was_busy_before_spoils_a_run() -> None:
 def test_others_who_come_during_the_run_spoil_it_although_the_load_was_low_before() -> None:
     """The sections that they met are named."""
     found = objections(0.0, {"idle": 0.02, "scale": 0.5, "stalls": 1.25}, [])
-    assert found == ["others used more than 0.1 cores during scale (0.50), stalls (1.25)"]
+    assert found == ["others used more than 0.15 cores during scale (0.50), stalls (1.25)"]
 
 
 def test_a_run_with_sections_left_out_is_not_quoted() -> None:
@@ -69,7 +69,10 @@ def test_no_time_is_nobodys() -> None:
     assert cores_of_others(now, now) == 0.0
 
 
-def test_time_that_the_host_took_from_us_counts_as_others_and_interrupts_do_not(tmp_path: Path) -> None:
-    """user, nice, system and steal of /proc/stat, in seconds."""
-    (stat := tmp_path / "stat").write_text("cpu  1000 200 300 9999 9999 9999 9999 50 0 0\ncpu0 1 2 3\n")
-    assert used(stat).everybody == pytest.approx(15.5)
+def test_everybody_is_who_keeps_a_core_busy_but_for_the_kernels_own_threads(tmp_path: Path) -> None:
+    """What the host took from us counts; what disks and networks need does not, it is needed for us."""
+    (tmp_path / "stat").write_text("cpu  1000 200 300 9999 9999 20 30 50 0 0\ncpu0 1 2 3\n")
+    for pid, parent, spent in ((7, 2, 60), (8, 1, 500)):
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "stat").write_text(f"{pid} (a (b) c) S {parent} 0 0 0 -1 0 0 0 0 0 {spent} 40 0 0 20\n")
+    assert used(tmp_path).everybody == pytest.approx(15.0)

@@ -6,9 +6,10 @@ import logging
 import queue
 import sys
 import threading
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import NoReturn, TextIO, cast
+from typing import Any, NoReturn, TextIO, cast
 
 import structlog
 
@@ -20,6 +21,8 @@ WAITING_LINES = 10_000
 LAST_SECONDS = 1.0
 CHANGES_SECONDS = 0.02
 """How long lines about changes may wait."""
+LINES_AT_ONCE = 200
+"""Lines about changes that are made in one turn of the loop: as many as the engine tells us of."""
 
 _QUIET = (t.ClockMarked, t.RequestAnswered, t.PushNoted)
 
@@ -122,20 +125,32 @@ class ChangeLog:
     """
 
     def __init__(self) -> None:
-        self._lines: list[dict[str, object]] = []
+        self._lines: deque[dict[str, object]] = deque()
 
     def add(self, records: Sequence[t.Record], state: State) -> None:
         """These records were committed, and led to this state."""
         lines = [_line_in(state, record) for record in records if not isinstance(record.transition, _QUIET)]
         if lines and not self._lines:
-            asyncio.get_running_loop().call_later(CHANGES_SECONDS, self.write)
+            asyncio.get_running_loop().call_later(CHANGES_SECONDS, self._write_some)
         self._lines += lines
 
     def write(self) -> None:
-        """Write what there is."""
-        log, lines, self._lines = structlog.get_logger(), self._lines, []
-        for line in lines:
-            log.info(str(line["action"]).replace("-", " "), **line)
+        """Write all there is: the service is about to end."""
+        log = structlog.get_logger()
+        while self._lines:
+            _write(log, self._lines.popleft())
+
+    def _write_some(self) -> None:
+        """A few in each turn of the loop, so that VMs get their turn (S26)."""
+        log = structlog.get_logger()
+        for _ in range(min(LINES_AT_ONCE, len(self._lines))):
+            _write(log, self._lines.popleft())
+        if self._lines:
+            asyncio.get_running_loop().call_soon(self._write_some)
+
+
+def _write(log: Any, line: dict[str, object]) -> None:
+    log.info(str(line["action"]).replace("-", " "), **line)
 
 
 def _line_in(state: State, record: t.Record) -> dict[str, object]:

@@ -41,7 +41,7 @@ def warm_answer(door: Door, address: str, ask: VmRequest) -> bytes | None:
     heading = pulse.heading
     page.last_poll = pulse.steady
     last_digits = heading.last_digits()
-    return heading.ok + last_digits + ask.connection + tail
+    return b"".join((heading.ok, last_digits, ask.connection, tail))
 
 
 class Connection(VmConversation):

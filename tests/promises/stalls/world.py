@@ -14,6 +14,11 @@ from tests.promises.stalls import fleet
 from tests.promises.stalls.moment import TRIES, Moment
 
 NOTHING: Mapping[str, str] = {}
+TAIL = 0.1
+"""Seconds that polls are watched longer than an operation takes: the engine may have something to do for it then."""
+
+READ_TAIL = 0.04
+"""After something that was only read, two polls: what it has used is given back at once."""
 
 
 class Node(Protocol):
@@ -101,7 +106,7 @@ class World:
     # What is measured
 
     @contextmanager
-    def measured(self, what: str, tail: float = 0.1, ends: bool = False) -> Iterator[list[str]]:
+    def measured(self, what: str, tail: float = TAIL, ends: bool = False) -> Iterator[list[str]]:
         """Watch the polls of another VM during a block; what the block says came of it goes into the list.
 
         If the block `ends` the service, that its connections are closed in the end is no trouble.
@@ -137,7 +142,7 @@ class World:
         token: str = "",
         expect: tuple[int, ...] = (200, 201, 204),
         headers: dict[str, str] | None = None,
-        tail: float = 0.1,
+        tail: float = 0.0,
     ) -> Answer:
         """A call of the API, measured; `of` fills the places in its path.
 
@@ -145,9 +150,10 @@ class World:
         """
         self.routes.add(f"{method} {route}")
         path = route.format(**{name: quote(value) for name, value in of.items()}) + (f"?{query}" if query else "")
-        repeats = self.tries if method == "GET" or "dry_run" in query else 1
+        is_read = method == "GET" or "dry_run" in query
+        repeats = self.tries if is_read else 1
         for _ in range(repeats):
-            with self.measured(what, tail) as said:
+            with self.measured(what, tail or (READ_TAIL if is_read else TAIL)) as said:
                 answer = self._ask(method, path, body, headers, token)
                 said.append(f"{answer.status}, {len(answer.body):,} bytes")
             assert answer.status in expect, (
@@ -161,7 +167,7 @@ class World:
         """A page of the console, as an admin who is signed in."""
         assert self._node is not None
         for _ in range(self.tries):
-            with self.measured(what) as said:
+            with self.measured(what, READ_TAIL) as said:
                 cookie = f"duenotice_token_{self._node.operator[1]}={self._node.token}"
                 answer = self._exchange("GET", path, None, {"Cookie": cookie})
                 said.append(f"{answer.status}, {len(answer.body):,} bytes")
@@ -169,7 +175,7 @@ class World:
             if not self.moments[-1].doubtful:
                 break
 
-    def advance(self, what: str, by: str, tail: float = 0.1) -> None:
+    def advance(self, what: str, by: str, tail: float = TAIL) -> None:
         """Let time pass."""
         self.call(what, "POST", "/v1/clock/advance", {"by": by}, tail=tail)
 

@@ -108,6 +108,32 @@ def test_a_full_disk_loses_nothing_that_was_promised(tmp_path: Path, monkeypatch
     assert read_cases(tmp_path)[ID].works["a"].state == "preparing"
 
 
+def test_a_disk_that_becomes_read_only_in_the_middle_of_a_line_leaves_no_hole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Half a line cannot even be taken back; that is done before the next one is written (S12)."""
+    ledger = Ledger(tmp_path)
+    ledger.append(seen())
+    write = os.write
+
+    def half(file: int, data: bytes) -> int:
+        if len(data) < 50:
+            raise OSError(30, "Read-only file system")
+        return write(file, data[: len(data) - 20])
+
+    def refuse(*_: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", half)
+        patched.setattr(os, "ftruncate", refuse)
+        with pytest.raises(Misconfigured, match="Read-only"):
+            ledger.append(record("preparing", "a"))
+    ledger.append(record("preparing", "b"))
+    ledger.close()
+    assert [each.handler for each in read_ledger(tmp_path / NAME).records] == ["", "b"]
+
+
 def test_a_long_life_stays_small(tmp_path: Path):
     """It is written anew, as what it all adds up to, before it grows without bound (S24)."""
     ledger = Ledger(tmp_path)

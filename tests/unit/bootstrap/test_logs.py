@@ -7,7 +7,7 @@ import sys
 import pytest
 from structlog.testing import capture_logs
 
-from duenotice.bootstrap.logs import ChangeLog
+from duenotice.bootstrap.logs import LINES_AT_ONCE, ChangeLog
 from duenotice.domain import transitions as t
 from duenotice.domain.state import State
 from tests.unit.domain.build import NOW
@@ -46,5 +46,22 @@ def test_changes_are_logged_in_order_a_moment_later_or_when_asked_for() -> None:
             (2, "scope-enabled", "vm/2", "scope enabled"),
             (3, "scope-disabled", "vm/1", "scope disabled"),
         ]
+
+    asyncio.run(asyncio.wait_for(main(), 10))
+
+
+def test_very_many_changes_are_logged_a_few_in_each_turn_of_the_loop() -> None:
+    """So that VMs are answered in between (S26)."""
+
+    async def main() -> None:
+        changes, most = ChangeLog(), 0
+        with capture_logs() as lines:
+            changes.add([t.Record(n, NOW.at, "test", t.ScopeEnabled(f"vm/{n}")) for n in range(500)], State())
+            while len(lines) < 500:
+                before = len(lines)
+                await asyncio.sleep(0)
+                most = max(most, len(lines) - before)
+            assert most == LINES_AT_ONCE
+        assert [line["position"] for line in lines] == list(range(500))
 
     asyncio.run(asyncio.wait_for(main(), 10))

@@ -253,6 +253,26 @@ def test_polls_on_a_connection_that_stays_open_need_no_transport(run: Run) -> No
     run(main())
 
 
+@pytest.mark.parametrize("length", [469, 470, 471, 2000])
+def test_polls_of_any_length_need_no_transport(run: Run, length: int) -> None:
+    empty = request("GET", PATH, "X: ")
+    long = request("GET", PATH, f"X: {'y' * (length - len(empty))}")
+    assert len(long) == length
+
+    async def main() -> None:
+        async with stage() as world:
+            with world.client(POLL) as client:
+                world.way_in.look()
+                assert status(client.recv(65536)) == 200
+                for _ in range(2):  # the second time it is known
+                    client.sendall(long)
+                    world.way_in.look()
+                    assert status(client.recv(65536)) == 200
+                assert [type(guest) for guest in world.door.crowd.everybody] == [BareConnection]
+
+    run(main())
+
+
 def test_the_end_of_a_client_is_heard_when_it_comes_together_with_its_last_poll(run: Run) -> None:
     async def main() -> None:
         async with stage() as world:

@@ -24,6 +24,9 @@ from duenotice.wire.operator.words import (
 _MOMENT = r"^20[0-9]{2}-(0[1-9]|1[0-2])-([01][1-9]|2[0-8])T([01][0-9]|2[0-3])(:[0-5][0-9]){2}(Z|[+-]0[0-9]:00)$"
 """The usual form of an RFC 3339 time; other forms are read as well."""
 
+MomentToGive = Annotated[datetime, described(pattern=_MOMENT, examples=["2030-01-15T10:00:00Z"])]
+"""A moment in a request."""
+
 Description = Annotated[str, described(maxLength=LONGEST_DESCRIPTION)]
 """The words about an event that an operator may give."""
 
@@ -97,7 +100,7 @@ class ScheduleRequest(RequestBody, frozen=True):
 
     type: TypeName
     resources: Annotated[tuple[str, ...], described(minItems=1, uniqueItems=True)]
-    not_before: Annotated[datetime, described(pattern=_MOMENT, examples=["2030-01-15T10:00:00Z"])] | None = None
+    not_before: MomentToGive | None = None
     description: Description | None = None
     duration: Annotated[int, described(minimum=-1, maximum=LONGEST_DURATION)] | None = None
     cause: CauseToGive = Cause.MAINTENANCE.value

@@ -1,10 +1,9 @@
 """Maintenances in the operator's contract: plans, their steps, and when the steps would begin."""
 
-from datetime import datetime
 from typing import Annotated
 
 from duenotice.domain.event import Cause
-from duenotice.wire.operator.events import Description
+from duenotice.wire.operator.events import Description, MomentToGive
 from duenotice.wire.operator.words import (
     AnswerBody,
     CauseName,
@@ -96,12 +95,12 @@ class MaintenanceRequest(RequestBody, frozen=True):
     description: Description | None = None
     cause: CauseToGive = Cause.MAINTENANCE.value
     title: Description = ""
-    start: datetime | None = None
+    start: MomentToGive | None = None
     window: WindowText = ""
 
 
 class TurnRequest(RequestBody, frozen=True):
     """The body of a request to go on with a maintenance; a new start or window replaces what it had."""
 
-    start: datetime | None = None
+    start: MomentToGive | None = None
     window: WindowText = ""

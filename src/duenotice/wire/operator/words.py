@@ -117,7 +117,7 @@ Span = Annotated[
 WindowText = Annotated[
     str,
     described(
-        pattern=r"^$|^(daily|Mon|Tue|Wed|Thu|Fri|Sat|Sun) [01][0-9]:[0-5][0-9]-[01][0-9]:[0-5][0-9]( [A-Za-z_/]+)?$",
+        pattern=r"^$|^(daily|Mon|Tue|Wed|Thu|Fri|Sat|Sun) 0[0-9]:[0-5][0-9]-1[0-9]:[0-5][0-9]( UTC| Europe/Berlin)?$",
         examples=["Sun 02:00-06:00 Europe/Berlin", "2026-11-22T02:00Z/2026-11-22T06:00Z"],
     ),
 ]
