@@ -40,7 +40,7 @@ def short_world(seed: int, nodes: int = 1, driver: str = "") -> Round:
     from simulator.runs import run
     from simulator.world import Shape
 
-    vms = (3, 6, 12)[seed % 3]
+    vms = (6, 12, 20)[seed % 3]
     outcome = run(seed, shape=Shape(nodes, vms, 1500.0, 100, 60.0, 0, driver))
     faults = sum(outcome.faults.values())
     replay = f"python -c 'from simulator.tiers import short_world; print(short_world({seed}, {nodes}, {driver!r}))'"
