@@ -22,7 +22,7 @@ from duenotice.domain.raising import check_description, planned_event
 from duenotice.domain.scope import scope_of
 from duenotice.domain.state import State
 from duenotice.domain.window import Window, check
-from duenotice.domain.windowed import closed, lets_begin
+from duenotice.domain.windowed import closed, lets_begin, moved
 from duenotice.errors import Conflict, Refused
 
 TYPES = frozenset({EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY})
@@ -76,7 +76,9 @@ def pause(state: State, command: c.PauseMaintenance, now: Instant, policy: Polic
 def resume(state: State, command: c.ResumeMaintenance, now: Instant, policy: Policy) -> list[t.Transition]:
     """Go on; when its window is over, a new one is needed."""
     changes = _turned(state, command.maintenance_id, Status.PAUSED, Status.RUNNING)
-    return [structs.replace(change, window=_window(state, command, now)) for change in changes]
+    window = _window(state, command, now)
+    taken_back = [] if window is None else moved(state, find_plan(state, command.maintenance_id))
+    return [*taken_back, *(structs.replace(change, window=window) for change in changes)]
 
 
 def retry(state: State, command: c.RetryMaintenance, now: Instant, policy: Policy) -> list[t.Transition]:

@@ -1,6 +1,6 @@
 """When the steps of a plan may hit: a table of spans of time, and where a plan stands in it (decision 0014)."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 from msgspec import Struct
@@ -14,6 +14,7 @@ EARLY = timedelta(minutes=1)
 FARTHEST = timedelta(days=366)
 MOST_SPANS = 1000
 LONGEST_SAID = 200
+_FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
 
 
 class WindowSpan(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -55,8 +56,8 @@ def opening(span: WindowSpan, now: Instant) -> Opening:
 
 
 def announced_from(span: WindowSpan, notice: int) -> datetime:
-    """From when on VMs may be told of a step of this span."""
-    return span.begins - timedelta(microseconds=notice) - EARLY
+    """From when on VMs may be told of a step of this span, which may begin as early as there are dates (S23)."""
+    return span.begins - min(timedelta(microseconds=notice) + EARLY, span.begins - _FIRST_MOMENT)
 
 
 def next_of(window: Window, number: int, at: datetime) -> int:

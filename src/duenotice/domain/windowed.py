@@ -13,6 +13,7 @@ from duenotice.domain.state import State
 from duenotice.domain.window import announced_from, next_of
 
 WINDOW_ENDED = "Its window has ended."
+NEW_WINDOW = "The maintenance has a new window."
 
 
 def lets_begin(plan: Maintenance, now: Instant, policy: Policy) -> bool:
@@ -59,13 +60,28 @@ def closed(state: State, progress: Progress, now: Instant) -> list[t.Transition]
     plan, span = progress.plan, progress.plan.present_span
     if plan.window is None or span is None or not span.is_over(now.at):
         return []
-    late = {number: event for number, event in _raised(state, progress) if event.phase is Phase.SCHEDULED}
     following = next_of(plan.window, plan.span, now.at)
-    taken_back = [t.EventCancelled(event.id, event.scope, WINDOW_ENDED) for event in late.values()]
-    changes: list[t.Transition] = [*taken_back, t.WindowClosed(plan.id, following, tuple(late))]
+    late = _late(state, progress)
+    changes = _taken_back(progress, late, following, WINDOW_ENDED)
     if following == len(plan.window.spans) and (progress.waiting or late):
         changes.append(t.MaintenanceChanged(plan.id, Status.PAUSED, WINDOW_ENDED))
     return changes
+
+
+def moved(state: State, progress: Progress) -> list[t.Transition]:
+    """The plan gets a new window: what is only scheduled would hit outside of it, so it is taken back and waits."""
+    late = _late(state, progress)
+    return _taken_back(progress, late, progress.plan.span, NEW_WINDOW) if late else []
+
+
+def _taken_back(progress: Progress, late: dict[int, Event], following: int, reason: str) -> list[t.Transition]:
+    cancelled = [t.EventCancelled(event.id, event.scope, reason) for event in late.values()]
+    return [*cancelled, t.WindowClosed(progress.plan.id, following, tuple(late))]
+
+
+def _late(state: State, progress: Progress) -> dict[int, Event]:
+    """The events that have not started, by their steps."""
+    return {number: event for number, event in _raised(state, progress) if event.phase is Phase.SCHEDULED}
 
 
 def _raised(state: State, progress: Progress) -> list[tuple[int, Event]]:

@@ -1,6 +1,6 @@
 """A maintenance with a window hits only inside of it, is told of in time, and never waits for ever (decision 0014)."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -132,6 +132,12 @@ class TestBefore:
         state = state_of()
         maintain(state, "alone", window=TWO_HOURS)
         assert [at for at, _ in goes_on(state, NOW)] == [later(1).at]
+
+    def test_a_planned_start_in_the_first_year_that_there_is_lets_it_begin_at_once(self) -> None:
+        """S23: nothing can be told of before that; when it was tried, no service came up on the journal any more."""
+        state = listening()
+        maintain(state, *WEBS, window=Window((WindowSpan(datetime.min.replace(tzinfo=UTC)),)))
+        assert only_event(state).not_before == later(0.25).at
 
     def test_a_planned_start_is_a_window_without_an_end(self) -> None:
         state = listening()
@@ -334,6 +340,33 @@ class TestResuming:
         do(state, c.ResumeMaintenance(id_of(1), window), later(5))
         assert (plan_of(state).window, plan_of(state).reason) == (window, "")
         assert [at for at, _ in goes_on(state, later(5))] == [later(6).at] * 2
+        assert plan_of(state).status is DONE
+
+    @pytest.mark.parametrize(("first", "told"), [(TWO_HOURS, NOW.after(44 * MINUTE)), (None, NOW)])
+    def test_what_was_only_scheduled_for_another_time_waits_for_the_new_window(
+        self, first: Window | None, told: Instant
+    ) -> None:
+        """It would hit outside of the new window, or never: the event keeps the span that it was raised in."""
+        state = listening()
+        maintain(state, *WEBS, window=first)
+        tick(state, told)
+        before = set(state.events)
+        do(state, c.PauseMaintenance(id_of(1)), told)
+        do(state, c.ResumeMaintenance(id_of(1), Window((WindowSpan(later(9).at),))), told)
+        hit = goes_on(state, told)
+        assert next(at for at, _ in hit) == later(9).at
+        assert not before & {event.id for _, event in hit}
+        assert plan_of(state).status is DONE
+
+    def test_what_has_started_goes_on_when_there_is_a_new_window(self) -> None:
+        state = listening()
+        maintain(state, "web-0", window=TWO_HOURS)
+        tick(state, NOW.after(44 * MINUTE))
+        tick(state, later(1))
+        do(state, c.PauseMaintenance(id_of(1)), later(1))
+        do(state, c.ResumeMaintenance(id_of(1), Window((WindowSpan(later(9).at),))), later(1))
+        assert only_event(state).phase is Phase.STARTED
+        goes_on(state, later(1))
         assert plan_of(state).status is DONE
 
     def test_inside_its_window_it_goes_on_in_it(self) -> None:
