@@ -79,6 +79,8 @@ class Dispatcher:
             match record.transition:
                 case t.EventRaised(event) | t.EventStarted(event):
                     self._take(event)
+                case t.ImpactAccepted(event_id):
+                    self._settle(event_id)
                 case t.EventCompleted(event_id) | t.EventFailed(event_id):
                     self._drop_timer(event_id)
         self._fill()
@@ -110,7 +112,7 @@ class Dispatcher:
         """One attempt of one event, and what follows from it."""
         event = self._engine.state.events.get(event_id)
         if event is None or not event.awaits_driver or not self._claims.attends(event):
-            self._known.discard(event_id)  # reported by somebody else, gone with its VMs, or for another leader
+            self._settle(event_id)  # reported by somebody else, gone with its VMs, or for another leader
             return
         attempt = event.failed_attempts + 1
         try:
@@ -139,7 +141,12 @@ class Dispatcher:
         if event is not None and event.awaits_driver:
             self._later(event_id, self._backoff.after(attempt - 1), self._again)
             return
+        self._settle(event_id)
+
+    def _settle(self, event_id: str) -> None:
+        """No attempt is needed now. What was accepted is waited for, whoever has learned it first."""
         self._known.discard(event_id)
+        event = self._engine.state.events.get(event_id)
         if event is not None and event.accepted and self._claims.leads():
             self._await_report(event_id)
 
