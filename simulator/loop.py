@@ -10,7 +10,6 @@ import itertools
 import warnings
 from collections.abc import Callable
 from concurrent.futures import Executor
-from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from typing import Any, Protocol
 
@@ -188,13 +187,25 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.close()
 
     def _let_go(self) -> None:
-        for task in sorted(asyncio.all_tasks(self), key=lambda task: task.get_name()):
-            task._log_destroy_pending = False  # type: ignore[attr-defined]
-            with suppress(BaseException):
-                task.get_coro().close()
+        closed: set[asyncio.Task[Any]] = set()
+        while left := asyncio.all_tasks(self) - closed:  # what is closed may begin something in its `finally`
+            for task in sorted(left, key=lambda task: task.get_name()):
+                task._log_destroy_pending = False  # type: ignore[attr-defined]
+                _close(task.get_coro())
+            closed |= left
         self._ready.clear()  # type: ignore[attr-defined]
         self._timers.clear()
         self._graves.clear()
+
+
+def _close(work: Any) -> None:
+    """End a coroutine, though its `finally` may wait for more than one thing."""
+    for _ in range(20):
+        try:
+            work.close()
+            return
+        except BaseException:
+            continue
 
 
 def _set_result(future: "asyncio.Future[Any]", result: Any) -> None:
