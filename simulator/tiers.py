@@ -152,5 +152,5 @@ SHORT: dict[str, Callable[[int], Round]] = {
 }
 """Instead of the others, where many seeds are worth more than long lives."""
 
-ENOUGH = {"scenes": 17}
+ENOUGH = {"scenes": 19}
 """Seeds after which a tier has shown all that it can: each scene once."""
