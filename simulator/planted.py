@@ -18,7 +18,7 @@ from pathlib import Path
 from time import monotonic, process_time
 from typing import Any, NamedTuple
 
-from simulator.tiers import SHORT, TIERS
+from simulator.tiers import ENOUGH, SHORT, TIERS
 
 ROOT = Path(__file__).parents[1]
 CATALOGUE = Path(__file__).with_name("planted.toml")
@@ -130,7 +130,7 @@ def _run(tier: str, copy: Path, seconds: float, more: list[str]) -> "subprocess.
 
 def run_tier(name: str, seconds: float, seeds: int, skipped: Sequence[int], goes_on: bool) -> int:
     """Seeds of one tier, until a promise is broken or the time is over; the last line printed is JSON."""
-    noticed, wrong, seed = "", list[int](), FIRST_SEED
+    noticed, wrong, seed, seeds = "", list[int](), FIRST_SEED, min(seeds, ENOUGH.get(name, seeds))
     while process_time() < seconds and seed < FIRST_SEED + seeds and (goes_on or not wrong):
         found = () if seed in skipped else (TIERS | SHORT)[name](seed).violations
         if found:

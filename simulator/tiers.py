@@ -57,6 +57,17 @@ def short_drivers(seed: int) -> Round:
     return short_world(seed, driver=("webhook", "command")[seed % 2])
 
 
+def scenes(seed: int) -> Round:
+    """A scripted situation: one after the other, and then again with other dice."""
+    from simulator.scenes import SCENES
+    from simulator.stage import play
+
+    name = list(SCENES)[(seed - 1) % len(SCENES)]
+    violations, seconds = play(seed, SCENES[name])
+    replay = f"python -c 'from simulator.tiers import scenes; print(scenes({seed}))'  # {name}"
+    return Round(replay, tuple(f"{name} {each}" for each in violations), seconds)
+
+
 def agents(seed: int) -> Round:
     """A world of a real agent and a scripted service."""
     from simulator.agents_world import play
@@ -135,7 +146,11 @@ TIERS: dict[str, Callable[[int], Round]] = {
 
 SHORT: dict[str, Callable[[int], Round]] = {
     "world": short_world,
+    "scenes": scenes,
     "cluster": short_cluster,
     "drivers": short_drivers,
 }
 """Instead of the others, where many seeds are worth more than long lives."""
+
+ENOUGH = {"scenes": 17}
+"""Seeds after which a tier has shown all that it can: each scene once."""

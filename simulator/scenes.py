@@ -1,0 +1,251 @@
+"""Short scripts for situations that worlds from dice seldom come into; each breaks nothing while our sources are right.
+
+python -m simulator.scenes            # all of them
+python -m simulator.scenes NAME       # one, with all that happens
+"""
+
+import asyncio
+import sys
+
+from simulator.stage import ALONE, LEFT, OTHER, RIGHT, Script, Stage, play
+
+NOTICE = 900.0
+"""Seconds before a Reboot."""
+IMPACT = 600.0
+"""Seconds that a simulated maintenance takes."""
+SCENES: dict[str, Script] = {}
+
+
+def scene(script: Script) -> Script:
+    """Add a scene."""
+    SCENES[script.__name__.replace("_", "-")] = script
+    return script
+
+
+@scene
+async def the_wall_clock_is_set_ahead(stage: Stage) -> None:
+    """S1: notice is steady time; a time of day that jumps ahead makes nothing start."""
+    await stage.listen(ALONE)
+    await stage.schedule("alone")
+    await stage.pass_by(NOTICE / 3, ALONE)
+    stage.set_wall(7200)
+    await stage.pass_by(NOTICE, ALONE)
+
+
+@scene
+async def the_wall_clock_is_set_ahead_before_a_restart(stage: Stage) -> None:
+    """S1: the same, when the new process has to find out how much notice is left."""
+    await stage.listen(ALONE)
+    await stage.schedule("alone")
+    await stage.pass_by(NOTICE / 3, ALONE)
+    stage.set_wall(7200)
+    await stage.restart_well()
+    await stage.pass_by(NOTICE, ALONE)
+
+
+@scene
+async def the_wall_clock_is_set_back(stage: Stage) -> None:
+    """S1: nothing starts before its time of day, though its notice is over."""
+    await stage.listen(ALONE)
+    await stage.schedule("alone")
+    stage.set_wall(-600)
+    await stage.pass_by(NOTICE + 700, ALONE)
+
+
+@scene
+async def the_wall_clock_is_set_back_before_a_restart(stage: Stage) -> None:
+    """S2: a `NotBefore` that was told never moves earlier, also if less of the day has to pass now."""
+    await stage.listen(ALONE)
+    event = await stage.schedule("alone")
+    before = await stage.told(ALONE, event)
+    stage.set_wall(-3600)
+    await stage.restart_well(30.0)
+    stage.expect(await stage.told(ALONE, event) >= before, f"S2: NotBefore of {event} has moved earlier")
+
+
+@scene
+async def nobody_answers_for_minutes(stage: Stage) -> None:
+    """S25: an absence is no notice, and documents say so."""
+    await stage.listen(ALONE)
+    event = await stage.schedule("alone")
+    before = await stage.told(ALONE, event)
+    await stage.pass_by(60, ALONE)
+    stage.kill(stage.node, 300.0)
+    await stage.until_up()
+    await asyncio.sleep(3.0)
+    later = await stage.told(ALONE, event) - before
+    stage.expect(later >= 295, f"S25: nobody could read for 300 s, and NotBefore of {event} is only {later} s later")
+    await stage.pass_by(NOTICE, ALONE)
+
+
+@scene
+async def a_backup_from_before_the_first_poll_is_restored(stage: Stage) -> None:
+    """S3: what the copy does not know goes on above all that was ever read."""
+    stage.disk.back_up()
+    await stage.listen(ALONE, OTHER)
+    for vm in ("alone", "other"):
+        await stage.cancel(await stage.schedule(vm))
+    await stage.listen(ALONE, OTHER)
+    await stage.restore(5.0)
+    await stage.until_up()
+    await stage.listen(ALONE)
+    await stage.cancel(await stage.schedule("alone"))
+    await stage.listen(ALONE)
+    await stage.restart_well()  # with a snapshot, and before the other VM has asked again
+    await stage.listen(ALONE, OTHER)
+
+
+@scene
+async def a_vm_is_removed_and_comes_back(stage: Stage) -> None:
+    """S3: it reads nothing older than before, alone or in a set."""
+    await stage.listen()
+    for _ in range(3):
+        await stage.cancel(await stage.schedule("alone"))
+    await stage.listen()
+    vm = stage.fleet.vms.pop(0)
+    await stage.apply()
+    await stage.pass_by(60, OTHER)
+    stage.fleet.vms.append(vm)
+    await stage.apply()
+    await stage.listen()
+    await stage.schedule("alone", kind="Freeze")
+    await stage.listen()
+
+
+@scene
+async def a_vm_moves_into_a_set(stage: Stage) -> None:
+    """S3, S4: the set goes on above what the newcomer has read, and all of it reads the same."""
+    await stage.listen()
+    for _ in range(4):
+        await stage.cancel(await stage.schedule("alone"))
+    await stage.schedule("left")
+    await stage.listen()
+    vm = stage.fleet.vms.pop(0)
+    vm.update_domain = 1
+    stage.fleet.sets[0].vms.append(vm)
+    await stage.apply()
+    await stage.listen()
+    vm.update_domain = None
+    stage.fleet.sets[0].vms.remove(vm)
+    stage.fleet.vms.append(vm)
+    await stage.apply()
+    await stage.listen()
+
+
+@scene
+async def several_events_and_a_restart(stage: Stage) -> None:
+    """S4: the same incarnation has the same bytes, also when it comes out of a snapshot."""
+    await stage.listen()
+    for _ in range(3):
+        event = await stage.schedule("left", kind="Freeze")
+        await stage.clients[LEFT].approve(event)
+    await asyncio.sleep(2.0)
+    await stage.listen()
+    await stage.restart_well()  # all have started, so nothing is postponed
+    await stage.listen()
+
+
+@scene
+async def two_update_domains_are_due_together(stage: Stage) -> None:
+    """S11: the second one waits until the first is over."""
+    await stage.listen()
+    await stage.schedule("left")
+    await stage.schedule("right")
+    await stage.pass_by(NOTICE + 2 * IMPACT + 60, LEFT, RIGHT)
+
+
+@scene
+async def an_approved_event_waits_over_a_restart(stage: Stage) -> None:
+    """S5, S17: an approval is kept while another update domain is hit; then the event starts, before its time."""
+    await stage.listen()
+    first, second = await stage.schedule("left"), await stage.schedule("right")
+    await stage.clients[LEFT].approve(first)
+    await asyncio.sleep(2.0)
+    await stage.clients[RIGHT].approve(second)
+    await stage.restart_well()
+    await stage.pass_by(IMPACT + 10, LEFT)
+    seen = await stage.sees(RIGHT, second)
+    is_waiting = seen.get("EventStatus") == "Scheduled"
+    stage.expect(not is_waiting, f"S5: {second} was approved before a restart, and does not start when it may: {seen}")
+
+
+@scene
+async def an_event_across_update_domains_is_asked_for(stage: Stage) -> None:
+    """S10: it is refused."""
+    await stage.listen()
+    await stage.schedule("left", "right")
+    await stage.schedule("alone", "other")
+    await stage.listen()
+
+
+@scene
+async def the_disk_is_full_for_a_moment(stage: Stage) -> None:
+    """S6: what could not be stored leaves nothing behind, and what comes after it is whole."""
+    await stage.listen()
+    stage.disk.is_full = True
+    asking = stage.begin(stage.schedule("alone"))
+    await asyncio.sleep(1.0)
+    stage.disk.is_full = False
+    await stage.schedule("other")
+    await asyncio.wait([asking])
+    await stage.listen()
+
+
+@scene
+async def nothing_but_a_due_event(stage: Stage) -> None:
+    """Liveness: what is due starts within a second, also if nobody asks for anything."""
+    await stage.listen(ALONE)
+    for _ in range(3):
+        event = await stage.schedule("alone", kind="Redeploy")
+        left = await stage.told(ALONE, event) - stage.node.machine.wall().timestamp()
+        await asyncio.sleep(left + 1.1)
+        seen = await stage.sees(ALONE, event)
+        stage.expect(seen.get("EventStatus") != "Scheduled", f"liveness: {event} is due and has not started: {seen}")
+        await stage.pass_by(IMPACT + stage.dice("wait").uniform(10, 70))
+
+
+@scene
+async def a_noisy_vm_beside_a_quiet_one(stage: Stage) -> None:
+    """S24, doors: who asks too often is refused, and nobody else."""
+    await stage.listen(OTHER)
+    noisy = [(await stage.poll(ALONE))[0] for _ in range(60)]
+    stage.expect(429 in noisy, f"S24: sixty polls at once are answered {sorted(set(noisy))}")
+    status, _ = await stage.poll(OTHER)
+    stage.expect(status == 200, f"S24: a quiet VM is answered {status}, because another one is noisy")
+
+
+@scene
+async def a_foreign_event_that_is_gone_is_approved(stage: Stage) -> None:
+    """S16: it looks like one that never was."""
+    await stage.listen()
+    event = await stage.schedule("alone")
+    await stage.listen()
+    await stage.cancel(event)
+    foreign = await stage.clients[OTHER].approve(event)
+    unknown = await stage.clients[OTHER].approve("FFFFFFFF-0000-4000-8000-000000000000")
+    stage.expect(foreign == unknown, f"S16: a foreign event is answered {foreign}, an unknown one {unknown}")
+
+
+@scene
+async def a_vm_is_deleted(stage: Stage) -> None:
+    """G04: once it is over, nobody answers the VM any more."""
+    await stage.listen(ALONE)
+    event = await stage.schedule("alone", kind="Terminate")
+    await stage.clients[ALONE].approve(event)
+    await stage.pass_by(120)
+    status, document = await stage.poll(ALONE)
+    stage.expect(status != 200, f"S7: a VM that was deleted is answered {status} {document}")
+
+
+def main() -> int:
+    """Run what the command line names, or all; 1 when a promise was broken."""
+    wrong = 0
+    for name in sys.argv[1:] or SCENES:
+        broken, seconds = play(1, SCENES[name], trace=bool(sys.argv[1:]))
+        print(f"{name:54} {seconds:8.0f} s  {'; '.join(broken) or 'fine'}", flush=True)
+        wrong += bool(broken)
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

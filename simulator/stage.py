@@ -1,0 +1,133 @@
+"""A small world that follows a script: a few VMs that do what they are told, and an operator who waits for answers.
+
+All checkers of the world look on, and at its end it comes to rest like every other.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from simulator.border import run as run_in
+from simulator.border import world_of
+from simulator.clients import FAILURES, Client, poll
+from simulator.ending import come_to_rest
+from simulator.faults import Action, Faults
+from simulator.fleets import DeclaredFleet, DeclaredSet, DeclaredVm
+from simulator.node import Node
+from simulator.world import Shape, World
+
+ALONE, OTHER, LEFT, RIGHT = "10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"
+NAMES = {ALONE: "alone", OTHER: "other", LEFT: "left", RIGHT: "right"}
+Script = Callable[["Stage"], Awaitable[None]]
+
+
+class Stage(World):
+    """Two VMs alone, and two of one availability set in different update domains; what a script does to them."""
+
+    def __init__(self, seed: int, script: Script, *more: Any) -> None:
+        super().__init__(seed, Shape(vms=4), *more)
+        self._script = script
+        alone = [DeclaredVm(NAMES[address], address, "host-0") for address in (ALONE, OTHER)]
+        pair = [DeclaredVm(NAMES[address], address, "host-0", domain) for domain, address in enumerate((LEFT, RIGHT))]
+        self.fleet = DeclaredFleet(["host-0", "host-1"], alone, [DeclaredSet("availability_sets", "pair", 2, pair)], [])
+
+    async def _story(self, actions: Sequence[Action]) -> None:
+        for node in self.nodes.values():
+            node.start()
+        await asyncio.sleep(10)
+        await self.apply()
+        self.clients = {address: Client(self, address) for address in NAMES}
+        await self._script(self)
+        await come_to_rest(self)
+
+    @property
+    def node(self) -> Node:
+        """The only one."""
+        return self.nodes["a"]
+
+    # --- what people do ---
+
+    async def apply(self) -> None:
+        """The fleet is as it is declared now."""
+        status, answer = await self.operator.ask("PUT", "/v1/fleet", self.fleet.text())
+        self.expect(status == 200, f"the simulator failed: the fleet is answered {status} {answer}")
+
+    async def schedule(self, *vms: str, kind: str = "Reboot") -> str:
+        """An event for VMs; its id."""
+        mark = f"event {self.mark()}"
+        body = {"type": kind, "resources": list(vms), "description": mark}
+        status, answer = await self.operator.ask("POST", "/v1/events", body, mark)
+        return str(answer["events"][0]["id"]) if status == 201 else ""
+
+    async def cancel(self, event_id: str) -> None:
+        """An event is called off."""
+        await self.operator.ask("POST", f"/v1/events/{event_id}/cancel", {})
+
+    # --- what VMs do ---
+
+    async def poll(self, address: str) -> tuple[int, dict[str, Any]]:
+        """The status and the document that a VM is answered; 0: nobody answers."""
+        try:
+            answer = await self.network.request(address, "a", poll())
+        except FAILURES:
+            return 0, {}
+        head, _, body = answer.partition(b"\r\n\r\n")
+        document = json.loads(body) if head.startswith(b"HTTP/1.1 200") else {}
+        return int(head[9:12]), document
+
+    async def listen(self, *addresses: str) -> None:
+        """VMs ask for the first time, so that from now on they are told."""
+        for address in addresses or tuple(NAMES):
+            await self.poll(address)
+
+    async def sees(self, address: str, event_id: str) -> dict[str, Any]:
+        """An event as a VM reads it; empty when it does not."""
+        _, document = await self.poll(address)
+        return next((each for each in document.get("Events", ()) if each["EventId"] == event_id), {})
+
+    async def told(self, address: str, event_id: str) -> float:
+        """The time until which an event waits, as a VM reads it."""
+        return parsedate_to_datetime((await self.sees(address, event_id))["NotBefore"]).timestamp()
+
+    # --- what happens ---
+
+    async def pass_by(self, seconds: float, *watching: str) -> None:
+        """Time goes on, and some VMs poll now and then."""
+        end = self.loop.time() + seconds
+        while (left := end - self.loop.time()) > 0:
+            await asyncio.sleep(min(10.0, left))
+            for address in watching:
+                await self.poll(address)
+
+    async def until_up(self) -> None:
+        """The node answers again."""
+        while not self.node.is_up:  # noqa: ASYNC110 - made-up time passes at once
+            await asyncio.sleep(1.0)
+
+    async def restart_well(self, away: float = 1.0) -> None:
+        """It stops as it should, which leaves a snapshot, and starts from that."""
+        await self.restart(self.node, away)
+        await self.until_up()
+
+    def set_wall(self, seconds: float) -> None:
+        """Somebody sets the time of day."""
+        self.observatory.walls_are_right = False
+        self.node.machine.set_wall(seconds)
+
+    def expect(self, is_so: bool, otherwise: str) -> None:
+        """What must be so, and the promise that is broken if it is not."""
+        if not is_so:
+            self.broken(otherwise)
+
+
+def play(seed: int, script: Script, trace: bool = False) -> tuple[tuple[str, ...], float]:
+    """A script in the world of a seed: what was broken, and how long it took there."""
+    with world_of(seed) as loop:
+        stage = Stage(seed, script, loop, Faults(), trace)
+        try:
+            run_in(loop, stage.live(()))
+        except Exception as error:
+            stage.violations.append(f"the simulator failed: {error!r}")
+        return tuple(stage.violations), loop.time()
