@@ -59,8 +59,8 @@ class SharedClock:
     def follow(self, steady: int, epoch: int) -> None:
         """Another node leads, and this is the last that it said: go on from there. Said again, it changes nothing.
 
-        Under a new epoch it counts even if it is no later: the new leader tells VMs how much notice is left by its own
-        time, and whoever leads after it must not have counted more (S1, S25).
+        Under a new epoch it counts also if it is not later: the new leader tells VMs how much notice is left by its own
+        time, and the next leader must not have counted more (S1, S25).
         """
         counted = self._own.now().steady
         with self._lock:
