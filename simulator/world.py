@@ -264,7 +264,12 @@ class World:
         self._add_node("a", machine, self._open_disk)
 
     def _open_disk(self, _: Node) -> tuple[Journal | None, ClusterStore | None]:
-        return DiskJournal(self.disk), None
+        journal = DiskJournal(self.disk)
+        if journal.restored:
+            # The lift comes next. A clock that was set back between the lifts of two restores of one copy is the one
+            # thing that nobody can make good (0004): people look at it before they start a node on a copy.
+            self._restored_at = self._set_walls_right()
+        return journal, None
 
     def _add_node(
         self, name: str, machine: Machine, open_store: Callable[[Node], tuple[Journal | None, ClusterStore | None]]
@@ -356,8 +361,6 @@ class World:
         (node,) = self.nodes.values()
         node.kill()
         self.look_around()
-        # A clock that was set back between two restores of one copy is the one thing that nobody can make good (0004).
-        self._restored_at = self._set_walls_right()
         self.judge.forget()
         self.has_lost = True
         self.observatory.lost_after(self.disk.restore())
