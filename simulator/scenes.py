@@ -6,19 +6,34 @@ python -m simulator.scenes NAME       # one, with all that happens
 
 import asyncio
 import sys
+from contextlib import suppress
 
-from simulator.stage import ALONE, LEFT, OTHER, RIGHT, Script, Stage, play
+from msgspec import Raw
+
+from duenotice.domain.transitions import EventRaised, Record
+from duenotice.engine.members import News
+from duenotice.errors import Conflict, DuenoticeError
+from duenotice.follower.replica import Replica
+from duenotice.journal.codec import RECORDS
+from duenotice.wire.follow import Written
+from simulator.stage import ALONE, LEFT, OTHER, RIGHT, Scene, Script, Stage, play
 
 NOTICE = 900.0
 """Seconds before a Reboot."""
 IMPACT = 600.0
 """Seconds that a simulated maintenance takes."""
-SCENES: dict[str, Script] = {}
+SCENES: dict[str, Scene] = {}
 
 
 def scene(script: Script) -> Script:
     """Add a scene."""
-    SCENES[script.__name__.replace("_", "-")] = script
+    SCENES[script.__name__.replace("_", "-")] = Scene(script)
+    return script
+
+
+def scene_of_three(script: Script) -> Script:
+    """Add a scene with three nodes."""
+    SCENES[script.__name__.replace("_", "-")] = Scene(script, nodes=3)
     return script
 
 
@@ -235,6 +250,54 @@ async def a_vm_is_deleted(stage: Stage) -> None:
     await stage.pass_by(120)
     status, document = await stage.poll(ALONE)
     stage.expect(status != 200, f"S7: a VM that was deleted is answered {status} {document}")
+
+
+@scene_of_three
+async def a_commit_of_the_last_leader_comes_late(stage: Stage) -> None:
+    """S21: it was sent while that node led, and arrives when another one does: it is refused."""
+    await stage.listen()
+    leader = await stage.some_leader()
+    stage.store.holds_next = True
+    stage.begin(stage.schedule("alone"))
+    while stage.store.late is None:  # noqa: ASYNC110 - made-up time passes at once
+        await asyncio.sleep(0.001)
+    stage.network.cut |= {("operator", name) for name in stage.names}  # nobody asks again before that
+    late, epoch = stage.store.late, stage.store.look().head.epoch
+
+    def arrive(_: News) -> None:
+        if stage.store.late is not None and stage.store.look().head.epoch > epoch:
+            stage.store.late = None  # another node leads from this moment on, and has written nothing yet
+            with suppress(DuenoticeError):
+                late()
+                stage.expect(False, f"S21: {leader.name} no longer leads, and what it has sent is stored")
+
+    stage.store.listen(arrive)
+    stage.pause(leader, 4 * stage.shape.lease)
+    await asyncio.sleep(4 * stage.shape.lease)
+    stage.expect(stage.store.late is None, "liveness: nobody leads in place of a node that stands still")
+    stage.network.cut.clear()
+
+
+@scene
+async def a_follower_misses_a_record(stage: Stage) -> None:
+    """S27: it notices, or it shows what its node shows."""
+    await stage.listen()
+    service = stage.node.service
+    assert service is not None
+    replica, told = Replica("a", await service.engine.snapshot()), list[Record]()
+    replica.showed()
+    service.engine.on_commit.append(told.extend)
+    for vm in ("left", "alone", "left"):
+        await stage.schedule(vm)
+    missed = next(number for number, record in enumerate(told) if isinstance(record.transition, EventRaised))
+    rows = [RECORDS.pack(record) for number, record in enumerate(told) if number != missed]
+    try:
+        replica.take([Written(row.position, row.format, row.crc, Raw(row.payload)) for row in rows])
+    except Conflict:
+        return
+    state, _ = replica.newest(service.state)
+    same = all(state.document(scope) == service.state.document(scope) for scope in service.state.scopes)
+    stage.expect(same, f"S27: a follower at record {replica.position} shows another document than its node")
 
 
 def main() -> int:

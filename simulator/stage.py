@@ -7,7 +7,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from simulator.border import run as run_in
 from simulator.border import world_of
@@ -23,12 +23,19 @@ NAMES = {ALONE: "alone", OTHER: "other", LEFT: "left", RIGHT: "right"}
 Script = Callable[["Stage"], Awaitable[None]]
 
 
+class Scene(NamedTuple):
+    """A script, and how many nodes it needs."""
+
+    script: Script
+    nodes: int = 1
+
+
 class Stage(World):
     """Two VMs alone, and two of one availability set in different update domains; what a script does to them."""
 
-    def __init__(self, seed: int, script: Script, *more: Any) -> None:
-        super().__init__(seed, Shape(vms=4), *more)
-        self._script = script
+    def __init__(self, seed: int, scene: Scene, *more: Any) -> None:
+        super().__init__(seed, Shape(nodes=scene.nodes, vms=4), *more)
+        self._script = scene.script
         alone = [DeclaredVm(NAMES[address], address, "host-0") for address in (ALONE, OTHER)]
         pair = [DeclaredVm(NAMES[address], address, "host-0", domain) for domain, address in enumerate((LEFT, RIGHT))]
         self.fleet = DeclaredFleet(["host-0", "host-1"], alone, [DeclaredSet("availability_sets", "pair", 2, pair)], [])
@@ -44,7 +51,7 @@ class Stage(World):
 
     @property
     def node(self) -> Node:
-        """The only one."""
+        """The only one, or the first."""
         return self.nodes["a"]
 
     # --- what people do ---
@@ -106,6 +113,12 @@ class Stage(World):
         while not self.node.is_up:  # noqa: ASYNC110 - made-up time passes at once
             await asyncio.sleep(1.0)
 
+    async def some_leader(self) -> Node:
+        """The node that leads, once one does."""
+        while (leader := self.leader()) is None:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+        return leader
+
     async def restart_well(self, away: float = 1.0) -> None:
         """It stops as it should, which leaves a snapshot, and starts from that."""
         await self.restart(self.node, away)
@@ -122,10 +135,10 @@ class Stage(World):
             self.broken(otherwise)
 
 
-def play(seed: int, script: Script, trace: bool = False) -> tuple[tuple[str, ...], float]:
-    """A script in the world of a seed: what was broken, and how long it took there."""
+def play(seed: int, scene: Scene, trace: bool = False) -> tuple[tuple[str, ...], float]:
+    """A scene in the world of a seed: what was broken, and how long it took there."""
     with world_of(seed) as loop:
-        stage = Stage(seed, script, loop, Faults(), trace)
+        stage = Stage(seed, scene, loop, Faults(), trace)
         try:
             run_in(loop, stage.live(()))
         except Exception as error:

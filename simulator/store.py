@@ -59,6 +59,9 @@ class SharedStore(MemoryMembers):
         self.origin = self.written_on = 1
         self.is_away = False
         self.slowness = 0.0
+        self.holds_next = False
+        """Whether the next append is on its way for so long that its caller gives up; `late` is when it arrives."""
+        self.late: Callable[[], None] | None = None
         self.copies: deque[Copy] = deque(maxlen=6)
         self.backup: Copy | None = None
         self.on_commit: Callable[[Sequence[Record], float], None] = lambda *_: None
@@ -161,6 +164,9 @@ class StoreLine:
             self.is_copy = self.is_copy and not lifts(records)
             store.on_commit(records, begun)
 
+        if store.holds_next:
+            store.holds_next, store.late = False, work
+            raise Unavailable("The store did not answer.", hint="Wait.")
         if store.slowness:
             self._machine.wait(store.slowness * self._network.dice(f"{self._node}/slow").random())
         self.call(work)

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from random import Random
 from typing import NamedTuple
 
 LONGEST = 600.0
@@ -77,6 +78,21 @@ def agents(seed: int) -> Round:
     return Round(f"python -m simulator.agents_world {seed}", wrong, result.seconds, sum(result.counts.values()))
 
 
+def changing(seed: int) -> Round:
+    """A real agent, and events that change while its handlers are at work; nothing else goes wrong."""
+    from simulator.agents_world import play
+    from simulator.faults import Action
+
+    dice, actions = Random(f"{seed}/changing"), list[Action]()
+    while not actions or actions[-1].at < 200.0:
+        at = (actions[-1].at if actions else 1.0) + dice.uniform(0.2, 6.0)
+        actions.append(Action(len(actions), at, dice.choice(("event-scheduled", "event-changed", "event-changed"))))
+    result = play(seed, actions)
+    wrong = tuple(f"{each.promise}: {each.what}" for each in result.violations)
+    replay = f"python -c 'from simulator.tiers import changing; print(changing({seed}))'"
+    return Round(replay, wrong, result.seconds, sum(result.counts.values()))
+
+
 def power(seed: int) -> Round:
     """The lives of a disk, and images of its power cuts."""
     from simulator.power.campaign import lives_of, room
@@ -147,10 +163,11 @@ TIERS: dict[str, Callable[[int], Round]] = {
 SHORT: dict[str, Callable[[int], Round]] = {
     "world": short_world,
     "scenes": scenes,
+    "changing": changing,
     "cluster": short_cluster,
     "drivers": short_drivers,
 }
 """Instead of the others, where many seeds are worth more than long lives."""
 
-ENOUGH = {"scenes": 17}
+ENOUGH = {"scenes": 19}
 """Seeds after which a tier has shown all that it can: each scene once."""

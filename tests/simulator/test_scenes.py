@@ -3,7 +3,7 @@
 import pytest
 
 from simulator.scenes import SCENES
-from simulator.stage import Stage, play
+from simulator.stage import Scene, Stage, play
 from simulator.tiers import ENOUGH
 
 
@@ -19,7 +19,7 @@ def test_what_a_scene_expects_and_does_not_get_is_a_broken_promise() -> None:
     async def wrong(stage: Stage) -> None:
         stage.expect(False, "S0: expected")
 
-    broken, _ = play(1, wrong)
+    broken, _ = play(1, Scene(wrong))
     assert "S0: expected" in broken[0]
 
 
