@@ -8,12 +8,13 @@ the engine and of the seat; here they are names, and the loop does their work.
 import asyncio
 import os
 import random
+import threading
 import time as real_time
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -39,22 +40,34 @@ BEAT = 1.0
 """Seconds between beats of a VM's door that holds polls, in place of 0.1: their time is up a little later."""
 
 
+def _is_elsewhere() -> bool:
+    """Whether this is a thread that has nothing to do with worlds, such as one that another test has left behind."""
+    return MACHINE.get(None) is None and threading.get_ident() != _THREAD.get("world")
+
+
+_THREAD: dict[str, int] = {}
+
+
 class _Datetime(datetime):
     """The class `datetime`, but for the present time."""
 
     @classmethod
     def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
         """The time of day of the machine that runs now."""
-        return MACHINE.get().wall()
+        return datetime.now(tz) if _is_elsewhere() else MACHINE.get().wall()
+
+
+def _nanos(_: int = 0) -> int:
+    return real_time.monotonic_ns() if _is_elsewhere() else MACHINE.get().boot_nanos()
 
 
 _TIME = SimpleNamespace(
     CLOCK_BOOTTIME=0,
     CLOCK_MONOTONIC=0,
-    clock_gettime_ns=lambda _: MACHINE.get().boot_nanos(),
-    monotonic=lambda: MACHINE.get().boot_nanos() / 1e9,
-    monotonic_ns=lambda: MACHINE.get().boot_nanos(),
-    time=lambda: MACHINE.get().wall().timestamp(),
+    clock_gettime_ns=_nanos,
+    monotonic=lambda: _nanos() / 1e9,
+    monotonic_ns=_nanos,
+    time=lambda: _Datetime.now(UTC).timestamp(),
 )
 _BOOT_ID = SimpleNamespace(exists=lambda: True, read_text=lambda: MACHINE.get().boot_id)
 
@@ -101,6 +114,7 @@ def world_of(seed: object) -> Iterator[VirtualLoop]:
             (way_to_leader, "call", between_nodes),
         ):
             inside.enter_context(patch.object(target, name, value))
+        _THREAD["world"] = threading.get_ident()
         token = MACHINE.set(outside)
         inside.callback(MACHINE.reset, token)
         inside.enter_context(silence())

@@ -8,7 +8,7 @@ in part nothing counts. A commit whose sync failed is undone, but may be found a
 from collections.abc import Callable, Sequence
 from enum import Enum
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from duenotice.clock import Alive, Instant
 from duenotice.domain.snapshot import Snapshot
@@ -90,7 +90,6 @@ class Disk:
         self.unsynced = []
         self.rows += rows
         self.log.update((record.position, Committed(record, begun)) for record in records)
-        self.notes = self.notes._replace(reached=rows[-1].position)
         self.on_commit(records, begun)
         if trouble is Trouble.KILL_AFTER:
             self._kill()
@@ -167,17 +166,22 @@ class DiskJournal(MemoryJournal):
         self.restored = notes.reached is None and newest > 0
         self.alive = notes.alive
         self.seen = newest if notes.seen is None else min(notes.seen, newest)
-        disk.notes = Notes(newest, self.seen, notes.alive)
+        self._note(reached=newest, seen=self.seen)
+
+    def _note(self, **news: Any) -> None:
+        """Not in a restored journal: a start after a kill must still see that it is, until incarnations are lifted."""
+        if not self.restored:
+            self._disk.notes = self._disk.notes._replace(**news)
 
     def note_seen(self, position: int) -> None:
         """Remember how far readers have seen."""
         self.seen = position
-        self._disk.notes = self._disk.notes._replace(seen=position)
+        self._note(seen=position)
 
     def note_alive(self, alive: Alive) -> None:
         """Remember that VMs can be answered now."""
         self.alive = alive
-        self._disk.notes = self._disk.notes._replace(alive=alive)
+        self._note(alive=alive)
 
     def append(self, records: Sequence[Record]) -> None:
         """Store all records or none."""
@@ -189,6 +193,7 @@ class DiskJournal(MemoryJournal):
                 self._events.setdefault(event_id, []).append(record.position)
         if any(isinstance(record.transition, IncarnationsLifted) for record in records):
             self.restored = False
+        self._note(reached=records[-1].position)
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
         """Keep the newest snapshot; no record is ever removed."""

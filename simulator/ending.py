@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from duenotice.domain.event import Phase
 from simulator.agents_in_world import heal_agents, settle_agents
 from simulator.clients import FAILURES, poll
+from simulator.machine import BEGIN
 
 if TYPE_CHECKING:
     from simulator.world import World
@@ -39,6 +40,7 @@ async def _heal(world: "World") -> None:
     world.network.chances = dict.fromkeys(world.network.chances, 0.0)
     world.network.cut.clear()
     world.heal_stores()
+    _set_clocks(world)
     heal_agents(world)
     world.outside.heal()
     for node in world.nodes.values():
@@ -57,6 +59,17 @@ async def _heal(world: "World") -> None:
             world.broken(f"liveness: nodes do not come up: {down}")
             return
     await asyncio.sleep(15.0)
+
+
+def _set_clocks(world: "World") -> None:
+    """Somebody sets the clocks of nodes that are behind the journal: time of day stands still at such a leader (N10).
+
+    That is how it should be, for what NotBefore says stays true. But if a clock was days ahead it takes days.
+    """
+    last = max((stored.record.at for stored in world.observatory.log.values()), default=BEGIN)
+    if world.shape.nodes > 1:
+        for node in world.nodes.values():
+            node.machine.set_wall_right(last)
 
 
 async def _let_all_end(world: "World") -> None:

@@ -169,5 +169,8 @@ def backup_restored(world: "World", dice: Random) -> bool | None:
 
 
 @act("backup-made", "Somebody copies the journal.", 1.0, LONE)
-def backup_made(world: "World", dice: Random) -> None:
+def backup_made(world: "World", dice: Random) -> bool | None:
+    if world.disk.is_damaged:  # a copy of that would be of no use to anybody, and the old one is still there
+        return False
     world.disk.back_up()
+    return None

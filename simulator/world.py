@@ -86,6 +86,8 @@ class World:
         self._marks = 0
         self._restored_at = BEGIN, 0.0
         self._stale: dict[Process, None] = {}
+        self._old: list[Process] = []
+        """Processes of nodes that have been started again meanwhile."""
         self.over: asyncio.Future[None] = loop.create_future()
         self.violations: list[str] = []
         self.network = Network(loop, seed, faults)
@@ -219,15 +221,18 @@ class World:
             self.say("store", f"is back, at record {kept}")
             if copy is not None:
                 self.store.copies.clear()
-                for node in self.nodes.values():
-                    if node.process is not None and node.is_up and node.position > kept:
-                        self._stale[node.process] = None
+                self._stale |= dict.fromkeys(process for process in self._showing() if _shown_by(process) > kept)
                 self._restored_at = self._set_walls_right()
                 self.judge.forget()
                 self.has_lost = True
                 self.observatory.lost_after(kept)
 
         self.later(away, back)
+
+    def _showing(self) -> list[Process]:
+        """All processes that are up."""
+        up = [node.process for node in self.nodes.values() if node.process is not None and node.is_up]
+        return [*up, *(process for process in self._old if not process.is_dead)]
 
     def _set_walls_right(self) -> tuple[datetime, float]:
         """No clock is before what it was at the last restore, give or take what has passed since (0004)."""
@@ -242,6 +247,7 @@ class World:
         assert old is not None
         self.say(node.name, f"is started again while it stands still, for {seconds:.1f} s")
         old.stop()
+        self._old.append(old)
         self._notes.pop(node.name, None)  # in another directory: its own is in use
         node.is_up, node.process = False, None
         self.look_around()
@@ -258,7 +264,12 @@ class World:
         self._add_node("a", machine, self._open_disk)
 
     def _open_disk(self, _: Node) -> tuple[Journal | None, ClusterStore | None]:
-        return DiskJournal(self.disk), None
+        journal = DiskJournal(self.disk)
+        if journal.restored:
+            # The lift comes next. A clock that was set back between the lifts of two restores of one copy is the one
+            # thing that nobody can make good (0004): people look at it before they start a node on a copy.
+            self._restored_at = self._set_walls_right()
+        return journal, None
 
     def _add_node(
         self, name: str, machine: Machine, open_store: Callable[[Node], tuple[Journal | None, ClusterStore | None]]
@@ -350,8 +361,6 @@ class World:
         (node,) = self.nodes.values()
         node.kill()
         self.look_around()
-        # A clock that was set back between two restores of one copy is the one thing that nobody can make good (0004).
-        self._restored_at = self._set_walls_right()
         self.judge.forget()
         self.has_lost = True
         self.observatory.lost_after(self.disk.restore())
@@ -402,3 +411,9 @@ class World:
         self.say(f"#{action.number}", f"{kind.name}: {kind.says}")
         if kind.do(self, Random(f"{self.seed}/action/{action.number}")) is not False:
             self.faults.count(kind.name)
+
+
+def _shown_by(process: Process) -> int:
+    """Up to which record VMs can see the journal there."""
+    position: int = process.service.publisher.state.position
+    return position

@@ -26,8 +26,12 @@ def given_socket(address: tuple[str, int]) -> socket.socket | None:
     """The socket for HOST:PORT that a socket unit has opened, if any; also for a port that we may not take."""
     if os.environ.get("LISTEN_PID") != str(os.getpid()):
         return None  # none, or they are for the process that has started us
-    for number in range(_FIRST, _FIRST + int(os.environ.get("LISTEN_FDS", "0"))):
-        given = socket.socket(fileno=number)
+    count = os.environ.get("LISTEN_FDS", "")
+    for number in range(_FIRST, _FIRST + int(count) if count.isdecimal() else _FIRST):
+        try:
+            given = socket.socket(fileno=number)
+        except OSError:  # not a socket, or not open
+            continue
         if given.type == socket.SOCK_STREAM and given.getsockname()[:2] == address:
             given.set_inheritable(False)
             return given

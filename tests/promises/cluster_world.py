@@ -120,7 +120,9 @@ class Node:
 
     def tell(self, message: m.Message) -> None:
         if isinstance(message, m.Beaten | m.Looked) and self.epoch is None:
-            self.clock.follow(message.sight.head.steady)
+            head = message.sight.head
+            if head.leader != self.life:
+                self.clock.follow(head.steady, head.epoch)
         self.standing, actions = step(self.standing, message, self.now())
         for action in actions:
             self.do(action)

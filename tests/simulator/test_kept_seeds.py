@@ -45,6 +45,12 @@ KEPT = [
             (13, 228.9897748040232, "plan"),
         ),
     ),
+    Kept(
+        "S2: a slow disk at the start took from an event that was stored and that nobody had been told of",
+        14023,
+        Shape(nodes=1, vms=6, seconds=240.0, actions=3),
+        ((1, 60.0, "crash-after-commit"), (2, 61.0, "schedule"), (3, 62.0, "disk-slow")),
+    ),
 ]
 
 

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from duenotice import toml
 from duenotice.errors import Misconfigured
 from duenotice.toml import LONGEST, Path, Table, TomlFile, line_of, misfit
 
@@ -143,6 +144,14 @@ def test_a_key_with_very_many_parts_is_refused_at_once(key: str, form: str) -> N
     text = "ok = 1\n" + form.format(".".join([key] * 200_000))
     with pytest.raises(Misconfigured, match=r"^my.toml, line 2: .* a key over 100 parts"):
         TomlFile(text, "my.toml").read()
+
+
+@pytest.mark.parametrize("text", ["a" * 3_000_000, "x=[" + "[" * 3_000_000])
+def test_one_very_long_line_keeps_no_other_thread_waiting(text: str) -> None:
+    """It is looked through in pieces: between two of them others get their turn (S26)."""
+    with pytest.raises(Misconfigured, match=r"^my.toml"):
+        TomlFile(text, "my.toml").read()
+    assert max(map(len, toml._pieces(text))) <= 200_000
 
 
 def test_a_number_that_python_does_not_print_is_refused() -> None:

@@ -145,7 +145,12 @@ class PostponeEvents(Command, frozen=True):
 
 
 class MakeUpForAbsence(Command, frozen=True):
-    """Nobody could be answered for a while: events that wait for their notice get a new NotBefore (S25)."""
+    """Nobody could be answered for a while: events that wait for their notice get a new NotBefore (S25).
+
+    `spare` is the microseconds until they are seen.
+    """
+
+    spare: int = 0
 
 
 class ReportImpact(Command, frozen=True):

@@ -24,7 +24,7 @@ def to_be_seen_by(state: State, event_ids: tuple[str, ...]) -> Instant | None:
     Each face counts on its own: the time of day may stand still or go back while steady time goes on, and the other
     way round.
     """
-    least = [(event, _least(state, event)) for event in _waiting(state, event_ids)]
+    least = [(event, least_notice(state, event)) for event in _waiting(state, event_ids)]
     if not least:
         return None
     at = min(event.not_before - timedelta(microseconds=notice) for event, notice in least)
@@ -33,13 +33,14 @@ def to_be_seen_by(state: State, event_ids: tuple[str, ...]) -> Instant | None:
 
 def _later(state: State, event: Event, now: Instant, spare: int) -> Event | None:
     """The event with its notice from now on; None when enough is left."""
-    least = _least(state, event)
+    least = least_notice(state, event)
     if event.not_before >= now.after(least).at and event.notice_ends >= now.steady + least:
         return None
     return notice.moved_to(event, max(event.not_before, notice.earliest(now, least + spare)), now)
 
 
-def _least(state: State, event: Event) -> int:
+def least_notice(state: State, event: Event) -> int:
+    """The minimum notice of this event, in microseconds."""
     vm = next((state.fleet.vms[name] for name in event.resources if name in state.fleet.vms), None)
     return notice.minimum_notice(event.type, None if vm is None else group_of_vm(state, vm))
 

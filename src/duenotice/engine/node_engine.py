@@ -190,9 +190,9 @@ class NodeEngine(PassingEngine):
                 end()
         self._wake_up()
 
-    def hear_time(self, steady: int) -> None:
+    def hear_time(self, steady: int, epoch: int) -> None:
         """Go on from the leader's time."""
-        self._shared_clock.follow(steady)
+        self._shared_clock.follow(steady, epoch)
         self._wake_up()  # it may be another node than before that leads
 
     def time(self) -> int:

@@ -46,8 +46,8 @@ class Crew(Protocol):
     def follow(self) -> None:
         """Stop deciding and writing."""
 
-    def hear_time(self, steady: int) -> None:
-        """Another node leads, and this is the last that is known of its time (N10)."""
+    def hear_time(self, steady: int, epoch: int) -> None:
+        """Another node leads under this epoch, and this is the last that is known of its time (N10)."""
 
     def time(self) -> int:
         """The steady time of this node."""
@@ -150,7 +150,7 @@ class Seat:
         """Something has happened; on the loop only."""
         if isinstance(message, m.Beaten | m.Looked):
             self.sight = message.sight
-            self._saw(message.sight.head.steady, message.sight.member(message.sight.head.leader))
+            self._saw(message.sight.head, message.sight.member(message.sight.head.leader))
         self.standing, actions = step(self.standing, message, now := self._now())
         self.behind_since = self.behind_since or now if self.standing.revealed < self.standing.known else 0
         self._has_right_until(answers_until(self.standing))
@@ -164,11 +164,11 @@ class Seat:
             self.right_until = moment
             self.on_right(moment)
 
-    def _saw(self, steady: int, leader: Member | None) -> None:
+    def _saw(self, head: Head, leader: Member | None) -> None:
         self.leader = leader
-        self._steady = max(self._steady, steady)
-        if not self.leads:
-            self._crew.hear_time(steady)
+        self._steady = max(self._steady, head.steady)
+        if not self.leads and head.leader != self.identity.life:
+            self._crew.hear_time(head.steady, head.epoch)
 
     def _hear(self, news: News) -> None:
         self._loop.call_soon_threadsafe(self.tell, m.HeardFromStore(news))

@@ -20,7 +20,7 @@ class SharedClock:
         self._own = own
         self._lock = Lock()
         self._ahead = 0
-        self._heard = -1
+        self._heard = (0, -1)
         self._not_before = _LONG_AGO
 
     @property
@@ -56,17 +56,22 @@ class SharedClock:
         """Say that VMs are answered now."""
         return self._own.beat()
 
-    def follow(self, steady: int) -> None:
-        """Another node leads, and this is the last that it said: go on from there. Said again, it changes nothing."""
+    def follow(self, steady: int, epoch: int) -> None:
+        """Another node leads, and this is the last that it said: go on from there. Said again, it changes nothing.
+
+        Under a new epoch it counts also if it is not later: the new leader tells VMs how much notice is left by its own
+        time, and the next leader must not have counted more (S1, S25).
+        """
         counted = self._own.now().steady
         with self._lock:
-            if steady > self._heard:
-                self._heard, self._ahead = steady, steady - counted
+            if (epoch, steady) > self._heard:
+                self._heard, self._ahead = (epoch, steady), steady - counted
 
     def lead(self, last: Instant) -> None:
         """Go on from here, but not from before the journal's last moment; from now on time never goes back."""
         counted = self._own.now().steady
         with self._lock:
-            self._heard = max(self._heard, last.steady)
+            epoch, heard = self._heard
+            self._heard = epoch, max(heard, last.steady)
             self._ahead = max(self._ahead, last.steady - counted)
             self._not_before = max(self._not_before, last.at)

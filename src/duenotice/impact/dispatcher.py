@@ -144,7 +144,7 @@ class Dispatcher:
         self._settle(event_id)
 
     def _settle(self, event_id: str) -> None:
-        """No attempt is needed now. What was accepted is waited for, whoever has learned it first."""
+        """No attempt is needed now. What was accepted is waited for, also when we learn of it late."""
         self._known.discard(event_id)
         event = self._engine.state.events.get(event_id)
         if event is not None and event.accepted and self._claims.leads():

@@ -67,13 +67,13 @@ class Crowd(Generic[G]):
     def __init__(self, most: int, most_per_address: int) -> None:
         self._most = most
         self._most_per_address = most_per_address
-        self.everybody: set[G] = set()
+        self.everybody: dict[G, None] = {}  # in the order in which they came: a set has another one in each process
         self.by_address: dict[str, int] = {}
 
     def enter(self, guest: G) -> bool:
         """Count a connection in; False when there are too many. It has to be counted out in both cases."""
         self.by_address[guest.address] = count = self.by_address.get(guest.address, 0) + 1
-        self.everybody.add(guest)
+        self.everybody[guest] = None
         return count <= self._most_per_address and len(self.everybody) <= self._most
 
     def has_room_for(self, address: str) -> bool:
@@ -92,7 +92,7 @@ class Crowd(Generic[G]):
 
     def leave(self, guest: G) -> None:
         """Count a connection out."""
-        self.everybody.discard(guest)
+        self.everybody.pop(guest, None)
         count = self.by_address[guest.address] - 1
         if count:
             self.by_address[guest.address] = count

@@ -93,8 +93,8 @@ class Audit(Resource):
         return Times(
             since,
             until,
-            0 if since == EARLIEST else await self._at(since - SET_BACK),
-            to if until == LATEST else min(to, await self._at(until + SET_BACK) + 1),
+            0 if since == EARLIEST else await self._at(since - min(SET_BACK, since - EARLIEST)),
+            to if until == LATEST else min(to, await self._at(until + min(SET_BACK, LATEST - until)) + 1),
         )
 
     async def _at(self, moment: datetime) -> int:

@@ -80,10 +80,9 @@ def _days(events: Iterable[PastEvent], since: datetime, until: datetime) -> Iter
     by_day: dict[str, list[PastEvent]] = {}
     for event in events:
         by_day.setdefault(_told_at(event).date().isoformat(), []).append(event)
-    day = since.date()
-    while day <= until.date():
-        yield _day(day.isoformat(), by_day.get(day.isoformat(), []))
-        day += timedelta(days=1)
+    for number in range((until.date() - since.date()).days + 1):
+        day = (since.date() + timedelta(days=number)).isoformat()
+        yield _day(day, by_day.get(day, []))
 
 
 def _day(day: str, events: list[PastEvent]) -> o.PastDay:

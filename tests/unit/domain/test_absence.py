@@ -55,7 +55,24 @@ def test_it_starts_when_that_is_over_and_no_sooner() -> None:
 def test_a_moment_is_not_worth_telling(away: int) -> None:
     state = listening()
     evict(state, "spot")
-    assert do(state, MakeUpForAbsence(), after_absence(away)) == []
+    assert do(state, MakeUpForAbsence(), after_absence(away + 1, steady=1)) == []
+
+
+@pytest.mark.parametrize("away", [1, SECOND, 2 * SECOND])
+def test_every_moment_is_when_nobody_can_have_seen_the_event(away: int) -> None:
+    """Nothing of its notice has passed, and the minimum must be ahead when it is seen first (S2)."""
+    state, later = listening(), after_absence(away)
+    event = evict(state, "spot")
+    assert len(do(state, MakeUpForAbsence(), later)) == 1
+    assert state.events[event.id].not_before >= later.after(30 * SECOND).at
+    assert do(state, MakeUpForAbsence(), later) == []
+
+
+def test_time_until_it_is_seen_is_spared() -> None:
+    state, later = listening(), after_absence(HOUR)
+    event = evict(state, "spot")
+    do(state, MakeUpForAbsence(spare=5 * SECOND), later)
+    assert state.events[event.id].not_before == later.after(35 * SECOND).at
 
 
 def test_more_than_a_moment_is() -> None:

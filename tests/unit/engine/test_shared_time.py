@@ -7,6 +7,8 @@ import pytest
 from duenotice.clock import MICROS, Instant, ManualClock
 from duenotice.engine.shared_time import SharedClock
 
+EPOCH = 3
+
 
 @pytest.fixture
 def own() -> ManualClock:
@@ -31,25 +33,35 @@ def test_alone_it_is_the_nodes_own_clock(own: ManualClock, clock: SharedClock) -
 
 def test_who_follows_goes_on_from_what_the_leader_said_last(own: ManualClock, clock: SharedClock) -> None:
     """However its own clock stands; and by its own clock until the leader says more."""
-    clock.follow(1000 * MICROS)
+    clock.follow(1000 * MICROS, EPOCH)
     own.advance(3 * MICROS)
     assert clock.now().steady == 1003 * MICROS
-    clock.follow(1002 * MICROS)
+    clock.follow(1002 * MICROS, EPOCH)
     assert clock.now().steady == 1002 * MICROS
 
 
 def test_what_the_leader_said_before_changes_nothing(own: ManualClock, clock: SharedClock) -> None:
     """A leader that is gone says the same for ever, and the time of those who answer goes on (S25)."""
-    clock.follow(1000 * MICROS)
+    clock.follow(1000 * MICROS, EPOCH)
     for told in (1000, 1000, 999):
         own.advance(2 * MICROS)
-        clock.follow(told * MICROS)
+        clock.follow(told * MICROS, EPOCH)
     assert clock.now().steady == 1006 * MICROS
+
+
+def test_a_new_leader_is_followed_also_back(own: ManualClock, clock: SharedClock) -> None:
+    """It could not answer meanwhile, and has told VMs how much notice is left: that holds for whoever leads next."""
+    clock.follow(1000 * MICROS, EPOCH)
+    own.advance(100 * MICROS)
+    clock.follow(1000 * MICROS, EPOCH + 1)
+    own.advance(5 * MICROS)
+    clock.lead(Instant(own.now().at, 1000 * MICROS))
+    assert clock.now().steady == 1005 * MICROS
 
 
 def test_who_leads_never_goes_back_behind_the_journal(own: ManualClock, clock: SharedClock) -> None:
     """In both faces of time: its own clock may be an hour slow, and it may not have heard the last beat."""
-    clock.follow(1000 * MICROS)
+    clock.follow(1000 * MICROS, EPOCH)
     last = Instant(own.now().at + timedelta(hours=1), 1005 * MICROS)
     clock.lead(last)
     assert clock.now() == last
@@ -60,12 +72,12 @@ def test_who_leads_never_goes_back_behind_the_journal(own: ManualClock, clock: S
 
 
 def test_who_leads_goes_on_from_its_own_time_if_that_is_later(own: ManualClock, clock: SharedClock) -> None:
-    clock.follow(1000 * MICROS)
+    clock.follow(1000 * MICROS, EPOCH)
     own.advance(10 * MICROS)
     clock.lead(Instant(own.now().at - timedelta(hours=1), 1005 * MICROS))
     assert clock.now() == Instant(own.now().at, 1010 * MICROS)
 
 
 def test_a_mark_says_the_shared_time(own: ManualClock, clock: SharedClock) -> None:
-    clock.follow(1000 * MICROS)
+    clock.follow(1000 * MICROS, EPOCH)
     assert clock.mark()[:2] == clock.now()

@@ -80,7 +80,7 @@ def test_nothing_is_kept_of_those_who_left() -> None:
     guest = Guest("a")
     crowd.enter(guest)
     crowd.leave(guest)
-    assert (crowd.by_address, crowd.everybody) == ({}, set())
+    assert (crowd.by_address, crowd.everybody) == ({}, {})
 
 
 def test_the_overdue_are_those_whose_deadline_has_passed() -> None:
@@ -89,3 +89,20 @@ def test_the_overdue_are_those_whose_deadline_has_passed() -> None:
     crowd.enter(early)
     crowd.enter(late)
     assert crowd.overdue(5.5) == [early]
+
+
+@dataclass(eq=False)
+class Numbered(Guest):
+    number: int = 0
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+def test_the_overdue_are_told_in_the_order_in_which_they_came() -> None:
+    """Wherever they are in memory: the simulator's worlds must be the same in each process."""
+    crowd: Crowd[Numbered] = Crowd(most=9, most_per_address=9)
+    guests = [Numbered("a", number=number) for number in (3, 1, 2)]
+    for guest in guests:
+        crowd.enter(guest)
+    assert crowd.overdue(20.0) == guests

@@ -208,6 +208,17 @@ class TestProblems:
         assert is_problem(answer, status), answer
         assert words in answer.json()["title"]
 
+    @pytest.mark.parametrize(
+        "path",
+        [
+            "/v1/audit?to=9999-12-31T23:59:59Z",
+            "/v1/audit?from=0001-01-01T00:00:01Z",
+            "/v1/history?from=9999-12-01T00:00:00Z&to=9999-12-31T23:59:59Z",
+        ],
+    )
+    def test_the_first_and_the_last_day_that_there_are_can_be_asked_for(self, node: Node, path: str) -> None:
+        assert node.operator("GET", path).status == 200
+
     def test_every_refusal_of_ours_has_a_hint(self, node: Node) -> None:
         for path in ("/v1/events/x/cancel", "/v1/vms/db-0/evict", "/v1/hosts/host-9/fail"):
             assert node.operator("POST", path).json()["hint"]
