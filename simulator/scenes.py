@@ -242,6 +242,18 @@ async def a_foreign_event_that_is_gone_is_approved(stage: Stage) -> None:
 
 
 @scene
+async def an_own_and_a_foreign_event_are_approved_together(stage: Stage) -> None:
+    """S6: it is refused, and the own one is not approved either."""
+    await stage.listen()
+    own, foreign = await stage.schedule("alone"), await stage.schedule("other")
+    status = await stage.clients[ALONE].approve(own, foreign)
+    await asyncio.sleep(2.0)
+    seen = await stage.sees(ALONE, own)
+    is_refused = 400 <= status < 500 and seen.get("EventStatus") == "Scheduled"
+    stage.expect(is_refused, f"S6: an own and a foreign event are approved together: {status}, then {seen}")
+
+
+@scene
 async def a_vm_is_deleted(stage: Stage) -> None:
     """G04: once it is over, nobody answers the VM any more."""
     await stage.listen(ALONE)

@@ -169,5 +169,5 @@ SHORT: dict[str, Callable[[int], Round]] = {
 }
 """Instead of the others, where many seeds are worth more than long lives."""
 
-ENOUGH = {"scenes": 19}
+ENOUGH = {"scenes": 20}
 """Seeds after which a tier has shown all that it can: each scene once."""

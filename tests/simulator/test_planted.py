@@ -13,7 +13,7 @@ ALL = catalogue()
 def test_there_are_enough_of_them_and_each_has_a_name() -> None:
     """At least forty, of all parts that the promises depend on."""
     assert len(ALL) >= 40
-    assert len({each.name for each in ALL}) == len(ALL)
+    assert len({each.name for each in ALL}) == len({each[2:] for each in ALL}) == len(ALL)
     rooms = {each.file.split("/")[0] for each in ALL}
     assert rooms >= {"domain", "engine", "journal", "wire", "metadata_api", "agent", "impact", "follower"}
 
