@@ -23,7 +23,9 @@ import structlog
 
 from duenotice import clock
 from duenotice.bootstrap import cluster, timekeeping
+from duenotice.domain.touched import Touched
 from duenotice.engine import engine, seat
+from duenotice.engine.publisher import Publisher, ScopePage
 from duenotice.metadata_api import held_polls
 from duenotice.operator_api import way_to_leader
 from simulator.agents_border import agents_border
@@ -72,6 +74,14 @@ _TIME = SimpleNamespace(
 _BOOT_ID = SimpleNamespace(exists=lambda: True, read_text=lambda: MACHINE.get().boot_id)
 
 
+_touched_pages = Publisher._touched_pages
+
+
+def _in_order(publisher: Publisher, touched: Touched) -> list[ScopePage]:
+    """Pages that change, by name: a node takes them as a set has them, which is another order in each process."""
+    return sorted(_touched_pages(publisher, touched), key=lambda page: page.scope)
+
+
 class NamedWorker(Executor):
     """Stands for threads of a process; the loop does their work."""
 
@@ -108,6 +118,7 @@ def world_of(seed: object) -> Iterator[VirtualLoop]:
             (random, "_urandom", dice.randbytes),
             (engine, "Worker", NamedWorker),
             (seat, "Worker", NamedWorker),
+            (Publisher, "_touched_pages", _in_order),
             (timekeeping, "EVERY", HEARTBEAT),
             (held_polls, "BEAT_SECONDS", BEAT),
             (cluster, "alarm", lambda: None),
