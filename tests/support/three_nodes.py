@@ -57,7 +57,7 @@ _STORES: dict[str, tuple[MemoryMembers, "OneTime"]] = {}
 class OneTime(ManualClock, SharedClock):
     """The manual clock of all nodes: one object, so nobody has to tell another the time. Leases count real time."""
 
-    def follow(self, steady: int) -> None:
+    def follow(self, steady: int, epoch: int) -> None:
         """Nothing: it is the leader's."""
 
     def lead(self, last: Instant) -> None:
