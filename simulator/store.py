@@ -294,8 +294,8 @@ class NodeJournal:
 
     def _records(self, after: int, limit: int | None) -> list[Record]:
         self.newest()
-        if after == self._last[0] and not self._has(*self._last):
-            raise Rewound(f"record {after} is not the one that was stored", hint=_LOST)
+        if after <= self._last[0] and not self._has(*self._last):  # others may have written behind what is left
+            raise Rewound(f"record {self._last[0]} is not the one that was stored", hint=_LOST)
         rows = self._store.journal._rows[after : None if limit is None else after + limit]
         found = [RECORDS.unpack(row) for row in rows]
         if lifts([record for record in found if record.position > self._found]):

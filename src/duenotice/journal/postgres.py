@@ -195,8 +195,8 @@ class PostgresJournal:
 
     def _records(self, after: int, limit: int | None) -> Iterator[Record]:
         newest = self._newest()
-        if after == self._last[0] and not self._has(*self._last):
-            raise Rewound(f"record {after} is not the one that was stored", hint=_LOST)
+        if after <= self._last[0] and not self._has(*self._last):  # others may have written behind what is left
+            raise Rewound(f"record {self._last[0]} is not the one that was stored", hint=_LOST)
         end = newest if limit is None else min(newest, after + limit)
         for first in range(after + 1, end + 1, RECORDS_AT_ONCE):
             last = min(end, first + RECORDS_AT_ONCE - 1)

@@ -100,6 +100,17 @@ def test_other_records_at_the_same_positions_are_noticed(
         list(follower.read(3))
 
 
+def test_they_are_noticed_also_when_it_reads_again_from_before_them(
+    leading: PostgresMembers, follower: PostgresJournal, database: Database
+) -> None:
+    """A node that has read or stored what it never showed goes back to what it shows (S3)."""
+    list(follower.read(0))
+    lose_the_last(database)
+    leading.append("leader", 1, [structs.replace(LIFT, position=3), *records(4, 5)])
+    with pytest.raises(Rewound, match="record 3 is not the one that was stored"):
+        list(follower.read(1))
+
+
 def test_fewer_records_than_were_read_are_noticed(follower: PostgresJournal, database: Database) -> None:
     list(follower.read(0))
     lose_the_last(database)
