@@ -41,6 +41,8 @@ from duenotice.wire.seen_document import SeenDocument
 TICK = 0.5
 """The agent looks again after this many seconds, even without news: for drills, and for work that begins later."""
 QUICK = Backoff(0.5, 2.0)
+ON_ITS_WAY = 0.25
+"""Seconds for the answer to an approval, when the event is seen as started; no try is repeated so soon."""
 NAME_FILE = "vm-name"
 
 
@@ -187,10 +189,24 @@ class Agent:
         """The peers' answers count for this one approval only; after a failure they are asked again."""
         content = self.recorder.cases[step.event_id].content
         try:
-            await self._client.approve(step.event_id)
+            await self._answer_to_approval(step.event_id)
         finally:
             self._news.pop(step.event_id, None)
         self.recorder.append(LedgerRecord("approved", step.event_id, wall(), self.boot, content=content))
+
+    async def _answer_to_approval(self, event_id: str) -> None:
+        """What we approve may be seen as started before the answer to the approval is read: that comes in a moment."""
+        asking = asyncio.ensure_future(self._client.approve(event_id))
+        try:
+            await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            case = self.recorder.cases.get(event_id)
+            if case is not None and case.event.started:
+                await asyncio.wait({asking}, timeout=ON_ITS_WAY)
+            if not asking.done():
+                asking.cancel()
+            if asking.cancelled() or not asking.done() or asking.exception() is not None:
+                raise
 
     async def _follow(self) -> None:
         """Read documents for ever; an error is never a document (S14)."""
