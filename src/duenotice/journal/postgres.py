@@ -195,19 +195,23 @@ class PostgresJournal:
 
     def _records(self, after: int, limit: int | None) -> Iterator[Record]:
         newest = self._newest()
-        if after <= self._last[0] and not self._has(*self._last):  # others may have written behind what is left
-            raise Rewound(f"record {self._last[0]} is not the one that was stored", hint=_LOST)
         end = newest if limit is None else min(newest, after + limit)
-        for first in range(after + 1, end + 1, RECORDS_AT_ONCE):
-            last = min(end, first + RECORDS_AT_ONCE - 1)
-            rows = self._line.ask(_RECORDS_BETWEEN, (first, last))
-            if [row[0] for row in rows] != list(range(first, last + 1)):
-                raise Damaged(f"some of the records {first} to {last} are missing")
-            found = [RECORDS.unpack(_row(row)) for row in rows]
+        if after <= self._last[0] and not self._has(*self._last):  # others may have written behind what is left
+            for piece in _pieces(after, end):
+                self._between(*piece)  # damage says more than that something is lost
+            raise Rewound(f"record {self._last[0]} is not the one that was stored", hint=_LOST)
+        for piece in _pieces(after, end):
+            rows, found = self._between(*piece)
             if lifts([record for record in found if record.position > self._found]):
                 self._members.is_copy = False  # another node has done it
-            self._note_stored(_row(rows[-1]))
+            self._note_stored(rows[-1])
             yield from found
+
+    def _between(self, first: int, last: int) -> tuple[list[Row], list[Record]]:
+        rows = [_row(row) for row in self._line.ask(_RECORDS_BETWEEN, (first, last))]
+        if [row.position for row in rows] != list(range(first, last + 1)):
+            raise Damaged(f"some of the records {first} to {last} are missing")
+        return rows, [RECORDS.unpack(row) for row in rows]
 
     def _intact_snapshot(self, position: int) -> Snapshot | None:
         rows = self._line.ask(_SNAPSHOT_AT, (position,), patience=SNAPSHOT_ENOUGH)
@@ -218,6 +222,12 @@ class PostgresJournal:
         except Damaged as error:
             _log.warning(error.message, action="snapshot-skipped", database=self._line.name)
             return None
+
+
+def _pieces(after: int, end: int) -> Iterator[tuple[int, int]]:
+    """First and last positions of what is read at once."""
+    for first in range(after + 1, end + 1, RECORDS_AT_ONCE):
+        yield first, min(end, first + RECORDS_AT_ONCE - 1)
 
 
 def _row(row: tuple[Any, ...]) -> Row:
