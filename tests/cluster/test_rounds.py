@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.faults import FAULTS
 from tests.cluster.rounds import run
 
 pytestmark = pytest.mark.machine
 
-ROUNDS = len(FAULTS) + 2
-"""Each fault once, in any order, a rolling upgrade, and newer records at the end; `make soak-cluster` does 200."""
+ROUNDS = 7
+"""Half of the faults, drawn anew each time, and newer records at the end; `make soak-cluster` does 200."""
 
 
 def test_what_vms_read_at_three_nodes_is_one_history_whatever_happens(tmp_path: Path) -> None:

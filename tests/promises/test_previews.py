@@ -3,6 +3,8 @@
 from datetime import timedelta
 from random import Random
 
+import pytest
+
 from duenotice.clock import MICROS, Instant
 from duenotice.domain.commands import StartMaintenance
 from duenotice.domain.event import EventType
@@ -23,6 +25,7 @@ def any_moment(random: Random) -> Instant:
     )
 
 
+@pytest.mark.soak
 def test_previews_from_thousands_of_moments_come_to_their_end() -> None:
     seed = Random().randrange(10**9)
     random, state = Random(seed), listening()

@@ -10,7 +10,7 @@ WAYS = (QUICK_ON_UVLOOP, TAPPED_ON_UVLOOP, QUICK_ON_ASYNCIO)
 
 ONE_WAY = {
     # These have no kernel in between: they talk to a Connection directly.
-    "test_50_000_spoilt_requests_are_answered_or_closed",
+    "test_20_000_spoilt_requests_are_answered_or_closed",
     "test_a_connection_that_slipped_in_is_told_that_its_answer_is_the_last",
     "test_a_fault_of_ours_is_a_500_and_is_reported",
     # These take seconds, and begin when a connection has been kept open by its first answer.
