@@ -7,7 +7,7 @@ import pytest
 
 from tests.cluster.rounds import run
 
-pytestmark = pytest.mark.machine
+pytestmark = [pytest.mark.machine, pytest.mark.soak]
 
 ROUNDS = 7
 """Half of the faults, drawn anew each time, and newer records at the end; `make soak-cluster` does 200."""

@@ -154,7 +154,7 @@ def pytest_sessionstart() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What cannot run here is named in the summary. With THREE_NODES_SHARE=2 every second test is run, by the seed."""
+    """What cannot run here is named in the summary. With THREE_NODES_SHARE=4 a quarter is run, by the seed."""
     share = int(os.environ.get("THREE_NODES_SHARE", "1"))
     left_out = [item for item in items if Random(f"{SEED} {item.nodeid}").randrange(share)]
     items[:] = [item for item in items if item not in set(left_out)]
