@@ -13,7 +13,7 @@ import pytest
 from tests.support.served import Served, wait_until
 
 STAGES = 7
-ROUNDS = [2 * STAGES, pytest.param(10 * STAGES, marks=pytest.mark.soak)]
+ROUNDS = [STAGES, pytest.param(10 * STAGES, marks=pytest.mark.soak)]
 VMS = 60
 FLEET = "\n".join(f'[[vms]]\nname = "vm-{n}"\naddress = "127.0.3.{n + 1}"' for n in range(VMS))
 COMMAND = """#!{python} -IS

@@ -4,7 +4,7 @@ import secrets
 
 from tests.crash.loop import run
 
-ROUNDS = 12
+ROUNDS = 8
 
 
 def test_nothing_answered_is_lost_when_the_server_is_killed() -> None:

@@ -203,5 +203,5 @@ class Agent(RuleBasedStateMachine):
 
 TestPromises = Agent.TestCase
 TestPromises.settings = settings(
-    max_examples=int(os.environ.get("DUENOTICE_EXAMPLES", "100")), stateful_step_count=50, deadline=None
+    max_examples=int(os.environ.get("DUENOTICE_EXAMPLES", "60")), stateful_step_count=50, deadline=None
 )
