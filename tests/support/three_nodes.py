@@ -157,7 +157,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """What cannot run here is named in the summary. With THREE_NODES_SHARE=4 a quarter is run, by the seed."""
     share = int(os.environ.get("THREE_NODES_SHARE", "1"))
     left_out = [item for item in items if Random(f"{SEED} {item.nodeid}").randrange(share)]
-    items[:] = [item for item in items if item not in set(left_out)]
+    gone = set(left_out)
+    items[:] = [item for item in items if item not in gone]
     config.hook.pytest_deselected(items=left_out)
     for item in items:
         if why := NOT_HERE.get(_name(item)):
