@@ -77,7 +77,7 @@ def complaints(path: Path) -> list[str]:
 
 
 def pages() -> list[Path]:
-    """The source, its templates and stories, the documents, the examples and the Makefile; without records and copies."""
+    """The source, its templates and stories, the documents, the examples, the Makefile; no records, no copies."""
     tops = ("ARCHITECTURE.md", "CONTRIBUTING.md", "Makefile", "README.md", "SECURITY.md")
     found = [*(ROOT / top for top in tops), *sorted((ROOT / "docs").rglob("*.md"))]
     found += sorted(path for path in (ROOT / "examples").rglob("*") if path.is_file())
