@@ -4,7 +4,7 @@ RUNS := .venv/.runs
 DEVELOPS := .venv/.develops
 
 .DEFAULT_GOAL := help
-.PHONY: help install develop run test lint programs domain-tests compiled-tests plain-tests machine-tests three-nodes-tests bench soak soak-cluster run-cluster stalls test-az test-monitoring test-debian dist debian lock clean bench-quick soak-tests
+.PHONY: help install develop run test lint programs domain-tests compiled-tests plain-tests machine-tests three-nodes-tests bench soak soak-cluster run-cluster stalls test-az test-monitoring test-debian dist debian lock clean bench-quick soak-tests docs pictures
 
 help: ## list all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -110,6 +110,15 @@ test-monitoring: ## alert rules, asked of Prometheus's own promtool (as root on 
 	tools/debian-programs prometheus
 	promtool check rules examples/monitoring/alerts.yml
 	cd examples/monitoring && promtool test rules alerts_test.yml
+
+docs: develop ## the docs site with its search, in .run/docs (as root on Debian it installs Debian packages)
+	tools/debian-programs chromium-headless-shell
+	$(BIN)/python -m mkdocs build --quiet --strict
+	@$(BIN)/python -m tools.site.check .run/docs
+
+pictures: develop ## the pictures of the docs again: the console and the terminal (as root on Debian it installs Debian packages)
+	tools/debian-programs chromium-headless-shell fonts-dejavu-core
+	$(BIN)/python -m tools.pictures
 
 stalls: develop ## do everything to a fleet of a million VMs, and measure the slowest poll of another VM meanwhile
 	$(BIN)/python -m tests.promises.stalls --vms 1000000
