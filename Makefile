@@ -4,7 +4,7 @@ RUNS := .venv/.runs
 DEVELOPS := .venv/.develops
 
 .DEFAULT_GOAL := help
-.PHONY: help install develop run test lint programs domain-tests compiled-tests plain-tests machine-tests three-nodes-tests bench soak soak-cluster run-cluster stalls test-az test-monitoring test-debian dist debian lock clean bench-quick soak-tests
+.PHONY: help install develop run test lint programs domain-tests compiled-tests plain-tests machine-tests three-nodes-tests bench soak soak-cluster run-cluster stalls test-az test-monitoring test-debian test-host dist debian lock clean bench-quick soak-tests
 
 help: ## list all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,7 +59,7 @@ compiled-tests: develop
 	$(BIN)/pytest --collect-only -qq >/dev/null || true
 
 plain-tests:
-	tools/tests -m "not machine and not browser and not serial and not soak" --ignore tests/unit/domain -n 4 --dist worksteal
+	tools/tests -m "not machine and not browser and not serial and not soak and not host" --ignore tests/unit/domain -n 4 --dist worksteal
 
 machine-tests:
 	tools/tests -m "(machine or browser) and not serial and not soak" -n 3 --dist loadfile --no-loadscope-reorder
@@ -110,6 +110,12 @@ test-monitoring: ## alert rules, asked of Prometheus's own promtool (as root on 
 	tools/debian-programs prometheus
 	promtool check rules examples/monitoring/alerts.yml
 	cd examples/monitoring && promtool test rules alerts_test.yml
+
+test-host: develop ## real guests under libvirt and QEMU (as root on Debian it installs Debian packages)
+	tools/debian-programs busybox-static gcc iproute2 libvirt-clients libvirt-daemon libvirt-daemon-driver-qemu \
+		libvirt-dev nftables pkgconf qemu-system-x86 util-linux
+	tools/host-programs
+	$(BIN)/pytest tests/host -m host
 
 stalls: develop ## do everything to a fleet of a million VMs, and measure the slowest poll of another VM meanwhile
 	$(BIN)/python -m tests.promises.stalls --vms 1000000
