@@ -4,7 +4,7 @@ RUNS := .venv/.runs
 DEVELOPS := .venv/.develops
 
 .DEFAULT_GOAL := help
-.PHONY: help install develop run test lint programs domain-tests compiled-tests plain-tests machine-tests three-nodes-tests bench soak soak-cluster run-cluster stalls test-az test-monitoring test-debian dist debian lock clean bench-quick soak-tests
+.PHONY: help install develop run test lint programs domain-tests compiled-tests plain-tests machine-tests three-nodes-tests bench soak soak-cluster run-cluster stalls test-az test-monitoring test-debian test-kubernetes dist debian lock clean bench-quick soak-tests
 
 help: ## list all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,7 +59,7 @@ compiled-tests: develop
 	$(BIN)/pytest --collect-only -qq >/dev/null || true
 
 plain-tests:
-	tools/tests -m "not machine and not browser and not serial and not soak" --ignore tests/unit/domain -n 4 --dist worksteal
+	tools/tests -m "not machine and not browser and not serial and not soak and not kubernetes" --ignore tests/unit/domain -n 4 --dist worksteal
 
 machine-tests:
 	tools/tests -m "(machine or browser) and not serial and not soak" -n 3 --dist loadfile --no-loadscope-reorder
@@ -128,6 +128,11 @@ debian: dist ## Debian packages of the service and of the agent, in dist/ (as ro
 test-debian: debian ## install, upgrade, remove and purge them in a fresh root (as root on Debian it installs Debian packages)
 	tools/debian-programs debootstrap lintian
 	tools/debian-session
+
+test-kubernetes: develop ## the kubernetes handler, charts and Kustomize bases against a real kube-apiserver, built once in ten minutes into ~/.cache/duenotice (as root on Debian it installs Debian packages)
+	tools/debian-programs dpkg-dev etcd-server golang-go openssl
+	tools/kubernetes-programs
+	CI=true $(BIN)/pytest -m kubernetes tests/kubernetes
 
 lock: ## write both requirements locks again from pyproject.toml (LOCK=--upgrade for the newest versions)
 	$(PYTHON) -m venv .run/uv
