@@ -60,7 +60,7 @@ compiled-tests: develop
 	$(BIN)/pytest --collect-only -qq >/dev/null || true
 
 plain-tests:
-	tools/tests -m "not machine and not browser and not serial and not soak and not host" --ignore tests/unit/domain -n 4 --dist worksteal
+	tools/tests -m "not machine and not browser and not serial and not soak and not host and not kubernetes" --ignore tests/unit/domain -n 4 --dist worksteal
 
 machine-tests:
 	tools/tests -m "(machine or browser) and not serial and not soak" -n 3 --dist loadfile --no-loadscope-reorder
@@ -144,6 +144,11 @@ debian: dist ## Debian packages of the service and of the agent, in dist/ (as ro
 test-debian: debian ## install, upgrade, remove and purge them in a fresh root (as root on Debian it installs Debian packages)
 	tools/debian-programs debootstrap lintian
 	tools/debian-session
+
+test-kubernetes: develop ## the kubernetes handler, charts and Kustomize bases against a real kube-apiserver, built once in ten minutes into ~/.cache/duenotice (as root on Debian it installs Debian packages)
+	tools/debian-programs dpkg-dev etcd-server golang-go openssl
+	tools/kubernetes-programs
+	CI=true $(BIN)/pytest -m kubernetes tests/kubernetes
 
 lock: ## write both requirements locks again from pyproject.toml (LOCK=--upgrade for the newest versions)
 	$(PYTHON) -m venv .run/uv
