@@ -4,7 +4,7 @@ RUNS := .venv/.runs
 DEVELOPS := .venv/.develops
 
 .DEFAULT_GOAL := help
-.PHONY: help install develop run test lint programs domain-tests compiled-tests plain-tests machine-tests three-nodes-tests bench soak soak-cluster run-cluster stalls test-az test-monitoring test-debian dist debian lock clean bench-quick soak-tests
+.PHONY: help install develop run test lint programs domain-tests compiled-tests plain-tests machine-tests three-nodes-tests bench soak soak-cluster run-cluster stalls test-az test-monitoring test-debian test-container test-wheel dist debian lock clean bench-quick soak-tests
 
 help: ## list all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -129,11 +129,19 @@ test-debian: debian ## install, upgrade, remove and purge them in a fresh root (
 	tools/debian-programs debootstrap lintian
 	tools/debian-session
 
-lock: ## write both requirements locks again from pyproject.toml (LOCK=--upgrade for the newest versions)
+test-container: dist ## build the image, run it, and play compose.yaml (as root on Debian it installs Debian packages)
+	tools/debian-programs aardvark-dns buildah catatonit crun debootstrap iproute2 iptables netavark podman
+	tools/container-session
+
+test-wheel: dist ## install the wheel into empty environments on each Python from 3.11 on, and use it there (PYTHONS='3.12')
+	$(BIN)/python tools/wheel_session.py $(PYTHONS)
+
+lock: ## write the requirements locks again from pyproject.toml (LOCK=--upgrade for the newest versions)
 	$(PYTHON) -m venv .run/uv
 	.run/uv/bin/pip install -qq --disable-pip-version-check uv
 	$(call compile,--all-extras) -o requirements-dev.lock
 	$(call compile,--extra build --extra server --extra azure -c requirements-dev.lock) -o requirements.lock
+	$(call compile,--extra server --extra azure --extra postgres -c requirements-dev.lock) -o requirements-image.lock
 
 compile = .run/uv/bin/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url $(1) $(LOCK) pyproject.toml
 
