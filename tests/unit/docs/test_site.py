@@ -31,7 +31,11 @@ def test_every_document_is_in_the_menu_once() -> None:
     """What cannot be found is not read."""
     listed = list(pages_of(NAV))
     documents = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")]
-    assert sorted(listed) == sorted({*documents, *BESIDE_DOCS.values()})
+    there = {*documents, *BESIDE_DOCS.values()}
+    wrong = [f"{page} has no place in nav of mkdocs.yml: add it where its reader looks" for page in there - {*listed}]
+    wrong += [f"nav of mkdocs.yml has {page}, which does not exist" for page in {*listed} - there]
+    assert wrong == []
+    assert len(listed) == len(there)
 
 
 def test_a_link_is_moved_with_its_page() -> None:
