@@ -10,7 +10,8 @@ from tools.references.words import cell, code, head, table
 INTRO = """
 A setting of `duenotice serve` has three names: a flag, an environment variable, and a key in the TOML file that
 `--config` names. A flag counts before the environment, the environment before the file, and the file before the
-default. A switch is turned off with `--no-…`. An unknown key in the file is an error that names the nearest one.
+default. A switch that is on is turned off with `--no-…`. An unknown key in the file is an error that names the
+nearest one.
 """
 
 SECTIONS = {
