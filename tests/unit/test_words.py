@@ -47,7 +47,7 @@ BETTER = {
 }
 
 
-MADE = ("docs/commands.md", "docs/rest.md", "docs/settings.md")
+MADE = ("docs/commands.md", "docs/handlers.md", "docs/rest.md", "docs/settings.md")
 """Made from the source, which is looked at itself."""
 
 

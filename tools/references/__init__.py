@@ -1,13 +1,14 @@
-"""Pages of the docs that are made from code: commands, REST calls, settings, keys of the fleet file."""
+"""Pages of the docs that are made from code: commands, REST calls, settings, keys of the fleet file and of handlers."""
 
 from pathlib import Path
 
-from tools.references import commands, fleet_file, rest, settings
+from tools.references import commands, fleet_file, handlers, rest, settings
 from tools.references.words import COMMAND
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {
     "commands.md": commands.page,
+    "handlers.md": handlers.page,
     "rest.md": rest.page,
     "settings.md": settings.page,
     "fleet-file.md": fleet_file.page,

@@ -10,8 +10,23 @@ from tools.references.words import cell, code, head, table
 INTRO = """
 A setting of `duenotice serve` has three names: a flag, an environment variable, and a key in the TOML file that
 `--config` names. A flag counts before the environment, the environment before the file, and the file before the
-default. A switch is turned off with `--no-…`. An unknown key in the file is an error that names the nearest one.
+default. A switch that is on is turned off with `--no-…`. An unknown key in the file is an error that names the
+nearest one.
 """
+
+SECTIONS = {
+    "fleet": "Fleet and journal",
+    "node": "Nodes, followers and workers",
+    "metadata_listen": "Ports and certificates",
+    "clock": "Clock and callers",
+    "throttle": "Limits",
+    "first_answer_delay": "Odd answers",
+    "user_operations_limit": "Rules and times of events",
+    "impact": "Impact",
+    "push_allow": "Push",
+    "watchdog": "The process",
+}
+"""The setting that each section begins with."""
 
 OTHERS: list[tuple[str, str, str]] = [
     ("DUENOTICE_ENDPOINT", "where commands and the client ask the operator's port", "`http://127.0.0.1:16926`"),
@@ -28,27 +43,28 @@ OTHERS: list[tuple[str, str, str]] = [
 """The variables of the other commands, what each says, and what counts without it."""
 
 END = """
-Every flag of a command can be a variable too, see [all commands](commands.md).
+These are for the other commands, the client and the agent. Every flag of a command can be a variable too, see
+[all commands](commands.md).
 """
 
 
 def page() -> str:
     """The whole page."""
     fields = {field.name: field for field in msgspec.structs.fields(ServeSettings)}
-    lines = [(_names(row), _default(row), _what(row, fields[row.name].type)) for row in rows()]
-    return "\n".join(
-        [
-            head("Settings", "`duenotice.settings`") + INTRO,
-            table(("setting", "default", "what it does"), lines),
-            "## Variables of the other commands\n",
-            table(("variable", "what it says", "otherwise"), [(code(name), *rest) for name, *rest in OTHERS]) + END,
-        ]
-    )
+    assert fields.keys() >= SECTIONS.keys(), "a section begins with a setting that does not exist"
+    parts = [head("Settings", "`duenotice.settings`") + INTRO]
+    for row in rows():
+        parts += [f"## {SECTIONS[row.name]}\n"] if row.name in SECTIONS else []
+        parts.append(_setting(row, fields[row.name].type))
+    others = [(code(name), *rest) for name, *rest in OTHERS]
+    return "\n".join([*parts, "## Variables\n", table(("variable", "what it says", "otherwise"), others) + END])
 
 
-def _names(row: SettingRow) -> str:
-    flag = f"--{row.name.replace('_', '-')}"
-    return "<br>".join(map(code, (flag, f"{ENVIRONMENT_PREFIX}{row.name.upper()}", row.name)))
+def _setting(row: SettingRow, kind: Any) -> str:
+    names = (f"--{row.name.replace('_', '-')}", f"{ENVIRONMENT_PREFIX}{row.name.upper()}")
+    default = _default(row)
+    said = [*map(code, names), *([f"default {default}"] if default else [])]
+    return f"### {row.name}\n\n{' · '.join(said)}: {_what(row, kind)}\n"
 
 
 def _default(row: SettingRow) -> str:

@@ -54,7 +54,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
 
 
 def on_page_content(content: str, page: Any, config: Any, files: Any) -> str:
-    """A wide table scrolls by itself, also with the keyboard; the page never does."""
+    """A wide table scrolls by itself, also with the keyboard; and code in it has its `|`, as on GitHub."""
+    content = re.sub(r"<td>.*?</td>", lambda cell: cell[0].replace("\\|", "|"), content, flags=re.DOTALL)
     content = re.sub(r"<table>", '<div class="wide" tabindex="0" role="region" aria-label="Table"><table>', content)
     return content.replace("</table>", "</table></div>")
 

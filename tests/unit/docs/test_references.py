@@ -43,3 +43,10 @@ def test_a_cell_cannot_end_its_row() -> None:
     assert table(("a",), [(cell("x | <y>\n*z"),), (code("p|q"),)]) == (
         "| a |\n| --- |\n| x \\| &lt;y> \\*z |\n| `p\\|q` |\n"
     )
+
+
+def test_what_a_field_of_a_handler_is_for_comes_from_its_source() -> None:
+    """Also for fields of a class above; a kind of value is told in words."""
+    page = PAGES["handlers.md"]()
+    assert "| `units` | list of texts | needed | Such as `nginx.service`. |" in page
+    assert "| `server` | text |" in page.partition("## kubernetes")[2]

@@ -1,5 +1,6 @@
 """The docs site: every document has its place in it, and arrives there with links that work and diagrams as tables."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,22 @@ def test_the_site_is_organised_by_reader() -> None:
     assert [title for section in NAV[1:] for title in section] == READERS
 
 
+def pages_of(entries: list[Any]) -> Iterator[str]:
+    """The pages of the menu, section by section."""
+    for entry in entries:
+        for inner in [entry] if isinstance(entry, str) else entry.values():
+            yield from [inner] if isinstance(inner, str) else pages_of(inner)
+
+
 def test_every_document_is_in_the_menu_once() -> None:
     """What cannot be found is not read."""
-    listed = ["index.md", *(page for section in NAV[1:] for pages in section.values() for page in pages)]
+    listed = list(pages_of(NAV))
     documents = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")]
-    assert sorted(listed) == sorted({*documents, *BESIDE_DOCS.values()})
+    there = {*documents, *BESIDE_DOCS.values()}
+    wrong = [f"{page} has no place in nav of mkdocs.yml: add it where its reader looks" for page in there - {*listed}]
+    wrong += [f"nav of mkdocs.yml has {page}, which does not exist" for page in {*listed} - there]
+    assert wrong == []
+    assert len(listed) == len(there)
 
 
 def test_a_link_is_moved_with_its_page() -> None:

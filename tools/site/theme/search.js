@@ -18,17 +18,21 @@ function sections() {
   return coming;
 }
 
-// All words must be there. A word counts most in a title, then at the beginning of a word, then anywhere.
+// All words must be there. A word counts most in a title, then as a whole word, then at the beginning of one.
 function score(section, words) {
+  const title = section.title.toLowerCase();
+  const page = section.page.toLowerCase();
+  const text = section.lower ??= section.text.toLowerCase();
   let sum = 0;
   for (const word of words) {
-    const title = section.title.toLowerCase();
-    const text = section.lower ??= section.text.toLowerCase();
-    const at = text.indexOf(word);
-    if (!title.includes(word) && at < 0) return 0;
-    if (title === word) sum += 40;
-    if (title.includes(word)) sum += title.startsWith(word) ? 25 : 18;
-    if (at >= 0) sum += /\w/.test(text[at - 1] ?? "") ? 1 : 4;
+    const parts = text.split(word);
+    const times = parts.length - 1;
+    if (!title.includes(word) && !times) return 0;
+    if (title.includes(word)) sum += title === word ? 40 : title.startsWith(word) ? 25 : 18;
+    if (page.includes(word)) sum += 6;
+    const begins = parts.slice(0, -1).some((before) => !/\w$/.test(before));
+    const ends = parts.slice(1).some((after) => !/^\w/.test(after));
+    sum += Math.min(times, 5) + (begins ? 3 : 0) + (begins && ends ? 3 : 0);
   }
   return sum * section.weight;
 }
