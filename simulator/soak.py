@@ -22,9 +22,10 @@ from simulator.soak_report import REPORT, hours, written
 from simulator.tiers import TIERS, Round
 
 SHARES = {
-    "world": 0.24,
-    "cluster": 0.08,
+    "world": 0.20,
+    "cluster": 0.06,
     "drivers": 0.06,
+    "followers": 0.06,
     "scenes": 0.02,
     "agents": 0.12,
     "changing": 0.02,
