@@ -4,6 +4,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from duenotice.agent.handlers.kubernetes import CONDITION, TAINT
 from duenotice.agent.ledger import read_cases
 from tests.agent.machine import metadata_endpoint
 from tests.handlers.occasions import wait_until
+from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.objects import Cluster, kubelet
 from tests.kubernetes.rendering import agent_toml, chart_text, objects, the
 from tests.programs import require_program
@@ -88,3 +90,22 @@ def test_a_restart_of_the_vm_finds_its_node_empty(cluster: Cluster, token_file: 
             wait_until(lambda: read_cases(state)[event_id].is_closed, SECONDS)
     assert cluster.spec() == before
     assert [each["reason"] for each in cluster.events()] == ["ScheduledEvent", "ScheduledEventOver"]
+
+
+def test_the_folder_of_the_ledger_becomes_the_agents(plane: ControlPlane) -> None:
+    """The init container has one capability, and the agent none: that is enough on a folder that root has made."""
+    pod = the("DaemonSet", objects(chart_text("duenotice-agent", {}, plane.folder)))["spec"]["template"]["spec"]
+    (first,), ids = pod["initContainers"], pod["securityContext"]
+    setpriv = require_program("setpriv", "util-linux")
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as base:
+        Path(base).chmod(0o755)
+        state = Path(base, "state")
+        state.mkdir(mode=0o755)
+        user = ["--reuid", str(ids["runAsUser"]), "--regid", str(ids["runAsGroup"]), "--clear-groups", "--no-new-privs"]
+        write = [setpriv, *user, "--bounding-set=-all", "--inh-caps=-all", "touch", str(state / "agent.ledger")]
+        assert subprocess.run(write, check=False, capture_output=True).returncode != 0
+        capabilities = "".join(f",+{name.lower()}" for name in first["securityContext"]["capabilities"]["add"])
+        own = [setpriv, f"--bounding-set=-all{capabilities}", "--inh-caps=-all", *first["command"][:-1], str(state)]
+        subprocess.run(own, check=True)
+        subprocess.run(write, check=True)
+        assert (state / "agent.ledger").stat().st_uid == ids["runAsUser"]
