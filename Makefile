@@ -4,10 +4,11 @@ RUNS := .venv/.runs
 DEVELOPS := .venv/.develops
 
 .DEFAULT_GOAL := help
-.PHONY: help install develop run test lint programs domain-tests compiled-tests plain-tests machine-tests three-nodes-tests bench soak soak-cluster run-cluster stalls test-az test-monitoring test-debian test-kubernetes dist debian lock clean bench-quick soak-tests
+# Every name below is a target, not a file.
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 help: ## list all targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(RUNS) ## make .venv with duenotice and the packages that it needs
 
@@ -59,7 +60,7 @@ compiled-tests: develop
 	$(BIN)/pytest --collect-only -qq >/dev/null || true
 
 plain-tests:
-	tools/tests -m "not machine and not browser and not serial and not soak and not kubernetes" --ignore tests/unit/domain -n 4 --dist worksteal
+	tools/tests -m "not machine and not browser and not serial and not soak and not host and not kubernetes" --ignore tests/unit/domain -n 4 --dist worksteal
 
 machine-tests:
 	tools/tests -m "(machine or browser) and not serial and not soak" -n 3 --dist loadfile --no-loadscope-reorder
@@ -110,6 +111,21 @@ test-monitoring: ## alert rules, asked of Prometheus's own promtool (as root on 
 	tools/debian-programs prometheus
 	promtool check rules examples/monitoring/alerts.yml
 	cd examples/monitoring && promtool test rules alerts_test.yml
+
+docs: develop ## the docs site with its search, in .run/docs (as root on Debian it installs Debian packages)
+	tools/debian-programs chromium-headless-shell
+	$(BIN)/python -m mkdocs build --quiet --strict
+	@$(BIN)/python -m tools.site.check .run/docs
+
+pictures: develop ## the pictures of the docs again: the console and the terminal (as root on Debian it installs Debian packages)
+	tools/debian-programs chromium-headless-shell fonts-dejavu-core
+	$(BIN)/python -m tools.pictures
+
+test-host: develop ## real guests under libvirt and QEMU (as root on Debian it installs Debian packages)
+	tools/debian-programs busybox-static gcc iproute2 libvirt-clients libvirt-daemon libvirt-daemon-driver-qemu \
+		libvirt-dev nftables pkgconf qemu-system-x86 util-linux
+	tools/host-programs
+	$(BIN)/pytest tests/host -m host
 
 stalls: develop ## do everything to a fleet of a million VMs, and measure the slowest poll of another VM meanwhile
 	$(BIN)/python -m tests.promises.stalls --vms 1000000
