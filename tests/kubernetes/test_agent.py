@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,13 +37,13 @@ exec "$@"
 
 
 @contextlib.contextmanager
-def agent_pod(cluster: Cluster, node: Node, token_file: Path, folder: Path) -> Iterator[Path]:
-    """The agent's container, without the container; its state directory."""
+def agent_pod(cluster: Cluster, node: Node, token_file: Path, folder: Path) -> Iterator[tuple[Path, str]]:
+    """The agent's container, without the container; its state directory, and what the kubelet would ask."""
     values = {"instanceMetadataURL": metadata_endpoint(node), "probesServerPort": free_port()}
     found = objects(chart_text("duenotice-agent", values, cluster.plane.folder))
     (folder / "agent.toml").write_text(agent_toml(found))
     (container,) = the("DaemonSet", found)["spec"]["template"]["spec"]["containers"]
-    state = folder / "state"
+    state, probe = folder / "state", container["livenessProbe"]["httpGet"]
     places = {"/etc/duenotice/agent.toml": str(folder / "agent.toml"), "/var/lib/duenotice": str(state)}
     arguments = [
         f"{key}={places.get(value, value)}" for key, _, value in (arg.partition("=") for arg in container["args"])
@@ -62,7 +63,7 @@ def agent_pod(cluster: Cluster, node: Node, token_file: Path, folder: Path) -> I
     command += [sys.executable, "-m", "duenotice", *container["command"][1:], *arguments]
     with (folder / "agent.log").open("w") as log, subprocess.Popen(command, env=environment, stderr=log) as process:
         try:
-            yield state
+            yield state, f"http://{probe['host']}:{container['ports'][0]['containerPort']}{probe['path']}"
         finally:
             process.terminate()
             process.wait(20)
@@ -77,11 +78,12 @@ def test_a_restart_of_the_vm_finds_its_node_empty(cluster: Cluster, token_file: 
     cluster.budget("db", allowed=0)
     with Node(FLEET) as node, kubelet(cluster):
         node.enable("workers_0")
-        with agent_pod(cluster, node, token_file, tmp_path) as state:
+        with agent_pod(cluster, node, token_file, tmp_path) as (state, probe):
             event_id = node.schedule("Reboot", "workers_0").upper()
             wait_until(lambda: cluster.pods() == {"db-a"}, SECONDS)
             assert (TAINT, "Reboot", "NoSchedule") in cluster.taints()
             assert node.statuses("workers_0") == ["Scheduled"]
+            assert urllib.request.urlopen(probe, timeout=10).status == 200
             cluster.budget("db", allowed=1)
             wait_until(lambda: node.statuses("workers_0") == ["Started"], SECONDS)
             assert cluster.pods() == set()
