@@ -126,8 +126,10 @@ def in_a_browser(folder: Path) -> Iterator[str]:
 
 
 def _searched(page: Any, start: str, text: str, wanted: str) -> Iterator[str]:
+    page.get_by_role("searchbox").fill("")
+    page.locator("#found[hidden]").wait_for(state="attached")
     page.get_by_role("searchbox").fill(text)
-    page.locator("#found a, #found:not([hidden]):not(:has(a))").first.wait_for()
+    page.locator("#found:not([hidden])").wait_for()
     found = [link.get_attribute("href") for link in page.locator("#found a").all()]
     if not any(wanted in (link or "") for link in found):
         yield f"{start}: a search for {text!r} does not find {wanted}, but {found}"
