@@ -60,7 +60,7 @@ compiled-tests: develop
 	$(BIN)/pytest --collect-only -qq >/dev/null || true
 
 plain-tests:
-	tools/tests -m "not machine and not browser and not serial and not soak and not host" --ignore tests/unit/domain -n 4 --dist worksteal
+	tools/tests -m "not machine and not browser and not serial and not soak and not host and not kubernetes" --ignore tests/unit/domain -n 4 --dist worksteal
 
 machine-tests:
 	tools/tests -m "(machine or browser) and not serial and not soak" -n 3 --dist loadfile --no-loadscope-reorder
@@ -145,11 +145,24 @@ test-debian: debian ## install, upgrade, remove and purge them in a fresh root (
 	tools/debian-programs debootstrap lintian
 	tools/debian-session
 
-lock: ## write both requirements locks again from pyproject.toml (LOCK=--upgrade for the newest versions)
+test-kubernetes: develop ## the kubernetes handler, charts and Kustomize bases against a real kube-apiserver, built once in ten minutes into ~/.cache/duenotice (as root on Debian it installs Debian packages)
+	tools/debian-programs dpkg-dev etcd-server golang-go openssl
+	tools/kubernetes-programs
+	CI=true $(BIN)/pytest -m kubernetes tests/kubernetes
+
+test-container: dist ## build the image, run it, and play compose.yaml (as root on Debian it installs Debian packages)
+	tools/debian-programs aardvark-dns buildah catatonit crun debootstrap iproute2 iptables netavark podman
+	tools/container-session
+
+test-wheel: dist ## install the wheel into empty environments on each Python from 3.11 on, and use it there (PYTHONS='3.12')
+	$(BIN)/python tools/wheel_session.py $(PYTHONS)
+
+lock: ## write the requirements locks again from pyproject.toml (LOCK=--upgrade for the newest versions)
 	$(PYTHON) -m venv .run/uv
 	.run/uv/bin/pip install -qq --disable-pip-version-check uv
 	$(call compile,--all-extras) -o requirements-dev.lock
 	$(call compile,--extra build --extra server --extra azure -c requirements-dev.lock) -o requirements.lock
+	$(call compile,--extra server --extra azure --extra postgres -c requirements-dev.lock) -o requirements-image.lock
 
 compile = .run/uv/bin/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url $(1) $(LOCK) pyproject.toml
 
