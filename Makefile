@@ -160,7 +160,8 @@ test-wheel: dist ## install the wheel into empty environments on each Python fro
 lock: ## write the requirements locks again from pyproject.toml (LOCK=--upgrade for the newest versions)
 	$(PYTHON) -m venv .run/uv
 	.run/uv/bin/pip install -qq --disable-pip-version-check uv
-	$(call compile,--all-extras) -o requirements-dev.lock
+	@# Without libvirt, which has no wheels and is built where libvirt-dev is installed (tools/host-programs).
+	$(call compile,--extra all --extra build --extra dev) -o requirements-dev.lock
 	$(call compile,--extra build --extra server --extra azure -c requirements-dev.lock) -o requirements.lock
 	$(call compile,--extra server --extra azure --extra postgres -c requirements-dev.lock) -o requirements-image.lock
 

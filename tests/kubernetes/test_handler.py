@@ -12,6 +12,7 @@ from duenotice.agent.handlers.kubernetes import CONDITION, TAINT
 from duenotice.agent.handlers.loading import load
 from tests.handlers.occasions import NOTES, cancelled_when, occasion, prepare, prepare_killed, recover, wait_until
 from tests.kubernetes.objects import DAEMON_SET, MIRROR, Cluster, kubelet
+from tests.kubernetes.rendering import chart_text
 
 pytestmark = pytest.mark.kubernetes
 OURS = (TAINT, "Reboot", "NoSchedule")
@@ -209,3 +210,19 @@ def test_the_token_may_do_nothing_else(cluster: Cluster, keys: dict[str, Any], m
     token = Path(keys["token_file"]).read_text()
     body: dict[str, Any] | None = {"metadata": {}} if method == "POST" else None
     assert cluster.plane.ask(method, path.format(node=cluster.node), body, token=token).status == 403
+
+
+def test_a_chart_that_only_cordons_has_enough_rights(cluster: Cluster, keys: dict[str, Any]) -> None:
+    """It may not look at pods and may not write Events; the node is closed and opened all the same."""
+    notes, before, plane = NOTES(), cluster.spec(), cluster.plane
+    values = {"cordonOnly": True, "emitKubernetesEvents": False, "fullnameOverride": "closing"}
+    plane.kubectl("apply", "--filename", "-", stdin=chart_text("duenotice-agent", values, plane.folder))
+    cluster.run_pod("web-a")
+    keys = keys | {"token_file": str(plane.token_of("closing")), "cordon_only": True}
+    prepare("kubernetes", notes, **keys)
+    assert (cluster.spec()["unschedulable"], OURS in cluster.taints(), cluster.pods()) == (True, True, {"web-a"})
+    recover("kubernetes", notes, **keys)
+    assert (cluster.spec(), cluster.events()) == (before, [])
+    with pytest.raises(HandlerFailed, match="403"):
+        prepare("kubernetes", notes, **keys | {"cordon_only": False})
+    plane.kubectl("delete", "--filename", "-", stdin=chart_text("duenotice-agent", values, plane.folder))
