@@ -80,6 +80,16 @@ KEPT = [
         ),
     ),
     Kept(
+        "S2: a node that had waited for the followers of its last process opened its doors with less notice left",
+        101,
+        Shape(nodes=1, vms=8, seconds=240.0, actions=60, lease=60.0, followers=2),
+        (
+            (0, 55.312793647032876, "answer-lost"),
+            (1, 80.71651986072207, "user-operation"),
+            (2, 109.20667713896354, "crash-after-commit"),
+        ),
+    ),
+    Kept(
         "liveness: a leader that heard late of its own acceptance of an impact waited for the report for ever",
         8012,
         Shape(nodes=2, vms=24, seconds=1080.0, actions=9, lease=60.0, agents=1, driver="webhook"),

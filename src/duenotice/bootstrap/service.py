@@ -218,7 +218,10 @@ class Service:
 
     async def _open_doors_to_followers(self) -> None:
         """Those of the last process of this node may still be answering VMs (N05); others wait for one of many."""
-        await self.followers.open(not cluster.is_one_of_many(self.engine) and self.engine.state.followed)
+        had_followers = not cluster.is_one_of_many(self.engine) and self.engine.state.followed
+        await self.followers.open(had_followers)
+        if had_followers:
+            await self.ticker.make_up()  # that may have taken a lease, in which no VM could be told either (S2, S25)
 
     def _follow(self) -> None:
         self.ticker.pause()

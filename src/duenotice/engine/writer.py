@@ -290,7 +290,10 @@ class Writer:
 
     def _postponed(self, now: Instant, spare: int = 0) -> list[Transition]:
         """Events that nobody has seen yet get their full notice again, if too little of it is left (S2)."""
-        command = PostponeEvents(_raised(self._unseen), max(spare, self.policy.commit_allowance))
+        raised = _raised(self._unseen)
+        if not raised:
+            return []
+        command = PostponeEvents(raised, max(spare, self.policy.commit_allowance))
         return decide(self._ahead, command, now, self.policy)
 
     def _append(self, records: list[Record]) -> None:

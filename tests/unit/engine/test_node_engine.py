@@ -1,6 +1,7 @@
 """Several engines share a journal: one writes, all show the same, and none shows anything older (N01-N10)."""
 
 import asyncio
+from datetime import timedelta
 from functools import partial
 
 import pytest
@@ -428,6 +429,25 @@ async def test_the_log_says_once_that_the_store_is_away_and_who_leads() -> None:
             ("info", "store-works-again"),
             ("info", "follows"),
         ]
+
+
+@in_loop
+async def test_a_leader_whose_clock_is_behind_the_journal_says_so_and_starts_what_is_approved() -> None:
+    """Its time of day stands still for an hour (N10): what is not approved waits for as long."""
+    async with three() as cluster:
+        old = cluster.leader
+        old.clock.set_wall(3600 * MICROS)
+        await ask(old, EnableScope("alone"))
+        with capture_logs() as logs:
+            cluster.kill(old)
+            await cluster.until(lambda: any(node.engine.leads for node in cluster.nodes if node is not old))
+        (said,) = [log for log in logs if log["action"] == "clock-behind-journal"]
+        assert 3500 < said["seconds"] <= 3600
+        leader = cluster.leader
+        await ask(leader, reboot("alone"))
+        assert leader.engine.clock.now().at - leader.clock.now().at > timedelta(minutes=55)
+        await ask(leader, approval(None))
+        await cluster.until(lambda: shown(leader.engine, "alone") == STARTED)
 
 
 @in_loop
