@@ -34,14 +34,11 @@ class WaitingCommand(NamedTuple):
     @property
     def is_large(self) -> bool:
         """Whether it takes a while to give it back: it names very many things, or has done very much."""
-        if any(isinstance(part, Struct) or (isinstance(part, tuple) and len(part) > FEW) for part in self._parts):
-            return True
+        for part in structs.astuple(self.ask.command):
+            if isinstance(part, Struct) or (isinstance(part, tuple) and len(part) > FEW):
+                return True
         was_done = self.answer.done() and not self.answer.cancelled() and self.answer.exception() is None
         return was_done and len(self.answer.result()) > FEW
-
-    @property
-    def _parts(self) -> tuple[Any, ...]:
-        return structs.astuple(self.ask.command)
 
 
 class SpentCommands:
