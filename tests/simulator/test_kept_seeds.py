@@ -145,9 +145,7 @@ def test_what_was_broken_once_holds(kept: Kept) -> None:
         pytest.param(310021, "command", id="N12: notes were forgotten before the node had seen the result"),
         pytest.param(400000, "webhook", id="N12: two timers for one event"),
         pytest.param(400006, "webhook", id="S2: what was made up for was shown late"),
-        pytest.param(
-            420003, "", id="the simulator: addresses that were lost were still those of a node that is behind"
-        ),
+        pytest.param(420003, "", id="the simulator: whose addresses it were before a loss"),
     ],
 )
 def test_whole_worlds_that_broke_once_hold(seed: int, driver: str) -> None:
