@@ -50,7 +50,7 @@ test: develop ## lint, then every test (as root on Debian it installs Debian pac
 	@$(MAKE) --no-print-directory --jobs --output-sync lint programs domain-tests compiled-tests
 	@# They wait more than they compute, so more of them run than a small machine has cores. Tests that measure come after them.
 	@THREE_NODES_SHARE=4 $(MAKE) --no-print-directory --jobs plain-tests machine-tests three-nodes-tests
-	tools/tests -m serial -n 2 --dist loadfile --no-loadscope-reorder
+	STALLS_SHARE=2 tools/tests -m serial -n 2 --dist loadfile --no-loadscope-reorder
 
 domain-tests: develop
 	$(BIN)/pytest tests/unit/domain -n 2 --cov=duenotice.domain --cov-branch --cov-fail-under=100

@@ -37,7 +37,7 @@ WANTED = {
 }
 """What people look for, and a page that has to be among what is found."""
 NARROW = {"width": 320, "height": 640}
-LOOKS = [("light", {"width": 1360, "height": 900}), ("dark", NARROW)]
+LOOKS: list[tuple[Any, Any]] = [("light", {"width": 1360, "height": 900}), ("dark", NARROW)]
 AXED = ("index", "tutorial", "fleet-file", "promises")
 """Pages of each form that the site has; axe takes a second for each."""
 

@@ -28,7 +28,7 @@ def _place(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--name", default="", metavar="NAME", help="Name of this host.  [default: the machine's]"),
         click.option("--bridge", default="virbr0", metavar="NAME", help="Bridge of the guests.  [default: virbr0]"),
         click.option(
-            "--connect", default="qemu:///system", metavar="URI", help="libvirt here.  [default: qemu:///system]"
+            "--connect", default="", metavar="URI", help="libvirt here, as virsh has it.  [default: qemu:///system]"
         ),
     ):
         command = option(command)
@@ -48,7 +48,7 @@ def run_host(
     address, set and update domain. With --follow it answers the guests of this host for a central service.
     """
     given = {key: value for key, value in flags.items() if value is not None}
-    name = name or _own_name()
+    name, connect = name or _own_name(), connect or os.environ.get("LIBVIRT_DEFAULT_URI") or "qemu:///system"
     usual: dict[str, object] = {"metadata_listen": LISTEN}
     if not given.get("follow"):
         usual |= {"impact": "libvirt", "libvirt_hosts": ",".join([f"{name}={connect}", *also])}

@@ -55,18 +55,20 @@ class Bridge:
             there = ", ".join(bridges) or "none"
             hint = f"Name the one of your guests with --bridge. This machine has: {there}."
             raise Misconfigured(f"There is no bridge {self.name!r} on this machine.", hint=hint)
-        for holder in _holders():
+        holders = _holders()
+        for holder in holders:
             if holder not in (self.name, "lo"):
                 hint = f"Is another metadata service running? If not: ip address del {METADATA_ADDRESS}/32 dev {holder}"
                 raise Misconfigured(f"{METADATA_ADDRESS} is already on {holder} of this machine.", hint=hint)
+        # Before our rules are there: they would keep its answer from us.
+        if self.name not in holders and (other := _who_has(self.name)):
+            hint = "Stop that one, or give these guests a bridge of their own."
+            raise Misconfigured(f"Another metadata service on {self.name} answers for us: {other}.", hint=hint)
 
     @contextmanager
     def _address(self) -> Iterator[None]:
         """Ours for the time of the block; one that is there already, as after a kill -9, is taken over."""
         if self.name not in _holders():
-            if other := _who_has(self.name):
-                hint = "Stop that one, or give these guests a bridge of their own."
-                raise Misconfigured(f"Another metadata service on {self.name} answers for us: {other}.", hint=hint)
             self._ip("add")
         try:
             yield
