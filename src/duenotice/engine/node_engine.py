@@ -117,7 +117,8 @@ class NodeEngine(PassingEngine):
             if later is None:
                 break
             news = later
-        self._to_show = None
+        if self._allowed >= position or not self._leading:
+            self._to_show = None  # else it waits until a tick has made its notice longer, if it is late by then (S2)
         # Not `news`: if more could not be stored, its state has what the journal does not have.
         await self._show_what_is_allowed(await self._off_loop(self._writer.not_shown))
 
@@ -189,7 +190,7 @@ class NodeEngine(PassingEngine):
         """Stop deciding."""
         if self._leading:
             report("info", "this node does not lead any more", action="follows", epoch=self._fenced.epoch)
-            self._leading = False
+            self._leading, self._to_show = False, None
             for end in self.on_follow:
                 end()
         self._wake_up()
