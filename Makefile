@@ -150,6 +150,10 @@ test-kubernetes: develop ## the kubernetes handler, charts and Kustomize bases a
 	tools/kubernetes-programs
 	CI=true $(BIN)/pytest -m kubernetes tests/kubernetes
 
+test-units: test-debian ## the units under a real systemd, in a container: good days and bad ones (as root on Debian it installs Debian packages)
+	tools/debian-programs crun iproute2 netavark podman
+	tools/units-session
+
 test-container: dist ## build the image, run it, and play compose.yaml (as root on Debian it installs Debian packages)
 	tools/debian-programs aardvark-dns buildah catatonit crun debootstrap iproute2 iptables netavark podman
 	tools/container-session
