@@ -22,16 +22,17 @@ from simulator.soak_report import REPORT, hours, written
 from simulator.tiers import TIERS, Round
 
 SHARES = {
-    "world": 0.24,
-    "cluster": 0.08,
-    "drivers": 0.06,
-    "scenes": 0.02,
-    "agents": 0.12,
-    "changing": 0.02,
-    "power": 0.28,
-    "http": 0.12,
-    "kills": 0.03,
-    "stories": 0.03,
+    "world": 0.22,
+    "cluster": 0.07,
+    "drivers": 0.08,
+    "followers": 0.07,
+    "scenes": 0.03,
+    "agents": 0.25,
+    "changing": 0.03,
+    "power": 0.13,
+    "http": 0.07,
+    "kills": 0.025,
+    "stories": 0.025,
 }
 """Which part of the time each tier gets."""
 GOALS = {"power": ("images", 200_000), "http": ("requests", 1_000_000)}

@@ -14,6 +14,7 @@ WHAT = {
     "world": "whole worlds: nodes, fleets, operators, clients and agents, with faults",
     "cluster": "25 busy minutes of three nodes, and an hour in which all comes to rest",
     "drivers": "the same of a node whose impacts are carried out by webhooks or commands",
+    "followers": "the same of one node or three with two followers, which answer VMs too",
     "scenes": "a scripted situation",
     "agents": "a real agent beside a service that misbehaves",
     "changing": "a real agent whose events change while its handlers work",

@@ -44,11 +44,11 @@ def world(seed: int) -> Round:
     return _lived(f"python -m simulator --seed {seed}", outcome.violations, outcome.virtual_seconds, outcome.faults)
 
 
-def short_world(seed: int, nodes: int = 1, driver: str = "") -> Round:
+def short_world(seed: int, nodes: int = 1, driver: str = "", followers: int = 0) -> Round:
     """A small world in which much happens in a short time."""
     from simulator.runs import SHAPES, run, short_shape
 
-    shape = short_shape(seed, nodes, driver)
+    shape = short_shape(seed, nodes, driver, followers)
     name = next((name for name, of in SHAPES.items() if of(seed) == shape), "?")
     outcome = run(seed, shape=shape)
     replay = f"python -m simulator --seed {seed} --shape {name}"
@@ -63,6 +63,11 @@ def short_cluster(seed: int) -> Round:
 def short_drivers(seed: int) -> Round:
     """The same with a driver that carries out impacts."""
     return short_world(seed, driver=("webhook", "command")[seed % 2])
+
+
+def short_followers(seed: int) -> Round:
+    """The same with two followers, of one node or of three."""
+    return short_world(seed, nodes=(1, 3)[seed % 2], followers=2)
 
 
 def scenes(seed: int) -> Round:
@@ -162,6 +167,7 @@ TIERS: dict[str, Callable[[int], Round]] = {
     "world": world,
     "cluster": short_cluster,
     "drivers": short_drivers,
+    "followers": short_followers,
     "scenes": scenes,
     "agents": agents,
     "changing": changing,

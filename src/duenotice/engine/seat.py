@@ -94,7 +94,6 @@ class Seat:
         """Since when VMs have not seen all that is stored; 0 when they do."""
         self.leader: Member | None = None
         self.sight: Sight | None = None
-        self.changed = asyncio.Event()
         self._members, self._crew, self._now = members, crew, now
         self._loop = asyncio.get_running_loop()
         self._calls = Worker("members") if members.blocking else None
@@ -156,8 +155,6 @@ class Seat:
         self._has_right_until(answers_until(self.standing))
         for action in actions:
             self._do(action)
-        self.changed.set()
-        self.changed = asyncio.Event()
 
     def _has_right_until(self, moment: int) -> None:
         if moment != self.right_until:
