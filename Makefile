@@ -165,7 +165,7 @@ lock: ## write the requirements locks again from pyproject.toml (LOCK=--upgrade 
 	$(PYTHON) -m venv .run/uv
 	.run/uv/bin/pip install -qq --disable-pip-version-check uv
 	@# Without libvirt, which has no wheels and is built where libvirt-dev is installed (tools/host-programs).
-	$(call compile,--extra all --extra build --extra dev) -o requirements-dev.lock
+	$(call compile,--extra all --extra build --extra dev --extra docs) -o requirements-dev.lock
 	$(call compile,--extra build --extra server --extra azure -c requirements-dev.lock) -o requirements.lock
 	$(call compile,--extra server --extra azure --extra postgres -c requirements-dev.lock) -o requirements-image.lock
 
