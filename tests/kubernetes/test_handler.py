@@ -10,11 +10,13 @@ import pytest
 from duenotice.agent.handlers.base import HandlerFailed, TryAgain
 from duenotice.agent.handlers.kubernetes import CONDITION, TAINT
 from duenotice.agent.handlers.loading import load
+from duenotice.clock import wall
 from tests.handlers.occasions import NOTES, cancelled_when, occasion, prepare, prepare_killed, recover, wait_until
 from tests.kubernetes.objects import DAEMON_SET, MIRROR, Cluster, kubelet
 from tests.kubernetes.rendering import chart_text
 
 pytestmark = pytest.mark.kubernetes
+TIME = "%Y-%m-%dT%H:%M:%SZ"
 OURS = (TAINT, "Reboot", "NoSchedule")
 OTHERS = {"key": "dedicated", "value": "db", "effect": "NoExecute"}
 
@@ -100,6 +102,9 @@ def test_people_can_read_what_happens(cluster: Cluster, keys: dict[str, Any]) ->
     prepare("kubernetes", notes, **keys)
     condition = cluster.condition(CONDITION)
     assert (condition["status"], condition["reason"]) == ("True", "Reboot")
+    wait_until(lambda: wall().strftime(TIME) != condition["lastTransitionTime"])
+    prepare("kubernetes", notes, **keys)  # as after a restart of the agent: told again, and shown once
+    assert cluster.condition(CONDITION)["lastTransitionTime"] == condition["lastTransitionTime"]
     assert cluster.condition("Ready")["status"] == "True"
     recover("kubernetes", notes, **keys)
     assert (cluster.condition(CONDITION)["status"], cluster.condition(CONDITION)["reason"]) == ("False", "Over")
