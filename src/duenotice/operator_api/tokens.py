@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from duenotice.domain import commands as c
 from duenotice.domain.token import Role, Token, digest_of, token_with
+from duenotice.domain.transitions import TokenCreated
 from duenotice.errors import Misconfigured
 from duenotice.operator_api.answers import Resource, problem, shown
 from duenotice.operator_api.calls import Call, Paging, actor_of, by_id, decoded, new_id
@@ -106,8 +107,10 @@ class Tokens(Resource):
         if asked.only:
             to_domain.chooses(asked.only)
         command = c.CreateToken(token_id, asked.name, role, digest_of(secret), only=asked.only)
-        await self._engine.submit(command, actor_of(request))
-        made = from_domain.new_token(self._tokens[token_id], secret)
+        records = await self._engine.submit(command, actor_of(request))
+        # From the records: it is stored, but this node may not show it yet, as long as another has not hidden (N06).
+        (created,) = [each.transition.token for each in records if isinstance(each.transition, TokenCreated)]
+        made = from_domain.new_token(created, secret)
         return shown(made, 201, {"Location": f"/v1/tokens/{token_id}", "Cache-Control": "no-store"})
 
     async def revoke(self, request: Request) -> Response:
