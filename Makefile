@@ -4,10 +4,11 @@ RUNS := .venv/.runs
 DEVELOPS := .venv/.develops
 
 .DEFAULT_GOAL := help
-.PHONY: help install develop run test lint programs domain-tests compiled-tests plain-tests machine-tests three-nodes-tests bench soak soak-cluster run-cluster stalls test-az test-monitoring test-debian dist debian lock clean bench-quick soak-tests
+# Every name below is a target, not a file.
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 help: ## list all targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(RUNS) ## make .venv with duenotice and the packages that it needs
 
@@ -49,7 +50,7 @@ test: develop ## lint, then every test (as root on Debian it installs Debian pac
 	@$(MAKE) --no-print-directory --jobs --output-sync lint programs domain-tests compiled-tests
 	@# They wait more than they compute, so more of them run than a small machine has cores. Tests that measure come after them.
 	@THREE_NODES_SHARE=4 $(MAKE) --no-print-directory --jobs plain-tests machine-tests three-nodes-tests
-	tools/tests -m serial -n 2 --dist loadfile --no-loadscope-reorder
+	STALLS_SHARE=2 tools/tests -m serial -n 2 --dist loadfile --no-loadscope-reorder
 
 domain-tests: develop
 	$(BIN)/pytest tests/unit/domain -n 2 --cov=duenotice.domain --cov-branch --cov-fail-under=100
@@ -59,7 +60,7 @@ compiled-tests: develop
 	$(BIN)/pytest --collect-only -qq >/dev/null || true
 
 plain-tests:
-	tools/tests -m "not machine and not browser and not serial and not soak" --ignore tests/unit/domain -n 4 --dist worksteal
+	tools/tests -m "not machine and not browser and not serial and not soak and not host and not kubernetes" --ignore tests/unit/domain -n 4 --dist worksteal
 
 machine-tests:
 	tools/tests -m "(machine or browser) and not serial and not soak" -n 3 --dist loadfile --no-loadscope-reorder
@@ -111,6 +112,21 @@ test-monitoring: ## alert rules, asked of Prometheus's own promtool (as root on 
 	promtool check rules examples/monitoring/alerts.yml
 	cd examples/monitoring && promtool test rules alerts_test.yml
 
+docs: develop ## the docs site with its search, in .run/docs (as root on Debian it installs Debian packages)
+	tools/debian-programs chromium-headless-shell
+	$(BIN)/python -m mkdocs build --quiet --strict
+	@$(BIN)/python -m tools.site.check .run/docs
+
+pictures: develop ## the pictures of the docs again: the console and the terminal (as root on Debian it installs Debian packages)
+	tools/debian-programs chromium-headless-shell fonts-dejavu-core
+	$(BIN)/python -m tools.pictures
+
+test-host: develop ## real guests under libvirt and QEMU (as root on Debian it installs Debian packages)
+	tools/debian-programs busybox-static gcc iproute2 libvirt-clients libvirt-daemon libvirt-daemon-driver-qemu \
+		libvirt-dev nftables pkgconf qemu-system-x86 util-linux
+	tools/host-programs
+	$(BIN)/pytest tests/host -m host
+
 stalls: develop ## do everything to a fleet of a million VMs, and measure the slowest poll of another VM meanwhile
 	$(BIN)/python -m tests.promises.stalls --vms 1000000
 
@@ -129,11 +145,29 @@ test-debian: debian ## install, upgrade, remove and purge them in a fresh root (
 	tools/debian-programs debootstrap lintian
 	tools/debian-session
 
-lock: ## write both requirements locks again from pyproject.toml (LOCK=--upgrade for the newest versions)
+test-kubernetes: develop ## the kubernetes handler, charts and Kustomize bases against a real kube-apiserver, built once in ten minutes into ~/.cache/duenotice (as root on Debian it installs Debian packages)
+	tools/debian-programs dpkg-dev etcd-server golang-go openssl
+	tools/kubernetes-programs
+	CI=true $(BIN)/pytest -m kubernetes tests/kubernetes
+
+test-units: test-debian ## the units under a real systemd, in a container: good days and bad ones (as root on Debian it installs Debian packages)
+	tools/debian-programs crun iproute2 netavark podman
+	tools/units-session
+
+test-container: dist ## build the image, run it, and play compose.yaml (as root on Debian it installs Debian packages)
+	tools/debian-programs aardvark-dns buildah catatonit crun debootstrap iproute2 iptables netavark podman
+	tools/container-session
+
+test-wheel: dist ## install the wheel into empty environments on each Python from 3.11 on, and use it there (PYTHONS='3.12')
+	$(BIN)/python tools/wheel_session.py $(PYTHONS)
+
+lock: ## write the requirements locks again from pyproject.toml (LOCK=--upgrade for the newest versions)
 	$(PYTHON) -m venv .run/uv
 	.run/uv/bin/pip install -qq --disable-pip-version-check uv
-	$(call compile,--all-extras) -o requirements-dev.lock
+	@# Without libvirt, which has no wheels and is built where libvirt-dev is installed (tools/host-programs).
+	$(call compile,--extra all --extra build --extra dev --extra docs) -o requirements-dev.lock
 	$(call compile,--extra build --extra server --extra azure -c requirements-dev.lock) -o requirements.lock
+	$(call compile,--extra server --extra azure --extra postgres -c requirements-dev.lock) -o requirements-image.lock
 
 compile = .run/uv/bin/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url $(1) $(LOCK) pyproject.toml
 

@@ -7,7 +7,8 @@ import sys
 import msgspec
 
 from simulator.faults import TABLE
-from simulator.runs import Outcome, actions_of, cut_down, run, shape_of
+from simulator.runs import SHAPES, Outcome, actions_of, cut_down, run, shape_of
+from simulator.world import Shape
 
 
 def main() -> int:
@@ -20,7 +21,7 @@ def main() -> int:
     keep = None if asked.keep is None else {int(number) for number in asked.keep.split(",") if number}
     first = asked.seed if asked.seed is not None else secrets.randbits(31)
     for seed in range(first, first + asked.count):
-        outcome = run(seed, asked.hours, asked.without, keep, asked.trace)
+        outcome = run(seed, asked.hours, asked.without, keep, asked.trace, _shape(seed, asked))
         print(msgspec.json.encode(outcome).decode() if asked.json else _line(outcome), flush=True)
         if outcome.violations:
             for violation in outcome.violations:
@@ -36,6 +37,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="which world; a random one without it")
     parser.add_argument("--count", type=int, default=1, help="how many worlds, one seed after the other")
     parser.add_argument("--hours", type=float, help="virtual hours that things happen in; drawn without it")
+    parser.add_argument("--shape", choices=list(SHAPES), default="any", help="a small world of one kind")
     parser.add_argument("--without", action="append", default=[], metavar="NAME", help="leave out a fault or an act")
     parser.add_argument("--keep", metavar="1,2,3", help="only the actions with these numbers")
     parser.add_argument("--trace", action="store_true", help="tell all that happens")
@@ -54,8 +56,12 @@ def _line(outcome: Outcome) -> str:
     )
 
 
+def _shape(seed: int, asked: argparse.Namespace) -> Shape:
+    return SHAPES[asked.shape](seed) if asked.hours is None else shape_of(seed, asked.hours)
+
+
 def _tell_shortest(seed: int, asked: argparse.Namespace) -> None:
-    shape = shape_of(seed, asked.hours)
+    shape = _shape(seed, asked)
     kept, outcome = cut_down(seed, shape, asked.without)
     print(f"\nIt still fails with {len(kept)} of {len(actions_of(seed, shape, asked.without))} actions:")
     for action in kept:
@@ -64,6 +70,7 @@ def _tell_shortest(seed: int, asked: argparse.Namespace) -> None:
         print(f"  {violation}")
     numbers = ",".join(str(action.number) for action in kept)
     hours = "" if asked.hours is None else f" --hours {asked.hours:g}"
+    hours += "" if asked.shape == "any" else f" --shape {asked.shape}"
     print(f"\nReplay it:  python -m simulator --seed {seed}{hours} --keep {numbers or '-1'} --trace")
 
 

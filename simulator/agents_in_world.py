@@ -61,7 +61,7 @@ class NetworkDoor:
         self._world.begin(self._carry(connection, request))
 
     async def _carry(self, connection: Connection, request: bytes) -> None:
-        node = self._world.any_node(self._dice)
+        node = self._world.any_door(self._dice)
         try:
             answer = await self._world.network.request(self._address, node, request, LONGEST)
         except TimeoutError:

@@ -2,7 +2,6 @@
 
 import json
 import re
-from asyncio import TimerHandle
 from collections.abc import Callable
 from contextvars import copy_context
 from dataclasses import dataclass, replace
@@ -10,7 +9,7 @@ from datetime import datetime, timedelta
 
 from duenotice.wire.times import format_rfc1123
 from simulator.agents_line import Connection
-from simulator.loop import VirtualLoop
+from simulator.loop import Handle, VirtualLoop
 from simulator.machine import BEGIN
 
 WAIT = 10.0
@@ -65,7 +64,7 @@ class ScriptedService:
         self.fault = ""
         self.on_start: Callable[[ToldEvent], None] = lambda event: None
         self.counts: dict[str, int] = {}
-        self._held: list[tuple[Connection, TimerHandle]] = []
+        self._held: list[tuple[Connection, Handle]] = []
         self._page: tuple[int, bytes] = (0, b"")
         self._outside = copy_context()
 
@@ -74,7 +73,7 @@ class ScriptedService:
     def now(self) -> datetime:
         return BEGIN + timedelta(seconds=self.loop.time())
 
-    def later(self, seconds: float, work: Callable[..., None], *args: object) -> TimerHandle:
+    def later(self, seconds: float, work: Callable[..., None], *args: object) -> Handle:
         """Not the agent's own work, whoever asked for it: it happens even if the agent is killed."""
         return self.loop.call_later(seconds, work, *args, context=self._outside.copy())
 

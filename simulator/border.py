@@ -30,6 +30,7 @@ from duenotice.metadata_api import held_polls
 from duenotice.operator_api import way_to_leader
 from simulator.agents_border import agents_border
 from simulator.drivers_border import drivers_border
+from simulator.followers_line import followers_border
 from simulator.loop import VirtualLoop
 from simulator.machine import MACHINE, Machine
 from simulator.network import between_nodes
@@ -43,8 +44,8 @@ BEAT = 1.0
 
 
 def _is_elsewhere() -> bool:
-    """Whether this is a thread that has nothing to do with worlds, such as one that another test has left behind."""
-    return MACHINE.get(None) is None and threading.get_ident() != _THREAD.get("world")
+    """Whether a thread without a machine has nothing to do with worlds: another test may have left it behind."""
+    return threading.get_ident() != _THREAD.get("world")
 
 
 _THREAD: dict[str, int] = {}
@@ -56,11 +57,13 @@ class _Datetime(datetime):
     @classmethod
     def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
         """The time of day of the machine that runs now."""
-        return datetime.now(tz) if _is_elsewhere() else MACHINE.get().wall()
+        machine = MACHINE.get(None)
+        return datetime.now(tz) if machine is None and _is_elsewhere() else (machine or MACHINE.get()).wall()
 
 
 def _nanos(_: int = 0) -> int:
-    return real_time.monotonic_ns() if _is_elsewhere() else MACHINE.get().boot_nanos()
+    machine = MACHINE.get(None)
+    return real_time.monotonic_ns() if machine is None and _is_elsewhere() else (machine or MACHINE.get()).boot_nanos()
 
 
 _TIME = SimpleNamespace(
@@ -131,6 +134,7 @@ def world_of(seed: object) -> Iterator[VirtualLoop]:
         inside.enter_context(silence())
         inside.enter_context(agents_border())
         inside.enter_context(drivers_border())
+        inside.enter_context(followers_border(NamedWorker))
         inside.callback(loop.end_world)
         yield loop
 

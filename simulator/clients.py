@@ -69,7 +69,7 @@ class Client:
 
     async def ask(self, data: bytes, timeout: float = 5.0) -> tuple[int, bytes]:
         """Send some bytes to any node; the status and the body of the answer. 0: it is not an answer."""
-        node = self.world.any_node(self.dice)
+        node = self.world.any_door(self.dice)
         answer = await self.world.network.request(self.address, node, data, timeout)
         head, _, body = answer.partition(b"\r\n\r\n")
         if not is_whole(answer) or not head.startswith(b"HTTP/1.1 "):

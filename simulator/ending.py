@@ -43,6 +43,8 @@ async def _heal(world: "World") -> None:
     _set_clocks(world)
     heal_agents(world)
     world.outside.heal()
+    for follower in world.followers.values():
+        follower.heal()
     for node in world.nodes.values():
         node.machine.set_drift(0.0)
         if node.process is not None:
@@ -50,15 +52,23 @@ async def _heal(world: "World") -> None:
         if not node.is_there:
             world.start_later(node, 1.0)
     world.look_around()
+    while world.shape.nodes > 1 and world.store.is_away:  # noqa: ASYNC110 - made-up time passes at once
+        await asyncio.sleep(5.0)
     waited = 0.0
-    while not all(node.is_up and node.runs for node in world.nodes.values()):
+    while not all(node.is_up and node.runs for node in world.nodes.values()) or _silent_followers(world):
         await asyncio.sleep(5.0)
         waited += 5.0
         if waited > STARTS:
             down = [f"{node.name}: {node.trouble}" for node in world.nodes.values() if not node.is_up]
+            down += _silent_followers(world)
             world.broken(f"liveness: nodes do not come up: {down}")
             return
-    await asyncio.sleep(15.0)
+    # A follower that was killed is waited for until its right is over; a leader that waits for it may lose the lead.
+    await asyncio.sleep(15.0 if not world.followers else 15.0 + 3 * world.shape.lease)
+
+
+def _silent_followers(world: "World") -> list[str]:
+    return [follower.name for follower in world.followers.values() if not follower.may_answer]
 
 
 def _set_clocks(world: "World") -> None:
@@ -101,11 +111,11 @@ async def _probe(world: "World") -> None:
     chosen = next((client for client in listening if client.address in vms), None)
     if chosen is None:
         return
-    await _look_at(world, chosen.address, world.names[-1])
-    before = await _look_at(world, chosen.address, world.names[-1])
+    await _look_at(world, chosen.address, world.doors[-1])
+    before = await _look_at(world, chosen.address, world.doors[-1])
     if before is None:
         return
-    waiting = world.begin(_woken(world, chosen.address, world.names[-1], before["DocumentIncarnation"]))
+    waiting = world.begin(_woken(world, chosen.address, world.doors[-1], before["DocumentIncarnation"]))
     await asyncio.sleep(1.0)
     event_id = await _scheduled(world, vms[chosen.address], "Freeze")
     if event_id is None:
@@ -113,12 +123,12 @@ async def _probe(world: "World") -> None:
     await asyncio.sleep(1.0)
     if not waiting.done():
         world.broken(f"liveness: {chosen.address} waits for news, and is not told of {event_id} after a second")
-    for name in world.names:
+    for name in world.doors:
         if event_id not in await _shown(world, chosen.address, name):
             world.broken(f"liveness: {event_id} is not visible at {name} after a second")
     await world.operator.ask("POST", f"/v1/events/{event_id}/approve", {})
     await asyncio.sleep(1.0)
-    for name in world.names:
+    for name in world.doors:
         if (await _shown(world, chosen.address, name)).get(event_id) == "Scheduled":
             world.broken(f"liveness: {event_id} is approved, and has not started at {name} after a second")
 
@@ -130,9 +140,9 @@ async def _probe_due(world: "World", address: str) -> None:
     event_id = await _scheduled(world, world.observatory.by_address[address], "Redeploy")
     if event_id is None:
         return
-    document = await _look_at(world, address, world.names[0])
+    document = await _look_at(world, address, world.doors[0])
     await asyncio.sleep(NOTICE + 1.0)
-    for name in world.names:
+    for name in world.doors:
         if (await _shown(world, address, name)).get(event_id) == "Scheduled":
             world.broken(f"liveness: {event_id} is due, and has not started at {name} after a second: {document}")
 

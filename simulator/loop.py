@@ -8,12 +8,37 @@ import asyncio
 import heapq
 import itertools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Executor
-from contextvars import ContextVar, copy_context
-from typing import Any, Protocol
+from contextvars import Context, ContextVar, copy_context
+from typing import Any, Protocol, TypeVar, cast
 
-Handle = asyncio.Handle
+T = TypeVar("T")
+
+
+class Handle:
+    """A callback that waits for its turn. As asyncio's, with no more than this loop needs: there are millions."""
+
+    __slots__ = ("args", "callback", "context", "is_cancelled", "moment")
+
+    def __init__(self, callback: Callable[..., Any], args: tuple[Any, ...], context: Any, moment: float = 0.0) -> None:
+        self.callback, self.args, self.moment = callback, args, moment
+        self.context: Context = copy_context() if context is None else context
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        """It is not called; what it would have used can go."""
+        self.is_cancelled, self.callback, self.args = True, _nothing, ()
+
+    def cancelled(self) -> bool:
+        return self.is_cancelled
+
+    def when(self) -> float:
+        return self.moment
+
+
+def _nothing() -> None:
+    """What a handle does that was cancelled."""
 
 
 class Owner(Protocol):
@@ -41,17 +66,25 @@ class Killed(BaseException):
     """A process was killed in the middle of some work of its threads."""
 
 
+class Waits(BaseException):
+    """Work of a thread has to wait for something that takes time in the world; see `VirtualLoop.waited`."""
+
+    def __init__(self, work: Coroutine[Any, Any, Any]) -> None:
+        super().__init__()
+        self.work = work
+
+
 class VirtualLoop(asyncio.BaseEventLoop):
     """`time()` is in seconds since the world began."""
 
     def __init__(self) -> None:
         super().__init__()
         self._now = 0.0
-        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._timers: list[tuple[float, int, Handle]] = []
         self._count = itertools.count()
         self._is_over = False
         self._graves: list[set[asyncio.Task[Any]]] = []
-        self.turns = self._turns_now = 0
+        self._came: list[asyncio.Future[Any]] = []
         self.busy_until: Callable[[], float] = lambda: 0.0
         """Until when the work of a thread has taken, if a disk or a store was slow; see `run_in_executor`."""
         self.set_exception_handler(self._note_failure)
@@ -62,29 +95,38 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self._now
 
     def _run_once(self) -> None:
-        ready, timers = self._ready, self._timers  # type: ignore[attr-defined]
-        if not ready:
-            while timers and timers[0][2]._cancelled:
-                heapq.heappop(timers)
-            if not timers:
-                raise Stuck("Nothing is left to do, and somebody waits.")
-            if timers[0][0] > self._now:
-                self._now, self._turns_now = timers[0][0], 0
-        self._turns_now += 1
-        if self._turns_now > MOST_TURNS:
-            raise Stuck("Something goes round and round, and no time passes.")
-        while timers and timers[0][0] <= self._now:
-            ready.append(heapq.heappop(timers)[2])
-        for _ in range(len(ready)):
-            handle = ready.popleft()
-            if handle._cancelled:
-                continue
-            owner = handle._context.get(OWNER)
-            if owner is None or owner.runs:
-                self.turns += 1
-                handle._run()
-            else:
-                owner.put_off(handle)
+        """As many turns as there are, until somebody asks the loop to stop."""
+        ready, timers, pop = self._ready, self._timers, heapq.heappop  # type: ignore[attr-defined]
+        take, add, now, turns = ready.popleft, ready.append, self._now, 0
+        while not self._stopping or not turns:  # type: ignore[attr-defined]
+            if not ready:
+                while timers and timers[0][2].is_cancelled:
+                    pop(timers)
+                if not timers:
+                    raise Stuck("Nothing is left to do, and somebody waits.")
+                if timers[0][0] > now:
+                    self._now, turns = (now := timers[0][0]), 0
+            turns += 1
+            if turns > MOST_TURNS:
+                raise Stuck("Something goes round and round, and no time passes.")
+            while timers and timers[0][0] <= now:
+                add(pop(timers)[2])
+            for _ in range(len(ready)):
+                handle = take()
+                if handle.is_cancelled:
+                    continue
+                context = handle.context
+                owner = context.get(OWNER)
+                if owner is not None and not owner.runs:
+                    owner.put_off(handle)
+                    continue
+                try:
+                    context.run(handle.callback, *handle.args)
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException as error:
+                    what = {"message": f"Exception in callback {handle.callback!r}", "exception": error}
+                    self.call_exception_handler(what)
 
     def go_on_with(self, handles: list[Handle]) -> None:
         """Do what was put off."""
@@ -92,20 +134,19 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., Any], *args: Any, context: Any = None
-    ) -> asyncio.TimerHandle:
+    ) -> Handle:
         """At this time of the world; what has the same time comes in the order in which it was asked for."""
-        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        timer = Handle(callback, args, context, when)
         heapq.heappush(self._timers, (when, next(self._count), timer))
         return timer
 
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., Any], *args: Any, context: Any = None
-    ) -> asyncio.TimerHandle:
+    ) -> Handle:
         """So many seconds from now."""
-        return self.call_at(self._now + delay, callback, *args, context=context)
-
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """It is dropped when its time has come."""
+        timer = Handle(callback, args, context, when := self._now + delay)
+        heapq.heappush(self._timers, (when, next(self._count), timer))
+        return timer
 
     def call_soon_threadsafe(  # type: ignore[override]
         self, callback: Callable[..., Any], *args: Any, context: Any = None
@@ -117,7 +158,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self, callback: Callable[..., Any], *args: Any, context: Any = None
     ) -> Handle:
         """Soon, unless the world is over."""
-        handle = Handle(callback, args, self, context)
+        handle = Handle(callback, args, context)
         if not self._is_over:
             self._ready.append(handle)  # type: ignore[attr-defined]
         return handle
@@ -148,13 +189,34 @@ class VirtualLoop(asyncio.BaseEventLoop):
             future.add_done_callback(lambda _: self._next_job(executor), context=context)
             self.call_soon(self._work, future, func, args, context=context)
 
-    def _work(self, future: "asyncio.Future[Any]", func: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    def waited(self, begin: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """For the work of a thread: what comes of something that takes time in the world.
+
+        There are no threads. So the work is left here, and done again from its beginning when that has ended; it must
+        not have done anything before.
+        """
+        if not self._came:
+            raise Waits(begin())
+        return cast(T, self._came.pop(0).result())
+
+    def _work(
+        self,
+        future: "asyncio.Future[Any]",
+        func: Callable[..., Any],
+        args: tuple[Any, ...],
+        came: Sequence["asyncio.Future[Any]"] = (),
+    ) -> None:
         if future.cancelled():
             return
         try:
             end: Callable[..., None] = _set_result
+            self._came = list(came)
             result: Any = func(*args)
         except Killed:
+            return
+        except Waits as waits:
+            task = self.create_task(waits.work)
+            task.add_done_callback(lambda done: self._work(future, func, args, (*came, done)))
             return
         except Exception as error:
             end, result = _set_exception, error

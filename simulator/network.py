@@ -5,6 +5,7 @@ as bytes, or raises what a socket would: ConnectionError, or TimeoutError when n
 """
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping
 from contextvars import Context
 from random import Random
@@ -17,6 +18,7 @@ from duenotice.errors import Unavailable
 from duenotice.http_call import HttpAnswer, NothingSent
 from duenotice.metadata_api.door import Door
 from duenotice.metadata_api.protocol import Connection
+from duenotice.metadata_api.pulse import Pulse
 from simulator.faults import Faults
 from simulator.loop import OWNER, VirtualLoop
 from simulator.machine import Process
@@ -34,6 +36,9 @@ CONDITIONS = (
 """Faults of single messages; how likely each is right now is in `Network.chances`."""
 
 
+_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+
+
 class Network:
     """Who can be reached, and how good the lines are at the moment."""
 
@@ -47,19 +52,16 @@ class Network:
         """Told of each answer that arrived: address, node, request, answer."""
         self._seed = seed
         self._dice: dict[str, Random] = {}
-        self._doors: dict[str, tuple[Process, Door, Callable[[], None]]] = {}
+        self._doors: dict[str, tuple[Process, Door]] = {}
         self._apps: dict[str, tuple[Process, App]] = {}
         self.on_written: Callable[[Process, str, bytes, bytes], None] = lambda *_: None
         """Told of each answer when its node has written it: process, address, request, answer."""
         self._wires: dict[tuple[str, str], Wire] = {}
         self._calls: dict[OperatorCall, None] = {}
 
-    def open(self, node: str, process: Process, door: Door, look: Callable[[], None]) -> None:
-        """The door of a node takes connections from now on, until its process dies or the door is closed.
-
-        `look` is called after each request.
-        """
-        self._doors[node] = process, door, look
+    def open(self, node: str, process: Process, door: Door) -> None:
+        """The door of a node takes connections from now on, until its process dies or the door is closed."""
+        self._doors[node] = process, door
         process.network = self
         process.on_death.append(lambda: self.close(node, process))
 
@@ -69,8 +71,7 @@ class Network:
 
     def close(self, node: str, process: Process) -> None:
         """No connection is taken any more, and those that are open break."""
-        if self._doors.get(node, (None,))[0] is process:
-            del self._doors[node]
+        self.close_door(node, process)
         if self._apps.get(node, (None,))[0] is process:
             del self._apps[node]
         for call in list(self._calls):
@@ -79,6 +80,11 @@ class Network:
         for key, wire in [(key, wire) for key, wire in self._wires.items() if wire.process is process]:
             del self._wires[key]
             wire.broken()
+
+    def close_door(self, node: str, process: Process) -> None:
+        """VMs cannot connect any more."""
+        if self._doors.get(node, (None,))[0] is process:
+            del self._doors[node]
 
     def is_open(self, node: str) -> bool:
         """Whether somebody listens there."""
@@ -120,8 +126,8 @@ class Network:
 
     def new_wire(self, address: str, node: str) -> "Wire":
         """A new connection."""
-        process, door, look = self._doors[node]
-        return Wire(process, door, address, look, self.on_written)
+        process, door = self._doors[node]
+        return Wire(process, door, address, self.on_written)
 
     async def call(
         self,
@@ -298,6 +304,12 @@ def asgi_scope(method: str, target: str, headers: Mapping[str, str], body: bytes
     }
 
 
+def renew(pulse: Pulse) -> None:
+    """Take the time, unless that was done a moment ago."""
+    if pulse.now + STALE < monotonic():
+        pulse.beat()
+
+
 class Wire(asyncio.Transport):
     """A connection as the node's side sees it; the other side waits for one answer at a time."""
 
@@ -306,11 +318,10 @@ class Wire(asyncio.Transport):
         process: Process,
         door: Door,
         address: str,
-        look: Callable[[], None],
         written: Callable[[Process, str, bytes, bytes], None],
     ) -> None:
         super().__init__()
-        self._look, self._written, self._asked = look, written, b""
+        self._written, self._asked = written, b""
         self._is_connected = False
         self.process, self.is_closed = process, False
         self.waiting: Callable[[bytes], None] | None = None
@@ -326,8 +337,7 @@ class Wire(asyncio.Transport):
 
     def _receive(self, data: bytes) -> None:
         connection = self.connection
-        if connection.door.pulse.now + STALE < monotonic():
-            connection.door.pulse.beat()
+        renew(connection.door.pulse)
         if not self._is_connected:
             self._is_connected = True
             connection.connection_made(self)
@@ -335,7 +345,6 @@ class Wire(asyncio.Transport):
             self.broken()
             return
         connection.data_received(data)
-        self._look()
 
     def hang_up(self) -> None:
         """The client closes the connection."""
@@ -415,13 +424,10 @@ class _NoSocket:
 
 def is_whole(data: bytes) -> bool:
     """Whether this is an answer with all of its body."""
-    head, end, body = data.partition(b"\r\n\r\n")
-    if not end:
+    end = data.find(b"\r\n\r\n")
+    if end < 0:
         return False
-    if head.startswith(b"HTTP/1.1 1"):
-        return is_whole(body)
-    begin = head.lower().find(b"\r\ncontent-length:")
-    if begin < 0:
-        return True
-    length = head[begin + 17 :].split(b"\r\n", 1)[0]
-    return len(body) >= int(length)
+    if data.startswith(b"HTTP/1.1 1"):
+        return is_whole(data[end + 4 :])
+    found = _LENGTH.search(data, 0, end)
+    return found is None or len(data) - end - 4 >= int(found[1])

@@ -6,43 +6,69 @@ ASGI application.
 
 import asyncio
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 from duenotice.bootstrap import cluster
 from duenotice.bootstrap.service import Service
 from duenotice.engine.ports import Journal
+from duenotice.engine.publisher import Publisher
 from duenotice.errors import DuenoticeError
 from duenotice.metadata_api import held_polls
+from duenotice.metadata_api.answers import Submit
+from duenotice.metadata_api.caller import Lane
+from duenotice.metadata_api.door import Door
+from duenotice.metadata_api.held_polls import HeldPolls, Wake
 from duenotice.metadata_api.options import MetadataOptions
+from duenotice.metadata_api.questions import Poll, VmRequest
 from duenotice.metadata_api.server import MetadataServer
 from duenotice.operator_api.app import OperatorApi
 from duenotice.settings import ServeSettings
 from simulator.loop import Killed
 from simulator.machine import Machine, Process
-from simulator.network import Network
+from simulator.network import Network, renew
 
 SWEEP_SECONDS = 20.0
 """Seconds between looks for connections that are overdue; a real door does it once a second."""
 
 
-class SimulatedDoor(MetadataServer):
-    """The VM's door without a socket. It beats only while polls are held, and takes the time with each request."""
+class TimedPolls(HeldPolls):
+    """Polls that are held without a beat: there is a timer for each beat at which the time of one is up."""
 
-    _beats: asyncio.TimerHandle | None = None
+    __slots__ = ("_loop", "_pulse")
+
+    def __init__(self, door: Door, publisher: Publisher) -> None:
+        super().__init__(publisher, door.loop.call_soon)
+        self._loop, self._pulse = door.loop, door.pulse
+
+    def hold(self, who: object, ask: VmRequest, poll: Poll, lane: Lane, wake: Wake, caller: str = "") -> None:
+        """The same; the time is taken when it is woken."""
+        self._beats = int(self._loop.time() / held_polls.BEAT_SECONDS)
+        known = set(self._by_beat)
+        super().hold(who, ask, poll, lane, lambda: self._wake(wake), caller)
+        for beat in self._by_beat.keys() - known:
+            self._loop.call_at(beat * held_polls.BEAT_SECONDS, self._beat_is_there, beat)
+
+    def _wake(self, wake: Wake) -> None:
+        renew(self._pulse)
+        wake()
+
+    def _beat_is_there(self, beat: int) -> None:
+        self._beats = beat - 1
+        self.beat()
+
+
+class SimulatedDoor(MetadataServer):
+    """The VM's door without a socket. It does not beat: the time is taken when something happens."""
+
+    def __init__(self, submit: Submit, publisher: Publisher, *more: Any, **others: Any) -> None:
+        super().__init__(submit, publisher, *more, **others)
+        self._door.waiting = TimedPolls(self._door, publisher)
 
     def open_to(self, network: Network, node: str, process: Process) -> None:
         """Take connections."""
-        network.open(node, process, self._door, self.look)
+        network.open(node, process, self._door)
         self._sweep()
-
-    def look(self) -> None:
-        """A request has come: begin to beat if it is held."""
-        if self._beats is None and self._door.waiting.held:
-            self._beats = self._door.loop.call_later(held_polls.BEAT_SECONDS, self._beat_on)
-
-    def _beat_on(self) -> None:
-        self._beats = None
-        self._door.beat()
-        self.look()
 
     def _sweep(self) -> None:
         self._timer = self._door.loop.call_later(SWEEP_SECONDS, self._sweep)
@@ -53,6 +79,13 @@ class SimulatedDoor(MetadataServer):
     def held(self) -> int:
         """How many polls wait."""
         return len(self._door.waiting.held)
+
+
+class _NoConsole:
+    """There are no browsers."""
+
+    async def close(self) -> None:
+        """Nothing is open."""
 
 
 class SimulatedService(Service):
@@ -94,11 +127,15 @@ class SimulatedService(Service):
         self.operator_app = self._api.app()
         door.open_to(self._network, self.node, self._process)
         self._network.open_operator(self.node, self._process, self.operator_app)
+        self._operator_listen = self.node, 1  # from here on it stops as if it listened there
+        self._console, self._operator = _NoConsole(), SimpleNamespace(should_exit=False)  # type: ignore[assignment]
+        self._operator_task = asyncio.create_task(asyncio.sleep(0))
 
     async def stop(self) -> None:
         """As a node stops when it is asked to."""
-        self._network.close(self.node, self._process)
+        self._network.close_door(self.node, self._process)
         await super().stop()
+        self._network.close(self.node, self._process)
 
 
 class Node:

@@ -43,6 +43,22 @@ def shape_of(seed: int, hours: float | None = None) -> Shape:
     return Shape(nodes, vms, seconds, actions, lease, dice.choice((0, 1, 3)), dice.choice(("", "", *DRIVERS)))
 
 
+def short_shape(seed: int, nodes: int = 1, driver: str = "", followers: int = 0) -> Shape:
+    """A small world in which much happens in a short time."""
+    return Shape(nodes, (6, 12, 20)[seed % 3], 1500.0, 100, 60.0, 0, driver, followers)
+
+
+SHAPES: dict[str, Callable[[int], Shape]] = {
+    "any": shape_of,
+    "short": short_shape,
+    "cluster": lambda seed: short_shape(seed, nodes=3),
+    "followers": lambda seed: short_shape(seed, nodes=(1, 3)[seed % 2], followers=2),
+    "webhook": lambda seed: short_shape(seed, driver="webhook"),
+    "command": lambda seed: short_shape(seed, driver="command"),
+}
+"""Which worlds there are, by their names on the command line."""
+
+
 def actions_of(seed: int, shape: Shape, without: Collection[str] = ()) -> list[Action]:
     """All that is done in the world of a seed."""
     return drawn(Random(f"{seed}/actions"), shape.seconds, shape.actions, shape.has, without)

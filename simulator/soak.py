@@ -11,18 +11,32 @@ import os
 import secrets
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
-from dataclasses import dataclass, field
 from time import monotonic
 from typing import NamedTuple
 
 from duenotice.wire.duration import parse_duration, span
-from simulator.soak_report import REPORT, written
+from simulator.soak_report import REPORT, hours, written
 from simulator.tiers import TIERS, Round
 
-SHARES = {"world": 0.30, "agents": 0.10, "power": 0.38, "http": 0.12, "kills": 0.05, "stories": 0.05}
+SHARES = {
+    "world": 0.22,
+    "cluster": 0.07,
+    "drivers": 0.08,
+    "followers": 0.07,
+    "scenes": 0.03,
+    "agents": 0.25,
+    "changing": 0.03,
+    "power": 0.13,
+    "http": 0.07,
+    "kills": 0.025,
+    "stories": 0.025,
+}
 """Which part of the time each tier gets."""
+GOALS = {"power": ("images", 200_000), "http": ("requests", 1_000_000)}
+"""What is enough of a tier, in one run: from then on the others share its time."""
 LONGEST_ROUND = 900.0
 """Seconds after which a round counts as one that hangs."""
 EVERY = 30.0
@@ -54,33 +68,40 @@ def play(tier: str, seed: int) -> Played:
     return Played(done, monotonic() - begun)
 
 
-@dataclass
 class Totals:
     """How much was run, by tier, and what it found."""
 
-    seconds: float = 0.0
-    rounds: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SHARES, 0))
-    spent: dict[str, float] = field(default_factory=lambda: dict.fromkeys(SHARES, 0.0))
-    sums: dict[str, float] = field(default_factory=lambda: dict.fromkeys(Round._fields[2:], 0))
-    found: list[tuple[str, Round]] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.spent = dict.fromkeys(SHARES, 0.0)
+        self.rounds: Counter[str] = Counter()
+        self.sums: dict[str, Counter[str]] = {tier: Counter() for tier in SHARES}
+        self.found: list[tuple[str, Round]] = []
 
     def add(self, tier: str, played: Played) -> None:
         """Count a round."""
         self.rounds[tier] += 1
-        for name in self.sums:
-            self.sums[name] += getattr(played.round, name)
+        self.sums[tier].update({name: getattr(played.round, name) for name in Round._fields[2:]})
         if played.round.violations:
             self.found.append((tier, played.round))
 
+    def all(self) -> Counter[str]:
+        """The sums of all tiers."""
+        return sum(self.sums.values(), Counter())
+
     def line(self) -> str:
         """All of it in a line."""
-        sums = self.sums
+        sums = self.all()
         return (
-            f"{span(self.seconds)}: {sum(self.rounds.values())} seeds, "
-            f"{sums['virtual_seconds'] / 3600:.1f} virtual hours, "
-            f"{sums['faults']:.0f} faults, {sums['images']:.0f} images, {sums['requests']:.0f} requests, "
-            f"{sums['kills']:.0f} kills, {sums['stories']:.0f} stories, {len(self.found)} violations"
+            f"{span(self.seconds)}: {sum(self.rounds.values())} seeds, {hours(sums):.1f} virtual hours, "
+            f"{sums['faults']} faults, {sums['acts']} acts, {sums['images']} images, {sums['requests']} requests, "
+            f"{sums['kills']} kills, {sums['stories']} stories, {len(self.found)} violations"
         )
+
+    def left(self, shares: Mapping[str, float]) -> dict[str, float]:
+        """The shares of tiers that have not done enough yet."""
+        goals = {tier: self.sums[tier][what] >= enough for tier, (what, enough) in GOALS.items()}
+        return {tier: share for tier, share in shares.items() if not goals.get(tier)}
 
 
 def next_tier(spent: Mapping[str, float], shares: Mapping[str, float]) -> str:
@@ -97,15 +118,16 @@ def soak(
     play: Callable[[str, int], Played] = play,
     shares: Mapping[str, float] = SHARES,
     now: Callable[[], float] = monotonic,
+    goes_on: bool = False,
 ) -> Totals:
-    """Rounds of all tiers, until the time is over or something is found."""
+    """Rounds of all tiers, until the time is over or something is found; with `goes_on` also after that."""
     begun, totals = now(), Totals()
     under_way: dict[Future[Played], tuple[str, float]] = {}
     guess = dict.fromkeys(shares, 1.0)  # what a round of each tier costs, until that is known
-    while not totals.found:
+    while goes_on or not totals.found:
         totals.seconds = now() - begun
         while totals.seconds < seconds and len(under_way) < at_once:
-            tier = next_tier(totals.spent, shares)
+            tier = next_tier(totals.spent, totals.left(shares))
             totals.spent[tier] += guess[tier]
             under_way[pool.submit(play, tier, seed)] = tier, now()
             seed += 1
@@ -118,11 +140,12 @@ def soak(
             totals.spent[tier] += played.seconds - guess[tier]
             guess[tier] = played.seconds
             totals.add(tier, played)
+        totals.seconds = now() - begun
+        tell(totals)
         for tier, since in under_way.values():
             if now() - since > LONGEST_ROUND:
                 totals.found.append((tier, Round(f"seeds before {seed}", (f"a round of {tier} does not end",))))
-        tell(totals)
-    totals.seconds = now() - begun
+                return totals
     return totals
 
 
@@ -153,6 +176,7 @@ def main() -> int:
     parser.add_argument("--for", dest="span", default="10m", help="how long: 90s, 10m, 2h")
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--seed", type=int, default=secrets.randbits(31), help="the first of all seeds")
+    parser.add_argument("--go-on", action="store_true", help="go on after something was found, to find more")
     parser.add_argument("--no-report", action="store_true", help="leave docs/soak.md as it is")
     asked = parser.parse_args()
     seconds = parse_duration(asked.span)
@@ -160,13 +184,13 @@ def main() -> int:
     # A new interpreter for each: what a fork would inherit is not what a seed makes.
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(asked.cores, context, initializer=quiet)
-    totals = soak(seconds, asked.seed, pool, asked.cores, Progress())
+    totals = soak(seconds, asked.seed, pool, asked.cores, Progress(), goes_on=asked.go_on)
     _end(pool)
     print(f"{totals.line()}" if not sys.stdout.isatty() else f"\r{totals.line()}\033[K")
     for _, found in totals.found:
         print(*found.violations[:5], f"Replay it: {found.replay}", sep="\n")
     if not asked.no_report:
-        REPORT.write_text(written(REPORT.read_text(), totals.line(), totals.rounds, asked.cores, asked.seed))
+        REPORT.write_text(written(REPORT.read_text(), totals, asked.cores, asked.seed))
     return int(bool(totals.found))
 
 

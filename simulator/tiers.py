@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ class Round(NamedTuple):
     violations: tuple[str, ...] = ()
     virtual_seconds: float = 0.0
     faults: int = 0
+    acts: int = 0
     images: int = 0
     requests: int = 0
     kills: int = 0
@@ -27,25 +28,31 @@ class Round(NamedTuple):
 # A tier is imported when it is first used: a process of `make soak` runs one, and each costs a while to load.
 
 
+def _lived(replay: str, violations: Sequence[str], seconds: float, counts: Mapping[str, int]) -> Round:
+    """A round of a world: what went wrong in it, and what people did in it, each as often as it came true."""
+    from simulator.faults import TABLE
+
+    acts = sum(count for name, count in counts.items() if name in TABLE and not TABLE[name].is_fault)
+    return Round(replay, tuple(violations), seconds, sum(counts.values()) - acts, acts)
+
+
 def world(seed: int) -> Round:
     """A world: one node or several, VMs, agents, operators, faults."""
     from simulator.runs import run
 
     outcome = run(seed)
-    faults = sum(outcome.faults.values())
-    return Round(f"python -m simulator --seed {seed}", outcome.violations, outcome.virtual_seconds, faults)
+    return _lived(f"python -m simulator --seed {seed}", outcome.violations, outcome.virtual_seconds, outcome.faults)
 
 
-def short_world(seed: int, nodes: int = 1, driver: str = "") -> Round:
+def short_world(seed: int, nodes: int = 1, driver: str = "", followers: int = 0) -> Round:
     """A small world in which much happens in a short time."""
-    from simulator.runs import run
-    from simulator.world import Shape
+    from simulator.runs import SHAPES, run, short_shape
 
-    vms = (6, 12, 20)[seed % 3]
-    outcome = run(seed, shape=Shape(nodes, vms, 1500.0, 100, 60.0, 0, driver))
-    faults = sum(outcome.faults.values())
-    replay = f"python -c 'from simulator.tiers import short_world; print(short_world({seed}, {nodes}, {driver!r}))'"
-    return Round(replay, outcome.violations, outcome.virtual_seconds, faults)
+    shape = short_shape(seed, nodes, driver, followers)
+    name = next((name for name, of in SHAPES.items() if of(seed) == shape), "?")
+    outcome = run(seed, shape=shape)
+    replay = f"python -m simulator --seed {seed} --shape {name}"
+    return _lived(replay, outcome.violations, outcome.virtual_seconds, outcome.faults)
 
 
 def short_cluster(seed: int) -> Round:
@@ -56,6 +63,11 @@ def short_cluster(seed: int) -> Round:
 def short_drivers(seed: int) -> Round:
     """The same with a driver that carries out impacts."""
     return short_world(seed, driver=("webhook", "command")[seed % 2])
+
+
+def short_followers(seed: int) -> Round:
+    """The same with two followers, of one node or of three."""
+    return short_world(seed, nodes=(1, 3)[seed % 2], followers=2)
 
 
 def scenes(seed: int) -> Round:
@@ -75,7 +87,7 @@ def agents(seed: int) -> Round:
 
     result = play(seed)
     wrong = tuple(f"{each.promise}: {each.what}" for each in result.violations)
-    return Round(f"python -m simulator.agents_world {seed}", wrong, result.seconds, sum(result.counts.values()))
+    return _lived(f"python -m simulator.agents_world {seed}", wrong, result.seconds, result.counts)
 
 
 def changing(seed: int) -> Round:
@@ -90,7 +102,7 @@ def changing(seed: int) -> Round:
     result = play(seed, actions)
     wrong = tuple(f"{each.promise}: {each.what}" for each in result.violations)
     replay = f"python -c 'from simulator.tiers import changing; print(changing({seed}))'"
-    return Round(replay, wrong, result.seconds, sum(result.counts.values()))
+    return _lived(replay, wrong, result.seconds, result.counts)
 
 
 def power(seed: int) -> Round:
@@ -153,20 +165,19 @@ def _outside(command: list[str], settings: dict[str, str], **done: int) -> Round
 
 TIERS: dict[str, Callable[[int], Round]] = {
     "world": world,
+    "cluster": short_cluster,
+    "drivers": short_drivers,
+    "followers": short_followers,
+    "scenes": scenes,
     "agents": agents,
+    "changing": changing,
     "power": power,
     "http": http,
     "kills": kills,
     "stories": stories,
 }
 
-SHORT: dict[str, Callable[[int], Round]] = {
-    "world": short_world,
-    "scenes": scenes,
-    "changing": changing,
-    "cluster": short_cluster,
-    "drivers": short_drivers,
-}
+SHORT: dict[str, Callable[[int], Round]] = {"world": short_world}
 """Instead of the others, where many seeds are worth more than long lives."""
 
 ENOUGH = {"scenes": 20}

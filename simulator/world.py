@@ -29,6 +29,7 @@ from simulator.drivers import ATTEMPTS, OUTSIDE, REPORT_WITHIN, RETRY_AFTER, TIM
 from simulator.ending import come_to_rest
 from simulator.faults import TABLE, Action, Faults
 from simulator.fleets import drawn_fleet
+from simulator.followers import Follower
 from simulator.judge import Judge
 from simulator.loop import VirtualLoop
 from simulator.machine import BEGIN, Machine, Process
@@ -66,12 +67,14 @@ class Shape:
     agents: int = 0
     driver: str = ""
     """Who carries out impacts: nobody (they are simulated), `webhook` or `command`."""
+    followers: int = 0
 
     @property
     def has(self) -> set[str]:
         """What it has that some actions need."""
         agents = ["agents", "agents among VMs"] if self.agents else []
-        return {"lone" if self.nodes == 1 else "cluster", *agents, self.driver}
+        followers = ["followers"] if self.followers else []
+        return {"lone" if self.nodes == 1 else "cluster", *agents, *followers, self.driver}
 
 
 class World:
@@ -85,7 +88,9 @@ class World:
         self._history = hashlib.sha256()
         self._marks = 0
         self._restored_at = BEGIN, 0.0
-        self._stale: dict[Process, None] = {}
+        self._stale: dict[Process, str] = {}
+        """Who shows what the store has lost since, and whose word that was."""
+        self._addresses_then: dict[Process, dict[str, str]] = {}
         self._old: list[Process] = []
         """Processes of nodes that have been started again meanwhile."""
         self.over: asyncio.Future[None] = loop.create_future()
@@ -104,6 +109,7 @@ class World:
         self.nodes: dict[str, Node] = {}
         self.network.on_written = self._written
         self._make_nodes()
+        self.followers = {name: Follower(self, name) for name in "uvwxy"[: shape.followers]}
 
     # --- what everybody needs ---
 
@@ -157,6 +163,15 @@ class World:
         """A node to ask."""
         return dice.choice(self.names) if len(self.nodes) > 1 else next(iter(self.nodes))
 
+    @property
+    def doors(self) -> list[str]:
+        """The names of all who answer VMs."""
+        return [*self.nodes, *self.followers]
+
+    def any_door(self, dice: Random) -> str:
+        """Somebody that a VM can ask."""
+        return dice.choice(self.doors) if self.followers else self.any_node(dice)
+
     def token_of(self, name: str) -> str:
         """A token that counts there, if there is one."""
         service = self.nodes[name].service
@@ -166,8 +181,9 @@ class World:
         self._history.update(b"%f %s %s" % (self.loop.time(), address.encode(), answer))
         service = process.service
         if service is not None:
-            is_stale = process in self._stale
-            self.observatory.written(service.state.position, address, request, answer, is_stale)
+            # Whose address it is has been lost too: there it is still as it was.
+            then = self._addresses_then.get(process, {}) if self._is_stale(process) else None
+            self.observatory.written(service.state.position, address, request, answer, then)
 
     @property
     def digest(self) -> str:
@@ -221,7 +237,7 @@ class World:
             self.say("store", f"is back, at record {kept}")
             if copy is not None:
                 self.store.copies.clear()
-                self._stale |= dict.fromkeys(process for process in self._showing() if _shown_by(process) > kept)
+                self._note_stale(kept)
                 self._restored_at = self._set_walls_right()
                 self.judge.forget()
                 self.has_lost = True
@@ -232,7 +248,18 @@ class World:
     def _showing(self) -> list[Process]:
         """All processes that are up."""
         up = [node.process for node in self.nodes.values() if node.process is not None and node.is_up]
+        up += [each.process for each in self.followers.values() if each.process is not None and each.is_up]
         return [*up, *(process for process in self._old if not process.is_dead)]
+
+    def _note_stale(self, kept: int) -> None:
+        """Everything after a record is lost, and some may still show it for a while."""
+        showing = [process for process in self._showing() if _shown_by(process) > kept]
+        now = dict(self.observatory.by_address)
+        self._addresses_then |= {process: now for process in showing if not self._is_stale(process)}
+        self._stale |= {process: _source_of(process) for process in showing}
+
+    def _is_stale(self, process: Process) -> bool:
+        return process in self._stale and self._stale[process] == _source_of(process)
 
     def _set_walls_right(self) -> tuple[datetime, float]:
         """No clock is before what it was at the last restore, give or take what has passed since (0004)."""
@@ -294,9 +321,10 @@ class World:
         assert node.service is not None
         self.say(node.name, f"is up, at record {node.position}")
         process = node.process
+        assert process is not None
 
         def published(position: int) -> None:
-            if process not in self._stale:
+            if not self._is_stale(process):
                 self.observatory.published(position)
 
         published(node.position)
@@ -363,7 +391,9 @@ class World:
         self.look_around()
         self.judge.forget()
         self.has_lost = True
-        self.observatory.lost_after(self.disk.restore())
+        kept = self.disk.restore()
+        self._note_stale(kept)
+        self.observatory.lost_after(kept)
         self.start_later(node, away)
 
     async def mend_disk(self, away: float) -> None:
@@ -396,6 +426,8 @@ class World:
             node.start()
         await asyncio.sleep(10)
         await self.operator.ask("PUT", "/v1/fleet", self.fleet.text())
+        for follower in self.followers.values():
+            follower.begin()
         taken = begin_agents(self, self.shape.agents)
         for address in [each for each in self.fleet.addresses() if each not in taken]:
             self.clients[address] = Client(self, address)
@@ -411,6 +443,12 @@ class World:
         self.say(f"#{action.number}", f"{kind.name}: {kind.says}")
         if kind.do(self, Random(f"{self.seed}/action/{action.number}")) is not False:
             self.faults.count(kind.name)
+
+
+def _source_of(process: Process) -> str:
+    """The life of the node whose word a follower shows; a node shows its own."""
+    following = getattr(process.service, "following", None)
+    return "" if following is None else str(following._let_by)
 
 
 def _shown_by(process: Process) -> int:

@@ -99,7 +99,7 @@ class ServeSettings(Struct, frozen=True):
         float, Meta(description="seconds that the removal of a VM stays Started", gt=0, le=1e9)
     ] = 30.0
     impact: Annotated[
-        Literal["simulated", "command", "webhook"],
+        Literal["simulated", "command", "webhook", "libvirt"],
         Meta(description="who carries out impacts"),
     ] = "simulated"
     impact_command: Annotated[
@@ -121,6 +121,13 @@ class ServeSettings(Struct, frozen=True):
     impact_lost: Annotated[
         Literal["fail", "retry"], Meta(description="what to do when nobody knows how a command ended")
     ] = "fail"
+    libvirt_hosts: Annotated[
+        str, Meta(description="libvirt of each host, with commas: h1=qemu:///system,h2=qemu+ssh://h2/system")
+    ] = ""
+    libvirt_grace: Annotated[
+        float, Meta(description="seconds a guest gets to shut down before its plug is pulled", ge=0, le=1e6)
+    ] = 60.0
+    libvirt_undefine: Annotated[bool, Meta(description="undefine domains that were evicted or deleted")] = False
     push_allow: Annotated[
         str,
         Meta(description="networks that messages may go to although they are refused otherwise: 127.0.0.0/8,::1/128"),
@@ -235,7 +242,8 @@ def listen_hint(address: tuple[str, int], error: OSError) -> str:
     """What to do when a port cannot be used."""
     host, port = address
     if error.errno == errno.EADDRINUSE:
-        return "Is another duenotice running there? Stop it, or choose another HOST:PORT."
+        taken = "Another metadata service has it; 'ss -ltnp sport = :80' shows which." if port == 80 else ""
+        return f"{taken or 'Is another duenotice running there?'} Stop it, or choose another HOST:PORT."
     if error.errno == errno.EADDRNOTAVAIL:
         add = f"ip -6 addr add {host}/128 dev lo" if ":" in host else f"ip addr add {host}/32 dev lo"
         return f"This machine does not have that address. Give it one with '{add}', as root."

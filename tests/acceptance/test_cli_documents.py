@@ -1,4 +1,4 @@
-"""What README.md and docs/cli.md tell people to type works as it stands there."""
+"""What README.md, docs/cli.md and docs/service.md tell people to type works as it stands there."""
 
 import re
 import subprocess
@@ -30,27 +30,42 @@ def blocks(text: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
-@pytest.mark.machine  # in which the usual ports are free
-def test_the_session_can_be_pasted_as_it_stands(tmp_path: Path) -> None:
-    """Into the plainest shell, in the folder of a clone: every command succeeds, and the service ends."""
-    (session,) = blocks((ROOT / "docs" / "cli.md").read_text(), "sh")
-    (tmp_path / ".venv").symlink_to(sys.prefix)
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
+def typed(session: str, folder: Path) -> str:
+    """What is printed when a session is pasted into the plainest shell, where the usual ports are free."""
     ip, unshare = require_program("ip", "iproute2"), require_program("unshare", "util-linux")
     require_program("curl", "curl")
     done = subprocess.run(
         [unshare, "--user", "--map-root-user", "--net", "sh", "-euc", f"{ip} link set lo up\n{session}\nwait $!"],
-        cwd=tmp_path,
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=200,
         check=False,
-        env={"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
+        env={"PATH": f"{sys.prefix}/bin:/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
     )
     assert done.returncode == 0, done
     assert "error:" not in done.stderr
+    return done.stdout
+
+
+@pytest.mark.machine
+def test_the_session_can_be_pasted_as_it_stands(tmp_path: Path) -> None:
+    """In the folder of a clone: every command succeeds, and the service ends."""
+    (session,) = blocks((ROOT / "docs" / "cli.md").read_text(), "sh")
+    (tmp_path / ".venv").symlink_to(sys.prefix)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    printed = typed(session, tmp_path)
     for word in ("web-4", '"EventStatus":"Scheduled"', "event-completed", "5/5", '"action": "event-raised"'):
-        assert word in done.stdout, word
+        assert word in printed, word
+
+
+@pytest.mark.machine
+def test_the_first_service_can_be_started_as_the_page_says(tmp_path: Path) -> None:
+    """All blocks of the page, one after the other: a fleet, a service, a VM that asks, an event that is approved."""
+    session = "\n".join(blocks((ROOT / "docs" / "service.md").read_text(), "sh"))
+    printed = typed(session, tmp_path)
+    for word in ('{"DocumentIncarnation":0,"Events":[]}', '"EventStatus":"Scheduled"', "web-1", "started"):
+        assert word in printed, word
 
 
 def test_the_first_screen_says_how_to_test_an_application() -> None:

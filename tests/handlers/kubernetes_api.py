@@ -1,8 +1,8 @@
 """A small Kubernetes API server for one node, over real HTTP: patches, budgets, graceful deletion, conflicts, tokens.
 
-No registry that tests may use carries the real one. What it answers follows the API's description: merge patches
-replace lists and drop nulls, a patch with an old resourceVersion is a 409, an eviction beyond the budget is a 429, an
-evicted pod is first marked and then gone, and errors are `Status` objects.
+`make test-kubernetes` runs the same stories against a real one, which takes too long for every day. What this one
+answers was seen there: merge patches replace lists and drop nulls, a patch with an old resourceVersion is a 409, an
+eviction beyond the budget is a 429, an evicted pod is first marked and then gone, and errors are `Status` objects.
 """
 
 import http.server
@@ -33,6 +33,10 @@ class Cluster(http.server.ThreadingHTTPServer):
         self.pods = list(pods)
         self.budgets: dict[str, int] = {}
         self.events: list[dict[str, Any]] = []
+        self.policy = "v1"
+        """Servers before 1.22 take `v1beta1`, and nothing else."""
+        self.asked: set[tuple[str, str]] = set()
+        self.evictions: list[dict[str, Any]] = []
         self.refused = 0
         self.conflicts = 0
         self.lock = threading.RLock()
@@ -58,6 +62,7 @@ class Answering(http.server.BaseHTTPRequestHandler):
     def answer(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         with self.server.lock:
+            self.server.asked.add((self.command, urlsplit(self.path).path))
             status, shown = self.route(json.loads(body or b"{}"))
         data = json.dumps(shown).encode()
         self.send_response(status)
@@ -74,6 +79,8 @@ class Answering(http.server.BaseHTTPRequestHandler):
         if self.headers.get("Authorization") != f"Bearer {TOKEN}":
             return _status(401, "Unauthorized")
         match self.command, urlsplit(self.path).path.strip("/").split("/")[2:]:
+            case "GET", []:
+                return 200, {"resources": [{"name": "pods/eviction", "group": "policy", "version": self.server.policy}]}
             case "GET", ["nodes", name] if name == NODE:
                 return 200, self.server.node
             case "PATCH", ["nodes", name] if name == NODE:
@@ -85,6 +92,8 @@ class Answering(http.server.BaseHTTPRequestHandler):
             case "POST", ["namespaces", "prod", "pods", name, "eviction"]:
                 return self.evict(name, body)
             case "POST", ["namespaces", "default", "events"]:
+                if any(each["metadata"]["name"] == body["metadata"]["name"] for each in self.server.events):
+                    return _status(409, "already exists")
                 self.server.events.append(body)
                 return 201, body
         return _status(404, f"{self.path} not found")
@@ -115,7 +124,10 @@ class Answering(http.server.BaseHTTPRequestHandler):
         return bool(pod["spec"]["nodeName"] == value)
 
     def evict(self, name: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        assert (body["apiVersion"], body["kind"], body["metadata"]["name"]) == ("policy/v1", "Eviction", name)
+        wanted = (f"policy/{self.server.policy}", "Eviction", name)
+        if (body["apiVersion"], body["kind"], body["metadata"]["name"]) != wanted:
+            return _status(400, "no kind Eviction is registered for that version")
+        self.server.evictions.append(body)
         found = [pod for pod in self.server.pods if pod["metadata"]["name"] == name]
         if not found:
             return _status(404, f'pods "{name}" not found')

@@ -4,9 +4,11 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 
 from duenotice.agent.handlers.base import HandlerFailed, TryAgain
 from duenotice.agent.handlers.kubernetes import TAINT
@@ -19,6 +21,7 @@ MIRROR = pod("kube-proxy", annotations={"kubernetes.io/config.mirror": "x"})
 ENDED = pod("job") | {"status": {"phase": "Succeeded"}}
 NEIGHBOUR = pod("other", node="web-1")
 STAY = [DAEMON, MIRROR, ENDED, NEIGHBOUR]
+RBAC = Path(__file__).parents[2] / "packaging" / "kustomize" / "agent" / "rbac.yaml"
 OTHER_TAINT = {"key": "dedicated", "value": "db", "effect": "NoExecute"}
 
 
@@ -60,6 +63,9 @@ def test_people_can_read_what_happens(token):
         conditions = {each["type"]: each for each in cluster.node["status"]["conditions"]}
         assert (conditions["ScheduledEvent"]["status"], conditions["ScheduledEvent"]["reason"]) == ("True", "Reboot")
         assert conditions["Ready"]["status"] == "True"
+        began = conditions["ScheduledEvent"]["lastTransitionTime"] = "2026-11-15T12:00:00Z"
+        prepare("kubernetes", notes, server=cluster.url, token_file=token)  # told again, and shown once
+        assert cluster.node["status"]["conditions"][1]["lastTransitionTime"] == began
         recover("kubernetes", notes, server=cluster.url, token_file=token)
         conditions = {each["type"]: each for each in cluster.node["status"]["conditions"]}
         assert conditions["ScheduledEvent"]["status"] == "False"
@@ -85,13 +91,56 @@ def test_a_disruption_budget_is_waited_for(token):
 
 
 def test_a_budget_that_never_allows_it_is_a_failure_in_time(token):
-    """No pod is forced out."""
+    """No pod is forced out, and the error says which one stays and why."""
     with running(pod("db-a", app="db")) as cluster:
         cluster.budgets["db"] = 0
         handler = load("it", "kubernetes", {"server": cluster.url, "token_file": token})
-        with pytest.raises(HandlerFailed, match="pods to leave web-0"):
+        with pytest.raises(HandlerFailed, match=r"pods to leave web-0: prod/db-a \(429 .* disruption budget\)"):
             asyncio.run(handler.prepare(occasion({}, seconds=1.5)))
         assert cluster.names() == ["db-a"]
+
+
+def test_a_server_says_itself_what_it_calls_an_eviction(token):
+    """Before Kubernetes 1.22 it is policy/v1beta1."""
+    with running(pod("web-a")) as cluster:
+        cluster.policy = "v1beta1"
+        prepare("kubernetes", NOTES(), server=cluster.url, token_file=token)
+        assert (cluster.names(), cluster.evictions[0]["apiVersion"]) == ([], "policy/v1beta1")
+
+
+def test_pods_can_be_given_another_time_to_end(token):
+    """Without `grace_period` each has its own."""
+    with running(pod("web-a")) as cluster:
+        keys = {"server": cluster.url, "token_file": token}
+        prepare("kubernetes", NOTES(), **keys)
+        cluster.pods.append(pod("web-b"))
+        prepare("kubernetes", NOTES(), grace_period="2m", **keys)
+        assert [each.get("deleteOptions") for each in cluster.evictions] == [None, {"gracePeriodSeconds": 120}]
+
+
+def test_a_node_can_be_closed_without_evicting_anything(token):
+    """`cordon_only`."""
+    with running(pod("web-a")) as cluster:
+        prepare("kubernetes", NOTES(), server=cluster.url, token_file=token, cordon_only=True)
+        assert (cluster.node["spec"]["unschedulable"], cluster.names()) == (True, ["web-a"])
+
+
+def test_a_pod_learns_from_its_environment_on_which_node_it_is(token, monkeypatch):
+    """A VM of a scale set is `workers_0`, its node `workers000000`; what the configuration names wins."""
+    keys = {"token_file": token}
+    with running() as cluster:
+        monkeypatch.setenv("DUENOTICE_NODE_NAME", "web-9")
+        with pytest.raises(HandlerFailed, match="/api/v1/nodes/web-9"):
+            prepare("kubernetes", {}, server=cluster.url, **keys)
+        prepare("kubernetes", {}, server=cluster.url, node=NODE, **keys)
+
+
+def test_a_node_that_has_left_the_cluster_needs_nothing_put_back(token):
+    """Its taint and its cordon have gone with it; so recover is done."""
+    notes = NOTES(cordoned=True)
+    with running() as cluster:
+        recover("kubernetes", notes, server=cluster.url, token_file=token, node="web-9")
+        assert cluster.asked == {("GET", "/api/v1/nodes/web-9")}
 
 
 def test_a_node_that_somebody_else_cordoned_stays_cordoned(token):
@@ -152,6 +201,37 @@ def test_a_cordon_that_came_between_note_and_patch_is_not_ours(token):
         prepare("kubernetes", notes, **keys)
         recover("kubernetes", notes, **keys)
         assert cluster.node["spec"] == {"unschedulable": True}
+
+
+def test_the_rights_that_we_ask_for_are_those_that_are_used(token):
+    """Every rule of packaging/kustomize/agent/rbac.yaml is needed, and no other; Events only in `default`."""
+    notes = NOTES()
+    with running(pod("web-a")) as cluster:
+        prepare("kubernetes", notes, server=cluster.url, token_file=token)
+        recover("kubernetes", notes, server=cluster.url, token_file=token)
+    used = {
+        ("GET", "/api/v1"): None,  # every account may ask what there is
+        ("GET", f"/api/v1/nodes/{NODE}"): ("", "nodes", "get"),
+        ("PATCH", f"/api/v1/nodes/{NODE}"): ("", "nodes", "patch"),
+        ("PATCH", f"/api/v1/nodes/{NODE}/status"): ("", "nodes/status", "patch"),
+        ("GET", "/api/v1/pods"): ("", "pods", "list"),
+        ("POST", "/api/v1/namespaces/prod/pods/web-a/eviction"): ("", "pods/eviction", "create"),
+        ("POST", "/api/v1/namespaces/default/events"): ("default", "events", "create"),
+    }
+    assert cluster.asked == used.keys()
+    assert rights() == set(filter(None, used.values()))
+
+
+def rights() -> set[tuple[str, str, str]]:
+    """Namespace (empty: every one), resource and verb."""
+    roles = [each for each in yaml.safe_load_all(RBAC.read_text()) if each["kind"] in ("ClusterRole", "Role")]
+    return {
+        (role["metadata"].get("namespace", ""), resource, verb)
+        for role in roles
+        for rule in role["rules"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
 
 
 def test_mistakes_are_told(tmp_path, token, monkeypatch):

@@ -174,21 +174,30 @@ class Model:
         """They are seen only now: whoever waits for its notice gets it whole from here on."""
         self.at = now.at
         for event in self.events.values():
-            vm = next((self.vms[name] for name in event.resources if name in self.vms), None)
-            least = NOTICE[event.type] if vm is None else self._least_notice(vm, event.type)
+            least = self._least_notice_of(event)
             short = event.not_before < now.at + timedelta(microseconds=least)
             if event.id in ids and short and not event.started and not event.approved:
                 event.not_before = _whole_second(now.at + timedelta(microseconds=least + self._allowance))
                 event.ripe = now.steady + micros_of(event.not_before - now.at)
 
     def make_up(self, now: Instant) -> None:
-        """Nobody could be answered for a while: what waits says when its notice ends, if it said much too little."""
+        """Nobody could be answered for a while: what waits says when its notice ends, if it said much too little.
+
+        What has its whole notice ahead was perhaps seen by nobody: then each second is worth telling.
+        """
         for event in self.events.values():
             ends_at = now.at + timedelta(microseconds=event.ripe - now.steady)
             waits = not event.started and not event.approved and event.ripe > now.steady
-            if waits and event.not_before + timedelta(seconds=2) < ends_at:
+            least = self._least_notice_of(event)
+            shown = event.not_before - now.at
+            unseen = event.ripe - now.steady >= least and micros_of(shown) < least + self._allowance // 2
+            if waits and (unseen or event.not_before + timedelta(seconds=2) < ends_at):
                 event.not_before = _whole_second(ends_at)
                 event.ripe = now.steady + micros_of(event.not_before - now.at)
+
+    def _least_notice_of(self, event: EventNow) -> int:
+        vm = next((self.vms[name] for name in event.resources if name in self.vms), None)
+        return NOTICE[event.type] if vm is None else self._least_notice(vm, event.type)
 
     def operate(self, event_id: str, name: str, kind: str, now: Instant) -> None:
         vm = self._vm(name)

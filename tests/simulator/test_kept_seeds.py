@@ -3,12 +3,13 @@
 They name their actions, not only their seed: what a seed draws changes when the table of faults grows.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from simulator.faults import Action
 from simulator.runs import lived
+from simulator.tiers import short_world
 from simulator.world import Shape
 
 
@@ -80,6 +81,35 @@ KEPT = [
         ),
     ),
     Kept(
+        "S2: a node that had waited for the followers of its last process opened its doors with less notice left",
+        101,
+        Shape(nodes=1, vms=8, seconds=240.0, actions=60, lease=60.0, followers=2),
+        (
+            (0, 55.312793647032876, "answer-lost"),
+            (1, 80.71651986072207, "user-operation"),
+            (2, 109.20667713896354, "crash-after-commit"),
+        ),
+    ),
+    Kept(
+        "S2: notice that could not be made longer, because that could not be stored, was shown too short",
+        5002,
+        Shape(nodes=3, vms=12, seconds=400.0, actions=100, lease=60.0),
+        (
+            (4, 55.20427019872822, "schedule"),
+            (5, 66.07534225204037, "node-paused"),
+            (9, 152.74202108416208, "schedule"),
+            (10, 193.5779350533607, "connection-reset"),
+            (11, 201.13799759458348, "race"),
+            (12, 202.5590712078644, "store-fails-over"),
+            (13, 223.95279488231202, "store-slow"),
+            (14, 232.3864974570004, "vm-removed"),
+            (15, 288.3127143847254, "store-loses-commits"),
+            (16, 290.4372469301945, "store-call-lost"),
+            (19, 325.9347930196611, "schedule"),
+            (20, 329.43436444362715, "plan"),
+        ),
+    ),
+    Kept(
         "liveness: a leader that heard late of its own acceptance of an impact waited for the report for ever",
         8012,
         Shape(nodes=2, vms=24, seconds=1080.0, actions=9, lease=60.0, agents=1, driver="webhook"),
@@ -92,6 +122,31 @@ KEPT = [
             (7, 951.8197198330231, "receiver-never-reports"),
         ),
     ),
+    Kept(
+        "S3: each node lifted incarnations after a loss, beyond the time of day, so the next went back behind that",
+        7,
+        Shape(nodes=3, vms=12, seconds=896.0, actions=100, lease=60.0),
+        (
+            (28, 350.1572492835886, "store-loses-commits"),
+            (29, 354.8298457128215, "scale"),
+            (30, 382.2772765083698, "schedule"),
+            (31, 394.7093118089124, "store-partition"),
+            (32, 401.53058703416707, "odd-request"),
+            (33, 403.8061062496296, "schedule"),
+            (34, 415.08480767502226, "message-late"),
+            (35, 434.6462259383215, "node-restarted"),
+            (36, 445.7879974623033, "plan"),
+            (37, 448.1445289626836, "message-late"),
+            (38, 461.110515067265, "store-backed-up"),
+            (39, 485.25594155400864, "store-call-lost"),
+            (52, 712.5148923651925, "odd-request"),
+            (53, 726.9772152095882, "race"),
+            (54, 764.6501979178299, "store-restored"),
+            (58, 829.4474654570013, "store-answer-lost"),
+            (59, 850.3881176001902, "approve"),
+            (60, 885.9610204142851, "cancel"),
+        ),
+    ),
 ]
 
 
@@ -99,3 +154,21 @@ KEPT = [
 def test_what_was_broken_once_holds(kept: Kept) -> None:
     outcome = lived(kept.seed, kept.shape, [Action(*action) for action in kept.actions])
     assert not outcome.violations, f"{kept.broke}: {outcome.violations}"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    "shape",
+    [
+        pytest.param((310003, 3, "command"), id="S2: the seat asked to show what the leader gave up waiting for"),
+        pytest.param((310021, 3, "command"), id="N12: notes were forgotten before the node had seen the result"),
+        pytest.param((400000, 3, "webhook"), id="N12: two timers for one event"),
+        pytest.param((400006, 3, "webhook"), id="S2: what was made up for was shown late"),
+        pytest.param((420003, 3, ""), id="the simulator: whose addresses it were before a loss"),
+        pytest.param((430007, 3, "", 2), id="S6: a token that is stored and not shown yet was answered with an error"),
+        pytest.param((430000, 1, "command"), id="the simulator: a command takes a moment to begin"),
+    ],
+)
+def test_whole_worlds_that_broke_once_hold(shape: tuple[Any, ...]) -> None:
+    """They are not cut down: what is done in them changes with the table of faults."""
+    assert not short_world(*shape).violations

@@ -3,7 +3,7 @@
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
-from simulator.soak import SHARES, Played, Totals, next_tier, play, soak
+from simulator.soak import GOALS, SHARES, Played, Totals, next_tier, play, soak
 from simulator.soak_report import REPORT, WHAT, written
 from simulator.tiers import TIERS, Round
 
@@ -23,9 +23,10 @@ class Watch:
         violations = ("S5: lost",) if seed == 66 else ()
         return Played(Round(f"replay {seed}", violations, virtual_seconds=1800, images=10), 1.0)
 
-    def soak(self, seconds: float, seed: int) -> Totals:
+    def soak(self, seconds: float, seed: int, goes_on: bool = False) -> Totals:
         with ThreadPoolExecutor(1) as pool:
-            return soak(seconds, seed, pool, 1, play=self.play, shares=EVEN, now=lambda: self.now)
+            now = lambda: self.now  # noqa: E731
+            return soak(seconds, seed, pool, 1, play=self.play, shares=EVEN, now=now, goes_on=goes_on)
 
 
 def test_every_part_gets_its_share() -> None:
@@ -35,7 +36,7 @@ def test_every_part_gets_its_share() -> None:
     assert Counter(tier for tier, _ in watch.played) == {"world": 5, "power": 5}
     assert [seed for _, seed in watch.played] == list(range(1, 11))
     assert totals.line() == (
-        "10s: 10 seeds, 5.0 virtual hours, 0 faults, 100 images, 0 requests, 0 kills, 0 stories, 0 violations"
+        "10s: 10 seeds, 5.0 virtual hours, 0 faults, 0 acts, 100 images, 0 requests, 0 kills, 0 stories, 0 violations"
     )
 
 
@@ -45,12 +46,27 @@ def test_a_part_that_takes_long_is_asked_less_often() -> None:
     assert next_tier({"world": 20.0, "power": 5.0}, {"world": 0.75, "power": 0.25}) == "power"
 
 
+def test_a_part_that_has_done_enough_leaves_its_time_to_the_others() -> None:
+    """Images are counted, and there is a number of them that is enough."""
+    totals = Totals()
+    totals.add("power", Played(Round("replay", images=GOALS["power"][1] - 1), 1.0))
+    assert totals.left(EVEN) == EVEN
+    totals.add("power", Played(Round("replay", images=1), 1.0))
+    assert totals.left(EVEN) == {"world": 0.5}
+
+
 def test_it_stops_at_the_first_that_is_found() -> None:
     """With the command that shows it again."""
     watch = Watch()
     totals = watch.soak(1000, seed=60)
     assert [found.replay for _, found in totals.found] == ["replay 66"]
     assert watch.played[-1][1] <= 67
+
+
+def test_it_goes_on_when_all_that_is_wrong_is_asked_for() -> None:
+    """To the end of its time."""
+    totals = Watch().soak(10, seed=60, goes_on=True)
+    assert (len(totals.found), sum(totals.rounds.values())) == (1, 10)
 
 
 def test_a_round_that_fails_is_something_found() -> None:
@@ -71,10 +87,13 @@ def test_all_parts_are_known_everywhere() -> None:
 
 
 def test_the_report_keeps_what_people_wrote() -> None:
-    """Only the last run is written over."""
-    page = REPORT.read_text()
-    once = written(page, "a line", {"http": 3}, 2, 7)
-    again = written(once, "another line", {"http": 4}, 2, 8)
-    assert "| http | 4 | a thousand streams" in again
-    assert "a line" not in again.replace("another line", "")
+    """Only the last run is written over; it says what was found, and how to see it again."""
+    page, first, second = REPORT.read_text(), Totals(), Totals()
+    first.add("http", Played(Round("replay 7", ("S5: lost",)), 1.0))
+    second.add("world", Played(Round("replay 8", virtual_seconds=7200, faults=3, acts=5), 1.0))
+    once = written(page, first, 2, 7)
+    again = written(once, second, 2, 8)
+    assert "Found: `S5: lost`. Again: `replay 7`" in once
+    assert "| world | 1 | 0 | 2.0 | 3 | 5 | whole worlds" in again
+    assert "S5: lost" not in again
     assert page.splitlines()[-1] == again.splitlines()[-1]

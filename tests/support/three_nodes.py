@@ -9,6 +9,7 @@ import os
 import secrets
 from collections import Counter
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from random import Random
 from typing import Any, ClassVar
@@ -60,8 +61,9 @@ class OneTime(ManualClock, SharedClock):
     def follow(self, steady: int, epoch: int) -> None:
         """Nothing: it is the leader's."""
 
-    def lead(self, last: Instant) -> None:
-        """Nothing: it goes on from where it is."""
+    def lead(self, last: Instant) -> timedelta:
+        """It goes on from where it is, and is not behind."""
+        return timedelta()
 
 
 class MemoryStore(ClusterStore):

@@ -1,4 +1,7 @@
-"""docs/testing.md is true: its examples pass, and it knows every rule, trial, fault and word; README quotes it."""
+"""docs/testing.md is true: its examples pass, and it knows every rule, trial, fault and word; README quotes it.
+
+So is docs/tutorial.md: its test fails as the page says, and passes with the fix.
+"""
 
 import re
 from pathlib import Path
@@ -13,6 +16,7 @@ from tests.testkit.test_plugin import PLUGIN
 pytest_plugins = ["pytester"]
 ROOT = Path(__file__).parents[2]
 PAGE, README = (ROOT / "docs" / "testing.md").read_text(), (ROOT / "README.md").read_text()
+TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
@@ -46,3 +50,18 @@ def test_what_run_prints_is_quoted_word_for_word(page: str) -> None:
 def test_the_readme_knows_how_many_rules_there_are() -> None:
     """Wherever it counts them."""
     assert set(re.findall(r"by ([0-9]+) rules", README)) == {str(len(RULES))}
+
+
+def test_the_tutorial_fails_as_it_says_and_passes_with_its_fix(pytester: pytest.Pytester) -> None:
+    """Copied file by file, in the order of the page."""
+    files = re.findall(r"```python\n# (\w+)\.py\n(.*?)```", TUTORIAL, re.DOTALL)
+    failing, passing = re.findall(r"```console\n\$ pytest\n(.*?)```", TUTORIAL, re.DOTALL)
+    (worker, before), (test, wanted), (fixed, after) = files
+    assert worker == fixed
+    pytester.makepyfile(**{worker: before, test: wanted})
+    result = pytester.runpytest_inprocess(*PLUGIN)
+    result.stdout.fnmatch_lines(['*E*ValueError: Invalid date value or format ""', "*1 failed in*"])
+    assert 'ValueError: Invalid date value or format ""' in failing and "1 failed" in failing
+    pytester.makepyfile(**{worker: after})
+    pytester.runpytest_inprocess(*PLUGIN).assert_outcomes(passed=1)
+    assert "1 passed" in passing

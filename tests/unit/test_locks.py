@@ -1,4 +1,4 @@
-"""Two locks: what it needs to run, and what it needs to be worked on; both hashed, neither says where from."""
+"""Locks of what it needs to run, to be worked on, and in the image: all hashed, none says where from."""
 
 import re
 import tomllib
@@ -8,6 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 RUN, DEV = (ROOT / "requirements.lock").read_text(), (ROOT / "requirements-dev.lock").read_text()
+IMAGE = (ROOT / "requirements-image.lock").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 _ENTRY = re.compile(r"^([A-Za-z0-9._-]+)==(\S+).*?(?=^[A-Za-z0-9]|\Z)", re.MULTILINE | re.DOTALL)
 
@@ -34,7 +35,16 @@ def test_developers_work_with_what_is_run() -> None:
     assert normal(PROJECT["optional-dependencies"]["dev"]) <= versions(DEV).keys()
 
 
-@pytest.mark.parametrize("lock", [RUN, DEV], ids=["run", "dev"])
+def test_the_image_has_what_the_service_needs_and_no_tool() -> None:
+    """In the versions that were tested."""
+    extras = PROJECT["optional-dependencies"]
+    wanted = normal([*PROJECT["dependencies"], *extras["server"], "cryptography", "psycopg"])
+    assert wanted <= versions(IMAGE).keys()
+    assert versions(IMAGE).items() <= versions(DEV).items()
+    assert {"hatchling", "pytest"}.isdisjoint(versions(IMAGE))
+
+
+@pytest.mark.parametrize("lock", [RUN, DEV, IMAGE], ids=["run", "dev", "image"])
 def test_every_package_has_its_hashes_and_no_address(lock: str) -> None:
     """Whatever pip is set up to ask, it gets the same bytes."""
     assert all("--hash=sha256:" in entry[0] for entry in _ENTRY.finditer(lock))

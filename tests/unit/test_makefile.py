@@ -101,12 +101,16 @@ def test_help_says_what_installs_debian_packages(clone: Path) -> None:
     }
 
 
-def test_lock_makes_both_with_hashes_and_without_an_address(clone: Path) -> None:
-    """The one for running takes its versions from the other."""
+def test_lock_makes_all_with_hashes_and_without_an_address(clone: Path) -> None:
+    """Those for running and for the image take their versions from the one for developers."""
     compiled = [line for line in make(clone, "-n", "lock").stdout.splitlines() if "compile" in line]
-    assert [line.split(" -o ")[1] for line in compiled] == ["requirements-dev.lock", "requirements.lock"]
+    assert [line.split(" -o ")[1] for line in compiled] == [
+        "requirements-dev.lock",
+        "requirements.lock",
+        "requirements-image.lock",
+    ]
     assert all("--generate-hashes" in line and "--no-emit-index-url" in line for line in compiled)
-    assert "-c requirements-dev.lock" in compiled[1]
+    assert all("-c requirements-dev.lock" in line for line in compiled[1:])
 
 
 def test_only_the_whole_benchmark_may_write_its_document(clone: Path) -> None:

@@ -1,33 +1,29 @@
-"""Alert rules and dashboard speak of metrics and words that exist. (`make test-monitoring` asks promtool too.)"""
+"""Alert rules, dashboard and the page of metrics speak of what exists. (`make test-monitoring` asks promtool too.)"""
 
 import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import get_args
+from typing import Any
 
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from duenotice.agent.cases import What
-from duenotice.agent.ports import metrics
+from duenotice.agent import metrics as agent
 from duenotice.agent.recorder import Counters
-from duenotice.domain.fleet import Condition
-from duenotice.domain.maintenance import Status
+from duenotice.operator_api import metric_table
+from duenotice.operator_api.metric_table import MetricRow
+from tools.metrics import COMMAND, DOCUMENT, document
 
 ROOT = Path(__file__).parents[2]
 PLACE = ROOT / "examples/monitoring"
 ALERTS = [rule for group in yaml.safe_load((PLACE / "alerts.yml").read_text())["groups"] for rule in group["rules"]]
 DASHBOARD = json.loads((PLACE / "dashboard.json").read_text())
-OF_SERVICE = set(re.findall(r"`(duenotice_\w+)`", (ROOT / "docs/operating.md").read_text()))
-OF_AGENT = set(re.findall(r"# TYPE (\w+)", metrics({}, Counters(), datetime(2030, 1, 1, tzinfo=UTC), False, None)))
-WORDS = {
-    "condition": {condition.value for condition in Condition},
-    "status": {status.value for status in Status},
-    "outcome": set(get_args(What)),
-    "job": {"duenotice", "duenotice-agent"},
-}
+OF_AGENT = {f"{agent.PREFIX}{name}": row for name, row in agent.METRICS.items()}
+METRICS: dict[str, MetricRow | agent.AgentMetric] = {**metric_table.METRICS, **OF_AGENT}
+JOBS = {"duenotice", "duenotice-agent"}
+SELECTOR = re.compile(r"(duenotice_\w+)(?:\{([^}]*)\})?")
 
 
 def expressions() -> Iterator[str]:
@@ -37,10 +33,30 @@ def expressions() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("expression", list(expressions()))
-def test_it_asks_for_metrics_and_words_that_exist(expression: str) -> None:
-    assert set(re.findall(r"duenotice_\w+", expression)) <= OF_SERVICE | OF_AGENT
-    for label, words in re.findall(r'(\w+)=~?"([^"]*)"', expression):
-        assert label == "action" or set(words.split("|")) <= WORDS[label]
+def test_it_asks_for_metrics_labels_and_words_that_exist(expression: str) -> None:
+    for name, labels in SELECTOR.findall(expression):
+        words = agent.LABELS if name in OF_AGENT else metric_table.LABELS
+        for label, chosen in re.findall(r'(\w+)=~?"([^"]*)"', labels):
+            assert label in METRICS[name].labels
+            assert all(any(re.fullmatch(part, word) for word in words[label]) for part in chosen.split("|"))
+    known = {label for name, _ in SELECTOR.findall(expression) for label in METRICS[name].labels} | {"instance"}
+    assert {label for by in re.findall(r"by \(([^)]*)\)", expression) for label in by.split(", ")} <= known
+    assert set(re.findall(r'job="([^"]*)"', expression)) <= JOBS
+
+
+def test_the_page_of_metrics_is_the_one_that_the_tables_give() -> None:
+    assert DOCUMENT.read_text() == document(), f"run {COMMAND}"
+
+
+def test_the_agent_tells_every_metric_of_its_table_and_no_other() -> None:
+    text = agent.metrics({}, Counters(), datetime(2030, 1, 1, tzinfo=UTC), False, None)
+    assert re.findall(r"# TYPE (\w+) (\w+)", text) == [(name, row.kind) for name, row in OF_AGENT.items()]
+
+
+@pytest.mark.parametrize("row", METRICS.values(), ids=METRICS)
+def test_a_label_has_words_or_names_what_there_are_few_of(row: MetricRow | agent.AgentMetric) -> None:
+    free = {"version", "subscription", "handler"}
+    assert set(row.labels) <= {*metric_table.LABELS, *agent.LABELS, *free}
 
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: str(rule["alert"]))
@@ -48,6 +64,12 @@ def test_an_alert_says_what_happened_and_what_to_do(rule: dict[str, dict[str, st
     assert rule["labels"]["severity"] in ("page", "ticket")
     assert rule["annotations"]["summary"].endswith(".")
     assert rule["annotations"]["action"].endswith(".")
+
+
+@pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: str(rule["alert"]))
+def test_an_alert_names_labels_that_its_metrics_have(rule: dict[str, Any]) -> None:
+    known = {label for name, _ in SELECTOR.findall(rule["expr"]) for label in METRICS[name].labels} | {"instance"}
+    assert set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"])) <= known
 
 
 def test_no_panel_lies_on_another() -> None:

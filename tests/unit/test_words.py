@@ -47,6 +47,10 @@ BETTER = {
 }
 
 
+MADE = ("docs/commands.md", "docs/handlers.md", "docs/rest.md", "docs/settings.md")
+"""Made from the source, which is looked at itself."""
+
+
 def texts(path: Path) -> Iterator[tuple[int, str]]:
     """What a file says to people, and on which line it begins: strings and comments of Python, all of anything else."""
     source = path.read_text()
@@ -73,13 +77,13 @@ def complaints(path: Path) -> list[str]:
 
 
 def pages() -> list[Path]:
-    """The source, its templates and stories, the documents, the examples and the Makefile; without records."""
-    tops = ("ARCHITECTURE.md", "CONTRIBUTING.md", "Makefile", "README.md")
+    """The source, its templates and stories, the documents, the examples, the Makefile; no records, no copies."""
+    tops = ("ARCHITECTURE.md", "CONTRIBUTING.md", "Makefile", "README.md", "SECURITY.md")
     found = [*(ROOT / top for top in tops), *sorted((ROOT / "docs").rglob("*.md"))]
     found += sorted(path for path in (ROOT / "examples").rglob("*") if path.is_file())
     for kind in ("py", "html", "toml", "js"):
         found += sorted((ROOT / "src").rglob(f"*.{kind}"))
-    return [path for path in found if not path.relative_to(ROOT).as_posix().startswith(RECORDS)]
+    return [path for path in found if not path.relative_to(ROOT).as_posix().startswith((*RECORDS, *MADE))]
 
 
 def test_no_sentence_has_to_be_read_twice() -> None:

@@ -8,7 +8,7 @@ from duenotice.agent.ledger import Ledger
 from duenotice.agent.logs import log
 
 _BAD = ("failed", "stuck")
-_COUNTED = ("prepared", "failed", "recovered", "stuck", "approved")
+COUNTED = ("prepared", "failed", "recovered", "stuck", "approved")
 
 
 class Pretended:
@@ -32,7 +32,7 @@ class Counters:
         self.documents = 0
 
     def count(self, record: LedgerRecord) -> None:
-        if record.what in _COUNTED and not record.drill:
+        if record.what in COUNTED and not record.drill:
             self.records[record.what, record.handler] += 1
 
 

@@ -5,13 +5,14 @@ import contextlib
 import logging
 import socket
 import ssl
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
+import httptools
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from duenotice.bootstrap.logs import ToOurLog
 from duenotice.clock import monotonic
@@ -23,6 +24,10 @@ MOST_CONNECTIONS = 200
 FOLLOWS = "/v1/follow/"
 MOST_OF_FOLLOWERS = 2 * MOST_FOLLOWERS
 """A follower has a stream and a connection for its beats; these are counted for themselves."""
+
+LONGEST_HEAD = 16 * 1024
+"""Bytes of a head that comes in pieces."""
+NOT_VALID = "Invalid HTTP request received."
 
 PATIENCE_SECONDS = 10.0
 """How long a head, a body or an idle connection may take; uvicorn itself would wait for ever (S24)."""
@@ -49,11 +54,104 @@ class OperatorServer(uvicorn.Server):
         yield
 
 
-class PatientOnlySoLong(H11Protocol):
-    """A connection that is closed when two checks find the same thing unfinished."""
+class HeadWithBody:
+    """Writes the head of an answer together with the first part of its body, or alone if that is not there yet.
+
+    uvicorn writes the two by themselves: two calls of the system, two packets, and a client that wakes up twice.
+    """
+
+    __slots__ = ("_head", "_loop", "_transport", "close", "is_closing", "write")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport) -> None:
+        self._loop, self._transport = loop, transport
+        self._head = b""
+        self.write: Callable[[bytes], None] = self._hold
+        self.is_closing, self.close = transport.is_closing, self._close
+
+    def _hold(self, head: bytes) -> None:
+        self._head, self.write = head, self._go_on
+        self._loop.call_soon(self._flush)
+
+    def _go_on(self, body: bytes) -> None:
+        head, self._head, self.write = self._head, b"", self._transport.write
+        self._transport.writelines([head, body])
+
+    def _flush(self) -> None:
+        if self._head:
+            self._go_on(b"")
+
+    def _close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+
+class _Parser(httptools.HttpRequestParser):
+    """Tells `read_again` what came behind the head of a request that wishes for another protocol."""
+
+    def __init__(self, connection: "PatientOnlySoLong") -> None:
+        super().__init__(connection)
+        self._connection = connection
+        self.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does: what follows is not read
+
+    def feed_data(self, data: Any) -> None:
+        """Read on."""
+        try:
+            super().feed_data(data)
+        except httptools.HttpParserUpgrade as wish:
+            self._connection.read_again(data[wish.args[0] :])
+
+
+class PatientOnlySoLong(HttpToolsProtocol):
+    """A connection that is closed when two checks find the same thing unfinished, or a head has no end.
+
+    h11 would take as long for a request as all that we do for it.
+    """
+
+    _is_reading_head = False
+    _head_bytes = 0
+
+    def data_received(self, data: bytes) -> None:
+        """Read on; a head must not be endless."""
+        self._head_bytes = self._head_bytes + len(data) if self._is_reading_head else 0
+        super().data_received(data)
+        if self._is_reading_head and self._head_bytes > LONGEST_HEAD and not self.transport.is_closing():
+            self.send_400_response(NOT_VALID)
+
+    def on_message_begin(self) -> None:
+        self._is_reading_head = True
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """One host, as in HTTP/1.1; a proxy might take another one of two for the right one."""
+        self._is_reading_head = False
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        if hosts > 1 or (not hosts and self.parser.get_http_version() == "1.1"):
+            raise ValueError("The request needs one Host.")  # the parser makes it its own error
+        if self.parser.get_method() == b"CONNECT":
+            raise ValueError("We are not a proxy.")
+        if not self.parser.should_upgrade():
+            before = self.cycle
+            super().on_headers_complete()
+            if self.cycle is not before:
+                self.cycle.transport = cast(asyncio.Transport, HeadWithBody(self.loop, self.transport))
+
+    def on_message_complete(self) -> None:
+        if not self.parser.should_upgrade():
+            super().on_message_complete()
+
+    def read_again(self, rest: bytes) -> None:
+        """Read a head again without `Upgrade`, which we may ignore and which clients such as Java's send by default.
+
+        The parser takes such a request for one without a body, and its body for the next request.
+        """
+        first = b"%b %b HTTP/%b\r\n" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
+        lines = [b"%b: %b\r\n" % (name, value) for name, value in self.headers if name != b"upgrade"]
+        self.parser = _Parser(self)
+        self.parser.feed_data(b"".join((first, *lines, b"\r\n", rest)))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast(asyncio.Transport, transport))
+        self.parser = _Parser(self)
         self._opened = monotonic()
         self._make_room()
         if not self.transport.is_closing():
@@ -73,7 +171,7 @@ class PatientOnlySoLong(H11Protocol):
     def follows(self) -> bool:
         """Whether it is a follower's: with a token it has asked for what only followers may ask for."""
         scope = self.scope
-        return scope is not None and scope["path"].startswith(FOLLOWS) and "token" in scope.get("state", {})
+        return scope is not None and scope.get("path", "").startswith(FOLLOWS) and "token" in scope.get("state", {})
 
     @property
     def waits_for_client(self) -> bool:

@@ -31,6 +31,9 @@ from duenotice.engine.tally import Tally
 from duenotice.engine.writer import News, Outcome
 from duenotice.errors import DuenoticeError, InvariantBroken, Rewound, Unavailable
 
+MOST_BEHIND = 10.0
+"""Seconds that the clocks of two nodes may differ without a word."""
+
 
 class NodeEngine(PassingEngine):
     """An engine with a seat among the members; `on_lead` and `on_follow` are for what runs only where the leader is."""
@@ -53,6 +56,7 @@ class NodeEngine(PassingEngine):
         self._shared_clock = clock
         self._allowed = 0
         self._to_show: News | None = None
+        """What we have asked to show, until it is shown: the seat asks again, also long after we gave up waiting."""
         self._trouble = ""
         self._last_polls = LastPolls(publisher, clock.now().steady)
         self.seat = Seat(members, identity, self, terms, now)
@@ -114,7 +118,8 @@ class NodeEngine(PassingEngine):
             if later is None:
                 break
             news = later
-        self._to_show = None
+        if not self._leading:
+            self._to_show = None
         # Not `news`: if more could not be stored, its state has what the journal does not have.
         await self._show_what_is_allowed(await self._off_loop(self._writer.not_shown))
 
@@ -129,8 +134,10 @@ class NodeEngine(PassingEngine):
 
     async def _show_what_is_allowed(self, news: News | None) -> None:
         if news is not None and news.records[-1].position <= self._allowed:
+            self._fenced.losses.note_lifted(news.state.lifted_at, news.state.floor)
             self.curtain.lift()  # in the same step as the showing: held polls are answered in the middle of that
             await super()._show(news)
+            self._to_show = None
             self._wake_up()
 
     # --- what its seat asks for ---
@@ -171,11 +178,12 @@ class NodeEngine(PassingEngine):
             self.seat.tell(m.Folded(await self._take_in(None)))
             mark = self._writer.state.mark
             last = steady if mark is None else max(steady, mark.steady)
-            self._shared_clock.lead(Instant(self._writer.state.at, last))
+            behind = self._shared_clock.lead(Instant(self._writer.state.at, last))
             self._last_polls.merge(await self.seat.polls(self.time() - SILENCE))
             self._leading = self.seat.leads and self.seat.standing.epoch == epoch
         if self._leading:
             report("info", "this node leads", action="leads", epoch=epoch)
+            _warn_if_behind(behind.total_seconds())
             self._wake_up()
             for begin in self.on_lead:
                 begin()
@@ -185,7 +193,7 @@ class NodeEngine(PassingEngine):
         """Stop deciding."""
         if self._leading:
             report("info", "this node does not lead any more", action="follows", epoch=self._fenced.epoch)
-            self._leading = False
+            self._leading, self._to_show = False, None
             for end in self.on_follow:
                 end()
         self._wake_up()
@@ -232,6 +240,18 @@ class NodeEngine(PassingEngine):
         """This process cannot go on; a new one can."""
         hint = "Start it again; it goes on from what is stored. Each node needs a name of its own."
         self.give_up(InvariantBroken(why, hint=hint))
+
+
+def _warn_if_behind(seconds: float) -> None:
+    """Until its clock has reached the journal, time of day stands still at a leader (N10); what is due then waits."""
+    if seconds > MOST_BEHIND:
+        report(
+            "warning",
+            "the clock of this node is behind the journal: until it has caught up, events start only when approved",
+            action="clock-behind-journal",
+            seconds=round(seconds, 1),
+            hint="Set its clock right. If another node's was wrong, approve what cannot wait.",
+        )
 
 
 def _ignore(_: object) -> None:

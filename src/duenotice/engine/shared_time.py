@@ -5,7 +5,7 @@ leader a follower counts on by its own clock, so when it takes over, steady time
 little less: whatever is due then starts late rather than early. No two clocks are compared, so none has to be right.
 """
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from threading import Lock
 
 from duenotice.clock import Clock, Instant, Mark
@@ -67,11 +67,15 @@ class SharedClock:
             if (epoch, steady) > self._heard:
                 self._heard, self._ahead = (epoch, steady), steady - counted
 
-    def lead(self, last: Instant) -> None:
-        """Go on from here, but not from before the journal's last moment; from now on time never goes back."""
-        counted = self._own.now().steady
+    def lead(self, last: Instant) -> timedelta:
+        """Go on from here, but not from before the journal's last moment; from now on time never goes back.
+
+        Tells how far our own time of day is behind that: the shared one stands still for this long.
+        """
+        at, counted = self._own.now()
         with self._lock:
             epoch, heard = self._heard
             self._heard = epoch, max(heard, last.steady)
             self._ahead = max(self._ahead, last.steady - counted)
             self._not_before = max(self._not_before, last.at)
+        return last.at - at

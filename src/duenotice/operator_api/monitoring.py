@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.core import InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -25,6 +25,7 @@ from duenotice.engine.node_engine import NodeEngine
 from duenotice.operator_api.answers import Resource, problem, shown
 from duenotice.operator_api.calls import Call
 from duenotice.operator_api.feed import Feed
+from duenotice.operator_api.metric_table import METRICS, counts, family
 from duenotice.operator_api.node_metrics import node_checks, node_metrics
 from duenotice.operator_api.push_metrics import push_metrics
 from duenotice.plain_text import one_line
@@ -135,40 +136,24 @@ class Metrics(Collector):
     def collect(self) -> Iterable[Metric]:
         """Everything as it is now."""
         clock, counted = self._engine.clock, self._counted
-        yield InfoMetricFamily("duenotice", "The running duenotice.", {"version": __version__})
-        yield _gauge("duenotice_vms", "VMs of the fleet.", counted.vms)
-        yield _gauge("duenotice_scopes_listening", "Scopes that ask for their document.", counted.listening)
-        yield _gauge("duenotice_feed_readers", "Who listens to the feed.", len(self._feed.readers))
-        yield _gauge("duenotice_journal_position", "The newest record that is durable.", self._feed.position)
-        yield _gauge("duenotice_clock_time_seconds", "The clock's time of day.", clock.now().at.timestamp())
-        yield _gauge("duenotice_clock_speed", "Clock seconds per second; 0 for a manual clock.", clock.speed)
-        yield self._events()
-        hosts = GaugeMetricFamily("duenotice_hosts", "Hosts by condition.", labels=["condition"])
-        for condition in Condition:
-            hosts.add_metric([condition.value], counted.hosts[condition])
-        yield hosts
-        plans = GaugeMetricFamily("duenotice_maintenances", "Maintenances remembered, by status.", labels=["status"])
-        for status in Status:
-            plans.add_metric([status.value], counted.plans[status])
-        yield plans
-        records = CounterMetricFamily("duenotice_records", "Records since the start, by action.", labels=["action"])
-        for action, count in sorted(self._records.items()):
-            records.add_metric([action], count)
-        yield records
+        info = "duenotice_info"
+        yield InfoMetricFamily(info.removesuffix("_info"), METRICS[info].text, {"version": __version__})
+        yield family("duenotice_vms", counted.vms)
+        yield family("duenotice_scopes_listening", counted.listening)
+        yield family("duenotice_feed_readers", len(self._feed.readers))
+        yield family("duenotice_journal_position", self._feed.position)
+        yield family("duenotice_clock_time_seconds", clock.now().at.timestamp())
+        yield family("duenotice_clock_speed", clock.speed)
+        live = [(event_type, phase) for event_type in EventType for phase in _LIVE]
+        yield counts(
+            "duenotice_events", {(kind.value, phase.value): counted.events[kind, phase] for kind, phase in live}
+        )
+        yield counts("duenotice_hosts", {(each.value,): counted.hosts[each] for each in Condition})
+        yield counts("duenotice_maintenances", {(each.value,): counted.plans[each] for each in Status})
+        yield counts("duenotice_records_total", {(action,): self._records[action] for action in sorted(self._records)})
         yield from push_metrics(self._engine.state, self._pushes())
         if isinstance(self._engine, NodeEngine):
             yield from node_metrics(self._engine, boot_micros())
 
-    def _events(self) -> Metric:
-        events = GaugeMetricFamily("duenotice_events", "Live events by type and phase.", labels=["type", "phase"])
-        for event_type in EventType:
-            for phase in _LIVE:
-                events.add_metric([event_type.value, phase.value], self._counted.events[event_type, phase])
-        return events
-
     def _count(self, records: Sequence[Record]) -> None:
         self._records.update(map(action_of, records))
-
-
-def _gauge(name: str, text: str, value: float) -> Metric:
-    return GaugeMetricFamily(name, text, value)

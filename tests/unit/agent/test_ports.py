@@ -10,7 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from duenotice.agent import http
 from duenotice.agent.handlers.readiness import Switch
 from duenotice.agent.http import Request, serve
-from duenotice.agent.ports import answers, cases_json, metrics, state_of
+from duenotice.agent.metrics import metrics, state_of
+from duenotice.agent.ports import answers, cases_json
 from duenotice.agent.recorder import Counters
 from duenotice.errors import Misconfigured
 from duenotice.http_call import HttpAnswer, call

@@ -1,13 +1,27 @@
 """What is logged and how."""
 
 import asyncio
+import io
+import json
 import subprocess
 import sys
+import threading
 
 import pytest
+import structlog
 from structlog.testing import capture_logs
 
-from duenotice.bootstrap.logs import LINES_AT_ONCE, ChangeLog
+from duenotice.bootstrap import logs
+from duenotice.bootstrap.logs import (
+    LINES_AT_ONCE,
+    WAITING_LINES,
+    ChangeLog,
+    _as_json,
+    _Line,
+    _write_all,
+    _Writer,
+    configure,
+)
 from duenotice.domain import transitions as t
 from duenotice.domain.state import State
 from tests.unit.domain.build import NOW
@@ -50,7 +64,7 @@ def test_changes_are_logged_in_order_a_moment_later_or_when_asked_for() -> None:
     asyncio.run(asyncio.wait_for(main(), 10))
 
 
-def test_very_many_changes_are_logged_a_few_in_each_turn_of_the_loop() -> None:
+def test_very_many_changes_are_logged_some_at_a_time() -> None:
     """So that VMs are answered in between (S26)."""
 
     async def main() -> None:
@@ -65,3 +79,66 @@ def test_very_many_changes_are_logged_a_few_in_each_turn_of_the_loop() -> None:
         assert [line["position"] for line in lines] == list(range(500))
 
     asyncio.run(asyncio.wait_for(main(), 10))
+
+
+class Gate(io.StringIO):
+    """A stream that takes nothing until it is opened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened = threading.Event()
+
+    def write(self, text: str) -> int:
+        self.opened.wait(10)
+        return super().write(text)
+
+
+def test_lines_that_do_not_fit_are_dropped_and_counted_and_all_others_are_written_in_order() -> None:
+    gate = Gate()
+    writer = _Writer(gate)
+    for number in range(WAITING_LINES + 7):
+        writer.write(f"{number}\n")
+    gate.opened.set()
+    writer.drain(10)
+    writer.write("last\n")
+    writer.drain(10)
+    said = gate.getvalue().splitlines()
+    noted = [line for line in said if line.startswith("(")]
+    assert [line for line in said if line not in noted] == [*map(str, range(WAITING_LINES)), "last"]
+    assert noted == ["(7 lines were dropped here)"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"action": "fire", "vms": ("a", "b"), "count": 3, "none": None, "yes": True, "deep": {"x": [1, {}]}},
+        {"text": "\x1b[1mred \x7f \x9b ü € \u2028 end"},
+        {"odd": RuntimeError("why"), "bytes": b"x".hex()},
+        {"huge": 2**70, "share": 0.25},
+    ],
+)
+def test_a_line_for_machines_is_what_the_standard_library_would_write(line: dict[str, object]) -> None:
+    """All of it in ASCII, so that nothing in it acts on a terminal (S28)."""
+    said = _as_json(line, repr)
+    assert said == json.dumps(line, default=repr)
+    assert said.isascii()
+    assert said.isprintable()
+
+
+def test_a_change_is_said_to_machines_as_structlog_would_say_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the same words and order; its time is that of the change."""
+    known = structlog.get_config()
+    monkeypatch.setattr(logs, "_WRITERS", [])
+    stream = io.StringIO()
+    try:
+        configure("json", stream)
+        line = _Line(NOW.at, {"action": "scope-enabled", "position": 7, "actor": "VM ü", "scope": "vm/1"})
+        _write_all([line, line])
+        structlog.get_logger().info("scope enabled", **line.said)
+        logs.drain()
+    finally:
+        structlog.configure(**known)
+    first, second, slowly = stream.getvalue().splitlines()
+    assert first == second
+    assert list(json.loads(first)) == list(json.loads(slowly))
+    assert json.loads(first) == {**json.loads(slowly), "timestamp": f"{NOW.at:%Y-%m-%dT%H:%M:%S}Z"}

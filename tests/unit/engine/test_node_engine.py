@@ -1,9 +1,12 @@
 """Several engines share a journal: one writes, all show the same, and none shows anything older (N01-N10)."""
 
 import asyncio
+from datetime import timedelta
 from functools import partial
+from typing import Any
 
 import pytest
+from starlette.requests import Request
 from structlog.testing import capture_logs
 
 from duenotice.clock import MICROS
@@ -15,6 +18,7 @@ from duenotice.engine.curtain import Curtain
 from duenotice.engine.engine import load
 from duenotice.engine.membership import HandOver
 from duenotice.errors import Rewound, Unavailable
+from duenotice.operator_api.tokens import Tokens
 from tests.unit.domain.build import declaration, id_of
 from tests.unit.engine.cluster_rig import LEASE, Cluster, Node, ask, settle, three
 from tests.unit.engine.rig import approval, in_loop, reboot, shown
@@ -125,6 +129,22 @@ async def test_notice_is_made_longer_again_if_the_curtain_took_long() -> None:
         now = cluster.leader.engine.clock.now().at
         (event,) = cluster.leader.engine.state.events.values()
         assert (event.not_before - now).total_seconds() >= 15 * 60
+
+
+@in_loop
+async def test_what_the_leader_gave_up_waiting_for_is_still_not_shown_too_late() -> None:
+    """S2: its seat asks to show it as soon as the store is back, which may be before the next tick."""
+    async with three() as cluster:
+        leader = cluster.leader
+        await ask(leader, EnableScope("alone"))
+        cluster.kill(cluster.others[0])
+        done = ask(leader, reboot("alone"))
+        await cluster.pass_time(LEASE // 3)
+        assert not done.done()
+        leader.line.is_cut = True
+        await cluster.pass_time(3 * LEASE)
+        await asyncio.wait([done])
+        assert not leader.engine.is_in_time()
 
 
 @in_loop
@@ -428,6 +448,49 @@ async def test_the_log_says_once_that_the_store_is_away_and_who_leads() -> None:
             ("info", "store-works-again"),
             ("info", "follows"),
         ]
+
+
+@in_loop
+async def test_a_leader_whose_clock_is_behind_the_journal_says_so_and_starts_what_is_approved() -> None:
+    """Its time of day stands still for an hour (N10): what is not approved waits for as long."""
+    async with three() as cluster:
+        old = cluster.leader
+        old.clock.set_wall(3600 * MICROS)
+        await ask(old, EnableScope("alone"))
+        with capture_logs() as logs:
+            cluster.kill(old)
+            await cluster.until(lambda: any(node.engine.leads for node in cluster.nodes if node is not old))
+        (said,) = [log for log in logs if log["action"] == "clock-behind-journal"]
+        assert 3500 < said["seconds"] <= 3600
+        leader = cluster.leader
+        await ask(leader, reboot("alone"))
+        assert leader.engine.clock.now().at - leader.clock.now().at > timedelta(minutes=55)
+        await ask(leader, approval(None))
+        await cluster.until(lambda: shown(leader.engine, "alone") == STARTED)
+
+
+@in_loop
+async def test_a_token_that_is_stored_and_not_shown_yet_is_answered() -> None:
+    """S23: the leader is cut off between the two; the secret is in no other answer."""
+    async with three() as cluster:
+        leader = cluster.leader
+        cluster.kill(cluster.others[0])
+        request = asked("POST", "/v1/tokens", b'{"name": "new", "role": "viewer"}')
+        answer = asyncio.ensure_future(Tokens(leader.engine).create(request))
+        await settle()
+        leader.line.is_cut = True
+        await cluster.until(answer.done)
+        assert answer.result().status_code == 201
+
+
+def asked(method: str, path: str, body: bytes) -> Request:
+    """A request of an admin."""
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    head = {"type": "http", "method": method, "path": path, "headers": [(b"content-type", b"application/json")]}
+    return Request({**head, "query_string": b"", "state": {"actor": "token/admin"}}, receive)
 
 
 @in_loop

@@ -63,7 +63,7 @@ def test_who_leads_never_goes_back_behind_the_journal(own: ManualClock, clock: S
     """In both faces of time: its own clock may be an hour slow, and it may not have heard the last beat."""
     clock.follow(1000 * MICROS, EPOCH)
     last = Instant(own.now().at + timedelta(hours=1), 1005 * MICROS)
-    clock.lead(last)
+    assert clock.lead(last) == timedelta(hours=1), "it tells how far it is behind"
     assert clock.now() == last
     own.advance(2 * MICROS)
     assert clock.now() == Instant(last.at, 1007 * MICROS)

@@ -22,13 +22,18 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
     """What is told (a pidfile, a unit or a command), and which file shows that it is done."""
 
     file: str
+    """The file that shows that the state is saved."""
     pidfile: str = ""
+    """The signal goes to the process in this file."""
     unit: str = ""
+    """Or: the signal goes to this unit of systemd."""
     command: Argv = ()
+    """Or: this program is run instead."""
     signal: str = "SIGUSR1"
     settle: SpanSeconds = SpanSeconds(1)
     """The file counts as written when it has not changed for this long."""
     recover: Argv = ()
+    """A program that is run when the event is over."""
     systemctl: Annotated[Argv, Meta(min_length=1)] = SYSTEMCTL
 
     def __post_init__(self) -> None:

@@ -18,8 +18,11 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
     """Either a program for each verb, or a folder of hooks, which get the verb as an argument."""
 
     prepare: Argv = ()
+    """The program that prepares, and its arguments."""
     recover: Argv = ()
+    """The program that puts things back."""
     hooks: str = ""
+    """A folder of programs, run in the order of their names; back in the opposite order."""
 
     def __post_init__(self) -> None:
         if bool(self.hooks) == bool(self.prepare or self.recover):

@@ -14,12 +14,17 @@ def seconds_left(occasion: Occasion) -> float:
     return max(0.0, occasion.deadline - monotonic())
 
 
-async def until(occasion: Occasion, what: str, reached: Callable[[], Awaitable[bool]], pause: float = PAUSE) -> None:
+async def until(
+    occasion: Occasion,
+    what: str | Callable[[], str],
+    reached: Callable[[], Awaitable[bool]],
+    pause: float = PAUSE,
+) -> None:
     """Return when `reached`, or fail shortly before the deadline with an error that says what was waited for."""
     while not await reached():
         if seconds_left(occasion) <= pause:
             raise HandlerFailed(
-                f"Gave up waiting for {what}.",
+                f"Gave up waiting for {what if isinstance(what, str) else what()}.",
                 hint="Give the handler a longer timeout, or find out why it takes so long.",
             )
         await asyncio.sleep(pause)

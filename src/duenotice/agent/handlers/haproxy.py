@@ -25,7 +25,9 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
     """Which servers (`backend/server`), and where HAProxy listens for commands: a path or HOST:PORT."""
 
     servers: Annotated[tuple[str, ...], Meta(min_length=1)]
+    """Each as `backend/server`."""
     socket: str = "/run/haproxy/admin.sock"
+    """A path, or HOST:PORT."""
     limit: SpanSeconds | None = None
     """How long to wait for sessions to end, before going on anyway. Without it, all must end in time."""
 

@@ -14,6 +14,7 @@ from duenotice.errors import Malformed
 from duenotice.http_call import call, parse_url
 
 _ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+_EVICTION = "pods/eviction"
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 
@@ -44,6 +45,11 @@ class KubeApi:
     async def get(self, path: str) -> dict[str, Any]:
         """Get an object or a list that must exist."""
         return self._expect(await self.send("GET", path), path)
+
+    async def find(self, path: str) -> dict[str, Any] | None:
+        """Get an object, or None if it does not exist."""
+        answer = await self.send("GET", path)
+        return None if answer[0] == 404 else self._expect(answer, path)
 
     async def patch(self, path: str, change: dict[str, Any], kind: str = MERGE) -> None:
         """Make a change that must succeed; a conflict is tried again."""
@@ -92,6 +98,13 @@ class KubeApi:
 
     def _in_pod(self, named: str, file: str) -> str:
         return named or ("" if self._options.server else f"{_ACCOUNT}/{file}")
+
+
+async def eviction_version(api: KubeApi) -> str:
+    """What this server calls an eviction: `policy/v1` since 1.22, `policy/v1beta1` before; it says so itself."""
+    status, said = await api.send("GET", "/api/v1")
+    offered = said.get("resources", []) if status == 200 else []
+    return next((f"{each['group']}/{each['version']}" for each in offered if each["name"] == _EVICTION), "policy/v1")
 
 
 def node_path(name: str) -> str:

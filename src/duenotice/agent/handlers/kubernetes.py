@@ -1,23 +1,42 @@
 """`kubernetes`: empties this node within its pods' disruption budgets, and opens it again if we closed it."""
 
+import hashlib
+import os
 from contextlib import suppress
 from typing import Any
 
 from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion
 from duenotice.agent.handlers.deadline import until
-from duenotice.agent.handlers.kube_api import STRATEGIC, ApiOptions, KubeApi, eviction_path, node_path, pods_path
+from duenotice.agent.handlers.kube_api import (
+    STRATEGIC,
+    ApiOptions,
+    KubeApi,
+    eviction_path,
+    eviction_version,
+    node_path,
+    pods_path,
+)
+from duenotice.agent.handlers.options import SpanSeconds
 from duenotice.clock import wall
 from duenotice.errors import Unavailable
 
 TAINT = "duenotice/scheduled-event"
 CONDITION = "ScheduledEvent"
+NODE_NAME = "DUENOTICE_NODE_NAME"
+"""A pod learns from this variable on which node it is; in a cluster a node may have another name than its VM."""
 _MIRROR = "kubernetes.io/config.mirror"
+_SHOWN = 3
+_LEAVING = "is ending"
 
 
 class Options(ApiOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`node` is this machine's name in the cluster, if it is not the VM's name."""
+    """`node` is this machine's name in the cluster: else what `DUENOTICE_NODE_NAME` says, else the VM's name."""
 
     node: str = ""
+    cordon_only: bool = False
+    """Evict nothing: no new pods come, and those that are here stay."""
+    grace_period: SpanSeconds | None = None
+    """How long evicted pods have to end; without it, as long as each pod says itself."""
 
 
 class Kubernetes(Handler[Options]):
@@ -32,36 +51,63 @@ class Kubernetes(Handler[Options]):
             await occasion.note("cordoned", not found["spec"].get("unschedulable"))
             mark = {"key": TAINT, "value": _label(occasion.event.type), "effect": "NoSchedule"}
             await _patch_spec(api, found, {"unschedulable": True, "taints": [*_taints(found), mark]})
-        await _tell(api, node, occasion, "prepare")
-        await until(occasion, f"pods to leave {node}", lambda: _evict(api, node), pause=1.0)
+        await _tell(api, found, occasion, "prepare")
+        if not self._options.cordon_only:
+            await self._empty(api, node, occasion)
+
+    async def _empty(self, api: KubeApi, node: str, occasion: Occasion) -> None:
+        """Evict until no pod is left that must leave; an error says which ones are, and why."""
+        kind = {"apiVersion": await eviction_version(api), "kind": "Eviction"}
+        grace = self._options.grace_period
+        how = kind if grace is None else kind | {"deleteOptions": {"gracePeriodSeconds": int(grace)}}
+        left: dict[str, str] = {}
+
+        async def is_empty() -> bool:
+            found = await _evict(api, node, how)
+            left.clear()
+            left.update(found)
+            return not left
+
+        await until(occasion, lambda: f"pods to leave {node}: {_listed(left)}", is_empty, pause=1.0)
 
     async def recover(self, occasion: Occasion) -> None:
         if "cordoned" not in occasion.notes:
             return
         api, node = KubeApi(self._options, occasion), self._node(occasion)
-        found = await api.get(node_path(node))
-        if _is_marked(found):
+        found = await api.find(node_path(node))
+        if found and _is_marked(found):  # a node that has left the cluster took our taint with it
             left = {"taints": [taint for taint in _taints(found) if taint["key"] != TAINT] or None}
             await _patch_spec(api, found, left | ({"unschedulable": None} if occasion.notes["cordoned"] else {}))
-            await _tell(api, node, occasion, "recover")
+            await _tell(api, found, occasion, "recover")
 
     def _node(self, occasion: Occasion) -> str:
-        return self._options.node or occasion.vm.lower()
+        return self._options.node or os.environ.get(NODE_NAME) or occasion.vm.lower()
 
 
-async def _evict(api: KubeApi, node: str) -> bool:
-    """Evict every pod that is left. A budget's 429 means: not now, ask again."""
-    pods = [pod for pod in (await api.get(pods_path(node)))["items"] if must_leave(pod)]
-    for pod in pods:
-        name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
-        if "deletionTimestamp" in pod["metadata"]:
-            continue  # it is leaving already
-        metadata = {"name": name, "namespace": namespace}
-        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
-        status, said = await api.send("POST", eviction_path(namespace, name), body)
-        if status >= 400 and status not in (404, 409, 429) and status < 500:
-            raise HandlerFailed(f"Kubernetes refused to evict {namespace}/{name} ({status}): {said.get('message', '')}")
-    return not pods
+async def _evict(api: KubeApi, node: str, how: dict[str, Any]) -> dict[str, str]:
+    """Ask every pod that must leave to do so. Gives those that are still there, and what keeps each."""
+    pods = [pod["metadata"] for pod in (await api.get(pods_path(node)))["items"] if must_leave(pod)]
+    return {f"{pod['namespace']}/{pod['name']}": await _evict_pod(api, pod, how) for pod in pods}
+
+
+async def _evict_pod(api: KubeApi, pod: dict[str, Any], how: dict[str, Any]) -> str:
+    """What keeps the pod. A budget's 429 means: not now, ask again."""
+    name, namespace = pod["name"], pod["namespace"]
+    if "deletionTimestamp" in pod:
+        return _LEAVING
+    body = how | {"metadata": {"name": name, "namespace": namespace}}
+    status, said = await api.send("POST", eviction_path(namespace, name), body)
+    if status < 400 or status == 404:
+        return _LEAVING
+    if status not in (409, 429) and status < 500:
+        raise HandlerFailed(f"Kubernetes refused to evict {namespace}/{name} ({status}): {said.get('message', '')}")
+    return f"{status} {said.get('message', '')}".rstrip(" .")
+
+
+def _listed(left: dict[str, str]) -> str:
+    """The first of them in words for people."""
+    shown = [f"{pod} ({why})" for pod, why in sorted(left.items())[:_SHOWN]]
+    return ", ".join(shown) + (f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else "")
 
 
 def must_leave(pod: dict[str, Any]) -> bool:
@@ -78,16 +124,16 @@ async def _patch_spec(api: KubeApi, found: dict[str, Any], spec: dict[str, Any])
     await api.patch(node_path(found["metadata"]["name"]), {"metadata": metadata, "spec": spec})
 
 
-async def _tell(api: KubeApi, node: str, occasion: Occasion, phase: str) -> None:
+async def _tell(api: KubeApi, found: dict[str, Any], occasion: Occasion, phase: str) -> None:
     """Write a condition and an Event for people; if that fails, the work goes on."""
-    event, now = occasion.event, wall().strftime("%Y-%m-%dT%H:%M:%SZ")
+    event, node, now = occasion.event, found["metadata"]["name"], wall().strftime("%Y-%m-%dT%H:%M:%SZ")
     coming = phase == "prepare"
     reason = _label(event.type) if coming else "Over"
     message = f"{event.type} {event.event_id} {'is coming' if coming else 'is over'}. {event.description}"[:1000]
     condition = {"type": CONDITION, "status": str(coming), "reason": reason, "message": message}
-    times = {"lastHeartbeatTime": now, "lastTransitionTime": now}
+    times = {"lastHeartbeatTime": now, "lastTransitionTime": _since(found, str(coming)) or now}
     shown = {
-        "metadata": {"generateName": "duenotice-", "namespace": "default"},
+        "metadata": {"name": _event_name(node, event.event_id, phase), "namespace": "default"},
         "involvedObject": {"kind": "Node", "name": node, "uid": node},
         "reason": "ScheduledEvent" if coming else "ScheduledEventOver",
         "message": message,
@@ -100,6 +146,18 @@ async def _tell(api: KubeApi, node: str, occasion: Occasion, phase: str) -> None
     with suppress(Unavailable):
         await api.send("PATCH", f"{node_path(node)}/status", {"status": {"conditions": [condition | times]}}, STRATEGIC)
         await api.send("POST", "/api/v1/namespaces/default/events", {"apiVersion": "v1", "kind": "Event"} | shown)
+
+
+def _since(node: dict[str, Any], status: str) -> str:
+    """Since when the condition has that status, if it has."""
+    conditions = node.get("status", {}).get("conditions") or []
+    same = (each for each in conditions if (each["type"], each["status"]) == (CONDITION, status))
+    return next((each.get("lastTransitionTime") or "" for each in same), "")
+
+
+def _event_name(node: str, event_id: str, phase: str) -> str:
+    """The same for the same news, so that the server refuses to show it twice."""
+    return f"{node}.{hashlib.sha256(event_id.encode()).hexdigest()[:16]}.{phase}"
 
 
 def _taints(node: dict[str, Any]) -> list[dict[str, Any]]:

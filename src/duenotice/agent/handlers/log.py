@@ -25,6 +25,7 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
 
     to: Literal["journald", "stderr", "file"] = "journald"
     path: str = ""
+    """The file, or the socket of systemd's journal."""
 
     def __post_init__(self) -> None:
         if self.to == "file" and not self.path.startswith("/"):

@@ -20,10 +20,14 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
 
     url: str = "http://127.0.0.1:8008"
     candidate: str = ""
+    """The node that is to lead next."""
     switch_back: bool = False
+    """Lead again when the event is over."""
     username: str = ""
+    """If the REST API wants a password."""
     password_file: str = ""
     ca_file: str = ""
+    """PEM file with the CA of the REST API, if it is not one of the system's."""
 
     def __post_init__(self) -> None:
         try:

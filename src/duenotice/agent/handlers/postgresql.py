@@ -20,9 +20,12 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
     """How to reach the server, as libpq writes it; `psql` may begin with `runuser -u postgres --`."""
 
     connection: str = "dbname=postgres"
+    """As libpq writes it."""
     psql: Argv = ("/usr/bin/psql",)
     switch_wal: bool = False
+    """Also begin a new file of the write-ahead log."""
     wait_for_replicas: bool = False
+    """Also wait until the standbys have all of it on disk."""
 
     def __post_init__(self) -> None:
         if not self.psql or not self.psql[0].startswith("/"):

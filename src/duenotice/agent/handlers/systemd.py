@@ -13,6 +13,7 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
     """Whole unit names, in the order they are to stop; `systemctl` may have arguments, such as `--user`."""
 
     units: Annotated[tuple[str, ...], Meta(min_length=1)]
+    """Such as `nginx.service`."""
     systemctl: Annotated[Argv, Meta(min_length=1)] = SYSTEMCTL
 
     def __post_init__(self) -> None:

@@ -29,13 +29,16 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
     url_file: str = ""
     """A file with the address, if the address is a secret."""
     prepare: str = PREPARE
+    """What is sent before the event; words with `$` are replaced."""
     recover: str = RECOVER
+    """What is sent when it is over."""
     method: Literal["POST", "PUT"] = "POST"
     content_type: str = "application/json"
     headers: dict[str, str] = {}
     secret_headers: dict[str, str] = {}
     """Maps the name of a header to the file with its value."""
     ca_file: str = ""
+    """PEM file with the CA of the address, if it is not one of the system's."""
 
     def __post_init__(self) -> None:
         if bool(self.url) == bool(self.url_file):

@@ -1,0 +1,95 @@
+"""Every metric of the agent as one row, and the text that Prometheus reads. docs/metrics.md is made from this table."""
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime
+from typing import NamedTuple
+
+from duenotice import __version__
+from duenotice.agent.cases import Case, Cases
+from duenotice.agent.recorder import COUNTED, Counters
+
+PREFIX = "duenotice_agent_"
+
+
+class AgentMetric(NamedTuple):
+    """One metric; `wake` says when somebody should look at it."""
+
+    kind: str
+    text: str
+    labels: tuple[str, ...] = ()
+    wake: str = ""
+
+
+METRICS = {
+    "info": AgentMetric("gauge", "The agent's version.", ("version",)),
+    "events": AgentMetric("gauge", "Events that hit this VM, by what the agent is doing about them.", ("state",)),
+    "handler_runs_total": AgentMetric(
+        "counter", "Handlers that ended, by outcome.", ("handler", "outcome"), "failed or stuck grows"
+    ),
+    "approvals_total": AgentMetric("counter", "Events approved."),
+    "documents_total": AgentMetric("counter", "Documents that were different from the one before."),
+    "poll_errors_total": AgentMetric("counter", "Polls that gave no document.", wake="20 in ten minutes"),
+    "drained": AgentMetric("gauge", "Whether the readiness switch says drained."),
+    "last_document_timestamp_seconds": AgentMetric("gauge", "When the document last changed."),
+    "notice_left_seconds": AgentMetric("gauge", "Seconds until the next event may start; -1 for none."),
+}
+STATES = ("seen", "preparing", "prepared", "failed", "approved", "started", "recovering", "stuck", "over")
+LABELS: dict[str, tuple[str, ...]] = {
+    "state": STATES[:-1],
+    "outcome": tuple(each for each in COUNTED if each != "approved"),
+}
+"""The words of each label; a handler is named as in the configuration."""
+
+Sample = tuple[tuple[str, ...], float]
+
+
+def metrics(cases: Cases, counters: Counters, now: datetime, drained: bool, heard_at: datetime | None) -> str:
+    """The text that Prometheus reads."""
+    samples = _samples(cases, counters, now, drained, heard_at)
+    return "".join(f"{line}\n" for name, row in METRICS.items() for line in _lines(name, row, samples[name]))
+
+
+def _samples(
+    cases: Cases, counters: Counters, now: datetime, drained: bool, heard_at: datetime | None
+) -> dict[str, list[Sample]]:
+    real = [case for case in cases.values() if not case.drill and not case.is_closed]
+    runs = {(handler, what): number for (what, handler), number in sorted(counters.records.items()) if handler}
+    return {
+        "info": [((__version__,), 1)],
+        "events": [((state,), number) for state, number in sorted(Counter(map(state_of, real)).items())],
+        "handler_runs_total": list(runs.items()),
+        "approvals_total": [((), counters.records["approved", ""])],
+        "documents_total": [((), counters.documents)],
+        "poll_errors_total": [((), counters.poll_errors)],
+        "drained": [((), int(drained))],
+        "last_document_timestamp_seconds": [((), heard_at.timestamp() if heard_at else 0.0)],
+        "notice_left_seconds": [((), _least(real, now))],
+    }
+
+
+def _lines(name: str, row: AgentMetric, samples: list[Sample]) -> Iterator[str]:
+    yield f"# HELP {PREFIX}{name} {row.text}"
+    yield f"# TYPE {PREFIX}{name} {row.kind}"
+    for words, value in samples:
+        labels = ",".join(f'{label}="{word}"' for label, word in zip(row.labels, words, strict=True))
+        yield f"{PREFIX}{name}{{{labels}}} {value}" if labels else f"{PREFIX}{name} {value}"
+
+
+def state_of(case: Case) -> str:
+    """The case in one word."""
+    states = {work.state for work in case.works.values()}
+    if case.is_closed:
+        return "over"
+    if case.returning:
+        return "stuck" if any(work.is_stuck for work in case.works.values()) else "recovering"
+    if case.event.started:
+        return "started"
+    if case.approved:
+        return "approved"
+    return next((state for state in ("failed", "preparing", "prepared") if state in states), "seen")
+
+
+def _least(cases: list[Case], now: datetime) -> float:
+    coming = [case.not_before for case in cases if case.not_before and not case.event.started and not case.returning]
+    return max(0.0, (min(coming) - now).total_seconds()) if coming else -1.0
