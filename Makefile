@@ -50,7 +50,7 @@ test: develop ## lint, then every test (as root on Debian it installs Debian pac
 	@$(MAKE) --no-print-directory --jobs --output-sync lint programs domain-tests compiled-tests
 	@# They wait more than they compute, so more of them run than a small machine has cores. Tests that measure come after them.
 	@THREE_NODES_SHARE=4 $(MAKE) --no-print-directory --jobs plain-tests machine-tests three-nodes-tests
-	tools/tests -m serial -n 2 --dist loadfile --no-loadscope-reorder
+	STALLS_SHARE=2 tools/tests -m serial -n 2 --dist loadfile --no-loadscope-reorder
 
 domain-tests: develop
 	$(BIN)/pytest tests/unit/domain -n 2 --cov=duenotice.domain --cov-branch --cov-fail-under=100
@@ -160,7 +160,8 @@ test-wheel: dist ## install the wheel into empty environments on each Python fro
 lock: ## write the requirements locks again from pyproject.toml (LOCK=--upgrade for the newest versions)
 	$(PYTHON) -m venv .run/uv
 	.run/uv/bin/pip install -qq --disable-pip-version-check uv
-	$(call compile,--all-extras) -o requirements-dev.lock
+	@# Without libvirt, which has no wheels and is built where libvirt-dev is installed (tools/host-programs).
+	$(call compile,--extra all --extra build --extra dev) -o requirements-dev.lock
 	$(call compile,--extra build --extra server --extra azure -c requirements-dev.lock) -o requirements.lock
 	$(call compile,--extra server --extra azure --extra postgres -c requirements-dev.lock) -o requirements-image.lock
 

@@ -1,6 +1,7 @@
 """Commands that survive a power cut: one at a time beside a bare fdatasync, and many at once.
 
-The engine and its journal run in this process, on the server's core, without any HTTP around them.
+The engine and its journal run in this process, on the server's core, without any HTTP around them; then the same over
+HTTP, of a whole server.
 """
 
 import asyncio
@@ -15,6 +16,8 @@ from typing import NamedTuple
 
 import uvloop
 
+from benchmarks.durable_http import over_http
+from benchmarks.support.bare_sync import BareFile, bare_file
 from benchmarks.support.console import step
 from benchmarks.support.fleets import alone
 from benchmarks.support.machine import SERVER_CORE, on_core
@@ -31,7 +34,6 @@ from duenotice.journal.sqlite import SqliteJournal
 
 OUTSTANDING = 1000
 LIMIT = 2.5
-BLOCK = bytes(4096)
 ACTOR = "benchmark"
 _ids = (f"00000000-0000-4000-8000-{number:012X}" for number in count(1))
 
@@ -46,14 +48,15 @@ class Round(NamedTuple):
 def measure(yard: Yard) -> list[Row]:
     """Schedule and cancel events in turns, and wait for each until it is durable; then many at once."""
     with on_core(SERVER_CORE), _logs_thrown_away():
-        return uvloop.run(_measure(yard))
+        rows = uvloop.run(_measure(yard))
+    return [*rows, *over_http(yard)]
 
 
 async def _measure(yard: Yard) -> list[Row]:
     writes = 200 if yard.quick else 1000
     async with _engine(yard.data_dir()) as engine:
         vms = await _listening_vms(engine)
-        with _bare_file(yard.folder("bare"), writes * (yard.rounds + 1)) as bare:
+        with bare_file(yard.folder("bare"), writes * (yard.rounds + 1)) as bare:
             await _one_at_a_time(engine, vms[0], writes)  # warm up
             rounds = [await _round(engine, vms[0], bare, writes, number) for number in range(1, yard.rounds + 1)]
         grouped = [await _many_at_once(engine, vms, yard.seconds) for _ in range(yard.rounds)]
@@ -78,7 +81,7 @@ def _rows(rounds: Sequence[Round]) -> list[Row]:
     ]
 
 
-async def _round(engine: Engine, vm: str, bare: "_Bare", writes: int, number: int) -> Round:
+async def _round(engine: Engine, vm: str, bare: BareFile, writes: int, number: int) -> Round:
     # Whoever begins may have it easier: take turns in that too.
     first = bare.write(writes) if number % 2 == 0 else None
     ours = await _one_at_a_time(engine, vm, writes)
@@ -156,34 +159,3 @@ def _logs_thrown_away() -> Iterator[None]:
     with Path(os.devnull).open("w") as nowhere, redirect_stderr(nowhere):
         configure("json")
         yield
-
-
-class _Bare:
-    """A file that is already as long as it will be, so that only data has to reach the disk."""
-
-    def __init__(self, file: int) -> None:
-        self._file = file
-        self._offset = 0
-
-    def write(self, writes: int) -> list[float]:
-        """Write a block and sync it, again and again; milliseconds each."""
-        taken: list[float] = []
-        for _ in range(writes):
-            began = perf_counter()
-            os.pwrite(self._file, BLOCK, self._offset)
-            os.fdatasync(self._file)
-            taken.append((perf_counter() - began) * 1e3)
-            self._offset += len(BLOCK)
-        return taken
-
-
-@contextmanager
-def _bare_file(path: Path, blocks: int) -> Iterator[_Bare]:
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        for _ in range(blocks):
-            os.write(file, BLOCK)
-        os.fsync(file)
-        yield _Bare(file)
-    finally:
-        os.close(file)

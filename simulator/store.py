@@ -16,7 +16,7 @@ from duenotice.domain.policy import Policy
 from duenotice.domain.snapshot import Snapshot
 from duenotice.domain.state import State
 from duenotice.domain.transitions import IncarnationsLifted, Record
-from duenotice.engine.fenced_journal import FencedJournal
+from duenotice.engine.fenced_journal import FencedJournal, Found
 from duenotice.engine.lives import new_life
 from duenotice.engine.members import Head, Member, News, Sight
 from duenotice.engine.membership import Terms
@@ -94,6 +94,7 @@ class Known(NamedTuple):
     position: int = 0
     crc: int = 0
     seen: int = 0
+    floor: int = 0
 
 
 class StoreLine:
@@ -229,10 +230,10 @@ class NodeJournal:
     def __init__(self, store: SharedStore, line: StoreLine, notes: dict[str, Known], node: str) -> None:
         self._store, self._line, self._notes, self._node = store, line, notes, node
         self._last = (0, 0)
-        known = notes.get(node, Known())
+        known = self._known
         line.on_stored = self._note_stored
         position = len(store.journal._rows)
-        self._reached = self._found = position
+        self._reached, self.found = position, Found(position, known.floor)
         is_here = store.written_on == store.origin
         line.is_copy = position > 0 and not (is_here and self._has(known.position, known.crc))
         self.seen = min(position, max(store._head.shown, known.seen))
@@ -243,7 +244,17 @@ class NodeJournal:
             lambda: (len(self._store.journal._rows), self._store.written_on == self._store.origin)
         )
         if position > 0 and not is_here:
-            self._found, self._line.is_copy = position, True
+            self.found, self._line.is_copy = Found(position, self._known.floor), True
+
+    @property
+    def _known(self) -> Known:
+        return self._notes.get(self._node, Known())
+
+    def note_lifted(self, position: int, floor: int) -> None:
+        """As in PostgreSQL's."""
+        self._note(floor=max(floor, self._known.floor))
+        if position > self.found.position:
+            self._line.is_copy = False
 
     def _has(self, position: int, crc: int) -> bool:
         row = self._store.row(position)
@@ -255,7 +266,7 @@ class NodeJournal:
         return self._line.is_copy
 
     def _note(self, **changes: Any) -> None:
-        self._notes[self._node] = self._notes.get(self._node, Known())._replace(**changes)
+        self._notes[self._node] = self._known._replace(**changes)
 
     def note_life(self, life: str) -> None:
         """This process is the last one here."""
@@ -298,7 +309,7 @@ class NodeJournal:
             raise Rewound(f"record {self._last[0]} is not the one that was stored", hint=_LOST)
         rows = self._store.journal._rows[after : None if limit is None else after + limit]
         found = [RECORDS.unpack(row) for row in rows]
-        if lifts([record for record in found if record.position > self._found]):
+        if lifts([record for record in found if record.position > self.found.position]):
             self._line.is_copy = False  # another node has done it
         if rows:
             self._note_stored(rows[-1])
@@ -355,7 +366,8 @@ class NodeStore(ClusterStore):
         """The engine of this node; its seat does not beat yet."""
         clock = SharedClock(own)
         journal: Any = self.journal
-        fenced = _Fenced(journal, self.line, self.life, clock, self.shown, journal.look_again)
+        journal.note_lifted(state.lifted_at, state.floor)
+        fenced = _Fenced(journal, self.line, self.life, clock, self.shown, journal)
         identity = Identity(self.life, self.node, url, __version__)
         terms = Terms(micros(lease))
         return NodeEngine(fenced, clock, policy, state, publisher, self.line, identity, self._pass_on, terms)

@@ -13,6 +13,7 @@ BROUGHT_BY = {
     "pytest": "test",
     "cryptography": "azure",
     "psycopg": "postgres",
+    "libvirt": "libvirt",
 }
 
 

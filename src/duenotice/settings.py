@@ -99,7 +99,7 @@ class ServeSettings(Struct, frozen=True):
         float, Meta(description="seconds that the removal of a VM stays Started", gt=0, le=1e9)
     ] = 30.0
     impact: Annotated[
-        Literal["simulated", "command", "webhook"],
+        Literal["simulated", "command", "webhook", "libvirt"],
         Meta(description="who carries out impacts"),
     ] = "simulated"
     impact_command: Annotated[
@@ -121,6 +121,13 @@ class ServeSettings(Struct, frozen=True):
     impact_lost: Annotated[
         Literal["fail", "retry"], Meta(description="what to do when nobody knows how a command ended")
     ] = "fail"
+    libvirt_hosts: Annotated[
+        str, Meta(description="libvirt of each host, with commas: h1=qemu:///system,h2=qemu+ssh://h2/system")
+    ] = ""
+    libvirt_grace: Annotated[
+        float, Meta(description="seconds a guest gets to shut down before its plug is pulled", ge=0, le=1e6)
+    ] = 60.0
+    libvirt_undefine: Annotated[bool, Meta(description="undefine domains that were evicted or deleted")] = False
     push_allow: Annotated[
         str,
         Meta(description="networks that messages may go to although they are refused otherwise: 127.0.0.0/8,::1/128"),

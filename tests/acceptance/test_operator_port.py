@@ -1,6 +1,8 @@
 """The operator's port, as somebody without a token or without manners meets it."""
 
+import re
 import socket
+from contextlib import suppress
 
 import pytest
 
@@ -32,6 +34,47 @@ def test_a_connection_on_which_nothing_is_finished_is_closed(
     with connect(node, sent) as client:
         last = b"".join(iter(lambda: client.recv(4096), b""))  # ends when the other side has closed
     assert last == b"" or last.startswith(b"HTTP/1.1 4")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET /livez HTTP/1.1\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nHost : x\r\n\r\n",
+        b"what is this\r\n\r\n",
+    ],
+    ids=["no host", "two hosts", "two ways to end", "two lengths", "a blank in a name", "no request"],
+)
+def test_a_request_that_two_readers_could_take_for_different_ones_is_refused(node: Node, sent: bytes) -> None:
+    """And its connection is closed."""
+    with connect(node, sent) as client:
+        last = b"".join(iter(lambda: client.recv(4096), b""))
+    assert last.startswith(b"HTTP/1.1 400 ")
+
+
+def test_a_head_without_an_end_is_refused_before_it_fills_the_memory(node: Node) -> None:
+    """It comes in pieces, each in time."""
+    said = b""
+    with connect(node, b"GET /livez HTTP/1.1\r\nHost: x\r\n") as client:
+        while not said and client.send(b"X-More: " + b"x" * 1000 + b"\r\n"):
+            client.settimeout(0.02)
+            with suppress(TimeoutError):
+                said = client.recv(4096)
+    assert said.startswith(b"HTTP/1.1 400 ")
+
+
+def test_requests_that_are_sent_before_they_are_answered_are_answered_in_order(node: Node) -> None:
+    """A body between them is read as a body, whatever it looks like."""
+    token = node.service.token.encode()
+    body = b"GET /version HTTP/1.1\r\nHost: x\r\n\r\n"
+    post = b"POST /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %b\r\nContent-Length: %d\r\n\r\n%b"
+    end = b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    with connect(node, post % (token, len(body), body) + end) as client:
+        said = b"".join(iter(lambda: client.recv(4096), b""))
+    assert re.findall(rb"HTTP/1\.1 (\d+) ", said) == [b"400", b"200"]
 
 
 def test_more_connections_than_it_is_meant_for_are_dropped(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:

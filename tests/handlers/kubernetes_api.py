@@ -92,6 +92,8 @@ class Answering(http.server.BaseHTTPRequestHandler):
             case "POST", ["namespaces", "prod", "pods", name, "eviction"]:
                 return self.evict(name, body)
             case "POST", ["namespaces", "default", "events"]:
+                if any(each["metadata"]["name"] == body["metadata"]["name"] for each in self.server.events):
+                    return _status(409, "already exists")
                 self.server.events.append(body)
                 return 201, body
         return _status(404, f"{self.path} not found")

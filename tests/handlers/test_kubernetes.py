@@ -63,6 +63,9 @@ def test_people_can_read_what_happens(token):
         conditions = {each["type"]: each for each in cluster.node["status"]["conditions"]}
         assert (conditions["ScheduledEvent"]["status"], conditions["ScheduledEvent"]["reason"]) == ("True", "Reboot")
         assert conditions["Ready"]["status"] == "True"
+        began = conditions["ScheduledEvent"]["lastTransitionTime"] = "2026-11-15T12:00:00Z"
+        prepare("kubernetes", notes, server=cluster.url, token_file=token)  # told again, and shown once
+        assert cluster.node["status"]["conditions"][1]["lastTransitionTime"] == began
         recover("kubernetes", notes, server=cluster.url, token_file=token)
         conditions = {each["type"]: each for each in cluster.node["status"]["conditions"]}
         assert conditions["ScheduledEvent"]["status"] == "False"

@@ -12,7 +12,7 @@ echo 1 >/proc/sys/kernel/printk
 
 say() { echo "dn: $*"; }
 
-address=10.77.0.2 approve=no acpi=obey every=0.5 spoof= spoof_mac=
+address=10.77.0.2 approve=no acpi=obey every=0.5 spoof= spoof_mac= event=
 for word in $(cat /proc/cmdline); do
     case $word in
     dn.address=*) address=${word#*=} ;;
@@ -20,6 +20,7 @@ for word in $(cat /proc/cmdline); do
     dn.acpi=*) acpi=${word#*=} ;;
     dn.every=*) every=${word#*=} ;;
     dn.spoof=*) spoof=${word#*=} ;;
+    dn.event=*) event=${word#*=} ;;
     dn.spoof_mac=*) spoof_mac=${word#*=} ;;
     esac
 done
@@ -70,7 +71,7 @@ if [ -n "$spoof" ]; then
     arping -c 2 -U -I eth0 "$spoof" >/dev/null
     for try in 1 2 3; do
         say "as $spoof: $(ask || cat /tmp/error)"
-        say "approved as $spoof: $(ask --post-data '{"StartRequests":[{"EventId":"'"$spoof"'"}]}' || cat /tmp/error)"
+        say "approved as $spoof: $(ask --post-data '{"StartRequests":[{"EventId":"'"$event"'"}]}' || cat /tmp/error)"
     done
     say spoofed
     while :; do sleep 60; done

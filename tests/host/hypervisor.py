@@ -234,6 +234,7 @@ class Hypervisor(Machine):
         """Define a guest, and start it; `does` is for its init, `facts` are attributes of its metadata element."""
         mac = "52:54:00:77:00:{:02x}".format(int(address.rpartition(".")[2]))
         console = self.folder / f"{name}.console"
+        console.unlink(missing_ok=True)
         xml = self.folder / f"{name}.xml"
         xml.write_text(
             DOMAIN.format(

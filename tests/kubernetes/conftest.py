@@ -12,7 +12,6 @@ from tests.kubernetes.objects import NAMESPACE, PODS, Cluster
 
 ROOT = Path(__file__).parents[2]
 RBAC = ROOT / "packaging" / "kustomize" / "agent" / "rbac.yaml"
-ACCOUNT = "/api/v1/namespaces/kube-system/serviceaccounts/duenotice-agent"
 _NUMBERS = itertools.count()
 
 
@@ -29,10 +28,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 def token_file(plane: ControlPlane) -> Path:
     """A token of the agent's service account, which may do what our RBAC rules allow, and nothing else."""
     plane.kubectl("apply", "--filename", str(RBAC))
-    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
-    file = plane.folder / "agent.token"
-    file.write_text(plane.ok("POST", f"{ACCOUNT}/token", asked)["status"]["token"])
-    return file
+    return plane.token_of("duenotice-agent")
 
 
 @pytest.fixture

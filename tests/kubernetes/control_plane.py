@@ -24,6 +24,8 @@ ADMIN = "admins-t0ken"
 STARTS_WITHIN = 120.0
 MERGE = "application/merge-patch+json"
 
+Process = subprocess.Popen[bytes]
+
 
 class Answer(NamedTuple):
     """The status and the JSON of an answer."""
@@ -58,6 +60,14 @@ class ControlPlane:
         assert 200 <= status < 300, (method, path, status, said.get("message"))
         return said
 
+    def token_of(self, account: str) -> Path:
+        """A file with a token of that account of kube-system, as a pod finds one."""
+        path = f"/api/v1/namespaces/kube-system/serviceaccounts/{account}/token"
+        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
+        file = self.folder / f"{account}.token"
+        file.write_text(self.ok("POST", path, asked)["status"]["token"])
+        return file
+
     def kubectl(self, *words: str, stdin: str = "") -> str:
         """The real kubectl as an administrator; fails with what it said."""
         flags = ["--server", self.url, "--certificate-authority", str(self.pem.ca), "--token", ADMIN]
@@ -87,9 +97,9 @@ def control_plane(folder: Path) -> Iterator[ControlPlane]:
     (folder / "tokens.csv").write_text(f'{ADMIN},admin,1,"system:masters"\n')
     with contextlib.ExitStack() as stack:
         etcd = stack.enter_context(_etcd(folder))
-        url = stack.enter_context(_apiserver(folder, pem, etcd))
+        url, server = stack.enter_context(_apiserver(folder, pem, etcd))
         plane = ControlPlane(url, pem, folder)
-        _wait_until_ready(plane)
+        _wait_until_ready(plane, server)
         yield plane
 
 
@@ -108,11 +118,12 @@ def _etcd(folder: Path) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _apiserver(folder: Path, pem: Certificates, etcd: str) -> Iterator[str]:
+def _apiserver(folder: Path, pem: Certificates, etcd: str) -> Iterator[tuple[str, Process]]:
     port = free_port()
     flags = {
         "etcd-servers": etcd,
         "bind-address": "127.0.0.1",
+        "advertise-address": "127.0.0.1",
         "secure-port": port,
         "cert-dir": folder,
         "tls-cert-file": pem.certificate,
@@ -120,21 +131,21 @@ def _apiserver(folder: Path, pem: Certificates, etcd: str) -> Iterator[str]:
         "token-auth-file": folder / "tokens.csv",
         "authorization-mode": "RBAC",
         "service-account-issuer": "https://kubernetes.default.svc",
-        "service-account-key-file": pem.key,
+        "service-account-key-file": pem.certificate,
         "service-account-signing-key-file": pem.key,
         "service-cluster-ip-range": "10.0.0.0/24",
         "disable-admission-plugins": "ServiceAccount",  # without controllers no namespace has a default account
     }
     command = [program("kube-apiserver"), *(f"--{name}={value}" for name, value in flags.items())]
-    with _process(command, folder / "kube-apiserver.log"):
-        yield f"https://127.0.0.1:{port}"
+    with _process(command, folder / "kube-apiserver.log") as process:
+        yield f"https://127.0.0.1:{port}", process
 
 
 @contextlib.contextmanager
-def _process(command: list[str], log: Path) -> Iterator[None]:
+def _process(command: list[str], log: Path) -> Iterator[Process]:
     with log.open("w") as said, subprocess.Popen(command, stdout=said, stderr=said) as process:
         try:
-            yield
+            yield process
         finally:
             process.terminate()
             try:
@@ -143,11 +154,11 @@ def _process(command: list[str], log: Path) -> Iterator[None]:
                 process.kill()
 
 
-def _wait_until_ready(plane: ControlPlane) -> None:
+def _wait_until_ready(plane: ControlPlane, server: Process) -> None:
     deadline = time.monotonic() + STARTS_WITHIN
     log = plane.folder / "kube-apiserver.log"
     while not _is_ready(plane):
-        assert time.monotonic() < deadline, log.read_text()[-4000:]
+        assert server.poll() is None and time.monotonic() < deadline, log.read_text()[-4000:]
         time.sleep(0.2)
 
 

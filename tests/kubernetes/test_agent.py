@@ -4,6 +4,8 @@ import contextlib
 import os
 import subprocess
 import sys
+import tempfile
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from duenotice.agent.handlers.kubernetes import CONDITION, TAINT
 from duenotice.agent.ledger import read_cases
 from tests.agent.machine import metadata_endpoint
 from tests.handlers.occasions import wait_until
+from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.objects import Cluster, kubelet
 from tests.kubernetes.rendering import agent_toml, chart_text, objects, the
 from tests.programs import require_program
@@ -34,13 +37,13 @@ exec "$@"
 
 
 @contextlib.contextmanager
-def agent_pod(cluster: Cluster, node: Node, token_file: Path, folder: Path) -> Iterator[Path]:
-    """The agent's container, without the container; its state directory."""
+def agent_pod(cluster: Cluster, node: Node, token_file: Path, folder: Path) -> Iterator[tuple[Path, str]]:
+    """The agent's container, without the container; its state directory, and what the kubelet would ask."""
     values = {"instanceMetadataURL": metadata_endpoint(node), "probesServerPort": free_port()}
     found = objects(chart_text("duenotice-agent", values, cluster.plane.folder))
     (folder / "agent.toml").write_text(agent_toml(found))
     (container,) = the("DaemonSet", found)["spec"]["template"]["spec"]["containers"]
-    state = folder / "state"
+    state, probe = folder / "state", container["livenessProbe"]["httpGet"]
     places = {"/etc/duenotice/agent.toml": str(folder / "agent.toml"), "/var/lib/duenotice": str(state)}
     arguments = [
         f"{key}={places.get(value, value)}" for key, _, value in (arg.partition("=") for arg in container["args"])
@@ -60,7 +63,7 @@ def agent_pod(cluster: Cluster, node: Node, token_file: Path, folder: Path) -> I
     command += [sys.executable, "-m", "duenotice", *container["command"][1:], *arguments]
     with (folder / "agent.log").open("w") as log, subprocess.Popen(command, env=environment, stderr=log) as process:
         try:
-            yield state
+            yield state, f"http://{probe['host']}:{container['ports'][0]['containerPort']}{probe['path']}"
         finally:
             process.terminate()
             process.wait(20)
@@ -75,11 +78,12 @@ def test_a_restart_of_the_vm_finds_its_node_empty(cluster: Cluster, token_file: 
     cluster.budget("db", allowed=0)
     with Node(FLEET) as node, kubelet(cluster):
         node.enable("workers_0")
-        with agent_pod(cluster, node, token_file, tmp_path) as state:
+        with agent_pod(cluster, node, token_file, tmp_path) as (state, probe):
             event_id = node.schedule("Reboot", "workers_0").upper()
             wait_until(lambda: cluster.pods() == {"db-a"}, SECONDS)
             assert (TAINT, "Reboot", "NoSchedule") in cluster.taints()
             assert node.statuses("workers_0") == ["Scheduled"]
+            assert urllib.request.urlopen(probe, timeout=10).status == 200
             cluster.budget("db", allowed=1)
             wait_until(lambda: node.statuses("workers_0") == ["Started"], SECONDS)
             assert cluster.pods() == set()
@@ -88,3 +92,22 @@ def test_a_restart_of_the_vm_finds_its_node_empty(cluster: Cluster, token_file: 
             wait_until(lambda: read_cases(state)[event_id].is_closed, SECONDS)
     assert cluster.spec() == before
     assert [each["reason"] for each in cluster.events()] == ["ScheduledEvent", "ScheduledEventOver"]
+
+
+def test_the_folder_of_the_ledger_becomes_the_agents(plane: ControlPlane) -> None:
+    """The init container has one capability, and the agent none: that is enough on a folder that root has made."""
+    pod = the("DaemonSet", objects(chart_text("duenotice-agent", {}, plane.folder)))["spec"]["template"]["spec"]
+    (first,), ids = pod["initContainers"], pod["securityContext"]
+    setpriv = require_program("setpriv", "util-linux")
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as base:
+        Path(base).chmod(0o755)
+        state = Path(base, "state")
+        state.mkdir(mode=0o755)
+        user = ["--reuid", str(ids["runAsUser"]), "--regid", str(ids["runAsGroup"]), "--clear-groups", "--no-new-privs"]
+        write = [setpriv, *user, "--bounding-set=-all", "--inh-caps=-all", "touch", str(state / "agent.ledger")]
+        assert subprocess.run(write, check=False, capture_output=True).returncode != 0
+        capabilities = "".join(f",+{name.lower()}" for name in first["securityContext"]["capabilities"]["add"])
+        own = [setpriv, f"--bounding-set=-all{capabilities}", "--inh-caps=-all", *first["command"][:-1], str(state)]
+        subprocess.run(own, check=True)
+        subprocess.run(write, check=True)
+        assert (state / "agent.ledger").stat().st_uid == ids["runAsUser"]

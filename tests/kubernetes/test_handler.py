@@ -10,10 +10,13 @@ import pytest
 from duenotice.agent.handlers.base import HandlerFailed, TryAgain
 from duenotice.agent.handlers.kubernetes import CONDITION, TAINT
 from duenotice.agent.handlers.loading import load
+from duenotice.clock import wall
 from tests.handlers.occasions import NOTES, cancelled_when, occasion, prepare, prepare_killed, recover, wait_until
 from tests.kubernetes.objects import DAEMON_SET, MIRROR, Cluster, kubelet
+from tests.kubernetes.rendering import chart_text
 
 pytestmark = pytest.mark.kubernetes
+TIME = "%Y-%m-%dT%H:%M:%SZ"
 OURS = (TAINT, "Reboot", "NoSchedule")
 OTHERS = {"key": "dedicated", "value": "db", "effect": "NoExecute"}
 
@@ -99,6 +102,9 @@ def test_people_can_read_what_happens(cluster: Cluster, keys: dict[str, Any]) ->
     prepare("kubernetes", notes, **keys)
     condition = cluster.condition(CONDITION)
     assert (condition["status"], condition["reason"]) == ("True", "Reboot")
+    wait_until(lambda: wall().strftime(TIME) != condition["lastTransitionTime"])
+    prepare("kubernetes", notes, **keys)  # as after a restart of the agent: told again, and shown once
+    assert cluster.condition(CONDITION)["lastTransitionTime"] == condition["lastTransitionTime"]
     assert cluster.condition("Ready")["status"] == "True"
     recover("kubernetes", notes, **keys)
     assert (cluster.condition(CONDITION)["status"], cluster.condition(CONDITION)["reason"]) == ("False", "Over")
@@ -209,3 +215,19 @@ def test_the_token_may_do_nothing_else(cluster: Cluster, keys: dict[str, Any], m
     token = Path(keys["token_file"]).read_text()
     body: dict[str, Any] | None = {"metadata": {}} if method == "POST" else None
     assert cluster.plane.ask(method, path.format(node=cluster.node), body, token=token).status == 403
+
+
+def test_a_chart_that_only_cordons_has_enough_rights(cluster: Cluster, keys: dict[str, Any]) -> None:
+    """It may not look at pods and may not write Events; the node is closed and opened all the same."""
+    notes, before, plane = NOTES(), cluster.spec(), cluster.plane
+    values = {"cordonOnly": True, "emitKubernetesEvents": False, "fullnameOverride": "closing"}
+    plane.kubectl("apply", "--filename", "-", stdin=chart_text("duenotice-agent", values, plane.folder))
+    cluster.run_pod("web-a")
+    keys = keys | {"token_file": str(plane.token_of("closing")), "cordon_only": True}
+    prepare("kubernetes", notes, **keys)
+    assert (cluster.spec()["unschedulable"], OURS in cluster.taints(), cluster.pods()) == (True, True, {"web-a"})
+    recover("kubernetes", notes, **keys)
+    assert (cluster.spec(), cluster.events()) == (before, [])
+    with pytest.raises(HandlerFailed, match="403"):
+        prepare("kubernetes", notes, **keys | {"cordon_only": False})
+    plane.kubectl("delete", "--filename", "-", stdin=chart_text("duenotice-agent", values, plane.folder))

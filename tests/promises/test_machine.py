@@ -284,6 +284,6 @@ def examples(count: int) -> settings:
 TestInMemory = Promises.TestCase
 TestInMemory.settings = examples(30)
 TestOnDisk = PromisesOnDisk.TestCase
-TestOnDisk.settings = examples(12)
+TestOnDisk.settings = examples(5)
 
 pytestmark = pytest.mark.timeout(0 if EXAMPLES else 1200)  # a failure takes minutes to be made small

@@ -1,7 +1,9 @@
 """No operator's call, commit or due moment delays another VM's poll by more than 250 ms, at 100,000 VMs (S26)."""
 
+import os
 import tempfile
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,10 @@ SIZE = Size(herd=87_999, farm=10_000, one_by_one=3_000, flock=2_000, told=5_000,
 """100,000 VMs; what else there is of is smaller than in `make stalls`, yet large enough to see what grows too fast."""
 
 PATIENCE = 60.0
+
+SHARE = int(os.environ.get("STALLS_SHARE", "1"))
+TODAY = [name for at, name in enumerate(STORIES) if (at + datetime.now(UTC).toordinal()) % SHARE == 0]
+"""`make test` has no time for all stories on one day; without STALLS_SHARE, and in `make stalls`, all are told."""
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +47,7 @@ def test_every_call_of_the_api_is_in_a_story_or_cannot_be_big() -> None:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", TODAY)
 def test_nobody_waits_while_others_are_worked_on(world: World, name: str) -> None:
     """A VM that has nothing to do with it polls every 20 ms; what was slow is done again, and the best counts."""
     slow = [moment for moment in told(world, name) if not moment.fine]

@@ -25,16 +25,10 @@ def test_it_can_be_planted_in_the_sources_of_today(planted: Planted) -> None:
     assert planted.tier in TIERS | SHORT
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "two-lengths",
-        pytest.param("commit-without-sync", marks=pytest.mark.soak),
-        pytest.param("snapshot-without-floor", marks=pytest.mark.soak),
-    ],
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("name", ["two-lengths", "commit-without-sync", "snapshot-without-floor"])
 def test_it_is_noticed(name: str) -> None:
-    """One of them here, three in `make soak-tests`; `python -m simulator.planted` tries all."""
+    """Three of them in `make soak-tests`; `python -m simulator.planted` tries all."""
     (planted,) = (each for each in ALL if each.name == name)
     verdict = try_out(planted, seconds=60)
     assert verdict.noticed, verdict

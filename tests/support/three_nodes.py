@@ -62,7 +62,7 @@ class OneTime(ManualClock, SharedClock):
         """Nothing: it is the leader's."""
 
     def lead(self, last: Instant) -> timedelta:
-        """It goes on from where it is."""
+        """It goes on from where it is, and is not behind."""
         return timedelta()
 
 

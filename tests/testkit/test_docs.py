@@ -59,9 +59,9 @@ def test_the_tutorial_fails_as_it_says_and_passes_with_its_fix(pytester: pytest.
     (worker, before), (test, wanted), (fixed, after) = files
     assert worker == fixed
     pytester.makepyfile(**{worker: before, test: wanted})
-    result = pytester.runpytest_subprocess(*PLUGIN, "-W", "error")
+    result = pytester.runpytest_inprocess(*PLUGIN)
     result.stdout.fnmatch_lines(['*E*ValueError: Invalid date value or format ""', "*1 failed in*"])
     assert 'ValueError: Invalid date value or format ""' in failing and "1 failed" in failing
     pytester.makepyfile(**{worker: after})
-    pytester.runpytest_subprocess(*PLUGIN, "-W", "error").assert_outcomes(passed=1)
+    pytester.runpytest_inprocess(*PLUGIN).assert_outcomes(passed=1)
     assert "1 passed" in passing

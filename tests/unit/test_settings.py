@@ -40,6 +40,7 @@ class TestRows:
             "newer_versions_404",
             "leaf_json",
             "deletes_together",
+            "libvirt_undefine",
             "allow_faults",
         ]
 

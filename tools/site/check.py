@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import partial
 from html.parser import HTMLParser
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -36,6 +37,9 @@ WANTED = {
 }
 """What people look for, and a page that has to be among what is found."""
 NARROW = {"width": 320, "height": 640}
+LOOKS: list[tuple[Any, Any]] = [("light", {"width": 1360, "height": 900}), ("dark", NARROW)]
+AXED = ("index", "tutorial", "fleet-file", "promises")
+"""Pages of each form that the site has; axe takes a second for each."""
 
 
 class Read(HTMLParser):
@@ -120,14 +124,29 @@ def in_a_browser(folder: Path) -> Iterator[str]:
             page.goto(f"{start}/index.html")
             for text, wanted in WANTED.items():
                 yield from _searched(page, start, text, wanted)
+        for scheme, size in LOOKS:
+            yield from _for_everybody(browser.new_page(viewport=size, color_scheme=scheme), origin, scheme)
         browser.close()
         yield from (f"asks {url}" for url in asked if not url.startswith((origin, folder.resolve().as_uri())))
     server.shutdown()
 
 
+def _for_everybody(page: Any, origin: str, scheme: str) -> Iterator[str]:
+    """What axe finds serious, for keyboards, screen readers and eyes."""
+    axe = (files("axe_core_python") / "axe.min.js").read_text()
+    for name in AXED:
+        page.goto(f"{origin}/{name}.html")
+        page.evaluate(axe)
+        found = page.evaluate("async () => (await axe.run({ preload: false })).violations")
+        wrong = [one for one in found if one["impact"] in ("serious", "critical")]
+        yield from (f"{name}.html, {scheme}: {one['id']}: {one['nodes'][0]['html'][:160]}" for one in wrong)
+
+
 def _searched(page: Any, start: str, text: str, wanted: str) -> Iterator[str]:
+    page.get_by_role("searchbox").fill("")
+    page.locator("#found[hidden]").wait_for(state="attached")
     page.get_by_role("searchbox").fill(text)
-    page.locator("#found a, #found:not([hidden]):not(:has(a))").first.wait_for()
+    page.locator("#found:not([hidden])").wait_for()
     found = [link.get_attribute("href") for link in page.locator("#found a").all()]
     if not any(wanted in (link or "") for link in found):
         yield f"{start}: a search for {text!r} does not find {wanted}, but {found}"
@@ -139,7 +158,9 @@ def main(folder: Path) -> int:
     print(*wrong, sep="\n", end="\n" if wrong else "", file=sys.stderr)
     if not wrong:
         pages = len(list(folder.rglob("*.html")))
-        print(f"{pages} pages: no link leads nowhere, nothing is loaded from outside, the search works.")
+        print(
+            f"{pages} pages: no link leads nowhere, nothing is loaded from outside, the search works, axe is content."
+        )
         print(f"Open {folder}/index.html.")
     return bool(wrong)
 

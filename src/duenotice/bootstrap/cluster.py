@@ -256,9 +256,9 @@ class ClusterStore:
         self, own: Clock, policy: Policy, state: State, publisher: Publisher, url: str, lease: float
     ) -> NodeEngine:
         """The engine of this node; its seat does not beat yet."""
-        clock = SharedClock(own)
-        journal = self.journal
-        fenced = FencedJournal(journal, self._appending, self.life, clock, self.shown, journal.look_again)
+        clock, journal = SharedClock(own), self.journal
+        journal.note_lifted(state.lifted_at, state.floor)
+        fenced = FencedJournal(journal, self._appending, self.life, clock, self.shown, journal)
         identity = Identity(self.life, self.node, url, __version__)
         terms = Terms(micros(lease))
         return NodeEngine(fenced, clock, policy, state, publisher, self.members, identity, self._pass_on, terms)

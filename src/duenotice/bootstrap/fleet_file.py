@@ -19,7 +19,7 @@ log = structlog.get_logger()
 def check_first(path: str, data_dir: Path | None) -> None:
     """Before a first start: a mistake in the file must not leave a data directory behind."""
     if path and data_dir is not None and not data_dir.exists():
-        read_fleet(_text(path), path)
+        read_fleet(text_of(path), path)
 
 
 class FleetFile:
@@ -59,7 +59,7 @@ class FleetFile:
         """What it says, if that is new. A file that was applied before is not parsed."""
         if not self._path:
             return None
-        text = _text(self._path)
+        text = text_of(self._path)
         if digest_of(text) == self._engine.state.fleet.digest:
             return None
         try:
@@ -70,7 +70,8 @@ class FleetFile:
             raise InvariantBroken(f"{self._path}: {error!r}.", hint="Please report this.") from error
 
 
-def _text(path: str) -> str:
+def text_of(path: str) -> str:
+    """The text of a fleet file."""
     try:
         return Path(path).read_text()
     except (OSError, UnicodeDecodeError) as error:

@@ -2,15 +2,16 @@
 
 import asyncio
 import atexit
+import json
 import logging
-import queue
 import sys
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn, TextIO, cast
 
+import msgspec
 import structlog
 
 from duenotice.domain import transitions as t
@@ -21,8 +22,10 @@ WAITING_LINES = 10_000
 LAST_SECONDS = 1.0
 CHANGES_SECONDS = 0.02
 """How long lines about changes may wait."""
-LINES_AT_ONCE = 200
-"""Lines about changes that are made in one turn of the loop: as many as the engine tells us of."""
+LINES_AT_ONCE = 20
+"""Lines about changes that are made in one turn of the loop, at most; a line takes ten microseconds."""
+FEW_LINES, TURNS = 2, 50
+"""Fewer when few wait, so that a command that is done meanwhile waits for few: all in so many turns."""
 
 _QUIET = (t.ClockMarked, t.RequestAnswered, t.PushNoted)
 
@@ -33,7 +36,7 @@ def configure(log_format: str, stream: TextIO | None = None) -> None:
     _WRITERS.append(writer)
     atexit.register(writer.drain, LAST_SECONDS)
     console = log_format == "console" or (log_format == "auto" and (stream or sys.stderr).isatty())
-    machines, people = structlog.processors.JSONRenderer(), structlog.dev.ConsoleRenderer(event_key="message")
+    machines, people = structlog.processors.JSONRenderer(_as_json), structlog.dev.ConsoleRenderer(event_key="message")
     renderers = (_plain, people) if console else (machines,)  # JSON is all ASCII: nothing in it acts on a terminal
     logging.getLogger("asyncio").handlers = [ToOurLog(logging.WARNING)]
     structlog.configure(
@@ -50,6 +53,15 @@ def configure(log_format: str, stream: TextIO | None = None) -> None:
         logger_factory=structlog.WriteLoggerFactory(file=cast(TextIO, writer)),
         cache_logger_on_first_use=True,
     )
+
+
+def _as_json(line: object, default: Callable[[Any], Any]) -> str:
+    """All ASCII, so that nothing in it acts on a terminal (S28). Nearly all lines are; msgspec makes these quickly."""
+    with suppress(TypeError, ValueError, RecursionError):
+        quickly = msgspec.json.format(msgspec.json.encode(line), indent=0)
+        if quickly.isascii() and b"\x7f" not in quickly:
+            return quickly.decode()
+    return json.dumps(line, default=default)
 
 
 def _drop(*_: object) -> NoReturn:
@@ -79,33 +91,46 @@ class _Writer:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._lines: queue.Queue[str] = queue.Queue(WAITING_LINES)
-        self._dropped = 0
+        self._lines: list[str] = []
+        self._unwritten, self._dropped = 0, 0
+        self._changed = threading.Condition()
         threading.Thread(target=self._run, name="log", daemon=True).start()
 
     def write(self, text: str) -> None:
-        try:
-            self._lines.put_nowait(text)
-        except queue.Full:
-            self._dropped += 1
+        with self._changed:
+            if self._unwritten >= WAITING_LINES:
+                self._dropped += 1
+                return
+            self._lines.append(text)
+            self._unwritten += 1
+            self._changed.notify_all()
 
     def flush(self) -> None:
         """Nothing: the thread writes and flushes."""
 
     def drain(self, seconds: float) -> None:
         """Give the last lines a chance."""
-        with self._lines.all_tasks_done:
-            self._lines.all_tasks_done.wait_for(lambda: not self._lines.unfinished_tasks, seconds)
+        with self._changed:
+            self._changed.wait_for(lambda: not self._unwritten, seconds)
 
     def _run(self) -> None:
         while True:
-            text = self._lines.get()
-            if self._dropped:
-                text, self._dropped = f"{text}({self._dropped} lines were dropped here)\n", 0
+            lines, dropped = self._next()
+            note = f"({dropped} lines were dropped here)\n" if dropped else ""
             with suppress(OSError, ValueError):
-                self._stream.write(text)
+                self._stream.write("".join(lines) + note)
                 self._stream.flush()
-            self._lines.task_done()
+            with self._changed:
+                self._unwritten -= len(lines)
+                self._changed.notify_all()
+
+    def _next(self) -> tuple[list[str], int]:
+        """All lines that wait, to be written as one: to write each takes longer than to make it."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._lines)
+            lines, self._lines = self._lines, []
+            dropped, self._dropped = self._dropped, 0
+        return lines, dropped
 
 
 _WRITERS: list[_Writer] = []
@@ -143,10 +168,15 @@ class ChangeLog:
     def _write_some(self) -> None:
         """A few in each turn of the loop, so that VMs get their turn (S26)."""
         log = structlog.get_logger()
-        for _ in range(min(LINES_AT_ONCE, len(self._lines))):
+        for _ in range(min(lines_at_once(len(self._lines)), len(self._lines))):
             _write(log, self._lines.popleft())
         if self._lines:
             asyncio.get_running_loop().call_soon(self._write_some)
+
+
+def lines_at_once(waiting: int) -> int:
+    """How many lines are made in one turn of the loop, if so many wait."""
+    return min(LINES_AT_ONCE, max(FEW_LINES, waiting // TURNS))
 
 
 def _write(log: Any, line: dict[str, object]) -> None:

@@ -11,7 +11,7 @@ from typing import cast
 
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from duenotice.bootstrap.logs import ToOurLog
 from duenotice.clock import monotonic
@@ -23,6 +23,10 @@ MOST_CONNECTIONS = 200
 FOLLOWS = "/v1/follow/"
 MOST_OF_FOLLOWERS = 2 * MOST_FOLLOWERS
 """A follower has a stream and a connection for its beats; these are counted for themselves."""
+
+LONGEST_HEAD = 16 * 1024
+"""Bytes of a head that comes in pieces."""
+NOT_VALID = "Invalid HTTP request received."
 
 PATIENCE_SECONDS = 10.0
 """How long a head, a body or an idle connection may take; uvicorn itself would wait for ever (S24)."""
@@ -49,8 +53,33 @@ class OperatorServer(uvicorn.Server):
         yield
 
 
-class PatientOnlySoLong(H11Protocol):
-    """A connection that is closed when two checks find the same thing unfinished."""
+class PatientOnlySoLong(HttpToolsProtocol):
+    """A connection that is closed when two checks find the same thing unfinished, or a head has no end.
+
+    h11 would take as long for a request as all that we do for it.
+    """
+
+    _is_reading_head = False
+    _head_bytes = 0
+
+    def data_received(self, data: bytes) -> None:
+        """Read on; a head must not be endless."""
+        self._head_bytes = self._head_bytes + len(data) if self._is_reading_head else 0
+        super().data_received(data)
+        if self._is_reading_head and self._head_bytes > LONGEST_HEAD and not self.transport.is_closing():
+            self.send_400_response(NOT_VALID)
+
+    def on_message_begin(self) -> None:
+        self._is_reading_head = True
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """One host, as in HTTP/1.1; a proxy might take another one of two for the right one."""
+        self._is_reading_head = False
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        if hosts > 1 or (not hosts and self.parser.get_http_version() == "1.1"):
+            raise ValueError("The request needs one Host.")  # the parser makes it its own error
+        super().on_headers_complete()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast(asyncio.Transport, transport))
@@ -73,7 +102,7 @@ class PatientOnlySoLong(H11Protocol):
     def follows(self) -> bool:
         """Whether it is a follower's: with a token it has asked for what only followers may ask for."""
         scope = self.scope
-        return scope is not None and scope["path"].startswith(FOLLOWS) and "token" in scope.get("state", {})
+        return scope is not None and scope.get("path", "").startswith(FOLLOWS) and "token" in scope.get("state", {})
 
     @property
     def waits_for_client(self) -> bool:

@@ -28,9 +28,9 @@ from duenotice.bootstrap.ports import (
 from duenotice.bootstrap.steering import steer
 from duenotice.bootstrap.timekeeping import Heartbeat, clock_of
 from duenotice.bootstrap.workers import Workers, check_workers, count_of
-from duenotice.clock import Clock, micros, seconds_since_2020
+from duenotice.clock import Clock, micros
 from duenotice.console.app import Console
-from duenotice.domain.commands import ApplyFleet, CreateToken, LiftIncarnations, MarkClock
+from duenotice.domain.commands import ApplyFleet, CreateToken, MarkClock
 from duenotice.domain.fleet import Declaration, Vm
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
@@ -199,7 +199,7 @@ class Service:
     async def _prepare(self) -> None:
         if self._journal.restored:
             log.warning("an older journal was put in place", action="journal-restored", hint="Incarnations go ahead.")
-            await self.engine.submit(LiftIncarnations(seconds_since_2020()), SELF)
+            await self.engine.submit(self.engine.lifting(), SELF)
         if self.engine.leads:
             await self.engine.submit(MarkClock(self.engine.clock.mark()), SELF)
         await self.fleet_file.begin()

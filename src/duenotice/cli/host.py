@@ -3,6 +3,7 @@
 import click
 
 from duenotice.cli.arguments import COUNT, NAME, SPAN, Noun
+from duenotice.cli.host_run import run_host
 from duenotice.cli.output import tell
 from duenotice.cli.session import YES, Session, make_sure, talks
 from duenotice.cli.views import HOSTS
@@ -13,7 +14,10 @@ RISKS = ["low", "high"]
 
 @click.group(cls=Noun)
 def host() -> None:
-    """List, drain, degrade, fail and repair hosts."""
+    """List, drain, degrade, fail and repair hosts; run the service on a hypervisor."""
+
+
+host.add_command(run_host)
 
 
 @host.command("list", epilog="Example: duenotice host list")

@@ -44,7 +44,7 @@ COMMANDS = {
     "policy": CommandPlace("policy:policy", "Show and set what owners approve beforehand."),
     "events": CommandPlace("events:events", "List, schedule, cancel, approve and watch events."),
     "maintenance": CommandPlace("maintenance:maintenance", "Plan maintenances and follow them."),
-    "host": CommandPlace("host:host", "List, drain, degrade, fail and repair hosts."),
+    "host": CommandPlace("host:host", "List, drain, degrade, fail and repair hosts; run on a hypervisor."),
     "document": CommandPlace("vm:document", "Show the document as a VM reads it."),
     "search": CommandPlace("search:search", "Find VMs, groups, hosts, maintenances and events by name."),
     "clock": CommandPlace("clock:clock", "Show the service's clock, let time pass."),

@@ -40,6 +40,7 @@ _METAVARS = {
     "fault": "NAME",
     "impact_command": "COMMAND",
     "impact_url": "URL",
+    "libvirt_hosts": "NAME=URI,…",
     "push_allow": "NETWORK,…",
 }
 

@@ -49,6 +49,8 @@ def trim(agenda: Agenda, events: Events, holds: Holds) -> None:
 
 def due(agenda: Agenda, events: Events, holds: Holds, steady: int) -> list[Entry]:
     """What is due by now, in no order; one that was put twice may stand there twice."""
+    if not agenda or agenda[0][0] > steady:
+        return []  # as nearly always when a command is done
     return [entry for entry in up_to(agenda, steady) if _is_true(entry, events, holds)]
 
 

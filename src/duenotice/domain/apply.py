@@ -244,6 +244,7 @@ def _scope_disabled(state: State, change: t.ScopeDisabled) -> None:
 
 def _incarnations_lifted(state: State, change: t.IncarnationsLifted) -> None:
     state.floor += change.by
+    state.lifted_at = state.position + 1
     state.forgotten += change.by
     for key, scope in state.scopes.items():
         state.scopes[key] = structs.replace(scope, incarnation=scope.incarnation + change.by)

@@ -343,10 +343,14 @@ class NotePushes(Command, frozen=True):
 class LiftIncarnations(Command, frozen=True):
     """The journal is a backup: VMs may have seen numbers it does not know, so all go ahead, the least to `to` (S3).
 
-    `to` grows from one restore to the next, so that the same backup put in place twice gives no number twice (S4).
+    `to` grows from one restore to the next, so that the same backup put in place twice gives no number twice (S4). Of
+    several nodes each may ask for it: `unless_after` is where the journal ended when one found that something is lost,
+    and `above` the highest least number that it knows of. What was lifted since then, beyond that, is enough (N14).
     """
 
     to: int
+    unless_after: int | None = None
+    above: int = 0
 
 
 class MarkClock(Command, frozen=True):

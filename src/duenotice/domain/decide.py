@@ -26,7 +26,7 @@ from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 
 FAR_AHEAD = 1_000_000
-"""How far numbers go ahead that are already above `to`: the wall clock was wrong at this restore or the last."""
+"""How far numbers go ahead that were already above `to`: the wall clock was wrong at this restore or the last."""
 
 Rule = Callable[[State, Any, Instant, Policy], list[t.Transition]]
 
@@ -37,8 +37,12 @@ def decide(state: State, command: c.Command, now: Instant, policy: Policy) -> li
 
 
 def _lift(state: State, command: c.LiftIncarnations, now: Instant, policy: Policy) -> list[t.Transition]:
-    by = command.to - state.floor
-    return [t.IncarnationsLifted(by if by > 0 else FAR_AHEAD)]
+    after = command.unless_after
+    if after is not None and state.lifted_at > after and state.floor > command.above:
+        return []
+    highest = max(state.floor, command.above)
+    to = command.to if command.to > highest else highest + FAR_AHEAD
+    return [t.IncarnationsLifted(to - state.floor)]
 
 
 def _mark_clock(state: State, command: c.MarkClock, now: Instant, policy: Policy) -> list[t.Transition]:

@@ -189,6 +189,8 @@ def _turned(state: State, maintenance_id: str, before: Status, after: Status) ->
 
 def _ends(state: State, now: Instant) -> list[t.StepEnded]:
     """Steps whose event is gone are over."""
+    if not state.outcomes:
+        return []  # as nearly always when a command is done
     known = [(state.under_way.get(event_id), *outcome) for event_id, outcome in state.outcomes.items()]
     ends = ((step, status, reason) for step, status, reason in known if step is not None)
     return [

@@ -1,5 +1,6 @@
 """Moving the start of events later, so that their notice is whole when they are seen (S2)."""
 
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 
 from duenotice.clock import Instant
@@ -29,6 +30,24 @@ def to_be_seen_by(state: State, event_ids: tuple[str, ...]) -> Instant | None:
         return None
     at = min(event.not_before - timedelta(microseconds=notice) for event, notice in least)
     return Instant(at, min(event.notice_ends - notice for event, notice in least))
+
+
+def owed(state: State, records: Iterable[t.Record]) -> tuple[str, ...]:
+    """Events of which these records say the whole notice, when they were decided: it must be whole when they are seen.
+
+    New ones; and those that were made later because nobody could be told of them (S25).
+    """
+    return tuple(dict.fromkeys(_owed(state, records)))
+
+
+def _owed(state: State, records: Iterable[t.Record]) -> Iterator[str]:
+    for record in records:
+        match record.transition:
+            case t.EventRaised(event):
+                yield event.id
+            case t.EventPostponed(event):
+                if event.not_before - record.at >= timedelta(microseconds=least_notice(state, event)):
+                    yield event.id
 
 
 def _later(state: State, event: Event, now: Instant, spare: int) -> Event | None:

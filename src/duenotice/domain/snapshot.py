@@ -40,6 +40,7 @@ class Snapshot(Struct, frozen=True):
     departures: tuple[Departure, ...] = ()
     forgotten: int = 0
     floor: int = 0
+    lifted_at: int = 0
     mark: Mark | None = None
     maintenances: tuple[Maintenance, ...] = ()
     outcomes: tuple[tuple[str, StepStatus, str], ...] = ()
@@ -67,6 +68,7 @@ def take(state: State) -> Snapshot:
         departures=tuple(state.departures.values()),
         forgotten=state.forgotten,
         floor=state.floor,
+        lifted_at=state.lifted_at,
         mark=state.mark,
         maintenances=tuple(state.maintenances.values()),
         outcomes=tuple((event_id, *outcome) for event_id, outcome in state.outcomes.items()),
@@ -93,7 +95,7 @@ def restore(snapshot: Snapshot) -> State:
         told[event.scope].append(event.id)
     state.scopes = {s.key: Scope(s.incarnation, s.enabled, tuple(told.get(s.key, ()))) for s in snapshot.scopes}
     state.departures.update((departure.vm, departure) for departure in snapshot.departures)
-    state.forgotten, state.floor = snapshot.forgotten, snapshot.floor
+    state.forgotten, state.floor, state.lifted_at = snapshot.forgotten, snapshot.floor, snapshot.lifted_at
     state.outcomes = {event_id: (status, reason) for event_id, status, reason in snapshot.outcomes}
     state.gone = {event.id: event for event in snapshot.gone}
     state.gone_order = deque(state.gone)

@@ -66,6 +66,7 @@ class State:
         "gone_order",
         "holds",
         "lanes",
+        "lifted_at",
         "mark",
         "on",
         "outcomes",
@@ -94,6 +95,7 @@ class State:
         self.gone_order: deque[str] = deque()
         self.forgotten = 0
         self.floor = 0
+        self.lifted_at = 0
         self.mark: Mark | None = None
         self.plans: dict[str, Progress] = {}
         self.under_way: dict[str, tuple[str, int]] = {}
@@ -119,7 +121,7 @@ class State:
         copy.position, copy.at, copy.mark = self.position, self.at, self.mark
         copy.fleet = self.fleet.copy_to_read()
         copy.scopes, copy.events = self.scopes.copy(), self.events.copy()
-        copy.forgotten, copy.floor = self.forgotten, self.floor
+        copy.forgotten, copy.floor, copy.lifted_at = self.forgotten, self.floor, self.lifted_at
         copy.on, copy.holds, copy.under_way = self.on.copy(), self.holds.copy(), self.under_way.copy()
         copy.plans = {plan_id: progress.copy() for plan_id, progress in self.plans.items()}
         copy.lanes = self.lanes.copy()

@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
-from duenotice.clock import Clock
+from duenotice.clock import Clock, seconds_since_2020
+from duenotice.domain.commands import LiftIncarnations
 from duenotice.domain.transitions import Record
 from duenotice.engine.followers import Below, Nobody
 from duenotice.engine.publisher import Publisher
@@ -33,6 +34,10 @@ class Alone:
     def keep_time(self) -> int:
         """To be called a few times a second: time counts while VMs can be answered (S25). Tells what did not count."""
         return self.clock.beat()
+
+    def lifting(self) -> LiftIncarnations:
+        """What to ask for when the journal is an older copy (S3)."""
+        return LiftIncarnations(seconds_since_2020())
 
     def hand_over(self) -> None:
         """The process is about to end (N07)."""

@@ -313,7 +313,8 @@ class Engine(Alone):
         self._writer.showed(news)
         self._journal.note_seen(news.records[-1].position)
         await self._tell(news.records)
-        self.changed.set()
+        # A moment later: who asked is answered before the ticker looks what is due.
+        asyncio.get_running_loop().call_soon(self.changed.set)
         if self._writer.lags > _LONG_LAG:
             await self._off_loop(self._writer.catch_up)
 

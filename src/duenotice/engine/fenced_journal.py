@@ -1,6 +1,7 @@
 """The shared journal as one life of a node writes it: under its epoch, or not at all (N01)."""
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol
 
 from duenotice.clock import Alive
 from duenotice.domain.snapshot import Snapshot
@@ -10,11 +11,41 @@ from duenotice.engine.ports import Journal
 from duenotice.engine.shared_time import SharedClock
 
 
-class FencedJournal:
-    """A journal whose appends go through the members; all else is the journal's own. `seen` is what is shown.
+class Found(NamedTuple):
+    """Where a journal ended when it was found to be a copy, and the highest least incarnation known by then (N14)."""
 
-    `look_again` is called by a new leader: is this still the store where all records were stored (N14)?
-    """
+    position: int
+    floor: int
+
+
+class Losses(Protocol):
+    """What a node knows of its store beside what is stored there: it may have lost something (N14)."""
+
+    @property
+    def found(self) -> Found:
+        """What there was when that was looked at last."""
+
+    def look_again(self) -> None:
+        """We lead from now on: is this still the store where all records were stored?"""
+
+    def note_lifted(self, position: int, floor: int) -> None:
+        """Incarnations were last lifted at this position, to at least this number; called before VMs see it."""
+
+
+class NothingLost:
+    """A store that loses nothing."""
+
+    found = Found(0, 0)
+
+    def look_again(self) -> None:
+        """There is only one."""
+
+    def note_lifted(self, position: int, floor: int) -> None:
+        """The journal knows it."""
+
+
+class FencedJournal:
+    """A journal whose appends go through the members; all else is the journal's own. `seen` is what is shown."""
 
     def __init__(
         self,
@@ -23,7 +54,7 @@ class FencedJournal:
         life: str,
         clock: SharedClock,
         seen: int,
-        look_again: Callable[[], None] = lambda: None,
+        losses: Losses | None = None,
     ) -> None:
         self.epoch = 0
         self.blocking = journal.blocking or members.blocking
@@ -31,7 +62,7 @@ class FencedJournal:
         self.alive: Alive | None = None
         self.on_deposed: Callable[[], None] = lambda: None
         self._journal, self._members, self._life, self._clock = journal, members, life, clock
-        self._look_again = look_again
+        self.losses: Losses = NothingLost() if losses is None else losses
 
     @property
     def restored(self) -> bool:
@@ -40,7 +71,7 @@ class FencedJournal:
 
     def lead(self, epoch: int) -> None:
         """Write from now on, under this epoch."""
-        self._look_again()
+        self.losses.look_again()
         self.epoch = epoch
 
     def append(self, records: Sequence[Record]) -> None:

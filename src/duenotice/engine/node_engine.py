@@ -56,6 +56,7 @@ class NodeEngine(PassingEngine):
         self._shared_clock = clock
         self._allowed = 0
         self._to_show: News | None = None
+        """What we have asked to show, until it is shown: the seat asks again, also long after we gave up waiting."""
         self._trouble = ""
         self._last_polls = LastPolls(publisher, clock.now().steady)
         self.seat = Seat(members, identity, self, terms, now)
@@ -117,8 +118,6 @@ class NodeEngine(PassingEngine):
             if later is None:
                 break
             news = later
-        if self._allowed >= position or not self._leading:
-            self._to_show = None  # else it waits until a tick has made its notice longer, if it is late by then (S2)
         # Not `news`: if more could not be stored, its state has what the journal does not have.
         await self._show_what_is_allowed(await self._off_loop(self._writer.not_shown))
 
@@ -133,8 +132,10 @@ class NodeEngine(PassingEngine):
 
     async def _show_what_is_allowed(self, news: News | None) -> None:
         if news is not None and news.records[-1].position <= self._allowed:
+            self._fenced.losses.note_lifted(news.state.lifted_at, news.state.floor)
             self.curtain.lift()  # in the same step as the showing: held polls are answered in the middle of that
             await super()._show(news)
+            self._to_show = None
             self._wake_up()
 
     # --- what its seat asks for ---
@@ -190,7 +191,7 @@ class NodeEngine(PassingEngine):
         """Stop deciding."""
         if self._leading:
             report("info", "this node does not lead any more", action="follows", epoch=self._fenced.epoch)
-            self._leading, self._to_show = False, None
+            self._leading = False
             for end in self.on_follow:
                 end()
         self._wake_up()

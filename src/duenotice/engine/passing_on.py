@@ -86,7 +86,12 @@ class PassingEngine(Engine):
         report("warning", "the journal may have lost something", action="journal-rewound", hint=hint)
         lifted: asyncio.Future[Records] = asyncio.get_running_loop().create_future()
         lifted.add_done_callback(asyncio.Future.exception)  # if it cannot be stored, the next batch begins with it
-        return (WaitingCommand(Ask(LiftIncarnations(seconds_since_2020()), SELF), lifted),)
+        return (WaitingCommand(Ask(self.lifting(), SELF), lifted),)
+
+    def lifting(self) -> LiftIncarnations:
+        """The same; each node may ask for it, and once is enough."""
+        found = self._fenced.losses.found
+        return LiftIncarnations(seconds_since_2020(), found.position, found.floor)
 
     def _conclude(self, waiting: WaitingCommand, came_of_it: Records | DuenoticeError) -> None:
         """What had no effect is asked again of the node that leads, if that may be another one by now (N09)."""

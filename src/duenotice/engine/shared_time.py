@@ -70,7 +70,7 @@ class SharedClock:
     def lead(self, last: Instant) -> timedelta:
         """Go on from here, but not from before the journal's last moment; from now on time never goes back.
 
-        Tells how far our own time of day is behind that: the shared one stands still for so long.
+        Tells how far our own time of day is behind that: the shared one stands still for this long.
         """
         at, counted = self._own.now()
         with self._lock:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from duenotice.engine.writer import Ask, Records
 from duenotice.errors import DuenoticeError
 
-SPENT_SECONDS = 0.05
+SPENT_SECONDS = 0.2
 """How long commands that are done are kept, at most."""
 
 

@@ -16,11 +16,11 @@ from duenotice.domain.decide import decide
 from duenotice.domain.due import PLANS, Faulty, happenings
 from duenotice.domain.kept_answers import kept_answer
 from duenotice.domain.policy import Policy
-from duenotice.domain.postponing import to_be_seen_by
+from duenotice.domain.postponing import owed, to_be_seen_by
 from duenotice.domain.snapshot import Snapshot, take
 from duenotice.domain.state import State
 from duenotice.domain.touched import Touched, touched
-from duenotice.domain.transitions import EventRaised, Record, RequestAnswered, Transition
+from duenotice.domain.transitions import Record, RequestAnswered, Transition
 from duenotice.engine.log import report
 from duenotice.engine.members import Deposed
 from duenotice.engine.ports import Journal
@@ -290,7 +290,10 @@ class Writer:
 
     def _postponed(self, now: Instant, spare: int = 0) -> list[Transition]:
         """Events that nobody has seen yet get their full notice again, if too little of it is left (S2)."""
-        command = PostponeEvents(_raised(self._unseen), max(spare, self.policy.commit_allowance))
+        unseen = owed(self._ahead, self._unseen)
+        if not unseen:
+            return []
+        command = PostponeEvents(unseen, max(spare, self.policy.commit_allowance))
         return decide(self._ahead, command, now, self.policy)
 
     def _append(self, records: list[Record]) -> None:
@@ -302,7 +305,7 @@ class Writer:
         if not self._unseen:
             return None
         records = tuple(self._unseen)
-        until = to_be_seen_by(self._ahead, _raised(records))
+        until = to_be_seen_by(self._ahead, owed(self._ahead, records))
         return News(self._ahead, records, touched(self._shown, self._ahead, records), until)
 
     def _recover(self, error: DuenoticeError, asked: int) -> Outcome:
@@ -332,7 +335,3 @@ class Writer:
             return Outcome([answer] * asked, None, error, None if isinstance(trouble, Unavailable) else trouble)
         late = self._postponed(self._clock.now())  # a tick has to store that first
         return Outcome([answer] * asked, None if late else self._news(), error)
-
-
-def _raised(records: Iterable[Record]) -> tuple[str, ...]:
-    return tuple(r.transition.event.id for r in records if isinstance(r.transition, EventRaised))

@@ -52,6 +52,8 @@ class Dispatcher:
         self._report_within = report_within
         self._waiting: deque[str] = deque()
         self._known: set[str] = set()
+        self._reported: dict[str, int] = {}
+        """Attempts whose result is stored, and not seen here yet."""
         self._running: set[asyncio.Task[None]] = set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._open = False
@@ -121,11 +123,13 @@ class Dispatcher:
                 self._later(event_id, _LOOK_AGAIN, self._again)
                 return
             await self._report(_command(event_id, attempt, outcome))
-            self._driver.forget(event_id, attempt)
         except Exception as error:
             # We do not know how the attempt went: it has not failed, and we ask again. Others go on.
             log.error("impact unknown", action="impact-unknown", event_id=event_id, attempt=attempt, error=str(error))
-        self._go_on(event_id, attempt)
+            self._go_on(event_id, attempt)
+        else:
+            self._reported[event_id] = attempt
+            self._conclude(event_id)
 
     async def _outcome(self, event: Event, attempt: int) -> AttemptOutcome | None:
         """How an attempt ended; None: another node makes it."""
@@ -135,6 +139,23 @@ class Dispatcher:
                 return lost
             claim = await self._claims.claim(event, attempt, instead=True)
         return await self._driver.run(event, attempt) if claim is Claim.OURS else None
+
+    def _conclude(self, event_id: str) -> None:
+        """The result is stored. Until our own state has it too, the attempt would seem not made: notes are kept.
+
+        The node that leads may be ahead of this one.
+        """
+        event, attempt = self._engine.state.events.get(event_id), self._reported[event_id]
+        if event is not None and event.awaits_driver and event.failed_attempts < attempt:
+            self._later(event_id, _LOOK_AGAIN, self._conclude)
+            return
+        self._forget(event_id)
+        self._go_on(event_id, attempt)
+
+    def _forget(self, event_id: str) -> None:
+        attempt = self._reported.pop(event_id, None)
+        if attempt is not None:
+            self._driver.forget(event_id, attempt)
 
     def _go_on(self, event_id: str, attempt: int) -> None:
         event = self._engine.state.events.get(event_id)
@@ -179,10 +200,14 @@ class Dispatcher:
         task.add_done_callback(self._ended)
 
     def _later(self, event_id: str, seconds: float, then: Callable[[str], None]) -> None:
+        """Instead of what was to come: news of an event may have set a timer while its attempt was under way."""
+
         def now() -> None:
             del self._timers[event_id]
             then(event_id)
 
+        if (timer := self._timers.pop(event_id, None)) is not None:
+            timer.cancel()
         if self._open:
             self._timers[event_id] = asyncio.get_running_loop().call_later(seconds, now)
 
@@ -191,6 +216,7 @@ class Dispatcher:
         if timer is not None:
             timer.cancel()
             self._known.discard(event_id)
+            self._forget(event_id)
 
 
 def _command(event_id: str, attempt: int, outcome: AttemptOutcome) -> Command:

@@ -9,6 +9,7 @@ import structlog
 from duenotice.clock import Alive
 from duenotice.domain.snapshot import Snapshot
 from duenotice.domain.transitions import Record
+from duenotice.engine.fenced_journal import Found
 from duenotice.engine.members import Deposed
 from duenotice.errors import Damaged, InvariantBroken, Rewound
 from duenotice.journal.codec import RECORDS, SNAPSHOTS, Row
@@ -60,7 +61,8 @@ class PostgresJournal:
         self._notes = notes
         self._line = Line(url)
         self._last = (0, 0)  # the newest record that we have read or stored, and its checksum
-        self._reached = self._found = 0
+        self._reached = 0
+        self.found = Found(0, 0)
         members.on_stored = self._note_stored
         try:
             self._look_around(known)
@@ -71,7 +73,7 @@ class PostgresJournal:
     def _look_around(self, known: Known) -> None:
         """Is this the journal that we left? If not, VMs may have seen more than it knows (S3)."""
         ((position, shown, boot, steady, is_here),) = self._line.ask(_HEAD)
-        self._reached = self._found = position
+        self._reached, self.found = position, Found(position, known.floor)
         self._members.is_copy = position > 0 and not (is_here and self._has(known.position, known.crc))
         self.seen = min(position, max(shown, known.seen))
         self.alive = known.alive or (Alive(boot, steady) if boot else None)
@@ -80,7 +82,7 @@ class PostgresJournal:
         """We lead from now on: if this is another server, or another timeline, nobody knows what it has lost (N14)."""
         ((position, _, _, _, is_here),) = self._line.ask(_HEAD)
         if position > 0 and not is_here:
-            self._found, self._members.is_copy = position, True
+            self.found, self._members.is_copy = Found(position, self._notes.known.floor), True
 
     def _has(self, position: int, crc: int) -> bool:
         return position == 0 or self._line.ask(_CHECKSUM, (position,)) == [(crc,)]
@@ -89,6 +91,13 @@ class PostgresJournal:
     def restored(self) -> bool:
         """Whether this is a copy put in place; until incarnations are lifted."""
         return self._members.is_copy
+
+    def note_lifted(self, position: int, floor: int) -> None:
+        """Incarnations were last lifted at this position, to at least this number."""
+        if floor > self._notes.known.floor:
+            self._notes.note(floor=floor)
+        if position > self.found.position:
+            self._members.is_copy = False  # another node has done it
 
     def note_seen(self, position: int) -> None:
         """Remember how far readers have seen; the database is told later."""
@@ -202,7 +211,7 @@ class PostgresJournal:
             raise Rewound(f"record {self._last[0]} is not the one that was stored", hint=_LOST)
         for piece in _pieces(after, end):
             rows, found = self._between(*piece)
-            if lifts([record for record in found if record.position > self._found]):
+            if lifts([record for record in found if record.position > self.found.position]):
                 self._members.is_copy = False  # another node has done it
             self._note_stored(rows[-1])
             yield from found

@@ -29,6 +29,8 @@ class Known(Struct, frozen=True):
     crc: int = 0
     seen: int = 0
     alive: Alive | None = None
+    floor: int = 0
+    """The highest least incarnation that this node has ever known of, also in a journal that was lost since."""
 
 
 class Notes:

@@ -35,13 +35,13 @@ class Bucket:
 
     def take(self, now: float) -> bool:
         """Take a token; False when there is none."""
-        full_at = self._full_at
+        full_at, rate = self._full_at, self._rate
         if full_at <= now:
-            self._full_at = now + self._rate.interval
+            self._full_at = now + rate.interval
             return True
-        if full_at - now > self._rate.slack:
+        if full_at - now > rate.slack:
             return False
-        self._full_at = full_at + self._rate.interval
+        self._full_at = full_at + rate.interval
         return True
 
     def last_taken(self, now: float) -> float | None:

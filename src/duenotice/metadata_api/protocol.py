@@ -40,8 +40,20 @@ def warm_answer(door: Door, address: str, ask: VmRequest) -> bytes | None:
         return None  # the long way fails too, and reports it
     heading = pulse.heading
     page.last_poll = pulse.steady
-    last_digits = heading.last_digits()
+    last_digits = next(heading.digits, None) or heading.more_digits()
     return b"".join((heading.ok, last_digits, ask.connection, tail))
+
+
+def fresh_answer(door: Door, address: str, ask: VmRequest) -> bytes | None:
+    """The same for a VM that has not asked before, or whose document has changed since."""
+    if ask.plain is None:
+        return None
+    try:
+        if (lane := door.callers.find(address)) is not None:
+            door.callers.page_of(lane)
+    except Exception:
+        return None  # the long way fails too, and reports it
+    return warm_answer(door, address, ask)
 
 
 class Connection(VmConversation):

@@ -1,8 +1,10 @@
 """Writes answers: a status, the headers every answer has, and a tail of its own headers and body (A11)."""
 
 import math
+from collections.abc import Iterator
 from datetime import datetime
 from http import HTTPStatus
+from operator import length_hint
 from typing import NamedTuple
 from uuid import uuid4
 
@@ -60,14 +62,21 @@ class Answer(NamedTuple):
 class Heading:
     """The headers common to every answer. They are rendered ahead: only the end of the request's id is its own.
 
-    `ok` is the beginning of an answer with status 200, up to the last digits of the id.
+    `ok` is the beginning of an answer with status 200, up to the last digits of the id. `digits` gives these: each poll
+    takes some, and so this counts the answers too.
     """
 
-    __slots__ = ("_common", "_date", "answered", "ok")
+    __slots__ = ("_beginnings", "_common", "_date", "digits", "ok")
 
     def __init__(self) -> None:
-        self.answered = 0
+        self._beginnings = 0
+        self.digits: Iterator[bytes] = iter(())
         self.ok = self._common = self._date = b""
+
+    @property
+    def answered(self) -> int:
+        """Answers so far."""
+        return self._beginnings * IDS_PER_BEGINNING - length_hint(self.digits)
 
     def renew(self, now: datetime) -> None:
         """Write the current date."""
@@ -82,10 +91,14 @@ class Heading:
 
     def last_digits(self) -> bytes:
         """The end of the next answer's id; to be taken before the beginning, which may change with it."""
-        self.answered = number = self.answered + 1
-        if not number % IDS_PER_BEGINNING:
-            self.renew_ids()
-        return LAST_DIGITS[number % IDS_PER_BEGINNING]
+        return next(self.digits, None) or self.more_digits()
+
+    def more_digits(self) -> bytes:
+        """The first of new ones, when all were taken."""
+        self._beginnings += 1
+        self.digits = iter(LAST_DIGITS)
+        self.renew_ids()
+        return next(self.digits)
 
     def render(self, answer: Answer, connection: bytes) -> bytes:
         """All bytes of an answer, to be sent in one write."""

@@ -16,7 +16,7 @@ from functools import partial
 from duenotice.metadata_api.bare_connection import BareConnection
 from duenotice.metadata_api.caller import plain_address
 from duenotice.metadata_api.door import Door
-from duenotice.metadata_api.protocol import READ_AHEAD, Connection, GoOn, TakenOver, warm_answer
+from duenotice.metadata_api.protocol import READ_AHEAD, Connection, GoOn, TakenOver, fresh_answer, warm_answer
 from duenotice.metadata_api.questions import VmRequest
 
 BACKLOG = 4096
@@ -24,6 +24,9 @@ BACKLOG = 4096
 
 AT_ONCE = 64
 """Connections taken in one turn of the loop, and handed over at one time; then others get their turn."""
+
+ROUNDS, MANY = 4, 8
+"""How often we look in one turn of the loop, while so many have something: to ask the loop in between costs more."""
 
 PAUSE_SECONDS = 1.0
 """How long no client is taken after the system could not give us a connection."""
@@ -37,10 +40,17 @@ _INFO_UP_TO_UNACKED = struct.Struct("24xI")
 _ONCE_FOR_EACH = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLET if hasattr(select, "epoll") else 0
 """We hear once of all that comes, and then read all of it: what is answered here is shorter than one read."""
 
+_MORE_TO_COME = select.EPOLLIN if hasattr(select, "epoll") else 0
+"""What we hear of a client that has not ended."""
+
 _SHORT = 470
 """Bytes that most polls do not have; Python finds room for so many much faster than for `READ_AHEAD`."""
 
 _WITH_WHAT_FOLLOWS = getattr(socket, "MSG_MORE", 0) | socket.MSG_DONTWAIT
+
+
+Heard = tuple[int, BareConnection, bytes, int]
+"""The number of a bare connection, the connection, what has come on it, and what epoll told of it."""
 
 
 def is_possible() -> bool:
@@ -55,7 +65,7 @@ class WayIn:
         self._door, self._known, self._listening = door, door.known, listening
         self._kind = listening.family, listening.type, listening.proto
         self._epoll = select.epoll()
-        self._bare: dict[int, BareConnection] = {}
+        self._bare: list[BareConnection | None] = [None] * (listening.fileno() + 1)  # by number
         self._handing_over: set[asyncio.Task[None]] = set()
         self._pause: asyncio.TimerHandle | None = None
 
@@ -90,16 +100,56 @@ class WayIn:
         self._epoll.register(self._listening, select.EPOLLIN)
 
     def look(self) -> None:
-        """Something has come: on bare connections, or new ones."""
-        bare = self._bare
-        for number, what in self._epoll.poll(0, AT_ONCE):
-            known = bare.get(number)
-            if known is None:
-                self._take_some()
+        """Something has come: on bare connections, or new ones. If it is much, more will have come meanwhile."""
+        for _ in range(ROUNDS):
+            told = self._epoll.poll(0, AT_ONCE)
+            self._hear(told)
+            if len(told) < MANY:
+                return
+
+    def _hear(self, told: list[tuple[int, int]]) -> None:
+        """All is read before anything is answered: so a client with many connections is not woken by each answer.
+
+        Most polls come by here and through `_answer`, so both are written for speed.
+        """
+        bare_ones, read = self._bare, os.read
+        heard: list[Heard] = []
+        has_new = False
+        for number, what in told:
+            if (bare := bare_ones[number]) is None:
+                has_new = True
                 continue
-            self._hear(known)
-            if what != select.EPOLLIN and bare.get(number) is known:
-                self._hear(known)  # the end came with what was read, and nobody tells us a second time
+            try:
+                data = read(number, _SHORT)
+            except BlockingIOError:
+                continue
+            except OSError:
+                data = b""
+            heard.append((number, bare, data, what))
+        self._answer(heard)
+        if has_new:
+            self._take_some()
+
+    def _answer(self, heard: list[Heard]) -> None:
+        """Most often each is one more poll, which is answered right here."""
+        known, door, write, idle_until = self._known, self._door, os.write, self._door.pulse.idle_until
+        last, ask = b"", None
+        for number, bare, data, what in heard:
+            if data != last:  # VMs ask with the same bytes: to compare them costs half of looking them up
+                last, ask = data, known.get(data)
+            if ask is None or len(data) == _SHORT or (answer := warm_answer(door, bare.address, ask)) is None:
+                self._go_on_with(bare, data if len(data) < _SHORT else data + (_read(number) or b""))
+            else:
+                try:
+                    sent = write(number, answer)
+                except OSError as problem:
+                    sent = _sent_despite(problem, answer)
+                if sent == len(answer) and not ask.closes:
+                    bare.deadline = idle_until
+                else:
+                    self._finish(bare, ask, answer, sent)
+            if what != _MORE_TO_COME and self._bare[number] is bare:
+                self._go_on_with(bare, _read(number))  # the end came too, and nobody tells us a second time
 
     def _take_some(self) -> None:
         room = AT_ONCE - len(self._handing_over)
@@ -161,31 +211,12 @@ class WayIn:
         else:
             self._hand_over(client.detach(), partial(Connection, self._door))
 
-    def _hear(self, bare: BareConnection) -> None:
-        """Something has come on a connection that was kept: most often one more poll, which is answered right here."""
-        number = bare.number
-        try:
-            data = os.read(number, _SHORT)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
-        if len(data) == _SHORT:
-            data += _read(number) or b""
-        door = self._door
-        if (ask := self._known.get(data)) is None or (answer := warm_answer(door, bare.address, ask)) is None:
-            self._go_on_with(bare, data)
-        elif (sent := _written(number, answer)) == len(answer) and not ask.closes:
-            bare.deadline = door.pulse.idle_until
-        else:
-            self._finish(bare, ask, answer, sent)
-
     def _go_on_with(self, bare: BareConnection, data: bytes | None) -> None:
         """Answer what has come, or leave it to a connection with a transport."""
         if not data:
             self._keep(bare) if data is None else self.drop(bare)
         elif (ask := self._known.get(data) or self._door.memo.learn(data)) is None or (
-            answer := warm_answer(self._door, bare.address, ask)
+            answer := fresh_answer(self._door, bare.address, ask)
         ) is None:
             self._take_over(bare, partial(Connection.data_received, data=data))
         else:
@@ -205,7 +236,11 @@ class WayIn:
         """It lasts longer than a turn of the loop: count it, and hear what comes."""
         if not bare.is_kept:
             bare.is_kept = True
+            if (lane := self._door.callers.lanes.get(bare.address)) is not None:
+                bare.address = lane.vm.address  # the same text, but there it is once for all connections of a VM
             self._door.crowd.enter(bare)
+            if (missing := bare.number + 1 - len(self._bare)) > 0:
+                self._bare += [None] * missing
             self._bare[bare.number] = bare
             self._epoll.register(bare.number, _ONCE_FOR_EACH)
 
@@ -213,13 +248,13 @@ class WayIn:
         """End it; a closed connection leaves the epoll by itself."""
         os.close(bare.number)
         if bare.is_kept:
-            del self._bare[bare.number]
+            self._bare[bare.number] = None
             self._door.leave(bare)
 
     def _take_over(self, bare: BareConnection, go_on: GoOn) -> None:
         """It gets a transport, and keeps its place."""
         self._keep(bare)
-        del self._bare[bare.number]
+        self._bare[bare.number] = None
         self._epoll.unregister(bare.number)
         bare.hand_over()
         self._hand_over(bare.number, partial(TakenOver, self._door, bare, go_on), partial(self._door.leave, bare))
@@ -247,10 +282,8 @@ def _received(client: socket.SocketType) -> bytes | None:
     """The same as `_read` of a new connection."""
     try:
         return client.recv(READ_AHEAD, socket.MSG_DONTWAIT)
-    except BlockingIOError:
-        return None
-    except OSError:
-        return b""
+    except OSError as problem:
+        return _read_after(problem)
 
 
 def _sent_with_end(client: socket.SocketType, answer: bytes) -> int:
@@ -262,10 +295,8 @@ def _sent_with_end(client: socket.SocketType, answer: bytes) -> int:
         sent = client.send(answer, _WITH_WHAT_FOLLOWS)
         if sent == len(answer):
             client.shutdown(socket.SHUT_WR)
-    except BlockingIOError:
-        return 0
-    except OSError:
-        return len(answer)
+    except OSError as problem:
+        return _sent_despite(problem, answer)
     return sent
 
 
@@ -273,17 +304,23 @@ def _read(number: int) -> bytes | None:
     """What has come; None when nothing has yet, and nothing at the end."""
     try:
         return os.read(number, READ_AHEAD)
-    except BlockingIOError:
-        return None
-    except OSError:
-        return b""
+    except OSError as problem:
+        return _read_after(problem)
 
 
 def _written(number: int, answer: bytes) -> int:
-    """How much of it the kernel has taken; a client that has gone gets it all."""
+    """How much of it the kernel has taken."""
     try:
         return os.write(number, answer)
-    except BlockingIOError:
-        return 0
-    except OSError:
-        return len(answer)
+    except OSError as problem:
+        return _sent_despite(problem, answer)
+
+
+def _read_after(problem: OSError) -> bytes | None:
+    """What could be read of who has sent nothing yet, or is gone."""
+    return None if isinstance(problem, BlockingIOError) else b""
+
+
+def _sent_despite(problem: OSError, answer: bytes) -> int:
+    """How much could be sent to who does not read, or is gone; who is gone gets it all."""
+    return 0 if isinstance(problem, BlockingIOError) else len(answer)

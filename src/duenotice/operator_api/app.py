@@ -1,12 +1,14 @@
 """The operator's REST API as one ASGI application, made from the table of its calls."""
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from duenotice.engine.engine import Engine
 from duenotice.engine.followers import Followers
@@ -33,6 +35,7 @@ from duenotice.operator_api.node_list import NodeList
 from duenotice.operator_api.nodes import Nodes
 from duenotice.operator_api.openapi import openapi_call
 from duenotice.operator_api.pasts import Pasts
+from duenotice.operator_api.paths import Paths
 from duenotice.operator_api.search import Searches
 from duenotice.operator_api.subscriptions import Subscriptions
 from duenotice.operator_api.tokens import Gate, Tokens
@@ -75,14 +78,13 @@ class OperatorApi:
         ]
         self.calls.append(openapi_call(tuple(self.calls)))
 
-    def app(self) -> Starlette:
+    def app(self) -> ASGIApp:
         """The ASGI application."""
         by_path: dict[str, dict[str, Call]] = {}
         for call in self.calls:
             by_path.setdefault(call.path, {})[call.method] = call
-        routes = [Route(path, self._dispatch(calls), methods=list(calls)) for path, calls in by_path.items()]
-        handlers = {DuenoticeError: on_error, HTTPException: _on_http_error, Exception: on_error}
-        return Starlette(routes=routes, exception_handlers=handlers)
+        endpoints = {path: _Endpoint(self._dispatch(calls), _methods(calls)) for path, calls in by_path.items()}
+        return _Doorway(endpoints)
 
     async def _refusal(self, request: Request, call: Call) -> Response | None:
         """Why nobody is let in, or None. A token may have been made at another node just now."""
@@ -113,6 +115,49 @@ class OperatorApi:
             return await self._nodes.answer(request, answer)
 
         return dispatch
+
+
+class _Endpoint(NamedTuple):
+    """All calls of one path."""
+
+    dispatch: Handler
+    methods: frozenset[str]
+
+
+def _methods(calls: dict[str, Call]) -> frozenset[str]:
+    return frozenset((*calls, "HEAD") if "GET" in calls else calls)
+
+
+class _Doorway:
+    """Answers the calls that there are. All else, such as a path that nobody knows, is answered by Starlette.
+
+    Its routes and layers around each call would take longer than the call.
+    """
+
+    def __init__(self, endpoints: dict[str, _Endpoint]) -> None:
+        self._paths = Paths(endpoints)
+        routes = [Route(path, each.dispatch, methods=list(each.methods)) for path, each in endpoints.items()]
+        handlers = {DuenoticeError: on_error, HTTPException: _on_http_error, Exception: on_error}
+        self._starlette = Starlette(routes=routes, exception_handlers=handlers)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        found = self._paths.find(scope["path"]) if scope["type"] == "http" else None
+        if found is None or scope["method"] not in found.what.methods:
+            await self._starlette(scope, receive, send)
+            return
+        scope["path_params"] = found.names
+        request = Request(scope, receive, send)
+        try:
+            response = await found.what.dispatch(request)
+        except HTTPException as error:
+            response = await _on_http_error(request, error)
+        except DuenoticeError as error:
+            response = await on_error(request, error)
+        except Exception as error:
+            await (await on_error(request, error))(scope, receive, send)
+            raise  # the server logs it
+        await response(scope, receive, send)
 
 
 def _vms(engine: Engine, silent_for: SilentFor) -> list[Call]:

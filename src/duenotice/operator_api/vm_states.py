@@ -40,8 +40,19 @@ class VmStates:
 
 def state_of_vm(state: State, vm: Vm) -> str:
     """The state of one VM, without a look at all the others."""
-    found = [state_of(event) for event in state.events_of(vm)]
-    return min(found, key=_RANK.__getitem__, default="degraded" if vm.host in _ill(state) else "fine")
+    return _worst(state, vm, state.events_of(vm))
+
+
+def listed_state_of(state: State, vm: Vm) -> str:
+    """The same as `VmStates` says: events of a scope that the VM has left count too."""
+    return _worst(state, vm, state.events_on(vm.name))
+
+
+def _worst(state: State, vm: Vm, events: list[Event]) -> str:
+    if events:
+        return min(map(state_of, events), key=_RANK.__getitem__)
+    host = None if vm.host is None else state.fleet.hosts.get(vm.host)
+    return "fine" if host is None or host.condition is Condition.HEALTHY else "degraded"
 
 
 def _ill(state: State) -> set[str]:

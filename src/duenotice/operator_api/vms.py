@@ -1,6 +1,6 @@
 """The calls of VMs: look at them, poll for them, operate on them, and give them wrong answers to test their clients."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -19,7 +19,7 @@ from duenotice.errors import Malformed, Refused
 from duenotice.operator_api.answers import RAISED, Reply, Resource, shown
 from duenotice.operator_api.calls import Call, Handler, Paging, decoded, new_id, vm_named
 from duenotice.operator_api.fleet import WANTED, Wanted
-from duenotice.operator_api.vm_states import VmStates, state_of_vm
+from duenotice.operator_api.vm_states import VmStates, listed_state_of, state_of_vm
 from duenotice.wire import operator as o
 from duenotice.wire.api_versions import API_VERSIONS, BY_NAME
 from duenotice.wire.document_json import encode_document
@@ -76,6 +76,8 @@ class Vms(Resource):
     async def index(self, request: Request) -> Response:
         """A page of VMs by name."""
         wanted, paging, names = Wanted(request), Paging.of(request), await self._publisher.names.put_in_order()
+        if wanted.is_everything:
+            return await self._page(paging, names)
 
         def look(state: State) -> o.Page[o.Vm]:
             wanted.check(state.fleet)
@@ -88,6 +90,17 @@ class Vms(Resource):
             return paging.page_of_names(wanted.names(names, states), told)
 
         return await self._looked(look)
+
+    async def _page(self, paging: Paging, names: Sequence[str]) -> Response:
+        """A page of all VMs; nothing here grows with the fleet, so no copy of it is made (S26)."""
+        state = self._engine.state
+
+        def gathered(name: str) -> tuple[Vm, bool, str] | None:
+            vm = state.fleet.vms.get(name)
+            return None if vm is None else (vm, state.enabled(scope_of(vm)), listed_state_of(state, vm))
+
+        page = paging.page_of_names(names, gathered)
+        return await self._written(lambda: o.Page(tuple(from_domain.vm(*each) for each in page.items), page.next))
 
     async def show(self, request: Request) -> Response:
         """One VM with the events that hit it."""

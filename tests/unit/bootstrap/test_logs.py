@@ -1,13 +1,16 @@
 """What is logged and how."""
 
 import asyncio
+import io
+import json
 import subprocess
 import sys
+import threading
 
 import pytest
 from structlog.testing import capture_logs
 
-from duenotice.bootstrap.logs import LINES_AT_ONCE, ChangeLog
+from duenotice.bootstrap.logs import LINES_AT_ONCE, WAITING_LINES, ChangeLog, _as_json, _Writer, lines_at_once
 from duenotice.domain import transitions as t
 from duenotice.domain.state import State
 from tests.unit.domain.build import NOW
@@ -61,7 +64,57 @@ def test_very_many_changes_are_logged_a_few_in_each_turn_of_the_loop() -> None:
                 before = len(lines)
                 await asyncio.sleep(0)
                 most = max(most, len(lines) - before)
-            assert most == LINES_AT_ONCE
+            assert most == lines_at_once(500) < LINES_AT_ONCE
         assert [line["position"] for line in lines] == list(range(500))
 
     asyncio.run(asyncio.wait_for(main(), 10))
+
+
+@pytest.mark.parametrize(("waiting", "at_once"), [(1, 2), (100, 2), (500, 10), (5_000, LINES_AT_ONCE)])
+def test_few_lines_are_made_two_at_a_time_and_many_in_about_fifty_turns(waiting: int, at_once: int) -> None:
+    """Who waits for a command meanwhile waits for few of them."""
+    assert lines_at_once(waiting) == at_once
+
+
+class Gate(io.StringIO):
+    """A stream that takes nothing until it is opened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened = threading.Event()
+
+    def write(self, text: str) -> int:
+        self.opened.wait(10)
+        return super().write(text)
+
+
+def test_lines_that_do_not_fit_are_dropped_and_counted_and_all_others_are_written_in_order() -> None:
+    gate = Gate()
+    writer = _Writer(gate)
+    for number in range(WAITING_LINES + 7):
+        writer.write(f"{number}\n")
+    gate.opened.set()
+    writer.drain(10)
+    writer.write("last\n")
+    writer.drain(10)
+    said = gate.getvalue().splitlines()
+    noted = [line for line in said if line.startswith("(")]
+    assert [line for line in said if line not in noted] == [*map(str, range(WAITING_LINES)), "last"]
+    assert noted == ["(7 lines were dropped here)"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"action": "fire", "vms": ("a", "b"), "count": 3, "none": None, "yes": True, "deep": {"x": [1, {}]}},
+        {"text": "\x1b[1mred \x7f \x9b ü € \u2028 end"},
+        {"odd": RuntimeError("why"), "bytes": b"x".hex()},
+        {"huge": 2**70, "share": 0.25},
+    ],
+)
+def test_a_line_for_machines_is_what_the_standard_library_would_write(line: dict[str, object]) -> None:
+    """All of it in ASCII, so that nothing in it acts on a terminal (S28)."""
+    said = _as_json(line, repr)
+    assert said == json.dumps(line, default=repr)
+    assert said.isascii()
+    assert said.isprintable()

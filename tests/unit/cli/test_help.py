@@ -115,7 +115,7 @@ def test_a_flag_shows_what_it_takes(path: tuple[str, ...], command: click.Comman
 def test_settings_that_take_some_words_show_them() -> None:
     """As every other choice."""
     shown = CliRunner().invoke(duenotice, ["serve", "--help"]).output
-    assert "--impact [simulated|command|webhook]" in shown
+    assert "--impact [simulated|command|webhook|libvirt]" in shown
     assert "--log-format [auto|console|json|none]" in shown
     assert "--impact-lost [fail|retry]" in shown
     assert "--first-answer-delay SECONDS" in shown

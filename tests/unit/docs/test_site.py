@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
-from tools.site.check import Read
+from tools.site.check import Read, complaints
 from tools.site.pages import BESIDE_DOCS, linked, moved, place_of, table, with_tables
 
 ROOT = Path(__file__).parents[3]
@@ -84,3 +84,19 @@ def test_a_page_is_read_for_what_it_loads_and_what_was_not_understood() -> None:
     """A link is no load; Markdown that is left over is told, unless it is code."""
     page = Read('<a href="x#y">l</a><img src="//cdn/z.png"><h2 id="y">t</h2><p>a:\n- b</p><pre>- c\n| d</pre>')
     assert (page.links, page.loads, page.anchors, page.odd) == (["x#y"], ["//cdn/z.png"], {"y"}, ["- b"])
+
+
+def test_what_is_wrong_with_a_built_site_is_told(tmp_path: Path) -> None:
+    """A link to nothing, an anchor that is not there, and whatever would be asked of another site."""
+    (tmp_path / "a.html").write_text(
+        '<a href="b.html#there">ok</a><a href="b.html#not">x</a><a href="c.html">y</a><a href="https://e.org">z</a>'
+        '<script src="https://cdn.example/x.js"></script>'
+    )
+    (tmp_path / "b.html").write_text('<h2 id="there">t</h2>')
+    (tmp_path / "s.css").write_text("@import url(//fonts.example/f.css);")
+    assert list(complaints(tmp_path)) == [
+        "a.html: b.html#not: there is no such anchor",
+        "a.html: c.html leads nowhere",
+        "a.html: loads https://cdn.example/x.js from outside",
+        "s.css: loads url(//fonts.example/f.css from outside",
+    ]

@@ -8,7 +8,8 @@ from duenotice.domain.commands import (
     PostponeEvents,
 )
 from duenotice.domain.event import EventType
-from duenotice.domain.transitions import VmsRemoved
+from duenotice.domain.postponing import owed
+from duenotice.domain.transitions import EventCancelled, EventPostponed, EventRaised, Record, Transition, VmsRemoved
 from tests.unit.domain.build import (
     NOW,
     SECOND,
@@ -21,6 +22,23 @@ from tests.unit.domain.build import (
 )
 
 REBOOT, REDEPLOY, TERMINATE = EventType.REBOOT, EventType.REDEPLOY, EventType.TERMINATE
+
+
+def test_whole_notice_is_owed_for_what_is_new_and_for_what_nobody_could_be_told_of() -> None:
+    """S2: not for what VMs have known for a while and what only says its time again."""
+    state = listening()
+    event, known = schedule(state, "alone"), schedule(state, "zonal", number=2)
+    changes: list[tuple[Instant, Transition]] = [
+        (NOW, EventRaised(event)),
+        (NOW, EventPostponed(event)),
+        (NOW.after(SECOND), EventPostponed(known)),
+        (NOW, EventPostponed(event)),
+        (NOW, EventCancelled(known.id, known.scope)),
+    ]
+    records = [Record(number, at.at, "test", change) for number, (at, change) in enumerate(changes, start=1)]
+    assert owed(state, records) == (event.id,)
+    assert owed(state, records[1:]) == (event.id,)
+    assert owed(state, records[2:3]) == ()
 
 
 class TestPostponed:

@@ -79,3 +79,29 @@ def test_a_wall_clock_that_was_set_back_does_not_take_the_numbers_back(to: int) 
     do(state, FIRST)
     do(state, LiftIncarnations(to))
     assert state.document("vm/alone").incarnation == FIRST.to + FAR_AHEAD
+
+
+def test_several_nodes_that_find_the_same_loss_lift_once() -> None:
+    """N14: each may ask; the clocks that they look at are not the same."""
+    state = listening()
+    found = state.position
+    do(state, LiftIncarnations(FIRST.to, unless_after=found))
+    assert do(state, LiftIncarnations(SECOND.to, unless_after=found)) == []
+    assert restore(take(state)).lifted_at == state.lifted_at == found + 1
+    assert state.floor == FIRST.to
+
+
+def test_the_next_loss_is_lifted_for_again() -> None:
+    state = listening()
+    do(state, LiftIncarnations(FIRST.to, unless_after=state.position))
+    do(state, LiftIncarnations(SECOND.to, unless_after=state.position))
+    assert state.floor == SECOND.to
+
+
+def test_numbers_that_a_node_has_seen_and_the_journal_has_lost_are_not_given_again() -> None:
+    """However the clocks are: a node notes how far numbers were ever lifted."""
+    state = listening()
+    found = state.position
+    do(state, LiftIncarnations(FIRST.to, unless_after=found))
+    do(state, LiftIncarnations(FIRST.to, unless_after=found, above=SECOND.to))
+    assert state.floor == SECOND.to + FAR_AHEAD

@@ -132,6 +132,22 @@ async def test_notice_is_made_longer_again_if_the_curtain_took_long() -> None:
 
 
 @in_loop
+async def test_what_the_leader_gave_up_waiting_for_is_still_not_shown_too_late() -> None:
+    """S2: its seat asks to show it as soon as the store is back, which may be before the next tick."""
+    async with three() as cluster:
+        leader = cluster.leader
+        await ask(leader, EnableScope("alone"))
+        cluster.kill(cluster.others[0])
+        done = ask(leader, reboot("alone"))
+        await cluster.pass_time(LEASE // 3)
+        assert not done.done()
+        leader.line.is_cut = True
+        await cluster.pass_time(3 * LEASE)
+        await asyncio.wait([done])
+        assert not leader.engine.is_in_time()
+
+
+@in_loop
 async def test_after_the_leader_is_killed_another_goes_on_from_all_that_was_answered() -> None:
     """After a lease; meanwhile the others answer (N04, S5)."""
     async with three() as cluster:

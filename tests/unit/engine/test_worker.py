@@ -6,7 +6,7 @@ import weakref
 
 import pytest
 
-from duenotice.engine.worker import Worker, run_in
+from duenotice.engine.worker import Bell, Worker, run_in
 from tests.unit.engine.rig import in_loop
 
 
@@ -99,6 +99,33 @@ def test_work_that_ends_after_the_loop_harms_nobody() -> None:
     asyncio.run(leave())
     gate.set()
     assert worker.submit(lambda: 7).result(5) == 7
+    worker.shutdown()
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_a_worker_that_is_shut_down_leaves_no_file_open(wait: bool) -> None:
+    bells: list[Bell | None] = []
+
+    async def use() -> None:
+        worker = Worker("test", threads=2)
+        await run_in(worker, lambda: None)
+        bells.append(worker._bell)
+        worker.shutdown(wait=wait)
+        for thread in worker._threads:
+            thread.join(5)
+        await asyncio.sleep(0)
+
+    asyncio.run(use())
+    asyncio.run(use())
+    assert [bell is not None and bell.is_closed for bell in bells] == [True, True]
+
+
+@in_loop
+async def test_very_many_outcomes_at_once_all_come_back() -> None:
+    """More than the loop hears of in one read."""
+    worker = Worker("test", threads=2)
+    numbers = await asyncio.gather(*(run_in(worker, lambda number=n: number) for n in range(10_000)))  # type: ignore[misc]
+    assert numbers == list(range(10_000))
     worker.shutdown()
 
 

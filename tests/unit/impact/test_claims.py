@@ -1,14 +1,16 @@
 """Of several nodes one makes an attempt, and a new leader asks first what is already done (N12)."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import cast
 
 import pytest
 
 from duenotice.domain.commands import ClaimImpact
 from duenotice.domain.event import Event
-from duenotice.engine.engine import Engine
+from duenotice.domain.state import State
+from duenotice.engine.engine import Engine, Records
 from duenotice.impact.claims import Claim, NodeClaims, OnlyNode
 from duenotice.impact.dispatcher import Dispatcher
 from duenotice.impact.driver import AttemptEnd, AttemptOutcome
@@ -133,3 +135,42 @@ def test_what_a_lost_node_had_begun(
             assert (driver.runs, [what for what, _ in await history(engine)]) == (runs, happened)
 
     test()
+
+
+class Behind:
+    """A node that has its commands done by the one that leads, and sees the result when it is told."""
+
+    leads = False
+
+    def __init__(self, leader: Engine) -> None:
+        self._leader, self._state, self.looks = leader, leader.publisher.freeze(), 0
+        self.on_commit: list[Callable[[Records], None]] = []
+        self.on_recover: list[Callable[[], None]] = []
+        self.submit, self.lost = leader.submit, leader.lost
+
+    @property
+    def state(self) -> State:
+        self.looks += 1
+        return self._state
+
+    async def catch_up(self) -> None:
+        records = tuple(await self._leader.history(self._state.position, 100))
+        self._state = self._leader.publisher.freeze()
+        for tell in self.on_commit:
+            tell(records)
+
+
+@in_loop
+async def test_notes_are_kept_until_this_node_has_seen_the_result_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without them the attempt would be made again, as long as the leader is ahead of this node."""
+    monkeypatch.setattr("duenotice.impact.dispatcher._LOOK_AGAIN", 0.001)
+    async with led("b") as (engine, event):
+        driver, node = ScriptedDriver(DONE, DONE), cast(Engine, behind := Behind(engine))
+        async with dispatched(node, driver, Others().claims(node)):
+            await once(lambda: not engine.state.events)
+            looks = behind.looks
+            await once(lambda: behind.looks > looks + 10)
+            assert (driver.runs, driver.forgotten) == ([(event.id, 1)], [])
+            await behind.catch_up()
+            await once(lambda: driver.forgotten)
+        assert driver.runs == driver.forgotten == [(event.id, 1)]

@@ -7,6 +7,7 @@ import pytest
 from msgspec import structs
 
 from duenotice.domain.transitions import IncarnationsLifted, Record
+from duenotice.engine.fenced_journal import Found
 from duenotice.errors import Rewound
 from duenotice.journal.codec import RECORDS
 from duenotice.journal.postgres import PostgresJournal
@@ -126,3 +127,21 @@ def test_a_new_leader_on_another_server_does_not_trust_that_nothing_is_lost(
     database.sql(f"UPDATE duenotice.head SET origin = {origin}")
     follower.look_again()
     assert follower.restored == is_copy
+
+
+def test_a_node_notes_how_far_numbers_were_ever_lifted(
+    follower: PostgresJournal, database: Database, tmp_path: Path
+) -> None:
+    """Also of a journal that is lost since: no clock has to be right for that."""
+    list(follower.read(0))
+    follower.note_lifted(3, 200_000_000)
+    follower.note_lifted(3, 7)
+    follower.close()
+    lose_the_last(database)
+    again = opened(database, tmp_path)
+    assert again.found == Found(2, 200_000_000)
+    again.note_lifted(2, 0)
+    before = again.restored
+    again.note_lifted(3, 200_000_001)
+    assert (before, again.restored) == (True, False)
+    again.close()

@@ -22,6 +22,7 @@ from duenotice.domain.commands import ScheduleEvent
 from duenotice.domain.event import EventType
 from duenotice.domain.touched import Touched
 from duenotice.engine.curtain import Curtain
+from duenotice.engine.engine import Engine
 from duenotice.journal.memory import MemoryJournal
 from duenotice.metadata_api import server as server_module
 from duenotice.metadata_api.bare_connection import BareConnection
@@ -56,8 +57,8 @@ def run(request: pytest.FixtureRequest) -> Run:
 class Stage:
     """A server that knows the polls of the VM `solo`, and clients that play this VM."""
 
-    def __init__(self, server: MetadataServer, address: tuple[str, int], door: Door) -> None:
-        self.server, self.address, self.door = server, address, door
+    def __init__(self, server: MetadataServer, address: tuple[str, int], door: Door, engine: Engine) -> None:
+        self.server, self.address, self.door, self._engine = server, address, door, engine
         self.buffer = 65536
         self.problems: list[dict[str, Any]] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: self.problems.append(context))
@@ -77,6 +78,10 @@ class Stage:
         for packet in packets:
             client.sendall(packet)
         return client
+
+    async def schedule(self) -> None:
+        """Raise an event."""
+        await self._engine.submit(ScheduleEvent(str(uuid4()).upper(), EventType.REBOOT, ("solo",)), "test")
 
     async def ask(self, raw: bytes, much: int = 65536) -> bytes:
         """What comes until the server closes, or so much."""
@@ -124,11 +129,11 @@ async def stage(
 
     server = MetadataServer(engine.submit, engine.publisher, engine.clock, options, prepare=prepare)
     listening = listening or socket.create_server(("127.0.0.1", 0))
-    made = Stage(server, ("127.0.0.1", (await server.start_on(listening))[1]), doors[0])
+    made = Stage(server, ("127.0.0.1", (await server.start_on(listening))[1]), doors[0], engine)
     for raw in (LAST_POLL, OLD_POLL, POLL):
         assert NOTHING in await made.ask(raw, much=1)
     for _ in range(events):
-        await engine.submit(ScheduleEvent(str(uuid4()).upper(), EventType.REBOOT, ("solo",)), "test")
+        await made.schedule()
     if events:
         await made.ask(LAST_POLL)
     await until(lambda: not made.server.connections)
@@ -248,7 +253,36 @@ def test_polls_on_a_connection_that_stays_open_need_no_transport(run: Run) -> No
             world.way_in.look()
             client.close()
             world.way_in.look()
-            assert (world.server.connections, world.door.crowd.by_address, world.way_in._bare) == (0, {}, {})
+            assert (world.server.connections, world.door.crowd.by_address, any(world.way_in._bare)) == (0, {}, False)
+
+    run(main())
+
+
+def test_a_new_document_needs_no_transport(run: Run) -> None:
+    async def main() -> None:
+        async with stage() as world:
+            with world.client(POLL) as client:
+                world.way_in.look()
+                assert NOTHING in client.recv(65536)
+                await world.schedule()
+                client.sendall(POLL)
+                world.way_in.look()
+                assert b'"EventId"' in client.recv(65536)
+                assert [type(guest) for guest in world.door.crowd.everybody] == [BareConnection]
+
+    run(main())
+
+
+def test_a_vm_that_has_not_asked_since_the_start_needs_no_transport(run: Run) -> None:
+    """Unless its scope has to be turned on first."""
+
+    async def main() -> None:
+        async with stage() as world:
+            world.door.callers.lanes.clear()
+            with world.client(POLL) as client:
+                world.way_in.look()
+                assert NOTHING in client.recv(65536)
+                assert [type(guest) for guest in world.door.crowd.everybody] == [BareConnection]
 
     run(main())
 

@@ -55,20 +55,18 @@ function shown(section, words) {
 async function look() {
   const asked = field.value.trim().toLowerCase();
   const words = asked.split(/\s+/).filter(Boolean);
-  found.hidden = !words.length;
-  if (!words.length) return;
-  let all;
-  try {
-    all = await sections();
-  } catch {
-    found.replaceChildren("The search cannot be loaded.");
+  if (!words.length) {
+    found.hidden = true;
     return;
   }
+  const all = await sections().catch(() => []);
   if (asked !== field.value.trim().toLowerCase()) return; // more was typed meanwhile
   const hits = all.map((section) => [score(section, words), section]).filter(([value]) => value);
   hits.sort((a, b) => b[0] - a[0]);
   const links = hits.slice(0, MOST).map(([, section]) => shown(section, words));
-  found.replaceChildren(...(links.length ? links : [`Nothing has “${field.value.trim()}” in it.`]));
+  const none = all.length ? `Nothing has “${field.value.trim()}” in it.` : "The search cannot be loaded.";
+  found.replaceChildren(...(links.length ? links : [none]));
+  found.hidden = false;
 }
 
 field.addEventListener("focus", () => sections().catch(() => {}));

@@ -1,5 +1,6 @@
 """`kubernetes`: empties this node within its pods' disruption budgets, and opens it again if we closed it."""
 
+import hashlib
 import os
 from contextlib import suppress
 from typing import Any
@@ -50,7 +51,7 @@ class Kubernetes(Handler[Options]):
             await occasion.note("cordoned", not found["spec"].get("unschedulable"))
             mark = {"key": TAINT, "value": _label(occasion.event.type), "effect": "NoSchedule"}
             await _patch_spec(api, found, {"unschedulable": True, "taints": [*_taints(found), mark]})
-        await _tell(api, node, occasion, "prepare")
+        await _tell(api, found, occasion, "prepare")
         if not self._options.cordon_only:
             await self._empty(api, node, occasion)
 
@@ -77,7 +78,7 @@ class Kubernetes(Handler[Options]):
         if found and _is_marked(found):  # a node that has left the cluster took our taint with it
             left = {"taints": [taint for taint in _taints(found) if taint["key"] != TAINT] or None}
             await _patch_spec(api, found, left | ({"unschedulable": None} if occasion.notes["cordoned"] else {}))
-            await _tell(api, node, occasion, "recover")
+            await _tell(api, found, occasion, "recover")
 
     def _node(self, occasion: Occasion) -> str:
         return self._options.node or os.environ.get(NODE_NAME) or occasion.vm.lower()
@@ -123,16 +124,16 @@ async def _patch_spec(api: KubeApi, found: dict[str, Any], spec: dict[str, Any])
     await api.patch(node_path(found["metadata"]["name"]), {"metadata": metadata, "spec": spec})
 
 
-async def _tell(api: KubeApi, node: str, occasion: Occasion, phase: str) -> None:
+async def _tell(api: KubeApi, found: dict[str, Any], occasion: Occasion, phase: str) -> None:
     """Write a condition and an Event for people; if that fails, the work goes on."""
-    event, now = occasion.event, wall().strftime("%Y-%m-%dT%H:%M:%SZ")
+    event, node, now = occasion.event, found["metadata"]["name"], wall().strftime("%Y-%m-%dT%H:%M:%SZ")
     coming = phase == "prepare"
     reason = _label(event.type) if coming else "Over"
     message = f"{event.type} {event.event_id} {'is coming' if coming else 'is over'}. {event.description}"[:1000]
     condition = {"type": CONDITION, "status": str(coming), "reason": reason, "message": message}
-    times = {"lastHeartbeatTime": now, "lastTransitionTime": now}
+    times = {"lastHeartbeatTime": now, "lastTransitionTime": _since(found, str(coming)) or now}
     shown = {
-        "metadata": {"generateName": "duenotice-", "namespace": "default"},
+        "metadata": {"name": _event_name(node, event.event_id, phase), "namespace": "default"},
         "involvedObject": {"kind": "Node", "name": node, "uid": node},
         "reason": "ScheduledEvent" if coming else "ScheduledEventOver",
         "message": message,
@@ -145,6 +146,18 @@ async def _tell(api: KubeApi, node: str, occasion: Occasion, phase: str) -> None
     with suppress(Unavailable):
         await api.send("PATCH", f"{node_path(node)}/status", {"status": {"conditions": [condition | times]}}, STRATEGIC)
         await api.send("POST", "/api/v1/namespaces/default/events", {"apiVersion": "v1", "kind": "Event"} | shown)
+
+
+def _since(node: dict[str, Any], status: str) -> str:
+    """Since when the condition has that status, if it has."""
+    conditions = node.get("status", {}).get("conditions") or []
+    same = (each for each in conditions if (each["type"], each["status"]) == (CONDITION, status))
+    return next((each.get("lastTransitionTime") or "" for each in same), "")
+
+
+def _event_name(node: str, event_id: str, phase: str) -> str:
+    """The same for the same news, so that the server refuses to show it twice."""
+    return f"{node}.{hashlib.sha256(event_id.encode()).hexdigest()[:16]}.{phase}"
 
 
 def _taints(node: dict[str, Any]) -> list[dict[str, Any]]:

@@ -1,0 +1,143 @@
+"""What goes on beside a service on a hypervisor: domains come and go, and fleet and rules follow them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import structlog
+
+from duenotice.backoff import Backoff
+from duenotice.domain import transitions as t
+from duenotice.domain.commands import ApplyFleet
+from duenotice.domain.event import Phase
+from duenotice.domain.fleet import Declaration
+from duenotice.domain.state import State
+from duenotice.engine.engine import SELF
+from duenotice.errors import DuenoticeError, Refused, Unavailable
+from duenotice.host.bridge import Bridge
+from duenotice.host.fleet import compose, plugs_of
+from duenotice.host.guests import GuestDomain
+from duenotice.host.ports import Hypervisor
+from duenotice.host.rules import rules
+
+if TYPE_CHECKING:
+    from duenotice.bootstrap.follower_service import FollowerService
+    from duenotice.bootstrap.service import Service
+
+LOOK_ANYWAY = 10.0
+"""Seconds after which libvirt is asked although it has said nothing: a lease may have come."""
+_AGAIN = Backoff(0.5, 15.0)
+_OVER = (t.EventCompleted, t.EventFailed, t.EventCancelled)
+
+log = structlog.get_logger()
+
+
+class HostWatch:
+    """The first of `hosts` is this one; `file` says more about domains of the same names."""
+
+    def __init__(self, hosts: Sequence[Hypervisor], bridge: Bridge, file: Declaration | None = None) -> None:
+        self._hosts, self._bridge, self._file = hosts, bridge, file
+        self._changed = asyncio.Event()
+        self._complaints: dict[str, str] = {}
+        self._names: dict[str, str] = {}
+        self._script = ""
+
+    @asynccontextmanager
+    async def beside(self, service: "Service | FollowerService") -> AsyncIterator[None]:
+        """For as long as the service runs."""
+        loop = asyncio.get_running_loop()
+
+        def changed() -> None:
+            loop.call_soon_threadsafe(self._changed.set)
+
+        for host in self._hosts:
+            host.listen(changed)
+        engine = getattr(service, "engine", None)
+        if engine is not None:
+            engine.on_commit.append(self._heard)
+        task = asyncio.create_task(self._watch(service), name="host-watch")
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    def _heard(self, records: Sequence[t.Record]) -> None:
+        """A VM that is no longer being hit is looked at again."""
+        if any(isinstance(record.transition, _OVER) for record in records):
+            self._changed.set()
+
+    async def _watch(self, service: "Service | FollowerService") -> None:
+        failures = 0
+        while True:
+            self._changed.clear()
+            try:
+                await self.look(service)
+                failures, pause = 0, LOOK_ANYWAY
+            except Unavailable as error:
+                self._complain("", f"{error.message} {error.hint} The last fleet is served; nothing is hit meanwhile.")
+                failures, pause = failures + 1, _AGAIN.after(failures)
+            except DuenoticeError as error:
+                self._complain("", f"{error.message} {error.hint}")
+                pause = LOOK_ANYWAY
+            except Exception:
+                log.exception("the hypervisor was not looked at", action="host-failed")
+                pause = LOOK_ANYWAY
+            try:
+                async with asyncio.timeout(pause):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    async def look(self, service: "Service | FollowerService") -> None:
+        """Ask libvirt, and make fleet and rules as it says."""
+        fleet, names = service.state.fleet, [host.name for host in self._hosts]
+        guests = [guest for host in self._hosts for guest in await asyncio.to_thread(host.guests, "")]
+        here = await asyncio.to_thread(self._hosts[0].guests, self._bridge.name)
+        self._note_names(guests)
+        engine = getattr(service, "engine", None)
+        if engine is not None and engine.leads:
+            made = compose(guests, names, self._file, fleet.vms, busy(service.state))
+            self._complain_about(made.troubles)
+            if made.declaration.digest != fleet.digest:
+                try:
+                    await engine.submit(ApplyFleet(made.declaration), SELF)
+                except Refused as refusal:
+                    self._complain("fleet", f"{refusal.message} {refusal.hint}")
+        await self._guard(here, service.state)
+        if self._complaints.pop("", None):
+            log.info("libvirt is there again", action="host-again")
+
+    async def _guard(self, here: Sequence[GuestDomain], state: State) -> None:
+        ports = await asyncio.to_thread(self._bridge.ports)
+        script = rules(self._bridge.name, plugs_of(here, state.fleet.vms, self._hosts[0].name), ports)
+        if script != self._script:
+            await asyncio.to_thread(self._bridge.put, script)
+            self._script = script
+
+    def _note_names(self, guests: Sequence[GuestDomain]) -> None:
+        for guest in guests:
+            old = self._names.setdefault(guest.uuid, guest.name)
+            if old != guest.name:
+                self._names[guest.uuid] = guest.name
+                hint = f"It is a new VM to the fleet. Events of {old} wait for a domain of that name, or are cancelled."
+                log.warning(f"domain {old} is named {guest.name} now", action="domain-renamed", hint=hint)
+
+    def _complain_about(self, troubles: dict[str, str]) -> None:
+        for name, trouble in troubles.items():
+            self._complain(name, f"domain {name} cannot be told: {trouble}")
+        for name in self._complaints.keys() - troubles.keys() - {"", "fleet"}:
+            del self._complaints[name]
+
+    def _complain(self, about: str, what: str) -> None:
+        """Each trouble is logged once, until it changes."""
+        if self._complaints.get(about) != what:
+            self._complaints[about] = what
+            log.warning(what, action="host-trouble")
+
+
+def busy(state: State) -> set[str]:
+    """The VMs that are being hit."""
+    started = (event for event in state.events.values() if event.phase is Phase.STARTED)
+    return {name for event in started for name in event.resources}

@@ -1,0 +1,134 @@
+"""The bridge of a host: the metadata address on it, and our nftables rules. We put both there, and take them away."""
+
+import json
+import os
+import shutil
+import socket
+import struct
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from duenotice.errors import DuenoticeError, Misconfigured, Unavailable
+from duenotice.host.rules import METADATA_ADDRESS, no_rules
+
+_ADMIN_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+_SECONDS = 10
+_PROBE_SECONDS = 0.5
+_ARP, _ASKS = 0x0806, 1
+_RIGHTS = "Be root, or have the capability CAP_NET_ADMIN."
+
+
+class Bridge:
+    """One bridge, by the name of its interface."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @contextmanager
+    def prepared(self, script: str) -> Iterator[None]:
+        """First the rules, then the address; both are gone at the end."""
+        self._check()
+        self.put(script)
+        try:
+            with self._address():
+                yield
+        finally:
+            with suppress(DuenoticeError):
+                self.put(no_rules())
+
+    def put(self, script: str) -> None:
+        """Let nftables do this, all at once or not at all."""
+        done = _run("nft", "nftables", "-f", "-", text=script)
+        if done.returncode:
+            said = _first_line(done.stderr)
+            raise Misconfigured(
+                f"nftables does not take our rules: {said}.", hint=f"{_RIGHTS} 'nft list tables' shows."
+            )
+
+    def ports(self) -> list[str]:
+        """Its interfaces."""
+        return _names("master", self.name)
+
+    def _check(self) -> None:
+        if self.name not in (bridges := _names("type", "bridge")):
+            there = ", ".join(bridges) or "none"
+            hint = f"Name the one of your guests with --bridge. This machine has: {there}."
+            raise Misconfigured(f"There is no bridge {self.name!r} on this machine.", hint=hint)
+        holders = _holders()
+        for holder in holders:
+            if holder not in (self.name, "lo"):
+                hint = f"Is another metadata service running? If not: ip address del {METADATA_ADDRESS}/32 dev {holder}"
+                raise Misconfigured(f"{METADATA_ADDRESS} is already on {holder} of this machine.", hint=hint)
+        # Before our rules are there: they would keep its answer from us.
+        if self.name not in holders and (other := _who_has(self.name)):
+            hint = "Stop that one, or give these guests a bridge of their own."
+            raise Misconfigured(f"Another metadata service on {self.name} answers for us: {other}.", hint=hint)
+
+    @contextmanager
+    def _address(self) -> Iterator[None]:
+        """Ours for the time of the block; one that is there already, as after a kill -9, is taken over."""
+        if self.name not in _holders():
+            self._ip("add")
+        try:
+            yield
+        finally:
+            with suppress(DuenoticeError):
+                self._ip("del")
+
+    def _ip(self, verb: str) -> None:
+        done = _run("ip", "iproute2", "address", verb, f"{METADATA_ADDRESS}/32", "dev", self.name)
+        if done.returncode:
+            said = _first_line(done.stderr)
+            raise Misconfigured(f"{METADATA_ADDRESS} cannot be put on {self.name}: {said}.", hint=_RIGHTS)
+
+
+def _run(program: str, package: str, *arguments: str, text: str = "") -> "subprocess.CompletedProcess[str]":
+    folders = os.pathsep.join([os.environ.get("PATH", os.defpath), *_ADMIN_FOLDERS])
+    found = shutil.which(program, path=folders)
+    if found is None:
+        raise Misconfigured(f"The program {program} is not there.", hint=f"Install it (Debian package {package}).")
+    try:
+        return subprocess.run([found, *arguments], input=text, capture_output=True, text=True, timeout=_SECONDS)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Unavailable(f"{program} does not end: {error}.", hint="Look at this machine.") from None
+
+
+def _first_line(text: str) -> str:
+    return (text.strip().splitlines() or ["no reason"])[0].removeprefix("Error: ").rstrip(".;")
+
+
+def _names(*which: str) -> list[str]:
+    done = _run("ip", "iproute2", "-json", "link", "show", *which)
+    return [each["ifname"] for each in json.loads(done.stdout or "[]") if each.get("ifname")]
+
+
+def _holders() -> list[str]:
+    """The interfaces of this machine that have the metadata address."""
+    done = _run("ip", "iproute2", "-json", "address", "show", "to", f"{METADATA_ADDRESS}/32")
+    return [each["ifname"] for each in json.loads(done.stdout or "[]") if each.get("ifname")]
+
+
+def _who_has(bridge: str) -> str:
+    """The MAC of a neighbour on the bridge that has the metadata address; empty if nobody answers (RFC 5227)."""
+    try:
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ARP)) as line:
+            line.bind((bridge, _ARP))
+            mac, nobody = line.getsockname()[4], bytes(6)
+            asked = struct.pack("!HHBBH", 1, 0x0800, 6, 4, _ASKS) + mac + bytes(4) + nobody
+            line.send(b"\xff" * 6 + mac + struct.pack("!H", _ARP) + asked + socket.inet_aton(METADATA_ADDRESS))
+            line.settimeout(_PROBE_SECONDS)
+            return _answer(line)
+    except PermissionError:
+        raise Misconfigured(f"ARP cannot be asked on {bridge}: not permitted.", hint=_RIGHTS) from None
+    except OSError as error:
+        raise Misconfigured(f"ARP cannot be asked on {bridge}: {error.strerror}.", hint="Is it up?") from None
+
+
+def _answer(line: socket.socket) -> str:
+    with suppress(TimeoutError):
+        for _ in range(100):
+            frame = line.recv(128)
+            if frame[28:32] == socket.inet_aton(METADATA_ADDRESS):
+                return frame[22:28].hex(":")
+    return ""

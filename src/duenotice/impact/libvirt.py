@@ -1,0 +1,181 @@
+"""The driver that carries out impacts on libvirt's domains; each VM is a domain of the same name.
+
+What is already so, libvirt tells: it keeps our notes with the domain. So an attempt can be made again after a kill -9
+at any point, by this process or by another node.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import structlog
+
+from duenotice.clock import monotonic, wall
+from duenotice.domain.event import IMPACT_SECONDS, Cause, Event, EventType
+from duenotice.host.notes import Note, put
+from duenotice.host.ports import Hypervisor, HypervisorRefused
+from duenotice.host.steps import Begin, CannotBe, Do, IsOver, Keep, LookLater, Next, Walk, next_step
+from duenotice.impact.driver import AttemptEnd, AttemptOutcome
+
+LOOK_AGAIN = 0.25
+"""Seconds between two looks at a domain while a guest shuts down, or its pause lasts."""
+_MOVING = frozenset({Cause.LIVE_MIGRATION, Cause.DEGRADED_HOST, Cause.HOST_FAILURE})
+
+log = structlog.get_logger()
+
+
+class Whereabouts(NamedTuple):
+    """Where a VM is, and where it may go; `is_held`: its host is under maintenance."""
+
+    host: str
+    target: str | None = None
+    is_held: bool = False
+
+
+class LibvirtDriver:
+    """`hosts` by name; `place` tells where a VM is."""
+
+    name = "libvirt"
+
+    def __init__(
+        self, hosts: Mapping[str, Hypervisor], place: Callable[[str], Whereabouts], grace: float, undefines: bool
+    ) -> None:
+        self._hosts, self._place = hosts, place
+        self._grace, self._undefines = grace, undefines
+        self._turns: dict[str, asyncio.Lock] = {}
+
+    async def run(self, event: Event, attempt: int) -> AttemptOutcome:
+        """Hit each of its VMs; those that were hit already are not hit again."""
+        ends = await asyncio.gather(*(self._hit(event, vm) for vm in event.resources), return_exceptions=True)
+        for end in ends:
+            if isinstance(end, BaseException):
+                raise end
+        failed = [end for end in ends if isinstance(end, AttemptOutcome) and end.end is not AttemptEnd.DONE]
+        return AttemptOutcome(failed[0].end, " ".join(end.reason for end in failed)) if failed else _DONE
+
+    def lost(self, node: str) -> AttemptOutcome | None:
+        """Anybody may go on: libvirt has the notes."""
+        return None
+
+    def forget(self, event_id: str, attempt: int) -> None:
+        """The notes stay with the domain; there are few of them."""
+
+    def sweep(self, live: Mapping[str, Event]) -> None:
+        """As above."""
+
+    async def close(self) -> None:
+        """A guest that is on its way down goes on."""
+
+    async def _hit(self, event: Event, vm: str) -> AttemptOutcome:
+        """One impact at a time for each VM."""
+        async with self._turns.setdefault(vm, asyncio.Lock()):
+            place = self._place(vm)
+            if place.host not in self._hosts:
+                return AttemptOutcome(AttemptEnd.HOPELESS, f"{vm}: no libvirt is named for its host {place.host!r}.")
+            moves = event.type is EventType.REDEPLOY or event.cause in _MOVING
+            there = self._hosts.get(place.target or "") if moves else None
+            impact = _Impact(event, vm, self._hosts[place.host], there, lambda: self._place(vm).is_held)
+            try:
+                return await impact.run(self._grace, self._undefines)
+            except HypervisorRefused as refusal:
+                return AttemptOutcome(AttemptEnd.FAILED, f"{vm}: {refusal.message}")
+
+
+class _Impact:
+    """The impact of one event on one VM: look, decide, do, until it is over."""
+
+    def __init__(
+        self, event: Event, vm: str, here: Hypervisor, there: Hypervisor | None, is_held: Callable[[], bool]
+    ) -> None:
+        self._event, self._vm, self._here, self._there, self._is_held = event, vm, here, there, is_held
+        self._did: list[str] = []
+        self._refused = ""
+
+    async def run(self, grace: float, undefines: bool) -> AttemptOutcome:
+        """To its end, which is logged with what happened and how long it took."""
+        began = monotonic()
+        while True:
+            walk = await asyncio.to_thread(self._look, grace, undefines)
+            step = next_step(walk)
+            if isinstance(step, IsOver | CannotBe):
+                return self._ended(step, monotonic() - began)
+            await self._take(step, walk)
+
+    def _look(self, grace: float, undefines: bool) -> Walk:
+        lasts = self._event.duration if self._event.duration > 0 else IMPACT_SECONDS[EventType.FREEZE]
+        return Walk(
+            self._event.id,
+            self._event.type,
+            self._here.look(self._vm),
+            wall(),
+            None if self._there is None else self._there.look(self._vm),
+            duration=lasts,
+            grace=grace,
+            moves=self._there is not None,
+            undefines=undefines,
+            pressed=Do.PRESS.value in self._did,
+            refused=self._refused,
+            is_held=self._is_held(),
+        )
+
+    async def _take(self, step: Next, walk: Walk) -> None:
+        match step:
+            case Begin(note, marks):
+                if marks:
+                    marked = put(walk.here.running, note._replace(mark=True))
+                    await asyncio.to_thread(self._here.mark_run, self._vm, marked)
+                await self._keep(note, walk)
+            case Keep(note):
+                await self._keep(note, walk)
+            case LookLater(until):
+                left = LOOK_AGAIN if until is None else max(0.0, (until - wall()).total_seconds())
+                await asyncio.sleep(min(LOOK_AGAIN, left))
+            case Do():
+                await self._do(step)
+
+    async def _keep(self, note: Note, walk: Walk) -> None:
+        notes = walk.here.running if walk.here.is_transient else walk.here.kept
+        await asyncio.to_thread(self._here.keep_notes, self._vm, put(notes, note))
+
+    async def _do(self, step: Do) -> None:
+        log.info("impact", action=f"libvirt-{step.value}", event_id=self._event.id, vm=self._vm, host=self._here.name)
+        try:
+            await asyncio.to_thread(self._call, step)
+        except HypervisorRefused as refusal:
+            if step not in _OF_THE_TARGET:
+                raise
+            self._refused = refusal.message
+        self._did.append(step.value)
+
+    def _call(self, step: Do) -> None:
+        here, there, vm = self._here, self._there, self._vm
+        if step is Do.DEFINE_THERE and there is not None:
+            there.define(here.description(vm))
+        elif step is Do.MIGRATE and there is not None:
+            here.migrate(vm, there)
+        elif step in _OF_THE_TARGET and there is not None:
+            _CALLS[step](there, vm)
+        else:
+            _CALLS[step](here, vm)
+
+    def _ended(self, end: IsOver | CannotBe, seconds: float) -> AttemptOutcome:
+        took = {"vm": self._vm, "steps": self._did, "seconds": round(seconds, 2)}
+        if isinstance(end, IsOver):
+            log.info("impact is over", action="impact-done", event_id=self._event.id, what=end.what, **took)
+            return _DONE
+        log.error("impact failed", action="impact-failed", event_id=self._event.id, reason=end.reason, **took)
+        return AttemptOutcome(AttemptEnd.HOPELESS, f"{self._vm}: {end.reason}")
+
+
+_DONE = AttemptOutcome(AttemptEnd.DONE)
+_OF_THE_TARGET = frozenset({Do.DEFINE_THERE, Do.START_THERE, Do.UNDEFINE_THERE, Do.MIGRATE})
+_CALLS: dict[Do, Callable[[Hypervisor, str], None]] = {
+    Do.SUSPEND: lambda host, vm: host.suspend(vm),
+    Do.RESUME: lambda host, vm: host.resume(vm),
+    Do.PRESS: lambda host, vm: host.press(vm),
+    Do.DESTROY: lambda host, vm: host.destroy(vm),
+    Do.START: lambda host, vm: host.start(vm),
+    Do.UNDEFINE: lambda host, vm: host.undefine(vm),
+    Do.START_THERE: lambda host, vm: host.start(vm),
+    Do.UNDEFINE_THERE: lambda host, vm: host.undefine(vm),
+}

@@ -1,0 +1,152 @@
+"""What is done next to a domain, from any state in which an impact may have been interrupted."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from duenotice.domain.event import EventType
+from duenotice.host.notes import Note
+from duenotice.host.ports import GONE, DomainSight, DomainState
+from duenotice.host.steps import Begin, CannotBe, Do, IsOver, Keep, LookLater, Walk, next_step
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+SOON, LATE = NOW + timedelta(seconds=9), NOW - timedelta(seconds=1)
+RUNNING, PAUSED, OFF = DomainState.RUNNING, DomainState.PAUSED, DomainState.OFF
+
+
+def step(kind: EventType, state: DomainState, note: Note | None = None, run: Note | None = None, **more):
+    """The next step of a domain in this state, with a note kept and one in the run."""
+    transient = more.pop("transient", False)
+    here = DomainSight(state, transient, () if note is None else (note,), () if run is None else (run,))
+    return next_step(Walk("e1", kind, here, NOW, duration=9, grace=60, **more))
+
+
+def note(kind: EventType, at: str, until: datetime | None = SOON, **more) -> Note:
+    return Note("e1", kind.value, at, until, **more)
+
+
+FREEZE, REBOOT, TERMINATE = EventType.FREEZE, EventType.REBOOT, EventType.TERMINATE
+
+
+class TestFreeze:
+    def test_it_is_noted_before_it_pauses(self) -> None:
+        assert step(FREEZE, RUNNING) == Begin(note(FREEZE, "begun"))
+        assert step(FREEZE, RUNNING, note(FREEZE, "begun")) == Do.SUSPEND
+
+    def test_it_stays_paused_until_its_time_and_is_then_resumed(self) -> None:
+        assert step(FREEZE, PAUSED, note(FREEZE, "begun")) == Keep(note(FREEZE, "paused"))
+        assert step(FREEZE, PAUSED, note(FREEZE, "paused")) == LookLater(SOON)
+        assert step(FREEZE, PAUSED, note(FREEZE, "paused", LATE)) == Do.RESUME
+
+    def test_one_that_runs_again_is_not_paused_again(self) -> None:
+        """It was killed after the resume."""
+        over = step(FREEZE, RUNNING, note(FREEZE, "paused", LATE))
+        assert over == Keep(note(FREEZE, "done", None, what="paused and resumed"))
+        assert step(FREEZE, RUNNING, over.note) == IsOver("paused and resumed")
+
+    def test_an_old_note_of_one_that_was_never_paused_is_written_again(self) -> None:
+        """Else its pause would be shorter than what was promised."""
+        assert step(FREEZE, RUNNING, note(FREEZE, "begun", LATE)) == Begin(note(FREEZE, "begun"))
+
+    @pytest.mark.parametrize("state", [PAUSED, OFF])
+    def test_what_somebody_else_has_stopped_is_left_alone(self, state: DomainState) -> None:
+        assert isinstance(step(FREEZE, state), Keep)
+
+    def test_a_transient_domain_has_its_note_in_its_run(self) -> None:
+        assert step(FREEZE, PAUSED, None, note(FREEZE, "paused"), transient=True) == LookLater(SOON)
+
+
+class TestReboot:
+    BEGUN = note(REBOOT, "begun")
+    MARK = BEGUN._replace(mark=True)
+
+    def test_the_run_is_marked_and_the_beginning_noted(self) -> None:
+        begun = note(REBOOT, "begun", NOW + timedelta(seconds=60))
+        assert step(REBOOT, RUNNING) == Begin(begun, marks=True)
+
+    def test_the_button_is_pressed_and_the_guest_gets_its_grace(self) -> None:
+        assert step(REBOOT, RUNNING, self.BEGUN, self.MARK) == Do.PRESS
+        assert step(REBOOT, RUNNING, self.BEGUN, self.MARK, pressed=True) == LookLater(SOON)
+
+    def test_after_the_grace_its_plug_is_pulled(self) -> None:
+        late = self.BEGUN._replace(until=LATE)
+        assert step(REBOOT, RUNNING, late, self.MARK, pressed=True) == Do.DESTROY
+
+    def test_one_that_is_paused_cannot_use_its_grace(self) -> None:
+        assert step(REBOOT, PAUSED, self.BEGUN, self.MARK) == Do.DESTROY
+
+    def test_one_that_is_down_is_started(self) -> None:
+        assert step(REBOOT, OFF, self.BEGUN) == Do.START
+
+    def test_one_whose_run_has_no_mark_was_started_again(self) -> None:
+        over = step(REBOOT, RUNNING, self.BEGUN, self.BEGUN)
+        assert over == Keep(note(REBOOT, "done", None, what="shut down and started again"))
+        assert isinstance(step(REBOOT, RUNNING, over.note, self.BEGUN), IsOver)
+
+    def test_one_that_was_off_stays_off(self) -> None:
+        assert isinstance(step(REBOOT, OFF), Keep)
+
+    def test_one_on_a_host_under_maintenance_waits_for_it(self) -> None:
+        assert step(REBOOT, OFF, self.BEGUN, is_held=True) == LookLater()
+
+    def test_a_transient_one_would_be_lost(self) -> None:
+        assert isinstance(step(REBOOT, RUNNING, transient=True), CannotBe)
+
+    def test_one_that_is_not_there_fails(self) -> None:
+        assert step(REBOOT, DomainState.GONE) == CannotBe("There is no such domain.")
+
+
+class TestRedeploy:
+    KIND = EventType.REDEPLOY
+    BEGUN = note(KIND, "begun")
+
+    def there(self, state: DomainState, here: DomainState = OFF, **more):
+        return step(self.KIND, here, self.BEGUN, there=DomainSight(state), moves=True, **more)
+
+    def test_it_is_started_there_before_it_is_forgotten_here(self) -> None:
+        assert self.there(DomainState.GONE) == Do.DEFINE_THERE
+        assert self.there(OFF) == Do.START_THERE
+        assert self.there(RUNNING) == Do.UNDEFINE
+        over = next_step(Walk("e1", self.KIND, GONE, NOW, DomainSight(RUNNING), moves=True))
+        assert over == IsOver("shut down, moved, and started on another host")
+
+    def test_if_the_other_host_refuses_it_comes_back(self) -> None:
+        assert self.there(OFF, refused="no") == Do.UNDEFINE_THERE
+        assert self.there(DomainState.GONE, refused="no") == Do.START
+        failed = self.there(DomainState.GONE, RUNNING, refused="no")
+        assert failed == CannotBe("The other host did not take it, so it is back on its old one: no")
+
+    def test_one_that_is_shut_off_moves_and_stays_off(self) -> None:
+        begun = step(self.KIND, OFF, there=GONE, moves=True)
+        assert begun.note.starts is False
+        assert step(self.KIND, OFF, begun.note, there=DomainSight(OFF), moves=True) == Do.UNDEFINE
+
+    def test_without_another_host_it_is_started_where_it_was(self) -> None:
+        assert step(self.KIND, OFF, self.BEGUN) == Do.START
+
+
+class TestMigration:
+    def test_it_moves_while_it_runs(self) -> None:
+        assert step(FREEZE, RUNNING, there=GONE, moves=True) == Do.MIGRATE
+        over = next_step(Walk("e1", FREEZE, GONE, NOW, DomainSight(RUNNING), moves=True))
+        assert over == IsOver("moved to another host")
+
+    def test_one_that_is_refused_runs_on_here(self) -> None:
+        assert step(FREEZE, RUNNING, there=GONE, moves=True, refused="no") == CannotBe("It was not migrated: no")
+
+
+class TestTerminate:
+    BEGUN = note(TERMINATE, "begun")
+
+    def test_it_gets_its_grace_and_is_then_destroyed(self) -> None:
+        assert step(TERMINATE, RUNNING) == Begin(note(TERMINATE, "begun", NOW + timedelta(seconds=60)))
+        assert step(TERMINATE, RUNNING, self.BEGUN) == Do.PRESS
+        assert step(TERMINATE, RUNNING, self.BEGUN, pressed=True) == LookLater(SOON)
+        assert step(TERMINATE, RUNNING, self.BEGUN._replace(until=LATE), pressed=True) == Do.DESTROY
+
+    def test_it_is_undefined_if_that_is_asked_for(self) -> None:
+        assert step(TERMINATE, OFF, self.BEGUN, undefines=True) == Do.UNDEFINE
+        assert step(TERMINATE, OFF, self.BEGUN) == Keep(note(TERMINATE, "done", None, what="shut down"))
+
+    def test_one_that_is_gone_is_gone(self) -> None:
+        assert step(TERMINATE, DomainState.GONE) == IsOver("it is gone")

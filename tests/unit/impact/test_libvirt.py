@@ -1,0 +1,234 @@
+"""The driver of libvirt's domains: what it does is done once, wherever it is killed."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from duenotice.domain.event import Cause, Event, EventType, Phase
+from duenotice.errors import Unavailable
+from duenotice.host.guests import GuestDomain
+from duenotice.host.notes import Note
+from duenotice.host.ports import GONE, DomainSight, DomainState, Hypervisor, HypervisorRefused
+from duenotice.impact.driver import AttemptEnd, AttemptOutcome
+from duenotice.impact.libvirt import LibvirtDriver, Whereabouts
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+DONE = AttemptOutcome(AttemptEnd.DONE)
+RUNNING, PAUSED, OFF = DomainState.RUNNING, DomainState.PAUSED, DomainState.OFF
+
+
+class Killed(Exception):
+    """Our process ends here."""
+
+
+class ToyHypervisor:
+    """A host with domains in memory; `calls` is what was really done to them. It may be killed before or after one."""
+
+    def __init__(self, name: str = "h1", obeys: bool = True) -> None:
+        self.name, self.obeys = name, obeys
+        self.domains: dict[str, DomainSight] = {}
+        self.calls: list[str] = []
+        self.refuses: set[str] = set()
+        self.lives: int | None = None
+        """So many changes are left before it is killed."""
+        self.is_late = False
+        """Killed after the change, not before."""
+
+    def change(self, what: str, domain: str, sight: DomainSight) -> None:
+        if what in self.refuses:
+            raise HypervisorRefused(f"libvirt on {self.name}: {what} is not possible.")
+        dies = self.lives == 0
+        if self.lives is not None:
+            self.lives -= 1
+        if dies and not self.is_late:
+            raise Killed
+        if what != "note":
+            self.calls.append(what)
+        self.domains[domain] = sight
+        if dies:
+            raise Killed
+
+    def guests(self, bridge: str) -> list[GuestDomain]:
+        return []
+
+    def listen(self, changed: Callable[[], None]) -> None:
+        pass
+
+    def look(self, domain: str) -> DomainSight:
+        return self.domains.get(domain, GONE)
+
+    def keep_notes(self, domain: str, notes: Sequence[Note]) -> None:
+        self.change("note", domain, self.domains[domain]._replace(kept=tuple(notes)))
+
+    def mark_run(self, domain: str, notes: Sequence[Note]) -> None:
+        self.change("note", domain, self.domains[domain]._replace(running=tuple(notes)))
+
+    def suspend(self, domain: str) -> None:
+        self.change("suspend", domain, self.domains[domain]._replace(state=PAUSED))
+
+    def resume(self, domain: str) -> None:
+        self.change("resume", domain, self.domains[domain]._replace(state=RUNNING))
+
+    def press(self, domain: str) -> None:
+        sight = self.domains[domain]
+        self.change("press", domain, sight._replace(state=OFF, running=()) if self.obeys else sight)
+
+    def destroy(self, domain: str) -> None:
+        self.change("destroy", domain, self.domains[domain]._replace(state=OFF, running=()))
+
+    def start(self, domain: str) -> None:
+        sight = self.domains[domain]
+        assert sight.state is OFF, "libvirt does not start what runs"
+        self.change("start", domain, sight._replace(state=RUNNING, running=sight.kept))
+
+    def undefine(self, domain: str) -> None:
+        self.change("undefine", domain, GONE)
+
+    def description(self, domain: str) -> str:
+        self._described = self.domains[domain]
+        return domain
+
+    def define(self, description: str) -> None:
+        self.change("define", description, DomainSight(OFF, kept=BEGUN))
+
+    def migrate(self, domain: str, target: Hypervisor) -> None:
+        self.change("migrate", domain, GONE)
+        target.define(domain)
+        target.start(domain)
+
+
+BEGUN = (Note("e1", "redeploy", "begun", NOW),)
+
+
+def event(kind: EventType, duration: Any = 0, cause: Cause = Cause.USER) -> Event:
+    return Event("e1", kind, cause, "vm/web-0", ("web-0",), NOW, 0, duration=duration, phase=Phase.STARTED)
+
+
+def run(*hosts: ToyHypervisor, what: Event, grace: float = 60, undefines: bool = False, held=lambda: False):
+    """One attempt of a driver that has just been started."""
+
+    def place(vm: str) -> Whereabouts:
+        return Whereabouts("h1", "h2" if len(hosts) > 1 else None, held())
+
+    driver = LibvirtDriver({host.name: host for host in hosts}, place, grace, undefines)
+    return asyncio.run(driver.run(what, 1))
+
+
+def ready(obeys: bool = True) -> ToyHypervisor:
+    """A host on which web-0 runs."""
+    host = ToyHypervisor(obeys=obeys)
+    host.domains["web-0"] = DomainSight(RUNNING)
+    return host
+
+
+WALKS = {
+    EventType.REBOOT: ["press", "start"],
+    EventType.REDEPLOY: ["press", "start"],
+    EventType.TERMINATE: ["press"],
+    EventType.PREEMPT: ["press"],
+}
+
+
+@pytest.mark.parametrize("kind", list(WALKS))
+def test_a_guest_that_obeys_is_asked_once_and_started_again(kind: EventType) -> None:
+    host = ready()
+    assert run(host, what=event(kind)) == DONE
+    assert host.calls == WALKS[kind]
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("lives", range(7))
+@pytest.mark.parametrize("kind", [*WALKS, EventType.FREEZE])
+def test_killed_at_any_call_and_started_again_it_does_nothing_twice(
+    kind: EventType, lives: int, is_late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the hypervisor had done it just before, or not."""
+    monkeypatch.setattr("duenotice.impact.libvirt.LOOK_AGAIN", 0.01)
+    host = ready()
+    host.lives, host.is_late = lives, is_late
+    what = event(kind, duration=0.05)
+    try:
+        outcome = run(host, what=what)
+    except Killed:
+        host.lives = None
+        outcome = run(host, what=what)
+    assert outcome == DONE
+    assert host.calls == WALKS.get(kind, ["suspend", "resume"])
+    assert run(host, what=what) == DONE
+    assert host.calls == WALKS.get(kind, ["suspend", "resume"])
+
+
+def test_a_guest_that_ignores_its_button_loses_its_plug_after_the_grace() -> None:
+    host = ready(obeys=False)
+    assert run(host, what=event(EventType.REBOOT), grace=0.0) == DONE
+    assert host.calls == ["destroy", "start"]
+
+
+def test_one_that_is_deleted_is_undefined_if_asked() -> None:
+    host = ready()
+    assert run(host, what=event(EventType.TERMINATE), undefines=True) == DONE
+    assert host.calls == ["press", "undefine"]
+
+
+def test_what_libvirt_refuses_is_the_reason_of_the_failure() -> None:
+    host = ready()
+    host.refuses = {"start"}
+    outcome = run(host, what=event(EventType.REBOOT))
+    assert outcome == AttemptOutcome(AttemptEnd.FAILED, "web-0: libvirt on h1: start is not possible.")
+    host.refuses = set()
+    assert run(host, what=event(EventType.REBOOT)) == DONE
+    assert host.calls == ["press", "start"]
+
+
+def test_a_domain_that_is_not_there_fails_for_good() -> None:
+    outcome = run(ToyHypervisor(), what=event(EventType.REBOOT))
+    assert outcome == AttemptOutcome(AttemptEnd.HOPELESS, "web-0: There is no such domain.")
+
+
+def test_a_vm_on_a_host_without_libvirt_fails_for_good() -> None:
+    outcome = run(ToyHypervisor("h9"), what=event(EventType.REBOOT))
+    assert outcome.end is AttemptEnd.HOPELESS
+    assert outcome.reason == "web-0: no libvirt is named for its host 'h1'."
+
+
+def test_a_redeploy_moves_to_the_other_host() -> None:
+    here, there = ready(), ToyHypervisor("h2")
+    assert run(here, there, what=event(EventType.REDEPLOY)) == DONE
+    assert (here.calls, there.calls) == (["press", "undefine"], ["define", "start"])
+
+
+def test_if_the_other_host_refuses_it_runs_where_it_was() -> None:
+    here, there = ready(), ToyHypervisor("h2")
+    there.refuses = {"start"}
+    outcome = run(here, there, what=event(EventType.REDEPLOY))
+    assert outcome.end is AttemptEnd.HOPELESS
+    assert outcome.reason.endswith("libvirt on h2: start is not possible.")
+    assert here.look("web-0").state is RUNNING
+    assert (here.calls, there.calls) == (["press", "start"], ["define", "undefine"])
+
+
+def test_a_live_migration_moves_it_while_it_runs() -> None:
+    here, there = ready(), ToyHypervisor("h2")
+    assert run(here, there, what=event(EventType.FREEZE, cause=Cause.LIVE_MIGRATION)) == DONE
+    assert (here.calls, there.look("web-0").state) == (["migrate"], RUNNING)
+
+
+def test_a_host_that_cannot_be_asked_is_asked_again_later() -> None:
+    """The attempt has not failed: nobody knows yet."""
+    host = ready()
+
+    def away(domain: str) -> DomainSight:
+        raise Unavailable("libvirt on h1 cannot be asked.")
+
+    host.look = away  # type: ignore[method-assign]
+    with pytest.raises(Unavailable):
+        run(host, what=event(EventType.REBOOT))
+
+
+def test_a_lost_node_is_replaced_by_any_other() -> None:
+    """libvirt has the notes."""
+    driver = LibvirtDriver({}, lambda vm: Whereabouts("h1"), 1, False)
+    assert driver.lost("n1") is None
