@@ -5,7 +5,7 @@ import contextlib
 import logging
 import socket
 import ssl
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from functools import partial
 from typing import cast
 
@@ -53,6 +53,37 @@ class OperatorServer(uvicorn.Server):
         yield
 
 
+class HeadWithBody:
+    """Writes the head of an answer together with the first part of its body, or alone if that is not there yet.
+
+    uvicorn writes the two by themselves: two calls of the system, two packets, and a client that wakes up twice.
+    """
+
+    __slots__ = ("_head", "_loop", "_transport", "close", "is_closing", "write")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport) -> None:
+        self._loop, self._transport = loop, transport
+        self._head = b""
+        self.write: Callable[[bytes], None] = self._hold
+        self.is_closing, self.close = transport.is_closing, self._close
+
+    def _hold(self, head: bytes) -> None:
+        self._head, self.write = head, self._go_on
+        self._loop.call_soon(self._flush)
+
+    def _go_on(self, body: bytes) -> None:
+        head, self._head, self.write = self._head, b"", self._transport.write
+        self._transport.writelines([head, body])
+
+    def _flush(self) -> None:
+        if self._head:
+            self._go_on(b"")
+
+    def _close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+
 class PatientOnlySoLong(HttpToolsProtocol):
     """A connection that is closed when two checks find the same thing unfinished, or a head has no end.
 
@@ -79,7 +110,10 @@ class PatientOnlySoLong(HttpToolsProtocol):
         hosts = sum(name == b"host" for name, _ in self.headers)
         if hosts > 1 or (not hosts and self.parser.get_http_version() == "1.1"):
             raise ValueError("The request needs one Host.")  # the parser makes it its own error
+        before = self.cycle
         super().on_headers_complete()
+        if self.cycle is not before:
+            self.cycle.transport = cast(asyncio.Transport, HeadWithBody(self.loop, self.transport))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast(asyncio.Transport, transport))

@@ -68,7 +68,8 @@ class Gate:
         if not token.role.covers(needed):
             title = f"Token {token.name!r} has the role {token.role.value}; this needs {needed.value}."
             return problem(403, title, "Use a token with that role; an admin can create one.")
-        request.state.actor, request.state.token = f"token/{token.name}", token
+        state = request.state
+        state.actor, state.token = f"token/{token.name}", token
         return None
 
     def _bearer(self, request: Request) -> Token | None:
