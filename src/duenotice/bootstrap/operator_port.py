@@ -7,8 +7,9 @@ import socket
 import ssl
 from collections.abc import Callable, Container, Iterator
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
+import httptools
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -84,6 +85,22 @@ class HeadWithBody:
         self._transport.close()
 
 
+class _Parser(httptools.HttpRequestParser):
+    """Tells `read_again` what came behind the head of a request that wishes for another protocol."""
+
+    def __init__(self, connection: "PatientOnlySoLong") -> None:
+        super().__init__(connection)
+        self._connection = connection
+        self.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does: what follows is not read
+
+    def feed_data(self, data: Any) -> None:
+        """Read on."""
+        try:
+            super().feed_data(data)
+        except httptools.HttpParserUpgrade as wish:
+            self._connection.read_again(data[wish.args[0] :])
+
+
 class PatientOnlySoLong(HttpToolsProtocol):
     """A connection that is closed when two checks find the same thing unfinished, or a head has no end.
 
@@ -110,13 +127,31 @@ class PatientOnlySoLong(HttpToolsProtocol):
         hosts = sum(name == b"host" for name, _ in self.headers)
         if hosts > 1 or (not hosts and self.parser.get_http_version() == "1.1"):
             raise ValueError("The request needs one Host.")  # the parser makes it its own error
-        before = self.cycle
-        super().on_headers_complete()
-        if self.cycle is not before:
-            self.cycle.transport = cast(asyncio.Transport, HeadWithBody(self.loop, self.transport))
+        if self.parser.get_method() == b"CONNECT":
+            raise ValueError("We are not a proxy.")
+        if not self.parser.should_upgrade():
+            before = self.cycle
+            super().on_headers_complete()
+            if self.cycle is not before:
+                self.cycle.transport = cast(asyncio.Transport, HeadWithBody(self.loop, self.transport))
+
+    def on_message_complete(self) -> None:
+        if not self.parser.should_upgrade():
+            super().on_message_complete()
+
+    def read_again(self, rest: bytes) -> None:
+        """Read a head again without `Upgrade`, which we may ignore and which clients such as Java's send by default.
+
+        The parser takes such a request for one without a body, and its body for the next request.
+        """
+        first = b"%b %b HTTP/%b\r\n" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
+        lines = [b"%b: %b\r\n" % (name, value) for name, value in self.headers if name != b"upgrade"]
+        self.parser = _Parser(self)
+        self.parser.feed_data(b"".join((first, *lines, b"\r\n", rest)))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast(asyncio.Transport, transport))
+        self.parser = _Parser(self)
         self._opened = monotonic()
         self._make_room()
         if not self.transport.is_closing():
