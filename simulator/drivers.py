@@ -96,15 +96,16 @@ class Outside:
 
     # What drivers ask for
 
-    def take(self, event_id: str, attempt: int, body: bytes) -> None:
-        """An attempt begins."""
+    def take(self, event_id: str, attempt: int, body: bytes, asked_at: float | None = None) -> None:
+        """An attempt begins; `asked_at` is when it was asked for, if that was a moment ago."""
+        since = self.world.loop.time() if asked_at is None else asked_at
         self.world.say("outside", f"attempt {attempt} of {event_id}, {self.habit}")
         before = self.asked.setdefault(event_id, [])
         if not self.world.has_lost:
-            self._compare(event_id, attempt, body, before)
+            self._compare(event_id, attempt, body, before, since)
         before.append(ImpactAsked(attempt, body, self.world.loop.time()))
 
-    def _compare(self, event_id: str, attempt: int, body: bytes, before: list[ImpactAsked]) -> None:
+    def _compare(self, event_id: str, attempt: int, body: bytes, before: list[ImpactAsked], since: float) -> None:
         if any(_lasting(each.body) != _lasting(body) for each in before):
             self.wrong(f"{event_id} is asked for with another body than before")
         if before and attempt < before[-1].attempt:
@@ -112,7 +113,7 @@ class Outside:
         self.world.later(5.0, partial(self._check_known, event_id))
         if attempt > ATTEMPTS:
             self.wrong(f"attempt {attempt} of {event_id} is one too many")
-        if self.is_sure and self._over.get(event_id, self.world.loop.time()) < self.world.loop.time():
+        if self.is_sure and self._over.get(event_id, since) < since:
             self.wrong(f"{event_id} is asked for, and is over")
 
     async def post(

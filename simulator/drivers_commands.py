@@ -31,6 +31,7 @@ class Wrapper:
         self._commands, self.pid, self._place = commands, pid, task["place"].lstrip("/")
         self._event_id = environment["DUENOTICE_EVENT_ID"]
         self._attempt, self._body = int(environment["DUENOTICE_EVENT_ATTEMPT"]), task["input"].encode()
+        self._asked_at = commands.machine.loop.time()
         self._boot, self.is_alive = commands.machine.boot_id, True
         self.ended: asyncio.Future[None] = commands.machine.loop.create_future()
         commands.later(0.001, self._begin)
@@ -58,7 +59,8 @@ class Wrapper:
             self.end()
             return
         self._note(begun, {"boot": self._boot, "pid": self.pid, "started": self.pid})
-        self._commands.ran(self._event_id, self._attempt, self._body)
+        # A process takes a moment to begin. If its event is over meanwhile, with its VMs, nobody calls it back.
+        self._commands.ran(self._event_id, self._attempt, self._body, self._asked_at)
         self._run(habit, outside.dice())
 
     def _run(self, habit: str, dice: Random) -> None:
@@ -112,10 +114,10 @@ class Commands:
         wrapper = self._wrappers.get(pid)
         return None if wrapper is None or wrapper._is_gone() else pid
 
-    def ran(self, event_id: str, attempt: int, body: bytes) -> None:
+    def ran(self, event_id: str, attempt: int, body: bytes, asked_at: float) -> None:
         """A command begins: it must be the first of its attempt, and no other may have succeeded."""
         outside = self.outside
-        outside.take(event_id, attempt, body)
+        outside.take(event_id, attempt, body, asked_at)
         if outside.world.has_lost:
             return
         if (event_id, attempt) in self._ran:

@@ -6,7 +6,7 @@ journal, as the audit trail has them; they count from when the first VM could se
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -213,8 +213,14 @@ class Observatory:
 
     # --- what is read ---
 
-    def written(self, position: int, address: str, request: bytes, answer: bytes, is_stale: bool = False) -> None:
-        """A node that shows all up to a position has answered a VM. A stale one shows what the store has lost since."""
+    def written(
+        self, position: int, address: str, request: bytes, answer: bytes, then: Mapping[str, str] | None = None
+    ) -> None:
+        """A node that shows all up to a position has answered a VM.
+
+        A stale one shows what the store has lost since; `then` is whose addresses those were before.
+        """
+        is_stale = then is not None
         head, _, body = answer.partition(b"\r\n\r\n")
         is_document = request.startswith(b"GET /metadata/scheduledevents") and head.startswith(b"HTTP/1.1 200")
         if position > self.fed and not is_stale:
@@ -223,7 +229,7 @@ class Observatory:
             self._check_unchanged(address, request)
         if not is_document or not body:
             return
-        vm, found = self.by_address.get(address), _VERSION.search(request)
+        vm, found = (self.by_address if then is None else then).get(address), _VERSION.search(request)
         if found is None:
             self._broken(f"A04: {address} gave no api-version, and was answered {answer!r}")
             return

@@ -16,7 +16,7 @@ from duenotice.domain.policy import Policy
 from duenotice.domain.snapshot import Snapshot
 from duenotice.domain.state import State
 from duenotice.domain.transitions import IncarnationsLifted, Record
-from duenotice.engine.fenced_journal import FencedJournal, Found
+from duenotice.engine.fenced_journal import FencedJournal, FoundCopy
 from duenotice.engine.lives import new_life
 from duenotice.engine.members import Head, Member, News, Sight
 from duenotice.engine.membership import Terms
@@ -233,7 +233,7 @@ class NodeJournal:
         known = self._known
         line.on_stored = self._note_stored
         position = len(store.journal._rows)
-        self._reached, self.found = position, Found(position, known.floor)
+        self._reached, self.found = position, FoundCopy(position, known.floor)
         is_here = store.written_on == store.origin
         line.is_copy = position > 0 and not (is_here and self._has(known.position, known.crc))
         self.seen = min(position, max(store._head.shown, known.seen))
@@ -244,7 +244,7 @@ class NodeJournal:
             lambda: (len(self._store.journal._rows), self._store.written_on == self._store.origin)
         )
         if position > 0 and not is_here:
-            self.found, self._line.is_copy = Found(position, self._known.floor), True
+            self.found, self._line.is_copy = FoundCopy(position, self._known.floor), True
 
     @property
     def _known(self) -> Known:

@@ -90,6 +90,7 @@ class World:
         self._restored_at = BEGIN, 0.0
         self._stale: dict[Process, str] = {}
         """Who shows what the store has lost since, and whose word that was."""
+        self._addresses_then: dict[Process, dict[str, str]] = {}
         self._old: list[Process] = []
         """Processes of nodes that have been started again meanwhile."""
         self.over: asyncio.Future[None] = loop.create_future()
@@ -180,8 +181,9 @@ class World:
         self._history.update(b"%f %s %s" % (self.loop.time(), address.encode(), answer))
         service = process.service
         if service is not None:
-            is_stale = self._is_stale(process)
-            self.observatory.written(service.state.position, address, request, answer, is_stale)
+            # Whose address it is has been lost too: there it is still as it was.
+            then = self._addresses_then.get(process, {}) if self._is_stale(process) else None
+            self.observatory.written(service.state.position, address, request, answer, then)
 
     @property
     def digest(self) -> str:
@@ -252,6 +254,8 @@ class World:
     def _note_stale(self, kept: int) -> None:
         """Everything after a record is lost, and some may still show it for a while."""
         showing = [process for process in self._showing() if _shown_by(process) > kept]
+        now = dict(self.observatory.by_address)
+        self._addresses_then |= {process: now for process in showing if not self._is_stale(process)}
         self._stale |= {process: _source_of(process) for process in showing}
 
     def _is_stale(self, process: Process) -> bool:

@@ -95,6 +95,16 @@ def test_a_request_that_wishes_for_another_protocol_keeps_its_body(node: Node, i
     assert b"nobody" in said
 
 
+def test_an_answer_comes_as_one_and_the_head_of_a_long_one_does_not_wait_for_its_body(node: Node) -> None:
+    """Small answers are one packet; a feed on which nothing happens says at once that it is there."""
+    ask = "GET {} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\n\r\n"
+    position = node.operator("GET", "/v1/fleet").json()["position"]
+    with connect(node, ask.format("/v1/me", node.service.token).encode()) as client:
+        assert client.recv(65536).endswith(b"}")
+    with connect(node, ask.format(f"/v1/feed?after={position}", node.service.token).encode()) as client:
+        assert client.recv(65536).startswith(b"HTTP/1.1 200 OK\r\n")
+
+
 def test_more_connections_than_it_is_meant_for_are_dropped(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """A crowd at the operator's port does not keep VMs from asking, and silence locks nobody out: the oldest go."""
     monkeypatch.setattr(operator_port, "MOST_CONNECTIONS", 3)

@@ -93,9 +93,7 @@ class State:
         self.departures: OrderedDict[str, Departure] = OrderedDict()
         self.gone: dict[str, GoneEvent] = {}
         self.gone_order: deque[str] = deque()
-        self.forgotten = 0
-        self.floor = 0
-        self.lifted_at = 0
+        self.forgotten = self.floor = self.lifted_at = 0
         self.mark: Mark | None = None
         self.plans: dict[str, Progress] = {}
         self.under_way: dict[str, tuple[str, int]] = {}

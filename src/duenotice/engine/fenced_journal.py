@@ -11,7 +11,7 @@ from duenotice.engine.ports import Journal
 from duenotice.engine.shared_time import SharedClock
 
 
-class Found(NamedTuple):
+class FoundCopy(NamedTuple):
     """Where a journal ended when it was found to be a copy, and the highest least incarnation known by then (N14)."""
 
     position: int
@@ -22,7 +22,7 @@ class Losses(Protocol):
     """What a node knows of its store beside what is stored there: it may have lost something (N14)."""
 
     @property
-    def found(self) -> Found:
+    def found(self) -> FoundCopy:
         """What there was when that was looked at last."""
 
     def look_again(self) -> None:
@@ -35,7 +35,7 @@ class Losses(Protocol):
 class NothingLost:
     """A store that loses nothing."""
 
-    found = Found(0, 0)
+    found = FoundCopy(0, 0)
 
     def look_again(self) -> None:
         """There is only one."""

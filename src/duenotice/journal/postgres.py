@@ -9,7 +9,7 @@ import structlog
 from duenotice.clock import Alive
 from duenotice.domain.snapshot import Snapshot
 from duenotice.domain.transitions import Record
-from duenotice.engine.fenced_journal import Found
+from duenotice.engine.fenced_journal import FoundCopy
 from duenotice.engine.members import Deposed
 from duenotice.errors import Damaged, InvariantBroken, Rewound
 from duenotice.journal.codec import RECORDS, SNAPSHOTS, Row
@@ -62,7 +62,7 @@ class PostgresJournal:
         self._line = Line(url)
         self._last = (0, 0)  # the newest record that we have read or stored, and its checksum
         self._reached = 0
-        self.found = Found(0, 0)
+        self.found = FoundCopy(0, 0)
         members.on_stored = self._note_stored
         try:
             self._look_around(known)
@@ -73,7 +73,7 @@ class PostgresJournal:
     def _look_around(self, known: Known) -> None:
         """Is this the journal that we left? If not, VMs may have seen more than it knows (S3)."""
         ((position, shown, boot, steady, is_here),) = self._line.ask(_HEAD)
-        self._reached, self.found = position, Found(position, known.floor)
+        self._reached, self.found = position, FoundCopy(position, known.floor)
         self._members.is_copy = position > 0 and not (is_here and self._has(known.position, known.crc))
         self.seen = min(position, max(shown, known.seen))
         self.alive = known.alive or (Alive(boot, steady) if boot else None)
@@ -82,7 +82,7 @@ class PostgresJournal:
         """We lead from now on: if this is another server, or another timeline, nobody knows what it has lost (N14)."""
         ((position, _, _, _, is_here),) = self._line.ask(_HEAD)
         if position > 0 and not is_here:
-            self.found, self._members.is_copy = Found(position, self._notes.known.floor), True
+            self.found, self._members.is_copy = FoundCopy(position, self._notes.known.floor), True
 
     def _has(self, position: int, crc: int) -> bool:
         return position == 0 or self._line.ask(_CHECKSUM, (position,)) == [(crc,)]

@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from duenotice.domain.transitions import IncarnationsLifted, Record
-from duenotice.engine.fenced_journal import Found
+from duenotice.engine.fenced_journal import FoundCopy
 from duenotice.errors import Rewound
 from duenotice.journal.codec import RECORDS
 from duenotice.journal.postgres import PostgresJournal
@@ -139,7 +139,7 @@ def test_a_node_notes_how_far_numbers_were_ever_lifted(
     follower.close()
     lose_the_last(database)
     again = opened(database, tmp_path)
-    assert again.found == Found(2, 200_000_000)
+    assert again.found == FoundCopy(2, 200_000_000)
     again.note_lifted(2, 0)
     before = again.restored
     again.note_lifted(3, 200_000_001)
