@@ -54,22 +54,6 @@ class OperatorServer(uvicorn.Server):
         yield
 
 
-class _Parser(httptools.HttpRequestParser):
-    """Tells `read_again` what came behind the head of a request that wishes for another protocol."""
-
-    def __init__(self, connection: "PatientOnlySoLong") -> None:
-        super().__init__(connection)
-        self._connection = connection
-        self.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does: what follows is not read
-
-    def feed_data(self, data: Any) -> None:
-        """Read on."""
-        try:
-            super().feed_data(data)
-        except httptools.HttpParserUpgrade as wish:
-            self._connection.read_again(data[wish.args[0] :])
-
-
 class HeadWithBody:
     """Writes the head of an answer together with the first part of its body, or alone if that is not there yet.
 
@@ -101,6 +85,22 @@ class HeadWithBody:
         self._transport.close()
 
 
+class _Parser(httptools.HttpRequestParser):
+    """Tells `read_again` what came behind the head of a request that wishes for another protocol."""
+
+    def __init__(self, connection: "PatientOnlySoLong") -> None:
+        super().__init__(connection)
+        self._connection = connection
+        self.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does: what follows is not read
+
+    def feed_data(self, data: Any) -> None:
+        """Read on."""
+        try:
+            super().feed_data(data)
+        except httptools.HttpParserUpgrade as wish:
+            self._connection.read_again(data[wish.args[0] :])
+
+
 class PatientOnlySoLong(HttpToolsProtocol):
     """A connection that is closed when two checks find the same thing unfinished, or a head has no end.
 
@@ -130,13 +130,10 @@ class PatientOnlySoLong(HttpToolsProtocol):
         if self.parser.get_method() == b"CONNECT":
             raise ValueError("We are not a proxy.")
         if not self.parser.should_upgrade():
-            self._begin_answer()
-
-    def _begin_answer(self) -> None:
-        before = self.cycle
-        super().on_headers_complete()
-        if self.cycle is not before:
-            self.cycle.transport = cast(asyncio.Transport, HeadWithBody(self.loop, self.transport))
+            before = self.cycle
+            super().on_headers_complete()
+            if self.cycle is not before:
+                self.cycle.transport = cast(asyncio.Transport, HeadWithBody(self.loop, self.transport))
 
     def on_message_complete(self) -> None:
         if not self.parser.should_upgrade():

@@ -123,7 +123,7 @@ class Ticker:
             await self._rest(self._sleep(engine.clock.now()))
 
     async def _rest(self, seconds: float | None) -> None:
-        """Wait for a change, or for this long. This is done after each command: `asyncio.timeout` costs too much."""
+        """Wait for a change, or for this long. It is after each command, so `asyncio.timeout` costs too much."""
         changed = self._engine.changed
         timer = None if seconds is None else asyncio.get_running_loop().call_later(seconds, changed.set)
         try:
