@@ -358,6 +358,10 @@ class World:
         """kill -9, and a new process some time later."""
         self.say(node.name, f"is killed, for {away:.1f} s")
         node.kill()
+        if boot:  # no process outlives the power of its machine, also not an old one that stands still
+            for old in self._old:
+                if old.machine is node.machine and not old.is_dead:
+                    old.kill()
         self.look_around()
         self.start_later(node, away, boot)
 

@@ -113,7 +113,8 @@ def _beaten(s: Standing, message: m.Beaten, now: int) -> StandingStep:
         return _forgotten(s, message, now)
     if message.sent >= since and head.position < known == s.known:
         known = max(head.position, s.folded)  # it was told, and lost before anybody here read it
-        s = s._replace(known=known, answers_from=min(s.answers_from, known))
+        # Nor may it be shown: what is stored there next is something else, and waits for its own curtain (N06).
+        s = s._replace(known=known, answers_from=min(s.answers_from, known), may_show=min(s.may_show, known))
     s = s._replace(calling=False, must_fold=max(s.must_fold, head.position))
     if head.shown > s.folded:
         # Nothing is shown that a member has not hidden: so we were not one for a while, however we are one now.

@@ -174,7 +174,7 @@ class Emulator:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_SECONDS)
 
     def _live(self) -> None:
-        """Until `_end`. What is under way is ended in here: a wait in another thread may be interrupted by Ctrl-C."""
+        """Until `_end`. What is under way is ended here: the thread that waits for it may be interrupted (Ctrl-C)."""
         self._loop.run_forever()
         self._loop.run_until_complete(_cancel_the_rest())
 

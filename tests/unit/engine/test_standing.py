@@ -178,10 +178,12 @@ ROWS = [
                 for known in ((3, 11), (4, 10))
             ],
             Row(
-                f"{phase.value}: what was told and never read is lost: it is not waited for (N14)",
-                node(phase, calling=True, right_until=NOW + RIGHT, known=12, answers_from=12, at_beat=LOST),
+                f"{phase.value}: what was told and never read is lost: it is not waited for, nor shown (N14)",
+                node(
+                    phase, calling=True, right_until=NOW + RIGHT, known=12, may_show=12, answers_from=12, at_beat=LOST
+                ),
                 m.Beaten(NOW - 500, sight("me" if phase is LEADING else "you")),
-                {"calling": False, "must_fold": 10, "known": 10, "answers_from": 10},
+                {"calling": False, "must_fold": 10, "known": 10, "may_show": 10, "answers_from": 10},
             ),
             Row(
                 f"{phase.value}: what was told since the beat was sent is not lost",
