@@ -21,7 +21,7 @@ from duenotice.domain.snapshot import Snapshot, restore
 from duenotice.domain.state import State
 from duenotice.domain.transitions import Record, RequestAnswered
 from duenotice.engine.alone import Alone
-from duenotice.engine.complaints import Complaints
+from duenotice.engine.complaints import UPKEEP, Complaints
 from duenotice.engine.log import report
 from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
@@ -76,7 +76,8 @@ class Engine(Alone):
     ) -> None:
         super().__init__(clock, publisher)
         self._journal, self._writer = journal, Writer(journal, clock, policy, state)
-        self._complaints, self._asks = Complaints(report), list[WaitingCommand]()
+        self._complaints, self._upkeep = Complaints(report), Complaints(report, trouble=UPKEEP)
+        self._asks = list[WaitingCommand]()
         self._wake, self._is_serving = asyncio.Event(), False
         threads = journal.blocking if threaded is None else threaded
         self._writing = Worker("writer") if threads else None
@@ -349,7 +350,9 @@ class Engine(Alone):
                 await self._off_loop(self._journal.maintain)
         except Exception as error:
             # Not a reason to stop: every record is safe; only the next start is slower or the disk fuller.
-            report("warning", "upkeep of the journal put off", action="upkeep-failed", error=str(error))
+            self._upkeep.failed(error)
+        else:
+            self._upkeep.worked()
 
     async def _save_snapshot(self) -> None:
         self._snapshot_at = self.state.position

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from duenotice.domain.commands import Tick
 from duenotice.engine.complaints import EVERY, Complaints
 from duenotice.errors import Unavailable
 from tests.unit.engine.rig import FailingJournal, approval, ask, in_loop, listen, reboot, running
@@ -77,3 +78,30 @@ async def test_an_engine_whose_disk_is_full_for_a_while_says_so_twice() -> None:
             await ask(engine, approval(None))
     told = [(line["action"], line["times"]) for line in lines if "commit" in line["action"]]
     assert told == [("commit-failed", 1), ("commits-work-again", 20)]
+
+
+class UntidyJournal(FailingJournal):
+    """Its upkeep fails until there is room."""
+
+    tries, has_room = 0, False
+
+    def needs_upkeep(self) -> bool:
+        return not self.has_room
+
+    def maintain(self) -> None:
+        self.tries += 1
+        raise FULL
+
+
+@in_loop
+async def test_upkeep_that_a_full_disk_puts_off_after_each_command_is_told_twice_too() -> None:
+    journal = UntidyJournal()
+    with capture_logs() as lines:
+        async with running(journal) as engine:
+            for _ in range(20):
+                await ask(engine, Tick())
+            journal.has_room = True
+            await ask(engine, Tick())
+    told = [(line["action"], line["times"]) for line in lines if "upkeep" in line["action"]]
+    assert told == [("upkeep-failed", 1), ("upkeep-works-again", journal.tries)]
+    assert journal.tries > 1
