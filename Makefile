@@ -150,6 +150,10 @@ test-kubernetes: develop ## the kubernetes handler, charts and Kustomize bases a
 	tools/kubernetes-programs
 	CI=true $(BIN)/pytest -m kubernetes tests/kubernetes
 
+test-units: test-debian ## the units under a real systemd, in a container: good days and bad ones (as root on Debian it installs Debian packages)
+	tools/debian-programs crun iproute2 netavark podman
+	tools/units-session
+
 test-container: dist ## build the image, run it, and play compose.yaml (as root on Debian it installs Debian packages)
 	tools/debian-programs aardvark-dns buildah catatonit crun debootstrap iproute2 iptables netavark podman
 	tools/container-session
@@ -161,7 +165,7 @@ lock: ## write the requirements locks again from pyproject.toml (LOCK=--upgrade 
 	$(PYTHON) -m venv .run/uv
 	.run/uv/bin/pip install -qq --disable-pip-version-check uv
 	@# Without libvirt, which has no wheels and is built where libvirt-dev is installed (tools/host-programs).
-	$(call compile,--extra all --extra build --extra dev) -o requirements-dev.lock
+	$(call compile,--extra all --extra build --extra dev --extra docs) -o requirements-dev.lock
 	$(call compile,--extra build --extra server --extra azure -c requirements-dev.lock) -o requirements.lock
 	$(call compile,--extra server --extra azure --extra postgres -c requirements-dev.lock) -o requirements-image.lock
 

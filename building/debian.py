@@ -55,6 +55,7 @@ SCRIPTS = {
         "UNITS": "duenotice.socket duenotice.service",
         "OTHERS": "duenotice-node.service duenotice-follower.service",
         "SYSUSERS": "systemd-sysusers duenotice.conf",
+        "DOCTOR": "duenotice doctor",
         "COMPILE": f"python3 -m compileall -q /{LIBRARY} || true",
         "CLEAN": f"find /{LIBRARY} -depth -name __pycache__ -type d -exec rm -rf {{}} +",
         "STATE": "/var/lib/duenotice-service /var/lib/duenotice-node /var/lib/private/duenotice-node",
@@ -63,6 +64,7 @@ SCRIPTS = {
         "UNITS": "",  # a poll turns events on for the whole set (F01), so a person says when
         "OTHERS": "duenotice-agent.service duenotice-agent-unprivileged.service",
         "SYSUSERS": ":",
+        "DOCTOR": "duenotice-agent check",
         "COMPILE": ":",
         "CLEAN": ":",
         "STATE": "/var/lib/duenotice /var/lib/private/duenotice",
@@ -127,7 +129,7 @@ def libraries(target: Path) -> None:
         subprocess.run(["strip", "--strip-unneeded", path], check=True)
         path.chmod(0o644)
     for path in target.rglob("*"):
-        if path.name in ("direct_url.json", "RECORD", "INSTALLER", "REQUESTED"):
+        if path.name in ("direct_url.json", "RECORD", "INSTALLER", "REQUESTED") or path.suffix in (".c", ".pyx"):
             path.unlink()
 
 
@@ -196,21 +198,31 @@ def control(package: str, root: Path) -> str:
     machine = subprocess.run(
         ["dpkg", "--print-architecture"], capture_output=True, text=True, check=True
     ).stdout.strip()
-    size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file()) // 1024
     architecture = machine if facts["Architecture"] == "native" else facts["Architecture"]
     return (
         f"Package: {package}\nVersion: {__version__}-1\nArchitecture: {architecture}\n"
-        f"Maintainer: {MAINTAINER}\nInstalled-Size: {size}\n"
+        f"Maintainer: {MAINTAINER}\nInstalled-Size: {size_of(root)}\n"
         f"Depends: {', '.join(facts['Depends'])}\nSection: {facts['Section']}\nPriority: optional\n"
         f"Description: {facts['Description'].strip()}\n"
     )
 
 
+def room(package: str, root: Path) -> int:
+    """How many kilobytes must be free: dpkg unpacks beside the old files, and Python compiles those of the service."""
+    return size_of(root) * 3 // 2 if package == "duenotice" else size_of(root) + 1024
+
+
+def size_of(root: Path) -> int:
+    """All files, in kilobytes."""
+    return sum(path.stat().st_size for path in root.rglob("*") if path.is_file()) // 1024
+
+
 def scripts(package: str, root: Path) -> None:
     """What dpkg runs, and what it must not overwrite."""
-    for name in ("postinst", "prerm", "postrm"):
+    words = {**SCRIPTS[package], "PACKAGE": package, "KILOBYTES": str(room(package, root))}
+    for name in ("preinst", "postinst", "prerm", "postrm"):
         text = (PARTS / "debian" / name).read_text()
-        for word, value in SCRIPTS[package].items():
+        for word, value in words.items():
             text = text.replace(f"@{word}@", value)
         put(root, f"DEBIAN/{name}", text, 0o755)
     conffiles = sorted(f"/{path.relative_to(root)}" for path in (root / "etc").rglob("*") if path.is_file())

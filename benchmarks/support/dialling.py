@@ -1,20 +1,24 @@
-"""Polls from many addresses, each on a connection of its own: what wrk cannot do."""
+"""Polls from many addresses, each on a connection of its own, which either side may close: what wrk cannot do."""
 
 import socket
 import time
 from collections.abc import Iterator, Sequence
 from itertools import cycle
 
-from benchmarks.support.http import SECONDS, Address
+from benchmarks.support.http import SECONDS, Address, whole
 from benchmarks.support.machine import CannotMeasure
 from benchmarks.support.results import p99
 from benchmarks.support.wrk import Load
 
+_LAST = b"\r\nConnection: close\r\n"
 _PORT_LATER = getattr(socket, "IP_BIND_ADDRESS_NO_PORT", 24)
 
 
 def dial(server: Address, request: bytes, sources: Sequence[str], at_once: int, seconds: int) -> Load:
-    """Connect from one address after the other, so many at a time, and read what comes until the server closes."""
+    """Connect from one address after the other, so many at a time, and read an answer and the end, whoever ends it.
+
+    A request that does not close is that of `curl` and `requests`: these have their answer and hang up.
+    """
     turns, took = cycle(sources), list[float]()
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -48,7 +52,7 @@ def _connected(server: Address, source: str) -> socket.socket:
 def _heard(client: socket.socket) -> float:
     with client:
         answer = b""
-        while some := client.recv(65536):
+        while (not whole(answer) or _LAST in answer) and (some := client.recv(65536)):
             answer += some
     if not answer.startswith(b"HTTP/1.1 200 "):
         raise CannotMeasure(f"Expected 200, got {answer!r}.")

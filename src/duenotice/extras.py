@@ -4,6 +4,7 @@ from duenotice.errors import Misconfigured
 
 BROUGHT_BY = {
     "apsw": "server",
+    "httptools": "server",
     "jinja2": "server",
     "prometheus_client": "server",
     "starlette": "server",

@@ -242,7 +242,8 @@ def listen_hint(address: tuple[str, int], error: OSError) -> str:
     """What to do when a port cannot be used."""
     host, port = address
     if error.errno == errno.EADDRINUSE:
-        return "Is another duenotice running there? Stop it, or choose another HOST:PORT."
+        taken = "Another metadata service has it; 'ss -ltnp sport = :80' shows which." if port == 80 else ""
+        return f"{taken or 'Is another duenotice running there?'} Stop it, or choose another HOST:PORT."
     if error.errno == errno.EADDRNOTAVAIL:
         add = f"ip -6 addr add {host}/128 dev lo" if ":" in host else f"ip addr add {host}/32 dev lo"
         return f"This machine does not have that address. Give it one with '{add}', as root."

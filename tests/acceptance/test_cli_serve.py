@@ -105,7 +105,12 @@ def test_an_address_that_this_machine_does_not_have_is_told_with_the_way_to_get_
         (("fd00::1", 80), errno.EADDRNOTAVAIL, "'ip -6 addr add fd00::1/128 dev lo'"),
         (("127.0.0.1", 80), errno.EACCES, "CAP_NET_BIND_SERVICE"),
         (("127.0.0.1", 80), errno.EACCES, f"'setcap cap_net_bind_service=+ep {Path(sys.executable).resolve()}'"),
-        (("127.0.0.1", 80), errno.EADDRINUSE, "Is another duenotice running there?"),
+        (("127.0.0.1", 16925), errno.EADDRINUSE, "Is another duenotice running there?"),
+        (
+            ("169.254.169.254", 80),
+            errno.EADDRINUSE,
+            "Another metadata service has it; 'ss -ltnp sport = :80' shows which.",
+        ),
         (("nowhere.invalid", 80), None, "Name an address of this machine"),
     ],
 )

@@ -171,6 +171,7 @@ STORY = (
     Ask("GET", "/v1/audit?action=clock-marked&limit=1"),
     Ask("GET", "/v1/audit?before=12&limit=3"),
     Ask("GET", "/v1/audit?limit=1000"),
+    Ask("POST", "/v1/hosts/host-1/hold"),
     Ask("GET", "/v1/nothing"),
 )
 

@@ -45,8 +45,9 @@ def test_a_connection_on_which_nothing_is_finished_is_closed(
         b"GET /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
         b"GET /livez HTTP/1.1\r\nHost : x\r\n\r\n",
         b"what is this\r\n\r\n",
+        b"CONNECT /livez HTTP/1.1\r\nHost: x\r\n\r\n",
     ],
-    ids=["no host", "two hosts", "two ways to end", "two lengths", "a blank in a name", "no request"],
+    ids=["no host", "two hosts", "two ways to end", "two lengths", "a blank in a name", "no request", "to a proxy"],
 )
 def test_a_request_that_two_readers_could_take_for_different_ones_is_refused(node: Node, sent: bytes) -> None:
     """And its connection is closed."""
@@ -75,6 +76,33 @@ def test_requests_that_are_sent_before_they_are_answered_are_answered_in_order(n
     with connect(node, post % (token, len(body), body) + end) as client:
         said = b"".join(iter(lambda: client.recv(4096), b""))
     assert re.findall(rb"HTTP/1\.1 (\d+) ", said) == [b"400", b"200"]
+
+
+def test_an_answer_comes_as_one_and_the_head_of_a_long_one_does_not_wait_for_its_body(node: Node) -> None:
+    """Small answers are one packet; a feed on which nothing happens says at once that it is there."""
+    ask = "GET {} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\n\r\n"
+    position = node.operator("GET", "/v1/fleet").json()["position"]
+    with connect(node, ask.format("/v1/me", node.service.token).encode()) as client:
+        assert client.recv(65536).endswith(b"}")
+    with connect(node, ask.format(f"/v1/feed?after={position}", node.service.token).encode()) as client:
+        assert client.recv(65536).startswith(b"HTTP/1.1 200 OK\r\n")
+
+
+@pytest.mark.parametrize("is_split", [False, True], ids=["in one packet", "the body in its own packet"])
+def test_a_request_that_wishes_for_another_protocol_keeps_its_body(node: Node, is_split: bool) -> None:
+    """Java's client sends `Upgrade: h2c` by default; the body is not the next request, and what follows is answered."""
+    token, body = node.service.token.encode(), b'{"type":"Freeze","resources":["nobody"]}'
+    post = b"POST /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %b\r\nContent-Length: %d\r\n"
+    head = post % (token, len(body)) + b"Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
+    end = b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    packets = [head, body, end] if is_split else [head + body + end]
+    with connect(node) as client:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for packet in packets:
+            client.sendall(packet)
+        said = b"".join(iter(lambda: client.recv(4096), b""))
+    assert re.findall(rb"HTTP/1\.1 (\d+) ", said) == [b"404", b"200"]
+    assert b"nobody" in said
 
 
 def test_more_connections_than_it_is_meant_for_are_dropped(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:

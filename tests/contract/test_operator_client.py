@@ -101,6 +101,9 @@ def test_hosts_and_groups_are_operated(node: Node, operate: MakeOperator) -> Non
     assert client.degrade_host("host-2", risk="high").events
     assert client.degrade_host("host-3", notice=timedelta(minutes=30)).events
     client.repair_host("host-2")
+    assert client.hold_host("host-2").events == ()
+    assert client.host("host-2").condition == "drained"
+    client.repair_host("host-2")
     client.fail_host("host-3")
     plan = client.drain_host("host-1", settle="5s", at_once=1)
     assert (plan.cause, plan.settle, plan.at_once) == ("live-migration", 5.0, 1)

@@ -33,6 +33,8 @@ USERS = {
     "/etc/group": "libvirt-qemu:x:64055:\n",
 }
 QEMU_SETTINGS = """\
+migration_host = "{address}"
+migration_address = "{address}"
 user = "root"
 group = "root"
 dynamic_ownership = 0
@@ -166,8 +168,9 @@ class Hypervisor(Machine):
         CACHE.mkdir(parents=True, exist_ok=True)
         for place in (*MOUNTS, "/var/cache/libvirt"):
             Path(place).mkdir(parents=True, exist_ok=True)
+        settings = QEMU_SETTINGS.format(address=self._address)
         mounts = [f"mount -t tmpfs none {place}" for place in MOUNTS]
-        mounts += [f"mount --bind {CACHE} /var/cache/libvirt", f"printf %s '{QEMU_SETTINGS}' >/etc/libvirt/qemu.conf"]
+        mounts += [f"mount --bind {CACHE} /var/cache/libvirt", f"printf %s '{settings}' >/etc/libvirt/qemu.conf"]
         mounts += [f"mount --bind {self._with_user(file)} {file}" for file in USERS]
         script = f"set -e; {'; '.join(mounts)}; echo made; exec env --ignore-signal=CHLD cat"
         unshare = [require_program("unshare", "util-linux"), "--mount", "--pid", "--fork", "--kill-child"]

@@ -21,6 +21,7 @@ class HostService:
         self._host, self._folder, self._flags = host, folder, flags
         self.log = folder / "duenotice.log"
         self._process: subprocess.Popen[str] | None = None
+        self._operator: Server | None = None
 
     def start(self) -> None:
         """And wait until it serves."""
@@ -30,12 +31,14 @@ class HostService:
             )
         assert self._process.stdout
         assert self._process.stdout.readline(), self.log.read_text()
-        self._operator = Server(self._host, self._folder)
+        if "--follow" not in self._flags:
+            self._operator = Server(self._host, self._folder)
 
     def command(self, *more: str) -> list[str]:
         """What is run in the namespace."""
         places = ["--connect", self._host.uri, "--bridge", BRIDGE, "--name", self._host.name]
-        return [DUENOTICE, "host", "run", *places, "--data-dir", f"{self._folder}/data", *self._flags, *more]
+        places += [] if "--follow" in self._flags else ["--data-dir", f"{self._folder}/data"]
+        return [DUENOTICE, "host", "run", *places, *self._flags, *more]
 
     def kill(self) -> None:
         """With SIGKILL: it can do nothing about it."""
@@ -53,6 +56,7 @@ class HostService:
 
     def operate(self, path: str, body: Any = None, method: str = "POST") -> Any:
         """A call of the operator's API that must succeed."""
+        assert self._operator is not None, "a follower is not asked"
         return self._operator.operate(path, body, method)
 
     def vms(self) -> dict[str, dict[str, Any]]:

@@ -18,7 +18,7 @@ STOP = "kill %1; wait"
 
 def commands(folder: Path) -> str:
     """What the tutorial says, with a folder of the test for its files."""
-    blocks = re.findall(r"^```sh tried\n(.*?)^```", DOCUMENT.read_text(), re.M | re.S)
+    blocks = re.findall(r"^<!-- tried by .*? -->\n```sh\n(.*?)^```", DOCUMENT.read_text(), re.M | re.S)
     assert len(blocks) == 4
     ready = "until duenotice vm list -o name 2>/dev/null | grep -c . | grep -qx 3; do sleep 0.5; done\n"
     listens = 'until [ "$(duenotice vm list -o json | grep -c \'"listens": true\')" = 3 ]; do sleep 0.5; done\n'

@@ -1,6 +1,7 @@
 """What the Debian packages are made of: settings and manual pages that follow the code."""
 
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -42,7 +43,7 @@ def test_the_agent_has_one_page_with_all_its_verbs() -> None:
 
 
 @pytest.mark.parametrize("package", debian.SCRIPTS)
-@pytest.mark.parametrize("script", ["postinst", "prerm", "postrm"])
+@pytest.mark.parametrize("script", ["preinst", "postinst", "prerm", "postrm"])
 def test_every_word_in_a_script_is_replaced(tmp_path: Path, package: str, script: str) -> None:
     (tmp_path / "etc").mkdir()
     debian.scripts(package, tmp_path)
@@ -53,3 +54,21 @@ def test_a_package_has_all_libraries_that_the_service_needs() -> None:
     found = debian.closure(["duenotice[server]"])
     assert {"apsw", "starlette", "anyio", "jinja2", "markupsafe", "uvicorn", "h11"} <= found
     assert "psycopg" not in found
+
+
+@pytest.mark.parametrize(("free", "code"), [("10", 1), ("99999999", 0)])
+def test_a_full_disk_is_told_before_anything_is_unpacked(tmp_path: Path, free: str, code: int) -> None:
+    (tmp_path / "etc").mkdir()
+    debian.scripts("duenotice-agent", tmp_path)
+    fake = tmp_path / "df"
+    fake.write_text(f"#!/bin/sh\necho Avail; echo {free}\n")
+    fake.chmod(0o755)
+    done = subprocess.run(
+        ["sh", tmp_path / "DEBIAN/preinst", "upgrade", "0.0.1"],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = done.stderr.splitlines()
+    assert (done.returncode, [line[:6] for line in lines]) == (code, ["error:", " hint:"] if code else [])

@@ -4,15 +4,23 @@ import re
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 
+from building.debian import closure
 from duenotice.extras import BROUGHT_BY, missing_extra
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
+MODULES = packages_distributions()
+WITHOUT = """
+import sys
+sys.modules.update(dict.fromkeys({names!r}, None))
+import {imports}
+"""
 WITHOUT_EXTRAS = """
 import sys
 sys.modules.update(dict.fromkeys({names!r}, None))
@@ -59,6 +67,17 @@ def test_a_command_of_the_service_names_its_extra_in_one_line(command: str) -> N
 @pytest.mark.parametrize("command", ["--help", "agent --help", "vm list --help", "completion bash", "run --help"])
 def test_the_agent_and_the_operators_command_need_no_extra(command: str) -> None:
     done = small(*command.split())
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_service_and_the_fixture_need_only_what_the_extra_server_brings() -> None:
+    """What developers have beside it is hidden: an import that only they can do would break every installation."""
+    brought = closure(["duenotice[server]"]) | {"duenotice"}
+    normal = {module: {re.sub(r"[-_.]+", "-", name).lower() for name in names} for module, names in MODULES.items()}
+    hidden = sorted(module for module, names in normal.items() if names.isdisjoint(brought))
+    assert "ruff" in hidden
+    code = WITHOUT.format(names=hidden, imports="duenotice.bootstrap.service, duenotice.testkit.emulator")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 

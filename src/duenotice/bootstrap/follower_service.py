@@ -1,6 +1,7 @@
 """One running follower: no journal, no engine; the same publisher and the same door for VMs (`--follow`)."""
 
 import asyncio
+import os
 import socket
 from contextlib import ExitStack
 from pathlib import Path
@@ -142,7 +143,13 @@ def _url(text: str) -> str:
 
 
 def _token(file: str) -> str:
-    hint = "Give a file with a token that 'duenotice token create NAME --role follower' has made."
+    made = "'duenotice token create NAME --role follower'"
+    given = os.environ.get("CREDENTIALS_DIRECTORY")
+    hint = (
+        f"Put what {made} prints into the file that LoadCredential of the unit names (/etc/duenotice/follower.token)."
+        if given and file.startswith(given)
+        else f"Give a file with a token that {made} has made."
+    )
     if not file:
         raise Misconfigured("follow_token_file is not set.", hint=hint)
     try:

@@ -12,6 +12,7 @@ import structlog
 
 from duenotice.bootstrap.cluster import claims_of
 from duenotice.domain.event import Event, Phase
+from duenotice.domain.fleet import Condition
 from duenotice.engine.engine import Engine
 from duenotice.errors import Misconfigured
 from duenotice.impact.command import CommandDriver
@@ -134,7 +135,9 @@ def place_of(engine: Engine, only: str, vm: str) -> Whereabouts:
     fleet = engine.state.fleet
     known = fleet.vms.get(vm)
     host = known.host if known is not None and known.host else only
-    return Whereabouts(host, fleet.other_host(avoid=host))
+    there = fleet.hosts.get(host)
+    is_held = there is not None and there.condition is Condition.DRAINED
+    return Whereabouts(host, fleet.other_host(avoid=host), is_held)
 
 
 def _check_command(command: list[str], data_dir: Path | None) -> None:

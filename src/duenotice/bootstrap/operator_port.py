@@ -5,10 +5,11 @@ import contextlib
 import logging
 import socket
 import ssl
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
+import httptools
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -53,6 +54,53 @@ class OperatorServer(uvicorn.Server):
         yield
 
 
+class HeadWithBody:
+    """Writes the head of an answer together with the first part of its body, or alone if that is not there yet.
+
+    uvicorn writes the two by themselves: two calls of the system, two packets, and a client that wakes up twice.
+    """
+
+    __slots__ = ("_head", "_loop", "_transport", "close", "is_closing", "write")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport) -> None:
+        self._loop, self._transport = loop, transport
+        self._head = b""
+        self.write: Callable[[bytes], None] = self._hold
+        self.is_closing, self.close = transport.is_closing, self._close
+
+    def _hold(self, head: bytes) -> None:
+        self._head, self.write = head, self._go_on
+        self._loop.call_soon(self._flush)
+
+    def _go_on(self, body: bytes) -> None:
+        head, self._head, self.write = self._head, b"", self._transport.write
+        self._transport.writelines([head, body])
+
+    def _flush(self) -> None:
+        if self._head:
+            self._go_on(b"")
+
+    def _close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+
+class _Parser(httptools.HttpRequestParser):
+    """Tells `read_again` what came behind the head of a request that wishes for another protocol."""
+
+    def __init__(self, connection: "PatientOnlySoLong") -> None:
+        super().__init__(connection)
+        self._connection = connection
+        self.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does: what follows is not read
+
+    def feed_data(self, data: Any) -> None:
+        """Read on."""
+        try:
+            super().feed_data(data)
+        except httptools.HttpParserUpgrade as wish:
+            self._connection.read_again(data[wish.args[0] :])
+
+
 class PatientOnlySoLong(HttpToolsProtocol):
     """A connection that is closed when two checks find the same thing unfinished, or a head has no end.
 
@@ -79,10 +127,31 @@ class PatientOnlySoLong(HttpToolsProtocol):
         hosts = sum(name == b"host" for name, _ in self.headers)
         if hosts > 1 or (not hosts and self.parser.get_http_version() == "1.1"):
             raise ValueError("The request needs one Host.")  # the parser makes it its own error
-        super().on_headers_complete()
+        if self.parser.get_method() == b"CONNECT":
+            raise ValueError("We are not a proxy.")
+        if not self.parser.should_upgrade():
+            before = self.cycle
+            super().on_headers_complete()
+            if self.cycle is not before:
+                self.cycle.transport = cast(asyncio.Transport, HeadWithBody(self.loop, self.transport))
+
+    def on_message_complete(self) -> None:
+        if not self.parser.should_upgrade():
+            super().on_message_complete()
+
+    def read_again(self, rest: bytes) -> None:
+        """Read a head again without `Upgrade`, which we may ignore and which clients such as Java's send by default.
+
+        The parser takes such a request for one without a body, and its body for the next request.
+        """
+        first = b"%b %b HTTP/%b\r\n" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
+        lines = [b"%b: %b\r\n" % (name, value) for name, value in self.headers if name != b"upgrade"]
+        self.parser = _Parser(self)
+        self.parser.feed_data(b"".join((first, *lines, b"\r\n", rest)))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast(asyncio.Transport, transport))
+        self.parser = _Parser(self)
         self._opened = monotonic()
         self._make_room()
         if not self.transport.is_closing():

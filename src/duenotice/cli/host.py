@@ -68,7 +68,30 @@ def repair(session: Session, name: str) -> None:
 @click.argument("name", type=NAME, metavar="HOST")
 @click.option("--settle", type=SPAN, default="0s", help="How long to wait after each update domain.")
 @click.option("--at-once", type=COUNT, default=0, help="At most this many steps at a time; 0 means no limit.")
+@click.option("--stop", is_flag=True, help="Shut the VMs down until the host returns, instead of moving them.")
 @talks
-def drain(session: Session, name: str, settle: str, at_once: int) -> None:
-    """Move all VMs of a host to other hosts by live migration."""
-    show_plan(session, session.client.drain_host(name, settle=settle, at_once=at_once))
+def drain(session: Session, name: str, settle: str, at_once: int, stop: bool) -> None:
+    """Take a host out of service: its VMs are told, and moved to other hosts by live migration."""
+    session.client.hold_host(name)  # first: nothing may come back while the others go
+    if session.client.host(name).vms == 0:
+        tell(f"{name} is drained: no VM runs there.")
+        return
+    if stop:
+        from duenotice.wire.operator import MaintenanceRequest
+
+        asked = MaintenanceRequest((f"host={name}",), "Reboot", settle=settle, at_once=at_once, title=f"Drain {name}")
+        plan = session.client.begin_maintenance(asked)
+    else:
+        plan = session.client.drain_host(name, settle=settle, at_once=at_once)
+    show_plan(session, plan)
+
+
+@host.command("return", epilog="Example: duenotice host return host-1")
+@click.argument("name", type=NAME, metavar="HOST")
+@talks
+def bring_back(session: Session, name: str) -> None:
+    """Take a host into service again; VMs that were stopped there are started."""
+    session.client.repair_host(name)
+    session.show_one(session.client.host(name), HOSTS)
+    if session.output == "table":
+        tell(f"{name} is in service again.")

@@ -51,7 +51,8 @@ def run_host(
     name, connect = name or _own_name(), connect or os.environ.get("LIBVIRT_DEFAULT_URI") or "qemu:///system"
     usual: dict[str, object] = {"metadata_listen": LISTEN}
     if not given.get("follow"):
-        usual |= {"impact": "libvirt", "libvirt_hosts": ",".join([f"{name}={connect}", *also])}
+        # A guest that waits for its host to return takes up one of the impacts at once.
+        usual |= {"impact_at_once": 1000, "impact": "libvirt", "libvirt_hosts": ",".join([f"{name}={connect}", *also])}
     else:
         usual |= {"only": f"host={name}"}
     usual = {key: value for key, value in usual.items() if ENVIRONMENT_PREFIX + key.upper() not in os.environ}

@@ -110,6 +110,12 @@ class FailHost(Command, frozen=True):
     seed: str
 
 
+class HoldHost(Command, frozen=True):
+    """Take a host out of service: nothing moves there until it is repaired. Its VMs are not hit by this alone."""
+
+    host: str
+
+
 class RepairHost(Command, frozen=True):
     """A host is healthy again; moves that its degradation had scheduled are cancelled."""
 

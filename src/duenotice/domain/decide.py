@@ -61,6 +61,7 @@ _RULES: dict[type[c.Command], Rule] = {
     c.EvictVm: raising.evict,
     c.DegradeHost: host_events.degrade_host,
     c.FailHost: host_events.fail_host,
+    c.HoldHost: host_events.hold_host,
     c.RepairHost: host_events.repair_host,
     c.ApproveEvents: approval.approve,
     c.CancelEvent: approval.cancel,

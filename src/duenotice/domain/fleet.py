@@ -26,6 +26,8 @@ class Condition(Enum):
     HEALTHY = "healthy"
     DEGRADED = "degraded"
     FAILED = "failed"
+    DRAINED = "drained"
+    """Out of service on purpose: nothing moves there, and what was stopped there stays so until it returns."""
 
 
 class EventsPolicy(Struct, frozen=True, omit_defaults=True, gc=False):

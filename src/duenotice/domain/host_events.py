@@ -59,6 +59,12 @@ def fail_host(state: State, command: c.FailHost, now: Instant, policy: Policy) -
     return changes
 
 
+def hold_host(state: State, command: c.HoldHost, now: Instant, policy: Policy) -> list[t.Transition]:
+    """Out of service; who is on it is told by a maintenance."""
+    host = find_standing_host(state, command.host)
+    return [] if host.condition is Condition.DRAINED else [t.HostsPut((Host(host.name, Condition.DRAINED),))]
+
+
 def repair_host(state: State, command: c.RepairHost, now: Instant, policy: Policy) -> list[t.Transition]:
     """The host is healthy again; what its degradation had scheduled is cancelled."""
     host = find_host(state, command.host)

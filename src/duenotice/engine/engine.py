@@ -289,7 +289,7 @@ class Engine(Alone):
         return 0
 
     def _is_late(self, news: News) -> bool:
-        return news.is_late(self.clock.now().after(self._showing_takes))
+        return news.until is not None and news.is_late(self.clock.now().after(self._showing_takes))
 
     async def _make_known(self, outcome: Outcome) -> None:
         if outcome.failure is not None:

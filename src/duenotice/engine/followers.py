@@ -168,6 +168,8 @@ class Followers:
 
     async def _tell(self, news: News) -> None:
         """A follower that cannot be told has to listen again; until it does, or is put out, we wait for it."""
+        if not self.by_life:
+            return
         ears = [follower.ear for follower in self.by_life.values()]
         errors = await asyncio.gather(*(ear.hear(news) for ear in ears), return_exceptions=True)
         for ear, error in zip(ears, errors, strict=True):

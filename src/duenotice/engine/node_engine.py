@@ -120,6 +120,8 @@ class NodeEngine(PassingEngine):
             if later is None:
                 break
             news = later
+        if not self._leading:
+            self._to_show = None
         # Not `news`: if more could not be stored, its state has what the journal does not have.
         await self._show_what_is_allowed(await self._off_loop(self._writer.not_shown))
 
@@ -193,7 +195,7 @@ class NodeEngine(PassingEngine):
         """Stop deciding."""
         if self._leading:
             report("info", "this node does not lead any more", action="follows", epoch=self._fenced.epoch)
-            self._leading = False
+            self._leading, self._to_show = False, None
             for end in self.on_follow:
                 end()
         self._wake_up()

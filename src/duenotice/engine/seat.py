@@ -14,7 +14,7 @@ from duenotice.engine import membership as m
 from duenotice.engine.members import Deposed, Head, Member, Members, News, NotMember, Replaced, Sight
 from duenotice.engine.membership import NodePhase, Standing, Terms
 from duenotice.engine.standing import answers_until, step
-from duenotice.engine.worker import Worker
+from duenotice.engine.worker import Worker, run_in
 from duenotice.errors import DuenoticeError, Rewound
 
 T = TypeVar("T")
@@ -121,7 +121,7 @@ class Seat:
         return await self._asked(self._members.absent)
 
     async def _asked(self, call: Callable[[], T]) -> T:
-        return call() if self._calls is None else await self._loop.run_in_executor(self._calls, call)
+        return await run_in(self._calls, call)
 
     @property
     def leads(self) -> bool:
@@ -231,7 +231,7 @@ class Seat:
 
     async def _ask(self, action: m.Action, call: Callable[[], T]) -> "T | m.CallBroke":
         try:
-            came = call() if self._calls is None else await self._loop.run_in_executor(self._calls, call)
+            came = await run_in(self._calls, call)
         except Replaced:
             self.tell(m.WasReplaced(await self._head()))
             return m.CallBroke(action)
@@ -245,9 +245,8 @@ class Seat:
         return came
 
     async def _head(self) -> Head | None:
-        look = self._members.look
         try:
-            sight = look() if self._calls is None else await self._loop.run_in_executor(self._calls, look)
+            sight = await run_in(self._calls, self._members.look)
         except DuenoticeError:
             return None
         return sight.head

@@ -1,7 +1,6 @@
 """Wakes the engine when something is due, and moves a manual clock from one due moment to the next."""
 
 import asyncio
-from contextlib import suppress
 
 from duenotice.clock import MICROS, Instant, ManualClock, SystemClock, micros_of, seconds
 from duenotice.domain.commands import DisableScopes, MakeUpForAbsence, MarkClock, Tick
@@ -121,9 +120,17 @@ class Ticker:
                 await asyncio.sleep(_TRY_AGAIN)
                 continue
             engine.changed.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._sleep(engine.clock.now())):
-                    await engine.changed.wait()
+            await self._rest(self._sleep(engine.clock.now()))
+
+    async def _rest(self, seconds: float | None) -> None:
+        """Wait for a change, or for this long. It is after each command, so `asyncio.timeout` costs too much."""
+        changed = self._engine.changed
+        timer = None if seconds is None else asyncio.get_running_loop().call_later(seconds, changed.set)
+        try:
+            await changed.wait()
+        finally:
+            if timer is not None:
+                timer.cancel()
 
     async def _look(self, now: Instant) -> None:
         if self._absent:

@@ -4,11 +4,16 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from msgspec import Struct, structs
+
 from duenotice.engine.writer import Ask, Records
 from duenotice.errors import DuenoticeError
 
-SPENT_SECONDS = 0.2
-"""How long commands that are done are kept, at most."""
+SPENT_SECONDS = 0.05
+"""How long large commands that are done are kept, at most."""
+
+FEW = 1000
+"""Things that a command names, or records that it has led to, if it is small."""
 
 
 class WaitingCommand(NamedTuple):
@@ -26,11 +31,20 @@ class WaitingCommand(NamedTuple):
         else:
             self.answer.set_result(outcome)
 
+    @property
+    def is_large(self) -> bool:
+        """Whether it takes a while to give it back: it names very many things, or has done very much."""
+        for part in structs.astuple(self.ask.command):
+            if isinstance(part, Struct) or (isinstance(part, tuple) and len(part) > FEW):
+                return True
+        was_done = self.answer.done() and not self.answer.cancelled() and self.answer.exception() is None
+        return was_done and len(self.answer.result()) > FEW
+
 
 class SpentCommands:
     """Commands that are done. A large one takes a while to give back, so a thread does it.
 
-    Not at once: to wake a thread after each commit would delay the next one.
+    Not at once: to wake a thread after each commit would delay the next one. And no small ones: all together would.
     """
 
     def __init__(self, free: Callable[[list[Any]], None]) -> None:
@@ -38,10 +52,11 @@ class SpentCommands:
         self._spent: list[WaitingCommand] = []
 
     def add(self, batch: list[WaitingCommand]) -> None:
-        """Take them over, and empty the list."""
-        if not self._spent:
+        """Take over the large ones, and empty the list."""
+        large = [each for each in batch if each.is_large]
+        if large and not self._spent:
             asyncio.get_running_loop().call_later(SPENT_SECONDS, self._let_go)
-        self._spent += batch
+        self._spent += large
         batch.clear()
 
     def _let_go(self) -> None:

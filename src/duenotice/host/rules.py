@@ -2,7 +2,8 @@
 
 A guest may use addresses that nobody else has. It may not use the address or the MAC of another guest, or of the
 service, for anything: who takes over an address in ARP, or a MAC in the bridge's table, reads the answers to another.
-An interface that no guest of ours has reaches the service with nothing.
+An interface that no guest of ours has reaches the service with nothing. It gets no answer in ARP either: on a network
+of several hosts each of them has the address, and answers its own guests only.
 """
 
 import re
@@ -62,6 +63,7 @@ table bridge {TABLE} {{{{
     }}}}
 {{guests}}    chain others {{{{
         ip daddr {METADATA_ADDRESS} drop
+        arp daddr ip {METADATA_ADDRESS} drop
         ether saddr @macs drop
         ip saddr @addresses drop
         arp saddr ip @addresses drop

@@ -19,6 +19,8 @@ from duenotice.impact.driver import AttemptEnd, AttemptOutcome
 
 LOOK_AGAIN = 0.25
 """Seconds between two looks at a domain while a guest shuts down, or its pause lasts."""
+HELD_AGAIN = 1.0
+"""Seconds between two looks while a host is out of service."""
 _MOVING = frozenset({Cause.LIVE_MIGRATION, Cause.DEGRADED_HOST, Cause.HOST_FAILURE})
 
 log = structlog.get_logger()
@@ -128,8 +130,8 @@ class _Impact:
             case Keep(note):
                 await self._keep(note, walk)
             case LookLater(until):
-                left = LOOK_AGAIN if until is None else max(0.0, (until - wall()).total_seconds())
-                await asyncio.sleep(min(LOOK_AGAIN, left))
+                left = HELD_AGAIN if until is None else max(0.0, (until - wall()).total_seconds())
+                await asyncio.sleep(left if until is None else min(LOOK_AGAIN, left))
             case Do():
                 await self._do(step)
 

@@ -46,7 +46,9 @@ _MORE_TO_COME = select.EPOLLIN if hasattr(select, "epoll") else 0
 _SHORT = 470
 """Bytes that most polls do not have; Python finds room for so many much faster than for `READ_AHEAD`."""
 
-_WITH_WHAT_FOLLOWS = getattr(socket, "MSG_MORE", 0) | socket.MSG_DONTWAIT
+_AT_ONCE = int(socket.MSG_DONTWAIT)
+_WITH_THE_END = int(getattr(socket, "MSG_MORE", 0)) | _AT_ONCE
+"""How answers are sent to new connections; plain numbers, as Python works long on names for them."""
 
 
 Heard = tuple[int, BareConnection, bytes, int]
@@ -65,7 +67,8 @@ class WayIn:
         self._door, self._known, self._listening = door, door.known, listening
         self._kind = listening.family, listening.type, listening.proto
         self._epoll = select.epoll()
-        self._bare: list[BareConnection | None] = [None] * (listening.fileno() + 1)  # by number
+        self._bare: list[BareConnection | None] = []  # by number
+        self._over: list[socket.SocketType] = []
         self._handing_over: set[asyncio.Task[None]] = set()
         self._pause: asyncio.TimerHandle | None = None
 
@@ -83,7 +86,7 @@ class WayIn:
     async def close(self) -> None:
         """Take no more clients; those who are in stay."""
         if self._pause is None:
-            self._epoll.unregister(self._listening)
+            self._door.loop.remove_reader(self._listening.fileno())
         else:
             self._pause.cancel()
         self._listening.close()
@@ -97,10 +100,10 @@ class WayIn:
 
     def _go_on(self) -> None:
         self._pause = None
-        self._epoll.register(self._listening, select.EPOLLIN)
+        self._door.loop.add_reader(self._listening.fileno(), self.take)
 
     def look(self) -> None:
-        """Something has come: on bare connections, or new ones. If it is much, more will have come meanwhile."""
+        """Something has come on bare connections. If it is much, more will have come meanwhile."""
         for _ in range(ROUNDS):
             told = self._epoll.poll(0, AT_ONCE)
             self._hear(told)
@@ -114,11 +117,9 @@ class WayIn:
         """
         bare_ones, read = self._bare, os.read
         heard: list[Heard] = []
-        has_new = False
         for number, what in told:
             if (bare := bare_ones[number]) is None:
-                has_new = True
-                continue
+                continue  # it was closed, but a process that is about to begin has it still
             try:
                 data = read(number, _SHORT)
             except BlockingIOError:
@@ -127,8 +128,6 @@ class WayIn:
                 data = b""
             heard.append((number, bare, data, what))
         self._answer(heard)
-        if has_new:
-            self._take_some()
 
     def _answer(self, heard: list[Heard]) -> None:
         """Most often each is one more poll, which is answered right here."""
@@ -151,11 +150,14 @@ class WayIn:
             if what != _MORE_TO_COME and self._bare[number] is bare:
                 self._go_on_with(bare, _read(number))  # the end came too, and nobody tells us a second time
 
-    def _take_some(self) -> None:
+    def take(self) -> None:
+        """There are new connections; those that are over again end together, as polls are answered together."""
         room = AT_ONCE - len(self._handing_over)
         waiting = 1  # at least: the kernel has said so
         while room > 0 and waiting > 0 and self._take_so_many(min(room, waiting)):
             room, waiting = room - waiting, self._waiting()
+        over, self._over = self._over, []
+        _end(over)
 
     def _waiting(self) -> int:
         """How many connections can be taken. To try once more and get nothing would cost as much as half a poll."""
@@ -181,7 +183,7 @@ class WayIn:
 
     def _rest(self, problem: OSError) -> None:
         """There are no files or no memory left: to try again at once would only keep everybody else waiting."""
-        self._epoll.unregister(self._listening)
+        self._door.loop.remove_reader(self._listening.fileno())
         self._pause = self._door.loop.call_later(PAUSE_SECONDS, self._go_on)
         self._door.loop.call_exception_handler({"message": "No connection can be accepted.", "exception": problem})
 
@@ -193,10 +195,10 @@ class WayIn:
             return
         data = _received(client)
         ask = None if data is None else self._known.get(data)
-        if ask is None or not ask.closes or (answer := warm_answer(door, address, ask)) is None:
+        if ask is None or (answer := warm_answer(door, address, ask)) is None:
             self._go_on_with(self._bare_of(client, address, door.pulse.request_until), data)
-        elif (sent := _sent_with_end(client, answer)) == len(answer):
-            client.close()
+        elif (sent := _sent(client, answer, _WITH_THE_END if ask.closes else _AT_ONCE)) == len(answer) and ask.closes:
+            self._over.append(client)
         else:
             self._finish(self._bare_of(client, address, door.pulse.idle_until), ask, answer, sent)
 
@@ -278,26 +280,34 @@ class WayIn:
             give_up()
 
 
-def _received(client: socket.SocketType) -> bytes | None:
+def _received(client: socket.SocketType, much: int = _SHORT) -> bytes | None:
     """The same as `_read` of a new connection."""
     try:
-        return client.recv(READ_AHEAD, socket.MSG_DONTWAIT)
+        data = client.recv(much, _AT_ONCE)
     except OSError as problem:
         return _read_after(problem)
+    return data if len(data) != _SHORT else data + (_received(client, READ_AHEAD) or b"")
 
 
-def _sent_with_end(client: socket.SocketType, answer: bytes) -> int:
-    """How much of a last answer the kernel has taken. If all of it, its end goes into the same packet.
+def _sent(client: socket.SocketType, answer: bytes, how: int) -> int:
+    """The same as `_written` to a new connection."""
+    try:
+        return client.send(answer, how)
+    except OSError as problem:
+        return _sent_despite(problem, answer)
+
+
+def _end(clients: list[socket.SocketType]) -> None:
+    """Send the end of each, in one packet with its answer.
 
     To close alone would lose the answer if the client has sent more meanwhile.
     """
-    try:
-        sent = client.send(answer, _WITH_WHAT_FOLLOWS)
-        if sent == len(answer):
+    for client in clients:
+        try:  # noqa: SIM105 - takes a tenth of the time of `suppress`
             client.shutdown(socket.SHUT_WR)
-    except OSError as problem:
-        return _sent_despite(problem, answer)
-    return sent
+        except OSError:  # it is gone
+            pass
+        client.close()
 
 
 def _read(number: int) -> bytes | None:

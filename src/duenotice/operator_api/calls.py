@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import msgspec
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
 from duenotice.domain.fleet import Vm
@@ -164,6 +164,8 @@ _FLAGS = {"true": True, "1": True, "false": False, "0": False}
 
 def check_query(request: Request, call: Call) -> None:
     """With two values nobody knows which was meant, and a misspelt `dry_run` must not do the real change."""
+    if not request.scope["query_string"]:
+        return
     known = [asked.name if isinstance(asked, Parameter) else asked for asked in call.query]
     if (not known and call.method == "GET") or call.role is None:  # a probe may add any parameter
         return
@@ -236,14 +238,15 @@ LONGEST_BODY = 1024 * 1024
 
 async def body_of(request: Request) -> bytes:
     """The whole body, unless it is too large."""
-    body, longest = bytearray(), LONGEST_FLEET if request.method == "PUT" else LONGEST_BODY
-    try:
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > longest:
-                raise HTTPException(413, f"The body is larger than {longest} bytes.")
-    except ClientDisconnect:
-        raise Malformed("The request ended before the end of its body.", hint="Send all of it.") from None
+    body, longest, more = bytearray(), LONGEST_FLEET if request.method == "PUT" else LONGEST_BODY, True
+    while more:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise Malformed("The request ended before the end of its body.", hint="Send all of it.")
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(body) > longest:
+            raise HTTPException(413, f"The body is larger than {longest} bytes.")
     request._body = bytes(body)  # where Starlette keeps it for the next reader
     return request._body
 

@@ -1,4 +1,4 @@
-"""The calls of hosts: list, drain, degrade, fail, repair."""
+"""The calls of hosts: list, drain, hold, degrade, fail, repair."""
 
 from collections import Counter
 
@@ -35,6 +35,7 @@ class Hosts(Planning):
             Call("POST", f"{one}/drain", operator, self.drain, drain, plan, o.DrainRequest),
             Call("POST", f"{one}/degrade", operator, self.degrade, degrade, RAISED, o.DegradeRequest),
             Call("POST", f"{one}/fail", operator, self.fail, "A host has failed", RAISED),
+            Call("POST", f"{one}/hold", operator, self.hold, "Take a host out of service", RAISED),
             Call("POST", f"{one}/repair", operator, self.repair, "A host is healthy again", RAISED),
         ]
 
@@ -94,6 +95,10 @@ class Hosts(Planning):
     async def fail(self, request: Request) -> Response:
         """Its VMs are hit already."""
         return await self._raised(request, c.FailHost(request.path_params["name"], new_id()))
+
+    async def hold(self, request: Request) -> Response:
+        """Nothing moves there until it is repaired."""
+        return await self._raised(request, c.HoldHost(request.path_params["name"]))
 
     async def repair(self, request: Request) -> Response:
         """What its degradation had scheduled is cancelled."""

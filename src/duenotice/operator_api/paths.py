@@ -9,7 +9,7 @@ _ANY = "/"
 """Stands in a shape where any name may stand; no part of a path can be this."""
 
 
-class Found(NamedTuple, Generic[T]):
+class FoundPath(NamedTuple, Generic[T]):
     """What a path names, and the names in it."""
 
     what: T
@@ -33,14 +33,14 @@ class Paths(Generic[T]):
         for known in self._places.values():
             known.sort(key=len)  # a path without names comes before one with a name in its place
 
-    def find(self, path: str) -> Found[T] | None:
+    def find(self, path: str) -> FoundPath[T] | None:
         """What a path names, if there is something."""
         parts = path.split("/")
         for places in self._places.get(len(parts), ()):
             known = self._things.get(_shape(parts, places))
             if known is not None and all(parts[place] for place in places):
                 thing, names = known
-                return Found(thing, {name: parts[place] for name, place in zip(names, places, strict=True)})
+                return FoundPath(thing, {name: parts[place] for name, place in zip(names, places, strict=True)})
         return None
 
 

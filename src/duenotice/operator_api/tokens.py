@@ -11,6 +11,7 @@ from starlette.responses import Response
 from duenotice.domain import commands as c
 from duenotice.domain.token import Role, Token, digest_of, token_with
 from duenotice.domain.transitions import TokenCreated
+from duenotice.engine.engine import Records
 from duenotice.errors import Misconfigured
 from duenotice.operator_api.answers import Resource, problem, shown
 from duenotice.operator_api.calls import Call, Paging, actor_of, by_id, decoded, new_id
@@ -67,7 +68,8 @@ class Gate:
         if not token.role.covers(needed):
             title = f"Token {token.name!r} has the role {token.role.value}; this needs {needed.value}."
             return problem(403, title, "Use a token with that role; an admin can create one.")
-        request.state.actor, request.state.token = f"token/{token.name}", token
+        state = request.state
+        state.actor, state.token = f"token/{token.name}", token
         return None
 
     def _bearer(self, request: Request) -> Token | None:
@@ -108,9 +110,7 @@ class Tokens(Resource):
             to_domain.chooses(asked.only)
         command = c.CreateToken(token_id, asked.name, role, digest_of(secret), only=asked.only)
         records = await self._engine.submit(command, actor_of(request))
-        # From the records: it is stored, but this node may not show it yet, as long as another has not hidden (N06).
-        (created,) = [each.transition.token for each in records if isinstance(each.transition, TokenCreated)]
-        made = from_domain.new_token(created, secret)
+        made = from_domain.new_token(_made(records), secret)
         return shown(made, 201, {"Location": f"/v1/tokens/{token_id}", "Cache-Control": "no-store"})
 
     async def revoke(self, request: Request) -> Response:
@@ -122,6 +122,12 @@ class Tokens(Resource):
     @property
     def _tokens(self) -> dict[str, Token]:
         return self._engine.state.tokens
+
+
+def _made(records: Records) -> Token:
+    """As it was stored: a leader that is cut off then may not show it yet (S23)."""
+    changes = (record.transition for record in records)
+    return next(change.token for change in changes if isinstance(change, TokenCreated))
 
 
 def _name(token: Token) -> str:

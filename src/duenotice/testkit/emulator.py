@@ -75,7 +75,7 @@ class Emulator:
 
     def __enter__(self) -> "Emulator":
         self._loop = self.new_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="duenotice", daemon=True)
+        self._thread = threading.Thread(target=self._live, name="duenotice", daemon=True)
         self._thread.start()
         try:
             self._wait(self._start())
@@ -89,7 +89,6 @@ class Emulator:
     ) -> None:
         try:
             self._wait(self.service.stop())
-            self._wait(_cancel_the_rest())
         finally:
             self._end()
 
@@ -173,6 +172,11 @@ class Emulator:
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_SECONDS)
+
+    def _live(self) -> None:
+        """Until `_end`. What is under way is ended here: the thread that waits for it may be interrupted (Ctrl-C)."""
+        self._loop.run_forever()
+        self._loop.run_until_complete(_cancel_the_rest())
 
     def _end(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)

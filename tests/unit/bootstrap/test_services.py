@@ -1,6 +1,7 @@
 """Node or follower, and settings that do not fit together."""
 
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -36,3 +37,13 @@ def test_only_a_shared_port_can_be_taken_twice() -> None:
             assert second.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT)
         with pytest.raises(Unavailable, match="Cannot listen"):
             bound(address)
+
+
+def test_a_unit_without_its_token_is_told_which_file_to_fill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """systemd gives an empty file: the path in it would help nobody."""
+    token = tmp_path / "follower.token"
+    token.write_text("\n")
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
+    with pytest.raises(Misconfigured, match="holds no token") as told:
+        service_of(ServeSettings(follow="http://127.0.0.1:1", follow_token_file=str(token)))
+    assert "/etc/duenotice/follower.token" in told.value.hint

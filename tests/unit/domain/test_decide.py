@@ -41,6 +41,7 @@ EVERY_COMMAND: list[c.Command] = [
     c.EvictVm(id_of(9), "spot"),
     c.DegradeHost("host-2", 3600 * SECOND, SEED),
     c.FailHost("host-1", SEED),
+    c.HoldHost("host-1"),
     c.RepairHost("host-1"),
     c.ApproveEvents((id_of(1),), "alone"),
     c.CancelEvent(id_of(1)),

@@ -10,6 +10,7 @@ from duenotice.domain.commands import (
     Command,
     DegradeHost,
     FailHost,
+    HoldHost,
     OperateVm,
     RepairHost,
 )
@@ -126,6 +127,30 @@ class TestDegradedHost:
         started(state, event)
         do(state, RepairHost("host-3"))
         assert state.events[event.id].phase is Phase.STARTED
+
+
+class TestHeldHost:
+    """A host that is out of service on purpose."""
+
+    def test_nothing_moves_there_until_it_is_repaired(self) -> None:
+        state = listening()
+        assert state.fleet.other_host(avoid="host-1") == "host-2"
+        do(state, HoldHost("host-2"))
+        assert state.fleet.hosts["host-2"].condition is Condition.DRAINED
+        assert state.fleet.other_host(avoid="host-1") == "host-3"
+        do(state, RepairHost("host-2"))
+        assert state.fleet.other_host(avoid="host-1") == "host-2"
+
+    def test_its_vms_are_not_hit_by_that_alone_and_twice_is_once(self) -> None:
+        state = listening()
+        do(state, HoldHost("host-1"))
+        assert do(state, HoldHost("host-1")) == []
+        assert state.events == {}
+
+    def test_one_that_has_failed_is_repaired_first(self) -> None:
+        state = listening()
+        do(state, FailHost("host-1", SEED))
+        assert refused(state, HoldHost("host-1"), Conflict, "has failed already")
 
 
 class TestFailedHost:

@@ -3,8 +3,10 @@
 import asyncio
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 import pytest
+from starlette.requests import Request
 from structlog.testing import capture_logs
 
 from duenotice.clock import MICROS
@@ -16,6 +18,7 @@ from duenotice.engine.curtain import Curtain
 from duenotice.engine.engine import load
 from duenotice.engine.membership import HandOver
 from duenotice.errors import Rewound, Unavailable
+from duenotice.operator_api.tokens import Tokens
 from tests.unit.domain.build import declaration, id_of
 from tests.unit.engine.cluster_rig import LEASE, Cluster, Node, ask, settle, three
 from tests.unit.engine.rig import approval, in_loop, reboot, shown
@@ -464,6 +467,30 @@ async def test_a_leader_whose_clock_is_behind_the_journal_says_so_and_starts_wha
         assert leader.engine.clock.now().at - leader.clock.now().at > timedelta(minutes=55)
         await ask(leader, approval(None))
         await cluster.until(lambda: shown(leader.engine, "alone") == STARTED)
+
+
+@in_loop
+async def test_a_token_that_is_stored_and_not_shown_yet_is_answered() -> None:
+    """S23: the leader is cut off between the two; the secret is in no other answer."""
+    async with three() as cluster:
+        leader = cluster.leader
+        cluster.kill(cluster.others[0])
+        request = asked("POST", "/v1/tokens", b'{"name": "new", "role": "viewer"}')
+        answer = asyncio.ensure_future(Tokens(leader.engine).create(request))
+        await settle()
+        leader.line.is_cut = True
+        await cluster.until(answer.done)
+        assert answer.result().status_code == 201
+
+
+def asked(method: str, path: str, body: bytes) -> Request:
+    """A request of an admin."""
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    head = {"type": "http", "method": method, "path": path, "headers": [(b"content-type", b"application/json")]}
+    return Request({**head, "query_string": b"", "state": {"actor": "token/admin"}}, receive)
 
 
 @in_loop

@@ -4,15 +4,20 @@ import asyncio
 
 import pytest
 
-from duenotice.domain.commands import Tick
-from duenotice.engine.waiting import SpentCommands, WaitingCommand
-from duenotice.engine.writer import Ask
-from duenotice.errors import Unavailable
+from duenotice.domain.commands import ApplyFleet, Command, DisableScopes, Tick
+from duenotice.domain.fleet import Declaration
+from duenotice.domain.transitions import Record, ScopeEnabled
+from duenotice.engine.waiting import FEW, SpentCommands, WaitingCommand
+from duenotice.engine.writer import Ask, Records
+from duenotice.errors import DuenoticeError, Unavailable
+from tests.unit.domain.build import NOW
 from tests.unit.engine.rig import in_loop
 
+TICK = Tick()
 
-def waiting() -> WaitingCommand:
-    return WaitingCommand(Ask(Tick(), "test"), asyncio.get_running_loop().create_future())
+
+def waiting(command: Command = TICK) -> WaitingCommand:
+    return WaitingCommand(Ask(command, "test"), asyncio.get_running_loop().create_future())
 
 
 @in_loop
@@ -34,14 +39,37 @@ async def test_who_has_given_up_is_not_told() -> None:
     assert given_up.answer.cancelled()
 
 
+LARGE = ApplyFleet(Declaration("a fleet"))
+
+
 @in_loop
-async def test_commands_that_are_done_are_let_go_together_a_moment_later() -> None:
+async def test_large_commands_that_are_done_are_let_go_together_a_moment_later_and_small_ones_at_once() -> None:
     freed: list[list[WaitingCommand]] = []
-    spent, first, second = SpentCommands(freed.append), waiting(), waiting()
-    batches = [[first], [second]]
+    spent, first, second, small = SpentCommands(freed.append), waiting(LARGE), waiting(LARGE), waiting()
+    batches = [[first], [small, second], [waiting()]]
     for batch in batches:
         spent.add(batch)
-    assert (batches, freed) == ([[], []], [])
+    assert (batches, freed) == ([[], [], []], [])
     while not freed:  # noqa: ASYNC110 - a timer of the loop
         await asyncio.sleep(0)
     assert freed == [[first, second]]
+
+
+@in_loop
+async def test_a_command_is_large_if_it_names_very_many_or_has_done_very_much() -> None:
+    many = tuple(f"vm/{number}" for number in range(FEW + 1))
+    record = Record(1, NOW.at, "test", ScopeEnabled("vm/1"))
+    assert [waiting(each).is_large for each in (Tick(), LARGE, DisableScopes(many), DisableScopes(many[:FEW]))] == [
+        False,
+        True,
+        True,
+        False,
+    ]
+    outcomes: list[Records | DuenoticeError] = [(record,) * FEW, (record,) * (FEW + 1), Unavailable("away")]
+    told = [waiting() for _ in outcomes]
+    for one, outcome in zip(told, outcomes, strict=True):
+        one.end(outcome)
+    assert [one.is_large for one in told] == [False, True, False]
+    given_up = waiting()
+    given_up.answer.cancel()
+    assert not given_up.is_large

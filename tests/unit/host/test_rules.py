@@ -36,6 +36,11 @@ def test_an_interface_that_no_guest_has_reaches_nothing() -> None:
     assert "ip daddr 169.254.169.254 drop" in chain(script, "others")
 
 
+def test_guests_of_other_hosts_are_left_to_their_own_hosts() -> None:
+    """Each host has the address, and their bridges may be one network."""
+    assert "arp daddr ip 169.254.169.254 drop" in chain(rules("br0", [WEB], ["eth0"]), "others")
+
+
 def test_the_service_is_reached_over_this_bridge_only() -> None:
     """The kernel would take its address on any interface."""
     assert 'ip daddr 169.254.169.254 iifname != { "lo", "br0" } drop' in chain(rules("br0", []), "packets")

@@ -79,6 +79,11 @@ class Stage:
             client.sendall(packet)
         return client
 
+    def look(self) -> None:
+        """What the loop has done when something has come: on connections that are kept, and new ones."""
+        self.way_in.look()
+        self.way_in.take()
+
     async def schedule(self) -> None:
         """Raise an event."""
         await self._engine.submit(ScheduleEvent(str(uuid4()).upper(), EventType.REBOOT, ("solo",)), "test")
@@ -155,7 +160,7 @@ def test_a_known_poll_that_closes_is_answered_and_closed_in_the_turn_that_takes_
         async with stage() as world:
             before = world.server.answered
             client = world.client(raw)
-            world.way_in.look()
+            world.look()
             answer = everything(client)
             assert (status(answer), answer.endswith(NOTHING)) == (200, True)
             assert b"\r\nConnection: close\r\n" in answer
@@ -171,7 +176,7 @@ def test_a_last_answer_and_the_end_come_in_one_packet(run: Run) -> None:
             while tcp_info(client).unacked:  # the kernel has still to say that it has the request
                 pass
             before = tcp_info(client).packets_in
-            world.way_in.look()
+            world.look()
             assert tcp_info(client).packets_in == before + 1
             assert everything(client).endswith(NOTHING)
 
@@ -207,7 +212,7 @@ def test_a_client_that_goes_on_sending_still_gets_its_last_answer(run: Run) -> N
         async with stage() as world:
             with world.client(LAST_POLL) as client:
                 world.way_in._known = Meanwhile(world.door.known, lambda: client.sendall(POLL))
-                world.way_in.look()
+                world.look()
                 assert status(client.recv(65536)) == 200
 
     run(main())
@@ -217,7 +222,7 @@ def test_the_first_poll_of_its_kind_needs_no_transport_either(run: Run) -> None:
     async def main() -> None:
         async with stage() as world:
             with world.client(request("GET", PATH, "X: y")) as client:
-                world.way_in.look()
+                world.look()
                 assert status(client.recv(65536)) == 200
                 assert [type(guest) for guest in world.door.crowd.everybody] == [BareConnection]
             assert status(await world.ask(request("GET", PATH, "X: z", "Connection: close"))) == 200
@@ -229,7 +234,7 @@ def test_more_clients_than_one_turn_takes_are_all_answered_in_the_next_turns(run
     async def main() -> None:
         async with stage() as world:
             clients = [world.client(LAST_POLL) for _ in range(AT_ONCE + 5)]
-            world.way_in.look()
+            world.look()
             assert {status(everything(client)) for client in clients[:AT_ONCE]} == {200}
             with pytest.raises(TimeoutError):
                 clients[AT_ONCE].settimeout(0.05)
@@ -246,13 +251,13 @@ def test_polls_on_a_connection_that_stays_open_need_no_transport(run: Run) -> No
         async with stage() as world:
             client = world.client(POLL)
             for _ in range(3):
-                world.way_in.look()
+                world.look()
                 assert status(client.recv(65536)) == 200
                 assert [type(guest) for guest in world.door.crowd.everybody] == [BareConnection]
                 client.sendall(POLL)
-            world.way_in.look()
+            world.look()
             client.close()
-            world.way_in.look()
+            world.look()
             assert (world.server.connections, world.door.crowd.by_address, any(world.way_in._bare)) == (0, {}, False)
 
     run(main())
@@ -262,11 +267,11 @@ def test_a_new_document_needs_no_transport(run: Run) -> None:
     async def main() -> None:
         async with stage() as world:
             with world.client(POLL) as client:
-                world.way_in.look()
+                world.look()
                 assert NOTHING in client.recv(65536)
                 await world.schedule()
                 client.sendall(POLL)
-                world.way_in.look()
+                world.look()
                 assert b'"EventId"' in client.recv(65536)
                 assert [type(guest) for guest in world.door.crowd.everybody] == [BareConnection]
 
@@ -280,7 +285,7 @@ def test_a_vm_that_has_not_asked_since_the_start_needs_no_transport(run: Run) ->
         async with stage() as world:
             world.door.callers.lanes.clear()
             with world.client(POLL) as client:
-                world.way_in.look()
+                world.look()
                 assert NOTHING in client.recv(65536)
                 assert [type(guest) for guest in world.door.crowd.everybody] == [BareConnection]
 
@@ -296,11 +301,11 @@ def test_polls_of_any_length_need_no_transport(run: Run, length: int) -> None:
     async def main() -> None:
         async with stage() as world:
             with world.client(POLL) as client:
-                world.way_in.look()
+                world.look()
                 assert status(client.recv(65536)) == 200
                 for _ in range(2):  # the second time it is known
                     client.sendall(long)
-                    world.way_in.look()
+                    world.look()
                     assert status(client.recv(65536)) == 200
                 assert [type(guest) for guest in world.door.crowd.everybody] == [BareConnection]
 
@@ -311,11 +316,11 @@ def test_the_end_of_a_client_is_heard_when_it_comes_together_with_its_last_poll(
     async def main() -> None:
         async with stage() as world:
             with world.client(POLL) as client:
-                world.way_in.look()
+                world.look()
                 assert status(client.recv(65536)) == 200
                 client.sendall(POLL)
                 client.shutdown(socket.SHUT_WR)
-                world.way_in.look()
+                world.look()
                 assert (status(client.recv(65536)), client.recv(1), world.server.connections) == (200, b"", 0)
 
     run(main())
@@ -327,10 +332,10 @@ def test_a_connection_that_is_handed_over_keeps_its_place(run: Run) -> None:
     async def main() -> None:
         async with stage(replace(GENEROUS, max_connections=1)) as world:
             client = world.client(POLL)
-            world.way_in.look()
+            world.look()
             assert status(client.recv(65536)) == 200
             client.sendall(request("GET", PATH, "If-None-Match: 7"))
-            world.way_in.look()
+            world.look()
             assert (status(await world.ask(LAST_POLL)), status(await rest(client, much=1))) == (429, 200)
 
     run(main())
@@ -361,7 +366,7 @@ def test_all_else_is_answered_by_a_connection_that_gets_what_was_read(
     async def main() -> None:
         async with stage() as world:
             client = world.client(packets[0])
-            world.way_in.look()
+            world.look()
             for packet in packets[1:]:
                 client.sendall(packet)
             answer = await rest(client, much=1)
@@ -377,7 +382,7 @@ def test_a_connection_without_a_byte_blocks_nobody_and_may_still_ask(run: Run) -
         async with stage() as world:
             world.way_in._listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 0)
             silent, other = world.client(), world.client(LAST_POLL)
-            world.way_in.look()
+            world.look()
             assert status(everything(other)) == 200
             await until(lambda: world.server.connections == 1)
             silent.sendall(LAST_POLL)
@@ -427,7 +432,7 @@ def test_who_is_gone_before_it_has_a_transport_leaves_its_place(run: Run) -> Non
         async with stage() as world:
             loop, world.door.loop = world.door.loop, cast(asyncio.AbstractEventLoop, Refusing(world.door.loop))
             with world.client(POLL[:30]):
-                world.way_in.look()
+                world.look()
                 assert world.server.connections == 1
                 await until(lambda: not world.way_in._handing_over)
             assert (world.server.connections, world.door.crowd.by_address, world.problems) == (0, {}, [])
@@ -443,7 +448,7 @@ def test_an_answer_that_does_not_fit_into_the_kernel_is_sent_to_its_end(run: Run
         async with stage(listening=listening, events=100) as world:
             world.buffer = SMALL_BUFFER
             client = world.client(LAST_POLL)
-            world.way_in.look()
+            world.look()
             assert len(world.way_in._handing_over) == 1
             head, _, body = (await rest(client)).partition(b"\r\n\r\n")
             assert f"\r\nContent-Length: {len(body)}\r\n".encode() in head
@@ -460,7 +465,7 @@ def test_a_slow_reader_of_a_long_answer_has_as_much_time_as_an_idle_one(run: Run
         async with stage(replace(GENEROUS, request_seconds=1), listening=listening, events=100) as world:
             world.buffer = SMALL_BUFFER
             with world.client(POLL):
-                world.way_in.look()
+                world.look()
                 await until(lambda: not world.way_in._handing_over)
                 (reader,) = world.door.crowd.everybody
                 assert reader.deadline > world.door.pulse.request_until
@@ -487,7 +492,7 @@ def test_who_asks_too_often_is_refused_as_cheaply_as_others_are_answered(run: Ru
                 closing = world.client(LAST_POLL)
                 while world.door.callers.lanes[SOLO].polls.take(world.door.pulse.now):
                     pass
-                world.way_in.look()
+                world.look()
                 assert (status(staying.recv(65536)), status(everything(closing))) == (429, 429)
                 assert [type(guest) for guest in world.door.crowd.everybody] == [BareConnection]
 
@@ -505,7 +510,7 @@ def test_connections_that_flood_us_are_closed_in_the_turn_that_takes_them(run: R
             await until(lambda: world.server.connections == 2 and not world.way_in._handing_over)
             flooding = world.client()
             flooding.sendall(POLL)
-            world.way_in.look()
+            world.look()
             with pytest.raises(ConnectionResetError):
                 everything(flooding)
             assert (world.server.connections, world.way_in._handing_over) == (2, set())
@@ -553,7 +558,7 @@ def test_a_node_of_many_that_may_not_answer_refuses_and_a_hidden_scope_has_to_wa
             rights[0] = True
             curtain.hide(Touched({"vm/solo"}, set(), set()))
             client = world.client(LAST_POLL)
-            world.way_in.look()
+            world.look()
             await until(lambda: bool(world.door.tasks))
             curtain.lift()
             assert status(await rest(client)) == 200
@@ -565,7 +570,7 @@ def test_who_is_being_handed_over_when_the_server_stops_is_answered(run: Run) ->
     async def main() -> None:
         async with stage() as world:
             clients = [world.client(raw) for raw in (POLL, POLL[:30], LAST_POLL)]
-            world.way_in.look()
+            world.look()
             stopping = asyncio.ensure_future(world.server.drain(SECONDS))
             clients[1].sendall(POLL[30:])
             assert [status(await rest(client)) for client in clients] == [200] * 3
@@ -594,7 +599,7 @@ def test_without_a_file_left_it_says_so_rests_and_goes_on(run: Run) -> None:
         async with stage() as world:
             client = world.client(LAST_POLL)
             with no_files_left():
-                world.way_in.look()
+                world.look()
             assert [str(problem["message"]) for problem in world.problems] == ["No connection can be accepted."]
             assert status(await rest(client)) == 200
             assert len(world.problems) == 1
@@ -606,7 +611,7 @@ def test_a_server_that_rests_can_be_stopped(run: Run) -> None:
     async def main() -> None:
         async with stage() as world:
             with world.client(LAST_POLL), no_files_left():
-                world.way_in.look()
+                world.look()
             await world.server.drain(1)
             assert len(world.problems) == 1
 
@@ -621,7 +626,7 @@ def test_ipv4_and_ipv6_clients_come_in_over_one_socket(run: Run) -> None:
         both = socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True)
         async with stage(listening=both) as world:
             client = world.client(LAST_POLL)
-            world.way_in.look()
+            world.look()
             assert everything(client).endswith(NOTHING)
             stranger = socket.create_connection(("::1", world.address[1]), SECONDS)
             stranger.sendall(LAST_POLL)

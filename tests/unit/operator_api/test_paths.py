@@ -2,7 +2,7 @@
 
 import pytest
 
-from duenotice.operator_api.paths import Found, Paths
+from duenotice.operator_api.paths import FoundPath, Paths
 
 PATHS = Paths(
     {
@@ -20,18 +20,18 @@ PATHS = Paths(
 @pytest.mark.parametrize(
     ("path", "found"),
     [
-        ("/livez", Found(1, {})),
-        ("/v1/vms", Found(2, {})),
-        ("/v1/vms/web-0", Found(3, {"name": "web-0"})),
-        ("/v1/vms/{name}", Found(3, {"name": "{name}"})),
-        ("/v1/vms/*", Found(3, {"name": "*"})),
-        ("/v1/vms/web-0/listen", Found(4, {"name": "web-0"})),
-        ("/v1/groups/set/web", Found(5, {"kind": "set", "name": "web"})),
-        ("/v1/nodes/a", Found(6, {"name": "a"})),
-        ("/v1/nodes/commands", Found(7, {})),
+        ("/livez", FoundPath(1, {})),
+        ("/v1/vms", FoundPath(2, {})),
+        ("/v1/vms/web-0", FoundPath(3, {"name": "web-0"})),
+        ("/v1/vms/{name}", FoundPath(3, {"name": "{name}"})),
+        ("/v1/vms/*", FoundPath(3, {"name": "*"})),
+        ("/v1/vms/web-0/listen", FoundPath(4, {"name": "web-0"})),
+        ("/v1/groups/set/web", FoundPath(5, {"kind": "set", "name": "web"})),
+        ("/v1/nodes/a", FoundPath(6, {"name": "a"})),
+        ("/v1/nodes/commands", FoundPath(7, {})),
     ],
 )
-def test_a_path_names_one_call_and_the_names_in_it(path: str, found: Found[int]) -> None:
+def test_a_path_names_one_call_and_the_names_in_it(path: str, found: FoundPath[int]) -> None:
     assert PATHS.find(path) == found
 
 

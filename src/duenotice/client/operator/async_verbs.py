@@ -139,6 +139,10 @@ class AsyncVerbs(ABC):
         """A host has failed: its VMs are hit already."""
         return await self._do(post(w.Raised, "hosts", name, "fail"))
 
+    async def hold_host(self, name: str) -> w.Raised:
+        """Take a host out of service: nothing moves there until it is repaired."""
+        return await self._do(post(w.Raised, "hosts", name, "hold"))
+
     async def repair_host(self, name: str) -> w.Raised:
         """A host is healthy again: what its degradation had scheduled is cancelled."""
         return await self._do(post(w.Raised, "hosts", name, "repair"))

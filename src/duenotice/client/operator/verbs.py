@@ -140,6 +140,10 @@ class Verbs(ABC):
         """A host has failed: its VMs are hit already."""
         return self._do(post(w.Raised, "hosts", name, "fail"))
 
+    def hold_host(self, name: str) -> w.Raised:
+        """Take a host out of service: nothing moves there until it is repaired."""
+        return self._do(post(w.Raised, "hosts", name, "hold"))
+
     def repair_host(self, name: str) -> w.Raised:
         """A host is healthy again: what its degradation had scheduled is cancelled."""
         return self._do(post(w.Raised, "hosts", name, "repair"))
