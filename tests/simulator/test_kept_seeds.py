@@ -167,6 +167,8 @@ def test_what_was_broken_once_holds(kept: Kept) -> None:
         pytest.param((420003, 3, ""), id="the simulator: whose addresses it were before a loss"),
         pytest.param((430020, 3, "webhook"), id="N06: what was lost and never read was still allowed to be shown"),
         pytest.param((430007, 3, "", 2), id="S6: a token that is stored and not shown yet was answered with an error"),
+        pytest.param((440010, 3, "command"), id="S2: a leader that nobody can ask yet had shown it to nobody"),
+        pytest.param((430021, 3, "webhook"), id="S2: the same, with a store that was away"),
         pytest.param((440008, 3, "command"), id="the simulator: a process outlived the power of its machine"),
         pytest.param((430000, 1, "command"), id="the simulator: a command takes a moment to begin"),
     ],

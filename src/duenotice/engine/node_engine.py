@@ -54,6 +54,7 @@ class NodeEngine(PassingEngine):
         super().__init__(journal, clock, policy, state, publisher, pass_on)
         self.curtain, self.tally = Curtain(), Tally()
         self._shared_clock = clock
+        self._writer.is_read = False
         self._allowed = 0
         self._to_show: News | None = None
         """What we have asked to show, until it is shown: the seat asks again, also long after we gave up waiting."""
@@ -69,6 +70,7 @@ class NodeEngine(PassingEngine):
 
     def keep_time(self) -> int:
         """To be called a few times a second: time counts while VMs can be answered (S25). Tells what did not count."""
+        self._writer.is_read = True  # it is called as long as the doors are open
         if not self.may_answer():
             return 0
         self.clock.run()

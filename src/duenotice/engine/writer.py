@@ -92,6 +92,9 @@ class Writer:
         # Not more than we have loaded: another node may be writing.
         self._unseen = list(journal.read(after=journal.seen, limit=max(0, state.position - journal.seen)))
         self._faulty: set[str] = set()
+        self.is_read = True
+        """Whether VMs can ask here. If not, other nodes show later than this one what owes them its notice (S2)."""
+        self._untold: tuple[str, ...] = ()
         self._is_unsure = False  # the journal is away, and may have stored what it did not answer
         self.unfinished = False
         """Whether more is due than one commit should hold; the next tick goes on."""
@@ -148,6 +151,7 @@ class Writer:
 
     def showed(self, news: News) -> None:
         """Readers have it now. The state they had before is ours; it is a few records behind."""
+        self._untold = () if self.is_read else self._owed(news.records)
         self._ahead, self._shown = self._shown, news.state
         self._lag = tuple(record for record in news.records if record.position > self._ahead.position)
         self._unseen = []
@@ -290,11 +294,14 @@ class Writer:
 
     def _postponed(self, now: Instant, spare: int = 0) -> list[Transition]:
         """Events that nobody has seen yet get their full notice again, if too little of it is left (S2)."""
-        unseen = owed(self._ahead, self._unseen)
+        unseen = self._owed(self._unseen)
         if not unseen:
             return []
         command = PostponeEvents(unseen, max(spare, self.policy.commit_allowance))
         return decide(self._ahead, command, now, self.policy)
+
+    def _owed(self, records: Iterable[Record]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self._untold, *owed(self._ahead, records))))
 
     def _append(self, records: list[Record]) -> None:
         if records:
@@ -305,7 +312,7 @@ class Writer:
         if not self._unseen:
             return None
         records = tuple(self._unseen)
-        until = to_be_seen_by(self._ahead, owed(self._ahead, records))
+        until = to_be_seen_by(self._ahead, self._owed(records))
         return News(self._ahead, records, touched(self._shown, self._ahead, records), until)
 
     def _recover(self, error: DuenoticeError, asked: int) -> Outcome:
