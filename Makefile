@@ -49,8 +49,8 @@ test: export PYTHONDONTWRITEBYTECODE =
 test: develop ## lint, then every test (as root on Debian it installs Debian packages)
 	@$(MAKE) --no-print-directory --jobs --output-sync lint programs domain-tests compiled-tests
 	@# They wait more than they compute, so more of them run than a small machine has cores. Tests that measure come after them.
-	@THREE_NODES_SHARE=4 $(MAKE) --no-print-directory --jobs plain-tests machine-tests three-nodes-tests
-	STALLS_SHARE=2 tools/tests -m serial -n 2 --dist loadfile --no-loadscope-reorder
+	@THREE_NODES_SHARE=8 $(MAKE) --no-print-directory --jobs plain-tests machine-tests three-nodes-tests
+	STALLS_SHARE=3 tools/tests -m serial -n 2 --dist loadfile --no-loadscope-reorder
 
 domain-tests: develop
 	$(BIN)/pytest tests/unit/domain -n 2 --cov=duenotice.domain --cov-branch --cov-fail-under=100
@@ -66,7 +66,7 @@ machine-tests:
 	tools/tests -m "(machine or browser) and not serial and not soak" -n 3 --dist loadfile --no-loadscope-reorder
 
 # The same tests against a service of three nodes, each request to a random one (DUENOTICE_SEED=N for the same ones again).
-# `make test` runs a quarter of them, drawn by the seed; this target runs all.
+# `make test` runs an eighth of them, drawn by the seed; this target runs all.
 three-nodes-tests:
 	tools/tests -p tests.support.three_nodes -q $(wildcard tests/acceptance/test_[A-G]_*.py) \
 		tests/acceptance/test_idempotency.py tests/acceptance/test_maintenances.py tests/acceptance/test_operator_manners.py \

@@ -322,6 +322,7 @@ def test_no_proxy_and_nothing_else_of_the_environment_counts(connect: Connect, m
         assert server.targets == ["/metadata/scheduledevents?api-version=2020-07-01"]
 
 
+@pytest.mark.soak
 def test_memory_stays_flat_over_all_that_is_evil(connect: Connect) -> None:
     """200 rounds of the worst answers leave nothing behind (S24)."""
     worst = [*BROKEN.values(), reply(500, b"x" * 1000), json_answer(b""), json_answer(b"[" * 1000)]

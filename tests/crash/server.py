@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
+from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -107,7 +108,8 @@ class Server:
         assert self._end(signal.SIGTERM) == 0, f"the server did not end cleanly:\n{self.log()}"
 
     def _end(self, how: signal.Signals) -> int:
-        os.kill(self._process.pid, how)
+        with suppress(ProcessLookupError):  # it may also have ended by itself
+            os.kill(self._process.pid, how)
         return self.ended()
 
     def ended(self) -> int:

@@ -12,7 +12,7 @@ from tests.followers.flock import LEASE, Asked, Flock, Walker, changes, flock, s
 from tests.support.node import SECONDS, events_at, wire
 from tests.support.served import wait_until
 
-ROUNDS = 6
+ROUNDS = 4
 
 
 @pytest.fixture

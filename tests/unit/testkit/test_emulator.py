@@ -32,8 +32,10 @@ def test_an_emulator_that_is_interrupted_while_it_stops_leaves_no_task_behind() 
     loop, journal = uvloop.new_event_loop(), InterruptedJournal()
     emulator = Emulator(own_journal=journal, default_vm="me")
     emulator.new_loop = lambda: loop
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's job in the background ignores it
     with pytest.raises(KeyboardInterrupt), emulator:
         pass
+    signal.signal(signal.SIGINT, before)
     left = asyncio.all_tasks(loop)
     journal.go_on.set()
     assert not left
