@@ -147,6 +147,23 @@ KEPT = [
             (60, 885.9610204142851, "cancel"),
         ),
     ),
+    Kept(
+        "S6: a request whose answer was lost was done again, because somebody had set the clock 61 hours forward",
+        52,
+        Shape(nodes=1, vms=12, seconds=160.0, actions=10, lease=60.0, driver="webhook"),
+        (
+            (1, 12.956604337298373, "scale"),
+            (3, 33.60788473309964, "answer-lost"),
+            (5, 60.61903025247794, "disk-slow"),
+            (6, 64.4710872032114, "schedule"),
+            (7, 65.2223210773997, "message-late"),
+            (8, 73.5151739749514, "approve"),
+            (10, 80.960173157147, "odd-request"),
+            (12, 88.28876003180099, "schedule"),
+            (15, 123.38044523047607, "user-operation"),
+            (17, 148.27275654643688, "wall-jump-ahead"),
+        ),
+    ),
 ]
 
 

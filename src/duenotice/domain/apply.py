@@ -262,7 +262,8 @@ def _change_scope(state: State, key: str, **fields: object) -> None:
 
 def _request_answered(state: State, change: t.RequestAnswered) -> None:
     # The record that is being folded; positions have no gaps.
-    keep(state.answers, KeptAnswer(change.key, change.fingerprint, state.position + 1, change.until))
+    position = state.position + 1
+    keep(state.answers, KeptAnswer(change.key, change.fingerprint, position, change.until, change.until_steady))
 
 
 def _clock_marked(state: State, change: t.ClockMarked) -> None:

@@ -272,13 +272,15 @@ class TokenRevoked(Change, frozen=True, tag="token-revoked"):
 class RequestAnswered(Change, frozen=True, tag="request-answered"):
     """What a request with a key was answered, in one commit with what it changed: both are durable, or neither (S6).
 
-    `answer` is only for the door that wrote it.
+    `answer` is only for the door that wrote it. It is kept until `until_steady`; of older journals, which do not have
+    that, until the time of day `until`.
     """
 
     key: str
     fingerprint: str
     until: datetime
     answer: bytes
+    until_steady: int = 0
 
 
 class IncarnationsLifted(Change, frozen=True, tag="incarnations-lifted"):

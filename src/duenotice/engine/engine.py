@@ -179,7 +179,7 @@ class Engine(Alone):
         # It may be about to be stored, or stored and not shown yet: what is asked behind it is answered after it.
         if self._is_serving or self._writer.behind:
             await self.submit(Tick(), SELF)
-        kept = kept_answer(self.state.answers, key, self.clock.now().at)
+        kept = kept_answer(self.state.answers, key, self.clock.now())
         if kept is None:
             return None
         (record,) = await self.history(kept.position - 1, 1)

@@ -202,7 +202,7 @@ class Writer:
     def _attempt(self, ask: Ask, now: Instant, records: list[Record]) -> Records | DuenoticeError:
         """Decide and apply one command; a refusal is its answer and has no effect (S6)."""
         begin = len(records)
-        if ask.receipt is not None and kept_answer(self._ahead.answers, ask.receipt.key, now.at):
+        if ask.receipt is not None and kept_answer(self._ahead.answers, ask.receipt.key, now):
             # It is stored and not shown yet, or its answer would be known: a moment later it is (S6).
             return Unavailable("This request was done already.", hint="Send it again with its key for the answer.")
         try:

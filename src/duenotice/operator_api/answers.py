@@ -1,8 +1,8 @@
 """How the operator's API answers: JSON, problems (RFC 9457), and each request with a key only once (S6).
 
 An answer to a request that changes something is made in the same commit as the change, and stored under its
-`Idempotency-Key` for a day. A refusal has changed nothing and is not kept. An answer that must not be stored, such as
-a secret, is not kept either.
+`Idempotency-Key` for a day of steady time. A refusal has changed nothing and is not kept. An answer that must not be
+stored, such as a secret, is not kept either.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from duenotice import errors
-from duenotice.clock import Instant
+from duenotice.clock import Instant, micros_of
 from duenotice.domain import commands as c
 from duenotice.domain.kept_answers import KEPT
 from duenotice.domain.state import State
@@ -121,7 +121,8 @@ class Resource:
         def write(state: State, records: Records, now: Instant) -> RequestAnswered | None:
             reply = build(state, records)
             made.append(StoredAnswer(reply.status, encode(reply.body).decode(), reply.location))
-            return RequestAnswered(asked.key, asked.fingerprint, now.at + KEPT, made[0].packed()) if asked.key else None
+            until, answer = now.after(micros_of(KEPT)), made[0].packed()
+            return RequestAnswered(asked.key, asked.fingerprint, until.at, answer, until.steady) if asked.key else None
 
         await self._engine.submit(command, actor_of(request), Receipt(asked.key, write))
         if not made:

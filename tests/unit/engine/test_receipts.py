@@ -11,14 +11,25 @@ from duenotice.domain.transitions import EventRaised, RequestAnswered
 from duenotice.engine.engine import Engine, Receipt, Records
 from duenotice.errors import Refused, Unavailable
 from duenotice.journal.memory import MemoryJournal
-from tests.unit.domain.build import SECOND, id_of
-from tests.unit.engine.rig import BEGIN, FailingJournal, GatedJournal, approval, in_loop, listen, reboot, running
+from tests.unit.domain.build import DAY, SECOND, id_of
+from tests.unit.engine.rig import (
+    BEGIN,
+    FailingJournal,
+    GatedJournal,
+    SettableClock,
+    approval,
+    in_loop,
+    listen,
+    reboot,
+    running,
+)
 
 
 def phases(state: State, records: Records, now: Instant) -> RequestAnswered:
     """An answer that tells how all events are."""
     body = " ".join(event.phase.value for event in state.events.values())
-    return RequestAnswered("k", "f", now.at + KEPT, body.encode())
+    until = now.after(micros_of(KEPT))
+    return RequestAnswered("k", "f", until.at, body.encode(), until.steady)
 
 
 def submit(engine: Engine, number: int = 1, key: str = "k") -> "asyncio.Future[Records]":
@@ -101,6 +112,23 @@ async def test_after_a_day_the_key_is_free() -> None:
         clock.advance(SECOND)
         assert await engine.answered("k") is None
         await submit(engine, 2)
+
+
+@in_loop
+async def test_it_is_not_done_again_when_somebody_has_set_the_clock_since() -> None:
+    """Days forward or back, and another process of ours: the two tries are a moment apart."""
+    for days in (3, -3):
+        clock, journal = SettableClock(), MemoryJournal()
+        async with running(journal, clock) as engine:
+            await listen(engine, "alone")
+            await submit(engine, 1)
+            clock.set_wall(days * DAY)
+            with pytest.raises(Unavailable, match="done already"):
+                await submit(engine, 2)
+        async with running(journal, clock) as engine:
+            assert await engine.answered("k") is not None
+            clock.pass_by(DAY)
+            assert await engine.answered("k") is None
 
 
 @in_loop

@@ -13,9 +13,12 @@ from starlette.responses import Response
 from duenotice.domain.kept_answers import KEPT
 from duenotice.domain.token import Role, Token
 from duenotice.domain.transitions import RequestAnswered
+from duenotice.engine.engine import Engine
 from duenotice.errors import Damaged, DuenoticeError, InvariantBroken, Misconfigured, Refused, Unavailable
-from duenotice.operator_api.answers import KeptAnswers, on_error, problem
+from duenotice.operator_api.answers import KeptAnswers, Resource, on_error, problem
 from duenotice.wire.stored_answer import StoredAnswer
+from tests.unit.domain.build import DAY, MINUTE
+from tests.unit.engine.rig import SettableClock, listen, reboot, running
 
 
 class Work:
@@ -122,6 +125,42 @@ def test_an_answer_of_an_older_duenotice_is_given_again_to_the_same_token_only(h
         answers, work = KeptAnswers(answered), Work()
         assert (await answers.once(asked("k"), work)).status_code == 201
         assert work.times == times
+
+    run(story)
+
+
+class Events(Resource):
+    """Raises an event for each request that is done."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self.times = 0
+
+    async def ask(self) -> Response:
+        request = asked("k")
+        return await KeptAnswers(self._engine.answered).once(request, lambda: self._raise(request))
+
+    async def _raise(self, request: Request) -> Response:
+        self.times += 1
+        return await self._raised(request, reboot("alone", self.times))
+
+
+@pytest.mark.parametrize("days", [3, -3])
+def test_a_clock_that_is_set_between_two_tries_does_not_make_it_two_requests(days: int) -> None:
+    """Its answer was lost on the way, and a minute later the time of day is another (S6)."""
+
+    async def story() -> None:
+        clock = SettableClock()
+        async with running(clock=clock) as engine:
+            await listen(engine, "alone")
+            events = Events(engine)
+            first = await events.ask()
+            clock.pass_by(MINUTE)
+            clock.set_wall(days * DAY)
+            assert ((await events.ask()).body, events.times) == (first.body, 1)
+            clock.pass_by(DAY)
+            await events.ask()
+            assert events.times == 2
 
     run(story)
 
