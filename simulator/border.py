@@ -131,7 +131,7 @@ def world_of(seed: object) -> Iterator[VirtualLoop]:
         _THREAD["world"] = threading.get_ident()
         token = MACHINE.set(outside)
         inside.callback(MACHINE.reset, token)
-        inside.enter_context(silence())
+        inside.enter_context(silence(loop))
         inside.enter_context(agents_border())
         inside.enter_context(drivers_border())
         inside.enter_context(followers_border(NamedWorker))
@@ -139,19 +139,25 @@ def world_of(seed: object) -> Iterator[VirtualLoop]:
         yield loop
 
 
+BUGS = frozenset({"invariant-broken", "answer-failed"})
+"""What a node logs when a rule has failed: it goes on without it, so it may be hours until a promise is broken."""
+
+
 @contextmanager
-def silence() -> Iterator[None]:
-    """Nothing is logged: a world has its own trace."""
+def silence(loop: VirtualLoop) -> Iterator[None]:
+    """Nothing is logged: a world has its own trace. But it is told of bugs."""
+
+    def drop(_: Any, __: str, line: Any) -> Any:
+        if line.get("action") in BUGS:
+            loop.on_bug(f"{line['action']}: {line.get('command', '')} {line.get('exc_info')!r}")
+        raise structlog.DropEvent
+
     before = structlog.get_config()
-    structlog.configure(processors=[_drop], cache_logger_on_first_use=False)
+    structlog.configure(processors=[drop], cache_logger_on_first_use=False)
     try:
         yield
     finally:
         structlog.configure(**before)
-
-
-def _drop(_: Any, __: str, ___: Any) -> Any:
-    raise structlog.DropEvent
 
 
 def run(loop: VirtualLoop, work: Any) -> Any:

@@ -89,6 +89,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Until when the work of a thread has taken, if a disk or a store was slow; see `run_in_executor`."""
         self.set_exception_handler(self._note_failure)
         self.failures: list[str] = []
+        self.on_bug: Callable[[str], None] = lambda _: None
+        """Told of what a node logs when one of its rules has failed."""
 
     def time(self) -> float:
         """The time of the world."""

@@ -41,7 +41,7 @@ _LOST = "duenotice goes on from what is there, and lifts the incarnations."
 
 
 class Copy(NamedTuple):
-    """All that a server had at one moment."""
+    """All that a server had at one moment; of the journal it knows how many rows there were."""
 
     rows: int
     head: Head
@@ -80,7 +80,14 @@ class SharedStore(MemoryMembers):
             journal.append([RECORDS.unpack(row) for row in rows])
             self._head, self._registered, self._joined = copy.head, dict(copy.registered), set(copy.joined)
             self._polls, self.epochs = dict(copy.polls), dict(copy.epochs)
+            self._forget_copies_after(copy.rows)
         return len(self.journal._rows)
+
+    def _forget_copies_after(self, position: int) -> None:
+        """A copy counts rows of this journal. One of rows that are lost would cut a later commit in two."""
+        self.copies.clear()
+        if self.backup is not None and self.backup.rows > position:
+            self.backup = None
 
     def row(self, position: int) -> Row | None:
         """A record as it is stored."""

@@ -95,6 +95,7 @@ class World:
         """Processes of nodes that have been started again meanwhile."""
         self.over: asyncio.Future[None] = loop.create_future()
         self.violations: list[str] = []
+        loop.on_bug = self.broken
         self.network = Network(loop, seed, faults)
         self.observatory = Observatory(loop.time, self.say, self.broken)
         self.judge = Judge(self.observatory, self.broken)
@@ -236,7 +237,6 @@ class World:
             self.store.is_away = False
             self.say("store", f"is back, at record {kept}")
             if copy is not None:
-                self.store.copies.clear()
                 self._note_stale(kept)
                 self._restored_at = self._set_walls_right()
                 self.judge.forget()

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+import structlog
 
 from simulator.border import run, world_of
 from simulator.loop import Stuck
@@ -23,6 +24,15 @@ def test_timers_come_in_order_of_time() -> None:
         loop.call_later(3, came.append, "never").cancel()
         run(loop, asyncio.sleep(5))
     assert came == ["first", "second"]
+
+
+def test_a_world_is_told_of_a_rule_that_fails() -> None:
+    told, log = list[str](), structlog.get_logger()
+    with world_of(1) as loop:
+        loop.on_bug = told.append
+        log.error("a rule failed", action="invariant-broken", command="Tick()", exc_info=KeyError("vm"))
+        log.error("no snapshot left", action="snapshot-failed")
+    assert told == ["invariant-broken: Tick() KeyError('vm')"]
 
 
 def test_a_wait_for_nothing_is_told() -> None:
