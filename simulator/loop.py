@@ -209,6 +209,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         came: Sequence["asyncio.Future[Any]"] = (),
     ) -> None:
         if future.cancelled():
+            for each in came:  # nobody waits any more; asyncio would take an error in it for one that was overlooked
+                each.cancelled() or each.exception()
             return
         try:
             end: Callable[..., None] = _set_result

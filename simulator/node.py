@@ -7,7 +7,7 @@ ASGI application.
 import asyncio
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 from duenotice.bootstrap import cluster
 from duenotice.bootstrap.service import Service
@@ -124,6 +124,7 @@ class SimulatedService(Service):
             self.node,
             pushes=self.pusher.measures,
         )
+        _follow_calls(self._api)._node = self._process.name  # so it is known whose word a follower shows
         self.operator_app = self._api.app()
         door.open_to(self._network, self.node, self._process)
         self._network.open_operator(self.node, self._process, self.operator_app)
@@ -136,6 +137,11 @@ class SimulatedService(Service):
         self._network.close_door(self.node, self._process)
         await super().stop()
         self._network.close(self.node, self._process)
+
+
+def _follow_calls(api: OperatorApi) -> Any:
+    (beat,) = (call.handler for call in api.calls if call.path == "/v1/follow/beat")
+    return cast(Any, beat).__self__
 
 
 class Node:

@@ -88,9 +88,8 @@ class World:
         self._history = hashlib.sha256()
         self._marks = 0
         self._restored_at = BEGIN, 0.0
-        self._stale: dict[Process, str] = {}
-        """Who shows what the store has lost since, and whose word that was."""
-        self._addresses_then: dict[Process, dict[str, str]] = {}
+        self._stale: dict[str, dict[str, str]] = {}
+        """Processes of nodes whose word the store has lost since, and whose address each was until then."""
         self._old: list[Process] = []
         """Processes of nodes that have been started again meanwhile."""
         self.over: asyncio.Future[None] = loop.create_future()
@@ -183,7 +182,7 @@ class World:
         service = process.service
         if service is not None:
             # Whose address it is has been lost too: there it is still as it was.
-            then = self._addresses_then.get(process, {}) if self._is_stale(process) else None
+            then = self._stale.get(_word_of(process))
             self.observatory.written(service.state.position, address, request, answer, then)
 
     @property
@@ -252,14 +251,11 @@ class World:
         return [*up, *(process for process in self._old if not process.is_dead)]
 
     def _note_stale(self, kept: int) -> None:
-        """Everything after a record is lost, and some may still show it for a while."""
-        showing = [process for process in self._showing() if _shown_by(process) > kept]
+        """Everything after a record is lost. Some may still show it for a while, and a follower may turn to them."""
         now = dict(self.observatory.by_address)
-        self._addresses_then |= {process: now for process in showing if not self._is_stale(process)}
-        self._stale |= {process: _source_of(process) for process in showing}
-
-    def _is_stale(self, process: Process) -> bool:
-        return process in self._stale and self._stale[process] == _source_of(process)
+        for process in self._showing():
+            if _shown_by(process) > kept:
+                self._stale.setdefault(_word_of(process), now)
 
     def _set_walls_right(self) -> tuple[datetime, float]:
         """No clock is before what it was at the last restore, give or take what has passed since (0004)."""
@@ -324,7 +320,7 @@ class World:
         assert process is not None
 
         def published(position: int) -> None:
-            if not self._is_stale(process):
+            if _word_of(process) not in self._stale:
                 self.observatory.published(position)
 
         published(node.position)
@@ -449,10 +445,10 @@ class World:
             self.faults.count(kind.name)
 
 
-def _source_of(process: Process) -> str:
-    """The life of the node whose word a follower shows; a node shows its own."""
+def _word_of(process: Process) -> str:
+    """The process of the node whose word it shows: a node shows its own."""
     following = getattr(process.service, "following", None)
-    return "" if following is None else str(following._let_by)
+    return process.name if following is None else str(following._let_by)
 
 
 def _shown_by(process: Process) -> int:

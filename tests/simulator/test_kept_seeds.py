@@ -187,6 +187,8 @@ def test_what_was_broken_once_holds(kept: Kept) -> None:
         pytest.param((440010, 3, "command"), id="S2: a leader that nobody can ask yet had shown it to nobody"),
         pytest.param((430021, 3, "webhook"), id="S2: the same, with a store that was away"),
         pytest.param((440008, 3, "command"), id="the simulator: a process outlived the power of its machine"),
+        pytest.param((440016, 3, "", 2), id="the simulator: a follower turned to a node that shows what was lost"),
+        pytest.param((430020, 3, "", 2), id="the simulator: the work of a thread that nobody waits for any more"),
         pytest.param((430000, 1, "command"), id="the simulator: a command takes a moment to begin"),
         pytest.param((450014, 3, "webhook"), id="the simulator: a backup of what was lost cut a commit in two"),
     ],

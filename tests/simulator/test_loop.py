@@ -1,6 +1,7 @@
 """The loop of the simulator: time is made up, processes can be stopped and killed."""
 
 import asyncio
+import gc
 
 import pytest
 import structlog
@@ -49,6 +50,23 @@ def test_the_work_of_a_thread_ends_when_its_disk_is_done() -> None:
     with world_of(1) as loop:
         machine = Machine("a", loop)
         assert run(loop, Process(machine, "node").begin(write())) == 5.0
+
+
+def test_the_work_of_a_thread_may_fail_when_nobody_waits_for_it_any_more() -> None:
+    async def fail() -> None:
+        await asyncio.sleep(1)
+        raise TimeoutError("nothing came back")
+
+    async def story() -> None:
+        work = loop.run_in_executor(None, lambda: loop.waited(fail))
+        await asyncio.sleep(0.5)
+        work.cancel()
+        await asyncio.sleep(1)
+
+    with world_of(1) as loop:
+        run(loop, story())
+        gc.collect()  # only then asyncio tells of an error that nobody has looked at
+        assert loop.failures == []
 
 
 def test_a_stopped_process_goes_on_later_and_a_killed_one_never() -> None:

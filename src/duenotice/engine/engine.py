@@ -275,7 +275,7 @@ class Engine(Alone):
         """What may be shown, as nobody shows anything older (N06). If that was slow, notice is made longer (S2)."""
         spare = self.policy.commit_allowance
         while outcome.news is not None:
-            await self.below.hide(outcome.news)
+            await self._hide_below(outcome.news)
             if not self._is_late(outcome.news):
                 break
             spare = max(MICROS, 2 * spare)
@@ -283,6 +283,9 @@ class Engine(Alone):
                 partial(self._writer.make_ready, outcome.answers, spare, self._showing_takes)
             )
         return outcome
+
+    async def _hide_below(self, news: News) -> None:
+        await self.below.hide(news)
 
     @property
     def _showing_takes(self) -> int:

@@ -27,6 +27,11 @@ class Terms(NamedTuple):
         return self.lease * 9 // 10
 
     @property
+    def for_followers(self) -> int:
+        """For how long a node beats while it waits for a follower: one that is dead, or stuck, is put out by then."""
+        return self.lease * 2
+
+    @property
     def every(self) -> int:
         """The time between two beats: some of them may get lost."""
         return self.lease // 12
@@ -96,6 +101,8 @@ class Standing(NamedTuple):
     """What the store is being asked to show; 0 when it is not."""
     must_fold: int = 0
     """A node that has not hidden what it knew at its last beat does not beat: it is put out, and delays nobody."""
+    below: tuple[int, int] = (0, 0)
+    """What the followers of this node are asked to hide, and until when it beats although they have not."""
     at_beat: tuple[int, int, int, int] = (0, 0, 0, 0)
     """Epoch, what was folded and known when the last beat was sent, and when that was: its answer cannot say less."""
     no_lead_before: int = 0
@@ -142,6 +149,12 @@ class TookOver(NamedTuple):
 
 class Folded(NamedTuple):
     """All up to here is folded, and what it touches is hidden from VMs."""
+
+    position: int
+
+
+class HasRead(NamedTuple):
+    """All up to here is read or written, and only the followers of this node have not hidden it yet (N06)."""
 
     position: int
 
@@ -218,6 +231,7 @@ Message = (
     | Looked
     | TookOver
     | Folded
+    | HasRead
     | Wrote
     | Showing
     | MemberGone

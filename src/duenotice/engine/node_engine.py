@@ -153,8 +153,13 @@ class NodeEngine(PassingEngine):
         news = await self._off_loop(lambda: self._writer.take_in(position))
         if news is not None:
             self.curtain.hide(news.touched)
-            await self.below.hide(news)  # a follower is a member through its node
+            await self._hide_below(news)  # a follower is a member through its node
         return self._writer.position
+
+    async def _hide_below(self, news: News) -> None:
+        """One that was killed is waited for up to a lease. The seat beats meanwhile, and does not lose the lead."""
+        self.seat.tell(m.HasRead(news.records[-1].position))
+        await super()._hide_below(news)
 
     def allow(self, position: int) -> None:
         """What is folded up to here may be shown."""

@@ -95,9 +95,15 @@ def _joined(s: Standing, message: m.Joined, now: int) -> StandingStep:
 
 
 def _ticked(s: Standing, message: m.TimePassed, now: int) -> StandingStep:
-    if s.calling or now < s.next_call or s.folded < s.must_fold:
+    if s.calling or now < s.next_call or _is_behind(s, now):
         return StandingStep(s)
     return _beat(s, now)
+
+
+def _is_behind(s: Standing, now: int) -> bool:
+    """Whether it has not hidden what it knew at its last beat. If only its followers have not, it has more time."""
+    asked, until = s.below
+    return s.folded < s.must_fold and not (asked >= s.must_fold and now < until)
 
 
 def _beat(s: Standing, now: int) -> StandingStep:
@@ -202,6 +208,12 @@ def _took_over_too_late(s: Standing, message: m.TookOver, now: int) -> StandingS
 
 def _folded(s: Standing, message: m.Folded, now: int) -> StandingStep:
     return StandingStep(_with_fold(s, message))
+
+
+def _has_read(s: Standing, message: m.HasRead, now: int) -> StandingStep:
+    if message.position <= s.below[0]:
+        return StandingStep(s)  # asked again: no more time for that
+    return StandingStep(s._replace(below=(message.position, now + s.terms.for_followers)))
 
 
 def _wrote(s: Standing, message: m.Wrote, now: int) -> StandingStep:
@@ -338,6 +350,7 @@ RULES: dict[tuple[NodePhase, type], Rule] = {
     **{(phase, m.Looked): _looked for phase in MEMBERS},
     **{(phase, m.HeardFromStore): _heard for phase in MEMBERS},
     **{(phase, m.Folded): _folded for phase in MEMBERS},
+    **{(phase, m.HasRead): _has_read for phase in (_P.READING, _P.JOINING, *MEMBERS)},
     **{(phase, m.Wrote): _folded for phase in (_P.FOLLOWING, _P.LEAVING)},
     **{(phase, m.WasPutOut): _out for phase in MEMBERS},
     **{(phase, m.Closed): _gone_for_good for phase in MEMBERS},

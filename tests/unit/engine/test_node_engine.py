@@ -17,6 +17,7 @@ from duenotice.domain.transitions import IncarnationsLifted
 from duenotice.engine.curtain import Curtain
 from duenotice.engine.engine import load
 from duenotice.engine.membership import HandOver
+from duenotice.engine.writer import News
 from duenotice.errors import Rewound, Unavailable
 from duenotice.operator_api.tokens import Tokens
 from tests.unit.domain.build import declaration, id_of
@@ -116,6 +117,39 @@ async def test_a_dead_member_delays_a_change_until_it_is_put_out() -> None:
         assert not done.done()
         await cluster.until(done.done, LEASE)
         assert shown(cluster.others[0].engine, "alone") == SCHEDULED
+
+
+class KilledFollower:
+    """Is waited for until it is put out."""
+
+    def __init__(self) -> None:
+        self.is_out = asyncio.Event()
+
+    async def hide(self, news: News) -> None:
+        await self.is_out.wait()
+
+    def show(self, position: int) -> None:
+        """There is nobody to tell."""
+
+
+@pytest.mark.parametrize("number", [0, 1], ids=["leader", "another"])
+@in_loop
+async def test_a_node_that_waits_for_a_killed_follower_keeps_its_place(number: int) -> None:
+    """It beats meanwhile: it goes on to lead and to answer what is not hidden (N05, N06)."""
+    async with three() as cluster:
+        leader, node = cluster.leader, cluster.nodes[number]
+        await ask(leader, EnableScope("alone"))
+        await settle()
+        node.engine.below = killed = KilledFollower()
+        done = ask(leader, reboot("alone"))
+        await cluster.pass_time(LEASE + LEASE // 4)
+        assert not done.done()
+        assert cluster.leader is leader
+        assert node.engine.may_answer()
+        killed.is_out.set()
+        await cluster.until(done.done, MICROS)
+        await cluster.pass_time(MICROS)
+        assert [shown(each.engine, "alone") for each in cluster.nodes] == [SCHEDULED] * 3
 
 
 @in_loop

@@ -139,6 +139,19 @@ ROWS = [
     Row("it hears of more", node(JOINING), m.HeardFromStore(Appended(12)), {"known": 12, "reading": 12}, (m.Read(12),)),
     Row("it goes while it joins", node(JOINING), m.Stop(), {"phase": ENDED}, (m.Leave(),)),
     Row("joining failed", node(JOINING, calling=True), m.CallBroke(m.Join(10)), {"calling": False}),
+    *[
+        row
+        for phase in (READING, JOINING, FOLLOWING, LEADING, LEAVING)
+        for row in [
+            Row(
+                "it waits for its followers",
+                node(phase, known=12, reading=12),
+                m.HasRead(12),
+                {"below": (12, NOW + 2 * TERMS.lease)},
+            ),
+            Row("it waits for them again", node(phase, below=(12, NOW + 1)), m.HasRead(12), {}),
+        ]
+    ],
     # --- beats (N05) ---
     *[
         row
@@ -152,6 +165,22 @@ ROWS = [
                 m.TimePassed(),
                 {},
             ),
+            Row(
+                f"{phase.value}: who waits only for its followers beats",
+                node(phase, next_call=NOW, known=12, must_fold=12, reading=12, below=(12, NOW + 1)),
+                m.TimePassed(),
+                {**BEATING, "at_beat": (3, 10, 12, NOW)},
+                (m.Beat(),),
+            ),
+            *[
+                Row(
+                    f"{phase.value}: but not for {why}",
+                    node(phase, next_call=NOW, known=12, must_fold=12, reading=12, below=below),
+                    m.TimePassed(),
+                    {},
+                )
+                for why, below in {"ever": (12, NOW), "what they are not asked for": (11, NOW + 1)}.items()
+            ],
             Row(
                 f"{phase.value}: the right counts from before the beat was sent",
                 node(phase, calling=True),
@@ -529,6 +558,7 @@ EXAMPLES: dict[type, m.Message] = {
     m.Looked: m.Looked(sight("me", position=99, shown=99, epoch=9)),
     m.TookOver: m.TookOver(Head(99, 99, 9, "me")),
     m.Folded: m.Folded(99),
+    m.HasRead: m.HasRead(99),
     m.Wrote: m.Wrote(99),
     m.Showing: m.Showing(99, ()),
     m.MemberGone: m.MemberGone("you"),
