@@ -191,6 +191,7 @@ def test_what_was_broken_once_holds(kept: Kept) -> None:
         pytest.param((430020, 3, "", 2), id="the simulator: the work of a thread that nobody waits for any more"),
         pytest.param((430000, 1, "command"), id="the simulator: a command takes a moment to begin"),
         pytest.param((450014, 3, "webhook"), id="the simulator: a backup of what was lost cut a commit in two"),
+        pytest.param((460003, 3, "webhook"), id="S16: who was renamed while it approved was told so"),
     ],
 )
 def test_whole_worlds_that_broke_once_hold(shape: tuple[Any, ...]) -> None:

@@ -7,7 +7,6 @@ from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Event, Phase
 from duenotice.domain.lifecycle import Act, move
-from duenotice.domain.lookup import find_vm
 from duenotice.domain.policy import Policy
 from duenotice.domain.scope import group_of, scope_of
 from duenotice.domain.state import State
@@ -30,6 +29,7 @@ class _Approver(NamedTuple):
 
 
 _EVERYBODY = _Approver(None)
+_NOWHERE = ""
 
 
 def approve(state: State, command: c.ApproveEvents, now: Instant, policy: Policy) -> list[t.Transition]:
@@ -37,7 +37,7 @@ def approve(state: State, command: c.ApproveEvents, now: Instant, policy: Policy
 
     Approving again changes nothing (C02).
     """
-    who = _Approver(None if command.vm is None else scope_of(find_vm(state, command.vm)), command.group)
+    who = _Approver(None if command.vm is None else _scope_of(state, command.vm), command.group)
     by = OPERATOR if command.vm is None else f"vm/{command.vm}"
     late = policy.takes_gone_approvals
     named = [one for one in dict.fromkeys(command.event_ids) if not (late and _had(state, one, who, now))]
@@ -54,6 +54,12 @@ def cancel(state: State, command: c.CancelEvent, now: Instant, policy: Policy) -
     event = _visible(state, command.event_id, _EVERYBODY)
     move(event.phase, Act.CANCEL)
     return [t.EventCancelled(event.id, event.scope, command.reason)]
+
+
+def _scope_of(state: State, name: str) -> str:
+    """Where a VM may approve: nowhere, if it has left the fleet since it asked, and nothing tells it so (S16)."""
+    vm = state.fleet.vms.get(name)
+    return _NOWHERE if vm is None else scope_of(vm)
 
 
 def _had(state: State, event_id: str, who: _Approver, now: Instant) -> bool:

@@ -5,11 +5,12 @@ A poll of a scope that listens never reaches the engine.
 
 from asyncio import AbstractEventLoop, Transport
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from typing import Any, NamedTuple, Protocol, assert_never
 
 from duenotice.domain.commands import ApproveEvents, Command, EnableScope
 from duenotice.engine.publisher import Publisher, ScopePage
-from duenotice.errors import DuenoticeError
+from duenotice.errors import DuenoticeError, NotFound
 from duenotice.metadata_api.caller import Callers, Lane
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.pulse import Pulse
@@ -160,7 +161,8 @@ class Answers:
     async def _approve(self, lane: Lane, body: bytes) -> Outcome:
         try:
             if not self._callers.page_of(lane).enabled:
-                await self._enable(lane)
+                with suppress(NotFound):  # it has just left the fleet; its approval looks like any other (S16)
+                    await self._enable(lane)
             self._callers.page_of(lane).last_poll = self._pulse.steady
             command = ApproveEvents(decode_start_requests(body), vm=lane.vm.name)
             await self._submit(command, actor=f"vm/{lane.vm.name}")

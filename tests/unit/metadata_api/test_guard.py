@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from duenotice.domain.commands import ApplyFleet, CancelEvent
+from duenotice.domain.commands import ApplyFleet, CancelEvent, Command
 from duenotice.domain.fleet import Declaration, Vm
 from duenotice.domain.touched import Touched
 from duenotice.engine.curtain import Curtain
-from duenotice.engine.engine import Engine
+from duenotice.engine.engine import Engine, Records
 from duenotice.engine.tally import Tally
 from duenotice.metadata_api.door import Door as MetadataDoor
 from duenotice.metadata_api.guard import Guard
@@ -183,6 +183,25 @@ async def test_the_first_poll_of_a_scope_is_checked_again_when_it_listens() -> N
         assert (await door.get())[0] == 503
         door.may_answer = True
         assert (await door.get())[0] == 200
+        await door.server.drain(1.0)
+
+
+@in_loop
+async def test_an_approval_of_a_vm_that_is_renamed_meanwhile_looks_like_any_other() -> None:
+    """S16: also if its scope has to be turned on first, under the name that it had."""
+    async with running() as engine:
+        door = Door(engine, "alone")
+        renamed = ApplyFleet(Declaration("two", vms=(Vm("renamed", "127.0.0.1"),)))
+
+        def submit(command: Command, actor: str) -> "asyncio.Future[Records]":
+            _ = ask(engine, renamed)
+            return engine.submit(command, actor)
+
+        door.server = MetadataServer(submit, engine.publisher, engine.clock, MetadataOptions(default_vm="alone"))
+        door.address = await door.server.start("127.0.0.1", 0)
+        status, body = await door.get(method="POST", body='{"StartRequests": [{"EventId": "x"}]}')
+        assert status == 400
+        assert "there is no event x." in body.lower()
         await door.server.drain(1.0)
 
 
