@@ -80,7 +80,14 @@ class SharedStore(MemoryMembers):
             journal.append([RECORDS.unpack(row) for row in rows])
             self._head, self._registered, self._joined = copy.head, dict(copy.registered), set(copy.joined)
             self._polls, self.epochs = dict(copy.polls), dict(copy.epochs)
+            self._drop_copies(copy)
         return len(self.journal._rows)
+
+    def _drop_copies(self, kept: Copy) -> None:
+        """A copy has no records of its own: one with more than there is now would be half of what it was."""
+        self.copies.clear()
+        if self.backup is not None and self.backup.rows > kept.rows:
+            self.backup = None
 
     def row(self, position: int) -> Row | None:
         """A record as it is stored."""

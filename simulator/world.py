@@ -235,7 +235,6 @@ class World:
             self.store.is_away = False
             self.say("store", f"is back, at record {kept}")
             if copy is not None:
-                self.store.copies.clear()
                 self._note_stale(kept)
                 self._restored_at = self._set_walls_right()
                 self.judge.forget()
