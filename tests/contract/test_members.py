@@ -23,7 +23,7 @@ from duenotice.engine.members import (
     Shown,
 )
 from duenotice.engine.ports import Journal
-from duenotice.errors import Conflict, InvariantBroken
+from duenotice.errors import Conflict, InvariantBroken, Rewound
 from duenotice.journal.memory_members import MemoryMembers
 from duenotice.journal.postgres import PostgresJournal
 from duenotice.journal.postgres_members import PostgresMembers
@@ -352,6 +352,19 @@ def test_nothing_is_shown_before_every_member_has_hidden_it(led: Shared) -> None
     led.b.hidden("life-c", 2)
     assert led.a.show("life-a", 1, 2) == ()
     assert led.b.look().head.shown == 2
+
+
+def test_what_the_store_has_lost_can_neither_be_hidden_nor_shown(led: Shared) -> None:
+    """Else it shows more than it has, and no node can be a member; or one counts as having hidden what comes (N14)."""
+    led.a.append("life-a", 1, records(1, 2))
+    led.b.hidden("life-b", 2)
+    with pytest.raises(Rewound):
+        led.b.hidden("life-b", 3)
+    with pytest.raises(Rewound):
+        led.a.show("life-a", 1, 3)
+    sight = led.a.look()
+    assert sight.head.shown == 0
+    assert [member.hidden for member in sight.members] == [0, 2]
 
 
 def test_to_show_means_to_have_hidden_oneself(led: Shared) -> None:

@@ -164,7 +164,8 @@ class Members(Protocol):
     def hidden(self, life: str, position: int) -> None:
         """A member answers with nothing older than `position` from now on (N06); `hidden` never goes back.
 
-        `Hid` is told. Raises `NotMember`; a replaced life may still say it.
+        `Hid` is told. Raises `NotMember`; a replaced life may still say it. Raises `Rewound` if `position` is not
+        stored any more: what is stored there next is something else (N14).
         """
 
     def show(self, life: str, epoch: int, position: int) -> tuple[str, ...]:
@@ -172,7 +173,8 @@ class Members(Protocol):
 
         The answer is the lives that have not. If there are none, it is done: `head.shown` and the caller's own
         `hidden` are at least `position`, and `Shown` is told. So the caller hides before it asks. It does not matter if
-        it is shown already. Raises `Deposed` unless this life leads under this epoch.
+        it is shown already. Raises `Deposed` unless this life leads under this epoch, and `Rewound` if `position` is
+        not stored any more: no node can be a member of a store that shows more than it has (N14).
         """
 
     def put_out(self, life: str, epoch: int, member: str, beat: int) -> bool:

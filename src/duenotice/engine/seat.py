@@ -22,6 +22,7 @@ T = TypeVar("T")
 _REFUSED: dict[type[DuenoticeError], m.Message] = {
     NotMember: m.WasPutOut(),
     Deposed: m.WasDeposed(),
+    Rewound: m.HasForgotten(),
 }
 
 

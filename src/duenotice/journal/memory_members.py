@@ -17,6 +17,7 @@ from duenotice.engine.members import (
     Shown,
     Sight,
 )
+from duenotice.errors import Rewound
 from duenotice.journal.memory import MemoryJournal
 
 _REPLACED = "Another process has registered as this node, or the store was changed."
@@ -125,6 +126,7 @@ class MemoryMembers:
             if member is None:
                 raise Replaced(_REPLACED, hint=_END)
             self._present(member)
+            self._refuse_what_is_lost(position)
             self._registered[life] = member._replace(hidden=max(member.hidden, position))
         self._tell(Hid(life, position))
 
@@ -132,6 +134,7 @@ class MemoryMembers:
         """Let all up to a position be shown, if every other member has hidden it."""
         with self._lock:
             self._refuse_unless_leader(life, epoch)
+            self._refuse_what_is_lost(position)
             members = self.look().members
             missing = tuple(each.life for each in members if each.hidden < position and each.life != life)
             if missing:
@@ -141,6 +144,10 @@ class MemoryMembers:
             self._head = self._head._replace(shown=max(self._head.shown, position))
         self._tell(Shown(position))
         return ()
+
+    def _refuse_what_is_lost(self, position: int) -> None:
+        if position > self.journal.last_position():
+            raise Rewound("The store has not any more what was stored.", hint="Begin again from what is there.")
 
     def put_out(self, life: str, epoch: int, member: str, beat: int) -> bool:
         """Stop waiting for a member, if it has not beaten since."""

@@ -8,7 +8,7 @@ import msgspec
 from duenotice.clock import Alive
 from duenotice.domain.transitions import IncarnationsLifted, Record
 from duenotice.engine.members import Deposed, Head, Member, News, NotMember, Replaced, Sight
-from duenotice.errors import DuenoticeError, Unavailable
+from duenotice.errors import DuenoticeError, Rewound, Unavailable
 from duenotice.journal.codec import RECORDS, Row
 from duenotice.journal.positions import refuse_unless_next
 from duenotice.journal.postgres_ear import Ear
@@ -24,6 +24,7 @@ _REFUSALS: dict[str, tuple[type[DuenoticeError], str, str]] = {
         "Another process has registered as this node, or the database was changed.",
         "Give each node a name of its own; end this process.",
     ),
+    "rewound": (Rewound, "The database has not any more what was stored.", "The node begins again from what is there."),
 }
 _ORIGIN = "SELECT duenotice.origin()"
 _ABSENT = """SELECT life, node, url, version, beat, hidden, replaced FROM duenotice.nodes WHERE NOT joined

@@ -193,6 +193,7 @@ BEGIN
     SELECT joined INTO is_joined FROM duenotice.nodes WHERE life = a_life;
     IF is_joined IS NULL THEN RETURN '"replaced"'; END IF;
     IF NOT is_joined THEN RETURN '"not-member"'; END IF;
+    IF a_position > (SELECT position FROM duenotice.head) THEN RETURN '"rewound"'; END IF;
     UPDATE duenotice.nodes SET hidden = greatest(hidden, a_position) WHERE life = a_life;
     PERFORM pg_notify('duenotice', 'hid ' || a_position || ' ' || a_life);
     RETURN 'true';
@@ -203,6 +204,7 @@ DECLARE missing json;
 BEGIN
     PERFORM FROM duenotice.head WHERE leader = a_life AND epoch = an_epoch FOR UPDATE;
     IF NOT FOUND THEN RETURN '"deposed"'; END IF;
+    IF a_position > (SELECT position FROM duenotice.head) THEN RETURN '"rewound"'; END IF;
     SELECT json_agg(life ORDER BY number) INTO missing
         FROM duenotice.nodes WHERE joined AND hidden < a_position AND life <> a_life;
     IF missing IS NOT NULL THEN RETURN missing; END IF;

@@ -454,6 +454,23 @@ async def test_a_store_that_has_lost_what_was_stored_ends_the_nodes() -> None:
 
 
 @in_loop
+async def test_a_leader_does_not_have_shown_what_its_store_has_lost() -> None:
+    """N14: a store that shows more than it has would let no node join any more."""
+    async with three(names="a") as cluster:
+        leader = cluster.leader
+        await ask(leader, EnableScope("alone"))
+        leader.engine.below = killed = KilledFollower()
+        ask(leader, reboot("alone"))
+        await settle()
+        del cluster.store.journal._rows[-1]
+        killed.is_out.set()
+        await settle()
+        assert isinstance(leader.engine.failed.result(), Rewound)
+        head = cluster.store.look().head
+        assert head.shown == head.position
+
+
+@in_loop
 async def test_a_new_leader_lifts_first_if_the_journal_may_have_lost_something() -> None:
     """N14, S3: before anything else of it can be shown, however often that could not be stored."""
     async with three() as cluster:
