@@ -11,7 +11,7 @@ from tests.support.node import Node
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 SECONDS = 120
-EXAMPLES = 2
+EXAMPLES = 1
 """Requests that are made up for each call, beside those that its description leads to."""
 
 

@@ -90,7 +90,7 @@ def make_well(world: World) -> None:
     world.run(4 * LEASE)
 
 
-@settings(max_examples=EXAMPLES or 5, deadline=None, phases=UNSHRUNK, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES or 3, deadline=None, phases=UNSHRUNK, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**32), STORIES, st.booleans())
 @example(1, [("many commands", 0, MICROS), ("lose much", 0, 3 * LEASE), ("be very late", 0, 3 * LEASE)], False)
 def test_whatever_happens_nobody_reads_anything_older_and_all_is_well_again(

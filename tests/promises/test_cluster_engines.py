@@ -148,7 +148,7 @@ async def play(story: list[Any], place: Cluster | None = None, names: str = "abc
         return reader
 
 
-@settings(max_examples=EXAMPLES or 8, deadline=None, phases=UNSHRUNK, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES or 5, deadline=None, phases=UNSHRUNK, suppress_health_check=list(HealthCheck))
 @given(STORIES)
 def test_whatever_happens_to_nodes_what_vms_read_never_goes_back(story: list[Any]) -> None:
     """And the same scope and incarnation is the same bytes, at every node; once faults are over all nodes answer."""

@@ -282,8 +282,8 @@ def examples(count: int) -> settings:
 
 
 TestInMemory = Promises.TestCase
-TestInMemory.settings = examples(30)
+TestInMemory.settings = examples(20)
 TestOnDisk = PromisesOnDisk.TestCase
-TestOnDisk.settings = examples(5)
+TestOnDisk.settings = examples(3)
 
 pytestmark = pytest.mark.timeout(0 if EXAMPLES else 1200)  # a failure takes minutes to be made small

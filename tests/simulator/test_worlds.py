@@ -16,7 +16,7 @@ from simulator.world import Shape
 SEED = int(os.environ.get("DUENOTICE_SEED", SystemRandom().getrandbits(31)))
 SHORT = 0.1
 """Virtual hours that things happen in; the end of a world, when all comes to rest, is an hour or more besides."""
-ENOUGH = 4.0
+ENOUGH = 2.0
 """Seconds of the processor's time for fresh worlds."""
 SMALL = Shape(nodes=2, vms=3, seconds=120, actions=8, lease=60.0, agents=1)
 

@@ -21,6 +21,7 @@ CANNOT_BE_BIG = {
     "POST /v1/clock/speed": "sets one number, and only of a scaled clock; what is due then comes as on any clock",
     "PUT /v1/vms/{name}/fault": "notes one word for one VM in memory",
     "DELETE /v1/vms/{name}/fault": "forgets that word",
+    "POST /v1/hosts/{name}/hold": "notes one word for one host; no VM is hit by it",
     "GET /v1/subscriptions": "there are 100 at the most",
     "POST /v1/subscriptions": "looks up the names that it gives, 1,000 at the most",
     "GET /v1/subscriptions/{id}": "one, with 1,000 messages that are set aside at the most",
