@@ -7,7 +7,7 @@ import msgspec
 from msgspec import structs
 
 from duenotice.domain.fleet import Declaration, Group, GroupKind, Host, Site, Vm
-from duenotice.host.guests import GuestDomain
+from duenotice.host.guests import GuestDomain, is_ipv4
 from duenotice.host.notes import Note
 from duenotice.host.ports import DomainState
 from duenotice.host.rules import METADATA_ADDRESS, Plug
@@ -100,6 +100,8 @@ def _trouble(guest: GuestDomain, vm: Vm, addresses: Mapping[str, str]) -> str:
         return f"its set {guest.set!r} is not a valid name."
     if not vm.address:
         return "nothing says its address. Give it one in its metadata, in the fleet file, or by libvirt's DHCP."
+    if not is_ipv4(vm.address):
+        return f"its address {vm.address!r} is not an IPv4 address. Give it one in the fleet file."
     if vm.address == METADATA_ADDRESS:
         return f"its address is {METADATA_ADDRESS}, which is the service's."
     if vm.address in addresses:

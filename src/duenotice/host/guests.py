@@ -69,7 +69,7 @@ def _with_update_domain(guest: GuestDomain, facts: dict[str, str]) -> GuestDomai
     if unknown:
         hint = near_miss(unknown[0], FACTS, otherwise=f"Use {', '.join(FACTS)}.")
         return guest._replace(trouble=f"its metadata has an unknown attribute {unknown[0]!r}. {hint}")
-    if guest.address and not _is_address(guest.address):
+    if guest.address and not is_ipv4(guest.address):
         return guest._replace(trouble=f"its address {guest.address!r} is not an IPv4 address.")
     text = facts.get("update-domain", "0")
     if not text.isdecimal() or int(text) > 19:
@@ -77,7 +77,8 @@ def _with_update_domain(guest: GuestDomain, facts: dict[str, str]) -> GuestDomai
     return guest._replace(update_domain=int(text)) if guest.set else guest
 
 
-def _is_address(text: str) -> bool:
+def is_ipv4(text: str) -> bool:
+    """Whether this is an IPv4 address: nftables has another type for others."""
     try:
         IPv4Address(text)
     except ValueError:

@@ -10,10 +10,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from duenotice.host.guests import is_ipv4
+
 METADATA_ADDRESS = "169.254.169.254"
 TABLE = "duenotice"
 _INTERFACE = re.compile(r"[\w.@:-]{1,15}")
 _MAC = re.compile(r"([0-9a-f]{2}:){5}[0-9a-f]{2}")
+_COMMENT = re.compile(r"[\w.-]{1,128}", re.ASCII)
 
 
 class Plug(NamedTuple):
@@ -26,8 +29,12 @@ class Plug(NamedTuple):
 
     @property
     def is_valid(self) -> bool:
-        """Whether it can be told apart from others, and written into a script as it is."""
-        return bool(_INTERFACE.fullmatch(self.tap) and _MAC.fullmatch(self.mac) and self.address)
+        """Whether it can be told apart from others, and written into a script as it is.
+
+        One that cannot is left out: else nftables would refuse the rules of all guests.
+        """
+        named = _INTERFACE.fullmatch(self.tap) and _MAC.fullmatch(self.mac) and _COMMENT.fullmatch(self.vm)
+        return bool(named and is_ipv4(self.address))
 
 
 def rules(bridge: str, plugs: Sequence[Plug], ports: Iterable[str] = ()) -> str:

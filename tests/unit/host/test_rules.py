@@ -52,6 +52,12 @@ def test_what_cannot_be_written_into_a_script_is_left_out() -> None:
     assert rules("br0", [WEB, *evil], ['y" accept']) == rules("br0", [WEB])
 
 
+def test_one_guest_that_nftables_would_refuse_does_not_cost_the_others_their_rules() -> None:
+    """An IPv6 address is of another type, and a comment has a longest length and no quotes."""
+    odd = [WEB._replace(address="fd00::1"), WEB._replace(vm="w" * 129), WEB._replace(vm='w"; drop; #')]
+    assert [rules("br0", [DB, each]) for each in odd] == [rules("br0", [DB])] * 3
+
+
 def test_the_same_script_works_the_first_time_and_again() -> None:
     """It makes the tables before it removes them, and all of it is one transaction."""
     assert rules("br0", [WEB]).startswith(no_rules())
