@@ -149,23 +149,32 @@ class Driver(RuleBasedStateMachine):
         """Submit commands at once, let the model follow each, and look at what came of it."""
         now, fault, stall = self.clock.now(), self.journal.fault, self.journal.stall
         self.before = self.model.copy() if fault else self.model
-        known = set(self.model.events)
+        known, seen_at = set(self.model.events), now.after(micros(self.journal.commit_takes))
         self.model.postpone(self.untold, now)
-        self.untold = set()
+        self.untold, self.model.owed = set(), set()
         expected = [self._follow(ask, now) for ask in asks]
         self.model.pass_time(now)
         self.journal.while_committing = self._check_nothing_shown_yet
         answers = self.runner.run(self._submit(asks))
         self.journal.while_committing = nothing
+        owed = set(self.model.events) - known | self.model.owed
         if fault and not self.journal.fault:
             expected = [Outcome.UNKNOWN for _ in asks]
-            self.untold = set(self.model.events) - known if fault is Fault.STORED_AND_LOST else set()
+            self.untold = self._untold_after(fault, owed, seen_at)
             self._after_fault(fault)
         told = [answer.outcome for answer in answers]
         assert told == expected, f"{answers} should have been {expected}"
         if stall and not self.journal.stall:
-            answers += self._after_stall(set(self.model.events) - known)
+            answers += self._after_stall(owed)
+        elif not fault:
+            self.model.postpone(owed, seen_at)
         self._look(answers)
+
+    def _untold_after(self, fault: Fault, owed: set[str], seen_at: Instant) -> set[str]:
+        """What nobody sees before the next commit: all of it, or what is short of its notice by now."""
+        if fault is Fault.STORED_AND_LOST:
+            return owed
+        return {event.id for event in self.model.short_of_notice(owed, seen_at)} if fault.stores else set()
 
     def _follow(self, ask: Ask, now: Instant) -> Outcome:
         try:
@@ -189,9 +198,9 @@ class Driver(RuleBasedStateMachine):
         for name in NAMES:
             self._poll_again(name)
 
-    def _after_stall(self, raised: set[str]) -> list[Answer]:
+    def _after_stall(self, owed: set[str]) -> list[Answer]:
         """The engine makes good for the notice that a slow commit has cost, and then finds what is due by now."""
-        self.model.postpone(raised, self.clock.now())
+        self.model.postpone(owed, self.clock.now())
         self.model.pass_time(self.clock.now())
         return self.runner.run(self._submit((Ask(c.Tick(), lambda now: None),)))
 

@@ -89,6 +89,8 @@ class Model:
         self.terminate_notice: dict[str, int | None] = {}
         self.last_poll: dict[str, int] = {}
         self.events: dict[str, EventNow] = {}
+        self.owed: set[str] = set()
+        """What was made later with its whole notice ahead: that must be whole when it is seen."""
         self.last_ended = NO_EVENT
         self.gone: dict[str, tuple[str, datetime]] = {}
         """The scope that had an event, and when it was over."""
@@ -173,17 +175,22 @@ class Model:
     def postpone(self, ids: set[str], now: Instant) -> None:
         """They are seen only now: whoever waits for its notice gets it whole from here on."""
         self.at = now.at
-        for event in self.events.values():
+        for event in self.short_of_notice(ids, now):
             least = self._least_notice_of(event)
-            short = event.not_before < now.at + timedelta(microseconds=least)
-            if event.id in ids and short and not event.started and not event.approved:
-                event.not_before = _whole_second(now.at + timedelta(microseconds=least + self._allowance))
-                event.ripe = now.steady + micros_of(event.not_before - now.at)
+            event.not_before = _whole_second(now.at + timedelta(microseconds=least + self._allowance))
+            event.ripe = now.steady + micros_of(event.not_before - now.at)
+
+    def short_of_notice(self, ids: set[str], now: Instant) -> list[EventNow]:
+        """Those of them that would have less than their notice, if they were seen now."""
+        waiting = [event for event in self.events.values() if not event.started and not event.approved]
+        mine = [event for event in waiting if event.id in ids]
+        return [e for e in mine if e.not_before < now.at + timedelta(microseconds=self._least_notice_of(e))]
 
     def make_up(self, now: Instant) -> None:
         """Nobody could be answered for a while: what waits says when its notice ends, if it said much too little.
 
-        What has its whole notice ahead was perhaps seen by nobody: then each second is worth telling.
+        What has its whole notice ahead was perhaps seen by nobody: then each second is worth telling, and a slow commit
+        must not take from it.
         """
         for event in self.events.values():
             ends_at = now.at + timedelta(microseconds=event.ripe - now.steady)
@@ -194,6 +201,8 @@ class Model:
             if waits and (unseen or event.not_before + timedelta(seconds=2) < ends_at):
                 event.not_before = _whole_second(ends_at)
                 event.ripe = now.steady + micros_of(event.not_before - now.at)
+                if micros_of(event.not_before - now.at) >= least:
+                    self.owed.add(event.id)
 
     def _least_notice_of(self, event: EventNow) -> int:
         vm = next((self.vms[name] for name in event.resources if name in self.vms), None)
