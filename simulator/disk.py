@@ -67,6 +67,11 @@ class Disk:
         self.log: dict[int, Committed] = {}
         """Each record that is stored now, with when it was decided."""
 
+    @property
+    def works(self) -> bool:
+        """Whether nothing goes wrong with it now."""
+        return not self.is_full and not self.slowness and self.trouble is None
+
     def write(self, records: Sequence[Record]) -> None:
         """One commit."""
         begun = self.machine.world_time

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from duenotice.domain import transitions as t
 from duenotice.domain.transitions import Record
 from duenotice.http_call import HttpAnswer
+from simulator.drivers_reports import expect_report
 from simulator.faults import fault
 from simulator.loop import Owner
 
@@ -48,6 +49,7 @@ class Outside:
         self.reported: set[str] = set()
         self._waiting: dict[str, Owner | None] = {}
         self._over: dict[str, float] = {}
+        self._heard: dict[str, float] = {}
         self._known: set[str] = set()
         self._runs, self._removed_at = 0, -1.0
         world.observatory.on_record.append(self.follow)
@@ -72,6 +74,8 @@ class Outside:
         match record.transition:
             case t.EventRaised(event) | t.EventStarted(event):
                 self._known.add(event.id)
+            case t.ImpactAccepted(event_id):
+                self._heard[event_id] = self.world.loop.time()
             case t.EventCompleted(event_id):
                 self._over[event_id] = self.world.loop.time()
                 self.world.later(0.0, partial(self._check_done, event_id, self.world.loop.time()))
@@ -80,8 +84,13 @@ class Outside:
             case t.EventFailed(event_id):
                 self._over[event_id] = self.world.loop.time()
             case t.ImpactFailed(event_id, _, attempt):
+                self._heard[event_id] = self.world.loop.time()
                 if event_id in self.asked and attempt > max(each.attempt for each in self.asked[event_id]):
                     self.wrong(f"attempt {attempt} of {event_id} has failed, and was never made")
+
+    def was_heard(self, event_id: str, since: float) -> bool:
+        """Whether the journal tells how an attempt went that ended then, or the event is over."""
+        return event_id in self._over or self._heard.get(event_id, -1.0) >= since
 
     def _check_known(self, event_id: str) -> None:
         """The key of an impact is the id of its event, in every attempt: a receiver knows by it what it has done."""
@@ -131,6 +140,7 @@ class Outside:
         status = await RECEIVER[habit](self, event_id, self.dice())
         if status and not answer.done():
             answer.set_result(HttpAnswer(status, b"as it is"))
+            expect_report(self, event_id)
 
     def carry_out(self, event_id: str) -> None:
         """The impact itself: once for each key."""

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 from simulator.agents_disk import Disk, DiskFile
 from simulator.drivers import OUTSIDE, TIMEOUT, Outside
+from simulator.drivers_reports import expect_report
 from simulator.faults import fault
 from simulator.machine import Machine
 
@@ -79,6 +80,7 @@ class Wrapper:
         if not self._is_gone():
             self._note(f"{self._place}.exit", {"status": status, "timed_out": late, "output": ""})
             self.end()
+            expect_report(self._commands.outside, self._event_id)
 
     def _note(self, name: str, note: dict[str, Any]) -> None:
         disk = self._commands.disk

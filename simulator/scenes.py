@@ -37,6 +37,12 @@ def scene_of_three(script: Script) -> Script:
     return script
 
 
+def scene_with_webhook(script: Script) -> Script:
+    """Add a scene in which a webhook carries out impacts."""
+    SCENES[script.__name__.replace("_", "-")] = Scene(script, driver="webhook")
+    return script
+
+
 @scene
 async def the_wall_clock_is_set_ahead(stage: Stage) -> None:
     """S1: notice is steady time; a time of day that jumps ahead makes nothing start."""
@@ -204,6 +210,22 @@ async def the_disk_is_full_for_a_moment(stage: Stage) -> None:
     await stage.schedule("other")
     await asyncio.wait([asking])
     await stage.listen()
+
+
+@scene_with_webhook
+async def the_disk_is_full_when_an_impact_ends(stage: Stage) -> None:
+    """Liveness: what the driver reports is stored as soon as that is possible, and then the event is over."""
+    await stage.listen(ALONE)
+    event = await stage.schedule("alone")
+    await stage.clients[ALONE].approve(event)
+    while event not in stage.outside.asked:  # noqa: ASYNC110 - made-up time passes at once
+        await asyncio.sleep(0.1)
+    stage.disk.is_full = True
+    await asyncio.sleep(stage.dice("full").uniform(10, 60))
+    stage.disk.is_full = False
+    await asyncio.sleep(60.0)
+    seen = await stage.sees(ALONE, event)
+    stage.expect(not seen, f"liveness: {event} was carried out while the disk was full, and is not over since: {seen}")
 
 
 @scene

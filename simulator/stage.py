@@ -24,18 +24,20 @@ Script = Callable[["Stage"], Awaitable[None]]
 
 
 class Scene(NamedTuple):
-    """A script, and how many nodes and followers it needs; followers begin when it says so."""
+    """A script, how many nodes and followers it needs, and who carries out impacts; followers begin when it says so."""
 
     script: Script
     nodes: int = 1
     followers: int = 0
+    driver: str = ""
 
 
 class Stage(World):
     """Two VMs alone, and two of one availability set in different update domains; what a script does to them."""
 
     def __init__(self, seed: int, scene: Scene, *more: Any) -> None:
-        super().__init__(seed, Shape(nodes=scene.nodes, vms=4, followers=scene.followers), *more)
+        shape = Shape(nodes=scene.nodes, vms=4, driver=scene.driver, followers=scene.followers)
+        super().__init__(seed, shape, *more)
         self._script = scene.script
         alone = [DeclaredVm(NAMES[address], address, "host-0") for address in (ALONE, OTHER)]
         pair = [DeclaredVm(NAMES[address], address, "host-0", domain) for domain, address in enumerate((LEFT, RIGHT))]

@@ -33,6 +33,7 @@ AnswersByKey = OrderedDict[str, KeptAnswer]
 def keep(answers: AnswersByKey, answer: KeptAnswer) -> None:
     """Remember one more, and forget what is too old by then or too much."""
     answers[answer.key] = answer
+    answers.move_to_end(answer.key)  # its key may have been used before, and have run out
     given = Instant(answer.until - KEPT, answer.until_steady - micros_of(KEPT))
     while len(answers) > MOST_KEPT or _is_over(next(iter(answers.values())), given):
         answers.popitem(last=False)

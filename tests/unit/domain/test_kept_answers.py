@@ -67,6 +67,14 @@ def test_of_too_many_the_oldest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -
     assert list(state.answers) == ["c", "d", "e"]
 
 
+def test_a_key_that_is_used_again_after_a_day_is_the_newest() -> None:
+    """Else what is older stays behind it for ever, and what is newer is forgotten before it."""
+    state = State()
+    for key, hours in (("a", 0), ("b", 23), ("a", 24), ("c", 47)):
+        told(state, key, after(hours))
+    assert list(state.answers) == ["a", "c"]
+
+
 @pytest.mark.parametrize("days", [0, 3, -3])
 def test_it_counts_as_answered_for_a_day_however_the_clock_is_set(days: int) -> None:
     state = State()
