@@ -1,20 +1,23 @@
 """The operator's client on a network that is not kind: lost connections, strange answers, TLS."""
 
+import gc
 import socket
 import ssl
 import subprocess
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from duenotice.client import OperatorClient
+from duenotice.client import AsyncOperatorClient, OperatorClient
 from duenotice.client.operator.errors import ForeignAnswer, NoAnswer, NotReached
 from duenotice.errors import DuenoticeError, Refused, Unavailable
 from duenotice.wire.operator import Clock
 from tests.programs import require_program
+from tests.support.clients import Loop
 from tests.support.evil import CLOSE, HANG, RESET, Answer, EvilServer, chunked, json_answer, reply
 from tests.support.node import Node
 from tests.support.operators import reach
@@ -208,6 +211,43 @@ def test_https_wants_a_certificate_that_it_trusts(reach: Reach, tmp_path: Path) 
         with client.feed() as feed:
             client.listen_vm("a")
             assert next(feed).action == "scope-enabled"
+
+
+@contextmanager
+def tls_that_never_says_goodbye(pem: Path) -> Iterator[str]:
+    """A server that answers one request over TLS, then keeps the connection and reads no more."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pem)
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            accepted, _ = listening.accept()
+            with suppress(OSError), context.wrap_socket(accepted, server_side=True) as near:
+                near.recv(65536)
+                near.sendall(b"".join(part for part in GOOD if isinstance(part, bytes)))
+                over.wait(SECONDS)
+
+        serving = threading.Thread(target=serve, daemon=True)
+        serving.start()
+        yield f"https://localhost:{listening.getsockname()[1]}"
+        over.set()
+        serving.join(SECONDS)
+
+
+def test_a_client_that_is_closed_waits_for_nobody_and_leaves_nothing_open(tmp_path: Path) -> None:
+    """TLS ends when both sides have said so, but the other side may never say it."""
+    loop, pem = Loop(), certificate(tmp_path)
+    trusted = ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
+    with tls_that_never_says_goodbye(pem) as url, warnings.catch_warnings(record=True) as left_open:
+        warnings.simplefilter("always")
+        client = AsyncOperatorClient(url, "dn_token", tls=trusted)
+        loop.run(client.clock())
+        loop.run(client.close())
+        loop.end()
+        del client, loop
+        gc.collect()
+    assert [str(warning.message) for warning in left_open] == []
 
 
 def test_plain_http_is_not_https(reach: Reach) -> None:

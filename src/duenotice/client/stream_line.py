@@ -95,5 +95,8 @@ class StreamLine:
 
     def close(self) -> None:
         if self._streams is not None:
-            self._streams[1].close()
+            writer = self._streams[1]
+            writer.close()
+            if self._tls is not None:
+                writer.transport.abort()  # our end of TLS is sent; the other side may never send its own
             self._streams = None
