@@ -37,6 +37,15 @@ HISTORIES = {
         2474501859,
         [(68, 503.458, "agent-killed"), (69, 520.961, "answer-half"), (70, 525.589, "event-scheduled")],
     ),
+    "an approval that failed is tried again after its event was seen as started": (
+        770006,
+        [
+            (37, 553.657, "event-scheduled"),
+            (40, 581.496, "hook-hangs"),
+            (41, 591.045, "event-changed"),
+            (42, 601.874, "answer-cut"),
+        ],
+    ),
 }
 
 

@@ -42,7 +42,7 @@ TICK = 0.5
 """The agent looks again after this many seconds, even without news: for drills, and for work that begins later."""
 QUICK = Backoff(0.5, 2.0)
 ON_ITS_WAY = 0.25
-"""Seconds for the answer to an approval, when the event is seen as started; no try is repeated so soon."""
+"""Seconds for the answer to an approval, when the event is seen as started; no try is repeated then."""
 NAME_FILE = "vm-name"
 
 
@@ -196,7 +196,9 @@ class Agent:
 
     async def _answer_to_approval(self, event_id: str) -> None:
         """What we approve may be seen as started before the answer to the approval is read: that comes in a moment."""
-        asking = asyncio.ensure_future(self._client.approve(event_id))
+        asking = asyncio.ensure_future(
+            self._client.approve(event_id, is_wanted=lambda: not self._is_withdrawn((Approve, event_id)))
+        )
         try:
             await asyncio.shield(asking)
         except asyncio.CancelledError:

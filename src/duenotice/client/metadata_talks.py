@@ -14,7 +14,7 @@ from duenotice.client.contract import (
 )
 from duenotice.client.errors import MetadataError
 from duenotice.client.exchange import T, Talk, exchange
-from duenotice.client.patience import DICE, Patience, persistently
+from duenotice.client.patience import DICE, IsWanted, Patience, always, persistently
 from duenotice.client.response import Response
 from duenotice.client.versions import EVENT_VERSIONS, INSTANCE_VERSIONS, Choice, Search
 from duenotice.clock import monotonic
@@ -40,7 +40,7 @@ class Asker:
         """The document as it is now; `failed` is a try that was made before."""
         return self._persistently(self.read_once, failed)
 
-    def approve(self, event_ids: Iterable[str]) -> Talk[None]:
+    def approve(self, event_ids: Iterable[str], is_wanted: IsWanted = always) -> Talk[None]:
         """Let these events start. An unclear failure is tried again, because approving twice does no harm (S17)."""
         body = encode_start_requests(event_ids)
 
@@ -50,7 +50,7 @@ class Asker:
             )
             check_status(response)
 
-        return self._persistently(attempt)
+        return self._persistently(attempt, is_wanted=is_wanted)
 
     def instance(self) -> Talk[dict[str, object]]:
         """What the service says of the VM."""
@@ -92,9 +92,11 @@ class Asker:
         self.date = response.headers.get("date", "")
         return search.version, response
 
-    def _persistently(self, attempt: Callable[[float], Talk[T]], failed: MetadataError | None = None) -> Talk[T]:
+    def _persistently(
+        self, attempt: Callable[[float], Talk[T]], failed: MetadataError | None = None, is_wanted: IsWanted = always
+    ) -> Talk[T]:
         """Try until it works, the budget is used up, or trying again cannot help; `failed` is a try made before."""
-        return persistently(attempt, _least_pause, self.patience, self.now, self.dice, failed)
+        return persistently(attempt, _least_pause, self.patience, self.now, self.dice, failed, is_wanted)
 
 
 def _least_pause(error: Exception) -> float | None:

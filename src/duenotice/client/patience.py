@@ -19,6 +19,13 @@ DICE = random.Random().random
 S = TypeVar("S")
 LeastPause = Callable[[DuenoticeError], float | None]
 """How many seconds to wait at least after this error; None when asking again cannot help."""
+IsWanted = Callable[[], bool]
+"""Whether another try is wanted, when its time has come."""
+
+
+def always() -> bool:
+    """Every try is wanted."""
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +46,7 @@ def persistently(
     now: Callable[[], float] = monotonic,
     dice: Callable[[], float] = DICE,
     failed: DuenoticeError | None = None,
+    is_wanted: IsWanted = always,
 ) -> Generator[S | Sleep, Any, T]:
     """Try until it works, the budget is used up, or trying again cannot help; `failed` is a try made before."""
     begun, failures = now(), 0
@@ -53,6 +61,8 @@ def persistently(
         if least is None or now() + (pause := pause_after(failures, least, dice)) >= end:
             raise failed
         yield Sleep(pause)
+        if not is_wanted():
+            raise failed
         failed, failures = None, failures + 1
         deadline = min(end, now() + patience.timeout)
 

@@ -10,6 +10,7 @@ from duenotice.client.contract import name_in
 from duenotice.client.endpoint import DISCOVER, Address, locate
 from duenotice.client.exchange import Show, T, Talk
 from duenotice.client.metadata_talks import Asker
+from duenotice.client.patience import IsWanted, always
 from duenotice.client.stream_line import StreamLine
 from duenotice.client.watch_talk import OnError, Watch
 from duenotice.wire.seen_document import SeenDocument, SeenEvent
@@ -39,9 +40,12 @@ class AsyncMetadataClient(ClientBase[StreamLine]):
             while isinstance(step := await line.carry(talk), Show):
                 yield step.shown
 
-    async def approve(self, *events: SeenEvent | str) -> None:
-        """Let these events start now, for all the VMs they hit (C04). Approving again does no harm."""
-        await self._carry((await self._asker()).approve(ids_of(events)))
+    async def approve(self, *events: SeenEvent | str, is_wanted: IsWanted = always) -> None:
+        """Let these events start now, for all the VMs they hit (C04). Approving again does no harm.
+
+        A try that failed is only repeated if `is_wanted()` still says so then.
+        """
+        await self._carry((await self._asker()).approve(ids_of(events), is_wanted))
 
     async def instance(self) -> dict[str, Any]:
         """All that the service knows of this VM."""

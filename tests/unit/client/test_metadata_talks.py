@@ -48,6 +48,13 @@ def times(stage: Stage) -> list[float]:
 class TestRetries:
     """All within ten seconds by default, so that twenty of a notice of thirty are left."""
 
+    def test_an_approval_that_is_not_wanted_any_more_is_not_tried_again(self) -> None:
+        """S12: its event may have started during the pause."""
+        stage = always(503)
+        with pytest.raises(ServerFailed):
+            stage.play(stage.asker().approve(["A"], lambda: stage.now < 1001))
+        assert times(stage) == [0.0, 0.2, 0.6]
+
     @pytest.mark.parametrize(
         ("stage", "error", "tries"),
         [
