@@ -1,6 +1,7 @@
 """Runs worlds: one seed, one outcome; a seed that fails is cut down to the fewest actions that still fail."""
 
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -48,13 +49,25 @@ def short_shape(seed: int, nodes: int = 1, driver: str = "", followers: int = 0)
     return Shape(nodes, (6, 12, 20)[seed % 3], 1500.0, 100, 60.0, 0, driver, followers)
 
 
+def _small(kind: tuple[int, str, int], seed: int) -> Shape:
+    return short_shape(seed, *kind)
+
+
+def small_worlds() -> dict[str, tuple[int, str, int]]:
+    """The nodes, the driver and the followers of all kinds of small worlds: `cluster-webhook` has three nodes."""
+    found = {}
+    for size, nodes in (("short", 1), ("cluster", 3)):
+        for driver in ("", *DRIVERS):
+            for followers in (0, 2):
+                words = [size, driver, "followers" if followers else ""]
+                found["-".join(word for word in words if word)] = nodes, driver, followers
+    return found
+
+
+SMALL_WORLDS = small_worlds()
 SHAPES: dict[str, Callable[[int], Shape]] = {
     "any": shape_of,
-    "short": short_shape,
-    "cluster": lambda seed: short_shape(seed, nodes=3),
-    "followers": lambda seed: short_shape(seed, nodes=(1, 3)[seed % 2], followers=2),
-    "webhook": lambda seed: short_shape(seed, driver="webhook"),
-    "command": lambda seed: short_shape(seed, driver="command"),
+    **{name: partial(_small, kind) for name, kind in SMALL_WORLDS.items()},
 }
 """Which worlds there are, by their names on the command line."""
 

@@ -46,11 +46,10 @@ def world(seed: int) -> Round:
 
 def short_world(seed: int, nodes: int = 1, driver: str = "", followers: int = 0) -> Round:
     """A small world in which much happens in a short time."""
-    from simulator.runs import SHAPES, run, short_shape
+    from simulator.runs import SMALL_WORLDS, run, short_shape
 
-    shape = short_shape(seed, nodes, driver, followers)
-    name = next((name for name, of in SHAPES.items() if of(seed) == shape), "?")
-    outcome = run(seed, shape=shape)
+    name = next(name for name, kind in SMALL_WORLDS.items() if kind == (nodes, driver, followers))
+    outcome = run(seed, shape=short_shape(seed, nodes, driver, followers))
     replay = f"python -m simulator --seed {seed} --shape {name}"
     return _lived(replay, outcome.violations, outcome.virtual_seconds, outcome.faults)
 

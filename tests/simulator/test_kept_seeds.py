@@ -192,6 +192,9 @@ def test_what_was_broken_once_holds(kept: Kept) -> None:
         pytest.param((520008, 3, "", 2), id="the simulator: half a backup, from before something was lost"),
         pytest.param((430000, 1, "command"), id="the simulator: a command takes a moment to begin"),
         pytest.param((450014, 3, "webhook"), id="the simulator: a backup of what was lost cut a commit in two"),
+        pytest.param(
+            (460101, 3, "webhook"), id="N14: a node that reads waited for what it had been told of and was lost"
+        ),
         pytest.param((460003, 3, "webhook"), id="S16: who was renamed while it approved was told so"),
     ],
 )

@@ -8,9 +8,11 @@ from random import SystemRandom
 
 import pytest
 
+from simulator import runs
 from simulator.border import real_seconds
 from simulator.faults import TABLE, Action
-from simulator.runs import Outcome, cut_down, lived, run, shape_of
+from simulator.runs import SHAPES, Outcome, cut_down, lived, run, shape_of
+from simulator.tiers import short_world
 from simulator.world import Shape
 
 SEED = int(os.environ.get("DUENOTICE_SEED", SystemRandom().getrandbits(31)))
@@ -82,3 +84,17 @@ def test_a_world_that_breaks_a_promise_is_cut_down_to_what_breaks_it(monkeypatch
 def test_a_seed_has_one_shape() -> None:
     assert shape_of(SEED) == shape_of(SEED)
     assert not lived(SEED, Shape(nodes=2, vms=3, seconds=60, actions=0, lease=6.0), ()).violations
+
+
+@pytest.mark.parametrize("kind", [(1, "", 0), (3, "webhook", 0), (3, "command", 2), (1, "", 2)])
+def test_what_a_small_world_prints_replays_it(kind: tuple[int, str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command names a shape that is known, and it is the same world."""
+    lives: list[tuple[int, Shape | None]] = []
+
+    def noted(seed: int, *_: object, shape: Shape | None = None) -> Outcome:
+        lives.append((seed, shape))
+        return Outcome(seed, 0.0, 0.0, 0, {}, 0, 0, {}, (), "")
+
+    monkeypatch.setattr(runs, "run", noted)
+    name = short_world(7, *kind).replay.removeprefix("python -m simulator --seed 7 --shape ")
+    assert lives == [(7, SHAPES[name](7))]

@@ -151,6 +151,8 @@ class Folded(NamedTuple):
     """All up to here is folded, and what it touches is hidden from VMs."""
 
     position: int
+    asked: int = 0
+    """Up to where the journal was to be read: if it ends before that, the rest is lost (N14)."""
 
 
 class HasRead(NamedTuple):

@@ -257,7 +257,7 @@ class Seat:
 
     async def _read(self, action: m.Read, position: int) -> None:
         try:
-            self.tell(m.Folded(await self._crew.read(position)))
+            self.tell(m.Folded(await self._crew.read(position), position))
         except Rewound:
             self.tell(m.HasForgotten())
         except DuenoticeError as error:

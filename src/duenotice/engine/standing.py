@@ -71,7 +71,11 @@ def _read_on(s: Standing, now: int) -> StandingStep:
 
 
 def _folded_while_reading(s: Standing, message: m.Folded, now: int) -> StandingStep:
-    return _read_on(_with_fold(s, message), now)
+    return _read_on(_after_reading(s, message), now)
+
+
+def _wrote_while_reading(s: Standing, message: m.Wrote, now: int) -> StandingStep:
+    return _read_on(_with_fold(s, message.position), now)
 
 
 def _reading_goes_on(s: Standing, message: m.TimePassed, now: int) -> StandingStep:
@@ -118,14 +122,25 @@ def _beaten(s: Standing, message: m.Beaten, now: int) -> StandingStep:
     if message.sent >= since and (head.epoch < epoch or head.position < folded):
         return _forgotten(s, message, now)
     if message.sent >= since and head.position < known == s.known:
-        known = max(head.position, s.folded)  # it was told, and lost before anybody here read it
-        # Nor may it be shown: what is stored there next is something else, and waits for its own curtain (N06).
-        s = s._replace(known=known, answers_from=min(s.answers_from, known), may_show=min(s.may_show, known))
+        s = _ends_at(s, max(head.position, s.folded))
     s = s._replace(calling=False, must_fold=max(s.must_fold, head.position))
     if head.shown > s.folded:
         # Nothing is shown that a member has not hidden: so we were not one for a while, however we are one now.
         return _out(s, message, now)
     return _looked(s._replace(right_until=max(s.right_until, message.sent + s.terms.right)), message, now)
+
+
+def _ends_at(s: Standing, end: int) -> Standing:
+    """The journal ends here. What was told of behind that was lost before anybody here read it (N14).
+
+    Nor may it be shown: what is stored there since is something else, and waits for its own curtain (N06).
+    """
+    return s._replace(
+        known=end,
+        may_show=min(s.may_show, s.folded),
+        answers_from=min(s.answers_from, end),
+        must_fold=min(s.must_fold, end),
+    )
 
 
 def _looked(s: Standing, message: m.Beaten | m.Looked, now: int) -> StandingStep:
@@ -207,7 +222,12 @@ def _took_over_too_late(s: Standing, message: m.TookOver, now: int) -> StandingS
 
 
 def _folded(s: Standing, message: m.Folded, now: int) -> StandingStep:
-    return StandingStep(_with_fold(s, message))
+    return StandingStep(_after_reading(s, message))
+
+
+def _wrote_before(s: Standing, message: m.Wrote, now: int) -> StandingStep:
+    """While it led."""
+    return StandingStep(_with_fold(s, message.position))
 
 
 def _has_read(s: Standing, message: m.HasRead, now: int) -> StandingStep:
@@ -217,11 +237,18 @@ def _has_read(s: Standing, message: m.HasRead, now: int) -> StandingStep:
 
 
 def _wrote(s: Standing, message: m.Wrote, now: int) -> StandingStep:
-    return StandingStep(_with_fold(s, message)._replace(wanted=max(s.wanted, message.position)))
+    return StandingStep(_with_fold(s, message.position)._replace(wanted=max(s.wanted, message.position)))
 
 
-def _with_fold(s: Standing, message: m.Folded | m.Wrote) -> Standing:
-    folded = max(s.folded, message.position)
+def _after_reading(s: Standing, message: m.Folded) -> Standing:
+    """Told of more than there is, it would read again and again, and never join or lead."""
+    if message.position < message.asked:
+        s = _ends_at(s, max(message.position, s.folded))
+    return _with_fold(s, message.position)
+
+
+def _with_fold(s: Standing, position: int) -> Standing:
+    folded = max(s.folded, position)
     return s._replace(folded=folded, known=max(s.known, folded), reading=0)
 
 
@@ -244,8 +271,11 @@ def _heard(s: Standing, message: m.HeardFromStore, now: int) -> StandingStep:
     match message.news:
         case Appended(position):
             return StandingStep(s._replace(known=max(s.known, position)))
+        case Shown(position) if position > s.folded:
+            # Nothing is shown that a member has not hidden: it was lost since, or we are not one (N06, N14).
+            return StandingStep(s._replace(known=max(s.known, position)))
         case Shown(position):
-            return StandingStep(s._replace(may_show=max(s.may_show, position), known=max(s.known, position)))
+            return StandingStep(s._replace(may_show=max(s.may_show, position)))
         case Hid(life, position) if (seen := s.others.get(life)) is not None:
             hidden = seen._replace(hidden=max(seen.hidden, position))
             return StandingStep(s._replace(others={**s.others, life: hidden}))
@@ -329,12 +359,12 @@ RULES: dict[tuple[NodePhase, type], Rule] = {
     (_P.REGISTERING, m.Registered): _registered,
     (_P.READING, m.TimePassed): _reading_goes_on,
     (_P.READING, m.Folded): _folded_while_reading,
-    (_P.READING, m.Wrote): _folded_while_reading,
+    (_P.READING, m.Wrote): _wrote_while_reading,
     (_P.READING, m.HeardFromStore): _heard,
     (_P.JOINING, m.TimePassed): _try_again(lambda s: m.Join(s.said)),
     (_P.JOINING, m.Joined): _joined,
     (_P.JOINING, m.Folded): _folded,
-    (_P.JOINING, m.Wrote): _folded,
+    (_P.JOINING, m.Wrote): _wrote_before,
     (_P.JOINING, m.HeardFromStore): _heard,
     (_P.FOLLOWING, m.TookOver): _took_over,
     (_P.LEADING, m.Wrote): _wrote,
@@ -351,7 +381,7 @@ RULES: dict[tuple[NodePhase, type], Rule] = {
     **{(phase, m.HeardFromStore): _heard for phase in MEMBERS},
     **{(phase, m.Folded): _folded for phase in MEMBERS},
     **{(phase, m.HasRead): _has_read for phase in (_P.READING, _P.JOINING, *MEMBERS)},
-    **{(phase, m.Wrote): _folded for phase in (_P.FOLLOWING, _P.LEAVING)},
+    **{(phase, m.Wrote): _wrote_before for phase in (_P.FOLLOWING, _P.LEAVING)},
     **{(phase, m.WasPutOut): _out for phase in MEMBERS},
     **{(phase, m.Closed): _gone_for_good for phase in MEMBERS},
     **{(phase, m.Stop): _gone_for_good for phase in (_P.REGISTERING, _P.READING, _P.JOINING)},

@@ -103,6 +103,23 @@ ROWS = [
         (m.Read(12),),
     ),
     Row(
+        "what it was told of and is not there is lost: it joins without it (N14)",
+        node(READING, known=14, folded=10, may_show=14, answers_from=13, must_fold=12, reading=12),
+        m.Folded(11, asked=12),
+        {
+            "phase": JOINING,
+            "known": 11,
+            "folded": 11,
+            "said": 11,
+            "may_show": 10,
+            "answers_from": 11,
+            "must_fold": 11,
+            "reading": 0,
+            **CALLED,
+        },
+        (m.Join(11),),
+    ),
+    Row(
         "what it wrote itself counts as read",
         node(READING, known=11),
         m.Wrote(11),
@@ -260,6 +277,13 @@ ROWS = [
                 (m.Reveal(12),),
             ),
             Row(
+                f"{phase.value}: nothing is shown that it has not hidden, so these are news of something lost (N06)",
+                node(phase),
+                m.HeardFromStore(Shown(12)),
+                {"known": 12, "reading": 12},
+                (m.Read(12),),
+            ),
+            Row(
                 f"{phase.value}: nothing is shown that is only part of what is folded",
                 node(phase, known=12, folded=12, said=12, may_show=10),
                 m.HeardFromStore(Shown(11)),
@@ -309,6 +333,20 @@ ROWS = [
                 node(phase, known=12, reading=12),
                 m.Folded(12),
                 {"folded": 12, "reading": 0, "said": 12},
+                (m.SayHidden(12),),
+            ),
+            Row(
+                f"{phase.value}: what is not there any more is not read again and again (N14)",
+                node(phase, known=14, reading=14, must_fold=14, may_show=14),
+                m.Folded(12, asked=14),
+                {
+                    "known": 12,
+                    "folded": 12,
+                    "reading": 0,
+                    "said": 12,
+                    "must_fold": 12,
+                    "may_show": 10,
+                },
                 (m.SayHidden(12),),
             ),
             Row(
