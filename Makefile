@@ -48,9 +48,7 @@ test: export PYTHONDONTWRITEBYTECODE =
 
 test: develop ## lint, then every test (as root on Debian it installs Debian packages)
 	@$(MAKE) --no-print-directory --jobs --output-sync lint programs domain-tests compiled-tests
-	@# They wait more than they compute, so more of them run than a small machine has cores. Tests that measure come after them.
-	@THREE_NODES_SHARE=8 $(MAKE) --no-print-directory --jobs plain-tests machine-tests three-nodes-tests
-	STALLS_SHARE=3 tools/tests -m serial -n 2 --dist loadfile --no-loadscope-reorder
+	@THREE_NODES_SHARE=8 STALLS_SHARE=3 $(MAKE) --no-print-directory --jobs all-tests three-nodes-tests
 
 domain-tests: develop
 	$(BIN)/pytest tests/unit/domain -n 2 --cov=duenotice.domain --cov-branch --cov-fail-under=100
@@ -59,11 +57,9 @@ domain-tests: develop
 compiled-tests: develop
 	$(BIN)/pytest --collect-only -qq >/dev/null || true
 
-plain-tests:
-	tools/tests -m "not machine and not browser and not serial and not soak and not host and not kubernetes" --ignore tests/unit/domain -n 4 --dist worksteal
-
-machine-tests:
-	tools/tests -m "(machine or browser) and not serial and not soak" -n 3 --dist loadfile --no-loadscope-reorder
+# In four processes and in three that start databases and browsers; those that measure come last (tests/support/lanes.py).
+all-tests:
+	tools/tests -q -p tests.support.lanes -m "not soak and not host and not kubernetes" --ignore tests/unit/domain
 
 # The same tests against a service of three nodes, each request to a random one (DUENOTICE_SEED=N for the same ones again).
 # `make test` runs an eighth of them, drawn by the seed; this target runs all.
