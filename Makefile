@@ -23,8 +23,12 @@ $(RUNS): requirements.lock pyproject.toml
 	@$(call pip,--no-deps --no-build-isolation -e .)
 	@touch $@
 
+# uv installs in seconds what pip installs in a minute. Where it cannot be had, or finds no packages, pip does it.
 $(DEVELOPS): $(RUNS) requirements-dev.lock
-	@$(call pip,--require-hashes -r requirements-dev.lock)
+	@echo "uv pip install --require-hashes -r requirements-dev.lock"; \
+	{ $(BIN)/pip install -qq --no-compile --disable-pip-version-check --require-hashes -r tools/uv.lock && \
+		$(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r requirements-dev.lock; } >.venv/uv.log 2>&1 || { \
+		$(call pip,--require-hashes -r requirements-dev.lock); }
 	@touch $@
 
 # One line when a package cannot be installed; pip prints many, and the reason last.
@@ -47,23 +51,15 @@ lint: develop ## style, types and import contracts
 test: export PYTHONDONTWRITEBYTECODE =
 
 test: develop ## lint, then every test (as root on Debian it installs Debian packages)
-	@$(MAKE) --no-print-directory --jobs --output-sync lint programs domain-tests compiled-tests
-	@# They wait more than they compute, so more of them run than a small machine has cores. Tests that measure come after them.
-	@THREE_NODES_SHARE=8 $(MAKE) --no-print-directory --jobs plain-tests machine-tests three-nodes-tests
-	STALLS_SHARE=3 tools/tests -m serial -n 2 --dist loadfile --no-loadscope-reorder
+	@$(MAKE) --no-print-directory --jobs --output-sync lint programs domain-tests
+	@THREE_NODES_SHARE=8 STALLS_SHARE=3 $(MAKE) --no-print-directory --jobs all-tests three-nodes-tests
 
 domain-tests: develop
 	$(BIN)/pytest tests/unit/domain -n 2 --cov=duenotice.domain --cov-branch --cov-fail-under=100
 
-# Else each of the seven processes that look for tests next compiles all of them; those also say what is wrong with them.
-compiled-tests: develop
-	$(BIN)/pytest --collect-only -qq >/dev/null || true
-
-plain-tests:
-	tools/tests -m "not machine and not browser and not serial and not soak and not host and not kubernetes" --ignore tests/unit/domain -n 4 --dist worksteal
-
-machine-tests:
-	tools/tests -m "(machine or browser) and not serial and not soak" -n 3 --dist loadfile --no-loadscope-reorder
+# In four processes and in three that start databases and browsers; those that measure come last (tests/support/lanes.py).
+all-tests:
+	tools/tests -q -p tests.support.lanes -m "not soak and not host and not kubernetes" --ignore tests/unit/domain
 
 # The same tests against a service of three nodes, each request to a random one (DUENOTICE_SEED=N for the same ones again).
 # `make test` runs an eighth of them, drawn by the seed; this target runs all.
@@ -164,6 +160,7 @@ test-wheel: dist ## install the wheel into empty environments on each Python fro
 lock: ## write the requirements locks again from pyproject.toml (LOCK=--upgrade for the newest versions)
 	$(PYTHON) -m venv .run/uv
 	.run/uv/bin/pip install -qq --disable-pip-version-check uv
+	echo uv | .run/uv/bin/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header - $(LOCK) -o tools/uv.lock
 	@# Without libvirt, which has no wheels and is built where libvirt-dev is installed (tools/host-programs).
 	$(call compile,--extra all --extra build --extra dev --extra docs) -o requirements-dev.lock
 	$(call compile,--extra build --extra server --extra azure -c requirements-dev.lock) -o requirements.lock

@@ -36,7 +36,7 @@ LONGEST = (
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out files with no marker that `-m` asks for: `make test` looks for tests three times, in nine processes."""
+    """Leave out files with no marker that `-m` asks for: to find all tests takes seconds."""
     expression = config.getoption("markexpr")
     if not expression or collection_path.suffix != ".py":
         return None

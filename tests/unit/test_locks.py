@@ -9,6 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 RUN, DEV = (ROOT / "requirements.lock").read_text(), (ROOT / "requirements-dev.lock").read_text()
 IMAGE = (ROOT / "requirements-image.lock").read_text()
+UV = (ROOT / "tools" / "uv.lock").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 _ENTRY = re.compile(r"^([A-Za-z0-9._-]+)==(\S+).*?(?=^[A-Za-z0-9]|\Z)", re.MULTILINE | re.DOTALL)
 
@@ -44,7 +45,7 @@ def test_the_image_has_what_the_service_needs_and_no_tool() -> None:
     assert {"hatchling", "pytest"}.isdisjoint(versions(IMAGE))
 
 
-@pytest.mark.parametrize("lock", [RUN, DEV, IMAGE], ids=["run", "dev", "image"])
+@pytest.mark.parametrize("lock", [RUN, DEV, IMAGE, UV], ids=["run", "dev", "image", "uv"])
 def test_every_package_has_its_hashes_and_no_address(lock: str) -> None:
     """Whatever pip is set up to ask, it gets the same bytes."""
     assert all("--hash=sha256:" in entry[0] for entry in _ENTRY.finditer(lock))

@@ -105,12 +105,13 @@ def test_lock_makes_all_with_hashes_and_without_an_address(clone: Path) -> None:
     """Those for running and for the image take their versions from the one for developers."""
     compiled = [line for line in make(clone, "-n", "lock").stdout.splitlines() if "compile" in line]
     assert [line.split(" -o ")[1] for line in compiled] == [
+        "tools/uv.lock",
         "requirements-dev.lock",
         "requirements.lock",
         "requirements-image.lock",
     ]
     assert all("--generate-hashes" in line and "--no-emit-index-url" in line for line in compiled)
-    assert all("-c requirements-dev.lock" in line for line in compiled[1:])
+    assert all("-c requirements-dev.lock" in line for line in compiled[2:])
 
 
 def test_only_the_whole_benchmark_may_write_its_document(clone: Path) -> None:
