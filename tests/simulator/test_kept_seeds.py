@@ -9,7 +9,7 @@ import pytest
 
 from simulator.faults import Action
 from simulator.runs import lived
-from simulator.tiers import short_world
+from simulator.tiers import short_world, world
 from simulator.world import Shape
 
 
@@ -201,3 +201,9 @@ def test_what_was_broken_once_holds(kept: Kept) -> None:
 def test_whole_worlds_that_broke_once_hold(shape: tuple[Any, ...]) -> None:
     """They are not cut down: what is done in them changes with the table of faults."""
     assert not short_world(*shape).violations
+
+
+@pytest.mark.soak
+def test_a_call_that_shows_an_event_late_because_others_came_first_is_not_made() -> None:
+    """S2: a slow beat was before it in the worker of the leader's seat."""
+    assert not world(800251).violations

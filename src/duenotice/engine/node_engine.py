@@ -173,10 +173,12 @@ class NodeEngine(PassingEngine):
 
     def is_in_time(self) -> bool:
         """Whether what is to be shown may be shown now (S2); if not, `_show` has its notice made longer."""
-        is_late = self._to_show is not None and self._is_late(self._to_show)
-        if is_late:
-            self._wake_up()
-        return not is_late
+        news = self._to_show
+        return news is None or not self._is_late(news)
+
+    def missed_its_time(self) -> None:
+        """`_show` looks again, and has its notice made longer."""
+        self._wake_up()
 
     async def lead(self, epoch: int, steady: int) -> None:
         """Decide from now on, from the end of the journal and not before its last moment (N10)."""

@@ -26,6 +26,10 @@ _REFUSED: dict[type[DuenoticeError], m.Message] = {
 }
 
 
+class _TooLate(Exception):
+    """What was to be shown has too little notice by now."""
+
+
 class Crew(Protocol):
     """What a node does with its own state. What may take a while is a coroutine; they run one after the other."""
 
@@ -39,7 +43,13 @@ class Crew(Protocol):
         """Show VMs what is folded, if all of it is allowed."""
 
     def is_in_time(self) -> bool:
-        """Whether what is to be shown now may still be shown: its notice has not become too short meanwhile (S2)."""
+        """Whether what is to be shown now may still be shown: its notice has not become too short meanwhile (S2).
+
+        Asked from the worker that calls the store.
+        """
+
+    def missed_its_time(self) -> None:
+        """What was to be shown was not: its notice has to be made longer first (S2)."""
 
     async def lead(self, epoch: int, steady: int) -> None:
         """Begin to decide and to write; `steady` is the last that the store knows of a leader's time."""
@@ -193,8 +203,6 @@ class Seat:
                 self._crew.end(why)
             case m.Leave():
                 pass  # `leave` waits for it
-            case m.ShowUpTo() if not self._crew.is_in_time():
-                self._begin(self._fail(action))
             case _:
                 self._begin(self._carry_out(action, *self._call(action)))
 
@@ -214,13 +222,19 @@ class Seat:
             case m.SayHidden(position):
                 return lambda: members.hidden(life, position), _nothing
             case m.ShowUpTo(epoch, position):
-                return lambda: members.show(life, epoch, position), partial(m.Showing, position)
+                return lambda: self._show_in_time(life, epoch, position), partial(m.Showing, position)
             case m.PutOut(epoch, other, beat):
                 return lambda: members.put_out(life, epoch, other, beat), partial(_gone, other)
             case m.Resign():
                 return lambda: members.resign(life), _nothing
             case _:
                 return members.look, m.Looked
+
+    def _show_in_time(self, life: str, epoch: int, position: int) -> tuple[str, ...]:
+        """Looks when it is its turn: calls before it may have taken long."""
+        if not self._crew.is_in_time():
+            raise _TooLate
+        return self._members.show(life, epoch, position)
 
     async def _carry_out(
         self, action: m.Action, call: Callable[[], T], answer: Callable[[T], m.Message | None]
@@ -233,6 +247,9 @@ class Seat:
     async def _ask(self, action: m.Action, call: Callable[[], T]) -> "T | m.CallBroke":
         try:
             came = await run_in(self._calls, call)
+        except _TooLate:
+            self._crew.missed_its_time()
+            return m.CallBroke(action)
         except Replaced:
             self.tell(m.WasReplaced(await self._head()))
             return m.CallBroke(action)
@@ -251,9 +268,6 @@ class Seat:
         except DuenoticeError:
             return None
         return sight.head
-
-    async def _fail(self, action: m.Action) -> None:
-        self.tell(m.CallBroke(action))
 
     async def _read(self, action: m.Read, position: int) -> None:
         try:
