@@ -141,7 +141,13 @@ class StoreLine:
         return self.call(lambda: self._store.join(life, position))
 
     def beat(self, life: str, steady: int, polls: Mapping[str, int]) -> Sight:
-        return self.call(lambda: self._store.beat(life, steady, polls))
+        def work() -> Sight:
+            store = self._store
+            sight = store.beat(life, steady, polls)
+            is_copy = store.written_on != store.origin and sight.head.position > 0
+            return sight._replace(head=sight.head._replace(is_copy=is_copy))
+
+        return self.call(work)
 
     def look(self) -> Sight:
         return self.call(self._store.look)

@@ -13,6 +13,7 @@ from duenotice.domain.change import Change as Change
 from duenotice.domain.event import Event
 from duenotice.domain.fleet import EventsPolicy, Group, Host, Site, Vm
 from duenotice.domain.maintenance import Maintenance, Status, StepStatus
+from duenotice.domain.scope import scope_of
 from duenotice.domain.subscription_changes import PushesClaimed as PushesClaimed
 from duenotice.domain.subscription_changes import PushNoted as PushNoted
 from duenotice.domain.subscription_changes import PushSetAside as PushSetAside
@@ -94,6 +95,11 @@ class VmsPut(Change, frozen=True, tag="vms-put"):
     """VMs were added, changed or moved to another host."""
 
     vms: tuple[Vm, ...]
+
+    @property
+    def touched_scopes(self) -> tuple[str, ...]:
+        """Also of who is gone again when somebody looks: its coming may have lifted what others read (S3, S4)."""
+        return tuple(map(scope_of, self.vms))
 
     @property
     def touched_vms(self) -> tuple[str, ...]:

@@ -55,6 +55,8 @@ class Head(NamedTuple):
 
     `position` is the last record, `shown` the last that VMs may see. `leader` is a life, or "" when nobody leads.
     `steady` is the steady time of a leader's last beat or append: at least this much of it has passed (N10).
+    `is_copy`: this is not the server where all records were stored. What it may have lost is known when a leader has
+    stored something here (N14). A beat tells it, others need not.
     """
 
     position: int = 0
@@ -62,6 +64,7 @@ class Head(NamedTuple):
     epoch: int = 0
     leader: str = ""
     steady: int = 0
+    is_copy: bool = False
 
 
 class Sight(NamedTuple):

@@ -328,6 +328,10 @@ class Follow(NamedTuple):
     """Stop deciding and writing."""
 
 
+class StoreHere(NamedTuple):
+    """Store anything, if we lead: that proves that nothing is missing on a new server (N14)."""
+
+
 class BeginAgain(NamedTuple):
     """Begin again from what the store has, and lift the incarnations (N14)."""
 
@@ -353,6 +357,7 @@ Action = (
     | Reveal
     | Lead
     | Follow
+    | StoreHere
     | BeginAgain
     | End
 )

@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 
 from duenotice.clock import Instant, boot_micros
-from duenotice.domain.commands import Tick
+from duenotice.domain.commands import MarkClock, Tick
 from duenotice.domain.enablement import SILENCE
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
@@ -239,6 +239,11 @@ class NodeEngine(PassingEngine):
             report("info", "the shared store works again", action="store-works-again")
         else:
             report("warning", "the shared store does not work", action="store-failed", error=trouble, hint=error.hint)
+
+    def store_here(self) -> None:
+        """A record at the end of the journal, as this node knows it; if anything is lost, it is refused (N14)."""
+        if self._leading:
+            self.submit(MarkClock(self.clock.mark()), SELF).add_done_callback(lambda done: _ignore(done.exception()))
 
     def begin_again(self) -> None:
         """Forget all, and start again from what is there: `bootstrap` does that (N14)."""

@@ -69,6 +69,9 @@ class Crew(Protocol):
     def worked(self, error: DuenoticeError | None) -> None:
         """A call to the store, or a read, has worked or has not."""
 
+    def store_here(self) -> None:
+        """Store anything: that proves that the store has lost nothing (N14)."""
+
     def begin_again(self) -> None:
         """What the store has lost has to be forgotten here too, and the incarnations lifted (N14)."""
 
@@ -197,6 +200,8 @@ class Seat:
                 self._work.put_nowait(partial(self._lead, epoch))
             case m.Follow():
                 self._crew.follow()
+            case m.StoreHere():
+                self._crew.store_here()
             case m.BeginAgain():
                 self._crew.begin_again()
             case m.End(why):

@@ -127,7 +127,19 @@ def _beaten(s: Standing, message: m.Beaten, now: int) -> StandingStep:
     if head.shown > s.folded:
         # Nothing is shown that a member has not hidden: so we were not one for a while, however we are one now.
         return _out(s, message, now)
+    if message.sent >= s.right_until:
+        # We may have been out, and a restored store may not know it: answer with all that is stored, as when we joined.
+        # On another server what comes next has to be seen too: if anything is lost, it lifts incarnations (N14, S3).
+        s = s._replace(answers_from=max(s.answers_from, head.position + head.is_copy))
+    if head.is_copy:
+        return _on_a_copy(s, message, now)
     return _looked(s._replace(right_until=max(s.right_until, message.sent + s.terms.right)), message, now)
+
+
+def _on_a_copy(s: Standing, message: m.Beaten, now: int) -> StandingStep:
+    """No right to answer: others may have shown more than this server has, also while we were out (N14, S3)."""
+    s, actions = _looked(s, message, now)
+    return StandingStep(s, (*actions, m.StoreHere()) if s.phase is NodePhase.LEADING else actions)
 
 
 def _ends_at(s: Standing, end: int) -> Standing:

@@ -27,6 +27,7 @@ _REFUSALS: dict[str, tuple[type[DuenoticeError], str, str]] = {
     "rewound": (Rewound, "The database has not any more what was stored.", "The node begins again from what is there."),
 }
 _ORIGIN = "SELECT duenotice.origin()"
+_IS_HERE = "SELECT position = 0 OR coalesce(origin = duenotice.origin(), false) FROM duenotice.head"
 _ABSENT = """SELECT life, node, url, version, beat, hidden, replaced FROM duenotice.nodes WHERE NOT joined
     ORDER BY number"""
 _CHECKSUMS = "SELECT epoch, crc FROM duenotice.records WHERE position BETWEEN %s AND %s ORDER BY position"
@@ -59,6 +60,7 @@ class PostgresMembers:
         self.on_stored: Callable[[Row], None] = lambda _last: None
         self._turn: _Turn | None = None
         self._stored_on = 0  # the number of the connection that has stored something
+        self._here_on = 0  # the number of the connection to the server where all records were stored
         self._ear: Ear | None = None
 
     def register(self, life: str, node: str, url: str, version: str) -> Sight:
@@ -71,7 +73,16 @@ class PostgresMembers:
 
     def beat(self, life: str, steady: int, polls: Mapping[str, int]) -> Sight:
         """Say that a member is there."""
-        return _sight(self._call("beat", life, steady, list(polls), list(polls.values())))
+        sight = _sight(self._call("beat", life, steady, list(polls), list(polls.values())))
+        return sight if self._is_here() else sight._replace(head=sight.head._replace(is_copy=True))
+
+    def _is_here(self) -> bool:
+        """Whether this is the server where all records were stored. It can be another one after a new connection."""
+        connected = self._line.connected
+        if connected != self._here_on:
+            ((is_here,),) = self._line.ask(_IS_HERE)
+            self._here_on = connected if is_here and connected == self._line.connected else 0
+        return self._here_on == connected
 
     def look(self) -> Sight:
         """What is there now."""

@@ -67,6 +67,18 @@ def test_who_comes_goes_and_moves_is_touched_with_all_addresses_and_scopes() -> 
     )
 
 
+def test_who_comes_and_goes_before_anybody_looks_has_touched_its_scope() -> None:
+    """Its coming may have lifted the incarnation that the others there read (S3, S4)."""
+    state = listening()
+    before, records = state.copy(), list[Record]()
+    guest = Vm("guest", "10.0.0.77", "set/web", update_domain=0)
+    for declared in (declaration(*VMS, guest, digest="came"), declaration(*VMS, digest="went")):
+        for change in decide(state, c.ApplyFleet(declared), NOW, POLICY):
+            records.append(Record(1, NOW.at, "test", change))
+            apply(state, change)
+    assert "set/web" in touched(before, state, records).scopes
+
+
 def test_a_group_that_goes_touches_its_scopes_although_nobody_is_left_there() -> None:
     state = listening()
     do(state, c.ApplyFleet(declaration(VMS[0], digest="nobody")))

@@ -41,6 +41,11 @@ def sight(leader: str = "you", *members: Member, position: int = 10, shown: int 
     return Sight(Head(position, shown, epoch, leader), members or (member("me"), member("you")))
 
 
+def a_copy(leader: str) -> Sight:
+    seen = sight(leader)
+    return seen._replace(head=seen.head._replace(is_copy=True))
+
+
 REGISTERING, READING, JOINING = NodePhase.REGISTERING, NodePhase.READING, NodePhase.JOINING
 FOLLOWING, LEADING, LEAVING, ENDED = NodePhase.FOLLOWING, NodePhase.LEADING, NodePhase.LEAVING, NodePhase.ENDED
 
@@ -200,7 +205,7 @@ ROWS = [
             ],
             Row(
                 f"{phase.value}: the right counts from before the beat was sent",
-                node(phase, calling=True),
+                node(phase, calling=True, right_until=NOW - 499),
                 m.Beaten(NOW - 500, sight("me" if phase is LEADING else "you")),
                 {"calling": False, "right_until": NOW - 500 + RIGHT, "must_fold": 10},
             ),
@@ -231,6 +236,26 @@ ROWS = [
                 m.Beaten(NOW - 500, sight("me" if phase is LEADING else "you")),
                 {"calling": False, "must_fold": 10, "known": 10, "may_show": 10, "answers_from": 10},
             ),
+            Row(
+                f"{phase.value}: on another server nobody is answered longer, until a leader has stored there (N14)",
+                node(phase, calling=True, right_until=NOW + 1),
+                m.Beaten(NOW - 500, a_copy("me" if phase is LEADING else "you")),
+                {"calling": False, "must_fold": 10},
+                (m.StoreHere(),) if phase is LEADING else (),
+            ),
+            *[
+                Row(
+                    f"{phase.value}: a right that was over begins again with all that is stored (N14)",
+                    node(phase, calling=True, right_until=NOW - 500),
+                    m.Beaten(NOW - 500, seen("me" if phase is LEADING else "you")),
+                    {"calling": False, "must_fold": 10, **changes},
+                    (m.StoreHere(),) if phase is LEADING and seen is a_copy else (),
+                )
+                for seen, changes in (
+                    (sight, {"right_until": NOW - 500 + RIGHT, "answers_from": 10}),
+                    (a_copy, {"answers_from": 11}),
+                )
+            ],
             Row(
                 f"{phase.value}: what was told since the beat was sent is not lost",
                 node(phase, calling=True, right_until=NOW + RIGHT, known=12, at_beat=(3, 10, 11, NOW - 500)),

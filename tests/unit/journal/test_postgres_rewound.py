@@ -129,6 +129,20 @@ def test_a_new_leader_on_another_server_does_not_trust_that_nothing_is_lost(
     assert follower.restored == is_copy
 
 
+def test_a_beat_on_another_server_says_so_until_something_was_stored_there(
+    leading: PostgresMembers, database: Database
+) -> None:
+    assert not leading.beat("leader", 1, {}).head.is_copy
+    database.sql("UPDATE duenotice.head SET origin = 'elsewhere'")
+    database.sql(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    assert leading.beat("leader", 2, {}).head.is_copy
+    leading.append("leader", 1, [LIFT])
+    assert not leading.beat("leader", 3, {}).head.is_copy
+
+
 def test_a_node_notes_how_far_numbers_were_ever_lifted(
     follower: PostgresJournal, database: Database, tmp_path: Path
 ) -> None:
