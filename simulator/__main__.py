@@ -6,9 +6,9 @@ import sys
 
 import msgspec
 
-from simulator.faults import TABLE
+from simulator.faults import TABLE, Action
 from simulator.runs import SHAPES, Outcome, actions_of, cut_down, run, shape_of
-from simulator.world import Shape
+from simulator.world import SET_UP, Shape
 
 
 def main() -> int:
@@ -50,7 +50,7 @@ def _arguments() -> argparse.Namespace:
 def _line(outcome: Outcome) -> str:
     hours, faults = outcome.virtual_seconds / 3600, sum(outcome.faults.values())
     return (
-        f"seed {outcome.seed}: {hours:.1f} h, {outcome.actions} actions, {faults} came true, "
+        f"seed {outcome.seed}: {hours:.1f} h, {outcome.actions} actions, {faults} faults and acts came true, "
         f"{outcome.records} records, {outcome.documents} documents, {outcome.speed:.0f} s/s, "
         f"{len(outcome.violations)} violations"
     )
@@ -60,12 +60,17 @@ def _shape(seed: int, asked: argparse.Namespace) -> Shape:
     return SHAPES[asked.shape](seed) if asked.hours is None else shape_of(seed, asked.hours)
 
 
+def told(action: Action) -> str:
+    """An action, at the moment at which the trace has it."""
+    return f"  #{action.number:<4} {SET_UP + action.at:9.1f} s  {action.kind:24} {TABLE[action.kind].says}"
+
+
 def _tell_shortest(seed: int, asked: argparse.Namespace) -> None:
     shape = _shape(seed, asked)
     kept, outcome = cut_down(seed, shape, asked.without)
     print(f"\nIt still fails with {len(kept)} of {len(actions_of(seed, shape, asked.without))} actions:")
     for action in kept:
-        print(f"  #{action.number:<4} {action.at:9.1f} s  {action.kind:24} {TABLE[action.kind].says}")
+        print(told(action))
     for violation in outcome.violations:
         print(f"  {violation}")
     numbers = ",".join(str(action.number) for action in kept)

@@ -1,9 +1,10 @@
 """Short scripts for situations that worlds from dice seldom come into; each breaks nothing while our sources are right.
 
 python -m simulator.scenes            # all of them
-python -m simulator.scenes NAME       # one, with all that happens
+python -m simulator.scenes NAME       # one, with all that happens; --seed N: as `make soak` has played it
 """
 
+import argparse
 import asyncio
 import sys
 from contextlib import suppress
@@ -334,11 +335,14 @@ async def a_follower_misses_a_record(stage: Stage) -> None:
     stage.expect(same, f"S27: a follower at record {replica.position} shows another document than its node")
 
 
-def main() -> int:
+def main(words: list[str] | None = None) -> int:
     """Run what the command line names, or all; 1 when a promise was broken."""
-    wrong = 0
-    for name in sys.argv[1:] or SCENES:
-        broken, seconds = play(1, SCENES[name], trace=bool(sys.argv[1:]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", choices=[*SCENES, []], metavar="NAME", help="which; all without it")
+    parser.add_argument("--seed", type=int, default=1, help="its dice")
+    asked, wrong = parser.parse_args(words), 0
+    for name in asked.names or SCENES:
+        broken, seconds = play(asked.seed, SCENES[name], trace=bool(asked.names))
         print(f"{name:54} {seconds:8.0f} s  {'; '.join(broken) or 'fine'}", flush=True)
         wrong += bool(broken)
     return int(bool(wrong))

@@ -22,14 +22,14 @@ from simulator.soak_report import REPORT, hours, written
 from simulator.tiers import TIERS, Round
 
 SHARES = {
-    "world": 0.22,
+    "world": 0.20,
     "cluster": 0.07,
     "drivers": 0.08,
     "followers": 0.07,
     "scenes": 0.03,
     "agents": 0.25,
     "changing": 0.03,
-    "power": 0.13,
+    "power": 0.15,
     "http": 0.07,
     "kills": 0.025,
     "stories": 0.025,
@@ -187,8 +187,10 @@ def main() -> int:
     totals = soak(seconds, asked.seed, pool, asked.cores, Progress(), goes_on=asked.go_on)
     _end(pool)
     print(f"{totals.line()}" if not sys.stdout.isatty() else f"\r{totals.line()}\033[K")
-    for _, found in totals.found:
-        print(*found.violations[:5], f"Replay it: {found.replay}", sep="\n")
+    for tier, found in totals.found:
+        print(f"\nFound by {tier}:", *found.violations[:5], f"See it again: {found.replay}", sep="\n")
+    if totals.found:
+        print("\nWorlds and agents are then cut down to the shortest history that still fails.")
     if not asked.no_report:
         REPORT.write_text(written(REPORT.read_text(), totals, asked.cores, asked.seed))
     return int(bool(totals.found))

@@ -76,7 +76,7 @@ def scenes(seed: int) -> Round:
 
     name = list(SCENES)[(seed - 1) % len(SCENES)]
     violations, seconds = play(seed, SCENES[name])
-    replay = f"python -c 'from simulator.tiers import scenes; print(scenes({seed}))'  # {name}"
+    replay = f"python -m simulator.scenes {name} --seed {seed}"
     return Round(replay, tuple(f"{name} {each}" for each in violations), seconds)
 
 
@@ -86,7 +86,7 @@ def agents(seed: int) -> Round:
 
     result = play(seed)
     wrong = tuple(f"{each.promise}: {each.what}" for each in result.violations)
-    return _lived(f"python -m simulator.agents_world {seed}", wrong, result.seconds, result.counts)
+    return _lived(f"python -m simulator.agents_world {seed} --cut", wrong, result.seconds, result.counts)
 
 
 def changing(seed: int) -> Round:

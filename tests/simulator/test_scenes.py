@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from simulator.clients import poll
-from simulator.scenes import SCENES
+from simulator.scenes import SCENES, main
 from simulator.stage import ALONE, Scene, Stage, play
 from simulator.store import STORE
-from simulator.tiers import ENOUGH
+from simulator.tiers import ENOUGH, scenes
 
 
 @pytest.mark.parametrize("name", SCENES)
@@ -56,3 +56,10 @@ def test_a_follower_may_turn_to_a_node_that_does_not_know_yet_what_the_store_has
 def test_every_scene_is_played_when_bugs_are_planted() -> None:
     """The tier knows how many there are without loading them."""
     assert ENOUGH["scenes"] == len(SCENES)
+
+
+def test_the_command_that_a_round_names_plays_the_same_scene(capsys: pytest.CaptureFixture[str]) -> None:
+    """With all that happens in it."""
+    seed = len(SCENES) + 1
+    assert main(scenes(seed).replay.split()[3:]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith(next(iter(SCENES)))

@@ -9,6 +9,7 @@ from random import SystemRandom
 import pytest
 
 from simulator import runs
+from simulator.__main__ import told as told_action
 from simulator.border import real_seconds
 from simulator.faults import TABLE, Action
 from simulator.runs import SHAPES, Outcome, cut_down, lived, run, shape_of
@@ -79,6 +80,16 @@ def test_a_world_that_breaks_a_promise_is_cut_down_to_what_breaks_it(monkeypatch
     kept, outcome = cut_down(1, shape, actions=actions)
     assert [action.number for action in kept] == [2, 3]
     assert "S0: planted" in outcome.violations[0]
+
+
+def test_an_action_of_the_shortest_history_is_told_with_the_moment_that_its_trace_has(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Else nobody finds it in the trace."""
+    action = Action(3, 7.3, "plan")
+    lived(1, Shape(nodes=1, vms=3, seconds=10, actions=0), [action], trace=True)
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if " #3 " in line)
+    assert told_action(action).split()[:2] == ["#3", f"{float(line.split()[0]):.1f}"]
 
 
 def test_a_seed_has_one_shape() -> None:
