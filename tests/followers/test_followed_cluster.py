@@ -42,7 +42,7 @@ class Herd:
         return file
 
     def done(self, name: str, method: str, target: str, body: object = None) -> Reply:
-        """A call that succeeds, if not at once: on a busy machine a node may just have lost its lease. One key for all."""
+        """A call that succeeds, perhaps not at once: a busy node may just have lost its lease. All have one key."""
         key, answers = secrets.token_hex(8), list[Reply]()
 
         def is_done() -> bool:
