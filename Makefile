@@ -2,6 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 RUNS := .venv/.runs
 DEVELOPS := .venv/.develops
+HYPERVISOR := busybox-static gcc libvirt-clients libvirt-daemon libvirt-daemon-driver-qemu libvirt-dev pkgconf qemu-system-x86
 
 .DEFAULT_GOAL := help
 # Every name below is a target, not a file.
@@ -57,9 +58,10 @@ test: develop ## lint, then every test (as root on Debian it installs Debian pac
 domain-tests: develop
 	$(BIN)/pytest tests/unit/domain -n 2 --cov=duenotice.domain --cov-branch --cov-fail-under=100
 
-# In four processes and in three that start databases and browsers; those that measure come last (tests/support/lanes.py).
+# In four processes, in three that start databases and browsers, and in one with real guests; what measures comes last
+# (tests/support/lanes.py).
 all-tests:
-	tools/tests -q -p tests.support.lanes -m "not soak and not host and not kubernetes" --ignore tests/unit/domain
+	tools/tests -q -p tests.support.lanes -m "(heart or not host) and not soak and not kubernetes" --ignore tests/unit/domain
 
 # The same tests against a service of three nodes, each request to a random one (DUENOTICE_SEED=N for the same ones again).
 # `make test` runs an eighth of them, drawn by the seed; this target runs all.
@@ -69,10 +71,11 @@ three-nodes-tests:
 		tests/acceptance/test_waiting.py
 
 programs: develop ## the programs that tests run (as root on Debian it installs Debian packages)
-	tools/debian-programs chromium-headless-shell curl dbus etcd-server golang-go haproxy iproute2 jq \
+	tools/debian-programs $(HYPERVISOR) chromium-headless-shell curl dbus etcd-server golang-go haproxy iproute2 jq \
 		libmono-system-net-http4.0-cil libmono-system-runtime-serialization4.0-cil mono-mcs mono-runtime nftables nodejs \
 		openssl patroni postgresql-15 python3-etcd python3-psycopg2 resource-agents slirp4netns systemd util-linux
 	tools/real-programs
+	tools/host-programs
 
 bench: develop ## measure all, side by side with nginx; a run on a quiet machine goes into docs/benchmarks.md (as root on Debian it installs Debian packages)
 	tools/debian-programs nginx-light postgresql-15 util-linux wrk
@@ -118,8 +121,7 @@ pictures: develop ## the pictures of the docs again: the console and the termina
 	$(BIN)/python -m tools.pictures
 
 test-host: develop ## real guests under libvirt and QEMU (as root on Debian it installs Debian packages)
-	tools/debian-programs busybox-static gcc iproute2 libvirt-clients libvirt-daemon libvirt-daemon-driver-qemu \
-		libvirt-dev nftables pkgconf qemu-system-x86 util-linux
+	tools/debian-programs $(HYPERVISOR) iproute2 nftables util-linux
 	tools/host-programs
 	$(BIN)/pytest tests/host -m host
 

@@ -15,7 +15,7 @@ settings.register_profile("duenotice", deadline=None, print_blob=True, suppress_
 settings.load_profile("duenotice")
 
 ROOT = Path(__file__).parent
-_MARKER = re.compile(r"\bmark\.(browser|host|kubernetes|machine|serial|soak)\b")
+_MARKER = re.compile(r"\bmark\.(browser|heart|host|kubernetes|machine|serial|soak)\b")
 LONGEST = (
     "promises/test_stalls.py",
     "testkit/test_examples.py",
@@ -63,7 +63,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         has.setdefault(item.path, set()).update(mark.name for mark in item.iter_markers())
     for path, names in has.items():
-        missing = names & {"browser", "host", "kubernetes", "machine", "serial", "soak"} - markers_of(path)
+        missing = names & {"browser", "heart", "host", "kubernetes", "machine", "serial", "soak"} - markers_of(path)
         assert not missing, f"{path}: write pytest.mark.{missing} in this file, or teach it to tests/conftest.py"
     turns = {path: _turn(path) for path in has}
     items.sort(key=lambda item: turns[item.path])

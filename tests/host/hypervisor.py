@@ -13,6 +13,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -145,6 +146,8 @@ class Hypervisor(Machine):
     def _qemu_drivers() -> None:
         if not list(Path("/usr/lib").glob("*/libvirt/connection-driver/libvirt_driver_qemu.so")):
             skip_unless_ci("needs libvirt's driver for QEMU (Debian package libvirt-daemon-driver-qemu)")
+        if find_spec("libvirt") is None:
+            skip_unless_ci("needs Python's libvirt: run tools/host-programs")
 
     def __enter__(self) -> "Hypervisor":
         super().__enter__()

@@ -71,6 +71,7 @@ def gap(guest: Guest, since: int) -> float:
     return max(((b.of_day - a.of_day) - (b.uptime - a.uptime) for a, b in pairwise(ticks)), default=0.0)
 
 
+@pytest.mark.heart
 def test_a_freeze_pauses_the_guest_for_as_long_as_it_promised(service: HostService, web: Guest) -> None:
     """Seen by its own clocks."""
     boots, ticks = web.boots(), len(web.ticks()) - 1
@@ -149,6 +150,7 @@ def test_a_terminated_guest_ends_and_leaves_the_fleet_whatever_happens_meanwhile
     h1.remove(old)
 
 
+@pytest.mark.heart
 def test_a_terminated_guest_that_obeys_ends_cleanly(h1: Hypervisor, tmp_path: Path) -> None:
     """Its last word says so; and it is undefined if that was asked for."""
     old = h1.guest("tidy", "10.77.0.15", does="dn.approve=yes")
