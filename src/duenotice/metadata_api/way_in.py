@@ -16,6 +16,7 @@ from functools import partial
 from duenotice.metadata_api.bare_connection import BareConnection
 from duenotice.metadata_api.caller import plain_address
 from duenotice.metadata_api.door import Door
+from duenotice.metadata_api.handles import Handles
 from duenotice.metadata_api.protocol import READ_AHEAD, Connection, GoOn, TakenOver, fresh_answer, warm_answer
 from duenotice.metadata_api.questions import VmRequest
 
@@ -68,6 +69,7 @@ class WayIn:
         self._kind = listening.family, listening.type, listening.proto
         self._epoll = select.epoll()
         self._bare: list[BareConnection | None] = []  # by number
+        self._clients = Handles(self._kind)
         self._over: list[socket.SocketType] = []
         self._handing_over: set[asyncio.Task[None]] = set()
         self._pause: asyncio.TimerHandle | None = None
@@ -167,7 +169,7 @@ class WayIn:
 
     def _take_so_many(self, waiting: int) -> bool:
         # `accept` of the module would make a socket of each connection, which is a fifth of the whole cost.
-        accept, kind = self._listening._accept, self._kind  # type: ignore[attr-defined]
+        accept, clients = self._listening._accept, self._clients  # type: ignore[attr-defined]
         for _ in range(waiting):
             try:
                 number, name = accept()
@@ -178,7 +180,7 @@ class WayIn:
             except OSError as problem:
                 self._rest(problem)
                 return False
-            self._take(socket.SocketType(*kind, number), plain_address(name[0]))
+            self._take(clients[number], plain_address(name[0]))
         return True
 
     def _rest(self, problem: OSError) -> None:
@@ -203,15 +205,15 @@ class WayIn:
             self._finish(self._bare_of(client, address, door.pulse.idle_until), ask, answer, sent)
 
     def _bare_of(self, client: socket.SocketType, address: str, deadline: float) -> BareConnection:
-        client.setblocking(False)
-        return BareConnection(self, client.detach(), address, deadline)
+        os.set_blocking(number := client.fileno(), False)
+        return BareConnection(self, number, address, deadline)
 
     def _refuse(self, client: socket.SocketType, address: str) -> None:
         """Too many: one VM that opens thousands must not keep the others waiting, so most are not even told (S26)."""
         if self._door.crowd.is_flooded_from(address):
-            client.close()
+            os.close(client.fileno())
         else:
-            self._hand_over(client.detach(), partial(Connection, self._door))
+            self._hand_over(client.fileno(), partial(Connection, self._door))
 
     def _go_on_with(self, bare: BareConnection, data: bytes | None) -> None:
         """Answer what has come, or leave it to a connection with a transport."""
@@ -307,7 +309,7 @@ def _end(clients: list[socket.SocketType]) -> None:
             client.shutdown(socket.SHUT_WR)
         except OSError:  # it is gone
             pass
-        client.close()
+        os.close(client.fileno())
 
 
 def _read(number: int) -> bytes | None:
