@@ -44,9 +44,6 @@ _ONCE_FOR_EACH = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLET if hasattr(
 _MORE_TO_COME = select.EPOLLIN if hasattr(select, "epoll") else 0
 """What we hear of a client that has not ended."""
 
-_SHORT = 470
-"""Bytes that most polls do not have; Python finds room for so many much faster than for `READ_AHEAD`."""
-
 _AT_ONCE = int(socket.MSG_DONTWAIT)
 _WITH_THE_END = int(getattr(socket, "MSG_MORE", 0)) | _AT_ONCE
 """How answers are sent to new connections; plain numbers, as Python works long on names for them."""
@@ -117,29 +114,29 @@ class WayIn:
 
         Most polls come by here and through `_answer`, so both are written for speed.
         """
-        bare_ones, read = self._bare, os.read
+        bare_ones, read, much = self._bare, os.read, self._door.memo.much
         heard: list[Heard] = []
         for number, what in told:
             if (bare := bare_ones[number]) is None:
                 continue  # it was closed, but a process that is about to begin has it still
             try:
-                data = read(number, _SHORT)
+                data = read(number, much)
             except BlockingIOError:
                 continue
             except OSError:
                 data = b""
             heard.append((number, bare, data, what))
-        self._answer(heard)
+        self._answer(heard, much)
 
-    def _answer(self, heard: list[Heard]) -> None:
+    def _answer(self, heard: list[Heard], much: int) -> None:
         """Most often each is one more poll, which is answered right here."""
         known, door, write, idle_until = self._known, self._door, os.write, self._door.pulse.idle_until
         last, ask = b"", None
         for number, bare, data, what in heard:
             if data != last:  # VMs ask with the same bytes: to compare them costs half of looking them up
                 last, ask = data, known.get(data)
-            if ask is None or len(data) == _SHORT or (answer := warm_answer(door, bare.address, ask)) is None:
-                self._go_on_with(bare, data if len(data) < _SHORT else data + (_read(number) or b""))
+            if ask is None or len(data) == much or (answer := warm_answer(door, bare.address, ask)) is None:
+                self._go_on_with(bare, data if len(data) < much else data + (_read(number) or b""))
             else:
                 try:
                     sent = write(number, answer)
@@ -170,6 +167,7 @@ class WayIn:
     def _take_so_many(self, waiting: int) -> bool:
         # `accept` of the module would make a socket of each connection, which is a fifth of the whole cost.
         accept, clients = self._listening._accept, self._clients  # type: ignore[attr-defined]
+        is_plain = self._kind[0] == socket.AF_INET
         for _ in range(waiting):
             try:
                 number, name = accept()
@@ -180,7 +178,7 @@ class WayIn:
             except OSError as problem:
                 self._rest(problem)
                 return False
-            self._take(clients[number], plain_address(name[0]))
+            self._take(clients[number], name[0] if is_plain else plain_address(name[0]))
         return True
 
     def _rest(self, problem: OSError) -> None:
@@ -195,7 +193,7 @@ class WayIn:
         if not door.crowd.has_room_for(address):
             self._refuse(client, address)
             return
-        data = _received(client)
+        data = _received(client, door.memo.much)
         ask = None if data is None else self._known.get(data)
         if ask is None or (answer := warm_answer(door, address, ask)) is None:
             self._go_on_with(self._bare_of(client, address, door.pulse.request_until), data)
@@ -282,13 +280,13 @@ class WayIn:
             give_up()
 
 
-def _received(client: socket.SocketType, much: int = _SHORT) -> bytes | None:
+def _received(client: socket.SocketType, much: int) -> bytes | None:
     """The same as `_read` of a new connection."""
     try:
         data = client.recv(much, _AT_ONCE)
     except OSError as problem:
         return _read_after(problem)
-    return data if len(data) != _SHORT else data + (_received(client, READ_AHEAD) or b"")
+    return data if len(data) != much or much == READ_AHEAD else data + (_received(client, READ_AHEAD) or b"")
 
 
 def _sent(client: socket.SocketType, answer: bytes, how: int) -> int:
