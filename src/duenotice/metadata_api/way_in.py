@@ -26,6 +26,9 @@ BACKLOG = 4096
 AT_ONCE = 64
 """Connections taken in one turn of the loop, and handed over at one time; then others get their turn."""
 
+ENDED_AT_ONCE = 16
+"""Connections that end together: so a client is woken once for many answers, and does not wait for a whole turn."""
+
 ROUNDS, MANY = 4, 8
 """How often we look in one turn of the loop, while so many have something: to ask the loop in between costs more."""
 
@@ -155,6 +158,9 @@ class WayIn:
         waiting = 1  # at least: the kernel has said so
         while room > 0 and waiting > 0 and self._take_so_many(min(room, waiting)):
             room, waiting = room - waiting, self._waiting()
+        self._end_all()
+
+    def _end_all(self) -> None:
         over, self._over = self._over, []
         _end(over)
 
@@ -199,6 +205,8 @@ class WayIn:
             self._go_on_with(self._bare_of(client, address, door.pulse.request_until), data)
         elif (sent := _sent(client, answer, _WITH_THE_END if ask.closes else _AT_ONCE)) == len(answer) and ask.closes:
             self._over.append(client)
+            if len(self._over) == ENDED_AT_ONCE:
+                self._end_all()
         else:
             self._finish(self._bare_of(client, address, door.pulse.idle_until), ask, answer, sent)
 
