@@ -16,6 +16,7 @@ from functools import partial
 from duenotice.metadata_api.bare_connection import BareConnection
 from duenotice.metadata_api.caller import plain_address
 from duenotice.metadata_api.door import Door
+from duenotice.metadata_api.handles import Handles
 from duenotice.metadata_api.protocol import READ_AHEAD, Connection, GoOn, TakenOver, fresh_answer, warm_answer
 from duenotice.metadata_api.questions import VmRequest
 
@@ -24,6 +25,9 @@ BACKLOG = 4096
 
 AT_ONCE = 64
 """Connections taken in one turn of the loop, and handed over at one time; then others get their turn."""
+
+ENDED_AT_ONCE = 16
+"""Connections that end together: so a client is woken once for many answers, and does not wait for a whole turn."""
 
 ROUNDS, MANY = 4, 8
 """How often we look in one turn of the loop, while so many have something: to ask the loop in between costs more."""
@@ -42,9 +46,6 @@ _ONCE_FOR_EACH = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLET if hasattr(
 
 _MORE_TO_COME = select.EPOLLIN if hasattr(select, "epoll") else 0
 """What we hear of a client that has not ended."""
-
-_SHORT = 470
-"""Bytes that most polls do not have; Python finds room for so many much faster than for `READ_AHEAD`."""
 
 _AT_ONCE = int(socket.MSG_DONTWAIT)
 _WITH_THE_END = int(getattr(socket, "MSG_MORE", 0)) | _AT_ONCE
@@ -68,6 +69,7 @@ class WayIn:
         self._kind = listening.family, listening.type, listening.proto
         self._epoll = select.epoll()
         self._bare: list[BareConnection | None] = []  # by number
+        self._clients = Handles(self._kind)
         self._over: list[socket.SocketType] = []
         self._handing_over: set[asyncio.Task[None]] = set()
         self._pause: asyncio.TimerHandle | None = None
@@ -115,29 +117,29 @@ class WayIn:
 
         Most polls come by here and through `_answer`, so both are written for speed.
         """
-        bare_ones, read = self._bare, os.read
+        bare_ones, read, much = self._bare, os.read, self._door.memo.much
         heard: list[Heard] = []
         for number, what in told:
             if (bare := bare_ones[number]) is None:
                 continue  # it was closed, but a process that is about to begin has it still
             try:
-                data = read(number, _SHORT)
+                data = read(number, much)
             except BlockingIOError:
                 continue
             except OSError:
                 data = b""
             heard.append((number, bare, data, what))
-        self._answer(heard)
+        self._answer(heard, much)
 
-    def _answer(self, heard: list[Heard]) -> None:
+    def _answer(self, heard: list[Heard], much: int) -> None:
         """Most often each is one more poll, which is answered right here."""
         known, door, write, idle_until = self._known, self._door, os.write, self._door.pulse.idle_until
         last, ask = b"", None
         for number, bare, data, what in heard:
             if data != last:  # VMs ask with the same bytes: to compare them costs half of looking them up
                 last, ask = data, known.get(data)
-            if ask is None or len(data) == _SHORT or (answer := warm_answer(door, bare.address, ask)) is None:
-                self._go_on_with(bare, data if len(data) < _SHORT else data + (_read(number) or b""))
+            if ask is None or len(data) == much or (answer := warm_answer(door, bare.address, ask)) is None:
+                self._go_on_with(bare, data if len(data) < much else data + (_read(number) or b""))
             else:
                 try:
                     sent = write(number, answer)
@@ -156,6 +158,9 @@ class WayIn:
         waiting = 1  # at least: the kernel has said so
         while room > 0 and waiting > 0 and self._take_so_many(min(room, waiting)):
             room, waiting = room - waiting, self._waiting()
+        self._end_all()
+
+    def _end_all(self) -> None:
         over, self._over = self._over, []
         _end(over)
 
@@ -167,7 +172,8 @@ class WayIn:
 
     def _take_so_many(self, waiting: int) -> bool:
         # `accept` of the module would make a socket of each connection, which is a fifth of the whole cost.
-        accept, kind = self._listening._accept, self._kind  # type: ignore[attr-defined]
+        accept, clients = self._listening._accept, self._clients  # type: ignore[attr-defined]
+        is_plain = self._kind[0] == socket.AF_INET
         for _ in range(waiting):
             try:
                 number, name = accept()
@@ -178,7 +184,7 @@ class WayIn:
             except OSError as problem:
                 self._rest(problem)
                 return False
-            self._take(socket.SocketType(*kind, number), plain_address(name[0]))
+            self._take(clients[number], name[0] if is_plain else plain_address(name[0]))
         return True
 
     def _rest(self, problem: OSError) -> None:
@@ -193,25 +199,27 @@ class WayIn:
         if not door.crowd.has_room_for(address):
             self._refuse(client, address)
             return
-        data = _received(client)
+        data = _received(client, door.memo.much)
         ask = None if data is None else self._known.get(data)
         if ask is None or (answer := warm_answer(door, address, ask)) is None:
             self._go_on_with(self._bare_of(client, address, door.pulse.request_until), data)
         elif (sent := _sent(client, answer, _WITH_THE_END if ask.closes else _AT_ONCE)) == len(answer) and ask.closes:
             self._over.append(client)
+            if len(self._over) == ENDED_AT_ONCE:
+                self._end_all()
         else:
             self._finish(self._bare_of(client, address, door.pulse.idle_until), ask, answer, sent)
 
     def _bare_of(self, client: socket.SocketType, address: str, deadline: float) -> BareConnection:
-        client.setblocking(False)
-        return BareConnection(self, client.detach(), address, deadline)
+        os.set_blocking(number := client.fileno(), False)
+        return BareConnection(self, number, address, deadline)
 
     def _refuse(self, client: socket.SocketType, address: str) -> None:
         """Too many: one VM that opens thousands must not keep the others waiting, so most are not even told (S26)."""
         if self._door.crowd.is_flooded_from(address):
-            client.close()
+            os.close(client.fileno())
         else:
-            self._hand_over(client.detach(), partial(Connection, self._door))
+            self._hand_over(client.fileno(), partial(Connection, self._door))
 
     def _go_on_with(self, bare: BareConnection, data: bytes | None) -> None:
         """Answer what has come, or leave it to a connection with a transport."""
@@ -280,13 +288,13 @@ class WayIn:
             give_up()
 
 
-def _received(client: socket.SocketType, much: int = _SHORT) -> bytes | None:
+def _received(client: socket.SocketType, much: int) -> bytes | None:
     """The same as `_read` of a new connection."""
     try:
         data = client.recv(much, _AT_ONCE)
     except OSError as problem:
         return _read_after(problem)
-    return data if len(data) != _SHORT else data + (_received(client, READ_AHEAD) or b"")
+    return data if len(data) != much or much == READ_AHEAD else data + (_received(client, READ_AHEAD) or b"")
 
 
 def _sent(client: socket.SocketType, answer: bytes, how: int) -> int:
@@ -307,7 +315,7 @@ def _end(clients: list[socket.SocketType]) -> None:
             client.shutdown(socket.SHUT_WR)
         except OSError:  # it is gone
             pass
-        client.close()
+        os.close(client.fileno())
 
 
 def _read(number: int) -> bytes | None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from duenotice.metadata_api.memo import MAX_ENTRIES, MAX_REQUEST, Memo
+from duenotice.metadata_api.memo import MAX_ENTRIES, MAX_REQUEST, SHORT, Memo
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.questions import Poll
 from duenotice.metadata_api.routes import Router
@@ -54,3 +54,12 @@ def test_a_closed_memo_still_understands_but_remembers_nothing(memo: Memo) -> No
     memo.close()
     assert memo.learn(GET) is not None
     assert not memo.known
+
+
+def test_as_much_is_read_as_the_longest_short_request_has_and_one_byte_more(memo: Memo) -> None:
+    longer, longest = (GET.replace(b"Host", b"X: " + b"y" * more + b"\r\nHost") for more in (50, 1000))
+    seen = [memo.much]
+    for data in (GET, longer, GET + b"G", GET.replace(b"x", b"y"), longest):
+        memo.learn(data)
+        seen.append(memo.much)
+    assert seen == [SHORT, len(GET) + 1, *[len(longer) + 1] * 3, SHORT]

@@ -31,7 +31,7 @@ from duenotice.metadata_api.guard import Guard
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.questions import VmRequest
 from duenotice.metadata_api.server import MetadataServer
-from duenotice.metadata_api.way_in import AT_ONCE, WayIn
+from duenotice.metadata_api.way_in import AT_ONCE, ENDED_AT_ONCE, WayIn
 from tests.programs import skip_unless_ci
 from tests.protocol.raw import LAST_POLL, NOTHING, PATH, POLL, request
 from tests.protocol.world import GENEROUS, SOLO, started_engine
@@ -240,6 +240,27 @@ def test_more_clients_than_one_turn_takes_are_all_answered_in_the_next_turns(run
                 clients[AT_ONCE].settimeout(0.05)
                 clients[AT_ONCE].recv(1)
             assert {status(await rest(client)) for client in clients[AT_ONCE:]} == {200}
+
+    run(main())
+
+
+def test_the_first_clients_of_a_turn_do_not_wait_for_the_last(run: Run) -> None:
+    async def main() -> None:
+        async with stage() as world:
+            clients = [world.client(LAST_POLL) for _ in range(ENDED_AT_ONCE + 1)]
+            while any(tcp_info(client).unacked for client in clients):
+                pass
+            without = [tcp_info(client).packets_in for client in clients]
+            waiting: list[int] = []
+
+            def answered() -> None:
+                now = (tcp_info(client).packets_in for client in clients)
+                waiting.append(sum(after == before for before, after in zip(without, now, strict=True)))
+
+            world.way_in._known = Meanwhile(world.door.known, answered)
+            world.look()
+            assert waiting == [ENDED_AT_ONCE + 1] * ENDED_AT_ONCE + [1]
+            assert {status(everything(client)) for client in clients} == {200}
 
     run(main())
 
