@@ -22,6 +22,7 @@ from duenotice.domain.state import State
 from duenotice.domain.transitions import Record, RequestAnswered
 from duenotice.engine.alone import Alone
 from duenotice.engine.complaints import UPKEEP, Complaints
+from duenotice.engine.letting_go import let_go
 from duenotice.engine.log import report
 from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
@@ -167,7 +168,7 @@ class Engine(Alone):
         """Let go of things off the loop: it takes a while to give a million objects back."""
         if self._looking is not None:
             with suppress(RuntimeError):  # the engine is being stopped, and nobody waits
-                self._looking.submit(things.clear)
+                self._looking.submit(let_go, things)
 
     @property
     def remembers_from(self) -> int:
@@ -315,6 +316,8 @@ class Engine(Alone):
         self.publisher.publish(news.state, news.touched, self.clock.now().steady)
         self.below.show(news.records[-1].position)
         self._writer.showed(news)
+        if self._spent is not None:
+            self._spent.keep(news)
         self._journal.note_seen(news.records[-1].position)
         await self._tell(news.records)
         # A moment later: who asked is answered before the ticker looks what is due.
