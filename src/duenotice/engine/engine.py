@@ -316,14 +316,14 @@ class Engine(Alone):
         self.publisher.publish(news.state, news.touched, self.clock.now().steady)
         self.below.show(news.records[-1].position)
         self._writer.showed(news)
-        if self._spent is not None:
-            self._spent.keep(news)
         self._journal.note_seen(news.records[-1].position)
         await self._tell(news.records)
         # A moment later: who asked is answered before the ticker looks what is due.
         asyncio.get_running_loop().call_soon(self.changed.set)
         if self._writer.lags > _LONG_LAG:
             await self._off_loop(self._writer.catch_up)
+        if self._spent is not None:
+            self._spent.keep(news)  # at the end: kept only a moment longer than we have it, so that not we give it back
 
     async def _tell(self, records: Records) -> None:
         """Tell those who only listen; an error in a listener does not stop the engine."""
