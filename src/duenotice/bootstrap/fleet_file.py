@@ -42,7 +42,10 @@ class FleetFile:
         try:
             declared = await asyncio.to_thread(self._declared)
             if declared is not None:
-                await self._engine.submit(ApplyFleet(declared), SELF)
+                asked = [ApplyFleet(declared)]
+                del declared  # the last who has a million VMs gives them back: not the loop (S26)
+                await self._engine.submit(asked[0], SELF)
+                self._engine.free(asked)
         except DuenoticeError as error:
             self._refuse(error)
             raise

@@ -171,15 +171,22 @@ class Fleet:
 
     def put(self, vm: Vm) -> None:
         """A VM came or changed."""
-        if (old := self.vms.get(vm.name)) is not None:
-            self._free_address(old)
-        self.vms[vm.name] = self.by_address[vm.address] = vm
+        old = self.vms.get(vm.name)
+        self.vms[vm.name] = vm
+        self._give_address(vm, old)
 
     def remove(self, name: str) -> Vm | None:
         """A VM left; None when there was none of that name."""
         if (old := self.vms.pop(name, None)) is not None:
             self._free_address(old)
         return old
+
+    def _give_address(self, vm: Vm, old: Vm | None) -> None:
+        # A call of its own: both dicts grow with the same VM, and with a million that takes a while. Between two calls
+        # other threads get a turn.
+        if old is not None:
+            self._free_address(old)
+        self.by_address[vm.address] = vm
 
     def _free_address(self, vm: Vm) -> None:
         # The same change may have given it to another VM.

@@ -1,6 +1,7 @@
 """From the fleet as it stands to the fleet as declared, as the smallest set of changes; events are kept."""
 
 from collections import Counter
+from collections.abc import Iterable
 
 from msgspec import structs
 
@@ -32,15 +33,14 @@ def apply_fleet(state: State, command: c.ApplyFleet, now: Instant, policy: Polic
     new_hosts = tuple(host for host in hosts.values() if host.name not in fleet.hosts)
     new_groups = tuple(group for key, group in groups.items() if fleet.groups.get(key) != group)
     placed = (_placed(vm, fleet.vms.get(vm.name), hosts) for vm in vms.values())
-    changed = [vm for vm in placed if fleet.vms.get(vm.name) != vm]
+    changed = (vm for vm in placed if fleet.vms.get(vm.name) != vm)
     changes: list[t.Transition] = []
     changes += [t.HostsPut(new_hosts)] if new_hosts else []
     changes += [t.GroupsPut(new_groups)] if new_groups else []
     # Removals first: an address may pass from a VM that goes to one that comes.
-    gone = [name for name in fleet.vms if name not in vms]
-    changes += [t.VmsRemoved(names) for names in chunks(gone)]
+    changes += [t.VmsRemoved(names) for names in chunks(name for name in fleet.vms if name not in vms)]
     changes += [t.VmsPut(chunk) for chunk in chunks(changed)]
-    changes += _events_follow(state, {*gone, *(vm.name for vm in changed)}, vms)
+    changes += _events_follow(state, _hit_among(changes, state), vms)
     gone_groups = tuple(key for key in fleet.groups if key not in groups)
     gone_hosts = tuple(name for name in fleet.hosts if name not in hosts)
     changes += [t.GroupsRemoved(gone_groups)] if gone_groups else []
@@ -48,6 +48,11 @@ def apply_fleet(state: State, command: c.ApplyFleet, now: Instant, policy: Polic
     if changes or fleet.digest != declared.digest or fleet.site != declared.site:
         changes.append(t.FleetDeclared(declared.digest, declared.site))
     return changes
+
+
+def _hit_among(changes: Iterable[t.Transition], state: State) -> set[str]:
+    """The VMs that leave or change while they are in an event; a set of all that do would be a million names."""
+    return {name for change in (changes if state.on else ()) for name in change.touched_vms if name in state.on}
 
 
 def _events_follow(state: State, names: set[str], vms: dict[str, Vm]) -> list[t.Transition]:

@@ -33,3 +33,10 @@ def chunks(items: Iterable[T], size: int = 0) -> Iterator[tuple[T, ...]]:
     iterator = iter(items)
     while chunk := tuple(islice(iterator, size or CHUNK)):
         yield chunk
+
+
+def used_up(things: list[T]) -> Iterator[T]:
+    """The things in order; the list lets go of each when its turn comes, not of all at the end in one go."""
+    things.reverse()
+    while things:
+        yield things.pop()

@@ -121,10 +121,12 @@ def _new(state: State, group: Group, count: int) -> list[Vm]:
 
 
 def _free(state: State, group: Group) -> Iterator[Vm]:
-    """A name that is still in an event is not free: a new VM of that name must not be hit instead of the old one."""
-    names = {name for event in state.events.values() for name in event.resources} | state.fleet.vms.keys()
-    addresses = {vm.address for vm in state.fleet.vms.values()}
+    """A name that is still in an event is not free: a new VM of that name must not be hit instead of the old one.
+
+    It is looked up where it stands: to gather all names and addresses of a million would stop the other threads.
+    """
+    names, addresses, on = state.fleet.vms, state.fleet.by_address, state.on
     for number, address in enumerate(ip_network(group.addresses).hosts()):
         vm = group.instance(number, str(address))
-        if vm.name not in names and vm.address not in addresses:
+        if vm.name not in names and vm.name not in on and vm.address not in addresses:
             yield vm

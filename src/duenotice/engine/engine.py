@@ -22,6 +22,7 @@ from duenotice.domain.state import State
 from duenotice.domain.transitions import Record, RequestAnswered
 from duenotice.engine.alone import Alone
 from duenotice.engine.complaints import UPKEEP, Complaints
+from duenotice.engine.letting_go import let_go
 from duenotice.engine.log import report
 from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
@@ -167,7 +168,7 @@ class Engine(Alone):
         """Let go of things off the loop: it takes a while to give a million objects back."""
         if self._looking is not None:
             with suppress(RuntimeError):  # the engine is being stopped, and nobody waits
-                self._looking.submit(things.clear)
+                self._looking.submit(let_go, things)
 
     @property
     def remembers_from(self) -> int:
@@ -321,6 +322,8 @@ class Engine(Alone):
         asyncio.get_running_loop().call_soon(self.changed.set)
         if self._writer.lags > _LONG_LAG:
             await self._off_loop(self._writer.catch_up)
+        if self._spent is not None:
+            self._spent.keep(news)  # at the end: kept only a moment longer than we have it, so that not we give it back
 
     async def _tell(self, records: Records) -> None:
         """Tell those who only listen; an error in a listener does not stop the engine."""

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct, structs
 
-from duenotice.engine.writer import Ask, Records
+from duenotice.engine.writer import Ask, News, Records
 from duenotice.errors import DuenoticeError
 
 SPENT_SECONDS = 0.05
@@ -37,27 +37,41 @@ class WaitingCommand(NamedTuple):
         for part in structs.astuple(self.ask.command):
             if isinstance(part, Struct) or (isinstance(part, tuple) and len(part) > FEW):
                 return True
+        return len(self.records) > FEW
+
+    @property
+    def records(self) -> Records:
+        """What it has led to, if it was done."""
         was_done = self.answer.done() and not self.answer.cancelled() and self.answer.exception() is None
-        return was_done and len(self.answer.result()) > FEW
+        return self.answer.result() if was_done else ()
 
 
 class SpentCommands:
-    """Commands that are done. A large one takes a while to give back, so a thread does it.
+    """Commands that are done, and news that are shown. What is large takes a while to give back: a thread does it.
 
     Not at once: to wake a thread after each commit would delay the next one. And no small ones: all together would.
     """
 
     def __init__(self, free: Callable[[list[Any]], None]) -> None:
         self._free = free
-        self._spent: list[WaitingCommand] = []
+        self._spent: list[Any] = []
 
     def add(self, batch: list[WaitingCommand]) -> None:
         """Take over the large ones, and empty the list."""
-        large = [each for each in batch if each.is_large]
-        if large and not self._spent:
-            asyncio.get_running_loop().call_later(SPENT_SECONDS, self._let_go)
-        self._spent += large
+        for each in batch:
+            if each.is_large:
+                self._keep(each.ask.command, each.records)
         batch.clear()
+
+    def keep(self, news: News) -> None:
+        """Take over what was shown, if it names very many things."""
+        if sum(map(len, news.touched[:3])) > FEW:
+            self._keep(news.touched)
+
+    def _keep(self, *things: Any) -> None:
+        if not self._spent:
+            asyncio.get_running_loop().call_later(SPENT_SECONDS, self._let_go)
+        self._spent += things
 
     def _let_go(self) -> None:
         spent, self._spent = self._spent, []

@@ -15,6 +15,7 @@ from duenotice.domain.commands import Command, PostponeEvents, Tick
 from duenotice.domain.decide import decide
 from duenotice.domain.due import PLANS, Faulty, happenings
 from duenotice.domain.kept_answers import kept_answer
+from duenotice.domain.pieces import used_up
 from duenotice.domain.policy import Policy
 from duenotice.domain.postponing import owed, to_be_seen_by
 from duenotice.domain.snapshot import Snapshot, take
@@ -158,8 +159,8 @@ class Writer:
 
     def catch_up(self) -> None:
         """Bring our own state up to date with the readers' state."""
-        lag, self._lag = self._lag, ()
-        for record in lag:
+        lag, self._lag = list(self._lag), ()
+        for record in used_up(lag):
             fold(self._ahead, record)
 
     def snapshot(self) -> Snapshot:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Container, Iterable, Sequence
 from itertools import islice
 
+from msgspec import Raw, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -11,11 +12,12 @@ from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.decide import decide
 from duenotice.domain.fleet import Fleet, GroupKind, Vm
+from duenotice.domain.pieces import used_up
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
-from duenotice.engine.engine import Engine
+from duenotice.engine.engine import Engine, Records
 from duenotice.errors import Malformed, NotFound
-from duenotice.operator_api.answers import Resource, shown
+from duenotice.operator_api.answers import Resource, encode, shown
 from duenotice.operator_api.calls import Call, Parameter, actor_of, flag, number
 from duenotice.operator_api.counting import KnownNumbers, Numbers
 from duenotice.operator_api.feed import Feed
@@ -175,33 +177,59 @@ class Fleets(Resource):
         """What would change."""
         now, policy = self._engine.clock.now(), self._engine.policy
 
-        def look(state: State) -> o.FleetChange:
-            return _summary(decide(state, asked[0], now, policy), state.fleet.vms, dry=True)
+        def look(state: State) -> WrittenChange:
+            return summary(used_up(decide(state, asked[0], now, policy)), state.fleet.vms, dry=True)
 
         return await self._looked(look)
 
     async def _changed(self, asked: list[c.ApplyFleet], actor: str) -> Response:
         """What has changed."""
-        before = [self._engine.publisher.freeze()]
+        before, came_of_it = [self._engine.publisher.freeze()], list[Records]()
+
+        def write() -> WrittenChange:
+            return summary((record.transition for record in came_of_it[0]), before[0].fleet.vms, dry=False)
+
         try:
-            records = await self._engine.submit(asked[0], actor)
-            changes = (record.transition for record in records)
-            return await self._written(lambda: _summary(changes, before[0].fleet.vms, dry=False))
+            came_of_it.append(await self._engine.submit(asked[0], actor))
+            return await self._written(write)
         finally:
-            self._engine.free(before)
+            self._engine.free([*came_of_it, before[0].fleet.vms, *before])
+            came_of_it.clear()
+            before.clear()
 
 
-def _summary(changes: Iterable[t.Transition], known: Container[str], dry: bool) -> o.FleetChange:
+class WrittenChange(Struct, frozen=True):
+    """A `FleetChange` whose lists are already JSON."""
+
+    added: Raw
+    removed: Raw
+    changed: Raw
+    changes: int
+    dry_run: bool
+
+
+class _Names:
+    """A list of names in JSON, some at a time: all names of a million VMs in one go would stop the other threads."""
+
+    def __init__(self) -> None:
+        self._json = bytearray(b"[")
+
+    def add(self, names: Sequence[str]) -> None:
+        if names:
+            self._json += encode(names)[1:-1] + b","
+
+    def whole(self) -> Raw:
+        return Raw(self._json.removesuffix(b",") + b"]")
+
+
+def summary(changes: Iterable[t.Transition], known: Container[str], dry: bool) -> WrittenChange:
     """Which VMs were added, removed and changed."""
-    added: list[str] = []
-    removed: list[str] = []
-    changed: list[str] = []
-    count = 0
+    added, removed, changed, count = _Names(), _Names(), _Names(), 0
     for change in changes:
         count += 1
         if isinstance(change, t.VmsRemoved):
-            removed += change.names
+            removed.add(change.names)
         elif isinstance(change, t.VmsPut):
-            for vm in change.vms:
-                (changed if vm.name in known else added).append(vm.name)
-    return o.FleetChange(tuple(added), tuple(removed), tuple(changed), count, dry)
+            added.add([vm.name for vm in change.vms if vm.name not in known])
+            changed.add([vm.name for vm in change.vms if vm.name in known])
+    return WrittenChange(added.whole(), removed.whole(), changed.whole(), count, dry)

@@ -68,7 +68,8 @@ class _Reader:
         self._hosts: dict[str, Host] = {}
         self._groups: dict[str, Group] = {}
         self._vms: list[Vm] = []
-        self._places: dict[tuple[str, str], str] = {}
+        self._places: dict[str, dict[str, str]] = {}
+        """Of each kind of thing, where the name or address was first used."""
 
     def read(self, top: _Table, digest: str) -> Declaration:
         site = self._site(_Table(top.file, top.take("site", dict, {}), ("site",), "[site]"))
@@ -85,7 +86,15 @@ class _Reader:
         for table in top.tables("scale_sets"):
             self._scale_set(table)
         top.done()
-        return Declaration(digest, site, tuple(self._hosts.values()), tuple(self._groups.values()), tuple(self._vms))
+        vms = tuple(self._vms)
+        self._give_back()
+        return Declaration(digest, site, tuple(self._hosts.values()), tuple(self._groups.values()), vms)
+
+    def _give_back(self) -> None:
+        """One after the other: to give back all that a million VMs took in one go would stop the other threads."""
+        self._vms.clear()
+        while self._places:
+            self._places.popitem()
 
     def _site(self, table: _Table) -> Site:
         usual = Site()
@@ -229,7 +238,7 @@ class _Reader:
         self._vms.append(vm)
 
     def _once(self, what: str, value: str, table: _Table, key: str) -> None:
-        first = self._places.setdefault((what, value), table.place)
+        first = self._places.setdefault(what, {}).setdefault(value, table.place)
         if first is not table.place:
             raise Misconfigured(
                 f"{table.where(key)}: the {what} {value} is used twice: by {first} and by {table.place}.",

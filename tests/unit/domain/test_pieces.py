@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duenotice.domain import pieces
-from duenotice.domain.pieces import by_key, chunks, in_order
+from duenotice.domain.pieces import by_key, chunks, in_order, used_up
 
 PAIRS = st.lists(st.tuples(st.integers(0, 3), st.integers()))
 
@@ -35,3 +35,13 @@ def test_chunks_are_full_but_the_last_and_give_everything_once(things: list[tupl
     assert [thing for chunk in some for thing in chunk] == things
     assert all(len(chunk) == size for chunk in some[:-1])
     assert all(0 < len(chunk) <= size for chunk in some)
+
+
+@given(st.lists(st.integers()))
+def test_what_is_used_up_comes_in_order_and_the_list_has_only_what_is_left(things: list[int]) -> None:
+    seen: list[int] = []
+    left = things.copy()
+    for thing in used_up(left):
+        seen.append(thing)
+        assert len(seen) + len(left) == len(things)
+    assert seen == things

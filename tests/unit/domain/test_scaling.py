@@ -1,5 +1,7 @@
 """Scale sets: another capacity, instances deleted, as a whole or not at all (E05, E06, G05, S6)."""
 
+from typing import NoReturn
+
 import pytest
 from msgspec import structs
 
@@ -292,3 +294,16 @@ def test_one_that_is_being_deleted_cannot_be_deleted_again() -> None:
     state = fleet_of()
     operate(state, "jobs_1", EventType.TERMINATE)
     refused(state, c.DeleteInstances("jobs", ("jobs_0", "jobs_1"), SEED), Conflict, "already", Policy())
+
+
+class OnlyLookedUp(dict[str, Vm]):
+    """A fleet may be asked for one VM after the other, but all names at once are too many (S26)."""
+
+    def keys(self) -> NoReturn:
+        raise AssertionError("all names were gathered")
+
+
+def test_a_set_grows_without_gathering_the_names_of_the_whole_fleet() -> None:
+    state = fleet_of()
+    state.fleet.vms = OnlyLookedUp(state.fleet.vms)
+    assert do(state, c.ScaleSet("jobs", SEED, 7)) == [VmsPut(instances(JOBS, 5, 6))]

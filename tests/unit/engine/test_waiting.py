@@ -6,9 +6,11 @@ import pytest
 
 from duenotice.domain.commands import ApplyFleet, Command, DisableScopes, Tick
 from duenotice.domain.fleet import Declaration
+from duenotice.domain.state import State
+from duenotice.domain.touched import Touched
 from duenotice.domain.transitions import Record, ScopeEnabled
 from duenotice.engine.waiting import FEW, SpentCommands, WaitingCommand
-from duenotice.engine.writer import Ask, Records
+from duenotice.engine.writer import Ask, News, Records
 from duenotice.errors import DuenoticeError, Unavailable
 from tests.unit.domain.build import NOW
 from tests.unit.engine.rig import in_loop
@@ -44,7 +46,7 @@ LARGE = ApplyFleet(Declaration("a fleet"))
 
 @in_loop
 async def test_large_commands_that_are_done_are_let_go_together_a_moment_later_and_small_ones_at_once() -> None:
-    freed: list[list[WaitingCommand]] = []
+    freed: list[list[object]] = []
     spent, first, second, small = SpentCommands(freed.append), waiting(LARGE), waiting(LARGE), waiting()
     batches = [[first], [small, second], [waiting()]]
     for batch in batches:
@@ -52,7 +54,20 @@ async def test_large_commands_that_are_done_are_let_go_together_a_moment_later_a
     assert (batches, freed) == ([[], [], []], [])
     while not freed:  # noqa: ASYNC110 - a timer of the loop
         await asyncio.sleep(0)
-    assert freed == [[first, second]]
+    assert freed == [[LARGE, (), LARGE, ()]]
+
+
+@in_loop
+async def test_news_that_name_very_many_are_let_go_a_moment_later_and_others_at_once() -> None:
+    freed: list[list[object]] = []
+    spent = SpentCommands(freed.append)
+    many = {f"vm/{number}" for number in range(FEW + 1)}
+    large, small = Touched(many, set(), set()), Touched(set(), {"vm"}, {"10.0.0.1"})
+    for touched in (small, large):
+        spent.keep(News(State(), (), touched, None))
+    while not freed:  # noqa: ASYNC110 - a timer of the loop
+        await asyncio.sleep(0)
+    assert freed == [[large]]
 
 
 @in_loop

@@ -1,5 +1,13 @@
 """The list of VMs."""
 
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Any
+
+import pytest
+
+from duenotice.operator_api import vms
+from duenotice.operator_api.calls import Paging
 from duenotice.wire.operator import STATES
 from tests.support.node import Node
 
@@ -48,6 +56,26 @@ def test_a_page_of_all_vms_says_what_a_search_says_and_makes_no_copy_of_the_flee
         assert _is_copied(node)
     assert len({vm["state"] for vm in pages}) >= 3
     assert [vm["name"] for vm in pages] == ["db-0", "quiet", "spot-0", "web-0", "web-1"]
+
+
+def test_a_page_is_the_same_however_few_vms_are_looked_at_in_one_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    most: list[int] = []
+    page_of_names = Paging.page_of_names
+
+    def counted(paging: Paging, names: Sequence[str], shown: Callable[[str], Any]) -> Any:
+        most.append(paging.limit)
+        return page_of_names(paging, names, shown)
+
+    monkeypatch.setattr(Paging, "page_of_names", counted)
+    with Node(FLEET) as node:
+        for limit, cursor in product((1, 2, 4, 5, 6), ("", "quiet", "web-1")):
+            bodies = set()
+            for at_once in (50, 1, 2, 3, 5):
+                monkeypatch.setattr(vms, "AT_ONCE", at_once)
+                most.clear()
+                bodies.add(node.operator("GET", f"/v1/vms?limit={limit}&cursor={cursor}").body)
+                assert max(most) <= min(limit, at_once)
+            assert len(bodies) == 1, (limit, cursor, bodies)
 
 
 def _is_copied(node: Node) -> bool:

@@ -1,0 +1,25 @@
+"""Giving back very many objects in small steps: one step for all of them would stop every other thread (S26)."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from duenotice.domain.commands import ApplyFleet
+from duenotice.domain.pieces import chunks
+
+
+def let_go(things: list[Any]) -> None:
+    """Empty the list. What is large in it is taken apart first, and its parts are given back one after the other.
+
+    Others may still have such a thing, so it is never changed. Who lets go of it last has its parts in hand by then.
+    """
+    while things:
+        things.extend(_parts(things.pop()))
+
+
+def _parts(thing: object) -> Iterable[Any]:
+    """Tuples hold records, sets and tuples; a list is one part. A dict has a million VMs as its values."""
+    if isinstance(thing, ApplyFleet):
+        return [list(some) for some in chunks(thing.declaration.vms)]
+    if isinstance(thing, dict):
+        return [list(some) for some in chunks(thing.values())]
+    return thing if isinstance(thing, tuple) else ()
