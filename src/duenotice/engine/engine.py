@@ -330,9 +330,12 @@ class Engine(Alone):
         for begin in range(0, len(records), _TOLD_AT_ONCE):
             if begin:
                 await asyncio.sleep(0)
+            some = records[begin : begin + _TOLD_AT_ONCE]
             for listener in self.on_commit:
-                with suppress(Exception):
-                    listener(records[begin : begin + _TOLD_AT_ONCE])
+                try:  # noqa: SIM105 - who asked waits meanwhile, and `suppress` takes ten times as long
+                    listener(some)
+                except Exception:
+                    pass
 
     def give_up(self, error: DuenoticeError) -> None:
         """Stop: readers keep what was durable, writers get an error, the process ends."""

@@ -65,7 +65,11 @@ class News(NamedTuple):
 
     def is_late(self, now: Instant) -> bool:
         """Whether it has waited for too long, by one of the two faces of time."""
-        return self.until is not None and (now.at > self.until.at or now.steady > self.until.steady)
+        return _is_past(self.until, now)
+
+
+def _is_past(until: Instant | None, now: Instant) -> bool:
+    return until is not None and (now.at > until.at or now.steady > until.steady)
 
 
 class Outcome(NamedTuple):
@@ -138,9 +142,9 @@ class Writer:
         """
         now = self._clock.now()
         try:
-            while late := self._postponed(now.after(showing_takes), spare):
+            while _is_past(until := self._until(), now.after(showing_takes)):
                 records: list[Record] = []
-                self._take(late, SELF, now, records)
+                self._take(self._postponed(now.after(showing_takes), spare), SELF, now, records)
                 self._append(records)
                 before, now = now, self._clock.now()
                 # More time allowed in each round, so that it ends. Steady time may stand still before
@@ -148,7 +152,7 @@ class Writer:
                 spare = max(spare, 2 * (now.steady - before.steady), 2 * micros_of(now.at - before.at))
         except DuenoticeError as error:
             return self._recover(error, len(answers))
-        return Outcome(answers, self._news())
+        return Outcome(answers, self._news(until))
 
     def showed(self, news: News) -> None:
         """Readers have it now. The state they had before is ours; it is a few records behind."""
@@ -177,12 +181,12 @@ class Writer:
         for record in self._journal.read(after=self._ahead.position, limit=limit):
             fold(self._ahead, record)
             self._unseen.append(record)
-        return self._news()
+        return self._news(self._until())
 
     def not_shown(self) -> News | None:
         """What is stored and not shown yet."""
         self.catch_up()
-        return self._news()
+        return self._news(self._until())
 
     @property
     def state(self) -> State:
@@ -309,11 +313,14 @@ class Writer:
             self._journal.append(records)
             self._unseen += records
 
-    def _news(self) -> News | None:
+    def _until(self) -> Instant | None:
+        """The last moment at which what is not shown yet can be shown as it is; later, some of it is postponed (S2)."""
+        return to_be_seen_by(self._ahead, self._owed(self._unseen))
+
+    def _news(self, until: Instant | None) -> News | None:
         if not self._unseen:
             return None
         records = tuple(self._unseen)
-        until = to_be_seen_by(self._ahead, self._owed(records))
         return News(self._ahead, records, touched(self._shown, self._ahead, records), until)
 
     def _recover(self, error: DuenoticeError, asked: int) -> Outcome:
@@ -342,4 +349,4 @@ class Writer:
         if trouble is not None:
             return Outcome([answer] * asked, None, error, None if isinstance(trouble, Unavailable) else trouble)
         late = self._postponed(self._clock.now())  # a tick has to store that first
-        return Outcome([answer] * asked, None if late else self._news(), error)
+        return Outcome([answer] * asked, None if late else self._news(self._until()), error)
