@@ -172,6 +172,8 @@ STORY = (
     Ask("GET", "/v1/audit?before=12&limit=3"),
     Ask("GET", "/v1/audit?limit=1000"),
     Ask("POST", "/v1/hosts/host-1/hold"),
+    Ask("POST", "/v1/hosts/host-1/return", {}),
+    Ask("POST", "/v1/hosts/host-1/leave"),
     Ask("GET", "/v1/nothing"),
 )
 

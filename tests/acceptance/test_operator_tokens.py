@@ -102,6 +102,8 @@ WHO_MAY = {
         POST /v1/scale-sets/{name}/delete-instances
         POST /v1/hosts/{name}/drain
         POST /v1/hosts/{name}/hold
+        POST /v1/hosts/{name}/return
+        POST /v1/hosts/{name}/leave
         POST /v1/hosts/{name}/degrade
         POST /v1/hosts/{name}/fail
         POST /v1/hosts/{name}/repair

@@ -107,6 +107,9 @@ def test_hosts_and_groups_are_operated(node: Node, operate: MakeOperator) -> Non
     client.fail_host("host-3")
     plan = client.drain_host("host-1", settle="5s", at_once=1)
     assert (plan.cause, plan.settle, plan.at_once) == ("live-migration", 5.0, 1)
+    assert client.leave_moved("host-1").events == ()
+    with pytest.raises(Conflict, match="No VM is away from host-1"):
+        client.bring_back("host-1", w.ReturnRequest(redeploy=True))
     assert "scale-set/batch" in [group.key for group in client.groups()]
     size = client.group("scale-set", "batch").vms
     added = client.scale("batch", by=1).added

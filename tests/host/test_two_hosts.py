@@ -8,6 +8,7 @@ import pytest
 from tests.host.guest_image import GuestImage
 from tests.host.hypervisor import BRIDGE, Guest, Hypervisor, hypervisor, until
 from tests.host.running import HostService, host_service
+from tests.host.test_drain import operator
 
 pytestmark = pytest.mark.host
 
@@ -57,6 +58,36 @@ def test_a_host_is_drained_by_moving_its_guest_and_the_guest_is_answered_there(
         assert is_on(h1, web) and "web-0" not in h2.virsh("list", "--all", "--name").split()
         listens_again(web)
         assert plan and follower
+    h1.remove(web)
+
+
+def test_a_guest_that_a_drain_has_moved_comes_back_when_the_host_returns(
+    h1: Hypervisor, h2: Hypervisor, tmp_path: Path
+) -> None:
+    """It is told before it moves, both times, and runs on: the same boot. The service is killed while it waits."""
+    web = h1.guest("web-0", "10.77.0.42", does="dn.approve=yes")
+    with host_service(h1, tmp_path / "h1", "--also", f"h2={h2.uri}") as node:
+        node.wait_for_vms("web-0")
+        until(lambda: node.vms()["web-0"]["listens"], lambda: str(web.lines()[-5:]))
+        operator(h1, tmp_path / "h1", "drain", "h1")
+        until(lambda: node.vms()["web-0"]["host"] == "h2", lambda: node.log.read_text()[-3000:], 120)
+        assert is_on(h2, web) and not is_on(h1, web)
+        operator(h1, tmp_path / "h1", "return", "h1")
+        (plan,) = [plan for plan in node.operate("/v1/maintenances", method="GET") if plan["title"] == "Return h1"]
+        event = plan["steps"][0]["event_id"]
+        (told,) = [each for each in node.operate("/v1/events", method="GET") if each["id"] == event]
+        assert (told["type"], told["phase"], told["resources"]) == ("Freeze", "scheduled", ["web-0"])
+        assert is_on(h2, web), "it is not hit before it was told"
+        node.kill()
+        node.start()
+        node.operate(f"/v1/events/{event}/approve")  # its guest cannot ask: no service answers on h2
+        until(lambda: node.vms()["web-0"]["host"] == "h1", lambda: node.log.read_text()[-3000:], 120)
+        assert is_on(h1, web) and "web-0" not in h2.virsh("list", "--all", "--name").split()
+        listens_again(web)
+        assert len(web.boots()) == 1
+        assert node.operate("/v1/hosts/h1", method="GET")["away"] == 0
+        end = node.operate(f"/v1/events/{event}/history", method="GET")[-1]
+        assert end["details"]["what"] == "web-0: moved to another host" and end["details"]["took"] > 0
     h1.remove(web)
 
 

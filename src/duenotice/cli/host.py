@@ -1,13 +1,20 @@
 """`duenotice host`: what happens to hosts, and so to the VMs on them."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from duenotice.cli.arguments import COUNT, NAME, SPAN, Noun
+from duenotice.cli.errors import Failed
 from duenotice.cli.host_run import run_host
 from duenotice.cli.output import tell
 from duenotice.cli.session import YES, Session, make_sure, talks
 from duenotice.cli.views import HOSTS
-from duenotice.cli.watching import report, show_plan, waits
+from duenotice.cli.watching import follow_plan, report, show_plan, waits
+from duenotice.errors import Conflict
+
+if TYPE_CHECKING:
+    from duenotice.wire.operator import Host, Maintenance, ReturnRequest
 
 RISKS = ["low", "high"]
 
@@ -86,12 +93,60 @@ def drain(session: Session, name: str, settle: str, at_once: int, stop: bool) ->
     show_plan(session, plan)
 
 
-@host.command("return", epilog="Example: duenotice host return host-1")
+@host.command("return", epilog="Example: duenotice host return host-1 --wait")
 @click.argument("name", type=NAME, metavar="HOST")
+@click.option("--leave-moved", is_flag=True, help="VMs that were moved away stay where they are now.")
+@click.option("--redeploy", is_flag=True, help="Shut VMs down, and start them there: where they cannot migrate live.")
+@click.option("--settle", type=SPAN, default="0s", help="How long to wait after each update domain.")
+@click.option("--at-once", type=COUNT, default=0, help="At most this many steps at a time; 0 means no limit.")
+@waits
 @talks
-def bring_back(session: Session, name: str) -> None:
-    """Take a host into service again; VMs that were stopped there are started."""
+def bring_back(
+    session: Session,
+    name: str,
+    leave_moved: bool,
+    redeploy: bool,
+    settle: str,
+    at_once: int,
+    wait: bool,
+    wait_timeout: str,
+) -> None:
+    """Take a host into service again; VMs that were stopped there are started, and VMs that were moved come back.
+
+    Who comes back is told before. Do it again to see how far it is, or to try again what has failed.
+    """
+    from duenotice.wire.operator import ReturnRequest
+
     session.client.repair_host(name)
-    session.show_one(session.client.host(name), HOSTS)
+    if leave_moved:
+        session.client.leave_moved(name)
+    host = session.client.host(name)
+    if host.away:
+        _move_back(session, host, ReturnRequest(settle, at_once, redeploy), wait_timeout if wait else "")
+        return
+    session.show_one(host, HOSTS)
     if session.output == "table":
         tell(f"{name} is in service again.")
+
+
+def _move_back(session: Session, host: "Host", asked: "ReturnRequest", wait: str) -> None:
+    """Begin it, or show how far it is; `wait` is how long to follow it."""
+    try:
+        plan = session.client.bring_back(host.name, asked)
+    except Conflict as conflict:
+        what = f"{host.name} is in service again, but VMs cannot come back now ({host.away} are away): "
+        raise Failed(what + conflict.message, hint="Run this again when that is over.") from None
+    show_plan(session, plan)
+    _tell_back(session, plan)
+    if wait:
+        try:
+            follow_plan(session, plan.id, wait)
+        finally:
+            _tell_back(session, session.client.maintenance(plan.id))
+
+
+def _tell_back(session: Session, plan: "Maintenance") -> None:
+    if session.output == "table":
+        vms = sum(len(step.resources) for step in plan.steps)
+        back = sum(len(step.resources) for step in plan.steps if step.status == "done")
+        tell(f"{back} of {vms} are back.")

@@ -61,7 +61,12 @@ VMS = TableView(
 )
 HOSTS = TableView(
     "name",
-    (TableColumn("HOST", "name", "name"), TableColumn("CONDITION", "condition", "state"), TableColumn("VMS", "vms")),
+    (
+        TableColumn("HOST", "name", "name"),
+        TableColumn("CONDITION", "condition", "state"),
+        TableColumn("VMS", "vms"),
+        TableColumn("AWAY", "away"),
+    ),
     "No hosts.",
 )
 SCALE_SETS = TableView(

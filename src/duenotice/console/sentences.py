@@ -99,6 +99,16 @@ def _of_event(verb: str) -> Callable[[w.Record, w.Details], Phrases]:
     return lambda record, told: [Phrase(f"{verb} "), *event(record), *_because(told.reason)]
 
 
+def _ended(verb: str) -> Callable[[w.Record, w.Details], Phrases]:
+    """With what its driver says that it did, and how long that took."""
+
+    def build(record: w.Record, told: w.Details) -> Phrases:
+        took = [] if told.took is None else [Phrase(f", which took {told.took:g} s")]
+        return [Phrase(f"{verb} "), *event(record), *_because(told.reason or told.what), *took]
+
+    return build
+
+
 def _operated(_: w.Record, told: w.Details) -> Phrases:
     return [
         Phrase(f"did a {told.operation} of "),
@@ -192,9 +202,9 @@ SENTENCES: dict[str, Callable[[w.Record, w.Details], Phrases]] = {
     "event-approved": _of_event("approved"),
     "event-postponed": _of_event("postponed"),
     "event-started": _of_event("started"),
-    "event-completed": _of_event("completed"),
+    "event-completed": _ended("completed"),
     "event-cancelled": _of_event("cancelled"),
-    "event-failed": _of_event("gave up"),
+    "event-failed": _ended("gave up"),
     "operation-performed": _operated,
     "impact-failed": lambda record, told: [
         Phrase(f"failed at try {told.attempt} of the impact of "),

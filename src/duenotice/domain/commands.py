@@ -117,7 +117,13 @@ class HoldHost(Command, frozen=True):
 
 
 class RepairHost(Command, frozen=True):
-    """A host is healthy again; moves that its degradation had scheduled are cancelled."""
+    """A host is healthy again; moves that its degradation had scheduled are cancelled, and what drains it."""
+
+    host: str
+
+
+class LeaveMoved(Command, frozen=True):
+    """VMs that were moved away from a drained host stay where they are now."""
 
     host: str
 
@@ -160,10 +166,15 @@ class MakeUpForAbsence(Command, frozen=True):
 
 
 class ReportImpact(Command, frozen=True):
-    """A driver says that the impact of a started event is over, or why it gave up."""
+    """A driver says that the impact of a started event is over, or why it gave up.
+
+    It may say what really happened, and how long that took, in microseconds.
+    """
 
     event_id: str
     failure: str = ""
+    what: str = ""
+    took: int | None = None
 
 
 class ReportAttempt(Command, frozen=True):
@@ -192,7 +203,8 @@ class AcceptImpact(Command, frozen=True):
 class StartMaintenance(Command, frozen=True):
     """Work through VMs, one update domain of a set at a time (G01); `settle` in microseconds, `at_once` 0: no limit.
 
-    Steps hit only inside the `window`, if there is one.
+    Steps hit only inside the `window`, if there is one. `drains` is the host that it empties. With `to` it brings VMs
+    back to that host, but only those that were moved away from it.
     """
 
     maintenance_id: str
@@ -206,6 +218,8 @@ class StartMaintenance(Command, frozen=True):
     window: Window | None = None
     title: str = ""
     author: str = ""
+    drains: str | None = None
+    to: str | None = None
 
 
 class PauseMaintenance(Command, frozen=True):

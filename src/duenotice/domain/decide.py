@@ -63,6 +63,7 @@ _RULES: dict[type[c.Command], Rule] = {
     c.FailHost: host_events.fail_host,
     c.HoldHost: host_events.hold_host,
     c.RepairHost: host_events.repair_host,
+    c.LeaveMoved: host_events.leave_moved,
     c.ApproveEvents: approval.approve,
     c.CancelEvent: approval.cancel,
     c.PostponeEvents: postponing.postpone,

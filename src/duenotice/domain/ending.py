@@ -1,5 +1,7 @@
 """What an event leaves behind when its impact is over: VMs moved, VMs removed, predictions that no longer apply."""
 
+from collections.abc import Mapping
+
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Cause, Event, EventType, Phase
 from duenotice.domain.fleet import Vm
@@ -11,23 +13,23 @@ _REMOVING = frozenset({EventType.PREEMPT, EventType.TERMINATE})
 _MOVING = frozenset({Cause.LIVE_MIGRATION, Cause.DEGRADED_HOST, Cause.HOST_FAILURE})
 
 
-def complete(state: State, event: Event) -> list[t.Transition]:
+def complete(state: State, event: Event, what: str = "", took: int | None = None) -> list[t.Transition]:
     """End a started event and do to the fleet what it did to the VMs."""
     move(event.phase, Act.COMPLETE)
     vms = [state.fleet.vms[name] for name in event.resources if name in state.fleet.vms]
-    changes: list[t.Transition] = [t.EventCompleted(event.id, event.scope)]
+    changes: list[t.Transition] = [t.EventCompleted(event.id, event.scope, what, took)]
     if event.type in _REMOVING:
         changes += removed(state, vms, but=event.id)
     elif event.type is EventType.REDEPLOY or event.cause in _MOVING:
         # VMs that have already left the host of the event do not move again.
-        changes += moved_away(state, [vm for vm in vms if event.host in (None, vm.host)])
+        changes += moved_away(state, [vm for vm in vms if event.host in (None, vm.host)], event)
     return changes
 
 
-def fail(event: Event, reason: str) -> list[t.Transition]:
+def fail(event: Event, reason: str, took: int | None = None) -> list[t.Transition]:
     """The driver gave up: the event is gone, and the fleet stays as it was."""
     move(event.phase, Act.FAIL)
-    return [t.EventFailed(event.id, event.scope, reason)]
+    return [t.EventFailed(event.id, event.scope, reason, took)]
 
 
 def removed(state: State, vms: list[Vm], but: str = "") -> list[t.Transition]:
@@ -59,28 +61,44 @@ def deserted(state: State, event: Event) -> list[t.Transition]:
     return []
 
 
-def moved_away(state: State, vms: list[Vm]) -> list[t.Transition]:
+def moved_away(state: State, vms: list[Vm], event: Event | None = None) -> list[t.Transition]:
     """The VMs run on another host now, so a failure predicted for the old one does not hit them (D03)."""
-    moved = tuple(vm.on(state.fleet.other_host(avoid=vm.host)) for vm in vms if vm.host is not None)
+    to, plan = (None, None) if event is None else (event.to, state.plans.get(event.maintenance or ""))
+    drains = None if plan is None else plan.plan.drains
+    moved = tuple(_moved(state, vm, vm.host, to, drains) for vm in vms if vm.host is not None)
     put = [t.VmsPut(moved)] if moved else []
-    return [*put, *cancel_predictions(state, vms, "{} has moved to another host."), *_needless_migrations(state, vms)]
+    return [*put, *cancel_predictions(state, vms, "{} has moved to another host."), *_needless_migrations(state, moved)]
 
 
-def _needless_migrations(state: State, moved: list[Vm]) -> list[t.Transition]:
+def _moved(state: State, vm: Vm, host: str, to: str | None, drains: str | None) -> Vm:
+    """The VM where it is now. From a host that is drained it goes back one day: to the first, if there were several.
+
+    It counts also when the host has returned while the VM was on its way.
+    """
+    fleet = state.fleet
+    to = to if to in fleet.hosts else fleet.other_host(avoid=host)
+    if to == vm.away_from or not (fleet.is_drained(host) or drains == host):
+        return vm.on(to)
+    first = vm.away_from
+    return vm.on(to, first if first is not None and fleet.is_drained(first) else host)
+
+
+def _needless_migrations(state: State, moved: tuple[Vm, ...]) -> list[t.Transition]:
     """Cancel events that were to move VMs off a host which all of them have already left."""
-    gone = {vm.name for vm in moved}
-    waiting = {event.id: event for vm in moved for event in state.events_of(vm) if event.phase is Phase.SCHEDULED}
-    return [
-        t.EventCancelled(event.id, event.scope, f"Its VMs have left {event.host}.")
-        for event in waiting.values()
-        if event.cause is Cause.LIVE_MIGRATION and event.host and not _stays(state, event, gone)
-    ]
+    now = {vm.name: vm for vm in moved}
+    waiting = {event.id: event for vm in moved for event in state.events_of(vm)}
+    return [change for event in waiting.values() for change in needless(state, event, now)]
 
 
-def _stays(state: State, event: Event, gone: set[str]) -> bool:
-    """Whether some VM of an event is still on its host."""
-    vms = (state.fleet.vms.get(name) for name in event.resources if name not in gone)
-    return any(vm is not None and vm.host == event.host for vm in vms)
+def needless(state: State, event: Event, moved: Mapping[str, Vm]) -> list[t.Transition]:
+    """Cancel an event that is to move VMs off a host which all have left; `moved` are those that have just moved."""
+    moves = event.to is not None or event.cause is Cause.LIVE_MIGRATION
+    if event.phase is not Phase.SCHEDULED or event.host is None or not moves:
+        return []
+    vms = (moved.get(name) or state.fleet.vms.get(name) for name in event.resources)
+    if any(vm is not None and vm.host == event.host for vm in vms):
+        return []
+    return [t.EventCancelled(event.id, event.scope, f"Its VMs have left {event.host}.")]
 
 
 def cancel_predictions(state: State, vms: list[Vm], reason: str) -> list[t.Transition]:

@@ -88,7 +88,8 @@ class Event(Struct, frozen=True, omit_defaults=True, gc=False):
 
     `impact_ends` None on a started event means that a driver carries out the impact: `failed_attempts` counts its
     failed tries, `accepted` says that somebody outside has taken it on and will report. `claimed_by` is the node whose
-    driver makes the present try, if there are several nodes (N12). `opening` is the span of its plan's window.
+    driver makes the present try, if there are several nodes (N12). `opening` is the span of its plan's window. `to` is
+    the host that its VMs move to; None: to another one than theirs, if they move at all.
     """
 
     id: str
@@ -111,6 +112,7 @@ class Event(Struct, frozen=True, omit_defaults=True, gc=False):
     accepted: bool = False
     claimed_by: str = ""
     opening: Opening | None = None
+    to: str | None = None
 
     @property
     def awaits_driver(self) -> bool:

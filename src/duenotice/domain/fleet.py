@@ -56,7 +56,11 @@ SAYS_NOTHING = EventsPolicy()
 
 
 class Vm(Struct, frozen=True, omit_defaults=True, gc=False):
-    """One virtual machine. `host` is where it runs, `declared_host` where the fleet file put it."""
+    """One virtual machine. `host` is where it runs, `declared_host` where the fleet file put it.
+
+    `away_from` is the host that it was moved away from because that was drained: there it goes back. Who moves it on
+    to yet another host has other plans with it.
+    """
 
     name: str
     address: str
@@ -72,10 +76,11 @@ class Vm(Struct, frozen=True, omit_defaults=True, gc=False):
     os: str = "Linux"
     tags: tuple[tuple[str, str], ...] = ()
     events_policy: EventsPolicy = SAYS_NOTHING
+    away_from: str | None = None
 
-    def on(self, host: str | None) -> "Vm":
+    def on(self, host: str | None, away_from: str | None = None) -> "Vm":
         """The same VM on another host."""
-        return structs.replace(self, host=host)
+        return structs.replace(self, host=host, away_from=away_from)
 
 
 class Group(Struct, frozen=True, omit_defaults=True):
@@ -206,6 +211,15 @@ class Fleet:
     def on_host(self, host: str) -> list[Vm]:
         """The VMs that run on a host."""
         return [vm for vm in self.vms.values() if vm.host == host]
+
+    def away(self, host: str) -> list[Vm]:
+        """The VMs that were moved away from a host while it was drained."""
+        return [vm for vm in self.vms.values() if vm.away_from == host]
+
+    def is_drained(self, host: str) -> bool:
+        """Whether a host is out of service on purpose."""
+        found = self.hosts.get(host)
+        return found is not None and found.condition is Condition.DRAINED
 
     def other_host(self, avoid: str | None) -> str | None:
         """A healthy host to move to, by name so that the choice is the same every time; None: elsewhere."""

@@ -1,14 +1,14 @@
 """From the fleet as it stands to the fleet as declared, as the smallest set of changes; events are kept."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from msgspec import structs
 
 from duenotice.clock import Instant
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
-from duenotice.domain.ending import deserted
+from duenotice.domain.ending import deserted, needless
 from duenotice.domain.event import Event, Phase
 from duenotice.domain.fleet import Host, Vm
 from duenotice.domain.pieces import chunks
@@ -40,7 +40,8 @@ def apply_fleet(state: State, command: c.ApplyFleet, now: Instant, policy: Polic
     # Removals first: an address may pass from a VM that goes to one that comes.
     changes += [t.VmsRemoved(names) for names in chunks(name for name in fleet.vms if name not in vms)]
     changes += [t.VmsPut(chunk) for chunk in chunks(changed)]
-    changes += _events_follow(state, _hit_among(changes, state), vms)
+    hit = _hit_among(changes, state)
+    changes += _events_follow(state, hit, vms, _moved(state, hit, _put_by(changes) if hit else ()))
     gone_groups = tuple(key for key in fleet.groups if key not in groups)
     gone_hosts = tuple(name for name in fleet.hosts if name not in hosts)
     changes += [t.GroupsRemoved(gone_groups)] if gone_groups else []
@@ -55,7 +56,17 @@ def _hit_among(changes: Iterable[t.Transition], state: State) -> set[str]:
     return {name for change in (changes if state.on else ()) for name in change.touched_vms if name in state.on}
 
 
-def _events_follow(state: State, names: set[str], vms: dict[str, Vm]) -> list[t.Transition]:
+def _put_by(changes: Iterable[t.Transition]) -> Iterator[Vm]:
+    return (vm for change in changes if isinstance(change, t.VmsPut) for vm in change.vms)
+
+
+def _moved(state: State, hit: set[str], placed: Iterable[Vm]) -> dict[str, Vm]:
+    """Those that are in an event and on another host than before."""
+    before = state.fleet.vms
+    return {vm.name: vm for vm in placed if vm.name in hit and vm.name in before and before[vm.name].host != vm.host}
+
+
+def _events_follow(state: State, names: set[str], vms: dict[str, Vm], moved: dict[str, Vm]) -> list[t.Transition]:
     """A VM that comes to another scope takes its events along: a VM that will be hit must still be told.
 
     The same holds for a VM that was away for a while: its events have waited in its old scope. It also holds when the
@@ -63,15 +74,17 @@ def _events_follow(state: State, names: set[str], vms: dict[str, Vm]) -> list[t.
     domain of the event leave the event for good. What happens to each event depends only on the fleet as declared.
     """
     events = [event for event in state.events.values() if not names.isdisjoint(event.resources)]
-    return [change for event in events for change in _fate(state, event, vms)]
+    return [change for event in events for change in _fate(state, event, vms, moved)]
 
 
-def _fate(state: State, event: Event, vms: dict[str, Vm]) -> list[t.Transition]:
+def _fate(state: State, event: Event, vms: dict[str, Vm], moved: dict[str, Vm]) -> list[t.Transition]:
     domains = {name: domain_of(vms[name]) for name in event.resources if name in vms}
     if not domains:
         return deserted(state, event)
     if event.phase is Phase.SCHEDULED and len(set(domains.values())) > 1:
         return [t.EventCancelled(event.id, event.scope, "Its VMs are no longer in one update domain.")]
+    if not moved.keys().isdisjoint(event.resources) and (cancelled := needless(state, event, moved)):
+        return cancelled
     home, changes = _home(event, list(domains.values())), list[t.Transition]()
     stay = tuple(name for name in event.resources if domains.get(name, home) == home)
     if stay != event.resources:
@@ -94,4 +107,7 @@ def _placed(declared: Vm, present: Vm | None, hosts: dict[str, Host]) -> Vm:
     host = declared.host
     if present is not None and present.declared_host == declared.host:
         host = present.host if present.host is None or present.host in hosts else declared.host
-    return structs.replace(declared, host=host, declared_host=declared.host)
+    stays = present is not None and present.host == host and present.away_from in hosts
+    # One that somebody has moved on, or whose old host is gone, does not go back there.
+    away_from = present.away_from if present is not None and stays else None
+    return structs.replace(declared, host=host, declared_host=declared.host, away_from=away_from)

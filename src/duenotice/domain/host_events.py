@@ -13,13 +13,16 @@ from duenotice.domain.fleet import Condition, Host, Vm
 from duenotice.domain.ids import derived
 from duenotice.domain.lifecycle import Act
 from duenotice.domain.lookup import find_host, find_standing_host
-from duenotice.domain.pieces import in_order
+from duenotice.domain.pieces import chunks, in_order
+from duenotice.domain.planning import taken_back
 from duenotice.domain.policy import Policy
 from duenotice.domain.raising import event_on, fresh_id
 from duenotice.domain.scope import domain_of
 from duenotice.domain.starting import started
 from duenotice.domain.state import State
 from duenotice.errors import Refused
+
+_OUT = "The host is out of service."
 
 
 def degrade_host(state: State, command: c.DegradeHost, now: Instant, policy: Policy) -> list[t.Transition]:
@@ -35,6 +38,7 @@ def degrade_host(state: State, command: c.DegradeHost, now: Instant, policy: Pol
     told = [vm for vm in state.fleet.on_host(host.name) if _is_predicted_later(state, vm, not_before)]
     # NotBefore never moves earlier (D02): a higher risk is told as another event in place of the first.
     changes = [
+        *taken_back(state, _OUT, to=host.name),
         t.HostsPut((Host(host.name, Condition.DEGRADED),)),
         *cancel_predictions(state, told, "The risk has grown."),
     ]
@@ -49,7 +53,7 @@ def fail_host(state: State, command: c.FailHost, now: Instant, policy: Policy) -
     """A failure that has already happened: events that begin as Started, one for each update domain hit (D04)."""
     host = find_standing_host(state, command.host)
     vms = state.fleet.on_host(host.name)
-    changes: list[t.Transition] = [t.HostsPut((Host(host.name, Condition.FAILED),))]
+    changes = [*taken_back(state, _OUT, to=host.name), t.HostsPut((Host(host.name, Condition.FAILED),))]
     changes += cancel_predictions(state, vms, "The host has failed.")
     for (scope, _), hit in groupby(in_order(vms, key=_by_domain), key=_by_domain):
         together = list(hit)
@@ -62,14 +66,25 @@ def fail_host(state: State, command: c.FailHost, now: Instant, policy: Policy) -
 def hold_host(state: State, command: c.HoldHost, now: Instant, policy: Policy) -> list[t.Transition]:
     """Out of service; who is on it is told by a maintenance."""
     host = find_standing_host(state, command.host)
-    return [] if host.condition is Condition.DRAINED else [t.HostsPut((Host(host.name, Condition.DRAINED),))]
+    if host.condition is Condition.DRAINED:
+        return []
+    return [*taken_back(state, _OUT, to=host.name), t.HostsPut((Host(host.name, Condition.DRAINED),))]
 
 
 def repair_host(state: State, command: c.RepairHost, now: Instant, policy: Policy) -> list[t.Transition]:
-    """The host is healthy again; what its degradation had scheduled is cancelled."""
+    """The host is healthy again; what its degradation had scheduled is cancelled, and what still drains it."""
     host = find_host(state, command.host)
     predicted = cancel_predictions(state, state.fleet.on_host(host.name), "The host is healthy again.")
-    return [t.HostsPut((Host(host.name),)), *predicted]
+    drains = host.name if host.condition is Condition.DRAINED else None
+    stopped = taken_back(state, "The host is in service again.", drains=drains)
+    return [t.HostsPut((Host(host.name),)), *predicted, *stopped]
+
+
+def leave_moved(state: State, command: c.LeaveMoved, now: Instant, policy: Policy) -> list[t.Transition]:
+    """Nobody goes back there, and who was told so is told that it is not to be."""
+    host = find_host(state, command.host)
+    left = [vm.on(vm.host, None) for vm in state.fleet.away(host.name)]
+    return [*taken_back(state, "The VMs stay where they are.", to=host.name), *map(t.VmsPut, chunks(left))]
 
 
 def _is_predicted_later(state: State, vm: Vm, not_before: datetime) -> bool:

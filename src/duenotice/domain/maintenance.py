@@ -61,8 +61,9 @@ class Step(Struct, frozen=True, omit_defaults=True, gc=False):
 class Maintenance(Struct, frozen=True, omit_defaults=True):
     """A plan with its steps; `settle` in microseconds, `at_once` steps at a time (0: no limit).
 
-    Its steps hit only inside its `window`; `span` is the number of the span that is on, or comes next. Plans of old
-    journals do not know who asked for them, and when.
+    Its steps hit only inside its `window`; `span` is the number of the span that is on, or comes next. `drains` is the
+    host that it empties, `to` the one that it brings VMs back to. Plans of old journals do not know who asked for
+    them, and when.
     """
 
     id: str
@@ -81,6 +82,8 @@ class Maintenance(Struct, frozen=True, omit_defaults=True):
     author: str = ""
     asked_at: datetime | None = None
     over_at: datetime | None = None
+    drains: str | None = None
+    to: str | None = None
 
     @property
     def present_span(self) -> WindowSpan | None:

@@ -10,9 +10,9 @@ from duenotice.clock import MICROS, Instant
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Cause, EventType, Phase
-from duenotice.domain.fleet import Vm
+from duenotice.domain.fleet import Condition, Vm
 from duenotice.domain.ids import derived
-from duenotice.domain.lookup import find_plan, find_vm
+from duenotice.domain.lookup import find_host, find_plan, find_vm
 from duenotice.domain.maintenance import Maintenance, Status, Step, StepStatus, cut
 from duenotice.domain.owners_policy import AT_ONCE, OWNERS_POLICY
 from duenotice.domain.pieces import in_order
@@ -46,10 +46,7 @@ def planned(state: State, command: c.StartMaintenance, now: Instant) -> Maintena
             "settle, at_once and failures_allowed cannot be negative; settle is at most 7 days.",
             hint="Fix these values.",
         )
-    check_description(command.description or "")
-    check_description(command.title)
-    if not command.vms:
-        raise Refused("No VM is chosen.", hint="Choose a set, a scale set, a host or a VM that is in the fleet.")
+    _check_words(state, command)
     steps = cut(find_vm(state, name) for name in _unique(command.vms))
     _refuse_held_sets(state, {step.lane for step in steps})
     return Maintenance(
@@ -65,7 +62,25 @@ def planned(state: State, command: c.StartMaintenance, now: Instant) -> Maintena
         title=command.title,
         author=command.author,
         asked_at=now.at,
+        drains=command.drains,
+        to=command.to,
     )
+
+
+def _check_words(state: State, command: c.StartMaintenance) -> None:
+    check_description(command.description or "")
+    check_description(command.title)
+    if not command.vms:
+        raise Refused("No VM is chosen.", hint="Choose a set, a scale set, a host or a VM that is in the fleet.")
+    if command.to is not None and (host := find_host(state, command.to)).condition is not Condition.HEALTHY:
+        raise Conflict(f"The host {host.name} is {host.condition.value}.", hint="Take it into service first.")
+
+
+def taken_back(state: State, reason: str, *, to: str | None = None, drains: str | None = None) -> list[t.Transition]:
+    """Cancel the plans that bring VMs back to a host, or that empty it; what has started runs to its end."""
+    plans = [progress for progress in state.plans.values() if progress.is_open]
+    wanted = [each for each in plans if (to and each.plan.to == to) or (drains and each.plan.drains == drains)]
+    return [change for progress in wanted for change in _stop(state, progress, Status.CANCELLED, reason)]
 
 
 def pause(state: State, command: c.PauseMaintenance, now: Instant, policy: Policy) -> list[t.Transition]:
@@ -220,19 +235,26 @@ def _stop(state: State, progress: Progress, status: Status, reason: str) -> list
 def _begun(state: State, progress: Progress, number: int, now: Instant, policy: Policy) -> list[t.Transition]:
     plan, step = progress.plan, progress.steps[number]
     there = [vm for name in step.resources if (vm := state.fleet.vms.get(name)) and _belongs(vm, step)]
-    vms = [vm for vm in there if step.host in (None, vm.host)] if plan.cause is Cause.LIVE_MIGRATION else there
+    vms = [vm for vm in there if _is_to_move(vm, step, plan)]
     if not vms:
         reason = _why_skipped(state, step, there)
         return [t.StepEnded(plan.id, number, StepStatus.SKIPPED, now.steady, reason)]
     event_id = derived(plan.id, f"{number}.{step.tries}" if step.tries else str(number))
     event = planned_event(state, vms, plan, event_id, now, policy)
-    if plan.cause is Cause.LIVE_MIGRATION:  # a VM that has left that host was already moved: once is enough
-        event = event.with_(host=step.host)
+    if plan.cause is Cause.LIVE_MIGRATION or plan.to:  # a VM that has left that host was already moved: once is enough
+        event = event.with_(host=step.host, to=plan.to)
     left_out = set(step.resources).difference(event.resources)
     named = (name for name in step.resources if name in left_out)
     reasons = [f"No longer there: {', '.join(named)}."] if left_out else []
     reasons += [AT_ONCE] if event.approved_by == OWNERS_POLICY else []
     return [t.EventRaised(event), t.StepBegun(plan.id, number, event_id, " ".join(reasons))]
+
+
+def _is_to_move(vm: Vm, step: Step, plan: Maintenance) -> bool:
+    """Whether a VM is still where the plan has found it, and still away from where the plan brings it back to."""
+    if plan.to is not None:
+        return vm.away_from == plan.to and vm.host == step.host
+    return plan.cause is not Cause.LIVE_MIGRATION or step.host in (None, vm.host)
 
 
 def _why_skipped(state: State, step: Step, there: list[Vm]) -> str:

@@ -17,7 +17,11 @@ LONGEST_FAILURE = 4000
 def report(state: State, command: c.ReportImpact, now: Instant, policy: Policy) -> list[t.Transition]:
     """The impact is over, or its driver gave up."""
     event = _reported(state, command.event_id, Act.FAIL if command.failure else Act.COMPLETE, command.failure)
-    return fail(event, command.failure) if command.failure else complete(state, event)
+    if len(command.what) > LONGEST_FAILURE or (command.took is not None and command.took < 0):
+        raise Refused("What has happened is not valid.", hint=f"Use {LONGEST_FAILURE} characters at the most.")
+    if command.failure:
+        return fail(event, command.failure, command.took)
+    return complete(state, event, command.what, command.took)
 
 
 def attempt_failed(state: State, command: c.ReportAttempt, now: Instant, policy: Policy) -> list[t.Transition]:

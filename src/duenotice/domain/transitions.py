@@ -164,7 +164,10 @@ class EventStarted(_OfEvent, frozen=True, tag="event-started"):
 
 
 class EventCompleted(_AboutEvent, frozen=True, tag="event-completed"):
-    """The impact is over; the event is gone."""
+    """The impact is over; the event is gone. A driver may say what it did, and how long that took, in microseconds."""
+
+    what: str = ""
+    took: int | None = None
 
 
 class EventCancelled(_AboutEvent, frozen=True, tag="event-cancelled"):
@@ -181,9 +184,10 @@ class OperationPerformed(Change, frozen=True, tag="operation-performed"):
 
 
 class EventFailed(_AboutEvent, frozen=True, tag="event-failed"):
-    """The driver gave up; the event is gone, and its impact may not have happened."""
+    """The driver gave up; the event is gone, and its impact may not have happened. `took` is in microseconds."""
 
     reason: str
+    took: int | None = None
 
 
 class ImpactFailed(_AboutEvent, frozen=True, tag="impact-failed"):

@@ -140,7 +140,8 @@ def _freeze(walk: Walk) -> Next:
 def _paused(walk: Walk, until: datetime) -> Next:
     if walk.here.state is DomainState.RUNNING:
         return _over(walk, "paused and resumed")
-    return LookLater(until) if walk.now < until else Do.RESUME
+    # An end that is further away than the whole pause comes from a clock that was set back since.
+    return LookLater(until) if walk.now < until <= walk.later(walk.duration + SETTLE) else Do.RESUME
 
 
 def _reboot(walk: Walk) -> Next:

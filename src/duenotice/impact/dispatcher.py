@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from duenotice.backoff import Backoff
+from duenotice.clock import micros
 from duenotice.domain import transitions as t
 from duenotice.domain.commands import AcceptImpact, Command, ReportAttempt, ReportImpact
 from duenotice.domain.event import Event
@@ -220,12 +221,13 @@ class Dispatcher:
 
 
 def _command(event_id: str, attempt: int, outcome: AttemptOutcome) -> Command:
+    took = None if outcome.took is None else micros(outcome.took)
     match outcome.end:
         case AttemptEnd.DONE:
-            return ReportImpact(event_id)
+            return ReportImpact(event_id, what=outcome.what, took=took)
         case AttemptEnd.ACCEPTED:
             return AcceptImpact(event_id)
         case AttemptEnd.FAILED:
             return ReportAttempt(event_id, attempt, outcome.reason)
         case AttemptEnd.HOPELESS:
-            return ReportImpact(event_id, outcome.reason)
+            return ReportImpact(event_id, outcome.reason, took=took)

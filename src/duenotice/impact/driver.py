@@ -23,10 +23,12 @@ class AttemptEnd(Enum):
 
 
 class AttemptOutcome(NamedTuple):
-    """How an attempt ended and, unless it went well, why."""
+    """How an attempt ended and, unless it went well, why; what really happened, and how many seconds it took."""
 
     end: AttemptEnd
     reason: str = ""
+    what: str = ""
+    took: float | None = None
 
 
 class Driver(Protocol):

@@ -15,7 +15,7 @@ from duenotice.domain.event import IMPACT_SECONDS, Cause, Event, EventType
 from duenotice.host.notes import Note, put
 from duenotice.host.ports import Hypervisor, HypervisorRefused
 from duenotice.host.steps import Begin, CannotBe, Do, IsOver, Keep, LookLater, Next, Walk, next_step
-from duenotice.impact.driver import AttemptEnd, AttemptOutcome
+from duenotice.impact.driver import OUTPUT_KEPT, AttemptEnd, AttemptOutcome
 
 LOOK_AGAIN = 0.25
 """Seconds between two looks at a domain while a guest shuts down, or its pause lasts."""
@@ -52,8 +52,7 @@ class LibvirtDriver:
         for end in ends:
             if isinstance(end, BaseException):
                 raise end
-        failed = [end for end in ends if isinstance(end, AttemptOutcome) and end.end is not AttemptEnd.DONE]
-        return AttemptOutcome(failed[0].end, " ".join(end.reason for end in failed)) if failed else _DONE
+        return _together([end for end in ends if isinstance(end, AttemptOutcome)])
 
     def lost(self, node: str) -> AttemptOutcome | None:
         """Anybody may go on: libvirt has the notes."""
@@ -74,8 +73,12 @@ class LibvirtDriver:
             place = self._place(vm)
             if place.host not in self._hosts:
                 return AttemptOutcome(AttemptEnd.HOPELESS, f"{vm}: no libvirt is named for its host {place.host!r}.")
+            if event.host not in (None, place.host):  # somebody has moved it since it was told
+                return AttemptOutcome(AttemptEnd.DONE, what=f"{vm}: it had left {event.host} before")
+            if event.to is not None and event.to not in self._hosts:
+                return AttemptOutcome(AttemptEnd.HOPELESS, f"{vm}: no libvirt is named for the host {event.to!r}.")
             moves = event.type is EventType.REDEPLOY or event.cause in _MOVING
-            there = self._hosts.get(place.target or "") if moves else None
+            there = self._hosts.get(event.to or place.target or "") if moves else None
             impact = _Impact(event, vm, self._hosts[place.host], there, lambda: self._place(vm).is_held)
             try:
                 return await impact.run(self._grace, self._undefines)
@@ -164,12 +167,20 @@ class _Impact:
         took = {"vm": self._vm, "steps": self._did, "seconds": round(seconds, 2)}
         if isinstance(end, IsOver):
             log.info("impact is over", action="impact-done", event_id=self._event.id, what=end.what, **took)
-            return _DONE
+            return AttemptOutcome(AttemptEnd.DONE, what=f"{self._vm}: {end.what}", took=seconds)
         log.error("impact failed", action="impact-failed", event_id=self._event.id, reason=end.reason, **took)
-        return AttemptOutcome(AttemptEnd.HOPELESS, f"{self._vm}: {end.reason}")
+        return AttemptOutcome(AttemptEnd.HOPELESS, f"{self._vm}: {end.reason}", took=seconds)
 
 
-_DONE = AttemptOutcome(AttemptEnd.DONE)
+def _together(ends: list[AttemptOutcome]) -> AttemptOutcome:
+    """How an event ended that hits several VMs; it took as long as the slowest of them."""
+    failed = [end for end in ends if end.end is not AttemptEnd.DONE]
+    took = max((end.took for end in ends if end.took is not None), default=None)
+    if failed:
+        return AttemptOutcome(failed[0].end, " ".join(end.reason for end in failed)[:OUTPUT_KEPT], took=took)
+    return AttemptOutcome(AttemptEnd.DONE, what="; ".join(end.what for end in ends)[:OUTPUT_KEPT], took=took)
+
+
 _OF_THE_TARGET = frozenset({Do.DEFINE_THERE, Do.START_THERE, Do.UNDEFINE_THERE, Do.MIGRATE})
 _CALLS: dict[Do, Callable[[Hypervisor, str], None]] = {
     Do.SUSPEND: lambda host, vm: host.suspend(vm),

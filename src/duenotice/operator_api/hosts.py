@@ -1,7 +1,8 @@
-"""The calls of hosts: list, drain, hold, degrade, fail, repair."""
+"""The calls of hosts: list, drain, bring back, hold, degrade, fail, repair."""
 
 from collections import Counter
 
+from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -12,7 +13,7 @@ from duenotice.domain.fleet import Host
 from duenotice.domain.scope import scope_of
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
-from duenotice.errors import LookAt, Malformed, NotFound, Refused
+from duenotice.errors import Conflict, LookAt, Malformed, NotFound, Refused
 from duenotice.operator_api.answers import RAISED
 from duenotice.operator_api.calls import Call, Paging, actor_of, decoded, new_id
 from duenotice.operator_api.maintenances import Planning
@@ -28,7 +29,9 @@ class Hosts(Planning):
         """The rows of the table."""
         viewer, operator, one, paging = Role.VIEWER, Role.OPERATOR, "/v1/hosts/{name}", ("limit", "cursor")
         page, plan = {200: o.Page[o.Host]}, {201: o.Maintenance}
+        came = plan | {200: o.Maintenance}
         drain, degrade = "Move all VMs of a host away", "Predict a host's failure"
+        back, leave = "Bring back the VMs that were moved away", "Leave VMs that were moved away where they are"
         return [
             Call("GET", "/v1/hosts", viewer, self.index, "List hosts", page, query=paging),
             Call("GET", one, viewer, self.show, "Show a host", {200: o.Host}),
@@ -36,6 +39,8 @@ class Hosts(Planning):
             Call("POST", f"{one}/degrade", operator, self.degrade, degrade, RAISED, o.DegradeRequest),
             Call("POST", f"{one}/fail", operator, self.fail, "A host has failed", RAISED),
             Call("POST", f"{one}/hold", operator, self.hold, "Take a host out of service", RAISED),
+            Call("POST", f"{one}/return", operator, self.bring_back, back, came, o.ReturnRequest),
+            Call("POST", f"{one}/leave", operator, self.leave, leave, RAISED),
             Call("POST", f"{one}/repair", operator, self.repair, "A host is healthy again", RAISED),
         ]
 
@@ -46,10 +51,11 @@ class Hosts(Planning):
         def look(state: State) -> o.Page[o.Host]:
             running = Counter(vm.host for vm in state.fleet.vms.values())
             listening = Counter(vm.host for vm in state.fleet.vms.values() if state.enabled(scope_of(vm)))
+            away = Counter(vm.away_from for vm in state.fleet.vms.values())
             return paging.page(
                 state.fleet.hosts.values(),
                 lambda host: host.name,
-                lambda host: from_domain.host(host, running[host.name], listening[host.name]),
+                lambda host: from_domain.host(host, running[host.name], listening[host.name], away[host.name]),
             )
 
         return await self._looked(look)
@@ -59,8 +65,8 @@ class Hosts(Planning):
         host = self._find(request)
 
         def look(state: State) -> o.Host:
-            vms = state.fleet.on_host(host.name)
-            return from_domain.host(host, len(vms), sum(state.enabled(scope_of(vm)) for vm in vms))
+            vms, away = state.fleet.on_host(host.name), len(state.fleet.away(host.name))
+            return from_domain.host(host, len(vms), sum(state.enabled(scope_of(vm)) for vm in vms), away)
 
         return await self._looked(look)
 
@@ -68,17 +74,27 @@ class Hosts(Planning):
         """A maintenance of live migrations over all VMs of a host."""
         name, asked = self._find(request).name, await decoded(request, o.DrainRequest)
         vms = await self._engine.look(lambda state: to_domain.select((f"host={name}",), state.fleet.vms.values()))
-        command = c.StartMaintenance(
-            maintenance_id=new_id(),
-            type=EventType.FREEZE,
-            vms=vms,
-            cause=Cause.LIVE_MIGRATION,
-            settle=micros(parse_duration(asked.settle)),
-            at_once=asked.at_once,
-            title=f"Drain {name}",
-            author=actor_of(request),
-        )
-        return await self._begun(request, command)
+        command = _command(asked, EventType.FREEZE, vms)
+        return await self._planned(request, structs.replace(command, title=f"Drain {name}", drains=name))
+
+    async def bring_back(self, request: Request) -> Response:
+        """A maintenance that moves VMs back to a host which was drained; while one is under way, that one."""
+        name, asked = self._find(request).name, await decoded(request, o.ReturnRequest)
+        plans = [progress.plan for progress in self._engine.state.plans.values() if progress.is_open]
+        if found := [plan.id for plan in plans if plan.to == name]:
+            return await self._looked(lambda state: self._told(state, found[0]))
+        vms = await self._engine.look(lambda state: tuple(vm.name for vm in state.fleet.away(name)))
+        if not vms:
+            raise Conflict(f"No VM is away from {name}.", hint="There is nothing to bring back.")
+        command = _command(asked, EventType.REDEPLOY if asked.redeploy else EventType.FREEZE, vms)
+        return await self._planned(request, structs.replace(command, title=f"Return {name}", to=name))
+
+    async def _planned(self, request: Request, command: c.StartMaintenance) -> Response:
+        return await self._begun(request, structs.replace(command, author=actor_of(request)))
+
+    async def leave(self, request: Request) -> Response:
+        """Who was moved away stays where it is."""
+        return await self._raised(request, c.LeaveMoved(request.path_params["name"]))
 
     async def degrade(self, request: Request) -> Response:
         """Its VMs are to move away before it fails."""
@@ -101,7 +117,7 @@ class Hosts(Planning):
         return await self._raised(request, c.HoldHost(request.path_params["name"]))
 
     async def repair(self, request: Request) -> Response:
-        """What its degradation had scheduled is cancelled."""
+        """What its degradation had scheduled is cancelled, and what still drains it."""
         return await self._raised(request, c.RepairHost(request.path_params["name"]))
 
     def _find(self, request: Request) -> Host:
@@ -109,3 +125,16 @@ class Hosts(Planning):
         if host is None:
             raise NotFound(f"There is no host named {name!r}.", look_at=LookAt.HOSTS)
         return host
+
+
+def _command(
+    asked: o.DrainRequest | o.ReturnRequest, event_type: EventType, vms: tuple[str, ...]
+) -> c.StartMaintenance:
+    return c.StartMaintenance(
+        maintenance_id=new_id(),
+        type=event_type,
+        vms=vms,
+        cause=Cause.LIVE_MIGRATION if event_type is EventType.FREEZE else Cause.MAINTENANCE,
+        settle=micros(parse_duration(asked.settle)),
+        at_once=asked.at_once,
+    )

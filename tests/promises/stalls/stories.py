@@ -138,6 +138,8 @@ def a_host_fails(world: World) -> None:
 @story(
     "POST /v1/hosts/{name}/degrade",
     "POST /v1/hosts/{name}/drain",
+    "POST /v1/hosts/{name}/return",
+    "POST /v1/hosts/{name}/leave",
     "POST /v1/hosts/{name}/repair",
     "POST /v1/maintenances/{id}/cancel",
     "POST /v1/clock/advance",
@@ -152,6 +154,15 @@ def a_host_gets_worse(world: World) -> None:
         f"cancel the draining of {farm} VMs", "POST", "/v1/maintenances/{id}/cancel", of={"id": drained.json()["id"]}
     )
     world.do("POST", "/v1/clock/advance", {"by": "1h"})
+    world.call(
+        "bring back who is away, if any",
+        "POST",
+        "/v1/hosts/{name}/return",
+        {},
+        of={"name": name},
+        expect=(201, 409),
+    )
+    world.call("leave them where they are", "POST", "/v1/hosts/{name}/leave", of={"name": name})
     notice = {"notice": "10m"}
     world.call(f"degrade a host of {farm} VMs", "POST", "/v1/hosts/{name}/degrade", notice, of={"name": name})
     world.call(f"repair a degraded host of {farm} VMs", "POST", "/v1/hosts/{name}/repair", of={"name": name})

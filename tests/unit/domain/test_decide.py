@@ -43,6 +43,7 @@ EVERY_COMMAND: list[c.Command] = [
     c.FailHost("host-1", SEED),
     c.HoldHost("host-1"),
     c.RepairHost("host-1"),
+    c.LeaveMoved("host-1"),
     c.ApproveEvents((id_of(1),), "alone"),
     c.CancelEvent(id_of(1)),
     c.PostponeEvents((id_of(1),), SECOND),

@@ -38,6 +38,9 @@ class TestFreeze:
         assert step(FREEZE, PAUSED, note(FREEZE, "paused")) == LookLater(SOON)
         assert step(FREEZE, PAUSED, note(FREEZE, "paused", LATE)) == Do.RESUME
 
+    def test_a_clock_that_was_set_back_does_not_keep_it_paused_for_hours(self) -> None:
+        assert step(FREEZE, PAUSED, note(FREEZE, "paused", NOW + timedelta(hours=5))) == Do.RESUME
+
     def test_one_that_runs_again_is_not_paused_again(self) -> None:
         """It was killed after the resume."""
         over = step(FREEZE, RUNNING, note(FREEZE, "paused", LATE))

@@ -99,7 +99,7 @@ class TestHowItEnds:
     @in_loop
     async def test_a_program_that_is_gone_meanwhile_is_a_failure(self, tmp_path: Path) -> None:
         """It was there at the start of the service; now it is not."""
-        end, reason = await driver(tmp_path, "/no/such").run(started(), 1)
+        end, reason, *_ = await driver(tmp_path, "/no/such").run(started(), 1)
         assert end is AttemptEnd.FAILED
         assert reason.startswith("Exit 127: Cannot run /no/such")
 
@@ -107,7 +107,7 @@ class TestHowItEnds:
     async def test_only_the_end_of_the_output_is_kept(self, tmp_path: Path) -> None:
         """However much it says, and whatever bytes (S24)."""
         code = "import os;os.write(1, b'x' * 5_000_000);os.write(2, b'\\xff the end');raise SystemExit(1)"
-        _, reason = await driver(tmp_path, *python(code)).run(started(), 1)
+        reason = (await driver(tmp_path, *python(code)).run(started(), 1)).reason
         assert reason.endswith("� the end")
         assert len(reason) <= len("Exit 1: ") + OUTPUT_KEPT
 
@@ -200,7 +200,8 @@ class TestLost:
         one = driver(tmp_path, *appending(runs), lost_is_final=final)
         note(tmp_path, f"{id_of(1)}.1.begun", {"boot": "another", "pid": os.getpid(), "started": 1})
         outcome = asyncio.run(one.run(started(), 1))
-        assert outcome == (end, "The machine was restarted while the command ran; nobody knows how far it came.")
+        reason = "The machine was restarted while the command ran; nobody knows how far it came."
+        assert (outcome.end, outcome.reason) == (end, reason)
         assert not runs.exists()
 
     @in_loop

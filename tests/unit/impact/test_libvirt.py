@@ -114,7 +114,13 @@ def run(*hosts: ToyHypervisor, what: Event, grace: float = 60, undefines: bool =
         return Whereabouts("h1", "h2" if len(hosts) > 1 else None, held())
 
     driver = LibvirtDriver({host.name: host for host in hosts}, place, grace, undefines)
-    return asyncio.run(driver.run(what, 1))
+    outcome = asyncio.run(driver.run(what, 1))
+    SAID.append(outcome)
+    return outcome._replace(what="", took=None)
+
+
+SAID: list[AttemptOutcome] = []
+"""All outcomes, with what was done and how long it took."""
 
 
 def ready(obeys: bool = True) -> ToyHypervisor:
@@ -232,3 +238,74 @@ def test_a_lost_node_is_replaced_by_any_other() -> None:
     """libvirt has the notes."""
     driver = LibvirtDriver({}, lambda vm: Whereabouts("h1"), 1, False)
     assert driver.lost("n1") is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "what"),
+    [(EventType.REBOOT, "web-0: shut down and started again"), (EventType.TERMINATE, "web-0: shut down")],
+)
+def test_it_says_what_really_happened_and_how_long_that_took(kind: EventType, what: str) -> None:
+    run(ready(), what=event(kind))
+    assert SAID[-1].what == what
+    assert SAID[-1].took is not None and 0 <= SAID[-1].took < 60
+
+
+def test_a_failure_took_its_time_too() -> None:
+    run(ToyHypervisor(), what=event(EventType.REBOOT))
+    assert SAID[-1].took is not None
+
+
+def back(kind: EventType, host: str = "h1", to: str = "h2") -> Event:
+    """An event that brings web-0 back from a host to another."""
+    cause = Cause.LIVE_MIGRATION if kind is EventType.FREEZE else Cause.MAINTENANCE
+    return event(kind, cause=cause).with_(host=host, to=to)
+
+
+def test_one_that_goes_back_goes_to_that_host_and_not_to_another() -> None:
+    here, other, home = ready(), ToyHypervisor("h2"), ToyHypervisor("h3")
+    assert run(here, other, home, what=back(EventType.FREEZE, to="h3")) == DONE
+    assert (home.look("web-0").state, other.calls, here.calls) == (RUNNING, [], ["migrate"])
+
+
+def test_one_that_goes_back_by_a_redeploy_is_shut_down_and_started_there() -> None:
+    here, home = ready(), ToyHypervisor("h2")
+    assert run(here, home, what=back(EventType.REDEPLOY)) == DONE
+    assert (here.calls, home.calls) == (["press", "undefine"], ["define", "start"])
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("lives", range(6))
+def test_killed_on_its_way_back_it_goes_on_and_does_nothing_twice(lives: int, is_late: bool) -> None:
+    here, home = ready(), ToyHypervisor("h2")
+    here.lives, here.is_late = lives, is_late
+    try:
+        outcome = run(here, home, what=back(EventType.REDEPLOY))
+    except Killed:
+        here.lives = None
+        outcome = run(here, home, what=back(EventType.REDEPLOY))
+    assert outcome == DONE
+    assert (here.calls, home.calls) == (["press", "undefine"], ["define", "start"])
+
+
+def test_if_its_old_host_refuses_it_runs_where_it_is() -> None:
+    here, home = ready(), ToyHypervisor("h2")
+    here.refuses = {"migrate"}
+    outcome = run(here, home, what=back(EventType.FREEZE))
+    reason = "web-0: It was not migrated: libvirt on h1: migrate is not possible."
+    assert outcome == AttemptOutcome(AttemptEnd.HOPELESS, reason)
+    assert (here.look("web-0").state, home.calls) == (RUNNING, [])
+
+
+def test_one_that_somebody_has_moved_meanwhile_is_not_touched() -> None:
+    """It was told that it leaves h3, and it is on h1 already."""
+    here, home = ready(), ToyHypervisor("h2")
+    assert run(here, home, what=back(EventType.FREEZE, host="h3")) == DONE
+    assert SAID[-1].what == "web-0: it had left h3 before"
+    assert (here.calls, home.calls, here.look("web-0").state) == ([], [], RUNNING)
+
+
+def test_a_host_to_go_back_to_without_libvirt_fails_and_pauses_nobody() -> None:
+    here = ready()
+    outcome = run(here, what=back(EventType.FREEZE, to="h9"))
+    assert outcome == AttemptOutcome(AttemptEnd.HOPELESS, "web-0: no libvirt is named for the host 'h9'.")
+    assert here.calls == []

@@ -130,6 +130,14 @@ class AsyncVerbs(ABC):
         """Move all VMs of a host away: a maintenance of live migrations."""
         return await self._do(post(w.Maintenance, "hosts", name, "drain", body=w.DrainRequest(spelt(settle), at_once)))
 
+    async def bring_back(self, name: str, asked: w.ReturnRequest | None = None) -> w.Maintenance:
+        """Bring back the VMs that were moved away while a host was drained; it must be in service again."""
+        return await self._do(post(w.Maintenance, "hosts", name, "return", body=asked or w.ReturnRequest()))
+
+    async def leave_moved(self, name: str) -> w.Raised:
+        """VMs that were moved away from a host stay where they are."""
+        return await self._do(post(w.Raised, "hosts", name, "leave"))
+
     async def degrade_host(self, name: str, *, risk: str | None = None, notice: SpanToGive | None = None) -> w.Raised:
         """Predict a host's failure, by a risk (one of `RISKS`) or by the notice itself."""
         body = w.DegradeRequest(risk, None if notice is None else spelt(notice))
@@ -144,7 +152,7 @@ class AsyncVerbs(ABC):
         return await self._do(post(w.Raised, "hosts", name, "hold"))
 
     async def repair_host(self, name: str) -> w.Raised:
-        """A host is healthy again: what its degradation had scheduled is cancelled."""
+        """A host is healthy again: what its degradation had scheduled is cancelled, and what still drains it."""
         return await self._do(post(w.Raised, "hosts", name, "repair"))
 
     # the fleet

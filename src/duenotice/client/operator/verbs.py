@@ -131,6 +131,14 @@ class Verbs(ABC):
         """Move all VMs of a host away: a maintenance of live migrations."""
         return self._do(post(w.Maintenance, "hosts", name, "drain", body=w.DrainRequest(spelt(settle), at_once)))
 
+    def bring_back(self, name: str, asked: w.ReturnRequest | None = None) -> w.Maintenance:
+        """Bring back the VMs that were moved away while a host was drained; it must be in service again."""
+        return self._do(post(w.Maintenance, "hosts", name, "return", body=asked or w.ReturnRequest()))
+
+    def leave_moved(self, name: str) -> w.Raised:
+        """VMs that were moved away from a host stay where they are."""
+        return self._do(post(w.Raised, "hosts", name, "leave"))
+
     def degrade_host(self, name: str, *, risk: str | None = None, notice: SpanToGive | None = None) -> w.Raised:
         """Predict a host's failure, by a risk (one of `RISKS`) or by the notice itself."""
         body = w.DegradeRequest(risk, None if notice is None else spelt(notice))
@@ -145,7 +153,7 @@ class Verbs(ABC):
         return self._do(post(w.Raised, "hosts", name, "hold"))
 
     def repair_host(self, name: str) -> w.Raised:
-        """A host is healthy again: what its degradation had scheduled is cancelled."""
+        """A host is healthy again: what its degradation had scheduled is cancelled, and what still drains it."""
         return self._do(post(w.Raised, "hosts", name, "repair"))
 
     # the fleet

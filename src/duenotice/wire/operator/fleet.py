@@ -84,12 +84,16 @@ class Scaled(Raised, frozen=True):
 
 
 class Host(AnswerBody, frozen=True):
-    """A physical machine; `vms` is how many run there, and `listening` how many of them would be told."""
+    """A physical machine; `vms` is how many run there, and `listening` how many of them would be told.
+
+    `away` is how many were moved away from it while it was drained, and are not back yet.
+    """
 
     name: str
     condition: ConditionName
     vms: Count
     listening: Count = 0
+    away: Count = 0
 
 
 class Site(AnswerBody, frozen=True):
@@ -205,6 +209,14 @@ class DrainRequest(RequestBody, frozen=True):
 
     settle: Span = "0s"
     at_once: CountToGive = 0
+
+
+class ReturnRequest(RequestBody, frozen=True):
+    """The body of a request to bring VMs back to a host; with `redeploy` not by live migration."""
+
+    settle: Span = "0s"
+    at_once: CountToGive = 0
+    redeploy: bool = False
 
 
 class FaultRequest(RequestBody, frozen=True):

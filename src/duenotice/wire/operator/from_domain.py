@@ -163,9 +163,9 @@ def group(group: f.Group, vms: int) -> Group:
     )
 
 
-def host(host: f.Host, vms: int, listening: int) -> Host:
-    """With how many VMs run there and how many of them listen, which the host itself does not know."""
-    return Host(host.name, host.condition.value, vms, listening)
+def host(host: f.Host, vms: int, listening: int, away: int) -> Host:
+    """With how many VMs run there, listen, and are away from it, which the host itself does not know."""
+    return Host(host.name, host.condition.value, vms, listening, away)
 
 
 def site(site: f.Site) -> Site:
@@ -335,6 +335,8 @@ def _as_stored(change: t.Transition) -> Details:
     stored = msgspec.to_builtins(change)
     if isinstance(change, t.StepEnded):
         stored["ended"] = seconds(change.ended)
+    if isinstance(change, t.EventCompleted | t.EventFailed) and change.took is not None:
+        stored["took"] = round(seconds(change.took), 2)
     if isinstance(change, t.MaintenanceChanged | t.MaintenanceRetried):
         stored["window"] = None if change.window is None else change.window.said
     if isinstance(change, t.ClockMarked):

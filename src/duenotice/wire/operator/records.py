@@ -81,6 +81,8 @@ class Details(AnswerBody, frozen=True, omit_defaults=True):
     window: str | None = None
     status: str | int | None = None
     ended: float | None = None
+    what: str | None = None
+    took: float | None = None
     reason: str | None = None
     location: str | None = None
     token: Token | None = None
