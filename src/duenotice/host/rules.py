@@ -17,6 +17,8 @@ from duenotice.host.guests import is_ipv4
 
 METADATA_ADDRESS = "169.254.169.254"
 TABLE = "duenotice"
+FAMILIES = ("bridge", "inet")
+"""Where we have a table of that name."""
 _INTERFACE = re.compile(r"[\w.@:-]{1,15}")
 _MAC = re.compile(r"([0-9a-f]{2}:){5}[0-9a-f]{2}")
 _COMMENT = re.compile(r"[\w.-]{1,128}", re.ASCII)
@@ -94,7 +96,7 @@ table inet {TABLE} {{{{
 
 def no_rules() -> str:
     """The script that takes ours away; it works whether they are there or not."""
-    return "".join(f"table {family} {TABLE}\ndelete table {family} {TABLE}\n" for family in ("bridge", "inet"))
+    return "".join(f"table {family} {TABLE}\ndelete table {family} {TABLE}\n" for family in FAMILIES)
 
 
 def _chain(number: int, plug: Plug) -> str:
