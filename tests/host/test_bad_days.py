@@ -84,6 +84,28 @@ def test_domains_that_cannot_be_told_are_named_and_all_others_are_served(h1: Hyp
     h1.remove(second)
 
 
+def test_rules_and_address_that_somebody_takes_away_are_put_back(h1: Hypervisor, tmp_path: Path) -> None:
+    """As a firewall does that is loaded again; without the rules each guest could speak for each other."""
+    with host_service(h1, tmp_path) as service:
+        until(lambda: "duenotice" in rules_of(h1), lambda: service.log.read_text())
+        h1.run("nft", "flush", "ruleset")
+        h1.ip(f"address del {METADATA_ADDRESS}/32 dev {BRIDGE}")
+        until(
+            lambda: "bridge duenotice" in rules_of(h1) and METADATA_ADDRESS in h1.run("ip", "address"),
+            lambda: service.log.read_text(),
+        )
+        assert "inet duenotice" in rules_of(h1)
+
+
+def test_another_host_that_is_down_costs_the_guests_here_nothing(h1: Hypervisor, tmp_path: Path) -> None:
+    """It is named once, and new domains of this host still come into the fleet."""
+    with host_service(h1, tmp_path, "--also", f"h2=qemu+unix:///system?socket={tmp_path}/nobody") as service:
+        guest = h1.guest("new", "10.77.0.33", start=False)
+        service.wait_for_vms("new")
+        assert service.log.read_text().count("libvirt on h2 cannot be asked") == 1
+    h1.remove(guest)
+
+
 def test_dry_run_shows_fleet_and_rules_and_changes_nothing(h1: Hypervisor, tmp_path: Path) -> None:
     """What it shows, nftables takes."""
     guest = h1.guest("web-0", "10.77.0.11", facts="address='10.77.0.11' set='web' update-domain='1'")

@@ -1,5 +1,6 @@
 """What is announced is what happens to a real guest, once, whoever dies meanwhile."""
 
+import json
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -13,8 +14,13 @@ pytestmark = pytest.mark.host
 
 PAUSE = 4
 """Seconds that a freeze promises."""
-BOUND = 4
-"""Seconds that its pause may be longer or shorter: the guest's clock has whole seconds, and the machine is busy."""
+BOUND = 1.5
+"""Seconds that the guest may be wrong about its pause: its clock has whole seconds, and it reads two, one by one."""
+CALLS = {
+    "delete": ("/v1/events", {"type": "Terminate", "resources": ["tidy"]}),
+    "evict": ("/v1/vms/tidy/evict", None),
+}
+FACTS = {"delete": "", "evict": "spot='yes'"}
 Accident = Callable[[HostService, Hypervisor], None]
 
 
@@ -71,6 +77,14 @@ def gap(guest: Guest, since: int) -> float:
     return max(((b.of_day - a.of_day) - (b.uptime - a.uptime) for a, b in pairwise(ticks)), default=0.0)
 
 
+def measured(service: HostService, event: str) -> float:
+    """Seconds that the service says the impact took; on a busy machine these are more than were promised."""
+    said = map(json.loads, service.log.read_text().splitlines())
+    return next(
+        float(line["seconds"]) for line in said if (line["action"], line.get("event_id")) == ("impact-done", event)
+    )
+
+
 @pytest.mark.heart
 def test_a_freeze_pauses_the_guest_for_as_long_as_it_promised(service: HostService, web: Guest) -> None:
     """Seen by its own clocks."""
@@ -78,7 +92,7 @@ def test_a_freeze_pauses_the_guest_for_as_long_as_it_promised(service: HostServi
     event = scheduled(service, web, "Freeze", duration=PAUSE)
     service.wait_for(event, "event-completed")
     until(lambda: gap(web, ticks) > 1, lambda: f"no gap: {web.ticks()[ticks:]}")
-    assert PAUSE - BOUND < gap(web, ticks) < PAUSE + BOUND
+    assert PAUSE - BOUND < gap(web, ticks) < measured(service, event) + BOUND
     assert web.boots() == boots
     assert web.state() == "running"
 
@@ -151,13 +165,16 @@ def test_a_terminated_guest_ends_and_leaves_the_fleet_whatever_happens_meanwhile
 
 
 @pytest.mark.heart
-def test_a_terminated_guest_that_obeys_ends_cleanly(h1: Hypervisor, tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", ["delete", "evict"])
+def test_a_guest_that_is_deleted_or_evicted_and_obeys_ends_cleanly(h1: Hypervisor, tmp_path: Path, end: str) -> None:
     """Its last word says so; and it is undefined if that was asked for."""
-    old = h1.guest("tidy", "10.77.0.15", does="dn.approve=yes")
+    old = h1.guest("tidy", "10.77.0.15", facts=f"address='10.77.0.15' {FACTS[end]}", does="dn.approve=yes")
     with host_service(h1, tmp_path, "--libvirt-undefine") as service:
         until(lambda: "tidy" in service.vms(), lambda: service.log.read_text())
         wait_for_poll(service, old)
-        event = scheduled(service, old, "Terminate")
-        service.wait_for(event, "event-completed")
+        (event,) = service.operate(*CALLS[end])
+        kind = old.wait(r'"EventType":"(\w+)"')[1]
+        service.wait_for(event["id"], "event-completed")
+    assert kind == {"delete": "Terminate", "evict": "Preempt"}[end]
     assert "clean end" in old.lines()[-3:]
     assert "tidy" not in h1.virsh("list", "--all", "--name").split()

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 LOOK_ANYWAY = 10.0
 """Seconds after which libvirt is asked although it has said nothing: a lease may have come."""
+_HOST = "host/"
+"""Begins the keys of complaints about other hosts; no domain may have a slash in its name."""
 _AGAIN = Backoff(0.5, 15.0)
 _OVER = (t.EventCompleted, t.EventFailed, t.EventCancelled)
 
@@ -93,12 +95,14 @@ class HostWatch:
     async def look(self, service: "Service | FollowerService") -> None:
         """Ask libvirt, and make fleet and rules as it says."""
         fleet, names = service.state.fleet, [host.name for host in self._hosts]
-        guests = [guest for host in self._hosts for guest in await asyncio.to_thread(host.guests, "")]
+        asked = {host.name: await self._asked(host) for host in self._hosts}
+        guests = [guest for found in asked.values() for guest in found or ()]
+        unknown = {vm.name for vm in fleet.vms.values() if vm.host in asked and asked[vm.host] is None}
         here = await asyncio.to_thread(self._hosts[0].guests, self._bridge.name)
         self._note_names(guests)
         engine = getattr(service, "engine", None)
         if engine is not None and engine.leads:
-            made = compose(guests, names, self._file, fleet.vms, busy(service.state))
+            made = compose(guests, names, self._file, fleet.vms, busy(service.state) | unknown)
             self._complain_about(made.troubles)
             if made.declaration.digest != fleet.digest:
                 try:
@@ -109,12 +113,28 @@ class HostWatch:
         if self._complaints.pop("", None):
             log.info("libvirt is there again", action="host-again")
 
+    async def _asked(self, host: Hypervisor) -> list[GuestDomain] | None:
+        """Its domains; None: it is another host that cannot be asked, which costs the guests here nothing."""
+        try:
+            found = await asyncio.to_thread(host.guests, "")
+        except Unavailable as error:
+            if host is self._hosts[0]:
+                raise
+            self._complain(_HOST + host.name, f"{error.message} {error.hint} Its VMs stay in the fleet as they were.")
+            return None
+        if self._complaints.pop(_HOST + host.name, None):
+            log.info(f"libvirt on {host.name} is there again", action="host-again")
+        return found
+
     async def _guard(self, here: Sequence[GuestDomain], state: State) -> None:
         ports = await asyncio.to_thread(self._bridge.ports)
         script = rules(self._bridge.name, plugs_of(here, state.fleet.vms, self._hosts[0].name), ports)
         if script != self._script:
             await asyncio.to_thread(self._bridge.put, script)
             self._script = script
+        if not await asyncio.to_thread(self._bridge.is_prepared):
+            await asyncio.to_thread(self._bridge.put_back, script)
+            log.warning("somebody had taken our rules or address from the bridge: put back", action="bridge-again")
 
     def _note_names(self, guests: Sequence[GuestDomain]) -> None:
         for guest in guests:
@@ -128,7 +148,8 @@ class HostWatch:
         for name, trouble in troubles.items():
             self._complain(name, f"domain {name} cannot be told: {trouble}")
         for name in self._complaints.keys() - troubles.keys() - {"", "fleet"}:
-            del self._complaints[name]
+            if not name.startswith(_HOST):
+                del self._complaints[name]
 
     def _complain(self, about: str, what: str) -> None:
         """Each trouble is logged once, until it changes."""

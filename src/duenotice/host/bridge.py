@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from duenotice.errors import DuenoticeError, Misconfigured, Unavailable
-from duenotice.host.rules import METADATA_ADDRESS, no_rules
+from duenotice.host.rules import FAMILIES, METADATA_ADDRESS, TABLE, no_rules
 
 _ADMIN_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 _SECONDS = 10
@@ -45,6 +45,17 @@ class Bridge:
             raise Misconfigured(
                 f"nftables does not take our rules: {said}.", hint=f"{_RIGHTS} 'nft list tables' shows."
             )
+
+    def is_prepared(self) -> bool:
+        """Whether rules and address are still there: who loads a firewall again takes away the rules of all."""
+        tables = _run("nft", "nftables", "list", "tables").stdout.splitlines()
+        return self.name in _holders() and {f"table {family} {TABLE}" for family in FAMILIES} <= set(tables)
+
+    def put_back(self, script: str) -> None:
+        """As at the start: the rules first."""
+        self.put(script)
+        if self.name not in _holders():
+            self._ip("add")
 
     def ports(self) -> list[str]:
         """Its interfaces."""

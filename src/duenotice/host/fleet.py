@@ -98,6 +98,8 @@ def _trouble(guest: GuestDomain, vm: Vm, addresses: Mapping[str, str]) -> str:
         return guest.trouble
     if guest.set and not is_name(guest.set):
         return f"its set {guest.set!r} is not a valid name."
+    if guest.zone is not None and not is_name(guest.zone):
+        return f"its zone {guest.zone!r} is not a valid name."
     if not vm.address:
         return "nothing says its address. Give it one in its metadata, in the fleet file, or by libvirt's DHCP."
     if not is_ipv4(vm.address):

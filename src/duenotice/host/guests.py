@@ -71,6 +71,8 @@ def _with_update_domain(guest: GuestDomain, facts: dict[str, str]) -> GuestDomai
         return guest._replace(trouble=f"its metadata has an unknown attribute {unknown[0]!r}. {hint}")
     if guest.address and not is_ipv4(guest.address):
         return guest._replace(trouble=f"its address {guest.address!r} is not an IPv4 address.")
+    if (spot := facts.get("spot", "no")) not in ("yes", "no"):
+        return guest._replace(trouble=f"its spot {spot!r} is neither yes nor no.")
     text = facts.get("update-domain", "0")
     if not text.isdecimal() or int(text) > 19:
         return guest._replace(trouble=f"its update-domain {text!r} is not a number from 0 to 19.")

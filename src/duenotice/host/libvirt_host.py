@@ -68,12 +68,16 @@ class LibvirtHost:
                 if error.get_error_code() in (libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_OPERATION_INVALID):
                     return self.look_again(domain)
                 raise
-        return DomainSight(state, is_transient, kept, running)
+        return DomainSight(state, is_transient, kept, running, found.UUIDString())
 
     def look_again(self, domain: str) -> DomainSight:
         """It has changed while we looked."""
         found = self._domain(domain)
-        return GONE if found is None else DomainSight(DomainState.OFF, False, _notes(found, _CONFIG))
+        return (
+            GONE
+            if found is None
+            else DomainSight(DomainState.OFF, False, _notes(found, _CONFIG), uuid=found.UUIDString())
+        )
 
     def keep_notes(self, domain: str, notes: Sequence[Note]) -> None:
         """In the kept configuration; of a transient domain in the running one."""

@@ -26,12 +26,16 @@ class DomainState(Enum):
 
 
 class DomainSight(NamedTuple):
-    """A domain now. `kept` are the notes of its configuration, `running` those of the run that is on."""
+    """A domain now. `kept` are the notes of its configuration, `running` those of the run that is on.
+
+    `uuid` tells it from another domain of the same name, on another host.
+    """
 
     state: DomainState
     is_transient: bool = False
     kept: "tuple[Note, ...]" = ()
     running: "tuple[Note, ...]" = ()
+    uuid: str = ""
 
 
 GONE = DomainSight(DomainState.GONE)

@@ -4,6 +4,9 @@ A guest may use addresses that nobody else has. It may not use the address or th
 service, for anything: who takes over an address in ARP, or a MAC in the bridge's table, reads the answers to another.
 An interface that no guest of ours has reaches the service with nothing. It gets no answer in ARP either: on a network
 of several hosts each of them has the address, and answers its own guests only.
+
+A frame with a VLAN tag is judged like one without (`meta protocol` sees through one tag): the kernel takes off a tag
+with the number 0, and a bridge that filters VLANs takes off its own. What hides behind a second such tag is dropped.
 """
 
 import re
@@ -14,6 +17,8 @@ from duenotice.host.guests import is_ipv4
 
 METADATA_ADDRESS = "169.254.169.254"
 TABLE = "duenotice"
+FAMILIES = ("bridge", "inet")
+"""Where we have a table of that name."""
 _INTERFACE = re.compile(r"[\w.@:-]{1,15}")
 _MAC = re.compile(r"([0-9a-f]{2}:){5}[0-9a-f]{2}")
 _COMMENT = re.compile(r"[\w.-]{1,128}", re.ASCII)
@@ -66,15 +71,16 @@ table bridge {TABLE} {{{{
 {{macs}}    }}}}
     chain frames {{{{
         type filter hook prerouting priority -300; policy accept;
+        meta protocol {{{{ 8021q, 8021ad }}}} @nh,4,12 0 drop
 {{ways}}        ip daddr {METADATA_ADDRESS} drop
     }}}}
 {{guests}}    chain others {{{{
         ip daddr {METADATA_ADDRESS} drop
-        arp daddr ip {METADATA_ADDRESS} drop
+        meta protocol arp arp daddr ip {METADATA_ADDRESS} drop
         ether saddr @macs drop
         ip saddr @addresses drop
-        arp saddr ip @addresses drop
-        arp saddr ether @macs drop
+        meta protocol arp arp saddr ip @addresses drop
+        meta protocol arp arp saddr ether @macs drop
     }}}}
 }}}}
 """
@@ -90,7 +96,7 @@ table inet {TABLE} {{{{
 
 def no_rules() -> str:
     """The script that takes ours away; it works whether they are there or not."""
-    return "".join(f"table {family} {TABLE}\ndelete table {family} {TABLE}\n" for family in ("bridge", "inet"))
+    return "".join(f"table {family} {TABLE}\ndelete table {family} {TABLE}\n" for family in FAMILIES)
 
 
 def _chain(number: int, plug: Plug) -> str:
@@ -101,9 +107,9 @@ def _chain(number: int, plug: Plug) -> str:
         ether saddr != {plug.mac} ip daddr {METADATA_ADDRESS} drop
         ip saddr != {plug.address} ip daddr {METADATA_ADDRESS} drop
         ip saddr != {plug.address} ip saddr @addresses drop
-        arp saddr ip != {plug.address} arp saddr ip @addresses drop
-        arp saddr ether != {plug.mac} arp saddr ether @macs drop
-        arp saddr ip {plug.address} arp saddr ether != {plug.mac} drop
+        meta protocol arp arp saddr ip != {plug.address} arp saddr ip @addresses drop
+        meta protocol arp arp saddr ether != {plug.mac} arp saddr ether @macs drop
+        meta protocol arp arp saddr ip {plug.address} arp saddr ether != {plug.mac} drop
     }}
 """
 

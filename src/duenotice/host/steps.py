@@ -14,6 +14,7 @@ from duenotice.host.ports import DomainSight, DomainState
 
 SETTLE = 3.0
 """Seconds between the note of a freeze and the pause, at the most; an older note is written again."""
+_ANOTHER = "The other host has another domain of this name. Rename or undefine that one."
 
 
 class Do(Enum):
@@ -98,6 +99,12 @@ class Walk(NamedTuple):
         mark = find(self.here.running, self.event)
         return mark is not None and mark.mark
 
+    @property
+    def meets_another(self) -> bool:
+        """Whether the target has a domain of this name that is not this one: it is never touched."""
+        there = "" if self.there is None else self.there.uuid
+        return bool(there and self.here.uuid) and there != self.here.uuid
+
     def later(self, seconds: float) -> datetime:
         """So long after now."""
         return self.now + timedelta(seconds=seconds)
@@ -112,6 +119,10 @@ def next_step(walk: Walk) -> Next:
     note = walk.note
     if note is not None and note.step == "done":
         return IsOver(note.what)
+    if walk.meets_another and not walk.refused:
+        if note is None:
+            return CannotBe(_ANOTHER)
+        walk = walk._replace(refused=_ANOTHER)
     if walk.type is EventType.FREEZE and walk.moves and walk.there is not None:
         return _migrate(walk, walk.there)
     return _WALKS[walk.type](walk)
@@ -181,7 +192,7 @@ def _move(walk: Walk, there: DomainSight) -> Next:
     note = walk.note
     assert note is not None
     if walk.refused:
-        if there.state is DomainState.OFF:
+        if there.state is DomainState.OFF and not walk.meets_another:
             return Do.UNDEFINE_THERE
         return Do.START if note.starts else _fell_back(walk)
     if there.state is DomainState.GONE:

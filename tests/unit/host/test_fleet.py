@@ -71,6 +71,12 @@ def test_what_cannot_be_told_is_left_out_with_the_reason() -> None:
     assert troubles["no-address"].startswith("nothing says its address.")
 
 
+def test_a_zone_never_becomes_a_line_of_what_dry_run_shows() -> None:
+    """An attribute may have a line break in it, and people hand what is shown to nftables."""
+    vms, troubles = fleet(WEB, DB._replace(zone="1\nflush ruleset"))
+    assert (set(vms), troubles) == ({"web-0"}, {"db-0": "its zone '1\\nflush ruleset' is not a valid name."})
+
+
 def test_one_that_was_deleted_is_gone_until_somebody_starts_it() -> None:
     """Its domain may still be defined."""
     gone = DB._replace(notes=(Note("e1", "terminate", "done"),))

@@ -54,6 +54,7 @@ def test_without_an_address_the_lease_of_its_mac_counts() -> None:
     [
         ("adress='10.0.0.1'", "its metadata has an unknown attribute 'adress'. Did you mean 'address'?"),
         ("address='ten'", "its address 'ten' is not an IPv4 address."),
+        ("address='10.0.0.1' spot='true'", "its spot 'true' is neither yes nor no."),
         ("set='web' update-domain='x'", "its update-domain 'x' is not a number from 0 to 19."),
         ("set='web' update-domain='20'", "its update-domain '20' is not a number from 0 to 19."),
     ],

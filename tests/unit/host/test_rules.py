@@ -24,8 +24,17 @@ def test_nobody_takes_over_the_address_of_another_or_of_the_service() -> None:
     """In ARP and as a source; addresses that nobody has are free."""
     script = rules("br0", [WEB, DB])
     assert "elements = { 169.254.169.254, 10.0.0.12, 10.0.0.11 }" in script
-    assert "arp saddr ip != 10.0.0.11 arp saddr ip @addresses drop" in chain(script, "guest_1")
-    assert "arp saddr ip @addresses drop" in chain(script, "others")
+    assert "meta protocol arp arp saddr ip != 10.0.0.11 arp saddr ip @addresses drop" in chain(script, "guest_1")
+    assert "meta protocol arp arp saddr ip @addresses drop" in chain(script, "others")
+
+
+def test_a_vlan_tag_hides_nothing() -> None:
+    """ARP is known by `meta protocol`, which sees through one tag; a priority tag behind another is dropped."""
+    script = rules("br0", [WEB], ["eth0"])
+    assert chain(script, "frames")[1] == "meta protocol { 8021q, 8021ad } @nh,4,12 0 drop"
+    for name in ("guest_0", "others"):
+        lines = [line for line in chain(script, name) if "arp" in line]
+        assert lines and all(line.startswith("meta protocol arp ") for line in lines)
 
 
 def test_an_interface_that_no_guest_has_reaches_nothing() -> None:
@@ -38,7 +47,7 @@ def test_an_interface_that_no_guest_has_reaches_nothing() -> None:
 
 def test_guests_of_other_hosts_are_left_to_their_own_hosts() -> None:
     """Each host has the address, and their bridges may be one network."""
-    assert "arp daddr ip 169.254.169.254 drop" in chain(rules("br0", [WEB], ["eth0"]), "others")
+    assert "meta protocol arp arp daddr ip 169.254.169.254 drop" in chain(rules("br0", [WEB], ["eth0"]), "others")
 
 
 def test_the_service_is_reached_over_this_bridge_only() -> None:

@@ -153,3 +153,25 @@ class TestTerminate:
 
     def test_one_that_is_gone_is_gone(self) -> None:
         assert step(TERMINATE, DomainState.GONE) == IsOver("it is gone")
+
+
+class TestAnotherDomainOfTheSameName:
+    """On the target: it was not moved there, so it is neither started nor undefined, and ours is not forgotten."""
+
+    HERE, OTHER = "11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"
+
+    def walk(self, state: DomainState, there: DomainState, kept: Note | None = None) -> object:
+        notes = () if kept is None else (kept,)
+        here = DomainSight(state, kept=notes, uuid=self.HERE)
+        other = DomainSight(there, uuid=self.OTHER)
+        return next_step(Walk("e1", EventType.REDEPLOY, here, NOW, other, moves=True))
+
+    @pytest.mark.parametrize("there", [RUNNING, PAUSED, OFF])
+    def test_the_event_fails_before_anything_is_done(self, there: DomainState) -> None:
+        assert isinstance(self.walk(RUNNING, there), CannotBe)
+
+    @pytest.mark.parametrize("there", [RUNNING, PAUSED, OFF])
+    def test_one_that_came_meanwhile_is_left_alone_and_ours_is_started_again(self, there: DomainState) -> None:
+        begun = note(EventType.REDEPLOY, "begun")
+        assert self.walk(OFF, there, begun) == Do.START
+        assert isinstance(self.walk(RUNNING, there, begun), CannotBe)
