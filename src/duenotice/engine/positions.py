@@ -24,3 +24,16 @@ def settled(s: Standing) -> StandingStep:
 
 def _all_have_hidden(s: Standing) -> bool:
     return all(seen.hidden >= s.wanted for seen in s.others.values())
+
+
+def ends_at(s: Standing, end: int) -> Standing:
+    """The journal ends here. What was told of behind that was lost before anybody here read it (N14).
+
+    Nor may it be shown: what is stored there since is something else, and waits for its own curtain (N06).
+    """
+    return s._replace(
+        known=end,
+        may_show=min(s.may_show, s.folded),
+        answers_from=min(s.answers_from, end),
+        must_fold=min(s.must_fold, end),
+    )

@@ -11,7 +11,7 @@ from typing import Any
 from duenotice.engine import membership as m
 from duenotice.engine.members import Appended, Changed, Hid, Shown, Sight
 from duenotice.engine.membership import MEMBERS, Actions, NodePhase, Seen, Standing, StandingStep
-from duenotice.engine.positions import settled
+from duenotice.engine.positions import ends_at, settled
 
 Rule = Callable[[Standing, Any, int], StandingStep]
 
@@ -122,7 +122,7 @@ def _beaten(s: Standing, message: m.Beaten, now: int) -> StandingStep:
     if message.sent >= since and (head.epoch < epoch or head.position < folded):
         return _forgotten(s, message, now)
     if message.sent >= since and head.position < known == s.known:
-        s = _ends_at(s, max(head.position, s.folded))
+        s = ends_at(s, max(head.position, s.folded))
     s = s._replace(calling=False, must_fold=max(s.must_fold, head.position))
     if head.shown > s.folded:
         # Nothing is shown that a member has not hidden: so we were not one for a while, however we are one now.
@@ -140,19 +140,6 @@ def _on_a_copy(s: Standing, message: m.Beaten, now: int) -> StandingStep:
     """No right to answer: others may have shown more than this server has, also while we were out (N14, S3)."""
     s, actions = _looked(s, message, now)
     return StandingStep(s, (*actions, m.StoreHere()) if s.phase is NodePhase.LEADING else actions)
-
-
-def _ends_at(s: Standing, end: int) -> Standing:
-    """The journal ends here. What was told of behind that was lost before anybody here read it (N14).
-
-    Nor may it be shown: what is stored there since is something else, and waits for its own curtain (N06).
-    """
-    return s._replace(
-        known=end,
-        may_show=min(s.may_show, s.folded),
-        answers_from=min(s.answers_from, end),
-        must_fold=min(s.must_fold, end),
-    )
 
 
 def _looked(s: Standing, message: m.Beaten | m.Looked, now: int) -> StandingStep:
@@ -255,7 +242,7 @@ def _wrote(s: Standing, message: m.Wrote, now: int) -> StandingStep:
 def _after_reading(s: Standing, message: m.Folded) -> Standing:
     """Told of more than there is, it would read again and again, and never join or lead."""
     if message.position < message.asked:
-        s = _ends_at(s, max(message.position, s.folded))
+        s = ends_at(s, max(message.position, s.folded))
     return _with_fold(s, message.position)
 
 
