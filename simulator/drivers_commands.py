@@ -5,7 +5,6 @@ import json
 from contextvars import copy_context
 from random import Random
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from simulator.agents_disk import Disk, DiskFile
 from simulator.drivers import OUTSIDE, TIMEOUT, Outside
@@ -132,14 +131,12 @@ class Commands:
         self.outside.done[event_id] += 1
 
 
-_ALL: "WeakKeyDictionary[Machine, Commands]" = WeakKeyDictionary()
-
-
 def commands_of(machine: Machine) -> Commands:
     """The commands of a machine."""
-    if machine not in _ALL:
-        _ALL[machine] = Commands(machine, OUTSIDE.get())
-    return _ALL[machine]
+    if machine.commands is None:
+        machine.commands = Commands(machine, OUTSIDE.get())
+    commands: Commands = machine.commands
+    return commands
 
 
 def _habit(name: str) -> Any:

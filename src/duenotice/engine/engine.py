@@ -89,8 +89,16 @@ class Engine(Alone):
         self._looks, self._foresights, self._snapshot_at = 0, 0, state.position
         self._task: asyncio.Task[None] | None = None
         self._broken: DuenoticeError | None = None
+        self._kept: dict[type, Any] = {}
         self.failed: asyncio.Future[DuenoticeError] = asyncio.get_running_loop().create_future()
         publisher.open(state, clock.now().steady)
+
+    def kept_once(self, kind: type[T], make: Callable[[], T]) -> T:
+        """The only one of its kind beside this engine. All who ask share it, and it ends with the engine."""
+        if kind not in self._kept:
+            self._kept[kind] = make()
+        kept: T = self._kept[kind]
+        return kept
 
     @property
     def state(self) -> State:

@@ -8,7 +8,6 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from weakref import WeakKeyDictionary
 
 from msgspec import Struct, structs
 
@@ -136,11 +135,6 @@ class EventLives:
         self._traces.learn(await traces_before(engine, self._began_at))
 
 
-_LIVES: "WeakKeyDictionary[Engine, EventLives]" = WeakKeyDictionary()
-
-
 def lives_of(engine: Engine) -> EventLives:
     """The lives of an engine's events; every door that asks gets the same, so that they are kept once."""
-    if engine not in _LIVES:
-        _LIVES[engine] = EventLives(engine)
-    return _LIVES[engine]
+    return engine.kept_once(EventLives, lambda: EventLives(engine))

@@ -7,7 +7,6 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Iterable
 from datetime import datetime
-from weakref import WeakKeyDictionary
 
 from msgspec import Struct, structs
 
@@ -115,11 +114,7 @@ def _small(record: t.Record) -> t.Record:
 _Ends = t.EventCompleted | t.EventCancelled | t.EventFailed
 _NOTHING = t.ScopeEnabled("")
 
-_READERS: "WeakKeyDictionary[Engine, PastReader]" = WeakKeyDictionary()
-
 
 def past_of(engine: Engine) -> PastReader:
     """The reader of an engine's past; everybody who asks shares it."""
-    if engine not in _READERS:
-        _READERS[engine] = PastReader()
-    return _READERS[engine]
+    return engine.kept_once(PastReader, PastReader)
