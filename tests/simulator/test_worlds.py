@@ -1,5 +1,6 @@
 """Worlds from fresh seeds, which are printed: no promise is broken, and a seed is the same world each time."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from random import SystemRandom
 
 import pytest
 
+from duenotice.engine.engine import Engine
 from simulator import runs
 from simulator.__main__ import told as told_action
 from simulator.border import real_seconds
@@ -55,6 +57,19 @@ def test_the_same_seed_gives_the_same_history_byte_for_byte() -> None:
     ran = subprocess.run([sys.executable, "-c", again], cwd=here, env=environment, capture_output=True, text=True)
     first, second = run(SEED, shape=SMALL), run(SEED, shape=SMALL)
     assert first.digest == second.digest == ran.stdout.strip(), ran.stderr
+
+
+def test_a_world_gives_back_all_that_was_in_it() -> None:
+    """A soak plays thousands in one process: what each left behind would make the next one slower."""
+    before = engines()
+    short_world(7, 3, "command")
+    assert engines() == before
+
+
+def engines() -> int:
+    """How many are in memory."""
+    gc.collect()
+    return sum(isinstance(each, Engine) for each in gc.get_objects())
 
 
 def test_there_are_many_faults_and_each_can_be_left_out() -> None:
