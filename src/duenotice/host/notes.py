@@ -22,6 +22,8 @@ class Note(NamedTuple):
 
     `step` is `begun`, `paused` or `done`; `until` is when patience with the guest ends, or its pause; `mark` says that
     this is the run that the impact began with; `starts` whether the domain is to run afterwards; `what` happened.
+    `ends` is the same moment as `until`, in microseconds since the `boot` of the machine that wrote it: that count goes
+    on evenly when somebody sets the clock.
     """
 
     event: str
@@ -31,6 +33,8 @@ class Note(NamedTuple):
     starts: bool = True
     mark: bool = False
     what: str = ""
+    boot: str = ""
+    ends: int = 0
 
 
 def notes_in(domain: ElementTree.Element) -> tuple[Note, ...]:
@@ -56,6 +60,8 @@ def element(notes: Sequence[Note]) -> str:
             "starts": "" if note.starts else "no",
             "mark": "yes" if note.mark else "",
             "what": note.what,
+            "boot": note.boot,
+            "ends": str(note.ends) if note.boot else "",
         }
         ElementTree.SubElement(whole, "impact", {key: value for key, value in fields.items() if value})
     return ElementTree.tostring(whole, encoding="unicode")
@@ -81,4 +87,6 @@ def _note(found: ElementTree.Element) -> Note:
         found.get("starts") != "no",
         found.get("mark") == "yes",
         found.get("what", ""),
+        found.get("boot", ""),
+        int(found.get("ends", 0)),
     )

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import structlog
 
-from duenotice.clock import monotonic, wall
+from duenotice.clock import boot_id, boot_micros, monotonic, wall
 from duenotice.domain.event import IMPACT_SECONDS, Cause, Event, EventType
 from duenotice.host.notes import Note, put
 from duenotice.host.ports import Hypervisor, HypervisorRefused
@@ -94,7 +94,7 @@ class _Impact:
     ) -> None:
         self._event, self._vm, self._here, self._there, self._is_held = event, vm, here, there, is_held
         self._did: list[str] = []
-        self._refused = ""
+        self._refused, self._boot = "", boot_id()
 
     async def run(self, grace: float, undefines: bool) -> AttemptOutcome:
         """To its end, which is logged with what happened and how long it took."""
@@ -121,6 +121,8 @@ class _Impact:
             pressed=Do.PRESS.value in self._did,
             refused=self._refused,
             is_held=self._is_held(),
+            boot=self._boot,
+            steady=boot_micros(),
         )
 
     async def _take(self, step: Next, walk: Walk) -> None:
@@ -132,9 +134,8 @@ class _Impact:
                 await self._keep(note, walk)
             case Keep(note):
                 await self._keep(note, walk)
-            case LookLater(until):
-                left = HELD_AGAIN if until is None else max(0.0, (until - wall()).total_seconds())
-                await asyncio.sleep(left if until is None else min(LOOK_AGAIN, left))
+            case LookLater(seconds):
+                await asyncio.sleep(HELD_AGAIN if seconds is None else min(LOOK_AGAIN, seconds))
             case Do():
                 await self._do(step)
 

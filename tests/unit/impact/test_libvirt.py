@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -171,6 +171,30 @@ def test_a_guest_that_ignores_its_button_loses_its_plug_after_the_grace() -> Non
     host = ready(obeys=False)
     assert run(host, what=event(EventType.REBOOT), grace=0.0) == DONE
     assert host.calls == ["destroy", "start"]
+
+
+@pytest.mark.parametrize("hours", [1, -1], ids=["forward", "back"])
+@pytest.mark.parametrize(
+    ("kind", "calls"), [(EventType.FREEZE, ["suspend", "resume"]), (EventType.TERMINATE, ["press", "destroy"])]
+)
+def test_a_clock_that_is_set_makes_no_pause_and_no_grace_shorter_or_longer(
+    kind: EventType, calls: list[str], hours: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody sets it by an hour between any two looks, and each look is a second after the last one."""
+    looks = iter(range(1000))
+    seen = []
+
+    def boot_micros() -> int:
+        seen.append(next(looks))
+        return seen[-1] * 1_000_000
+
+    monkeypatch.setattr("duenotice.impact.libvirt.LOOK_AGAIN", 0)
+    monkeypatch.setattr("duenotice.impact.libvirt.boot_micros", boot_micros)
+    monkeypatch.setattr("duenotice.impact.libvirt.wall", lambda: NOW + timedelta(hours=hours * len(seen)))
+    host = ready(obeys=False)
+    assert run(host, what=event(kind, duration=20), grace=20) == DONE
+    assert host.calls == calls
+    assert 20 <= len(seen) <= 24
 
 
 def test_one_that_is_deleted_is_undefined_if_asked() -> None:
