@@ -23,7 +23,7 @@ class Note(NamedTuple):
     `step` is `begun`, `paused` or `done`; `until` is when patience with the guest ends, or its pause; `mark` says that
     this is the run that the impact began with; `starts` whether the domain is to run afterwards; `what` happened.
     `ends` is the same moment as `until`, in microseconds since the `boot` of the machine that wrote it: that count goes
-    on evenly when somebody sets the clock.
+    on evenly when somebody sets the clock. `target` is the host that it moves to.
     """
 
     event: str
@@ -35,6 +35,7 @@ class Note(NamedTuple):
     what: str = ""
     boot: str = ""
     ends: int = 0
+    target: str = ""
 
 
 def notes_in(domain: ElementTree.Element) -> tuple[Note, ...]:
@@ -62,6 +63,7 @@ def element(notes: Sequence[Note]) -> str:
             "what": note.what,
             "boot": note.boot,
             "ends": str(note.ends) if note.boot else "",
+            "target": note.target,
         }
         ElementTree.SubElement(whole, "impact", {key: value for key, value in fields.items() if value})
     return ElementTree.tostring(whole, encoding="unicode")
@@ -89,4 +91,5 @@ def _note(found: ElementTree.Element) -> Note:
         found.get("what", ""),
         found.get("boot", ""),
         int(found.get("ends", 0)),
+        found.get("target", ""),
     )

@@ -71,9 +71,9 @@ class Walk(NamedTuple):
     """What is to be done to one domain, and what this process has seen of it.
 
     `duration` is the pause of a freeze in seconds, `grace` the time a guest gets after its power button was pressed.
-    `there` is the domain at the target, if one is named. `pressed`: the button was. `refused` is why the target did not
-    take it. `is_held`: its host is under maintenance, so it is not started before that is over. `steady` is `now` in
-    microseconds since the `boot` of this machine.
+    `there` is the domain at the `target`, if one is named. `pressed`: the button was. `refused` is why the target did
+    not take it. `is_held`: its host is under maintenance, so it is not started before that is over. `steady` is `now`
+    in microseconds since the `boot` of this machine.
     """
 
     event: str
@@ -90,6 +90,7 @@ class Walk(NamedTuple):
     is_held: bool = False
     boot: str = ""
     steady: int = 0
+    target: str = ""
 
     @property
     def note(self) -> Note | None:
@@ -126,7 +127,7 @@ class Walk(NamedTuple):
 
     def noted(self, step: str, **fields: object) -> Note:
         """A new note."""
-        return Note(self.event, self.type.value, step)._replace(**fields)  # type: ignore[arg-type]
+        return Note(self.event, self.type.value, step, target=self.target)._replace(**fields)  # type: ignore[arg-type]
 
 
 def next_step(walk: Walk) -> Next:
@@ -249,8 +250,10 @@ def _remove(walk: Walk) -> Next:
 
 
 def _migrate(walk: Walk, there: DomainSight) -> Next:
-    """libvirt itself goes back if a migration fails half-way, so nothing is noted."""
+    """libvirt itself goes back if a migration fails half-way. Where it goes is noted, and the note goes along."""
     if walk.here.state in (DomainState.RUNNING, DomainState.PAUSED):
+        if walk.note is None:  # if it shuts itself off meanwhile, it stays so
+            return Begin(walk.noted("begun", starts=False), marks=True)
         return CannotBe(f"It was not migrated: {walk.refused}") if walk.refused else Do.MIGRATE
     if walk.here.state is DomainState.GONE and there.state is not DomainState.GONE:
         return IsOver("moved to another host")

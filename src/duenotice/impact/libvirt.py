@@ -12,8 +12,9 @@ import structlog
 
 from duenotice.clock import boot_id, boot_micros, monotonic, wall
 from duenotice.domain.event import IMPACT_SECONDS, Cause, Event, EventType
-from duenotice.host.notes import Note, put
-from duenotice.host.ports import Hypervisor, HypervisorRefused
+from duenotice.errors import Unavailable
+from duenotice.host.notes import Note, find, put
+from duenotice.host.ports import DomainState, Hypervisor, HypervisorRefused
 from duenotice.host.steps import Begin, CannotBe, Do, IsOver, Keep, LookLater, Next, Walk, next_step
 from duenotice.impact.driver import OUTPUT_KEPT, AttemptEnd, AttemptOutcome
 
@@ -75,15 +76,46 @@ class LibvirtDriver:
                 return AttemptOutcome(AttemptEnd.HOPELESS, f"{vm}: no libvirt is named for its host {place.host!r}.")
             if event.host not in (None, place.host):  # somebody has moved it since it was told
                 return AttemptOutcome(AttemptEnd.DONE, what=f"{vm}: it had left {event.host} before")
-            if event.to is not None and event.to not in self._hosts:
-                return AttemptOutcome(AttemptEnd.HOPELESS, f"{vm}: no libvirt is named for the host {event.to!r}.")
             moves = event.type is EventType.REDEPLOY or event.cause in _MOVING
-            there = self._hosts.get(event.to or place.target or "") if moves else None
+            noted = await asyncio.to_thread(self._noted_target, event.id, vm, place.host) if moves else ""
+            if not noted and event.to is not None and event.to not in self._hosts:
+                return AttemptOutcome(AttemptEnd.HOPELESS, f"{vm}: no libvirt is named for the host {event.to!r}.")
+            there = self._hosts.get(noted or event.to or place.target or "") if moves else None
             impact = _Impact(event, vm, self._hosts[place.host], there, lambda: self._place(vm).is_held)
             try:
                 return await impact.run(self._grace, self._undefines)
             except HypervisorRefused as refusal:
                 return AttemptOutcome(AttemptEnd.FAILED, f"{vm}: {refusal.message}")
+
+    def _noted_target(self, event: str, vm: str, host: str) -> str:
+        """The host to which its move has begun; empty if it has not.
+
+        The fleet would perhaps name another one by now, and then the domain would run on both.
+        """
+        sight = self._hosts[host].look(vm)
+        if sight.state is DomainState.GONE:
+            return self._who_has_it(event, vm, host)
+        note = find((*sight.kept, *sight.running), event)
+        target = "" if note is None or note.step == "done" else note.target
+        if target and target not in self._hosts:
+            what = f"{vm} is on its way to {target}, and no libvirt is named for {target}."
+            raise Unavailable(what, hint=f"Name it as before (--also {target}=URI, or libvirt_hosts).")
+        return target
+
+    def _who_has_it(self, event: str, vm: str, left: str) -> str:
+        """Its notes go with it, so they tell where it has come to."""
+        silent: Unavailable | None = None
+        for name in self._hosts.keys() - {left}:
+            try:
+                sight = self._hosts[name].look(vm)
+            except Unavailable as error:
+                silent = error
+                continue
+            if find((*sight.kept, *sight.running), event) is not None:
+                return name
+        if silent is not None:
+            raise silent
+        return ""
 
 
 class _Impact:
@@ -122,6 +154,7 @@ class _Impact:
             refused=self._refused,
             is_held=self._is_held(),
             boot=self._boot,
+            target="" if self._there is None else self._there.name,
             steady=boot_micros(),
         )
 

@@ -170,12 +170,16 @@ class TestRedeploy:
 
 class TestMigration:
     def test_it_moves_while_it_runs(self) -> None:
-        assert step(FREEZE, RUNNING, there=GONE, moves=True) == Do.MIGRATE
+        begun = Note("e1", "freeze", "begun", starts=False, target="h2")
+        assert step(FREEZE, RUNNING, there=GONE, moves=True, target="h2") == Begin(begun, marks=True)
+        assert step(FREEZE, RUNNING, begun, there=GONE, moves=True, target="h2") == Do.MIGRATE
         over = next_step(Walk("e1", FREEZE, GONE, NOW, DomainSight(RUNNING), moves=True))
         assert over == IsOver("moved to another host")
 
     def test_one_that_is_refused_runs_on_here(self) -> None:
-        assert step(FREEZE, RUNNING, there=GONE, moves=True, refused="no") == CannotBe("It was not migrated: no")
+        begun = note(FREEZE, "begun", None)
+        refused = step(FREEZE, RUNNING, begun, there=GONE, moves=True, refused="no")
+        assert refused == CannotBe("It was not migrated: no")
 
 
 class TestTerminate:

@@ -10,7 +10,7 @@ import pytest
 from duenotice.domain.event import Cause, Event, EventType, Phase
 from duenotice.errors import Unavailable
 from duenotice.host.guests import GuestDomain
-from duenotice.host.notes import Note
+from duenotice.host.notes import Note, element, notes_of
 from duenotice.host.ports import GONE, DomainSight, DomainState, Hypervisor, HypervisorRefused
 from duenotice.impact.driver import AttemptEnd, AttemptOutcome
 from duenotice.impact.libvirt import LibvirtDriver, Whereabouts
@@ -88,19 +88,17 @@ class ToyHypervisor:
         self.change("undefine", domain, GONE)
 
     def description(self, domain: str) -> str:
-        self._described = self.domains[domain]
-        return domain
+        return domain + element(self.domains[domain].kept)
 
     def define(self, description: str) -> None:
-        self.change("define", description, DomainSight(OFF, kept=BEGUN))
+        domain, less, notes = description.partition("<")
+        self.change("define", domain, DomainSight(OFF, kept=notes_of(less + notes)))
 
     def migrate(self, domain: str, target: Hypervisor) -> None:
+        described = self.description(domain)
         self.change("migrate", domain, GONE)
-        target.define(domain)
+        target.define(described)
         target.start(domain)
-
-
-BEGUN = (Note("e1", "redeploy", "begun", NOW),)
 
 
 def event(kind: EventType, duration: Any = 0, cause: Cause = Cause.USER) -> Event:
@@ -108,10 +106,10 @@ def event(kind: EventType, duration: Any = 0, cause: Cause = Cause.USER) -> Even
 
 
 def run(*hosts: ToyHypervisor, what: Event, grace: float = 60, undefines: bool = False, held=lambda: False):
-    """One attempt of a driver that has just been started."""
+    """One attempt of a driver that has just been started; the second host is the one to move to."""
 
     def place(vm: str) -> Whereabouts:
-        return Whereabouts("h1", "h2" if len(hosts) > 1 else None, held())
+        return Whereabouts("h1", hosts[1].name if len(hosts) > 1 else None, held())
 
     driver = LibvirtDriver({host.name: host for host in hosts}, place, grace, undefines)
     outcome = asyncio.run(driver.run(what, 1))
@@ -244,6 +242,47 @@ def test_a_live_migration_moves_it_while_it_runs() -> None:
     here, there = ready(), ToyHypervisor("h2")
     assert run(here, there, what=event(EventType.FREEZE, cause=Cause.LIVE_MIGRATION)) == DONE
     assert (here.calls, there.look("web-0").state) == (["migrate"], RUNNING)
+
+
+MOVES = [event(EventType.REDEPLOY), event(EventType.FREEZE, cause=Cause.LIVE_MIGRATION)]
+MOVE_NAMES = ["redeploy", "migration"]
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("lives", range(6))
+@pytest.mark.parametrize("dies", ["h1", "h2"])
+@pytest.mark.parametrize("what", MOVES, ids=MOVE_NAMES)
+def test_killed_and_started_again_with_another_first_choice_it_goes_on_with_the_same_host(
+    what: Event, dies: str, lives: int, is_late: bool
+) -> None:
+    """Else it would run on both."""
+    here, there, third = ready(), ToyHypervisor("h2"), ToyHypervisor("h3")
+    killed = here if dies == "h1" else there
+    killed.lives, killed.is_late = lives, is_late
+    try:
+        outcome = run(here, there, third, what=what)
+    except Killed:
+        killed.lives = None
+        if there.look("web-0").state is OFF and here.look("web-0") == GONE:
+            return  # libvirt itself goes back if a migration breaks there; the toy does not
+        begun = any(host.look("web-0").kept for host in (here, there))
+        outcome = run(here, third, there, what=what)
+        if not begun:
+            return
+    assert outcome == DONE
+    assert (here.look("web-0"), there.look("web-0").state, third.calls) == (GONE, RUNNING, [])
+    assert here.calls.count("press") + here.calls.count("migrate") == 1
+
+
+@pytest.mark.parametrize("hosts", [["h1"], ["h1", "h3"]])
+def test_one_on_its_way_to_a_host_that_is_named_no_longer_waits_until_it_is(hosts: list[str]) -> None:
+    """It may run there: nothing is done, and nothing has failed."""
+    named = {name: ready() if name == "h1" else ToyHypervisor(name) for name in hosts}
+    begun = Note("e1", "Redeploy", "begun", NOW, target="h2")
+    named["h1"].domains["web-0"] = DomainSight(OFF, kept=(begun,))
+    with pytest.raises(Unavailable, match=r"web-0 is on its way to h2, and no libvirt is named for h2\."):
+        run(*named.values(), what=event(EventType.REDEPLOY))
+    assert [host.calls for host in named.values()] == [[] for _ in hosts]
 
 
 def test_a_host_that_cannot_be_asked_is_asked_again_later() -> None:
