@@ -102,7 +102,8 @@ class HostWatch:
         self._note_names(guests)
         engine = getattr(service, "engine", None)
         if engine is not None and engine.leads:
-            made = compose(guests, names, self._file, fleet.vms, busy(service.state) | unknown)
+            own = await asyncio.to_thread(self._bridge.own_addresses)
+            made = compose(guests, names, self._file, fleet.vms, busy(service.state) | unknown, own)
             self._complain_about(made.troubles)
             if made.declaration.digest != fleet.digest:
                 try:

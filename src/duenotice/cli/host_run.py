@@ -91,7 +91,7 @@ def _show(hosts: "list[Hypervisor]", bridge: "Bridge", file: "Declaration | None
     from duenotice.host.rules import rules
 
     guests = [guest for host in hosts for guest in host.guests("")]
-    made = compose(guests, [host.name for host in hosts], file, {}, set())
+    made = compose(guests, [host.name for host in hosts], file, {}, set(), bridge.own_addresses())
     vms = {vm.name: vm for vm in made.declaration.vms}
     for vm in vms.values():
         place = f"  {vm.group} UD {vm.update_domain}" if vm.group else f"  zone {vm.zone}" if vm.zone else ""
