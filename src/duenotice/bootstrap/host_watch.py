@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import structlog
 
 from duenotice.backoff import Backoff
+from duenotice.bootstrap.mapping_file import MappingFile
 from duenotice.domain import transitions as t
 from duenotice.domain.commands import ApplyFleet
 from duenotice.domain.event import Phase
-from duenotice.domain.fleet import Declaration
 from duenotice.domain.state import State
 from duenotice.engine.engine import SELF
 from duenotice.errors import DuenoticeError, Refused, Unavailable
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 LOOK_ANYWAY = 10.0
 """Seconds after which libvirt is asked although it has said nothing: a lease may have come."""
-_HOST = "host/"
-"""Begins the keys of complaints about other hosts; no domain may have a slash in its name."""
+_HOST, _FLEET, _FILE = "host/", "/fleet", "/file"
+"""Complaints that are about no domain; no domain may have a slash in its name."""
 _AGAIN = Backoff(0.5, 15.0)
 _OVER = (t.EventCompleted, t.EventFailed, t.EventCancelled)
 
@@ -38,7 +38,7 @@ log = structlog.get_logger()
 class HostWatch:
     """The first of `hosts` is this one; `file` says more about domains of the same names."""
 
-    def __init__(self, hosts: Sequence[Hypervisor], bridge: Bridge, file: Declaration | None = None) -> None:
+    def __init__(self, hosts: Sequence[Hypervisor], bridge: Bridge, file: MappingFile) -> None:
         self._hosts, self._bridge, self._file = hosts, bridge, file
         self._changed = asyncio.Event()
         self._complaints: dict[str, str] = {}
@@ -103,13 +103,14 @@ class HostWatch:
         engine = getattr(service, "engine", None)
         if engine is not None and engine.leads:
             own = await asyncio.to_thread(self._bridge.own_addresses)
-            made = compose(guests, names, self._file, fleet.vms, busy(service.state) | unknown, own)
+            self._complain(_FILE, await asyncio.to_thread(self._file.reread))
+            made = compose(guests, names, self._file.says, fleet.vms, busy(service.state) | unknown, own)
             self._complain_about(made.troubles)
             if made.declaration.digest != fleet.digest:
                 try:
                     await engine.submit(ApplyFleet(made.declaration), SELF)
                 except Refused as refusal:
-                    self._complain("fleet", f"{refusal.message} {refusal.hint}")
+                    self._complain(_FLEET, f"{refusal.message} {refusal.hint}")
         await self._guard(here, service.state)
         if self._complaints.pop("", None):
             log.info("libvirt is there again", action="host-again")
@@ -148,15 +149,16 @@ class HostWatch:
     def _complain_about(self, troubles: dict[str, str]) -> None:
         for name, trouble in troubles.items():
             self._complain(name, f"domain {name} cannot be told: {trouble}")
-        for name in self._complaints.keys() - troubles.keys() - {"", "fleet"}:
-            if not name.startswith(_HOST):
+        for name in self._complaints.keys() - troubles.keys() - {""}:
+            if "/" not in name:
                 del self._complaints[name]
 
     def _complain(self, about: str, what: str) -> None:
-        """Each trouble is logged once, until it changes."""
-        if self._complaints.get(about) != what:
+        """Each trouble is logged once, until it changes; one that is empty is over."""
+        if self._complaints.get(about, "") != what:
             self._complaints[about] = what
-            log.warning(what, action="host-trouble")
+            if what:
+                log.warning(what, action="host-trouble")
 
 
 def busy(state: State) -> set[str]:

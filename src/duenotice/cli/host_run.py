@@ -13,6 +13,7 @@ from duenotice.errors import Misconfigured
 from duenotice.settings import ENVIRONMENT_PREFIX, Resolved, resolve
 
 if TYPE_CHECKING:
+    from duenotice.bootstrap.mapping_file import MappingFile
     from duenotice.domain.fleet import Declaration
     from duenotice.host.bridge import Bridge
     from duenotice.host.ports import Hypervisor
@@ -59,17 +60,18 @@ def run_host(
     resolved = resolve(usual | given, os.environ, config)
     hosts = _hosts(",".join([f"{name}={connect}", *also]))
     from duenotice.bootstrap.logs import configure
+    from duenotice.bootstrap.mapping_file import MappingFile
     from duenotice.host.bridge import Bridge
 
     configure(resolved.settings.log_format)
-    file = _file(resolved.settings.fleet)
+    file = MappingFile(resolved.settings.fleet)
     if dry_run:
-        _show(hosts, Bridge(bridge), file)
+        _show(hosts, Bridge(bridge), file.says)
     else:
         _run(resolved, hosts, Bridge(bridge), file)
 
 
-def _run(resolved: Resolved, hosts: "list[Hypervisor]", bridge: "Bridge", file: "Declaration | None") -> None:
+def _run(resolved: Resolved, hosts: "list[Hypervisor]", bridge: "Bridge", file: "MappingFile") -> None:
     from msgspec import structs
 
     from duenotice.bootstrap.host_watch import HostWatch
@@ -107,15 +109,6 @@ def _hosts(named: str) -> "list[Hypervisor]":
     from duenotice.settings import ServeSettings
 
     return list(libvirt_hosts(ServeSettings(libvirt_hosts=named)))
-
-
-def _file(path: str) -> "Declaration | None":
-    if not path:
-        return None
-    from duenotice.bootstrap.fleet_file import text_of
-    from duenotice.wire.fleet_toml import read_fleet
-
-    return read_fleet(text_of(path), path)
 
 
 def _own_name() -> str:

@@ -1,0 +1,137 @@
+"""Domains come and go, and the fleet follows them; what is odd is said once, and takes nobody away."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from duenotice.bootstrap.host_watch import HostWatch
+from duenotice.bootstrap.mapping_file import MappingFile
+from duenotice.domain.state import State
+from duenotice.engine.engine import Engine
+from duenotice.errors import Misconfigured, Unavailable
+from duenotice.host.guests import GuestDomain
+from duenotice.host.ports import DomainState
+from duenotice.journal.memory import MemoryJournal
+from tests.unit.engine.rig import engine_on
+
+WEB = GuestDomain("web-0", "u1", "h1", DomainState.RUNNING, "52:54:00:00:00:0b", "vnet0", "10.0.0.11")
+DB = GuestDomain("db-0", "u2", "h1", DomainState.OFF, "52:54:00:00:00:0c", "", "10.0.0.12")
+FILE = """
+[[vms]]
+name = "web-0"
+address = "{}"
+"""
+
+
+class ToyHost:
+    """A host with these domains; None: libvirt is gone."""
+
+    name = "h1"
+
+    def __init__(self, *guests: GuestDomain) -> None:
+        self.domains: list[GuestDomain] | None = list(guests)
+
+    def guests(self, bridge: str) -> list[GuestDomain]:
+        if self.domains is None:
+            raise Unavailable("libvirt on h1 cannot be asked.", hint="Is it up?")
+        return self.domains
+
+
+class ToyBridge:
+    """A bridge that takes any rules."""
+
+    name = "br0"
+
+    def ports(self) -> list[str]:
+        return ["vnet0"]
+
+    def own_addresses(self) -> set[str]:
+        return {"10.0.0.1"}
+
+    def put(self, script: str) -> None:
+        pass
+
+    def is_prepared(self) -> bool:
+        return True
+
+
+class Alone:
+    """A service that is a node of its own."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    @property
+    def state(self) -> State:
+        return self.engine.state
+
+
+class Watched:
+    """A host, its watch, and the node beside which it runs."""
+
+    def __init__(self, host: ToyHost, engine: Engine, file: MappingFile) -> None:
+        self.host, self.engine = host, engine
+        self._watch = HostWatch([host], ToyBridge(), file)  # type: ignore[list-item, arg-type]
+
+    async def look(self) -> list[str]:
+        """What a look says; a libvirt that is gone is no surprise here."""
+        with capture_logs() as logs:
+            try:
+                await self._watch.look(Alone(self.engine))  # type: ignore[arg-type]
+            except Unavailable as error:
+                return [error.message]
+        return [line["event"] for line in logs]
+
+    def addresses(self) -> dict[str, str]:
+        return {vm.name: vm.address for vm in self.engine.state.fleet.vms.values()}
+
+
+@asynccontextmanager
+async def watched(*guests: GuestDomain, file: str = "") -> AsyncIterator[Watched]:
+    engine = engine_on(MemoryJournal())
+    engine.start()
+    try:
+        yield Watched(ToyHost(*guests), engine, MappingFile(file))
+    finally:
+        await engine.stop()
+
+
+def story(tell: Callable[[], Any]) -> None:
+    asyncio.run(tell())
+
+
+def test_a_file_that_has_changed_is_read_again_and_one_that_is_not_valid_changes_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "fleet.toml"
+    file.write_text(FILE.format("10.0.0.98"))
+
+    async def tell() -> None:
+        async with watched(WEB, file=str(file)) as host:
+            assert await host.look() == []
+            assert host.addresses() == {"web-0": "10.0.0.98"}
+            file.write_text(FILE.format("10.0.0.99"))
+            assert await host.look() == []
+            assert host.addresses() == {"web-0": "10.0.0.99"}
+            file.write_text("[[vms]")
+            (line,) = await host.look()
+            assert line.startswith(str(file)) and line.endswith("What it said before counts.")
+            assert await host.look() == []
+            assert host.addresses() == {"web-0": "10.0.0.99"}
+            file.unlink()
+            (line,) = await host.look()
+            assert line.startswith(f"Cannot read the fleet file {file}")
+            assert host.addresses() == {"web-0": "10.0.0.99"}
+            file.write_text(FILE.format("10.0.0.97"))
+            assert await host.look() == []
+            assert host.addresses() == {"web-0": "10.0.0.97"}
+
+    story(tell)
+
+
+def test_a_file_that_is_not_valid_at_the_start_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured):
+        MappingFile(str(tmp_path / "absent.toml"))
