@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
     from duenotice.host.bridge import Bridge
     from duenotice.host.ports import Hypervisor
 
-LISTEN = "169.254.169.254:80"
+LISTEN = {"metadata_listen": "169.254.169.254:80"}
+ALONE = {"impact": "libvirt", "impact_at_once": 1000}
+"""Defaults that are others than those of `serve`, the second ones only of a node. A guest that waits for its host to
+return takes up one of the impacts at once."""
 
 
 def _place(command: Callable[..., None]) -> Callable[..., None]:
@@ -39,7 +43,7 @@ def _place(command: Callable[..., None]) -> Callable[..., None]:
 @click.command("run", epilog="Example: duenotice host run --bridge virbr0 --data-dir /var/lib/duenotice")
 @_place
 @click.option("--config", metavar="FILE", default="", help="TOML file with settings; flags and environment win")
-@with_settings
+@partial(with_settings, usual=LISTEN | ALONE)
 def run_host(
     connect: str, bridge: str, name: str, also: tuple[str, ...], dry_run: bool, config: str, **flags: object
 ) -> None:
@@ -50,10 +54,9 @@ def run_host(
     """
     given = {key: value for key, value in flags.items() if value is not None}
     name, connect = name or _own_name(), connect or os.environ.get("LIBVIRT_DEFAULT_URI") or "qemu:///system"
-    usual: dict[str, object] = {"metadata_listen": LISTEN}
+    usual: dict[str, object] = {**LISTEN}
     if not given.get("follow"):
-        # A guest that waits for its host to return takes up one of the impacts at once.
-        usual |= {"impact_at_once": 1000, "impact": "libvirt", "libvirt_hosts": ",".join([f"{name}={connect}", *also])}
+        usual |= ALONE | {"libvirt_hosts": ",".join([f"{name}={connect}", *also])}
     else:
         usual |= {"only": f"host={name}"}
     usual = {key: value for key, value in usual.items() if ENVIRONMENT_PREFIX + key.upper() not in os.environ}

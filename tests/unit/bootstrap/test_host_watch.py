@@ -6,14 +6,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
 from structlog.testing import capture_logs
 
 from duenotice.bootstrap.host_watch import HostWatch
 from duenotice.bootstrap.mapping_file import MappingFile
 from duenotice.domain.state import State
 from duenotice.engine.engine import Engine
-from duenotice.errors import Misconfigured, Unavailable
+from duenotice.errors import Unavailable
 from duenotice.host.guests import GuestDomain
 from duenotice.host.ports import DomainState
 from duenotice.journal.memory import MemoryJournal
@@ -130,8 +129,3 @@ def test_a_file_that_has_changed_is_read_again_and_one_that_is_not_valid_changes
             assert host.addresses() == {"web-0": "10.0.0.97"}
 
     story(tell)
-
-
-def test_a_file_that_is_not_valid_at_the_start_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(Misconfigured):
-        MappingFile(str(tmp_path / "absent.toml"))
