@@ -12,8 +12,9 @@ from duenotice.bootstrap.mapping_file import MappingFile
 from duenotice.domain import transitions as t
 from duenotice.domain.commands import ApplyFleet
 from duenotice.domain.event import Phase
+from duenotice.domain.fleet import Declaration
 from duenotice.domain.state import State
-from duenotice.engine.engine import SELF
+from duenotice.engine.engine import SELF, Engine
 from duenotice.errors import DuenoticeError, Refused, Unavailable
 from duenotice.host.bridge import Bridge
 from duenotice.host.fleet import compose, plugs_of
@@ -44,6 +45,7 @@ class HostWatch:
         self._complaints: dict[str, str] = {}
         self._names: dict[str, str] = {}
         self._script = ""
+        self._was_empty = False
 
     @asynccontextmanager
     async def beside(self, service: "Service | FollowerService") -> AsyncIterator[None]:
@@ -106,14 +108,26 @@ class HostWatch:
             self._complain(_FILE, await asyncio.to_thread(self._file.reread))
             made = compose(guests, names, self._file.says, fleet.vms, busy(service.state) | unknown, own)
             self._complain_about(made.troubles)
-            if made.declaration.digest != fleet.digest:
-                try:
-                    await engine.submit(ApplyFleet(made.declaration), SELF)
-                except Refused as refusal:
-                    self._complain(_FLEET, f"{refusal.message} {refusal.hint}")
+            await self._apply(made.declaration, engine)
         await self._guard(here, service.state)
         if self._complaints.pop("", None):
             log.info("libvirt is there again", action="host-again")
+
+    async def _apply(self, declared: Declaration, engine: Engine) -> None:
+        """The last domain leaves the fleet when two looks in a row have found none, and we have seen all of them go.
+
+        Else it is more likely that this is the wrong libvirt.
+        """
+        fleet, was_empty = engine.state.fleet, self._was_empty
+        self._was_empty = not declared.vms
+        have_gone = self._was_empty and fleet.vms.keys() <= set(self._names.values())
+        if declared.digest == fleet.digest or (have_gone and not was_empty):
+            return
+        try:
+            await engine.submit(ApplyFleet(declared, have_gone), SELF)
+            self._complain(_FLEET, "")
+        except Refused as refusal:
+            self._complain(_FLEET, f"{refusal.message} {refusal.hint}")
 
     async def _asked(self, host: Hypervisor) -> list[GuestDomain] | None:
         """Its domains; None: it is another host that cannot be asked, which costs the guests here nothing."""

@@ -129,3 +129,49 @@ def test_a_file_that_has_changed_is_read_again_and_one_that_is_not_valid_changes
             assert host.addresses() == {"web-0": "10.0.0.97"}
 
     story(tell)
+
+
+def test_the_last_domain_that_is_undefined_leaves_the_fleet() -> None:
+    """At the second look: one list that is empty may be a mistake."""
+
+    async def tell() -> None:
+        async with watched(WEB) as host:
+            await host.look()
+            host.host.domains = []
+            assert (await host.look(), set(host.addresses())) == ([], {"web-0"})
+            assert (await host.look(), host.addresses()) == ([], {})
+
+    story(tell)
+
+
+def test_a_libvirt_that_is_gone_takes_nobody_away() -> None:
+    async def tell() -> None:
+        async with watched(WEB, DB) as host:
+            await host.look()
+            host.host.domains = None
+            for _ in range(3):
+                assert await host.look() == ["libvirt on h1 cannot be asked."]
+            host.host.domains = []
+            await host.look()
+            host.host.domains = [WEB, DB]
+            await host.look()
+            host.host.domains = []
+            await host.look()
+            assert set(host.addresses()) == {"web-0", "db-0"}
+
+    story(tell)
+
+
+def test_a_start_at_a_libvirt_without_any_domain_takes_nobody_away() -> None:
+    """It may be the wrong one: this process has never seen a domain there."""
+
+    async def tell() -> None:
+        async with watched(WEB) as host:
+            await host.look()
+            again = Watched(ToyHost(), host.engine, MappingFile())
+            said = [await again.look() for _ in range(3)]
+            assert [len(lines) for lines in said] == [1, 0, 0]
+            assert "would remove all 1 VMs" in said[0][0]
+            assert set(again.addresses()) == {"web-0"}
+
+    story(tell)
