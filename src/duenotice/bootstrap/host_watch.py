@@ -101,7 +101,7 @@ class HostWatch:
         guests = [guest for found in asked.values() for guest in found or ()]
         unknown = {vm.name for vm in fleet.vms.values() if vm.host in asked and asked[vm.host] is None}
         here = await asyncio.to_thread(self._hosts[0].guests, self._bridge.name)
-        self._note_names(guests)
+        self._note_names(guests, service.state)
         engine = getattr(service, "engine", None)
         if engine is not None and engine.leads:
             own = await asyncio.to_thread(self._bridge.own_addresses)
@@ -152,13 +152,15 @@ class HostWatch:
             await asyncio.to_thread(self._bridge.put_back, script)
             log.warning("somebody had taken our rules or address from the bridge: put back", action="bridge-again")
 
-    def _note_names(self, guests: Sequence[GuestDomain]) -> None:
+    def _note_names(self, guests: Sequence[GuestDomain], state: State) -> None:
         for guest in guests:
             old = self._names.setdefault(guest.uuid, guest.name)
             if old != guest.name:
                 self._names[guest.uuid] = guest.name
                 hint = f"It is a new VM to the fleet. Events of {old} wait for a domain of that name, or are cancelled."
-                log.warning(f"domain {old} is named {guest.name} now", action="domain-renamed", hint=hint)
+                live = [event.id for event in state.events.values() if old in event.resources]
+                what = f"domain {old} is named {guest.name} now"
+                log.warning(what, action="domain-renamed", hint=hint, **({"event_ids": live} if live else {}))
 
     def _complain_about(self, troubles: dict[str, str]) -> None:
         for name, trouble in troubles.items():

@@ -127,7 +127,8 @@ class Walk(NamedTuple):
 
     def noted(self, step: str, **fields: object) -> Note:
         """A new note."""
-        return Note(self.event, self.type.value, step, target=self.target)._replace(**fields)  # type: ignore[arg-type]
+        note = Note(self.event, self.type.value, step, target=self.target, uuid=self.here.uuid)
+        return note._replace(**fields)  # type: ignore[arg-type]
 
 
 def next_step(walk: Walk) -> Next:

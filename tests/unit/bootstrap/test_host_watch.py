@@ -1,7 +1,7 @@
 """Domains come and go, and the fleet follows them; what is odd is said once, and takes nobody away."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,8 @@ from structlog.testing import capture_logs
 
 from duenotice.bootstrap.host_watch import HostWatch
 from duenotice.bootstrap.mapping_file import MappingFile
+from duenotice.domain.commands import ScheduleEvent
+from duenotice.domain.event import EventType
 from duenotice.domain.state import State
 from duenotice.engine.engine import Engine
 from duenotice.errors import Unavailable
@@ -75,6 +77,7 @@ class Watched:
 
     def __init__(self, host: ToyHost, engine: Engine, file: MappingFile) -> None:
         self.host, self.engine = host, engine
+        self.logs: Sequence[Any] = ()
         self._watch = HostWatch([host], ToyBridge(), file)  # type: ignore[list-item, arg-type]
 
     async def look(self) -> list[str]:
@@ -84,6 +87,7 @@ class Watched:
                 await self._watch.look(Alone(self.engine))  # type: ignore[arg-type]
             except Unavailable as error:
                 return [error.message]
+        self.logs = logs
         return [line["event"] for line in logs]
 
     def addresses(self) -> dict[str, str]:
@@ -173,5 +177,22 @@ def test_a_start_at_a_libvirt_without_any_domain_takes_nobody_away() -> None:
             assert [len(lines) for lines in said] == [1, 0, 0]
             assert "would remove all 1 VMs" in said[0][0]
             assert set(again.addresses()) == {"web-0"}
+
+    story(tell)
+
+
+def test_a_domain_that_is_renamed_is_named_with_the_events_of_its_old_name() -> None:
+    """They are not lost: they wait for a domain of that name, or somebody cancels them."""
+
+    async def tell() -> None:
+        async with watched(WEB, DB) as host:
+            await host.look()
+            asked = ScheduleEvent("e1", EventType.REBOOT, ("db-0",))
+            await host.engine.submit(asked, "test")
+            host.host.domains = [WEB, DB._replace(name="db-9")]
+            assert await host.look() == ["domain db-0 is named db-9 now"]
+            assert host.logs[0]["event_ids"] == ["e1"]
+            assert await host.look() == []
+            assert (set(host.addresses()), set(host.engine.state.events)) == ({"web-0", "db-9"}, {"e1"})
 
     story(tell)

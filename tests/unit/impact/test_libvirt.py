@@ -52,7 +52,7 @@ class ToyHypervisor:
             raise Killed
 
     def guests(self, bridge: str) -> list[GuestDomain]:
-        return []
+        return [GuestDomain(name, one.uuid, self.name, one.state, notes=one.kept) for name, one in self.domains.items()]
 
     def listen(self, changed: Callable[[], None]) -> None:
         pass
@@ -372,3 +372,60 @@ def test_a_host_to_go_back_to_without_libvirt_fails_and_pauses_nobody() -> None:
     outcome = run(here, what=back(EventType.FREEZE, to="h9"))
     assert outcome == AttemptOutcome(AttemptEnd.HOPELESS, "web-0: no libvirt is named for the host 'h9'.")
     assert here.calls == []
+
+
+def renamed(host: ToyHypervisor, old: str, new: str) -> None:
+    """As virsh domrename does it; libvirt allows that while the domain is shut off."""
+    host.domains[new] = host.domains.pop(old)
+
+
+def test_one_that_is_renamed_while_it_is_down_is_started_by_its_new_name_once() -> None:
+    """Its event is not lost: it was shut down by us, and its notes are its own."""
+    host = ready()
+    host.refuses = {"start"}
+    assert run(host, what=event(EventType.REBOOT)).end is AttemptEnd.FAILED
+    host.refuses = set()
+    renamed(host, "web-0", "web-9")
+    for _ in range(2):
+        assert run(host, what=event(EventType.REBOOT)) == DONE
+        assert (host.calls, host.look("web-9").state) == (["press", "start"], RUNNING)
+    assert SAID[-1].what == "web-0 (named web-9 now): shut down and started again"
+
+
+def test_one_that_is_renamed_while_it_waits_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its host is out of service; somebody renames it meanwhile, and then the host returns."""
+    monkeypatch.setattr("duenotice.impact.libvirt.HELD_AGAIN", 0)
+    host = ready()
+
+    def held() -> bool:
+        if waits := host.look("web-0").state is OFF:
+            renamed(host, "web-0", "web-9")
+        return waits
+
+    assert run(host, what=event(EventType.REBOOT), held=held) == DONE
+    assert (host.calls, host.look("web-9").state) == (["press", "start"], RUNNING)
+
+
+def test_if_two_domains_may_be_the_renamed_one_none_is_touched() -> None:
+    host = ToyHypervisor()
+    begun = Note("e1", "Reboot", "begun", NOW)
+    host.domains = {name: DomainSight(OFF, kept=(begun,)) for name in ("web-8", "web-9")}
+    outcome = run(host, what=event(EventType.REBOOT))
+    assert outcome == AttemptOutcome(AttemptEnd.HOPELESS, "web-0: There is no such domain.")
+    assert host.calls == []
+
+
+def test_a_copy_is_not_taken_for_the_renamed_one() -> None:
+    """It has the notes of the one that it was made from, but not its uuid."""
+    host = ToyHypervisor()
+    host.domains["copy"] = DomainSight(OFF, kept=(Note("e1", "Reboot", "begun", NOW, uuid="u1"),), uuid="u2")
+    assert run(host, what=event(EventType.REBOOT)).end is AttemptEnd.HOPELESS
+    assert host.calls == []
+
+
+def test_another_vm_of_the_same_event_is_not_taken_for_the_renamed_one() -> None:
+    host = ready()
+    what = event(EventType.REBOOT).with_(resources=("web-0", "web-1"))
+    outcome = run(host, what=what)
+    assert outcome.reason == "web-1: There is no such domain."
+    assert host.calls == ["press", "start"]
