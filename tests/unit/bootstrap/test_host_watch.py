@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from duenotice.errors import Unavailable
 from duenotice.host.guests import GuestDomain
 from duenotice.host.ports import DomainState
 from duenotice.journal.memory import MemoryJournal
-from tests.unit.engine.rig import engine_on
+from tests.unit.engine.rig import BEGIN, engine_on
 
 WEB = GuestDomain("web-0", "u1", "h1", DomainState.RUNNING, "52:54:00:00:00:0b", "vnet0", "10.0.0.11")
 DB = GuestDomain("db-0", "u2", "h1", DomainState.OFF, "52:54:00:00:00:0c", "", "10.0.0.12")
@@ -187,7 +188,7 @@ def test_a_domain_that_is_renamed_is_named_with_the_events_of_its_old_name() -> 
     async def tell() -> None:
         async with watched(WEB, DB) as host:
             await host.look()
-            asked = ScheduleEvent("e1", EventType.REBOOT, ("db-0",))
+            asked = ScheduleEvent("e1", EventType.REBOOT, ("db-0",), BEGIN.at + timedelta(days=1))
             await host.engine.submit(asked, "test")
             host.host.domains = [WEB, DB._replace(name="db-9")]
             assert await host.look() == ["domain db-0 is named db-9 now"]
