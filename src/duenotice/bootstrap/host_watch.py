@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import structlog
 
 from duenotice.backoff import Backoff
+from duenotice.bootstrap.mapping_file import MappingFile
 from duenotice.domain import transitions as t
 from duenotice.domain.commands import ApplyFleet
 from duenotice.domain.event import Phase
 from duenotice.domain.fleet import Declaration
 from duenotice.domain.state import State
-from duenotice.engine.engine import SELF
+from duenotice.engine.engine import SELF, Engine
 from duenotice.errors import DuenoticeError, Refused, Unavailable
 from duenotice.host.bridge import Bridge
 from duenotice.host.fleet import compose, plugs_of
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 
 LOOK_ANYWAY = 10.0
 """Seconds after which libvirt is asked although it has said nothing: a lease may have come."""
-_HOST = "host/"
-"""Begins the keys of complaints about other hosts; no domain may have a slash in its name."""
+_HOST, _FLEET, _FILE = "host/", "/fleet", "/file"
+"""Complaints that are about no domain; no domain may have a slash in its name."""
 _AGAIN = Backoff(0.5, 15.0)
 _OVER = (t.EventCompleted, t.EventFailed, t.EventCancelled)
 
@@ -38,12 +39,13 @@ log = structlog.get_logger()
 class HostWatch:
     """The first of `hosts` is this one; `file` says more about domains of the same names."""
 
-    def __init__(self, hosts: Sequence[Hypervisor], bridge: Bridge, file: Declaration | None = None) -> None:
+    def __init__(self, hosts: Sequence[Hypervisor], bridge: Bridge, file: MappingFile) -> None:
         self._hosts, self._bridge, self._file = hosts, bridge, file
         self._changed = asyncio.Event()
         self._complaints: dict[str, str] = {}
         self._names: dict[str, str] = {}
         self._script = ""
+        self._was_empty = False
 
     @asynccontextmanager
     async def beside(self, service: "Service | FollowerService") -> AsyncIterator[None]:
@@ -99,19 +101,33 @@ class HostWatch:
         guests = [guest for found in asked.values() for guest in found or ()]
         unknown = {vm.name for vm in fleet.vms.values() if vm.host in asked and asked[vm.host] is None}
         here = await asyncio.to_thread(self._hosts[0].guests, self._bridge.name)
-        self._note_names(guests)
+        self._note_names(guests, service.state)
         engine = getattr(service, "engine", None)
         if engine is not None and engine.leads:
-            made = compose(guests, names, self._file, fleet.vms, busy(service.state) | unknown)
+            own = await asyncio.to_thread(self._bridge.own_addresses)
+            self._complain(_FILE, await asyncio.to_thread(self._file.reread))
+            made = compose(guests, names, self._file.says, fleet.vms, busy(service.state) | unknown, own)
             self._complain_about(made.troubles)
-            if made.declaration.digest != fleet.digest:
-                try:
-                    await engine.submit(ApplyFleet(made.declaration), SELF)
-                except Refused as refusal:
-                    self._complain("fleet", f"{refusal.message} {refusal.hint}")
+            await self._apply(made.declaration, engine)
         await self._guard(here, service.state)
         if self._complaints.pop("", None):
             log.info("libvirt is there again", action="host-again")
+
+    async def _apply(self, declared: Declaration, engine: Engine) -> None:
+        """The last domain leaves the fleet when two looks in a row have found none, and we have seen all of them go.
+
+        Else it is more likely that this is the wrong libvirt.
+        """
+        fleet, was_empty = engine.state.fleet, self._was_empty
+        self._was_empty = not declared.vms
+        have_gone = self._was_empty and fleet.vms.keys() <= set(self._names.values())
+        if declared.digest == fleet.digest or (have_gone and not was_empty):
+            return
+        try:
+            await engine.submit(ApplyFleet(declared, have_gone), SELF)
+            self._complain(_FLEET, "")
+        except Refused as refusal:
+            self._complain(_FLEET, f"{refusal.message} {refusal.hint}")
 
     async def _asked(self, host: Hypervisor) -> list[GuestDomain] | None:
         """Its domains; None: it is another host that cannot be asked, which costs the guests here nothing."""
@@ -136,26 +152,29 @@ class HostWatch:
             await asyncio.to_thread(self._bridge.put_back, script)
             log.warning("somebody had taken our rules or address from the bridge: put back", action="bridge-again")
 
-    def _note_names(self, guests: Sequence[GuestDomain]) -> None:
+    def _note_names(self, guests: Sequence[GuestDomain], state: State) -> None:
         for guest in guests:
             old = self._names.setdefault(guest.uuid, guest.name)
             if old != guest.name:
                 self._names[guest.uuid] = guest.name
                 hint = f"It is a new VM to the fleet. Events of {old} wait for a domain of that name, or are cancelled."
-                log.warning(f"domain {old} is named {guest.name} now", action="domain-renamed", hint=hint)
+                live = [event.id for event in state.events.values() if old in event.resources]
+                what = f"domain {old} is named {guest.name} now"
+                log.warning(what, action="domain-renamed", hint=hint, **({"event_ids": live} if live else {}))
 
     def _complain_about(self, troubles: dict[str, str]) -> None:
         for name, trouble in troubles.items():
             self._complain(name, f"domain {name} cannot be told: {trouble}")
-        for name in self._complaints.keys() - troubles.keys() - {"", "fleet"}:
-            if not name.startswith(_HOST):
+        for name in self._complaints.keys() - troubles.keys() - {""}:
+            if "/" not in name:
                 del self._complaints[name]
 
     def _complain(self, about: str, what: str) -> None:
-        """Each trouble is logged once, until it changes."""
-        if self._complaints.get(about) != what:
+        """Each trouble is logged once, until it changes; one that is empty is over."""
+        if self._complaints.get(about, "") != what:
             self._complaints[about] = what
-            log.warning(what, action="host-trouble")
+            if what:
+                log.warning(what, action="host-trouble")
 
 
 def busy(state: State) -> set[str]:

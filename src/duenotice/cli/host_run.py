@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -13,11 +14,15 @@ from duenotice.errors import Misconfigured
 from duenotice.settings import ENVIRONMENT_PREFIX, Resolved, resolve
 
 if TYPE_CHECKING:
+    from duenotice.bootstrap.mapping_file import MappingFile
     from duenotice.domain.fleet import Declaration
     from duenotice.host.bridge import Bridge
     from duenotice.host.ports import Hypervisor
 
-LISTEN = "169.254.169.254:80"
+LISTEN = {"metadata_listen": "169.254.169.254:80"}
+ALONE = {"impact": "libvirt", "impact_at_once": 1000}
+"""Defaults that are others than those of `serve`, the second ones only of a node. A guest that waits for its host to
+return takes up one of the impacts at once."""
 
 
 def _place(command: Callable[..., None]) -> Callable[..., None]:
@@ -38,7 +43,7 @@ def _place(command: Callable[..., None]) -> Callable[..., None]:
 @click.command("run", epilog="Example: duenotice host run --bridge virbr0 --data-dir /var/lib/duenotice")
 @_place
 @click.option("--config", metavar="FILE", default="", help="TOML file with settings; flags and environment win")
-@with_settings
+@partial(with_settings, usual=LISTEN | ALONE)
 def run_host(
     connect: str, bridge: str, name: str, also: tuple[str, ...], dry_run: bool, config: str, **flags: object
 ) -> None:
@@ -49,27 +54,27 @@ def run_host(
     """
     given = {key: value for key, value in flags.items() if value is not None}
     name, connect = name or _own_name(), connect or os.environ.get("LIBVIRT_DEFAULT_URI") or "qemu:///system"
-    usual: dict[str, object] = {"metadata_listen": LISTEN}
+    usual: dict[str, object] = {**LISTEN}
     if not given.get("follow"):
-        # A guest that waits for its host to return takes up one of the impacts at once.
-        usual |= {"impact_at_once": 1000, "impact": "libvirt", "libvirt_hosts": ",".join([f"{name}={connect}", *also])}
+        usual |= ALONE | {"libvirt_hosts": ",".join([f"{name}={connect}", *also])}
     else:
         usual |= {"only": f"host={name}"}
     usual = {key: value for key, value in usual.items() if ENVIRONMENT_PREFIX + key.upper() not in os.environ}
     resolved = resolve(usual | given, os.environ, config)
     hosts = _hosts(",".join([f"{name}={connect}", *also]))
     from duenotice.bootstrap.logs import configure
+    from duenotice.bootstrap.mapping_file import MappingFile
     from duenotice.host.bridge import Bridge
 
     configure(resolved.settings.log_format)
-    file = _file(resolved.settings.fleet)
+    file = MappingFile(resolved.settings.fleet)
     if dry_run:
-        _show(hosts, Bridge(bridge), file)
+        _show(hosts, Bridge(bridge), file.says)
     else:
         _run(resolved, hosts, Bridge(bridge), file)
 
 
-def _run(resolved: Resolved, hosts: "list[Hypervisor]", bridge: "Bridge", file: "Declaration | None") -> None:
+def _run(resolved: Resolved, hosts: "list[Hypervisor]", bridge: "Bridge", file: "MappingFile") -> None:
     from msgspec import structs
 
     from duenotice.bootstrap.host_watch import HostWatch
@@ -91,7 +96,7 @@ def _show(hosts: "list[Hypervisor]", bridge: "Bridge", file: "Declaration | None
     from duenotice.host.rules import rules
 
     guests = [guest for host in hosts for guest in host.guests("")]
-    made = compose(guests, [host.name for host in hosts], file, {}, set())
+    made = compose(guests, [host.name for host in hosts], file, {}, set(), bridge.own_addresses())
     vms = {vm.name: vm for vm in made.declaration.vms}
     for vm in vms.values():
         place = f"  {vm.group} UD {vm.update_domain}" if vm.group else f"  zone {vm.zone}" if vm.zone else ""
@@ -107,15 +112,6 @@ def _hosts(named: str) -> "list[Hypervisor]":
     from duenotice.settings import ServeSettings
 
     return list(libvirt_hosts(ServeSettings(libvirt_hosts=named)))
-
-
-def _file(path: str) -> "Declaration | None":
-    if not path:
-        return None
-    from duenotice.bootstrap.fleet_file import text_of
-    from duenotice.wire.fleet_toml import read_fleet
-
-    return read_fleet(text_of(path), path)
 
 
 def _own_name() -> str:

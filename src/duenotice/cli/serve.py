@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, cast
 
@@ -45,11 +45,15 @@ _METAVARS = {
 }
 
 
-def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """One flag per row of the settings; a flag that is not given is left out, so that the next source counts."""
+def with_settings(command: Callable[..., None], usual: Mapping[str, object] | None = None) -> Callable[..., None]:
+    """One flag per row of the settings; a flag that is not given is left out, so that the next source counts.
+
+    `usual` are defaults that are others for this command.
+    """
     for row in reversed(rows()):
-        has_default = not row.is_switch and row.default != ""
-        command = option_of(row, f"{row.help}  [default: {_plain(row.default)}]" if has_default else row.help)(command)
+        default = (usual or {}).get(row.name, row.default)
+        has_default = not row.is_switch and default != ""
+        command = option_of(row, f"{row.help}  [default: {_plain(default)}]" if has_default else row.help)(command)
     return command
 
 

@@ -17,9 +17,10 @@ class Command(Struct, frozen=True):
 
 
 class ApplyFleet(Command, frozen=True):
-    """Apply a fleet file."""
+    """Apply a fleet file. `may_be_empty`: who asks knows that no VM is left."""
 
     declaration: Declaration
+    may_be_empty: bool = False
 
 
 class ScheduleEvent(Command, frozen=True):

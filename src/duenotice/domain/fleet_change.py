@@ -21,7 +21,7 @@ from duenotice.errors import Refused
 def apply_fleet(state: State, command: c.ApplyFleet, now: Instant, policy: Policy) -> list[t.Transition]:
     """Everything that must change; nothing when the fleet already is as declared."""
     declared, fleet = command.declaration, state.fleet
-    if fleet.vms and not declared.vms:
+    if fleet.vms and not declared.vms and not command.may_be_empty:
         # More likely a file that was cut short than intended: it would remove every VM at once.
         raise Refused(
             f"The declared fleet is empty and would remove all {len(fleet.vms)} VMs.",

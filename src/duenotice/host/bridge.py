@@ -61,6 +61,11 @@ class Bridge:
         """Its interfaces."""
         return _names("master", self.name)
 
+    def own_addresses(self) -> set[str]:
+        """The IPv4 addresses of this machine: none of them is a guest's."""
+        said = json.loads(_run("ip", "iproute2", "-json", "-4", "address", "show").stdout or "[]")
+        return {address["local"] for each in said for address in each.get("addr_info", ()) if "local" in address}
+
     def _check(self) -> None:
         if self.name not in (bridges := _names("type", "bridge")):
             there = ", ".join(bridges) or "none"

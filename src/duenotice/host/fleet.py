@@ -1,6 +1,7 @@
 """From domains to a fleet: each domain is a VM of the same name, on the host where it is. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
+from ipaddress import IPv4Address
 from typing import NamedTuple
 
 import msgspec
@@ -14,6 +15,7 @@ from duenotice.host.rules import METADATA_ADDRESS, Plug
 from duenotice.wire.fleet_toml import digest_of, is_name
 
 _REMOVED = ("preempt", "terminate")
+_HOST = "this host"
 
 
 class Composed(NamedTuple):
@@ -29,24 +31,28 @@ def compose(
     file: Declaration | None,
     present: Mapping[str, Vm],
     busy: set[str],
+    own: Set[str] = frozenset(),
 ) -> Composed:
     """The fleet that these domains are.
 
     `file` says more about domains of the same names. A VM of the fleet as it is (`present`) that is just being hit
-    (`busy`) stays as it is: it may be shut off, or on two hosts.
+    (`busy`) stays as it is: it may be shut off, or on two hosts. `own` are the addresses of this host.
     """
     troubles: dict[str, str] = {}
     found: dict[str, Vm] = {name: present[name] for name in sorted(busy & present.keys())}
-    addresses = {vm.address: vm.name for vm in found.values()}
+    addresses = dict.fromkeys(own, _HOST) | {vm.address: vm.name for vm in found.values()}
+    guests = list(_each_once(guests))
+    macs = {(guest.host, guest.mac): guest.name for guest in guests if guest.name in found}
     said = {} if file is None else {vm.name: vm for vm in file.vms}
-    for guest in sorted(_each_once(guests), key=lambda guest: (not _keeps_address(guest, said, present), guest.name)):
+    for guest in sorted(guests, key=lambda guest: (not _keeps_address(guest, said, present), guest.name)):
         if guest.name in found or _is_removed(guest):
             continue
-        trouble = _trouble(guest, vm := _vm(guest, said.get(guest.name)), addresses)
+        trouble = _trouble(guest, vm := _vm(guest, said.get(guest.name)), addresses, macs)
         if trouble:
             troubles[guest.name] = trouble
         else:
             found[guest.name], addresses[vm.address] = vm, guest.name
+            macs[guest.host, guest.mac] = guest.name
     vms = tuple(found[name] for name in sorted(found))
     return Composed(_declared(vms, hosts, file), troubles)
 
@@ -90,7 +96,7 @@ def _vm(guest: GuestDomain, said: Vm | None) -> Vm:
     )
 
 
-def _trouble(guest: GuestDomain, vm: Vm, addresses: Mapping[str, str]) -> str:
+def _trouble(guest: GuestDomain, vm: Vm, addresses: Mapping[str, str], macs: Mapping[tuple[str, str], str]) -> str:
     """Why a domain cannot be told, with what to do; empty if it can."""
     if not is_name(guest.name):
         return "its name is not valid for a VM. Use letters, digits, dot, dash and underscore (virsh domrename)."
@@ -106,8 +112,22 @@ def _trouble(guest: GuestDomain, vm: Vm, addresses: Mapping[str, str]) -> str:
         return f"its address {vm.address!r} is not an IPv4 address. Give it one in the fleet file."
     if vm.address == METADATA_ADDRESS:
         return f"its address is {METADATA_ADDRESS}, which is the service's."
+    return _odd_address(vm.address) or _taken(guest, vm, addresses, macs)
+
+
+def _odd_address(address: str) -> str:
+    read = IPv4Address(address)
+    odd = read.is_unspecified or read.is_loopback or read.is_multicast or read.is_reserved
+    return f"its address {address} cannot be that of a guest. Give it its own." if odd else ""
+
+
+def _taken(guest: GuestDomain, vm: Vm, addresses: Mapping[str, str], macs: Mapping[tuple[str, str], str]) -> str:
+    """A guest is known by both, so two that share one cannot be told apart."""
     if vm.address in addresses:
-        return f"its address {vm.address} is that of {addresses[vm.address]}. Give each its own."
+        other = addresses[vm.address]
+        return f"its address {vm.address} is that of {other}. Give {'it' if other == _HOST else 'each'} its own."
+    if guest.mac and (guest.host, guest.mac) in macs:
+        return f"its MAC {guest.mac} is that of {macs[guest.host, guest.mac]}. Give each its own (virsh edit)."
     return ""
 
 

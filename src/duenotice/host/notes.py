@@ -22,6 +22,9 @@ class Note(NamedTuple):
 
     `step` is `begun`, `paused` or `done`; `until` is when patience with the guest ends, or its pause; `mark` says that
     this is the run that the impact began with; `starts` whether the domain is to run afterwards; `what` happened.
+    `ends` is the same moment as `until`, in microseconds since the `boot` of the machine that wrote it: that count goes
+    on evenly when somebody sets the clock. `target` is the host that it moves to. `uuid`
+    is that of the domain: a copy of it has our notes too, and another one.
     """
 
     event: str
@@ -31,6 +34,10 @@ class Note(NamedTuple):
     starts: bool = True
     mark: bool = False
     what: str = ""
+    boot: str = ""
+    ends: int = 0
+    target: str = ""
+    uuid: str = ""
 
 
 def notes_in(domain: ElementTree.Element) -> tuple[Note, ...]:
@@ -56,6 +63,10 @@ def element(notes: Sequence[Note]) -> str:
             "starts": "" if note.starts else "no",
             "mark": "yes" if note.mark else "",
             "what": note.what,
+            "boot": note.boot,
+            "ends": str(note.ends) if note.boot else "",
+            "target": note.target,
+            "uuid": note.uuid,
         }
         ElementTree.SubElement(whole, "impact", {key: value for key, value in fields.items() if value})
     return ElementTree.tostring(whole, encoding="unicode")
@@ -81,4 +92,8 @@ def _note(found: ElementTree.Element) -> Note:
         found.get("starts") != "no",
         found.get("mark") == "yes",
         found.get("what", ""),
+        found.get("boot", ""),
+        int(found.get("ends", 0)),
+        found.get("target", ""),
+        found.get("uuid", ""),
     )

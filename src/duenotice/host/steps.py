@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import NamedTuple
 
+from duenotice.clock import MICROS
 from duenotice.domain.event import EventType
 from duenotice.host.notes import Note, find
 from duenotice.host.ports import DomainSight, DomainState
@@ -46,9 +47,9 @@ class Keep(NamedTuple):
 
 
 class LookLater(NamedTuple):
-    """Look again; `until` says when something else is to be done at the latest."""
+    """Look again; `seconds` says when something else is to be done at the latest."""
 
-    until: datetime | None = None
+    seconds: float | None = None
 
 
 class IsOver(NamedTuple):
@@ -70,8 +71,9 @@ class Walk(NamedTuple):
     """What is to be done to one domain, and what this process has seen of it.
 
     `duration` is the pause of a freeze in seconds, `grace` the time a guest gets after its power button was pressed.
-    `there` is the domain at the target, if one is named. `pressed`: the button was. `refused` is why the target did not
-    take it. `is_held`: its host is under maintenance, so it is not started before that is over.
+    `there` is the domain at the `target`, if one is named. `pressed`: the button was. `refused` is why the target did
+    not take it. `is_held`: its host is under maintenance, so it is not started before that is over. `steady` is `now`
+    in microseconds since the `boot` of this machine.
     """
 
     event: str
@@ -86,6 +88,9 @@ class Walk(NamedTuple):
     pressed: bool = False
     refused: str = ""
     is_held: bool = False
+    boot: str = ""
+    steady: int = 0
+    target: str = ""
 
     @property
     def note(self) -> Note | None:
@@ -105,13 +110,25 @@ class Walk(NamedTuple):
         there = "" if self.there is None else self.there.uuid
         return bool(there and self.here.uuid) and there != self.here.uuid
 
-    def later(self, seconds: float) -> datetime:
-        """So long after now."""
-        return self.now + timedelta(seconds=seconds)
+    def left(self, note: Note, whole: float) -> float:
+        """Seconds until the end that was noted. The time of day counts only if this machine did not note it."""
+        if self.is_ours(note):
+            return (note.ends - self.steady) / MICROS
+        return whole if note.until is None else (note.until - self.now).total_seconds()
+
+    def is_ours(self, note: Note) -> bool:
+        """Whether this machine has noted when it ends, and was not booted since."""
+        return bool(self.boot) and note.boot == self.boot
+
+    def ending(self, note: Note, seconds: float) -> Note:
+        """The note with an end so long after now."""
+        ends = self.steady + round(seconds * MICROS) if self.boot else 0
+        return note._replace(until=self.now + timedelta(seconds=seconds), boot=self.boot, ends=ends)
 
     def noted(self, step: str, **fields: object) -> Note:
         """A new note."""
-        return Note(self.event, self.type.value, step)._replace(**fields)  # type: ignore[arg-type]
+        note = Note(self.event, self.type.value, step, target=self.target, uuid=self.here.uuid)
+        return note._replace(**fields)  # type: ignore[arg-type]
 
 
 def next_step(walk: Walk) -> Next:
@@ -137,22 +154,29 @@ def _freeze(walk: Walk) -> Next:
     if note is None:
         if state is DomainState.PAUSED:
             return _over(walk, "somebody else had paused it, and it stays paused")
-        return Begin(walk.noted("begun", until=walk.later(walk.duration)))
-    assert note.until is not None
+        return Begin(walk.ending(walk.noted("begun"), walk.duration))
     if note.step == "paused":
-        return _paused(walk, note.until)
+        return _paused(walk, note)
     if state is DomainState.PAUSED:
         return Keep(note._replace(step="paused"))
-    if walk.now > note.until - timedelta(seconds=walk.duration - SETTLE):  # it was killed before it paused
-        return Begin(walk.noted("begun", until=walk.later(walk.duration)))
+    if abs(walk.duration - walk.left(note, 0)) > SETTLE:  # it was killed before it paused
+        return Begin(walk.ending(walk.noted("begun"), walk.duration))
     return Do.SUSPEND
 
 
-def _paused(walk: Walk, until: datetime) -> Next:
+def _paused(walk: Walk, note: Note) -> Next:
     if walk.here.state is DomainState.RUNNING:
         return _over(walk, "paused and resumed")
+    left = walk.left(note, 0)
     # An end that is further away than the whole pause comes from a clock that was set back since.
-    return LookLater(until) if walk.now < until <= walk.later(walk.duration + SETTLE) else Do.RESUME
+    if not 0 < left <= walk.duration + SETTLE:
+        return Do.RESUME
+    return LookLater(left) if _counts(walk, note) else Keep(walk.ending(note, left))
+
+
+def _counts(walk: Walk, note: Note) -> bool:
+    """Whether nothing better than its end is known; another machine, or an older boot, counts by another zero."""
+    return walk.is_ours(note) or not walk.boot
 
 
 def _reboot(walk: Walk) -> Next:
@@ -166,7 +190,7 @@ def _reboot(walk: Walk) -> Next:
         if walk.here.is_transient:
             return CannotBe("It is a transient domain: libvirt would forget it when it stops. Define it first.")
         starts = state is not DomainState.OFF
-        return Begin(walk.noted("begun", until=walk.later(walk.grace), starts=starts), marks=starts)
+        return Begin(walk.ending(walk.noted("begun", starts=starts), walk.grace), marks=starts)
     if state is DomainState.OFF:
         return _move(walk, walk.there) if walk.moves and walk.there is not None else _up_again(walk, note)
     if walk.is_old_run:
@@ -182,9 +206,12 @@ def _up_again(walk: Walk, note: Note) -> Next:
 
 def _down(walk: Walk, note: Note) -> Next:
     """The guest gets its grace; one that is paused cannot use it."""
-    if walk.here.state is DomainState.PAUSED or (note.until is not None and walk.now >= note.until):
+    left = walk.left(note, walk.grace)
+    if walk.here.state is DomainState.PAUSED or left <= 0:
         return Do.DESTROY
-    return LookLater(note.until) if walk.pressed else Do.PRESS
+    if left > walk.grace + SETTLE or not _counts(walk, note):  # also if a clock was set back: not for hours
+        return Keep(walk.ending(note, min(left, walk.grace)))
+    return LookLater(left) if walk.pressed else Do.PRESS
 
 
 def _move(walk: Walk, there: DomainSight) -> Next:
@@ -219,13 +246,15 @@ def _remove(walk: Walk) -> Next:
     if state is DomainState.OFF:
         return Do.UNDEFINE if walk.undefines else _over(walk, "shut down")
     if note is None:
-        return Begin(walk.noted("begun", until=walk.later(walk.grace)))
+        return Begin(walk.ending(walk.noted("begun"), walk.grace))
     return _down(walk, note)
 
 
 def _migrate(walk: Walk, there: DomainSight) -> Next:
-    """libvirt itself goes back if a migration fails half-way, so nothing is noted."""
+    """libvirt itself goes back if a migration fails half-way. Where it goes is noted, and the note goes along."""
     if walk.here.state in (DomainState.RUNNING, DomainState.PAUSED):
+        if walk.note is None:  # if it shuts itself off meanwhile, it stays so
+            return Begin(walk.noted("begun", starts=False), marks=True)
         return CannotBe(f"It was not migrated: {walk.refused}") if walk.refused else Do.MIGRATE
     if walk.here.state is DomainState.GONE and there.state is not DomainState.GONE:
         return IsOver("moved to another host")

@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 import structlog
 
-from duenotice.clock import monotonic, wall
+from duenotice.clock import boot_id, boot_micros, monotonic, wall
 from duenotice.domain.event import IMPACT_SECONDS, Cause, Event, EventType
-from duenotice.host.notes import Note, put
-from duenotice.host.ports import Hypervisor, HypervisorRefused
+from duenotice.errors import Unavailable
+from duenotice.host.notes import Note, find, put
+from duenotice.host.ports import GONE, DomainState, Hypervisor, HypervisorRefused
 from duenotice.host.steps import Begin, CannotBe, Do, IsOver, Keep, LookLater, Next, Walk, next_step
 from duenotice.impact.driver import OUTPUT_KEPT, AttemptEnd, AttemptOutcome
 
@@ -75,26 +76,58 @@ class LibvirtDriver:
                 return AttemptOutcome(AttemptEnd.HOPELESS, f"{vm}: no libvirt is named for its host {place.host!r}.")
             if event.host not in (None, place.host):  # somebody has moved it since it was told
                 return AttemptOutcome(AttemptEnd.DONE, what=f"{vm}: it had left {event.host} before")
-            if event.to is not None and event.to not in self._hosts:
-                return AttemptOutcome(AttemptEnd.HOPELESS, f"{vm}: no libvirt is named for the host {event.to!r}.")
             moves = event.type is EventType.REDEPLOY or event.cause in _MOVING
-            there = self._hosts.get(event.to or place.target or "") if moves else None
+            noted = await asyncio.to_thread(self._noted_target, event.id, vm, place.host) if moves else ""
+            if not noted and event.to is not None and event.to not in self._hosts:
+                return AttemptOutcome(AttemptEnd.HOPELESS, f"{vm}: no libvirt is named for the host {event.to!r}.")
+            there = self._hosts.get(noted or event.to or place.target or "") if moves else None
             impact = _Impact(event, vm, self._hosts[place.host], there, lambda: self._place(vm).is_held)
             try:
                 return await impact.run(self._grace, self._undefines)
             except HypervisorRefused as refusal:
                 return AttemptOutcome(AttemptEnd.FAILED, f"{vm}: {refusal.message}")
 
+    def _noted_target(self, event: str, vm: str, host: str) -> str:
+        """The host to which its move has begun; empty if it has not.
+
+        The fleet would perhaps name another one by now, and then the domain would run on both.
+        """
+        sight = self._hosts[host].look(vm)
+        if sight.state is DomainState.GONE:
+            return self._who_has_it(event, vm, host)
+        note = find((*sight.kept, *sight.running), event)
+        target = "" if note is None or note.step == "done" else note.target
+        if target and target not in self._hosts:
+            what = f"{vm} is on its way to {target}, and no libvirt is named for {target}."
+            raise Unavailable(what, hint=f"Name it as before (--also {target}=URI, or libvirt_hosts).")
+        return target
+
+    def _who_has_it(self, event: str, vm: str, left: str) -> str:
+        """Its notes go with it, so they tell where it has come to."""
+        silent: Unavailable | None = None
+        for name in self._hosts.keys() - {left}:
+            try:
+                sight = self._hosts[name].look(vm)
+            except Unavailable as error:
+                silent = error
+                continue
+            if find((*sight.kept, *sight.running), event) is not None:
+                return name
+        if silent is not None:
+            raise silent
+        return ""
+
 
 class _Impact:
-    """The impact of one event on one VM: look, decide, do, until it is over."""
+    """The impact of one event on one VM: look, decide, do, until it is over. `_domain` is its name in libvirt now."""
 
     def __init__(
         self, event: Event, vm: str, here: Hypervisor, there: Hypervisor | None, is_held: Callable[[], bool]
     ) -> None:
         self._event, self._vm, self._here, self._there, self._is_held = event, vm, here, there, is_held
+        self._domain = vm
         self._did: list[str] = []
-        self._refused = ""
+        self._refused, self._boot = "", boot_id()
 
     async def run(self, grace: float, undefines: bool) -> AttemptOutcome:
         """To its end, which is logged with what happened and how long it took."""
@@ -107,13 +140,17 @@ class _Impact:
             await self._take(step, walk)
 
     def _look(self, grace: float, undefines: bool) -> Walk:
+        here = self._here.look(self._domain)
+        there = None if self._there is None else self._there.look(self._domain)
+        if here.state is DomainState.GONE and there in (None, GONE) and self._is_renamed():
+            return self._look(grace, undefines)
         lasts = self._event.duration if self._event.duration > 0 else IMPACT_SECONDS[EventType.FREEZE]
         return Walk(
             self._event.id,
             self._event.type,
-            self._here.look(self._vm),
+            here,
             wall(),
-            None if self._there is None else self._there.look(self._vm),
+            there,
             duration=lasts,
             grace=grace,
             moves=self._there is not None,
@@ -121,26 +158,40 @@ class _Impact:
             pressed=Do.PRESS.value in self._did,
             refused=self._refused,
             is_held=self._is_held(),
+            boot=self._boot,
+            target="" if self._there is None else self._there.name,
+            steady=boot_micros(),
         )
+
+    def _is_renamed(self) -> bool:
+        """Whether somebody has renamed it in the middle of this: its note tells. It goes on by its new name."""
+        event, others = self._event, [one for one in self._here.guests("") if one.name not in self._event.resources]
+        found = [one.name for one in others if (note := find(one.notes, event.id)) and note.uuid == one.uuid]
+        if len(found) != 1 or found[0] == self._domain:
+            return False
+        self._domain = found[0]
+        hint = "Its event goes on by the new name."
+        what = f"domain {self._vm} is named {self._domain} now"
+        log.warning(what, action="domain-renamed", event_id=event.id, host=self._here.name, hint=hint)
+        return True
 
     async def _take(self, step: Next, walk: Walk) -> None:
         match step:
             case Begin(note, marks):
                 if marks:
                     marked = put(walk.here.running, note._replace(mark=True))
-                    await asyncio.to_thread(self._here.mark_run, self._vm, marked)
+                    await asyncio.to_thread(self._here.mark_run, self._domain, marked)
                 await self._keep(note, walk)
             case Keep(note):
                 await self._keep(note, walk)
-            case LookLater(until):
-                left = HELD_AGAIN if until is None else max(0.0, (until - wall()).total_seconds())
-                await asyncio.sleep(left if until is None else min(LOOK_AGAIN, left))
+            case LookLater(seconds):
+                await asyncio.sleep(HELD_AGAIN if seconds is None else min(LOOK_AGAIN, seconds))
             case Do():
                 await self._do(step)
 
     async def _keep(self, note: Note, walk: Walk) -> None:
         notes = walk.here.running if walk.here.is_transient else walk.here.kept
-        await asyncio.to_thread(self._here.keep_notes, self._vm, put(notes, note))
+        await asyncio.to_thread(self._here.keep_notes, self._domain, put(notes, note))
 
     async def _do(self, step: Do) -> None:
         log.info("impact", action=f"libvirt-{step.value}", event_id=self._event.id, vm=self._vm, host=self._here.name)
@@ -153,7 +204,7 @@ class _Impact:
         self._did.append(step.value)
 
     def _call(self, step: Do) -> None:
-        here, there, vm = self._here, self._there, self._vm
+        here, there, vm = self._here, self._there, self._domain
         if step is Do.DEFINE_THERE and there is not None:
             there.define(here.description(vm))
         elif step is Do.MIGRATE and there is not None:
@@ -167,9 +218,13 @@ class _Impact:
         took = {"vm": self._vm, "steps": self._did, "seconds": round(seconds, 2)}
         if isinstance(end, IsOver):
             log.info("impact is over", action="impact-done", event_id=self._event.id, what=end.what, **took)
-            return AttemptOutcome(AttemptEnd.DONE, what=f"{self._vm}: {end.what}", took=seconds)
+            return AttemptOutcome(AttemptEnd.DONE, what=f"{self._named}: {end.what}", took=seconds)
         log.error("impact failed", action="impact-failed", event_id=self._event.id, reason=end.reason, **took)
-        return AttemptOutcome(AttemptEnd.HOPELESS, f"{self._vm}: {end.reason}", took=seconds)
+        return AttemptOutcome(AttemptEnd.HOPELESS, f"{self._named}: {end.reason}", took=seconds)
+
+    @property
+    def _named(self) -> str:
+        return self._vm if self._domain == self._vm else f"{self._vm} (named {self._domain} now)"
 
 
 def _together(ends: list[AttemptOutcome]) -> AttemptOutcome:

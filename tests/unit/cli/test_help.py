@@ -112,6 +112,14 @@ def test_a_flag_shows_what_it_takes(path: tuple[str, ...], command: click.Comman
     assert not [word for word in ("VALUE", "INTEGER", "RANGE", "FLOAT") if word in shown.replace("KEY=VALUE", "")]
 
 
+def test_on_a_hypervisor_the_help_shows_the_defaults_of_a_hypervisor() -> None:
+    """Three of them are not those of `serve`."""
+    shown = " ".join(CliRunner().invoke(duenotice, ["host", "run", "--help"]).output.split())
+    assert "VMs ask [default: 169.254.169.254:80]" in shown
+    assert "who carries out impacts [default: libvirt]" in shown
+    assert "run at once [default: 1000]" in shown
+
+
 def test_settings_that_take_some_words_show_them() -> None:
     """As every other choice."""
     shown = CliRunner().invoke(duenotice, ["serve", "--help"]).output

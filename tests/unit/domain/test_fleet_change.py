@@ -364,3 +364,10 @@ def test_an_empty_declaration_does_not_take_every_vm_away() -> None:
         do(state, ApplyFleet(Declaration("empty")))
     assert (state.fleet.vms, bool(refusal.value.hint)) == (vms, True)
     do(State(), ApplyFleet(Declaration("empty")))
+
+
+def test_who_knows_that_nobody_is_left_may_say_so() -> None:
+    """A hypervisor has counted its domains: the last one is gone."""
+    state = state_of()
+    do(state, ApplyFleet(Declaration("empty"), may_be_empty=True))
+    assert state.fleet.vms == {}

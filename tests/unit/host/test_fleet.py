@@ -1,5 +1,6 @@
 """Domains become a fleet, and what cannot become a VM is said with what to do."""
 
+import pytest
 from msgspec import structs
 
 from duenotice.domain.fleet import Vm
@@ -23,9 +24,9 @@ address = "10.0.0.98"
 """)
 
 
-def fleet(*guests: GuestDomain, file=None, present=None, busy=()):
+def fleet(*guests: GuestDomain, file=None, present=None, busy=(), own=()):
     """Its VMs by name, and the troubles."""
-    made = compose(guests, ["h1", "h2"], file, present or {}, set(busy))
+    made = compose(guests, ["h1", "h2"], file, present or {}, set(busy), set(own))
     return {vm.name: vm for vm in made.declaration.vms}, made.troubles
 
 
@@ -57,6 +58,38 @@ def test_of_two_domains_with_one_address_the_one_that_had_it_is_told() -> None:
     vms, troubles = fleet(twin, WEB, present={"web-0": Vm("web-0", "10.0.0.11")})
     assert set(vms) == {"web-0"}
     assert troubles == {"a-twin": "its address 10.0.0.11 is that of web-0. Give each its own."}
+
+
+def test_of_two_domains_with_one_mac_the_one_that_was_there_is_told() -> None:
+    twin = DB._replace(name="a-clone", mac=WEB.mac)
+    vms, troubles = fleet(twin, WEB, present={"web-0": Vm("web-0", "10.0.0.11")})
+    assert set(vms) == {"web-0"}
+    assert troubles == {"a-clone": "its MAC 52:54:00:00:00:0b is that of web-0. Give each its own (virsh edit)."}
+
+
+def test_one_with_the_mac_of_a_vm_that_is_being_hit_is_not_told() -> None:
+    now = Vm("web-0", "10.0.0.11", host="h1")
+    vms, troubles = fleet(DB._replace(name="a-clone", mac=WEB.mac), WEB, present={"web-0": now}, busy=["web-0"])
+    assert (set(vms), set(troubles)) == ({"web-0"}, {"a-clone"})
+
+
+def test_a_domain_without_a_mac_is_not_the_twin_of_another_one_nor_is_one_on_another_host() -> None:
+    away = WEB._replace(name="away", host="h2", address="10.0.0.13")
+    bare = [DB._replace(name=name, mac="", address=address) for name, address in (("x", "10.0.0.1"), ("y", "10.0.0.2"))]
+    assert fleet(WEB, away, *bare)[1] == {}
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "127.0.0.1", "224.0.0.1", "255.255.255.255"])
+def test_an_address_that_no_guest_can_have_is_refused(address: str) -> None:
+    vms, troubles = fleet(DB, WEB._replace(address=address))
+    assert set(vms) == {"db-0"}
+    assert troubles == {"web-0": f"its address {address} cannot be that of a guest. Give it its own."}
+
+
+def test_the_address_of_the_host_is_not_that_of_a_guest() -> None:
+    vms, troubles = fleet(DB, WEB, own=["10.0.0.11"])
+    assert set(vms) == {"db-0"}
+    assert troubles == {"web-0": "its address 10.0.0.11 is that of this host. Give it its own."}
 
 
 def test_what_cannot_be_told_is_left_out_with_the_reason() -> None:

@@ -9,6 +9,7 @@ NOTES = (
     Note("e1", "freeze", "paused", datetime(2026, 1, 2, 3, 4, 5, 600, UTC)),
     Note("e2", "reboot", "begun", starts=False, mark=True),
     Note("e3", "terminate", "done", what="shut <down>"),
+    Note("e4", "freeze", "begun", datetime(2026, 1, 2, tzinfo=UTC), boot="b1", ends=17, target="h2", uuid="u1"),
 )
 
 

@@ -1,6 +1,7 @@
 """What is done next to a domain, from any state in which an impact may have been interrupted."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,7 @@ class TestFreeze:
 
     def test_it_stays_paused_until_its_time_and_is_then_resumed(self) -> None:
         assert step(FREEZE, PAUSED, note(FREEZE, "begun")) == Keep(note(FREEZE, "paused"))
-        assert step(FREEZE, PAUSED, note(FREEZE, "paused")) == LookLater(SOON)
+        assert step(FREEZE, PAUSED, note(FREEZE, "paused")) == LookLater(9)
         assert step(FREEZE, PAUSED, note(FREEZE, "paused", LATE)) == Do.RESUME
 
     def test_a_clock_that_was_set_back_does_not_keep_it_paused_for_hours(self) -> None:
@@ -56,7 +57,46 @@ class TestFreeze:
         assert isinstance(step(FREEZE, state), Keep)
 
     def test_a_transient_domain_has_its_note_in_its_run(self) -> None:
-        assert step(FREEZE, PAUSED, None, note(FREEZE, "paused"), transient=True) == LookLater(SOON)
+        assert step(FREEZE, PAUSED, None, note(FREEZE, "paused"), transient=True) == LookLater(9)
+
+
+AT: Any = {"boot": "b1", "steady": 50_000_000}
+
+
+class TestClock:
+    """An end that this machine has noted since its boot is counted since that boot: nobody can set that clock."""
+
+    SET_FORWARD, SET_BACK = NOW - timedelta(hours=5), NOW + timedelta(hours=5)
+
+    @pytest.mark.parametrize("until", [SET_FORWARD, SET_BACK], ids=["forward", "back"])
+    def test_a_grace_is_as_long_as_promised_when_the_clock_is_set(self, until: datetime) -> None:
+        begun = note(TERMINATE, "begun", until, boot="b1", ends=57_000_000)
+        assert step(TERMINATE, RUNNING, begun, pressed=True, **AT) == LookLater(7)
+        assert step(TERMINATE, RUNNING, begun._replace(ends=50_000_000), pressed=True, **AT) == Do.DESTROY
+
+    @pytest.mark.parametrize("until", [SET_FORWARD, SET_BACK], ids=["forward", "back"])
+    def test_a_pause_is_as_long_as_promised_when_the_clock_is_set(self, until: datetime) -> None:
+        paused = note(FREEZE, "paused", until, boot="b1", ends=57_000_000)
+        assert step(FREEZE, PAUSED, paused, **AT) == LookLater(7)
+        assert step(FREEZE, PAUSED, paused._replace(ends=50_000_000), **AT) == Do.RESUME
+
+    def test_both_clocks_are_noted_at_the_beginning(self) -> None:
+        assert step(FREEZE, RUNNING, **AT) == Begin(note(FREEZE, "begun", boot="b1", ends=59_000_000))
+
+    @pytest.mark.parametrize(("kind", "at", "state"), [(FREEZE, "paused", PAUSED), (TERMINATE, "begun", RUNNING)])
+    def test_a_note_of_another_boot_goes_on_by_the_time_of_day_and_is_then_ours(
+        self, kind: EventType, at: str, state: DomainState
+    ) -> None:
+        ours = note(kind, at, boot="b1", ends=59_000_000)
+        assert step(kind, state, note(kind, at, boot="b0", ends=1), **AT) == Keep(ours)
+        assert step(kind, state, note(kind, at), **AT) == Keep(ours)
+
+    @pytest.mark.parametrize("now", [{}, AT], ids=["no-boot-id", "another-boot"])
+    def test_a_clock_that_was_set_back_gives_no_more_than_the_whole_grace(self, now: Any) -> None:
+        again = step(TERMINATE, RUNNING, note(TERMINATE, "begun", self.SET_BACK), **now)
+        assert isinstance(again, Keep)
+        assert again.note.until == NOW + timedelta(seconds=60)
+        assert step(TERMINATE, RUNNING, again.note, **now) == Do.PRESS
 
 
 class TestReboot:
@@ -69,7 +109,7 @@ class TestReboot:
 
     def test_the_button_is_pressed_and_the_guest_gets_its_grace(self) -> None:
         assert step(REBOOT, RUNNING, self.BEGUN, self.MARK) == Do.PRESS
-        assert step(REBOOT, RUNNING, self.BEGUN, self.MARK, pressed=True) == LookLater(SOON)
+        assert step(REBOOT, RUNNING, self.BEGUN, self.MARK, pressed=True) == LookLater(9)
 
     def test_after_the_grace_its_plug_is_pulled(self) -> None:
         late = self.BEGUN._replace(until=LATE)
@@ -130,12 +170,16 @@ class TestRedeploy:
 
 class TestMigration:
     def test_it_moves_while_it_runs(self) -> None:
-        assert step(FREEZE, RUNNING, there=GONE, moves=True) == Do.MIGRATE
+        begun = Note("e1", "freeze", "begun", starts=False, target="h2")
+        assert step(FREEZE, RUNNING, there=GONE, moves=True, target="h2") == Begin(begun, marks=True)
+        assert step(FREEZE, RUNNING, begun, there=GONE, moves=True, target="h2") == Do.MIGRATE
         over = next_step(Walk("e1", FREEZE, GONE, NOW, DomainSight(RUNNING), moves=True))
         assert over == IsOver("moved to another host")
 
     def test_one_that_is_refused_runs_on_here(self) -> None:
-        assert step(FREEZE, RUNNING, there=GONE, moves=True, refused="no") == CannotBe("It was not migrated: no")
+        begun = note(FREEZE, "begun", None)
+        refused = step(FREEZE, RUNNING, begun, there=GONE, moves=True, refused="no")
+        assert refused == CannotBe("It was not migrated: no")
 
 
 class TestTerminate:
@@ -144,7 +188,7 @@ class TestTerminate:
     def test_it_gets_its_grace_and_is_then_destroyed(self) -> None:
         assert step(TERMINATE, RUNNING) == Begin(note(TERMINATE, "begun", NOW + timedelta(seconds=60)))
         assert step(TERMINATE, RUNNING, self.BEGUN) == Do.PRESS
-        assert step(TERMINATE, RUNNING, self.BEGUN, pressed=True) == LookLater(SOON)
+        assert step(TERMINATE, RUNNING, self.BEGUN, pressed=True) == LookLater(9)
         assert step(TERMINATE, RUNNING, self.BEGUN._replace(until=LATE), pressed=True) == Do.DESTROY
 
     def test_it_is_undefined_if_that_is_asked_for(self) -> None:

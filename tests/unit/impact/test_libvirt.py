@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -10,7 +10,7 @@ import pytest
 from duenotice.domain.event import Cause, Event, EventType, Phase
 from duenotice.errors import Unavailable
 from duenotice.host.guests import GuestDomain
-from duenotice.host.notes import Note
+from duenotice.host.notes import Note, element, notes_of
 from duenotice.host.ports import GONE, DomainSight, DomainState, Hypervisor, HypervisorRefused
 from duenotice.impact.driver import AttemptEnd, AttemptOutcome
 from duenotice.impact.libvirt import LibvirtDriver, Whereabouts
@@ -52,7 +52,7 @@ class ToyHypervisor:
             raise Killed
 
     def guests(self, bridge: str) -> list[GuestDomain]:
-        return []
+        return [GuestDomain(name, one.uuid, self.name, one.state, notes=one.kept) for name, one in self.domains.items()]
 
     def listen(self, changed: Callable[[], None]) -> None:
         pass
@@ -88,19 +88,17 @@ class ToyHypervisor:
         self.change("undefine", domain, GONE)
 
     def description(self, domain: str) -> str:
-        self._described = self.domains[domain]
-        return domain
+        return domain + element(self.domains[domain].kept)
 
     def define(self, description: str) -> None:
-        self.change("define", description, DomainSight(OFF, kept=BEGUN))
+        domain, less, notes = description.partition("<")
+        self.change("define", domain, DomainSight(OFF, kept=notes_of(less + notes)))
 
     def migrate(self, domain: str, target: Hypervisor) -> None:
+        described = self.description(domain)
         self.change("migrate", domain, GONE)
-        target.define(domain)
+        target.define(described)
         target.start(domain)
-
-
-BEGUN = (Note("e1", "redeploy", "begun", NOW),)
 
 
 def event(kind: EventType, duration: Any = 0, cause: Cause = Cause.USER) -> Event:
@@ -108,10 +106,10 @@ def event(kind: EventType, duration: Any = 0, cause: Cause = Cause.USER) -> Even
 
 
 def run(*hosts: ToyHypervisor, what: Event, grace: float = 60, undefines: bool = False, held=lambda: False):
-    """One attempt of a driver that has just been started."""
+    """One attempt of a driver that has just been started; the second host is the one to move to."""
 
     def place(vm: str) -> Whereabouts:
-        return Whereabouts("h1", "h2" if len(hosts) > 1 else None, held())
+        return Whereabouts("h1", hosts[1].name if len(hosts) > 1 else None, held())
 
     driver = LibvirtDriver({host.name: host for host in hosts}, place, grace, undefines)
     outcome = asyncio.run(driver.run(what, 1))
@@ -173,6 +171,30 @@ def test_a_guest_that_ignores_its_button_loses_its_plug_after_the_grace() -> Non
     assert host.calls == ["destroy", "start"]
 
 
+@pytest.mark.parametrize("hours", [1, -1], ids=["forward", "back"])
+@pytest.mark.parametrize(
+    ("kind", "calls"), [(EventType.FREEZE, ["suspend", "resume"]), (EventType.TERMINATE, ["press", "destroy"])]
+)
+def test_a_clock_that_is_set_makes_no_pause_and_no_grace_shorter_or_longer(
+    kind: EventType, calls: list[str], hours: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody sets it by an hour between any two looks, and each look is a second after the last one."""
+    looks = iter(range(1000))
+    seen = []
+
+    def boot_micros() -> int:
+        seen.append(next(looks))
+        return seen[-1] * 1_000_000
+
+    monkeypatch.setattr("duenotice.impact.libvirt.LOOK_AGAIN", 0)
+    monkeypatch.setattr("duenotice.impact.libvirt.boot_micros", boot_micros)
+    monkeypatch.setattr("duenotice.impact.libvirt.wall", lambda: NOW + timedelta(hours=hours * len(seen)))
+    host = ready(obeys=False)
+    assert run(host, what=event(kind, duration=20), grace=20) == DONE
+    assert host.calls == calls
+    assert 20 <= len(seen) <= 24
+
+
 def test_one_that_is_deleted_is_undefined_if_asked() -> None:
     host = ready()
     assert run(host, what=event(EventType.TERMINATE), undefines=True) == DONE
@@ -220,6 +242,47 @@ def test_a_live_migration_moves_it_while_it_runs() -> None:
     here, there = ready(), ToyHypervisor("h2")
     assert run(here, there, what=event(EventType.FREEZE, cause=Cause.LIVE_MIGRATION)) == DONE
     assert (here.calls, there.look("web-0").state) == (["migrate"], RUNNING)
+
+
+MOVES = [event(EventType.REDEPLOY), event(EventType.FREEZE, cause=Cause.LIVE_MIGRATION)]
+MOVE_NAMES = ["redeploy", "migration"]
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("lives", range(6))
+@pytest.mark.parametrize("dies", ["h1", "h2"])
+@pytest.mark.parametrize("what", MOVES, ids=MOVE_NAMES)
+def test_killed_and_started_again_with_another_first_choice_it_goes_on_with_the_same_host(
+    what: Event, dies: str, lives: int, is_late: bool
+) -> None:
+    """Else it would run on both."""
+    here, there, third = ready(), ToyHypervisor("h2"), ToyHypervisor("h3")
+    killed = here if dies == "h1" else there
+    killed.lives, killed.is_late = lives, is_late
+    try:
+        outcome = run(here, there, third, what=what)
+    except Killed:
+        killed.lives = None
+        if there.look("web-0").state is OFF and here.look("web-0") == GONE:
+            return  # libvirt itself goes back if a migration breaks there; the toy does not
+        begun = any(host.look("web-0").kept for host in (here, there))
+        outcome = run(here, third, there, what=what)
+        if not begun:
+            return
+    assert outcome == DONE
+    assert (here.look("web-0"), there.look("web-0").state, third.calls) == (GONE, RUNNING, [])
+    assert here.calls.count("press") + here.calls.count("migrate") == 1
+
+
+@pytest.mark.parametrize("hosts", [["h1"], ["h1", "h3"]])
+def test_one_on_its_way_to_a_host_that_is_named_no_longer_waits_until_it_is(hosts: list[str]) -> None:
+    """It may run there: nothing is done, and nothing has failed."""
+    named = {name: ready() if name == "h1" else ToyHypervisor(name) for name in hosts}
+    begun = Note("e1", "Redeploy", "begun", NOW, target="h2")
+    named["h1"].domains["web-0"] = DomainSight(OFF, kept=(begun,))
+    with pytest.raises(Unavailable, match=r"web-0 is on its way to h2, and no libvirt is named for h2\."):
+        run(*named.values(), what=event(EventType.REDEPLOY))
+    assert [host.calls for host in named.values()] == [[] for _ in hosts]
 
 
 def test_a_host_that_cannot_be_asked_is_asked_again_later() -> None:
@@ -309,3 +372,60 @@ def test_a_host_to_go_back_to_without_libvirt_fails_and_pauses_nobody() -> None:
     outcome = run(here, what=back(EventType.FREEZE, to="h9"))
     assert outcome == AttemptOutcome(AttemptEnd.HOPELESS, "web-0: no libvirt is named for the host 'h9'.")
     assert here.calls == []
+
+
+def renamed(host: ToyHypervisor, old: str, new: str) -> None:
+    """As virsh domrename does it; libvirt allows that while the domain is shut off."""
+    host.domains[new] = host.domains.pop(old)
+
+
+def test_one_that_is_renamed_while_it_is_down_is_started_by_its_new_name_once() -> None:
+    """Its event is not lost: it was shut down by us, and its notes are its own."""
+    host = ready()
+    host.refuses = {"start"}
+    assert run(host, what=event(EventType.REBOOT)).end is AttemptEnd.FAILED
+    host.refuses = set()
+    renamed(host, "web-0", "web-9")
+    for _ in range(2):
+        assert run(host, what=event(EventType.REBOOT)) == DONE
+        assert (host.calls, host.look("web-9").state) == (["press", "start"], RUNNING)
+    assert SAID[-1].what == "web-0 (named web-9 now): shut down and started again"
+
+
+def test_one_that_is_renamed_while_it_waits_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its host is out of service; somebody renames it meanwhile, and then the host returns."""
+    monkeypatch.setattr("duenotice.impact.libvirt.HELD_AGAIN", 0)
+    host = ready()
+
+    def held() -> bool:
+        if waits := host.look("web-0").state is OFF:
+            renamed(host, "web-0", "web-9")
+        return waits
+
+    assert run(host, what=event(EventType.REBOOT), held=held) == DONE
+    assert (host.calls, host.look("web-9").state) == (["press", "start"], RUNNING)
+
+
+def test_if_two_domains_may_be_the_renamed_one_none_is_touched() -> None:
+    host = ToyHypervisor()
+    begun = Note("e1", "Reboot", "begun", NOW)
+    host.domains = {name: DomainSight(OFF, kept=(begun,)) for name in ("web-8", "web-9")}
+    outcome = run(host, what=event(EventType.REBOOT))
+    assert outcome == AttemptOutcome(AttemptEnd.HOPELESS, "web-0: There is no such domain.")
+    assert host.calls == []
+
+
+def test_a_copy_is_not_taken_for_the_renamed_one() -> None:
+    """It has the notes of the one that it was made from, but not its uuid."""
+    host = ToyHypervisor()
+    host.domains["copy"] = DomainSight(OFF, kept=(Note("e1", "Reboot", "begun", NOW, uuid="u1"),), uuid="u2")
+    assert run(host, what=event(EventType.REBOOT)).end is AttemptEnd.HOPELESS
+    assert host.calls == []
+
+
+def test_another_vm_of_the_same_event_is_not_taken_for_the_renamed_one() -> None:
+    host = ready()
+    what = event(EventType.REBOOT).with_(resources=("web-0", "web-1"))
+    outcome = run(host, what=what)
+    assert outcome.reason == "web-1: There is no such domain."
+    assert host.calls == ["press", "start"]

@@ -27,7 +27,6 @@ TESTED_ELSEWHERE = {
     "agent/process.py": "tests/agent/test_process.py",
     "bootstrap/azure_port.py": "tests/acceptance/test_M_azure.py",
     "bootstrap/fleet_file.py": "tests/acceptance/test_fleet_at_start.py",
-    "bootstrap/host_watch.py": "tests/host/test_host_run.py",
     "bootstrap/journal_copy.py": "tests/acceptance/test_cli_db.py",
     "bootstrap/policies.py": "tests/acceptance/test_maintenances.py",
     "client/base.py": "tests/client/test_evil_answers.py",
