@@ -19,6 +19,7 @@ MODULES = (
     "core/failover",
     "net/net_failover",
     "net/virtio_net",
+    "block/virtio_blk",
     "acpi/button",
     "input/evdev",
 )

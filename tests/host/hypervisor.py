@@ -70,12 +70,16 @@ DOMAIN = """\
     <interface type='bridge'>
       <mac address='{mac}'/><source bridge='{bridge}'/><target dev='tap-{name}'/><model type='virtio'/>
     </interface>
+    {disk}
     <serial type='file'><source path='{console}' append='on'/></serial>
     <controller type='usb' model='none'/>
     <memballoon model='none'/>
   </devices>
 </domain>
 """
+DISK = (
+    "<disk type='file'><driver name='qemu' type='raw'/><source file='{path}'/><target dev='vda' bus='virtio'/></disk>"
+)
 
 
 class Tick(NamedTuple):
@@ -236,7 +240,9 @@ class Hypervisor(Machine):
         whole = [self._virsh, "--quiet", "--connect", self.uri, *command]
         return subprocess.run(whole, env=ENVIRONMENT, capture_output=True, text=True, timeout=PATIENCE)
 
-    def guest(self, name: str, address: str, facts: str = "", does: str = "", start: bool = True) -> Guest:
+    def guest(
+        self, name: str, address: str, facts: str = "", does: str = "", start: bool = True, disk: Path | None = None
+    ) -> Guest:
         """Define a guest, and start it; `does` is for its init, `facts` are attributes of its metadata element."""
         mac = "52:54:00:77:00:{:02x}".format(int(address.rpartition(".")[2]))
         console = self.folder / f"{name}.console"
@@ -254,6 +260,7 @@ class Hypervisor(Machine):
                 mac=mac,
                 bridge=BRIDGE,
                 console=console,
+                disk=DISK.format(path=disk) if disk else "",
             )
         )
         self.virsh("define", str(xml))

@@ -9,7 +9,9 @@ from typing import NamedTuple
 
 import pytest
 
+from duenotice.host.bridge import Bridge
 from duenotice.host.rules import Plug, no_rules, rules
+from tests.host.hypervisor import until
 from tests.programs import require_program
 from tests.support.namespaces import ENVIRONMENT, METADATA_ADDRESS, Machine
 
@@ -150,3 +152,12 @@ def test_without_rules_such_frames_do_all_that(lan: Lan) -> None:
     assert lan.heard() == VICTIM.address
     false = claim(VICTIM.address, "10.0.0.1")
     assert is_fooled(lan, lan.host, "br0", VICTIM.address, VICTIM.mac, lambda: lan.sends(ARP, false, "priority tag"))
+
+
+def test_a_guest_that_knows_an_old_mac_of_the_service_is_told_the_new_one(lan: Lan) -> None:
+    """It comes from another host, or another guest has gone and the bridge has changed its MAC. Rules are in place."""
+    lan.guard(rules("br0", [THIEF, VICTIM], [THIEF.tap, VICTIM.tap]))
+    lan.victim.ip(f"neigh replace {METADATA_ADDRESS} lladdr 02:00:00:00:00:01 dev eth0 nud reachable")
+    lan.host.call(lambda: Bridge("br0").announce(["tap-gone", VICTIM.tap]))
+    known = ("ip", "neigh", "show", METADATA_ADDRESS)
+    until(lambda: lan.bridge_mac in lan.victim.run(*known), lambda: lan.victim.run(*known), 30)

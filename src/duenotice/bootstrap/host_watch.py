@@ -144,13 +144,15 @@ class HostWatch:
 
     async def _guard(self, here: Sequence[GuestDomain], state: State) -> None:
         ports = await asyncio.to_thread(self._bridge.ports)
-        script = rules(self._bridge.name, plugs_of(here, state.fleet.vms, self._hosts[0].name), ports)
+        plugs = plugs_of(here, state.fleet.vms, self._hosts[0].name)
+        script = rules(self._bridge.name, plugs, ports)
         if script != self._script:
             await asyncio.to_thread(self._bridge.put, script)
             self._script = script
         if not await asyncio.to_thread(self._bridge.is_prepared):
             await asyncio.to_thread(self._bridge.put_back, script)
             log.warning("somebody had taken our rules or address from the bridge: put back", action="bridge-again")
+        await asyncio.to_thread(self._bridge.announce, [plug.tap for plug in plugs])
 
     def _note_names(self, guests: Sequence[GuestDomain], state: State) -> None:
         for guest in guests:

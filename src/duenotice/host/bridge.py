@@ -6,7 +6,7 @@ import shutil
 import socket
 import struct
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
 from duenotice.errors import DuenoticeError, Misconfigured, Unavailable
@@ -65,6 +65,19 @@ class Bridge:
         """The IPv4 addresses of this machine: none of them is a guest's."""
         said = json.loads(_run("ip", "iproute2", "-json", "-4", "address", "show").stdout or "[]")
         return {address["local"] for each in said for address in each.get("addr_info", ()) if "local" in address}
+
+    def announce(self, taps: Iterable[str]) -> None:
+        """Tell the guests behind these interfaces the MAC of the service (RFC 5227).
+
+        What a guest knows may be the MAC of the host that it came from, or of a bridge that had another one while some
+        guest was there. There it gets no answer, for up to a minute. If it cannot be told now, then at the next time.
+        """
+        with suppress(OSError), socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as line:
+            line.bind((self.name, 0))
+            frame = _question(line.getsockname()[4], socket.inet_aton(METADATA_ADDRESS))
+            for tap in taps:
+                with suppress(OSError):  # it may have gone
+                    line.sendto(frame, (tap, _ARP))
 
     def _check(self) -> None:
         if self.name not in (bridges := _names("type", "bridge")):
@@ -130,15 +143,19 @@ def _who_has(bridge: str) -> str:
     try:
         with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ARP)) as line:
             line.bind((bridge, _ARP))
-            mac, nobody = line.getsockname()[4], bytes(6)
-            asked = struct.pack("!HHBBH", 1, 0x0800, 6, 4, _ASKS) + mac + bytes(4) + nobody
-            line.send(b"\xff" * 6 + mac + struct.pack("!H", _ARP) + asked + socket.inet_aton(METADATA_ADDRESS))
+            line.send(_question(line.getsockname()[4], bytes(4)))
             line.settimeout(_PROBE_SECONDS)
             return _answer(line)
     except PermissionError:
         raise Misconfigured(f"ARP cannot be asked on {bridge}: not permitted.", hint=_RIGHTS) from None
     except OSError as error:
         raise Misconfigured(f"ARP cannot be asked on {bridge}: {error.strerror}.", hint="Is it up?") from None
+
+
+def _question(mac: bytes, sender: bytes) -> bytes:
+    """Who has the metadata address? Asked by one who has it already, it is an announcement."""
+    asked = struct.pack("!HHBBH", 1, 0x0800, 6, 4, _ASKS) + mac + sender + bytes(6)
+    return b"\xff" * 6 + mac + struct.pack("!H", _ARP) + asked + socket.inet_aton(METADATA_ADDRESS)
 
 
 def _answer(line: socket.socket) -> str:

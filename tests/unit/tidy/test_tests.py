@@ -41,7 +41,6 @@ TESTED_ELSEWHERE = {
     "domain/subscription_changes.py": "tests/unit/domain/test_subscriptions.py",
     "engine/log.py": "tests/unit/engine/test_engine.py",
     "engine/positions.py": "tests/unit/engine/test_standing.py",
-    "host/bridge.py": "tests/host/test_host_run.py",
     "host/libvirt_host.py": "tests/host/test_host_run.py",
     "metadata_api/tap.py": "tests/testkit/test_plugin.py",
     "pytest_plugin.py": "tests/testkit/test_plugin.py",
