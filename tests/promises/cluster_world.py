@@ -159,7 +159,8 @@ class Node:
                 self.world.later(1000, lambda: self.at_work(lambda: self.tell(m.CallBroke(action))))
             case m.Read(position):
                 known = len(self.records)
-                self.call(action, lambda: list(store.journal.read(known, position - known)), self.fold)
+                limit = max(0, position - known)
+                self.call(action, lambda: list(store.journal.read(known, limit)), lambda read: self.fold(read, sent))
             case m.Reveal(position):
                 assert position == len(self.records)
                 self.revealed, self.shown = position, dict(self.folded)
@@ -171,7 +172,7 @@ class Node:
             case m.End() | m.BeginAgain():
                 self.world.kill(self)
 
-    def fold(self, records: list[Record]) -> m.Message:
+    def fold(self, records: list[Record], begun: int = 0) -> m.Message:
         for record in records:
             if record.position == len(self.records) + 1:
                 self.records.append(record)
@@ -179,7 +180,7 @@ class Node:
                 self.folded[record.transition.scope] = record.position
         if self.standing.phase is NodePhase.READING and not self.revealed:
             self.shown = dict(self.folded)  # it begins with this state, and has nothing older to hide
-        return m.Folded(len(self.records))
+        return m.Folded(len(self.records), begun=begun)
 
     def call(self, action: m.Action, act: Callable[[], object], answer: Callable[..., m.Message | None]) -> None:
         """Ask the store, over a network that may lose or delay it on both ways."""

@@ -212,3 +212,9 @@ def test_whole_worlds_that_broke_once_hold(shape: tuple[Any, ...]) -> None:
 def test_a_call_that_shows_an_event_late_because_others_came_first_is_not_made() -> None:
     """S2: a slow beat was before it in the worker of the leader's seat."""
     assert not world(800251).violations
+
+
+@pytest.mark.soak
+def test_a_node_does_not_take_as_many_other_records_for_what_it_has_read() -> None:
+    """S3: it was cut off when the store lost something, and joined again where the others had written as many."""
+    assert not world(1600101).violations

@@ -105,6 +105,9 @@ class Standing(NamedTuple):
     """What the followers of this node are asked to hide, and until when it beats although they have not."""
     at_beat: tuple[int, int, int, int] = (0, 0, 0, 0)
     """Epoch, what was folded and known when the last beat was sent, and when that was: its answer cannot say less."""
+    prove_since: int = 0
+    """When it could have been that the store was restored meanwhile: it answers when a read that began later has found
+    that what is stored is what it has read (N14). 0 when nothing is to be proven."""
     no_lead_before: int = 0
     """A node that has handed over the lead does not take it back at once."""
 
@@ -153,6 +156,8 @@ class Folded(NamedTuple):
     position: int
     asked: int = 0
     """Up to where the journal was to be read: if it ends before that, the rest is lost (N14)."""
+    begun: int = 0
+    """The own time from before it was read; 0 if that proves nothing."""
 
 
 class HasRead(NamedTuple):

@@ -7,7 +7,7 @@ from duenotice.engine.membership import MEMBERS, NodePhase, Standing, StandingSt
 def settled(s: Standing) -> StandingStep:
     """What the positions ask for: to read what is known, to tell what is hidden, to show what may be shown."""
     actions: list[m.Action] = []
-    if s.known > max(s.folded, s.reading) and s.phase not in (NodePhase.REGISTERING, NodePhase.ENDED):
+    if _has_to_read(s) and s.phase not in (NodePhase.REGISTERING, NodePhase.ENDED):
         s = s._replace(reading=s.known)
         actions.append(m.Read(s.known))
     if s.phase in (NodePhase.FOLLOWING, NodePhase.LEAVING) and s.folded > s.said:
@@ -20,6 +20,10 @@ def settled(s: Standing) -> StandingStep:
         s = s._replace(revealed=s.folded)
         actions.append(m.Reveal(s.folded))
     return StandingStep(s, tuple(actions))
+
+
+def _has_to_read(s: Standing) -> bool:
+    return s.known > max(s.folded, s.reading) or (s.prove_since > 0 and not s.reading)
 
 
 def _all_have_hidden(s: Standing) -> bool:

@@ -275,8 +275,9 @@ class Seat:
         return sight.head
 
     async def _read(self, action: m.Read, position: int) -> None:
+        begun = self._now()
         try:
-            self.tell(m.Folded(await self._crew.read(position), position))
+            self.tell(m.Folded(await self._crew.read(position), position, begun))
         except Rewound:
             self.tell(m.HasForgotten())
         except DuenoticeError as error:

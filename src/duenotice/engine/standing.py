@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from duenotice.engine import membership as m
-from duenotice.engine.members import Appended, Changed, Hid, Shown, Sight
+from duenotice.engine.members import Appended, Changed, Head, Hid, Shown, Sight
 from duenotice.engine.membership import MEMBERS, Actions, NodePhase, Seen, Standing, StandingStep
 from duenotice.engine.positions import ends_at, settled
 
@@ -26,7 +26,7 @@ def may_answer(standing: Standing, now: int) -> bool:
 
 def answers_until(standing: Standing) -> int:
     """Before which moment of its own clock a node may answer, as far as it knows now; 0: not at all."""
-    has_caught_up = standing.revealed >= standing.answers_from
+    has_caught_up = standing.revealed >= standing.answers_from and not standing.prove_since
     return standing.right_until if standing.phase in MEMBERS and has_caught_up else 0
 
 
@@ -92,6 +92,7 @@ def _joined(s: Standing, message: m.Joined, now: int) -> StandingStep:
         must_fold=0,
         others={},
     )
+    s = _to_prove(s, head, now)
     return _beat(s, now)
 
 
@@ -130,10 +131,15 @@ def _beaten(s: Standing, message: m.Beaten, now: int) -> StandingStep:
     if message.sent >= s.right_until:
         # We may have been out, and a restored store may not know it: answer with all that is stored, as when we joined.
         # On another server what comes next has to be seen too: if anything is lost, it lifts incarnations (N14, S3).
-        s = s._replace(answers_from=max(s.answers_from, head.position + head.is_copy))
+        s = _to_prove(s._replace(answers_from=max(s.answers_from, head.position + head.is_copy)), head, now)
     if head.is_copy:
         return _on_a_copy(s, message, now)
     return _looked(s._replace(right_until=max(s.right_until, message.sent + s.terms.right)), message, now)
+
+
+def _to_prove(s: Standing, head: Head, now: int) -> Standing:
+    """As many records as we have read may be others, written after a loss; who leads has written them itself (N14)."""
+    return s if head.leader == s.life or not head.position else s._replace(prove_since=now)
 
 
 def _on_a_copy(s: Standing, message: m.Beaten, now: int) -> StandingStep:
@@ -243,7 +249,8 @@ def _after_reading(s: Standing, message: m.Folded) -> Standing:
     """Told of more than there is, it would read again and again, and never join or lead."""
     if message.position < message.asked:
         s = ends_at(s, max(message.position, s.folded))
-    return _with_fold(s, message.position)
+    is_proven = message.begun >= s.prove_since
+    return _with_fold(s._replace(prove_since=0 if is_proven else s.prove_since), message.position)
 
 
 def _with_fold(s: Standing, position: int) -> Standing:

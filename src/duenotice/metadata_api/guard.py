@@ -62,12 +62,13 @@ class Guard:
         door.answers, door.lanes = self, self
         if self._alarm is not None:
             self._alarm.call(self._step_aside_or_back)
-            self._curtain.on_change = self._step_aside_or_back
 
     def right_changed(self, until: int) -> None:
         """There is the right until this moment, in nanoseconds since boot, or it is over."""
         if self._alarm is not None:
             self._alarm.set(until)
+            # Not before an alarm was set: a node that lost its store right after its start would answer for ever.
+            self._curtain.on_change = self._step_aside_or_back
             self._step_aside_or_back()
 
     def _step_aside_or_back(self) -> None:

@@ -62,6 +62,7 @@ class Row(NamedTuple):
 
 CALLED = {"calling": True, "next_call": NOW + EVERY}
 BEATING = {**CALLED, "at_beat": (3, 10, 10, NOW)}
+PROVING = {"prove_since": NOW, "reading": 10}
 NEW = Standing("me", TERMS)
 LOST = (3, 10, 12, NOW - 500)
 SILENT = {"you": Seen(5, NOW - TERMS.lease, 10)}
@@ -151,6 +152,7 @@ ROWS = [
             "reading": 12,
             "may_show": 11,
             "answers_from": 12,
+            "prove_since": NOW,
             "others": {},
             "revealed": 10,
         },
@@ -174,6 +176,33 @@ ROWS = [
             Row("it waits for them again", node(phase, below=(12, NOW + 1)), m.HasRead(12), {}),
         ]
     ],
+    Row(
+        "who joins again looks whether what it has read is what is stored (N14)",
+        node(JOINING),
+        m.Joined(Head(10, 10, 3, "you")),
+        {"phase": FOLLOWING, "answers_from": 10, "others": {}, **BEATING, **PROVING},
+        (m.Beat(), m.Read(10)),
+    ),
+    Row(
+        "what is read then proves it",
+        node(FOLLOWING, prove_since=NOW - 7, reading=10),
+        m.Folded(10, 10, begun=NOW - 7),
+        {"prove_since": 0, "reading": 0},
+    ),
+    Row(
+        "what was read before does not",
+        node(FOLLOWING, prove_since=NOW - 7, reading=10),
+        m.Folded(10, 10, begun=NOW - 8),
+        {},
+        (m.Read(10),),
+    ),
+    Row(
+        "a proof that failed is tried again",
+        node(FOLLOWING, prove_since=NOW - 7),
+        m.TimePassed(),
+        {"reading": 10},
+        (m.Read(10),),
+    ),
     # --- beats (N05) ---
     *[
         row
@@ -248,8 +277,8 @@ ROWS = [
                     f"{phase.value}: a right that was over begins again with all that is stored (N14)",
                     node(phase, calling=True, right_until=NOW - 500),
                     m.Beaten(NOW - 500, seen("me" if phase is LEADING else "you")),
-                    {"calling": False, "must_fold": 10, **changes},
-                    (m.StoreHere(),) if phase is LEADING and seen is a_copy else (),
+                    {"calling": False, "must_fold": 10, **changes, **({} if phase is LEADING else PROVING)},
+                    ((m.StoreHere(),) if seen is a_copy else ()) if phase is LEADING else (m.Read(10),),
                 )
                 for seen, changes in (
                     (sight, {"right_until": NOW - 500 + RIGHT, "answers_from": 10}),
@@ -648,6 +677,11 @@ def test_who_may_answer(
     """A member whose right is not over, and that shows what was there when it joined (N05, N07)."""
     standing = node(phase, right_until=right_until, answers_from=answers_from)
     assert may_answer(standing, NOW) is (phase in MEMBERS and not is_over and has_caught_up)
+
+
+def test_nobody_is_answered_before_it_is_proven_that_nothing_was_lost_meanwhile() -> None:
+    """Others may have written as many records after a loss as this node has read (N14, S3)."""
+    assert not may_answer(node(FOLLOWING, right_until=NOW + 1, prove_since=NOW), NOW)
 
 
 def test_the_right_is_over_before_the_lease_although_clocks_differ() -> None:

@@ -101,6 +101,18 @@ def test_other_records_at_the_same_positions_are_noticed(
         list(follower.read(3))
 
 
+def test_they_are_noticed_when_there_is_nothing_more_to_read(
+    leading: PostgresMembers, follower: PostgresJournal, database: Database
+) -> None:
+    """A node looks so before it answers again after a silence: as many records as it knows may be others (S3)."""
+    list(follower.read(0))
+    assert list(follower.read(3, 0)) == []
+    lose_the_last(database)
+    leading.append("leader", 1, [structs.replace(LIFT, position=3)])
+    with pytest.raises(Rewound, match="record 3 is not the one that was stored"):
+        list(follower.read(3, 0))
+
+
 def test_they_are_noticed_also_when_it_reads_again_from_before_them(
     leading: PostgresMembers, follower: PostgresJournal, database: Database
 ) -> None:

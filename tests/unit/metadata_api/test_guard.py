@@ -251,6 +251,9 @@ async def test_polls_meet_no_guard_while_there_is_the_right_and_nothing_is_hidde
             return ways.get(id(door.lanes), "with faults")
 
         assert way() == "by the guard", "nobody has said that there is the right"
+        curtain.hide(Touched({"vm/alone"}, set(), set()))
+        curtain.lift()
+        assert way() == "by the guard", "no alarm would say that it is over"
         guard.right_changed(7)
         assert (bell.until, way()) == (7, "short")
         curtain.hide(Touched({"vm/alone"}, set(), set()))
