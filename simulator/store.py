@@ -266,7 +266,7 @@ class NodeJournal:
     def note_lifted(self, position: int, floor: int) -> None:
         """As in PostgreSQL's."""
         self._note(floor=max(floor, self._known.floor))
-        if position > self.found.position:
+        if position > self.found.position and floor > self.found.floor:
             self._line.is_copy = False
 
     def _has(self, position: int, crc: int) -> bool:
@@ -322,7 +322,7 @@ class NodeJournal:
             raise Rewound(f"record {self._last[0]} is not the one that was stored", hint=_LOST)
         rows = self._store.journal._rows[after : None if limit is None else after + limit]
         found = [RECORDS.unpack(row) for row in rows]
-        if lifts([record for record in found if record.position > self.found.position]):
+        if not self.found.floor and lifts([record for record in found if record.position > self.found.position]):
             self._line.is_copy = False  # another node has done it
         if rows:
             self._note_stored(rows[-1])

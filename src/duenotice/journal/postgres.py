@@ -96,8 +96,8 @@ class PostgresJournal:
         """Incarnations were last lifted at this position, to at least this number."""
         if floor > self._notes.known.floor:
             self._notes.note(floor=floor)
-        if position > self.found.position:
-            self._members.is_copy = False  # another node has done it
+        if position > self.found.position and floor > self.found.floor:
+            self._members.is_copy = False  # another node has done it, and knew how far they were lifted before
 
     def note_seen(self, position: int) -> None:
         """Remember how far readers have seen; the database is told later."""
@@ -211,8 +211,8 @@ class PostgresJournal:
             raise Rewound(f"record {self._last[0]} is not the one that was stored", hint=_LOST)
         for piece in _pieces(after, end):
             rows, found = self._between(*piece)
-            if lifts([record for record in found if record.position > self.found.position]):
-                self._members.is_copy = False  # another node has done it
+            if not self.found.floor and lifts([record for record in found if record.position > self.found.position]):
+                self._members.is_copy = False  # another node has done it; if we know of more, `note_lifted` decides
             self._note_stored(rows[-1])
             yield from found
 

@@ -90,6 +90,16 @@ def test_a_lift_of_another_node_counts(leading: PostgresMembers, follower: Postg
     assert not follower.restored
 
 
+def test_a_lift_that_is_read_does_not_count_for_a_node_that_knows_of_a_higher_one(
+    leading: PostgresMembers, follower: PostgresJournal
+) -> None:
+    """Where the numbers are then is known when it is folded."""
+    follower._members.is_copy, follower.found = True, FoundCopy(3, 200_000_000)
+    leading.append("leader", 1, [LIFT])
+    list(follower.read(3))
+    assert follower.restored
+
+
 def test_other_records_at_the_same_positions_are_noticed(
     leading: PostgresMembers, follower: PostgresJournal, database: Database
 ) -> None:
@@ -167,6 +177,7 @@ def test_a_node_notes_how_far_numbers_were_ever_lifted(
     again = opened(database, tmp_path)
     assert again.found == FoundCopy(2, 200_000_000)
     again.note_lifted(2, 0)
+    again.note_lifted(3, 199_999_999)  # by a node that did not know it, and whose clock is behind
     before = again.restored
     again.note_lifted(3, 200_000_001)
     assert (before, again.restored) == (True, False)
