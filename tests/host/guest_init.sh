@@ -12,11 +12,12 @@ echo 1 >/proc/sys/kernel/printk
 
 say() { echo "dn: $*"; }
 
-address=10.77.0.2 approve=no acpi=obey every=0.5 spoof= spoof_mac= event=
+address=10.77.0.2 approve=no acpi=obey every=0.5 spoof= spoof_mac= event= own=
 for word in $(cat /proc/cmdline); do
     case $word in
     dn.address=*) address=${word#*=} ;;
     dn.approve=*) approve=${word#*=} ;;
+    dn.own=*) own=${word#*=} ;; # its name: it approves nothing for others of its set
     dn.acpi=*) acpi=${word#*=} ;;
     dn.every=*) every=${word#*=} ;;
     dn.spoof=*) spoof=${word#*=} ;;
@@ -98,7 +99,7 @@ while :; do
         fi
         if [ "$approve" = yes ]; then
             case $document in
-            *'"EventStatus":"Scheduled"'*)
+            *'"EventStatus":"Scheduled"'*'"'"$own"*)
                 id=$(echo "$document" | sed 's/.*"EventId":"\([^"]*\)".*/\1/')
                 if [ "$id" != "$approved" ] && ask --post-data "{\"StartRequests\":[{\"EventId\":\"$id\"}]}"; then
                     say "approved $id"

@@ -29,8 +29,10 @@ def commands(folder: Path) -> str:
 
 
 def test_three_vms_are_told_before_they_are_rebooted(h1: Hypervisor, tmp_path: Path) -> None:
-    """Each one approves, and each is rebooted once, one after the other."""
-    guests = [h1.guest(f"web-{n}", f"10.77.0.1{n}", facts="zone='1'", does="dn.approve=yes") for n in range(3)]
+    """Each one approves its own event (any of the set could: C04), and is rebooted once, one after the other."""
+    guests = [
+        h1.guest(f"web-{n}", f"10.77.0.1{n}", facts="zone='1'", does=f"dn.approve=yes dn.own=web-{n}") for n in range(3)
+    ]
     paths = f"{Path(sys.executable).parent}:{ENVIRONMENT['PATH']}"
     done = subprocess.run(
         h1.command("bash", "-euo", "pipefail", "-c", commands(tmp_path)),
