@@ -33,8 +33,6 @@ class AsyncVerbs(ABC):
     @abstractmethod
     def _all(self, kind: type[T], *path: str, **query: QueryValue) -> AsyncListing[T]: ...
 
-    # VMs
-
     def vms(
         self, *, group: str = "", host: str = "", state: str = "", q: str = "", listens: str = ""
     ) -> AsyncListing[w.Vm]:

@@ -36,8 +36,6 @@ class Verbs(ABC):
     @abstractmethod
     def _all(self, kind: type[T], *path: str, **query: QueryValue) -> Listing[T]: ...
 
-    # VMs
-
     def vms(self, *, group: str = "", host: str = "", state: str = "", q: str = "", listens: str = "") -> Listing[w.Vm]:
         """All VMs by name, or those of a group, on a host, in some states, with `q` in their name, or that listen."""
         return self._all(w.Vm, "vms", group=group, host=host, state=state, q=q, listens=listens)
