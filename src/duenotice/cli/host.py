@@ -83,14 +83,7 @@ def drain(session: Session, name: str, settle: str, at_once: int, stop: bool) ->
     if session.client.host(name).vms == 0:
         tell(f"{name} is drained: no VM runs there.")
         return
-    if stop:
-        from duenotice.wire.operator import MaintenanceRequest
-
-        asked = MaintenanceRequest((f"host={name}",), "Reboot", settle=settle, at_once=at_once, title=f"Drain {name}")
-        plan = session.client.begin_maintenance(asked)
-    else:
-        plan = session.client.drain_host(name, settle=settle, at_once=at_once)
-    show_plan(session, plan)
+    show_plan(session, session.client.drain_host(name, settle=settle, at_once=at_once, stop=stop))
 
 
 @host.command("return", epilog="Example: duenotice host return host-1 --wait")

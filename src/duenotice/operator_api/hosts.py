@@ -71,10 +71,10 @@ class Hosts(Planning):
         return await self._looked(look)
 
     async def drain(self, request: Request) -> Response:
-        """A maintenance of live migrations over all VMs of a host."""
+        """A maintenance of live migrations over all VMs of a host, or of reboots that end when it returns."""
         name, asked = self._find(request).name, await decoded(request, o.DrainRequest)
         vms = await self._engine.look(lambda state: to_domain.select((f"host={name}",), state.fleet.vms.values()))
-        command = _command(asked, EventType.FREEZE, vms)
+        command = _command(asked, EventType.REBOOT if asked.stop else EventType.FREEZE, vms)
         return await self._planned(request, structs.replace(command, title=f"Drain {name}", drains=name))
 
     async def bring_back(self, request: Request) -> Response:

@@ -33,8 +33,6 @@ class AsyncVerbs(ABC):
     @abstractmethod
     def _all(self, kind: type[T], *path: str, **query: QueryValue) -> AsyncListing[T]: ...
 
-    # VMs
-
     def vms(
         self, *, group: str = "", host: str = "", state: str = "", q: str = "", listens: str = ""
     ) -> AsyncListing[w.Vm]:
@@ -126,9 +124,12 @@ class AsyncVerbs(ABC):
         """Its condition, and how many VMs run there."""
         return await self._do(get(w.Host, "hosts", name))
 
-    async def drain_host(self, name: str, *, settle: SpanToGive = "0s", at_once: int = 0) -> w.Maintenance:
-        """Move all VMs of a host away: a maintenance of live migrations."""
-        return await self._do(post(w.Maintenance, "hosts", name, "drain", body=w.DrainRequest(spelt(settle), at_once)))
+    async def drain_host(
+        self, name: str, *, settle: SpanToGive = "0s", at_once: int = 0, stop: bool = False
+    ) -> w.Maintenance:
+        """Move all VMs of a host away: a maintenance of live migrations; with `stop` shut them down meanwhile."""
+        asked = w.DrainRequest(spelt(settle), at_once, stop)
+        return await self._do(post(w.Maintenance, "hosts", name, "drain", body=asked))
 
     async def bring_back(self, name: str, asked: w.ReturnRequest | None = None) -> w.Maintenance:
         """Bring back the VMs that were moved away while a host was drained; it must be in service again."""

@@ -36,8 +36,6 @@ class Verbs(ABC):
     @abstractmethod
     def _all(self, kind: type[T], *path: str, **query: QueryValue) -> Listing[T]: ...
 
-    # VMs
-
     def vms(self, *, group: str = "", host: str = "", state: str = "", q: str = "", listens: str = "") -> Listing[w.Vm]:
         """All VMs by name, or those of a group, on a host, in some states, with `q` in their name, or that listen."""
         return self._all(w.Vm, "vms", group=group, host=host, state=state, q=q, listens=listens)
@@ -127,9 +125,12 @@ class Verbs(ABC):
         """Its condition, and how many VMs run there."""
         return self._do(get(w.Host, "hosts", name))
 
-    def drain_host(self, name: str, *, settle: SpanToGive = "0s", at_once: int = 0) -> w.Maintenance:
-        """Move all VMs of a host away: a maintenance of live migrations."""
-        return self._do(post(w.Maintenance, "hosts", name, "drain", body=w.DrainRequest(spelt(settle), at_once)))
+    def drain_host(
+        self, name: str, *, settle: SpanToGive = "0s", at_once: int = 0, stop: bool = False
+    ) -> w.Maintenance:
+        """Move all VMs of a host away: a maintenance of live migrations; with `stop` shut them down meanwhile."""
+        asked = w.DrainRequest(spelt(settle), at_once, stop)
+        return self._do(post(w.Maintenance, "hosts", name, "drain", body=asked))
 
     def bring_back(self, name: str, asked: w.ReturnRequest | None = None) -> w.Maintenance:
         """Bring back the VMs that were moved away while a host was drained; it must be in service again."""

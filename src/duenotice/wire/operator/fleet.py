@@ -205,10 +205,11 @@ class DegradeRequest(RequestBody, frozen=True):
 
 
 class DrainRequest(RequestBody, frozen=True):
-    """The body of a request to empty a host."""
+    """The body of a request to empty a host; with `stop` its VMs are shut down until it returns, and not moved."""
 
     settle: Span = "0s"
     at_once: CountToGive = 0
+    stop: bool = False
 
 
 class ReturnRequest(RequestBody, frozen=True):
