@@ -160,9 +160,12 @@ class Progress:
     """Tells how far it is: in one line that is written over, or now and then where there is no terminal."""
 
     def __init__(self) -> None:
-        self._told = monotonic()
+        self._told, self._found = monotonic(), 0
 
     def __call__(self, totals: Totals) -> None:
+        for tier, found in totals.found[self._found :]:  # at once: a long run may be stopped before its end
+            print(f"\nFound by {tier}:", *found.violations[:5], f"See it again: {found.replay}\n", sep="\n", flush=True)
+        self._found = len(totals.found)
         if sys.stdout.isatty():
             print(f"\r{totals.line()}\033[K", end="", flush=True)
         elif monotonic() - self._told >= EVERY:
@@ -187,10 +190,10 @@ def main() -> int:
     totals = soak(seconds, asked.seed, pool, asked.cores, Progress(), goes_on=asked.go_on)
     _end(pool)
     print(f"{totals.line()}" if not sys.stdout.isatty() else f"\r{totals.line()}\033[K")
-    for tier, found in totals.found:
-        print(f"\nFound by {tier}:", *found.violations[:5], f"See it again: {found.replay}", sep="\n")
     if totals.found:
-        print("\nWorlds and agents are then cut down to the shortest history that still fails.")
+        print(
+            "\nWhat to run to see it again stands above. Worlds and agents are then cut down to the shortest history that still fails."
+        )
     if not asked.no_report:
         REPORT.write_text(written(REPORT.read_text(), totals, asked.cores, asked.seed))
     return int(bool(totals.found))

@@ -53,6 +53,7 @@ def test_who_was_moved_is_brought_back_and_asking_again_shows_how_far_that_is(no
 
 
 def test_with_redeploy_they_are_shut_down_and_started_there(node: Node) -> None:
+    """For guests that cannot migrate."""
     away = emptied(node)
     done = duenotice(node, "host", "return", "host-2", "--redeploy", "--at-once", "1")
     assert (done.code, f"0 of {away} are back." in done.err) == (0, True), done
@@ -71,6 +72,7 @@ def test_with_leave_moved_they_stay_where_they_are(node: Node) -> None:
 
 
 def test_with_wait_it_ends_when_they_are_back(node: Node) -> None:
+    """Scripts need no loop of their own."""
     away = emptied(node)
 
     def is_told() -> bool:
