@@ -191,9 +191,7 @@ def main() -> int:
     _end(pool)
     print(f"{totals.line()}" if not sys.stdout.isatty() else f"\r{totals.line()}\033[K")
     if totals.found:
-        print(
-            "\nWhat to run to see it again stands above. Worlds and agents are then cut down to the shortest history that still fails."
-        )
+        print("\nThe commands show it again, and cut worlds and agents down to the shortest history.")
     if not asked.no_report:
         REPORT.write_text(written(REPORT.read_text(), totals, asked.cores, asked.seed))
     return int(bool(totals.found))
