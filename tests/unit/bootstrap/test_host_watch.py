@@ -1,7 +1,7 @@
 """Domains come and go, and the fleet follows them; what is odd is said once, and takes nobody away."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -60,6 +60,9 @@ class ToyBridge:
 
     def is_prepared(self) -> bool:
         return True
+
+    def announce(self, taps: Iterable[str]) -> None:
+        pass
 
 
 class Alone:
