@@ -174,9 +174,11 @@ async def _shown(world: "World", address: str, node: str) -> dict[str, str]:
 async def _look_at(world: "World", address: str, node: str) -> dict[str, Any] | None:
     try:
         answer = await world.network.request(address, node, poll())
-        if answer.startswith(b"HTTP/1.1 429"):  # its own client has just asked
-            await asyncio.sleep(1.5)
-            answer = await world.network.request(address, node, poll())
+        # Its own client has just asked; or it has left many connections whose end was lost, and they take their time.
+        for pause in (1.5, 5.0, 30.0, 120.0):
+            if answer.startswith(b"HTTP/1.1 429"):
+                await asyncio.sleep(pause)
+                answer = await world.network.request(address, node, poll())
     except FAILURES as error:
         world.broken(f"liveness: {node} does not answer: {error!r}")
         return None

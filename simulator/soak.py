@@ -22,15 +22,15 @@ from simulator.soak_report import REPORT, hours, written
 from simulator.tiers import TIERS, Round
 
 SHARES = {
-    "world": 0.20,
+    "world": 0.19,
     "cluster": 0.07,
     "drivers": 0.08,
     "followers": 0.07,
     "scenes": 0.03,
-    "agents": 0.25,
+    "agents": 0.20,
     "changing": 0.03,
-    "power": 0.15,
-    "http": 0.07,
+    "power": 0.20,
+    "http": 0.08,
     "kills": 0.025,
     "stories": 0.025,
 }

@@ -7,11 +7,12 @@ journal had come, so it can tell when the store has lost something (N14), and ne
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import Context
+from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeVar
 
 from duenotice import __version__
 from duenotice.bootstrap.cluster import ClusterStore
-from duenotice.clock import Alive, Clock, micros, wall
+from duenotice.clock import Alive, Clock, micros, monotonic, wall
 from duenotice.domain.policy import Policy
 from duenotice.domain.snapshot import Snapshot
 from duenotice.domain.state import State
@@ -29,7 +30,7 @@ from duenotice.journal.codec import RECORDS, Row
 from duenotice.journal.memory import MemoryJournal
 from duenotice.journal.memory_members import MemoryMembers
 from duenotice.operator_api.way_to_leader import WayToLeader
-from simulator.machine import Machine
+from simulator.machine import BEGIN, Machine
 from simulator.network import Network
 
 T = TypeVar("T")
@@ -115,6 +116,10 @@ class StoreLine:
         self._stored_on = 0
         self.on_stored: Callable[[Row], None] = lambda _: None
         self._hears: list[Callable[[], None]] = []
+
+    def servers_seconds(self) -> float:
+        """Seconds since 2020, by the clock of the store's server, which is right."""
+        return (BEGIN - datetime(2020, 1, 1, tzinfo=UTC)).total_seconds() + self._machine.world_time
 
     def call(self, work: Callable[[], T]) -> T:
         """One call: it may not get there, or its answer may not come back."""
@@ -246,6 +251,7 @@ class NodeJournal:
         known = self._known
         line.on_stored = self._note_stored
         position = len(store.journal._rows)
+        self._servers_time = line.servers_seconds(), monotonic()
         self._reached, self.found = position, FoundCopy(position, known.floor)
         is_here = store.written_on == store.origin
         line.is_copy = position > 0 and not (is_here and self._has(known.position, known.crc))
@@ -256,8 +262,14 @@ class NodeJournal:
         position, is_here = self._line.call(
             lambda: (len(self._store.journal._rows), self._store.written_on == self._store.origin)
         )
+        self._servers_time = self._line.servers_seconds(), monotonic()
         if position > 0 and not is_here:
             self.found, self._line.is_copy = FoundCopy(position, self._known.floor), True
+
+    def seconds_since_2020(self) -> int:
+        """As in PostgreSQL's."""
+        there, here = self._servers_time
+        return int(there + monotonic() - here)
 
     @property
     def _known(self) -> Known:

@@ -60,7 +60,15 @@ class HandlerRunner:
                 if monotonic() + pause >= deadline:
                     raise
                 log("try-again", event_id=step.event_id, handler=step.handler, reason=describe(error))
+                wanted = error
             await asyncio.sleep(pause)
+            if self._notice_is_over(step):
+                raise wanted
+
+    def _notice_is_over(self, step: Prepare) -> bool:
+        """By the time of day: the deadline is older, and somebody may have set a wrong clock right since (H07)."""
+        not_before = self._recorder.cases[step.event_id].not_before
+        return not_before is not None and wall() >= not_before
 
     async def recover(self, step: Recover) -> None:
         """Try once to put back; a failure is tried again later, until it works (S15)."""

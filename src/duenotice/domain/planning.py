@@ -9,7 +9,7 @@ from msgspec import structs
 from duenotice.clock import MICROS, Instant
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
-from duenotice.domain.event import Cause, EventType, Phase
+from duenotice.domain.event import Cause, Event, EventType, Phase
 from duenotice.domain.fleet import Condition, Vm
 from duenotice.domain.ids import derived
 from duenotice.domain.lookup import find_host, find_plan, find_vm
@@ -80,7 +80,8 @@ def taken_back(state: State, reason: str, *, to: str | None = None, drains: str 
     """Cancel the plans that bring VMs back to a host, or that empty it; what has started runs to its end."""
     plans = [progress for progress in state.plans.values() if progress.is_open]
     wanted = [each for each in plans if (to and each.plan.to == to) or (drains and each.plan.drains == drains)]
-    return [change for progress in wanted for change in _stop(state, progress, Status.CANCELLED, reason)]
+    early = [each for each in wanted if each.waiting or _scheduled_by(state, each)]  # else all of it is under way
+    return [change for progress in early for change in _stop(state, progress, Status.CANCELLED, reason)]
 
 
 def pause(state: State, command: c.PauseMaintenance, now: Instant, policy: Policy) -> list[t.Transition]:
@@ -223,13 +224,15 @@ def _conclusion(state: State, progress: Progress) -> list[t.Transition]:
 
 
 def _stop(state: State, progress: Progress, status: Status, reason: str) -> list[t.Transition]:
-    raised = (state.events.get(step.event_id or "") for _, step in progress.being_hit())
-    taken_back = [
-        t.EventCancelled(event.id, event.scope, _taken_back(status))
-        for event in raised
-        if event is not None and event.phase is Phase.SCHEDULED
-    ]
+    scheduled = _scheduled_by(state, progress)
+    taken_back = [t.EventCancelled(event.id, event.scope, _taken_back(status)) for event in scheduled]
     return [*taken_back, t.MaintenanceChanged(progress.plan.id, status, reason)]
+
+
+def _scheduled_by(state: State, progress: Progress) -> list[Event]:
+    """The events of its steps that have not started."""
+    raised = (state.events.get(step.event_id or "") for _, step in progress.being_hit())
+    return [event for event in raised if event is not None and event.phase is Phase.SCHEDULED]
 
 
 def _begun(state: State, progress: Progress, number: int, now: Instant, policy: Policy) -> list[t.Transition]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from duenotice.clock import Alive
+from duenotice.clock import Alive, seconds_since_2020
 from duenotice.domain.snapshot import Snapshot
 from duenotice.domain.transitions import Record
 from duenotice.engine.members import Deposed, Members
@@ -25,6 +25,9 @@ class Losses(Protocol):
     def found(self) -> FoundCopy:
         """What there was when that was looked at last."""
 
+    def seconds_since_2020(self) -> int:
+        """By the store's clock: a node whose clock is wrong must not lift further than all others will (S3)."""
+
     def look_again(self) -> None:
         """We lead from now on: is this still the store where all records were stored?"""
 
@@ -36,6 +39,10 @@ class NothingLost:
     """A store that loses nothing."""
 
     found = FoundCopy(0, 0)
+
+    def seconds_since_2020(self) -> int:
+        """The store is here."""
+        return seconds_since_2020()
 
     def look_again(self) -> None:
         """There is only one."""

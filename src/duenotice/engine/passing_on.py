@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
-from duenotice.clock import monotonic, seconds_since_2020
+from duenotice.clock import monotonic
 from duenotice.domain.commands import LiftIncarnations, Tick
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
@@ -90,8 +90,8 @@ class PassingEngine(Engine):
 
     def lifting(self) -> LiftIncarnations:
         """The same; each node may ask for it, and once is enough."""
-        found = self._fenced.losses.found
-        return LiftIncarnations(seconds_since_2020(), found.position, found.floor)
+        losses = self._fenced.losses
+        return LiftIncarnations(losses.seconds_since_2020(), losses.found.position, losses.found.floor)
 
     def _conclude(self, waiting: WaitingCommand, came_of_it: Records | DuenoticeError) -> None:
         """What had no effect is asked again of the node that leads, if that may be another one by now (N09)."""

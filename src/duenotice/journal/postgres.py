@@ -6,7 +6,7 @@ from typing import Any
 
 import structlog
 
-from duenotice.clock import Alive
+from duenotice.clock import Alive, monotonic
 from duenotice.domain.snapshot import Snapshot
 from duenotice.domain.transitions import Record
 from duenotice.engine.fenced_journal import FoundCopy
@@ -24,7 +24,8 @@ KEPT_SNAPSHOTS = 2
 SNAPSHOT_ENOUGH = 600.0
 """Seconds to store or read a snapshot: that of a million VMs is large."""
 
-_HEAD = "SELECT position, shown, alive_boot, alive_steady, origin = duenotice.origin() FROM duenotice.head"
+_HEAD = """SELECT position, shown, alive_boot, alive_steady, origin = duenotice.origin(),
+    extract(epoch FROM clock_timestamp() - timestamptz '2020-01-01 00:00:00+00')::float8 FROM duenotice.head"""
 _POSITION = "SELECT position FROM duenotice.head"
 _CHECKSUM = "SELECT crc FROM duenotice.records WHERE position = %s"
 _RECORDS_BETWEEN = """SELECT position, format, crc, payload FROM duenotice.records
@@ -63,6 +64,7 @@ class PostgresJournal:
         self._last = (0, 0)  # the newest record that we have read or stored, and its checksum
         self._reached = 0
         self.found = FoundCopy(0, 0)
+        self._servers_time = (0.0, 0.0)  # its seconds since 2020, and ours since boot
         members.on_stored = self._note_stored
         try:
             self._look_around(known)
@@ -72,7 +74,7 @@ class PostgresJournal:
 
     def _look_around(self, known: Known) -> None:
         """Is this the journal that we left? If not, VMs may have seen more than it knows (S3)."""
-        ((position, shown, boot, steady, is_here),) = self._line.ask(_HEAD)
+        position, shown, boot, steady, is_here = self._head()
         self._reached, self.found = position, FoundCopy(position, known.floor)
         self._members.is_copy = position > 0 and not (is_here and self._has(known.position, known.crc))
         self.seen = min(position, max(shown, known.seen))
@@ -80,9 +82,19 @@ class PostgresJournal:
 
     def look_again(self) -> None:
         """We lead from now on: if this is another server, or another timeline, nobody knows what it has lost (N14)."""
-        ((position, _, _, _, is_here),) = self._line.ask(_HEAD)
+        position, _, _, _, is_here = self._head()
         if position > 0 and not is_here:
             self.found, self._members.is_copy = FoundCopy(position, self._notes.known.floor), True
+
+    def _head(self) -> tuple[int, int, str, int, bool]:
+        ((position, shown, boot, steady, is_here, since_2020),) = self._line.ask(_HEAD)
+        self._servers_time = since_2020, monotonic()
+        return position, shown, boot, steady, is_here
+
+    def seconds_since_2020(self) -> int:
+        """By the clock of the server, as it was when we looked last, and by the time that has passed here since."""
+        there, here = self._servers_time
+        return int(there + monotonic() - here)
 
     def _has(self, position: int, crc: int) -> bool:
         return position == 0 or self._line.ask(_CHECKSUM, (position,)) == [(crc,)]

@@ -17,7 +17,7 @@ from duenotice.agent.rules import HandlerSpec
 from duenotice.agent.tasks import Later, Tasks
 from duenotice.agent.work import HandlerRunner
 from duenotice.backoff import Backoff
-from tests.unit.agent.build import ID, cases, record, seen
+from tests.unit.agent.build import ID, cases, event, record, seen
 
 Verb = Callable[[Occasion], Awaitable[None]]
 
@@ -154,8 +154,21 @@ def test_try_again_is_tried_again_within_the_notice(monkeypatch: pytest.MonkeyPa
         if len(met) < 3:
             raise TryAgain("Busy.")
 
-    assert Bench(Scripted(third_time)).prepare()[-1] == ("prepared", "")
+    assert Bench(Scripted(third_time), seen(event(notice=1e9))).prepare()[-1] == ("prepared", "")
     assert met == [{}, {"try-1": True}, {"try-1": True, "try-2": True}]
+
+
+def test_nothing_is_tried_again_when_a_clock_was_set_right_and_the_notice_is_over(monkeypatch: pytest.MonkeyPatch):
+    """H07: how long it may take was counted while the time of day was wrong."""
+    monkeypatch.setattr(work, "AGAIN", Backoff(0.01, 10.0))
+    tries: list[Occasion] = []
+
+    async def busy(occasion: Occasion) -> None:
+        tries.append(occasion)
+        raise TryAgain("Busy.")
+
+    told = Bench(Scripted(busy), seen(event(notice=-1.0))).prepare()
+    assert (told[-1], len(tries)) == (("failed", "Busy."), 1)
 
 
 def test_try_again_ends_with_the_notice():

@@ -251,6 +251,20 @@ def test_a_host_that_returns_in_the_middle_of_its_drain_loses_nobody_else() -> N
     assert [vm.name for vm in state.fleet.on_host("host-2")] == ["alone", "web-1"]
 
 
+def test_a_host_that_returns_when_all_of_its_drain_is_under_way_lets_it_end_well() -> None:
+    """As after a drain that stops guests: they are started when the host is back, and then it is done."""
+    state = listening()
+    do(state, c.HoldHost("host-1"))
+    do(state, c.StartMaintenance(id_of(1), EventType.REBOOT, ("alone",), Cause.MAINTENANCE, drains="host-1"))
+    tick(state)
+    (event,) = state.events.values()
+    assert started(state, event).phase is Phase.STARTED
+    do(state, c.RepairHost("host-1"))
+    assert state.maintenances[id_of(1)].status is Status.RUNNING
+    pass_by(state, LATER)
+    assert state.maintenances[id_of(1)].status is Status.DONE
+
+
 def test_a_repair_of_a_host_in_service_does_not_stop_a_plan() -> None:
     state = listening()
     do(state, c.StartMaintenance(id_of(1), FREEZE, MOVED, Cause.LIVE_MIGRATION, drains="host-1"))
