@@ -91,6 +91,10 @@ def _told(event_id: str, case: dict[str, Any]) -> Iterator[LedgerLine]:
 
 _STATES = ("preparing", "prepared", "failed", "recovering", "stuck", "recovered")
 
+CALL_AGAIN = 75
+LONGEST_PAUSE = 10.0
+"""Seconds after which a hook that asked for it is called again, at most; it does nothing else meanwhile."""
+
 
 @dataclass
 class AgentChecker(VmWatcher, Watcher):
@@ -230,7 +234,7 @@ class AgentChecker(VmWatcher, Watcher):
     def ended(self, run: HookRun) -> None:
         now = self.vm.loop.time()
         self.say(f"hook {run.handler} {run.phase} {run.event_id} ends: {run.code}")
-        self._busy_at[run.handler] = now
+        self._busy_at[run.handler] = now + (LONGEST_PAUSE if run.code == CALL_AGAIN else 0.0)
         self._active[run.handler] -= 1
         pair = self._pairs.get((run.event_id, run.handler))
         if pair is not None and run.phase == "recover" and run.succeeded:

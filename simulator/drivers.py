@@ -51,6 +51,7 @@ class Outside:
         self._over: dict[str, float] = {}
         self._heard: dict[str, float] = {}
         self._known: set[str] = set()
+        self._hits: dict[str, tuple[str, ...]] = {}
         self._runs, self._removed_at = 0, -1.0
         world.observatory.on_record.append(self.follow)
 
@@ -74,6 +75,7 @@ class Outside:
         match record.transition:
             case t.EventRaised(event) | t.EventStarted(event):
                 self._known.add(event.id)
+                self._hits[event.id] = event.resources
             case t.ImpactAccepted(event_id):
                 self._heard[event_id] = self.world.loop.time()
             case t.EventCompleted(event_id):
@@ -98,9 +100,10 @@ class Outside:
             self.wrong(f"{event_id} is asked for, and is no event")
 
     def _check_done(self, event_id: str, at: float) -> None:
-        """An event is also over when its VMs are taken out of the fleet."""
+        """An event is also over when its VMs are taken out of the fleet, or when it is due and they are not there."""
         done = self.done[event_id] or event_id in self.reported or self._removed_at == at
-        if event_id in self.asked and not done:
+        there = set(self.world.observatory.by_address.values()).intersection(self._hits[event_id])
+        if event_id in self.asked and there and not done:
             self.wrong(f"{event_id} is completed, and nobody has carried it out")
 
     # What drivers ask for

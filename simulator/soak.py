@@ -27,12 +27,12 @@ SHARES = {
     "drivers": 0.08,
     "followers": 0.07,
     "scenes": 0.03,
-    "agents": 0.20,
+    "agents": 0.175,
     "changing": 0.03,
-    "power": 0.20,
-    "http": 0.08,
+    "power": 0.225,
+    "http": 0.085,
     "kills": 0.025,
-    "stories": 0.025,
+    "stories": 0.02,
 }
 """Which part of the time each tier gets."""
 GOALS = {"power": ("images", 200_000), "http": ("requests", 1_000_000)}
