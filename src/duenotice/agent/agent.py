@@ -150,6 +150,12 @@ class Agent:
             return kind is not Recover
         return kind is Approve and (case.event.started or not is_ready(case, self.view()))
 
+    def _still_approves(self, event_id: str) -> bool:
+        """By the last document too: it may not have been recorded yet, on a disk that cannot be written (S12)."""
+        events = () if self.document is None else self.document.events
+        is_scheduled = any(event.event_id == event_id and not event.started for event in events)
+        return is_scheduled and not self._is_withdrawn((Approve, event_id))
+
     def _start(self, step: Step) -> None:
         match step:
             case Prepare():
@@ -197,7 +203,7 @@ class Agent:
     async def _answer_to_approval(self, event_id: str) -> None:
         """What we approve may be seen as started before the answer to the approval is read: that comes in a moment."""
         asking = asyncio.ensure_future(
-            self._client.approve(event_id, is_wanted=lambda: not self._is_withdrawn((Approve, event_id)))
+            self._client.approve(event_id, is_wanted=lambda: self._still_approves(event_id))
         )
         try:
             await asyncio.shield(asking)
