@@ -92,6 +92,8 @@ def _told(event_id: str, case: dict[str, Any]) -> Iterator[LedgerLine]:
 _STATES = ("preparing", "prepared", "failed", "recovering", "stuck", "recovered")
 
 CALL_AGAIN = 75
+DOUBTED = 5.0
+"""Seconds in which an older document is asked for again."""
 LONGEST_PAUSE = 10.0
 """Seconds after which a hook that asked for it is called again, at most; it does nothing else meanwhile."""
 
@@ -207,11 +209,16 @@ class AgentChecker(VmWatcher, Watcher):
     # What must hold
 
     def _documents(self) -> list[ToldDocument]:
-        """What the agent may act on now: the last document; or the one before, if it has come in this moment."""
+        """What the agent may act on now: the last document; or the one before, if it has come in this moment.
+
+        Or if it is older than that one: the client asks again before it believes it.
+        """
         known = [] if self._document is None else [self._document]
-        if self._before is not None and self._read_at == self.vm.loop.time():
-            known.append(self._before)
-        return known
+        if self._before is None or self._document is None:
+            return known
+        since = self.vm.loop.time() - self._read_at
+        is_older = self._document.incarnation < self._before.incarnation
+        return [*known, self._before] if since == 0.0 or (is_older and since < DOUBTED) else known
 
     def _event(self, event_id: str) -> list[ToldEvent]:
         found = [document.events[event_id] for document in self._documents() if event_id in document.events]

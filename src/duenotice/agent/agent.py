@@ -202,9 +202,7 @@ class Agent:
 
     async def _answer_to_approval(self, event_id: str) -> None:
         """What we approve may be seen as started before the answer to the approval is read: that comes in a moment."""
-        asking = asyncio.ensure_future(
-            self._client.approve(event_id, is_wanted=lambda: self._still_approves(event_id))
-        )
+        asking = asyncio.ensure_future(self._client.approve(event_id, is_wanted=lambda: self._still_approves(event_id)))
         try:
             await asyncio.shield(asking)
         except asyncio.CancelledError:
