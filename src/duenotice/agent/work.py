@@ -60,10 +60,10 @@ class HandlerRunner:
                 if monotonic() + pause >= deadline:
                     raise
                 log("try-again", event_id=step.event_id, handler=step.handler, reason=describe(error))
-                wanted = error
+                asked_again = error
             await asyncio.sleep(pause)
             if self._notice_is_over(step):
-                raise wanted
+                raise asked_again
 
     def _notice_is_over(self, step: Prepare) -> bool:
         """By the time of day: the deadline is older, and somebody may have set a wrong clock right since (H07)."""

@@ -159,7 +159,7 @@ class HostWatch:
             old = self._names.setdefault(guest.uuid, guest.name)
             if old != guest.name:
                 self._names[guest.uuid] = guest.name
-                hint = f"It is a new VM to the fleet. Events of {old} wait for a domain of that name, or are cancelled."
+                hint = f"It is a new VM to the fleet. Events of {old} wait for that name; cancel them if it is gone."
                 live = [event.id for event in state.events.values() if old in event.resources]
                 what = f"domain {old} is named {guest.name} now"
                 log.warning(what, action="domain-renamed", hint=hint, **({"event_ids": live} if live else {}))

@@ -81,7 +81,7 @@ def repair_host(state: State, command: c.RepairHost, now: Instant, policy: Polic
 
 
 def leave_moved(state: State, command: c.LeaveMoved, now: Instant, policy: Policy) -> list[t.Transition]:
-    """Nobody goes back there, and who was told so is told that it is not to be."""
+    """Nobody goes back there. VMs that were told to come back are told that they stay."""
     host = find_host(state, command.host)
     left = [vm.on(vm.host, None) for vm in state.fleet.away(host.name)]
     return [*taken_back(state, "The VMs stay where they are.", to=host.name), *map(t.VmsPut, chunks(left))]

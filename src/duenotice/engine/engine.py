@@ -331,7 +331,7 @@ class Engine(Alone):
         if self._writer.lags > _LONG_LAG:
             await self._off_loop(self._writer.catch_up)
         if self._spent is not None:
-            self._spent.keep(news)  # at the end: kept only a moment longer than we have it, so that not we give it back
+            self._spent.keep(news)  # last of all: then a thread gives it back, and not the loop
 
     async def _tell(self, records: Records) -> None:
         """Tell those who only listen; an error in a listener does not stop the engine."""

@@ -10,7 +10,7 @@ from duenotice.domain.pieces import chunks
 def let_go(things: list[Any]) -> None:
     """Empty the list. What is large in it is taken apart first, and its parts are given back one after the other.
 
-    Others may still have such a thing, so it is never changed. Who lets go of it last has its parts in hand by then.
+    Others may still use such a thing, so it is never changed: only its parts are held here until their turn comes.
     """
     while things:
         things.extend(_parts(things.pop()))

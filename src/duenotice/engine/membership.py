@@ -205,7 +205,7 @@ class WasReplaced(NamedTuple):
 
 
 class HasForgotten(NamedTuple):
-    """The store has not any more what we had read or written (N14)."""
+    """The store no longer has what we had read or written (N14)."""
 
 
 class WasDeposed(NamedTuple):

@@ -147,7 +147,7 @@ class MemoryMembers:
 
     def _refuse_what_is_lost(self, position: int) -> None:
         if position > self.journal.last_position():
-            raise Rewound("The store has not any more what was stored.", hint="Begin again from what is there.")
+            raise Rewound("The store no longer has what was stored.", hint="Begin again from what is there.")
 
     def put_out(self, life: str, epoch: int, member: str, beat: int) -> bool:
         """Stop waiting for a member, if it has not beaten since."""

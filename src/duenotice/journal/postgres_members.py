@@ -24,7 +24,7 @@ _REFUSALS: dict[str, tuple[type[DuenoticeError], str, str]] = {
         "Another process has registered as this node, or the database was changed.",
         "Give each node a name of its own; end this process.",
     ),
-    "rewound": (Rewound, "The database has not any more what was stored.", "The node begins again from what is there."),
+    "rewound": (Rewound, "The database no longer has what was stored.", "The node begins again from what is there."),
 }
 _ORIGIN = "SELECT duenotice.origin()"
 _IS_HERE = "SELECT position = 0 OR coalesce(origin = duenotice.origin(), false) FROM duenotice.head"
