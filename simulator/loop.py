@@ -83,7 +83,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._timers: list[tuple[float, int, Handle]] = []
         self._count = itertools.count()
         self._is_over = False
-        self._graves: list[tuple[object, set[asyncio.Task[Any]]]] = []
+        self._graves: list[set[asyncio.Task[Any]]] = []
         self._came: list[asyncio.Future[Any]] = []
         self.busy_until: Callable[[], float] = lambda: 0.0
         """Until when the work of a thread has taken, if a disk or a store was slow; see `run_in_executor`."""
@@ -239,13 +239,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _write_to_self(self) -> None:
         """Nobody sleeps."""
 
-    def bury(self, process: object) -> None:
-        """A process has died: keep it and its tasks until the world is over, or Python would let them clean up.
-
-        It holds the callbacks that never come. A task that has failed, and whose callback would have read the error, is
-        one that Python would complain about.
-        """
-        self._graves.append((process, asyncio.all_tasks(self)))
+    def bury(self) -> None:
+        """A process has died: keep its tasks until the world is over, or Python would let them clean up."""
+        self._graves.append(asyncio.all_tasks(self))
 
     def end_world(self) -> None:
         """Let go of all that still waits, without letting it do anything in the world."""

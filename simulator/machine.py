@@ -139,7 +139,7 @@ class Process:
     def kill(self) -> None:
         """kill -9."""
         self.runs, self.is_dead = False, True
-        self.machine.loop.bury(self)
+        self.machine.loop.bury()
         for tell in self.on_death:
             tell()
 

@@ -69,22 +69,6 @@ def test_the_work_of_a_thread_may_fail_when_nobody_waits_for_it_any_more() -> No
         assert loop.failures == []
 
 
-def test_an_error_that_a_killed_process_could_not_read_any_more_is_not_a_finding() -> None:
-    """Its task failed in the same moment. Found by the soak (agents, seeds 604814749 and 604818600)."""
-
-    async def fail() -> None:
-        await asyncio.sleep(1)
-        MACHINE.get().loop.call_soon(dying.pop().kill)
-        raise OSError("read-only")
-
-    with world_of(1) as loop:
-        dying = [Process(Machine("a", loop), "agent")]
-        dying[0].begin(fail()).add_done_callback(asyncio.Future.exception)
-        run(loop, asyncio.sleep(2))
-        gc.collect()
-        assert loop.failures == []
-
-
 def test_a_stopped_process_goes_on_later_and_a_killed_one_never() -> None:
     came: list[str] = []
 
