@@ -1,12 +1,15 @@
 """Histories in which the simulator once saw an agent break a promise; each is as short as it could be cut down to."""
 
 import sys
-from random import SystemRandom
+from random import Random, SystemRandom
+from typing import Any
 
 import pytest
 
-from simulator.agents_world import play
-from simulator.faults import Action
+from simulator import agents_world
+from simulator.agents_world import main, play
+from simulator.faults import TABLE, Action
+from simulator.tiers import changing
 
 HISTORIES = {
     "of two lines synced together the first is damaged by a power cut, and the agent does not start": (
@@ -66,3 +69,28 @@ def test_no_promise_is_broken_in_fresh_worlds():
 def test_the_same_seed_gives_the_same_history():
     """Every program, request, record of the log and document, at the same moment."""
     assert play(7, tracing=True).trace == play(7, tracing=True).trace != []
+
+
+def test_what_a_seed_of_changing_events_prints_cuts_it_down_and_replays_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """A wrong act is planted: each change of an event says that a promise is broken."""
+
+    def plant(world: Any, dice: Random) -> None:
+        world.checker.wrong("S0", "planted")
+
+    monkeypatch.setattr(agents_world, "CHANGING", 20.0)
+    monkeypatch.setitem(TABLE, "event-changed", TABLE["event-changed"]._replace(do=plant))
+    found = changing(7)
+    assert found.violations[0] == "S0: planted"
+    assert main(arguments_of(found.replay)) == 1
+    *_, history, _, replay = capsys.readouterr().out.splitlines()
+    assert "event-changed" in history and "--changing" in replay
+    assert main(arguments_of(replay.partition(":")[2])) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert sum("(action " in line for line in lines) == 1 and lines[-1].startswith("seed 7 ")
+
+
+def arguments_of(command: str) -> list[str]:
+    """What stands behind the name of the program."""
+    return command.split()[3:]
