@@ -1,7 +1,7 @@
 """The embedded journal: one SQLite file that survives kill -9 and power loss (S5), and is never emptied silently."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -45,6 +45,21 @@ class SqliteJournal:
 
     def __init__(self, data_dir: Path) -> None:
         self._store = Store(data_dir)
+        try:
+            self._end_restore()
+        except BaseException:
+            self._store.close()
+            raise
+
+    def _end_restore(self) -> None:
+        """A process may have lifted the incarnations, and been killed before it could note that. Once is enough (S3).
+
+        Another lift in the same second would have to be far ahead of the time of day, and the next one behind it.
+        """
+        at = self._store.lifted_with
+        if self.restored and at is not None and _lift_in(self.read(at - 1, 1)):
+            with self._store.told():
+                self._store.end_restore(self._store.newest_position())
 
     @property
     def restored(self) -> bool:
@@ -74,12 +89,15 @@ class SqliteJournal:
         if not records:
             return
         rows = [RECORDS.pack(record) for record in records]
+        lift = _lift_in(records) if self.restored else None
+        if lift:
+            self._store.note_lift(lift.position)
         with self._store.transaction() as db:
             db.execute(_MOVE_HEAD, (rows[-1].position, rows[0].position - 1))
             refuse_unless_next(rows[0].position - 1 if db.changes() else newest_position(db), records)
             db.executemany(_ADD_RECORD, rows)
-        if self.restored and any(isinstance(record.transition, IncarnationsLifted) for record in records):
-            self._store.restored = False
+        if lift:
+            self._store.end_restore(lift.position)
         self._store.note(rows[-1].position)
         if self._store.log_pages >= OVERDUE_PAGES:
             with suppress(Unavailable):  # the records are safe in the log, and the next append tries again
@@ -169,3 +187,8 @@ class SqliteJournal:
         except Damaged as error:
             _log.warning(error.message, action="snapshot-skipped", file=str(self._store.path))
             return None
+
+
+def _lift_in(records: Iterable[Record]) -> Record | None:
+    """The first of these that lifts the incarnations."""
+    return next((record for record in records if isinstance(record.transition, IncarnationsLifted)), None)

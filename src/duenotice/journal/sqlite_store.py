@@ -28,6 +28,7 @@ class Store:
         with ExitStack() as undo:
             self._lock = DirectoryLock(data_dir)
             self.alive: Alive | None = self._lock.alive
+            self.lifted_with = self._lock.lifted_with
             undo.callback(self._lock.release)
             self.path = find_or_create(data_dir, existed=self._lock.reached is not None)
             with self.told():
@@ -99,6 +100,15 @@ class Store:
         """
         if not self.restored:
             self._lock.note(position)
+
+    def note_lift(self, position: int) -> None:
+        """Remember which record is about to lift the incarnations of a restored journal, see `lock`."""
+        self._lock.note_lift(position)
+
+    def end_restore(self, position: int) -> None:
+        """Incarnations are lifted: from now on it is like any other."""
+        self.restored = False
+        self.note(position)
 
     def note_seen(self, position: int) -> None:
         """Remember how far readers have seen, see `lock`."""
