@@ -207,9 +207,9 @@ class NodeEngine(PassingEngine):
                 end()
         self._wake_up()
 
-    def hear_time(self, steady: int, epoch: int) -> None:
+    def hear_time(self, steady: int, epoch: int, position: int) -> None:
         """Go on from the leader's time."""
-        self._shared_clock.follow(steady, epoch)
+        self._shared_clock.follow(steady, epoch, position)
         self._wake_up()  # it may be another node than before that leads
 
     def time(self) -> int:

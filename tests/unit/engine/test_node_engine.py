@@ -1,6 +1,7 @@
 """Several engines share a journal: one writes, all show the same, and none shows anything older (N01-N10)."""
 
 import asyncio
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -13,9 +14,10 @@ from duenotice.clock import MICROS
 from duenotice.domain.commands import ApplyFleet, EnableScope, EvictVm, Tick
 from duenotice.domain.enablement import SILENCE
 from duenotice.domain.snapshot import take
-from duenotice.domain.transitions import IncarnationsLifted
+from duenotice.domain.transitions import ClockMarked, IncarnationsLifted, Record
 from duenotice.engine.curtain import Curtain
 from duenotice.engine.engine import load
+from duenotice.engine.members import Deposed
 from duenotice.engine.membership import HandOver
 from duenotice.engine.writer import News
 from duenotice.errors import Rewound, Unavailable
@@ -386,6 +388,27 @@ async def test_time_goes_on_with_the_new_leader_and_never_goes_back() -> None:
         await cluster.until(lambda: any(node.engine.leads for node in cluster.nodes if node is not old))
         passed = cluster.micros - begin
         assert before <= cluster.leader.engine.clock.now().steady <= before + passed
+
+
+@in_loop
+async def test_who_takes_over_goes_on_from_what_was_stored_after_its_last_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """S25: the last leader could not answer, its time stood still, and it told VMs by that how much notice is left."""
+    async with three() as cluster:
+        old, store = cluster.leader, cluster.store
+        await cluster.pass_time(2 * MICROS)
+        stood_still_at, epoch, take_over = store.look().head.steady, store.look().head.epoch, store.take_over
+        cluster.kill(old)
+
+        def at_last(*seen: Any) -> Any:
+            mark = ClockMarked(old.clock.mark()._replace(steady=stood_still_at))
+            record = Record(store.journal.last_position() + 1, old.clock.now().at, "test", mark)
+            with suppress(Deposed):
+                store.append(old.life, epoch, [record], steady=stood_still_at)
+            return take_over(*seen)
+
+        monkeypatch.setattr(store, "take_over", at_last)
+        await cluster.until(lambda: any(node.engine.leads for node in cluster.nodes if node is not old))
+        assert cluster.leader.engine.clock.now().steady < stood_still_at + MICROS
 
 
 @in_loop
