@@ -203,6 +203,7 @@ def test_what_was_broken_once_holds(kept: Kept) -> None:
         pytest.param((700073, 3, "webhook"), id="S4: a VM came and went in what a node read at once"),
         pytest.param((2033071735, 3, ""), id="S3: a lift by a wrong clock was lost, and the next one was lower"),
         pytest.param((604819203, 3, ""), id="S25: a leader that stood still was not followed back"),
+        pytest.param((710000071, 3, "", 2), id="S2: a failed commit made a new node forget what nobody had seen"),
         pytest.param((460003, 3, "webhook"), id="S16: who was renamed while it approved was told so"),
     ],
 )
