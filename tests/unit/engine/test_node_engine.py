@@ -184,6 +184,35 @@ async def test_what_the_leader_gave_up_waiting_for_is_still_not_shown_too_late()
 
 
 @in_loop
+async def test_a_leader_that_hears_late_that_it_may_show_makes_the_notice_longer_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """S2: the store has let it be shown, the answer was lost, and the store was away for long."""
+    async with three(names="a") as cluster:
+        leader, show = cluster.leader, cluster.store.show
+        await ask(leader, EnableScope("alone"))
+
+        def lost(*asked: Any) -> Any:
+            leader.line.is_cut = leader.line.is_deaf = True
+            show(*asked)
+            leader.line.refuse_if_cut()
+
+        monkeypatch.setattr(cluster.store, "show", lost)
+        done = ask(leader, reboot("alone"))
+        await cluster.pass_time(3 * LEASE)
+        await asyncio.wait([done])
+        monkeypatch.undo()
+        leader.line.is_cut = leader.line.is_deaf = False
+        with monkeypatch.context() as no_tick_yet:
+            no_tick_yet.setattr(cluster, "_let_it_tick", lambda _: None)
+            await cluster.pass_time(LEASE)
+            assert shown(leader.engine, "alone") == []
+        await cluster.until(lambda: shown(leader.engine, "alone") == SCHEDULED)
+        (event,) = leader.engine.state.events.values()
+        assert event.not_before - leader.engine.clock.now().at >= timedelta(minutes=15)
+
+
+@in_loop
 async def test_after_the_leader_is_killed_another_goes_on_from_all_that_was_answered() -> None:
     """After a lease; meanwhile the others answer (N04, S5)."""
     async with three() as cluster:
