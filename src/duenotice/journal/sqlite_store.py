@@ -1,6 +1,6 @@
 """An open, checked `journal.db`: transactions, queries and upkeep; it does not know what the rows mean."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Lock
@@ -69,18 +69,26 @@ class Store:
             self._intact = False
             raise
 
-    @contextmanager
-    def transaction(self) -> Iterator[apsw.Connection]:
-        """All or nothing (S6). It takes the write lock at once, so what is checked inside still holds at the commit."""
-        with self.told(), self._writing:
-            self._writer.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._writer
-                self._writer.execute("COMMIT")
-            except BaseException:
-                if self._writer.in_transaction:  # after some errors SQLite has rolled back by itself
-                    self._writer.execute("ROLLBACK")
-                raise
+    def within(self, work: Callable[[apsw.Connection], None]) -> None:
+        """Do this in a transaction, all or nothing (S6). It takes the write lock at once, so what is checked inside
+        still holds at the commit."""
+        try:
+            with self._writing:
+                self._do(work)
+        except Exception as error:
+            with self.told():  # only now: to go in and out of it costs as much as an insert
+                raise error
+
+    def _do(self, work: Callable[[apsw.Connection], None]) -> None:
+        writer = self._writer
+        writer.execute("BEGIN IMMEDIATE")
+        try:
+            work(writer)
+            writer.execute("COMMIT")
+        except BaseException:
+            if writer.in_transaction:  # after some errors SQLite has rolled back by itself
+                writer.execute("ROLLBACK")
+            raise
 
     def ask(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         """All rows of an answer; to be called under `told`."""
