@@ -26,7 +26,6 @@ RECORDS_AT_ONCE = 256
 KEPT_SNAPSHOTS = 2
 
 _ADD_RECORD = "INSERT INTO records VALUES (?, ?, ?, CAST(? AS TEXT))"
-_MOVE_HEAD = "UPDATE head SET position = ? WHERE position = ?"
 _RECORDS_BETWEEN = """SELECT position, format, crc, CAST(payload AS BLOB) FROM records
     WHERE position BETWEEN ? AND ? ORDER BY position"""
 _PUT_SNAPSHOT = "INSERT OR REPLACE INTO snapshots SELECT ?, ?, ?, CAST(value AS TEXT) FROM carray(?)"
@@ -93,8 +92,7 @@ class SqliteJournal:
         if lift:
             self._store.note_lift(lift.position)
         with self._store.transaction() as db:
-            db.execute(_MOVE_HEAD, (rows[-1].position, rows[0].position - 1))
-            refuse_unless_next(rows[0].position - 1 if db.changes() else newest_position(db), records)
+            refuse_unless_next(newest_position(db), records)
             db.executemany(_ADD_RECORD, rows)
         if lift:
             self._store.end_restore(lift.position)
