@@ -160,7 +160,7 @@ def document_tail(page: ScopePage, version: ApiVersion) -> bytes:
 
 
 def _one_of_its_kind(tail: bytes) -> bytes:
-    """VMs of which nothing is said have equal documents: as one object they take less memory, and `Heading` knows it."""
+    """VMs with nothing coming have equal documents: as one object they take less memory, and `Heading` knows it."""
     if len(_tails) == _MOST_TAILS:
         _tails.clear()
     return _tails.setdefault(tail, tail)
