@@ -122,7 +122,7 @@ class Node:
         if isinstance(message, m.Beaten | m.Looked) and self.epoch is None:
             head = message.sight.head
             if head.leader != self.life:
-                self.clock.follow(head.steady, head.epoch)
+                self.clock.follow(head.steady, head.epoch, head.position)
         self.standing, actions = step(self.standing, message, self.now())
         for action in actions:
             self.do(action)

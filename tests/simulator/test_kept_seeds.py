@@ -215,6 +215,10 @@ def test_what_was_broken_once_holds(kept: Kept) -> None:
         pytest.param((1500210, 3, "webhook", 2), id="S3: a lift of a node that knew less counted as ours"),
         pytest.param((700073, 3, "webhook"), id="S4: a VM came and went in what a node read at once"),
         pytest.param((2033071735, 3, ""), id="S3: a lift by a wrong clock was lost, and the next one was lower"),
+        pytest.param((604819203, 3, ""), id="S25: a leader that stood still was not followed back"),
+        pytest.param((710000071, 3, "", 2), id="S2: a failed commit made a new node forget what nobody had seen"),
+        pytest.param((710000095, 3, ""), id="S2: a node showed what it knew to be followed by a longer notice"),
+        pytest.param((710000154, 3, ""), id="S2: a node heard late that it may show, and a longer notice was stored"),
         pytest.param((460003, 3, "webhook"), id="S16: who was renamed while it approved was told so"),
     ],
 )

@@ -58,7 +58,7 @@ _STORES: dict[str, tuple[MemoryMembers, "OneTime"]] = {}
 class OneTime(ManualClock, SharedClock):
     """The manual clock of all nodes: one object, so nobody has to tell another the time. Leases count real time."""
 
-    def follow(self, steady: int, epoch: int) -> None:
+    def follow(self, steady: int, epoch: int, position: int = 0) -> None:
         """Nothing: it is the leader's."""
 
     def lead(self, last: Instant) -> timedelta:

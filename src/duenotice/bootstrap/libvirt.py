@@ -1,9 +1,8 @@
 """The driver and the hosts of libvirt that the settings ask for; imported only when they do."""
 
-from functools import partial
 from typing import TYPE_CHECKING
 
-from duenotice.domain.fleet import Condition
+from duenotice.domain.fleet import Condition, Fleet
 from duenotice.engine.engine import Engine
 from duenotice.errors import Misconfigured
 from duenotice.impact.libvirt import LibvirtDriver, Whereabouts
@@ -17,8 +16,10 @@ if TYPE_CHECKING:
 def libvirt_driver(settings: ServeSettings, engine: Engine) -> LibvirtDriver:
     """The driver of all hosts that are named."""
     hosts = {host.name: host for host in libvirt_hosts(settings)}
-    place = partial(place_of, engine, next(iter(hosts)))
-    return LibvirtDriver(hosts, place, settings.libvirt_grace, settings.libvirt_undefine)
+    first = next(iter(hosts))
+    return LibvirtDriver(
+        hosts, lambda vm: place_of(engine.state.fleet, first, vm), settings.libvirt_grace, settings.libvirt_undefine
+    )
 
 
 def libvirt_hosts(settings: ServeSettings) -> "list[LibvirtHost]":
@@ -35,9 +36,8 @@ def libvirt_hosts(settings: ServeSettings) -> "list[LibvirtHost]":
     return [LibvirtHost(name, uri) for name, uri in named.items()]
 
 
-def place_of(engine: Engine, only: str, vm: str) -> Whereabouts:
+def place_of(fleet: Fleet, only: str, vm: str) -> Whereabouts:
     """Where a VM is, and where it may go: the host that the fleet will say when the event is over."""
-    fleet = engine.state.fleet
     known = fleet.vms.get(vm)
     host = known.host if known is not None and known.host else only
     there = fleet.hosts.get(host)

@@ -37,6 +37,10 @@ class Terms(NamedTuple):
         return self.lease // 12
 
 
+PROMPT = MICROS // 4
+"""News that something may be shown are not too old, if it was hidden so shortly before: its notice is whole (S2)."""
+
+
 class NodePhase(Enum):
     """Where a node is on its way through the cluster."""
 
@@ -99,6 +103,8 @@ class Standing(NamedTuple):
     """Up to where the journal is being read; 0 when it is not."""
     showing: int = 0
     """What the store is being asked to show; 0 when it is not."""
+    said_at: int = 0
+    """When it had the others told what it has hidden: that is not shown earlier."""
     must_fold: int = 0
     """A node that has not hidden what it knew at its last beat does not beat: it is put out, and delays nobody."""
     below: tuple[int, int] = (0, 0)

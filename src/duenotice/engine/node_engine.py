@@ -169,7 +169,9 @@ class NodeEngine(PassingEngine):
     async def reveal(self) -> None:
         """Show what is folded, if all of it is allowed."""
         async with self._turn:
-            await self._show_what_is_allowed(await self._off_loop(self._writer.not_shown))
+            news = await self._off_loop(self._writer.not_shown)
+            if not (self._leading and news is not None and news.is_late(self.clock.now())):
+                await self._show_what_is_allowed(news)  # what is late gets a longer notice with the next tick (S2)
 
     def is_in_time(self) -> bool:
         """Whether what is to be shown may be shown now (S2); if not, `_show` has its notice made longer."""
@@ -207,9 +209,9 @@ class NodeEngine(PassingEngine):
                 end()
         self._wake_up()
 
-    def hear_time(self, steady: int, epoch: int) -> None:
+    def hear_time(self, steady: int, epoch: int, position: int) -> None:
         """Go on from the leader's time."""
-        self._shared_clock.follow(steady, epoch)
+        self._shared_clock.follow(steady, epoch, position)
         self._wake_up()  # it may be another node than before that leads
 
     def time(self) -> int:

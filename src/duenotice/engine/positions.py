@@ -4,19 +4,20 @@ from duenotice.engine import membership as m
 from duenotice.engine.membership import MEMBERS, NodePhase, Standing, StandingStep
 
 
-def settled(s: Standing) -> StandingStep:
+def settled(s: Standing, now: int) -> StandingStep:
     """What the positions ask for: to read what is known, to tell what is hidden, to show what may be shown."""
     actions: list[m.Action] = []
     if _has_to_read(s) and s.phase not in (NodePhase.REGISTERING, NodePhase.ENDED):
         s = s._replace(reading=s.known)
         actions.append(m.Read(s.known))
     if s.phase in (NodePhase.FOLLOWING, NodePhase.LEAVING) and s.folded > s.said:
-        s = s._replace(said=s.folded)
+        s = s._replace(said=s.folded, said_at=now)
         actions.append(m.SayHidden(s.folded))
     if s.phase is NodePhase.LEADING and s.wanted > max(s.may_show, s.showing) and _all_have_hidden(s):
         s = s._replace(showing=s.wanted)
         actions.append(m.ShowUpTo(s.epoch, s.wanted))
-    if s.phase in MEMBERS and s.may_show >= s.folded > s.revealed:
+    if s.phase in MEMBERS and s.may_show >= s.folded > s.revealed and s.folded >= s.known:
+        # Not if there is more: it may say that this was too late to be shown, and has a longer notice (S2).
         s = s._replace(revealed=s.folded)
         actions.append(m.Reveal(s.folded))
     return StandingStep(s, tuple(actions))
@@ -28,6 +29,11 @@ def _has_to_read(s: Standing) -> bool:
 
 def _all_have_hidden(s: Standing) -> bool:
     return all(seen.hidden >= s.wanted for seen in s.others.values())
+
+
+def may_be_old(s: Standing, now: int) -> bool:
+    """News may come late: by now what was shown then may have too little notice, and a longer one is stored (S2)."""
+    return s.phase in MEMBERS and s.phase is not NodePhase.LEADING and now - s.said_at > m.PROMPT
 
 
 def ends_at(s: Standing, end: int) -> Standing:

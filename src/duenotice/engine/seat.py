@@ -57,8 +57,8 @@ class Crew(Protocol):
     def follow(self) -> None:
         """Stop deciding and writing."""
 
-    def hear_time(self, steady: int, epoch: int) -> None:
-        """Another node leads under this epoch, and this is the last that is known of its time (N10)."""
+    def hear_time(self, steady: int, epoch: int, position: int) -> None:
+        """Another node leads under this epoch, or led: the last that is known of its time and its journal (N10)."""
 
     def time(self) -> int:
         """The steady time of this node."""
@@ -163,7 +163,10 @@ class Seat:
         """Something has happened; on the loop only."""
         if isinstance(message, m.Beaten | m.Looked):
             self.sight = message.sight
-            self._saw(message.sight.head, message.sight.member(message.sight.head.leader))
+            self.leader = message.sight.member(message.sight.head.leader)
+            self._hear_time(message.sight.head)
+        elif isinstance(message, m.TookOver) and message.head is not None:
+            self._hear_time(message.head)  # it may have said more since our last look
         self.standing, actions = step(self.standing, message, now := self._now())
         self.behind_since = self.behind_since or now if self.standing.revealed < self.standing.known else 0
         self._has_right_until(answers_until(self.standing))
@@ -175,11 +178,12 @@ class Seat:
             self.right_until = moment
             self.on_right(moment)
 
-    def _saw(self, head: Head, leader: Member | None) -> None:
-        self.leader = leader
+    def _hear_time(self, head: Head) -> None:
+        """If the store says that we lead, and we have not begun to, this is the last that the leader before us said."""
         self._steady = max(self._steady, head.steady)
-        if not self.leads and head.leader != self.identity.life:
-            self._crew.hear_time(head.steady, head.epoch)
+        if not self.leads:
+            is_ours = head.leader == self.identity.life
+            self._crew.hear_time(head.steady, head.epoch - is_ours, head.position)
 
     def _hear(self, news: News) -> None:
         self._loop.call_soon_threadsafe(self.tell, m.HeardFromStore(news))

@@ -20,7 +20,7 @@ class SharedClock:
         self._own = own
         self._lock = Lock()
         self._ahead = 0
-        self._heard = (0, -1)
+        self._heard = (0, -1, 0)
         self._not_before = _LONG_AGO
 
     @property
@@ -56,16 +56,16 @@ class SharedClock:
         """Say that VMs are answered now."""
         return self._own.beat()
 
-    def follow(self, steady: int, epoch: int) -> None:
+    def follow(self, steady: int, epoch: int, position: int = 0) -> None:
         """Another node leads, and this is the last that it said: go on from there. Said again, it changes nothing.
 
-        Under a new epoch it counts also if it is not later: the new leader tells VMs how much notice is left by its own
-        time, and the next leader must not have counted more (S1, S25).
+        Under a new epoch, or when more is stored, it counts also if it is not later: a leader whose time stands still
+        tells VMs how much notice is left by its own time, and the next leader must not have counted more (S1, S25).
         """
-        counted = self._own.now().steady
+        said, counted = (epoch, steady, position), self._own.now().steady
         with self._lock:
-            if (epoch, steady) > self._heard:
-                self._heard, self._ahead = (epoch, steady), steady - counted
+            if said > self._heard:
+                self._heard, self._ahead = said, steady - counted
 
     def lead(self, last: Instant) -> timedelta:
         """Go on from here, but not from before the journal's last moment; from now on time never goes back.
@@ -74,8 +74,8 @@ class SharedClock:
         """
         at, counted = self._own.now()
         with self._lock:
-            epoch, heard = self._heard
-            self._heard = epoch, max(heard, last.steady)
+            epoch, heard, position = self._heard
+            self._heard = epoch, max(heard, last.steady), position
             self._ahead = max(self._ahead, last.steady - counted)
             self._not_before = max(self._not_before, last.at)
         return last.at - at

@@ -11,7 +11,7 @@ from typing import Any
 from duenotice.engine import membership as m
 from duenotice.engine.members import Appended, Changed, Head, Hid, Shown, Sight
 from duenotice.engine.membership import MEMBERS, Actions, NodePhase, Seen, Standing, StandingStep
-from duenotice.engine.positions import ends_at, settled
+from duenotice.engine.positions import ends_at, may_be_old, settled
 
 Rule = Callable[[Standing, Any, int], StandingStep]
 
@@ -38,7 +38,7 @@ def step(standing: Standing, message: m.Message, now: int) -> StandingStep:
     after, actions = rule(standing, message, now)
     if isinstance(message, m.CallBroke):
         return StandingStep(after, actions)  # not again at once: the next tick asks for what is missing
-    last, more = settled(after)
+    last, more = settled(after, now)
     return StandingStep(last, actions + more)
 
 
@@ -66,7 +66,7 @@ def _read_on(s: Standing, now: int) -> StandingStep:
     """Join as soon as all is read that is known of; what comes between is read as a member (N07)."""
     if s.folded < s.known:
         return StandingStep(s)
-    s = s._replace(phase=NodePhase.JOINING, calling=True, said=s.folded, next_call=now + s.terms.every)
+    s = s._replace(phase=NodePhase.JOINING, calling=True, said=s.folded, said_at=now, next_call=now + s.terms.every)
     return StandingStep(s, (m.Join(s.folded),))
 
 
@@ -280,6 +280,8 @@ def _heard(s: Standing, message: m.HeardFromStore, now: int) -> StandingStep:
         case Shown(position) if position > s.folded:
             # Nothing is shown that a member has not hidden: it was lost since, or we are not one (N06, N14).
             return StandingStep(s._replace(known=max(s.known, position)))
+        case Shown(position) if may_be_old(s, now):
+            return StandingStep(s, (m.Look(),) if position > s.may_show else ())
         case Shown(position):
             return StandingStep(s._replace(may_show=max(s.may_show, position)))
         case Hid(life, position) if (seen := s.others.get(life)) is not None:

@@ -1,6 +1,7 @@
 """Several engines share a journal: one writes, all show the same, and none shows anything older (N01-N10)."""
 
 import asyncio
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -13,9 +14,10 @@ from duenotice.clock import MICROS
 from duenotice.domain.commands import ApplyFleet, EnableScope, EvictVm, Tick
 from duenotice.domain.enablement import SILENCE
 from duenotice.domain.snapshot import take
-from duenotice.domain.transitions import IncarnationsLifted
+from duenotice.domain.transitions import ClockMarked, IncarnationsLifted, Record
 from duenotice.engine.curtain import Curtain
 from duenotice.engine.engine import load
+from duenotice.engine.members import Deposed
 from duenotice.engine.membership import HandOver
 from duenotice.engine.writer import News
 from duenotice.errors import Rewound, Unavailable
@@ -179,6 +181,35 @@ async def test_what_the_leader_gave_up_waiting_for_is_still_not_shown_too_late()
         await cluster.pass_time(3 * LEASE)
         await asyncio.wait([done])
         assert not leader.engine.is_in_time()
+
+
+@in_loop
+async def test_a_leader_that_hears_late_that_it_may_show_makes_the_notice_longer_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """S2: the store has let it be shown, the answer was lost, and the store was away for long."""
+    async with three(names="a") as cluster:
+        leader, show = cluster.leader, cluster.store.show
+        await ask(leader, EnableScope("alone"))
+
+        def lost(*asked: Any) -> Any:
+            leader.line.is_cut = leader.line.is_deaf = True
+            show(*asked)
+            leader.line.refuse_if_cut()
+
+        monkeypatch.setattr(cluster.store, "show", lost)
+        done = ask(leader, reboot("alone"))
+        await cluster.pass_time(3 * LEASE)
+        await asyncio.wait([done])
+        monkeypatch.undo()
+        leader.line.is_cut = leader.line.is_deaf = False
+        with monkeypatch.context() as no_tick_yet:
+            no_tick_yet.setattr(cluster, "_let_it_tick", lambda _: None)
+            await cluster.pass_time(LEASE)
+            assert shown(leader.engine, "alone") == []
+        await cluster.until(lambda: shown(leader.engine, "alone") == SCHEDULED)
+        (event,) = leader.engine.state.events.values()
+        assert event.not_before - leader.engine.clock.now().at >= timedelta(minutes=15)
 
 
 @in_loop
@@ -386,6 +417,27 @@ async def test_time_goes_on_with_the_new_leader_and_never_goes_back() -> None:
         await cluster.until(lambda: any(node.engine.leads for node in cluster.nodes if node is not old))
         passed = cluster.micros - begin
         assert before <= cluster.leader.engine.clock.now().steady <= before + passed
+
+
+@in_loop
+async def test_who_takes_over_goes_on_from_what_was_stored_after_its_last_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """S25: the last leader could not answer, its time stood still, and it told VMs by that how much notice is left."""
+    async with three() as cluster:
+        old, store = cluster.leader, cluster.store
+        await cluster.pass_time(2 * MICROS)
+        stood_still_at, epoch, take_over = store.look().head.steady, store.look().head.epoch, store.take_over
+        cluster.kill(old)
+
+        def at_last(*seen: Any) -> Any:
+            mark = ClockMarked(old.clock.mark()._replace(steady=stood_still_at))
+            record = Record(store.journal.last_position() + 1, old.clock.now().at, "test", mark)
+            with suppress(Deposed):
+                store.append(old.life, epoch, [record], steady=stood_still_at)
+            return take_over(*seen)
+
+        monkeypatch.setattr(store, "take_over", at_last)
+        await cluster.until(lambda: any(node.engine.leads for node in cluster.nodes if node is not old))
+        assert cluster.leader.engine.clock.now().steady < stood_still_at + MICROS
 
 
 @in_loop

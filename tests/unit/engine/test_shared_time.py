@@ -59,6 +59,18 @@ def test_a_new_leader_is_followed_also_back(own: ManualClock, clock: SharedClock
     assert clock.now().steady == 1005 * MICROS
 
 
+def test_a_leader_whose_time_stands_still_is_followed_back_when_it_has_stored_more(
+    own: ManualClock, clock: SharedClock
+) -> None:
+    """S25: it could not answer, and told VMs by its own time how much notice is left; others answered meanwhile."""
+    clock.follow(1000 * MICROS, EPOCH, position=93)
+    own.advance(3 * MICROS)
+    clock.follow(1000 * MICROS, EPOCH, position=93)
+    assert clock.now().steady == 1003 * MICROS
+    clock.follow(1000 * MICROS, EPOCH, position=97)
+    assert clock.now().steady == 1000 * MICROS
+
+
 def test_who_leads_never_goes_back_behind_the_journal(own: ManualClock, clock: SharedClock) -> None:
     """In both faces of time: its own clock may be an hour slow, and it may not have heard the last beat."""
     clock.follow(1000 * MICROS, EPOCH)

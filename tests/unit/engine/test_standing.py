@@ -154,9 +154,8 @@ ROWS = [
             "answers_from": 12,
             "prove_since": NOW,
             "others": {},
-            "revealed": 10,
         },
-        (m.Beat(), m.Read(12), m.Reveal(10)),
+        (m.Beat(), m.Read(12)),
     ),
     Row("it folds while it joins", node(JOINING, known=12), m.Folded(12), {"folded": 12}),
     Row("or has written before", node(JOINING, known=12), m.Wrote(12), {"folded": 12}),
@@ -336,6 +335,19 @@ ROWS = [
                 m.HeardFromStore(Shown(12)),
                 {"known": 12, "reading": 12},
                 (m.Read(12),),
+            ),
+            Row(
+                f"{phase.value}: nothing is shown if more is stored, which may have a longer notice (S2)",
+                node(phase, known=13, folded=12, said=12, may_show=10, reading=13),
+                m.HeardFromStore(Shown(12)),
+                {"may_show": 12},
+            ),
+            Row(
+                f"{phase.value}: news may be late, and by now a longer notice may be stored: it looks first (S2)",
+                node(phase, known=12, folded=12, said=12, may_show=10, said_at=NOW - m.PROMPT - 1),
+                m.HeardFromStore(Shown(12)),
+                {"may_show": 12, "revealed": 12} if phase is LEADING else {},
+                (m.Reveal(12),) if phase is LEADING else (m.Look(),),
             ),
             Row(
                 f"{phase.value}: nothing is shown that is only part of what is folded",
@@ -636,7 +648,9 @@ def test_what_follows(row: Row) -> None:
     """The message of a row changes this and leads to these actions, and nothing else."""
     after, actions = step(row.before, row.message, NOW)
     changed = {name: new for name, old, new in zip(Standing._fields, row.before, after, strict=True) if old != new}
-    assert (changed, actions) == (row.changes, row.actions)
+    says = m.SayHidden if row.before.phase is JOINING else m.SayHidden | m.Join
+    when = {"said_at": NOW} if any(isinstance(action, says) for action in row.actions) else {}
+    assert (changed, actions) == ({**row.changes, **when}, row.actions)
 
 
 def test_every_rule_has_a_row() -> None:

@@ -1,8 +1,10 @@
 """The writer and the state of readers stay the same, whatever the journal does in between."""
 
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 
-from duenotice.domain.commands import ApplyFleet, ApproveEvents, EnableScope
+from duenotice.clock import MICROS
+from duenotice.domain.commands import ApplyFleet, ApproveEvents, EnableScope, Tick
 from duenotice.domain.policy import Policy
 from duenotice.domain.snapshot import take
 from duenotice.domain.state import State
@@ -66,3 +68,20 @@ def test_what_another_node_writes_between_loading_and_beginning_is_folded_once()
     starting.showed(news_of(starting.take_in()))
     starting.catch_up()
     assert take(starting.state) == take(load(journal))
+
+
+def test_what_nobody_had_seen_at_the_start_still_gets_its_notice_after_a_commit_that_failed() -> None:
+    """S2: the journal is read back then, and not only from where this process has begun."""
+    journal, clock = AwayJournal(), SettableClock()
+    last = Writer(journal, clock, Policy(), State())
+    for command in (ApplyFleet(declaration()), EnableScope("alone")):
+        last.showed(news_of(last.serve([Ask(command, "test")])))
+    journal.seen = last.position
+    last.serve([Ask(reboot("alone"), "test")])  # stored, and shown to nobody: its process is gone
+    clock.pass_by(10 * 60 * MICROS)
+    writer = Writer(journal, clock, Policy(), load(journal))
+    journal.is_away = True
+    assert writer.serve([Ask(Tick(), "test")]).failure is not None
+    journal.is_away = False
+    shown = news_of(writer.serve([Ask(Tick(), "test")])).state.events[id_of(1)]
+    assert shown.not_before - clock.now().at >= timedelta(minutes=15)
