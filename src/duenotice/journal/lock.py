@@ -23,7 +23,8 @@ _LIFTED = b"journal.db lifted with position %020d\n"
 _SEEN = b"readers have seen position %020d\n"
 _ALIVE = b"VMs could be answered until %020d on boot %-64.64b\n"
 _REACHED_AT = len(_HOLDER % 0)
-_ALIVE_AT = _REACHED_AT + len((_REACHED + _SEEN) % (0, 0))
+_BOTH = _REACHED + _SEEN
+_ALIVE_AT = _REACHED_AT + len(_BOTH % (0, 0))
 _SIZE = 4096
 
 
@@ -68,8 +69,10 @@ class DirectoryLock:
         Not synced: it survives kill -9, and after a power loss it is at worst too low, which is safe. For the same
         reason an error here fails nothing.
         """
-        with suppress(OSError):
-            os.pwrite(self._file, (_REACHED + _SEEN) % (reached, seen), _REACHED_AT)
+        try:  # noqa: SIM105 - each commit waits for this, and `suppress` takes as long as the rest
+            os.pwrite(self._file, _BOTH % (reached, seen), _REACHED_AT)
+        except OSError:
+            pass
 
     def note_lift(self, position: int) -> None:
         """Write down, before the commit, which record lifts the incarnations of a journal that was put in place (S3).
