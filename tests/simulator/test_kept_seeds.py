@@ -177,6 +177,12 @@ KEPT = [
             (62, 916.6973770936515, "backup-restored"),
         ),
     ),
+    Kept(
+        "the simulator: nobody waits for the end of a command whose event was lost, with the journal that had it",
+        883629137,
+        Shape(nodes=1, vms=6, seconds=130.0, actions=4, lease=60.0, driver="command"),
+        ((3, 10.0, "backup-made"), (76, 20.0, "command-hangs"), (83, 30.0, "fail"), (84, 44.0, "backup-restored")),
+    ),
 ]
 
 
