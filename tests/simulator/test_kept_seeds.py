@@ -164,6 +164,12 @@ KEPT = [
             (17, 148.27275654643688, "wall-jump-ahead"),
         ),
     ),
+    Kept(
+        "the simulator: all faults are over, and the old process of a node stood still with connections of VMs",
+        11,
+        Shape(nodes=2, vms=3, seconds=240.0, actions=1),
+        ((0, 235.0, "node-twice"),),
+    ),
 ]
 
 
