@@ -7,6 +7,7 @@ HTTP, of a whole server.
 import asyncio
 import gc
 import os
+import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, redirect_stderr
 from itertools import count
@@ -24,6 +25,7 @@ from benchmarks.support.machine import SERVER_CORE, on_core
 from benchmarks.support.results import Duel, Row, at_most, figure, p50, p99, reaches
 from benchmarks.support.yard import FLEET, Yard
 from duenotice.bootstrap.logs import ChangeLog, configure
+from duenotice.bootstrap.tuning import Tuning
 from duenotice.clock import MICROS, SystemClock
 from duenotice.domain.commands import CancelEvent, Command, EnableScope, ScheduleEvent
 from duenotice.domain.event import EventType
@@ -136,7 +138,7 @@ async def _listening_vms(engine: Engine) -> list[str]:
 
 @asynccontextmanager
 async def _engine(data_dir: Path) -> AsyncIterator[Engine]:
-    """An engine as the service wires it, its log lines included."""
+    """An engine as the service wires it, its log lines and the settings of its interpreter included."""
     journal = SqliteJournal(data_dir)
     state = load(journal)
     publisher = Publisher(asyncio.get_running_loop().call_soon)
@@ -144,12 +146,25 @@ async def _engine(data_dir: Path) -> AsyncIterator[Engine]:
     changes = ChangeLog()
     engine.on_commit.append(lambda records: changes.add(records, engine.state))
     engine.start()
-    gc.collect()
-    gc.freeze()
+    tuning = Tuning(engine)
+    with _interpreter_as_before():
+        tuning.start()
+        try:
+            yield engine
+        finally:
+            tuning.stop()
+            await engine.stop()
+
+
+@contextmanager
+def _interpreter_as_before() -> Iterator[None]:
+    """What `Tuning` sets is for a process that only serves; others are measured after this."""
+    interval, thresholds = sys.getswitchinterval(), gc.get_threshold()
     try:
-        yield engine
+        yield
     finally:
-        await engine.stop()
+        sys.setswitchinterval(interval)
+        gc.set_threshold(*thresholds)
         gc.unfreeze()
 
 

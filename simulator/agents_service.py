@@ -175,14 +175,14 @@ class ScriptedService:
         ids = [each["EventId"] for each in json.loads(request.partition(b"\r\n\r\n")[2])["StartRequests"]]
         for event_id in ids:
             self.watcher.approving(event_id)
-        takes_effect = not self.fault or self.fault in _EFFECT_WITHOUT_ANSWER
+        fault = "" if self.fault in _DOCUMENTS else self.fault  # a document is no answer to an approval
         known = all(event_id in self.events for event_id in ids)
-        if takes_effect and known:
+        if known and (not fault or fault in _EFFECT_WITHOUT_ANSWER):
             for event_id in ids:
                 self.later(START_DELAY, self.start, event_id)
-        if self.fault:
+        if fault:
             self._count()
-            FAULTY[self.fault](self, connection)
+            FAULTY[fault](self, connection)
         else:
             self._push(connection, _answer(200 if known else 404, b"{}"))
 

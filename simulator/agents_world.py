@@ -2,6 +2,8 @@
 
 python -m simulator.agents_world --seconds 60          # fresh seeds for a minute
 python -m simulator.agents_world 4711 --trace          # one seed, with what happened
+python -m simulator.agents_world 4711 --cut            # the shortest history that still fails
+python -m simulator.agents_world 4711 --changing --cut # the same, where only events change
 """
 
 import argparse
@@ -24,6 +26,8 @@ from simulator.loop import Stuck, VirtualLoop
 
 BUSY, CALM = 900.0, 500.0
 """Seconds with faults, and seconds in which everything must come right."""
+CHANGING = 200.0
+"""Seconds in which events change, where nothing else goes wrong."""
 HAS = frozenset({"agents", "script"})
 LITTLE_LEDGER = 6_000
 """Bytes above which a ledger is compacted here, in half of the worlds."""
@@ -87,6 +91,15 @@ def drawn(seed: int, seconds: float = BUSY, without: Collection[str] = ()) -> li
     return [action for action in actions if action.kind not in without]
 
 
+def changes(seed: int) -> list[Action]:
+    """Events that come and change while handlers are at work, and nothing that goes wrong."""
+    dice, actions = Random(f"{seed}/changing"), list[Action]()
+    while not actions or actions[-1].at < CHANGING:
+        at = (actions[-1].at if actions else 1.0) + dice.uniform(0.2, 6.0)
+        actions.append(Action(len(actions), at, dice.choice(("event-scheduled", "event-changed", "event-changed"))))
+    return actions
+
+
 def play(seed: int, actions: Sequence[Action] | None = None, tracing: bool = False) -> AgentResult:
     """Play one world."""
     chosen = drawn(seed) if actions is None else list(actions)
@@ -126,9 +139,9 @@ def cut_down(seed: int, actions: Sequence[Action], promise: str) -> list[Action]
     return kept
 
 
-def _report(result: AgentResult, tracing: bool) -> None:
+def _report(result: AgentResult) -> None:
     say = sys.stdout.write
-    for line in result.trace if tracing else ():
+    for line in result.trace:
         say(line + "\n")
     for each in result.violations[:5]:
         say(f"seed {result.seed}  at {each.at:.3f}  {each.promise}: {each.what}\n")
@@ -139,8 +152,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("seed", type=int, nargs="?")
     parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--changing", action="store_true", help="events change all the time, and nothing goes wrong")
     parser.add_argument("--trace", action="store_true")
     parser.add_argument("--cut", action="store_true", help="cut a failing history down, and show its trace")
+    parser.add_argument("--keep", metavar="1,2,3", help="only the actions with these numbers")
     parser.add_argument("--keep-going", action="store_true")
     given = parser.parse_args(arguments)
     if given.seed is not None:
@@ -148,25 +163,44 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return _many(given)
 
 
+def _actions(seed: int, given: Any) -> list[Action]:
+    actions = changes(seed) if given.changing else drawn(seed)
+    if given.keep is None:
+        return actions
+    numbers = {int(number) for number in given.keep.split(",") if number}
+    return [action for action in actions if action.number in numbers]
+
+
 def _one(given: Any) -> int:
-    result = play(given.seed, tracing=given.trace)
+    result = play(given.seed, _actions(given.seed, given), given.trace)
     if given.cut and result.violations:
         kept = cut_down(given.seed, result.actions, result.violations[0].promise)
-        result = play(given.seed, kept, tracing=True)
-        given.trace = True
-    _report(result, given.trace)
+        _report(play(given.seed, kept, tracing=True))
+        _tell_shortest(kept, len(result.actions), given)
+    else:
+        _report(result)
     return int(bool(result.violations))
+
+
+def _tell_shortest(kept: Sequence[Action], of: int, given: Any) -> None:
+    say = sys.stdout.write
+    say(f"\nIt still fails with {len(kept)} of {of} actions:\n")
+    for action in kept:
+        say(f"  #{action.number:<4} {action.at:9.1f} s  {action.kind:28} {TABLE[action.kind].says}\n")
+    numbers = ",".join(str(action.number) for action in kept)
+    kind = " --changing" if given.changing else ""
+    say(f"\nReplay it:  python -m simulator.agents_world {given.seed}{kind} --keep {numbers or '-1'} --trace\n")
 
 
 def _many(given: Any) -> int:
     begin, seed = real_seconds(), int.from_bytes(os.urandom(4), "big")
     worlds, bad, counts, polls = 0, 0, Counter[str](), 0
     while real_seconds() - begin < given.seconds:
-        result = play(seed + worlds)
+        result = play(seed + worlds, _actions(seed + worlds, given))
         worlds, counts, polls = worlds + 1, counts + result.counts, polls + result.polls
         if result.violations:
             bad += 1
-            _report(result, False)
+            _report(result)
             if not given.keep_going:
                 break
     spent = real_seconds() - begin

@@ -5,7 +5,7 @@ not synced is there after a kill, and may be gone after a power loss, wholly or 
 in part nothing counts. A commit whose sync failed is undone, but may be found again after the next start.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from random import Random
 from typing import Any, NamedTuple
@@ -35,6 +35,7 @@ class Notes(NamedTuple):
     """What a node notes beside its journal; it survives a kill."""
 
     reached: int | None = None
+    lifted_with: int | None = None
     seen: int | None = None
     alive: Alive | None = None
 
@@ -168,7 +169,8 @@ class DiskJournal(MemoryJournal):
         newest, notes = len(self._rows), disk.notes
         if notes.reached is not None and notes.reached > newest:
             raise Damaged(f"it ends at record {newest} although record {notes.reached} was stored")
-        self.restored = notes.reached is None and newest > 0
+        was_lifted = notes.lifted_with is not None and _lift_in(self.read(notes.lifted_with - 1, 1))
+        self.restored = notes.reached is None and newest > 0 and not was_lifted
         self.alive = notes.alive
         self.seen = newest if notes.seen is None else min(notes.seen, newest)
         self._note(reached=newest, seen=self.seen)
@@ -192,11 +194,13 @@ class DiskJournal(MemoryJournal):
         """Store all records or none."""
         if not records:
             return
+        if self.restored and (lift := _lift_in(records)):
+            self._disk.notes = self._disk.notes._replace(lifted_with=lift.position)
         self._disk.write(records)
         for record in records:
             if event_id := event_id_of(record):
                 self._events.setdefault(event_id, []).append(record.position)
-        if any(isinstance(record.transition, IncarnationsLifted) for record in records):
+        if _lift_in(records):
             self.restored = False
         self._note(reached=records[-1].position)
 
@@ -206,6 +210,10 @@ class DiskJournal(MemoryJournal):
             raise Unavailable("The disk is full.", hint="Make room.")
         super().save_snapshot(snapshot)
         self._disk.snapshot = self._snapshot
+
+
+def _lift_in(records: Iterable[Record]) -> Record | None:
+    return next((record for record in records if isinstance(record.transition, IncarnationsLifted)), None)
 
 
 def truth(record: Record, decided: float, fastest: float) -> Instant:

@@ -12,6 +12,7 @@ from typing import Any, cast
 from unittest.mock import patch
 
 from duenotice.bootstrap import impact
+from duenotice.engine.engine import Engine
 from duenotice.http_call import HttpAnswer
 from duenotice.impact import command, spool, webhook
 from duenotice.impact.driver import Driver
@@ -36,11 +37,11 @@ async def call(url: str, *, body: bytes = b"", headers: Mapping[str, str] | None
     return await answer
 
 
-def _driver(settings: ServeSettings, data_dir: Path | None) -> Driver | None:
+def _driver(settings: ServeSettings, engine: Engine, data_dir: Path | None) -> Driver | None:
     """The real drivers; notes of commands are on the disk of the machine."""
     outside = OUTSIDE.get(None)
     if outside is None or outside.kind == "webhook":
-        return _real_driver(settings, data_dir)
+        return _real_driver(settings, engine, data_dir)
     folder = cast(Path, commands_of(MACHINE.get()).disk / "impact")
     return command.CommandDriver(["/bin/true"], folder, TIMEOUT)
 

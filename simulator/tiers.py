@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from random import Random
 from typing import NamedTuple
 
 LONGEST = 600.0
@@ -91,17 +90,11 @@ def agents(seed: int) -> Round:
 
 def changing(seed: int) -> Round:
     """A real agent, and events that change while its handlers are at work; nothing else goes wrong."""
-    from simulator.agents_world import play
-    from simulator.faults import Action
+    from simulator.agents_world import changes, play
 
-    dice, actions = Random(f"{seed}/changing"), list[Action]()
-    while not actions or actions[-1].at < 200.0:
-        at = (actions[-1].at if actions else 1.0) + dice.uniform(0.2, 6.0)
-        actions.append(Action(len(actions), at, dice.choice(("event-scheduled", "event-changed", "event-changed"))))
-    result = play(seed, actions)
+    result = play(seed, changes(seed))
     wrong = tuple(f"{each.promise}: {each.what}" for each in result.violations)
-    replay = f"python -c 'from simulator.tiers import changing; print(changing({seed}))'"
-    return _lived(replay, wrong, result.seconds, result.counts)
+    return _lived(f"python -m simulator.agents_world {seed} --changing --cut", wrong, result.seconds, result.counts)
 
 
 def power(seed: int) -> Round:

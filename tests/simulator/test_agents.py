@@ -1,12 +1,19 @@
 """Histories in which the simulator once saw an agent break a promise; each is as short as it could be cut down to."""
 
+import asyncio
 import sys
-from random import SystemRandom
+from random import Random, SystemRandom
+from typing import Any
 
 import pytest
 
-from simulator.agents_world import play
-from simulator.faults import Action
+from simulator import agents_world
+from simulator.agents_service import ScriptedService, ToldDocument, ToldEvent, Watcher
+from simulator.agents_world import main, play
+from simulator.faults import TABLE, Action
+from simulator.loop import VirtualLoop
+from simulator.machine import BEGIN
+from simulator.tiers import changing
 
 HISTORIES = {
     "of two lines synced together the first is damaged by a power cut, and the agent does not start": (
@@ -46,6 +53,35 @@ HISTORIES = {
             (42, 601.874, "answer-cut"),
         ],
     ),
+    "an approval that failed is tried again though the last document says otherwise, which could not be recorded": (
+        1090293042,
+        [
+            (138, 407.7355161506229, "answer-json-as-html"),
+            (139, 412.70301135744165, "answer-half"),
+            (144, 421.0064477707642, "answer-json-as-html"),
+            (148, 438.2407140408271, "answer-unavailable"),
+            (149, 441.3747265738075, "answer-no-incarnation"),
+            (150, 444.33855984038547, "event-scheduled"),
+            (151, 445.3338751091264, "answer-unavailable"),
+            (152, 448.39830312626236, "event-changed"),
+            (156, 459.54749168997654, "vm-disk-read-only"),
+        ],
+    ),
+    "an approval that failed is tried again when another VM leads": (
+        1090293047,
+        [
+            (24, 81.96988828231096, "vm-power-cut"),
+            (34, 107.99327792997829, "vm-disk-read-only"),
+            (36, 115.61679271015511, "event-scheduled"),
+            (40, 131.47096224406633, "event-scheduled"),
+            (41, 133.93499269669874, "agent-killed-written-record"),
+            (42, 138.08608249055467, "event-changed"),
+            (43, 143.4156691435026, "event-cancelled"),
+            (44, 146.68469310602842, "answer-unavailable"),
+            (45, 151.45072744588367, "answer-unavailable"),
+            (46, 153.50886872877328, "event-changed"),
+        ],
+    ),
 }
 
 
@@ -66,3 +102,54 @@ def test_no_promise_is_broken_in_fresh_worlds():
 def test_the_same_seed_gives_the_same_history():
     """Every program, request, record of the log and document, at the same moment."""
     assert play(7, tracing=True).trace == play(7, tracing=True).trace != []
+
+
+@pytest.mark.parametrize("fault", ["", "old-document", "slow"])
+def test_the_answer_to_an_approval_is_not_a_document_that_was_read(fault: str):
+    """It was one while documents were old or slow; then the agent seemed to approve what it had read to be gone."""
+    watcher, loop = Reads(), VirtualLoop()
+    service = ScriptedService(loop, "vm-0", watcher)
+    service.put(ToldEvent("E1", "Reboot", ("vm-0",), "Scheduled", BEGIN))
+    service.fault = fault
+    connection = service.connect()
+    assert connection is not None
+    service.ask(connection, b'POST /metadata/scheduledevents\r\n\r\n{"StartRequests":[{"EventId":"E1"}]}')
+    answer = loop.run_until_complete(connection.take(10.0))
+    loop.run_until_complete(asyncio.sleep(1.0))
+    loop.end_world()
+    assert (answer[-6:], watcher.documents, service.events["E1"].status) == (b"\r\n\r\n{}", [], "Started")
+
+
+class Reads(Watcher):
+    """Notes the documents that were read."""
+
+    def __init__(self) -> None:
+        self.documents: list[ToldDocument] = []
+
+    def read(self, document: ToldDocument) -> None:
+        self.documents.append(document)
+
+
+def test_what_a_seed_of_changing_events_prints_cuts_it_down_and_replays_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """A wrong act is planted: each change of an event says that a promise is broken."""
+
+    def plant(world: Any, dice: Random) -> None:
+        world.checker.wrong("S0", "planted")
+
+    monkeypatch.setattr(agents_world, "CHANGING", 20.0)
+    monkeypatch.setitem(TABLE, "event-changed", TABLE["event-changed"]._replace(do=plant))
+    found = changing(7)
+    assert found.violations[0] == "S0: planted"
+    assert main(arguments_of(found.replay)) == 1
+    *_, history, _, replay = capsys.readouterr().out.splitlines()
+    assert "event-changed" in history and "--changing" in replay
+    assert main(arguments_of(replay.partition(":")[2])) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert sum("(action " in line for line in lines) == 1 and lines[-1].startswith("seed 7 ")
+
+
+def arguments_of(command: str) -> list[str]:
+    """What stands behind the name of the program."""
+    return command.split()[3:]

@@ -170,6 +170,19 @@ KEPT = [
         Shape(nodes=2, vms=3, seconds=240.0, actions=1),
         ((0, 235.0, "node-twice"),),
     ),
+    Kept(
+        "S3: a node that was killed after it had lifted incarnations lifted them again, by a million",
+        604814770,
+        Shape(nodes=1, vms=12, seconds=1500.0, actions=100, lease=60.0, driver="webhook"),
+        (
+            (34, 392.3764185774424, "backup-made"),
+            (35, 450.656670499165, "node-killed"),
+            (47, 701.2642426466061, "crash-after-commit"),
+            (48, 709.9088154068564, "backup-restored"),
+            (50, 740.4812022791718, "crash-after-commit"),
+            (62, 916.6973770936515, "backup-restored"),
+        ),
+    ),
 ]
 
 

@@ -22,7 +22,7 @@ from duenotice.agent.plan import (
     Recover,
     Step,
     Wait,
-    is_ready,
+    may_approve,
     plan,
     sight,
     woken,
@@ -143,18 +143,17 @@ class Agent:
             self.recorder.append(*sight(events, self.recorder.cases, self.view(), drill=True))
 
     def _is_withdrawn(self, key: tuple[type, str]) -> bool:
-        """Whether the step is for an event that is gone, or approves one that has started or is not ready (S12)."""
+        """Whether the step is for an event that is gone, or approves what may not be approved any more (S12)."""
         kind, event_id = key[:2]
         case = self.recorder.cases.get(event_id)
         if case is None or case.returning:
             return kind is not Recover
-        return kind is Approve and (case.event.started or not is_ready(case, self.view()))
+        return kind is Approve and not may_approve(case, self.view())
 
     def _still_approves(self, event_id: str) -> bool:
-        """By the last document too: it may not have been recorded yet, on a disk that cannot be written (S12)."""
-        events = () if self.document is None else self.document.events
-        is_scheduled = any(event.event_id == event_id and not event.started for event in events)
-        return is_scheduled and not self._is_withdrawn((Approve, event_id))
+        """By the last document too: it may not be recorded yet, if the disk cannot be written (S12)."""
+        case, events = self.recorder.cases.get(event_id), () if self.document is None else self.document.events
+        return case is not None and case.event in events and not self._is_withdrawn((Approve, event_id))
 
     def _start(self, step: Step) -> None:
         match step:

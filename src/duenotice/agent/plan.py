@@ -189,12 +189,17 @@ def is_in_service(cases: Cases) -> bool:
     ) and not unfinished(cases)
 
 
-def _approval(event_id: str, case: Case, view: PlanView) -> Iterator[Step]:
+def may_approve(case: Case, view: PlanView) -> bool:
     """Never a drill or a Started event, never twice, only as the leader (H03), only when ready (H04)."""
+    if case.drill or case.event.status != "Scheduled" or case.approved == case.content:
+        return False
+    return view.approval.policy != "never" and case.event.leader == view.me and is_ready(case, view)
+
+
+def _approval(event_id: str, case: Case, view: PlanView) -> Iterator[Step]:
+    """Approve, if the peers agree and enough of them are in service."""
     event, approval = case.event, view.approval
-    if case.drill or event.status != "Scheduled" or case.approved == case.content or approval.policy == "never":
-        return
-    if event.leader != view.me or not is_ready(case, view):
+    if not may_approve(case, view):
         return
     peers = tuple(vm for vm in event.resources if vm != view.me) if approval.policy == "all-ready" else ()
     guarded = tuple(vm for vm in approval.group if not event.hits(vm)) if approval.keep else ()

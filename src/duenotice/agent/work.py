@@ -120,6 +120,8 @@ class HandlerRunner:
 async def within(deadline: float, work: Coroutine[Any, Any, None]) -> None:
     """Run until done or until the deadline; then cancel it, and wait only a while for it to clean up."""
     task = asyncio.ensure_future(work)
+    # If we are cancelled in the moment in which it fails, nobody else reads its error.
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())
     try:
         await asyncio.wait({task}, timeout=max(0.0, deadline - monotonic()))
         if not task.done():
@@ -136,7 +138,6 @@ async def within(deadline: float, work: Coroutine[Any, Any, None]) -> None:
 
 async def _cut_off(task: "asyncio.Future[None]") -> None:
     task.cancel()
-    task.add_done_callback(lambda done: done.cancelled() or done.exception())  # read it here, because nobody else does
     end = monotonic() + GRACE
     while not task.done() and (left := end - monotonic()) > 0:
         with suppress(asyncio.CancelledError):  # we are being stopped ourselves: still let it clean up

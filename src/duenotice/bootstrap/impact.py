@@ -3,28 +3,20 @@
 import shlex
 import shutil
 import ssl
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import structlog
 
 from duenotice.bootstrap.cluster import claims_of
 from duenotice.domain.event import Event, Phase
-from duenotice.domain.fleet import Condition
 from duenotice.engine.engine import Engine
 from duenotice.errors import Misconfigured
 from duenotice.impact.command import CommandDriver
 from duenotice.impact.dispatcher import Dispatcher
 from duenotice.impact.driver import Driver
-from duenotice.impact.libvirt import LibvirtDriver, Whereabouts
 from duenotice.impact.webhook import Receiver, WebhookDriver
 from duenotice.settings import ServeSettings
-from duenotice.wire.fleet_toml import is_name
-
-if TYPE_CHECKING:
-    from duenotice.host.libvirt_host import LibvirtHost
 
 SPOOL = "impact"
 
@@ -56,12 +48,14 @@ def check(settings: ServeSettings, data_dir: Path | None) -> None:
         _check_url(settings.impact_url)
         _receiver(settings)
     if settings.impact == "libvirt":
+        from duenotice.bootstrap.libvirt import libvirt_hosts  # what only a hypervisor needs takes 1 MB
+
         libvirt_hosts(settings)
 
 
 def dispatcher_of(settings: ServeSettings, engine: Engine, data_dir: Path | None) -> Dispatcher | None:
     """The dispatcher with its driver; None when impacts are simulated."""
-    driver = _libvirt(settings, engine) if settings.impact == "libvirt" else _driver(settings, data_dir)
+    driver = _driver(settings, engine, data_dir)
     if driver is None:
         return None
     return Dispatcher(
@@ -98,7 +92,7 @@ def command_of(settings: ServeSettings) -> list[str]:
         raise Misconfigured(f"impact_command cannot be split into words: {error}.", hint="Fix its quotes.") from None
 
 
-def _driver(settings: ServeSettings, data_dir: Path | None) -> Driver | None:
+def _driver(settings: ServeSettings, engine: Engine, data_dir: Path | None) -> Driver | None:
     match settings.impact:
         case "command":
             assert data_dir is not None  # or check has refused it
@@ -106,38 +100,12 @@ def _driver(settings: ServeSettings, data_dir: Path | None) -> Driver | None:
             return CommandDriver(command_of(settings), data_dir / SPOOL, settings.impact_timeout, final)
         case "webhook":
             return WebhookDriver(_receiver(settings), settings.impact_timeout)
+        case "libvirt":
+            from duenotice.bootstrap.libvirt import libvirt_driver
+
+            return libvirt_driver(settings, engine)
         case _:
             return None
-
-
-def _libvirt(settings: ServeSettings, engine: Engine) -> Driver:
-    hosts = {host.name: host for host in libvirt_hosts(settings)}
-    place = partial(place_of, engine, next(iter(hosts)))
-    return LibvirtDriver(hosts, place, settings.libvirt_grace, settings.libvirt_undefine)
-
-
-def libvirt_hosts(settings: ServeSettings) -> "list[LibvirtHost]":
-    """The hosts that are named; no connection is made yet."""
-    named: dict[str, str] = {}
-    for text in settings.libvirt_hosts.split(","):
-        name, _, uri = text.strip().partition("=")
-        if not is_name(name) or "://" not in uri or name in named:
-            hint = "Write h1=qemu:///system, each host once; several with commas between them."
-            raise Misconfigured(f"libvirt_hosts: {text.strip()!r} is not NAME=URI.", hint=hint)
-        named[name] = uri
-    from duenotice.host.libvirt_host import LibvirtHost
-
-    return [LibvirtHost(name, uri) for name, uri in named.items()]
-
-
-def place_of(engine: Engine, only: str, vm: str) -> Whereabouts:
-    """Where a VM is, and where it may go: the host that the fleet will say when the event is over."""
-    fleet = engine.state.fleet
-    known = fleet.vms.get(vm)
-    host = known.host if known is not None and known.host else only
-    there = fleet.hosts.get(host)
-    is_held = there is not None and there.condition is Condition.DRAINED
-    return Whereabouts(host, fleet.other_host(avoid=host), is_held)
 
 
 def _check_command(command: list[str], data_dir: Path | None) -> None:

@@ -25,10 +25,12 @@ LAST_SECONDS = 1.0
 GATHER_SECONDS = 0.02
 """How long a line may wait for others, so that they are written together."""
 CHANGES_SECONDS = 0.1
-"""How long lines about changes may wait. Many at a time cost half as much as one by one, and delay few commands."""
-LINES_AT_ONCE, PAUSE_SECONDS = 400, 0.002
-"""Lines about changes that are made in one go, and the rest after that: a thread that wants to run gets its turn only
-then, and the next command would wait for all lines."""
+"""How long lines about changes may wait."""
+LINES_AT_ONCE, PAUSE_SECONDS = 8, 0.002
+"""Lines about changes that are made in one go, and then a pause: the next command waits for all of them. If very many
+wait, it is more of them each time."""
+_SHARE = 16
+"""Of the lines that wait, one in so many is made in one go."""
 
 _QUIET = (t.ClockMarked, t.RequestAnswered, t.PushNoted)
 
@@ -177,7 +179,8 @@ class ChangeLog:
 
     def _write_some(self) -> None:
         """A few, and then a pause, so that VMs and commands get their turn (S26)."""
-        _write_all([self._lines.popleft() for _ in range(min(LINES_AT_ONCE, len(self._lines)))])
+        waiting = len(self._lines)
+        _write_all([self._lines.popleft() for _ in range(min(waiting, max(LINES_AT_ONCE, waiting // _SHARE)))])
         if self._lines:
             asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._write_some)
 

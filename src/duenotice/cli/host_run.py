@@ -108,7 +108,7 @@ def _show(hosts: "list[Hypervisor]", bridge: "Bridge", file: "Declaration | None
 
 
 def _hosts(named: str) -> "list[Hypervisor]":
-    from duenotice.bootstrap.impact import libvirt_hosts
+    from duenotice.bootstrap.libvirt import libvirt_hosts
     from duenotice.settings import ServeSettings
 
     return list(libvirt_hosts(ServeSettings(libvirt_hosts=named)))

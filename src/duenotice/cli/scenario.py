@@ -138,16 +138,13 @@ def _play(session: Session, one: "Scenario", roles: dict[str, str], clock: str |
 @contextlib.contextmanager
 def _own_service(clock: str) -> Iterator["OperatorClient"]:
     """A service in this process with all VMs and hosts that our scenarios need, on free ports and without a log."""
-    from importlib.resources import as_file
-
     from duenotice.bootstrap.logs import configure
     from duenotice.scenarios.library import fleet
     from duenotice.testkit.emulator import Emulator
 
     configure("none")
     with (
-        as_file(fleet()) as file,
-        Emulator(fleet=str(file), clock=clock, operator_listen=_FREE_PORT) as emulator,
+        Emulator(fleet=str(fleet()), clock=clock, operator_listen=_FREE_PORT) as emulator,
         connected(emulator.operator_url, emulator.service.token, _PATIENCE) as client,
     ):
         yield client

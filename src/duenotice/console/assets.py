@@ -6,7 +6,7 @@ it; when they are read, the digest is put in.
 
 import gzip
 import hashlib
-from importlib.resources import files
+from pathlib import Path
 from typing import NamedTuple
 
 from starlette.exceptions import HTTPException
@@ -32,7 +32,7 @@ class Assets:
     """All files in the folder `static`."""
 
     def __init__(self) -> None:
-        folder = files("duenotice.console") / "static"
+        folder = Path(__file__).parent / "static"
         raw = {each.name: each.read_bytes() for each in sorted(folder.iterdir(), key=lambda each: each.name)}
         raw = {name: body for name, body in raw.items() if _ending(name) in KINDS}
         digest = hashlib.sha256()

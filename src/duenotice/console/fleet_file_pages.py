@@ -1,6 +1,6 @@
 """The page of the fleet file, for admins: a sample to begin with, an upload, what it would change, and applying it."""
 
-from importlib.resources import files
+from pathlib import Path
 
 from starlette.responses import PlainTextResponse, Response
 
@@ -13,7 +13,7 @@ from duenotice.wire.operator import FleetChange
 LONGEST_FILE = 256 * 1024
 """Bytes of a form; larger fleets are applied with the command line, so that no page holds VMs up (S26)."""
 
-SAMPLE = (files("duenotice.console") / "sample-fleet.toml").read_text()
+SAMPLE = (Path(__file__).parent / "sample-fleet.toml").read_text()
 
 
 class FleetFilePages:

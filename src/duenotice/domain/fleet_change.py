@@ -10,7 +10,7 @@ from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.ending import deserted, needless
 from duenotice.domain.event import Event, Phase
-from duenotice.domain.fleet import Host, Vm
+from duenotice.domain.fleet import Host, Vm, home
 from duenotice.domain.pieces import chunks
 from duenotice.domain.policy import Policy
 from duenotice.domain.scope import Domain, domain_of
@@ -110,4 +110,4 @@ def _placed(declared: Vm, present: Vm | None, hosts: dict[str, Host]) -> Vm:
     stays = present is not None and present.host == host and present.away_from in hosts
     # One that somebody has moved on, or whose old host is gone, does not go back there.
     away_from = present.away_from if present is not None and stays else None
-    return structs.replace(declared, host=host, declared_host=declared.host, away_from=away_from)
+    return structs.replace(declared, host=host, home=home(declared.host, away_from))

@@ -16,6 +16,7 @@ from duenotice.domain.snapshot import Snapshot
 from duenotice.domain.transitions import Record
 from duenotice.errors import Damaged, Misconfigured
 from duenotice.journal.answers import answer_in_bytes
+from duenotice.journal.away import record_with_homes, snapshot_with_homes
 from duenotice.journal.seconds import record_in_micros, snapshot_in_micros
 
 Plain = dict[str, Any]
@@ -139,6 +140,11 @@ def _same(plain: Plain) -> Plain:
 # Format 1 was written on the way to the first release, 2 had steady time in seconds, as floats; in records of format 3
 # the answer to a request was not yet opaque; in records of format 4 and snapshots of format 3 owners had no policy, and
 # in the formats after these there were no subscriptions, and no claims of impacts; then plans had no window; then
-# answers were kept by the time of day; then nobody knew from which drained host a VM is away, and what drivers did.
-RECORDS = Codec(Record, [_same, record_in_micros, answer_in_bytes, _same, _same, _same, _same, _same])
-SNAPSHOTS = Codec(Snapshot, [_same, snapshot_in_micros, _same, _same, _same, _same, _same], encode_in_pieces)
+# answers were kept by the time of day; then nobody knew from which drained host a VM is away, and what drivers did;
+# then that host was a field of each VM.
+RECORDS = Codec(
+    Record, [_same, record_in_micros, answer_in_bytes, _same, _same, _same, _same, _same, record_with_homes]
+)
+SNAPSHOTS = Codec(
+    Snapshot, [_same, snapshot_in_micros, _same, _same, _same, _same, _same, snapshot_with_homes], encode_in_pieces
+)

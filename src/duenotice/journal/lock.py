@@ -1,9 +1,10 @@
 """One process at a time in a data directory (S21), and notes beside the database of how far it has come (S2, S5, S25).
 
 SQLite does not notice when the write-ahead log has lost its end, or is gone. So the lock file also says how far the
-journal had come; a journal that ends before that has lost records. And it says how far readers have seen it, since what
-was stored but never seen has given nobody notice; and until when VMs could be answered, since time in which nobody
-could be told is not notice.
+journal had come; a journal that ends before that has lost records. A journal without that note was put in place from a
+backup. Before incarnations are lifted in one, the note says with which record: so a start after a kill knows whether
+that was done. And it says how far readers have seen it, since what was stored but never seen has given nobody notice;
+and until when VMs could be answered, since time in which nobody could be told is not notice.
 """
 
 import fcntl
@@ -18,6 +19,7 @@ from duenotice.files import make_directory
 
 _HOLDER = b"process %010d\n"
 _REACHED = b"journal.db has reached position %020d\n"
+_LIFTED = b"journal.db lifted with position %020d\n"
 _SEEN = b"readers have seen position %020d\n"
 _ALIVE = b"VMs could be answered until %020d on boot %-64.64b\n"
 _REACHED_AT = len(_HOLDER % 0)
@@ -35,7 +37,8 @@ class DirectoryLock:
         try:
             self._take()
             notes = os.pread(self._file, _SIZE, _REACHED_AT)
-            self.reached, self.seen, self.alive = _reached(notes), _position(rb"seen", notes), _alive(notes)
+            self.reached, self.lifted_with = _reached(notes), _position(rb"lifted with", notes)
+            self.seen, self.alive = _position(rb"seen", notes), _alive(notes)
             os.pwrite(self._file, _HOLDER % os.getpid(), 0)
         except OSError as error:
             self.release()
@@ -68,6 +71,14 @@ class DirectoryLock:
         """
         with suppress(OSError):
             os.pwrite(self._file, _REACHED % position, _REACHED_AT)
+
+    def note_lift(self, position: int) -> None:
+        """Write down, before the commit, which record lifts the incarnations of a journal that was put in place (S3).
+
+        It stands where `note` will stand: until then the journal counts as put in place, unless it has that record.
+        """
+        with suppress(OSError):
+            os.pwrite(self._file, _LIFTED % position, _REACHED_AT)
 
     def note_seen(self, position: int) -> None:
         """Write down how far readers have seen; like `note`, at worst too low."""
@@ -108,10 +119,10 @@ def _unusable(directory: Path, error: OSError) -> Misconfigured:
 
 
 def _reached(note: bytes) -> int | None:
-    """How far a journal had come here; None when there never was one."""
+    """How far a journal had come here; None when there never was one, or none but one put in place."""
     number = _position(rb"reached", note)
     # A note that cannot be read still says that there was a journal.
-    return number if number is not None or not note else 0
+    return number if number is not None or not note or _position(rb"lifted with", note) is not None else 0
 
 
 def _position(what: bytes, notes: bytes) -> int | None:

@@ -1,7 +1,7 @@
 """The embedded journal: one SQLite file that survives kill -9 and power loss (S5), and is never emptied silently."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,7 +26,6 @@ RECORDS_AT_ONCE = 256
 KEPT_SNAPSHOTS = 2
 
 _ADD_RECORD = "INSERT INTO records VALUES (?, ?, ?, CAST(? AS TEXT))"
-_MOVE_HEAD = "UPDATE head SET position = ? WHERE position = ?"
 _RECORDS_BETWEEN = """SELECT position, format, crc, CAST(payload AS BLOB) FROM records
     WHERE position BETWEEN ? AND ? ORDER BY position"""
 _PUT_SNAPSHOT = "INSERT OR REPLACE INTO snapshots SELECT ?, ?, ?, CAST(value AS TEXT) FROM carray(?)"
@@ -45,6 +44,21 @@ class SqliteJournal:
 
     def __init__(self, data_dir: Path) -> None:
         self._store = Store(data_dir)
+        try:
+            self._end_restore()
+        except BaseException:
+            self._store.close()
+            raise
+
+    def _end_restore(self) -> None:
+        """A process may have lifted the incarnations, and been killed before it could note that. Once is enough (S3).
+
+        Another lift in the same second would have to be far ahead of the time of day, and the next one behind it.
+        """
+        at = self._store.lifted_with
+        if self.restored and at is not None and _lift_in(self.read(at - 1, 1)):
+            with self._store.told():
+                self._store.end_restore(self._store.newest_position())
 
     @property
     def restored(self) -> bool:
@@ -74,12 +88,17 @@ class SqliteJournal:
         if not records:
             return
         rows = [RECORDS.pack(record) for record in records]
-        with self._store.transaction() as db:
-            db.execute(_MOVE_HEAD, (rows[-1].position, rows[0].position - 1))
-            refuse_unless_next(rows[0].position - 1 if db.changes() else newest_position(db), records)
+        lift = _lift_in(records) if self.restored else None
+        if lift:
+            self._store.note_lift(lift.position)
+
+        def add(db: apsw.Connection) -> None:
+            refuse_unless_next(newest_position(db), records)
             db.executemany(_ADD_RECORD, rows)
-        if self.restored and any(isinstance(record.transition, IncarnationsLifted) for record in records):
-            self._store.restored = False
+
+        self._store.within(add)
+        if lift:
+            self._store.end_restore(lift.position)
         self._store.note(rows[-1].position)
         if self._store.log_pages >= OVERDUE_PAGES:
             with suppress(Unavailable):  # the records are safe in the log, and the next append tries again
@@ -95,8 +114,7 @@ class SqliteJournal:
         with self._store.told():
             behind = sqlite_events.is_behind(self._store.ask, self._store.newest_position())
         if behind:
-            with self._store.transaction() as db:
-                sqlite_events.index_some(db)
+            self._store.within(sqlite_events.index_some)
         return behind
 
     def find(self, prefix: str, limit: int) -> list[Record]:
@@ -127,11 +145,14 @@ class SqliteJournal:
     def save_snapshot(self, snapshot: Snapshot) -> None:
         """Store a snapshot durably and forget all but the newest two; no record is ever removed."""
         row = SNAPSHOTS.pack(snapshot)
-        with self._store.transaction() as db:
+
+        def put(db: apsw.Connection) -> None:
             refuse_unless_reached(newest_position(db), row.position)
             # As a value, all of it would be copied before SQLite begins, and no other thread could run (S26).
             db.execute(_PUT_SNAPSHOT, (*row[:3], apsw.carray((row.payload,))))
             db.execute(_FORGET_OLD_SNAPSHOTS, (KEPT_SNAPSHOTS,))
+
+        self._store.within(put)
 
     def needs_upkeep(self) -> bool:
         """Whether the write-ahead log has grown."""
@@ -169,3 +190,8 @@ class SqliteJournal:
         except Damaged as error:
             _log.warning(error.message, action="snapshot-skipped", file=str(self._store.path))
             return None
+
+
+def _lift_in(records: Iterable[Record]) -> Record | None:
+    """The first of these that lifts the incarnations."""
+    return next((record for record in records if isinstance(record.transition, IncarnationsLifted)), None)

@@ -48,16 +48,23 @@ def check_contents(connection: apsw.Connection, reached: int, size: int) -> None
     if size < CHECK_ALL_BELOW:
         _check_every_page(connection)
     first, last = row_of(connection, "SELECT min(position), max(position) FROM records")
-    head = newest_position(connection)
-    if (first or 1, last or 0) != (1, head):
-        raise Damaged(f"it holds records {first} to {last} where 1 to {head} were written")
-    if head < reached:
-        raise _cut_short(head, reached)
+    stood_for = _stood_for(connection)
+    if (first or 1) != 1 or (last or 0) < stood_for:
+        raise Damaged(f"it holds records {first} to {last} where 1 to {max(stood_for, reached)} were written")
+    if (last or 0) < reached:
+        raise _cut_short(last or 0, reached)
 
 
 def newest_position(connection: apsw.Connection) -> int:
-    """The position of the newest record, as the last append left it."""
-    return row_of(connection, "SELECT position FROM head")[0]
+    """The position of the newest record; 0 when there is none."""
+    newest: int = connection.execute("SELECT coalesce(max(position), 0) FROM records").get
+    return newest
+
+
+def _stood_for(connection: apsw.Connection) -> int:
+    """Up to which position something else in the file says that there are records: a snapshot; of old, the head."""
+    keeper = "head" if connection.pragma("user_version") < SCHEMA_VERSION else "snapshots"
+    return row_of(connection, f"SELECT coalesce(max(position), 0) FROM {keeper}")[0]
 
 
 def _check_every_page(connection: apsw.Connection) -> None:

@@ -1,6 +1,6 @@
 """An open, checked `journal.db`: transactions, queries and upkeep; it does not know what the rows mean."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Lock
@@ -28,6 +28,7 @@ class Store:
         with ExitStack() as undo:
             self._lock = DirectoryLock(data_dir)
             self.alive: Alive | None = self._lock.alive
+            self.lifted_with = self._lock.lifted_with
             undo.callback(self._lock.release)
             self.path = find_or_create(data_dir, existed=self._lock.reached is not None)
             with self.told():
@@ -68,18 +69,26 @@ class Store:
             self._intact = False
             raise
 
-    @contextmanager
-    def transaction(self) -> Iterator[apsw.Connection]:
-        """All or nothing (S6). It takes the write lock at once, so what is checked inside still holds at the commit."""
-        with self.told(), self._writing:
-            self._writer.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._writer
-                self._writer.execute("COMMIT")
-            except BaseException:
-                if self._writer.in_transaction:  # after some errors SQLite has rolled back by itself
-                    self._writer.execute("ROLLBACK")
-                raise
+    def within(self, work: Callable[[apsw.Connection], None]) -> None:
+        """Do this in a transaction, all or nothing (S6). It takes the write lock at once, so what is checked inside
+        still holds at the commit."""
+        try:
+            with self._writing:
+                self._do(work)
+        except Exception as error:
+            with self.told():  # only now: to go in and out of it costs as much as an insert
+                raise error
+
+    def _do(self, work: Callable[[apsw.Connection], None]) -> None:
+        writer = self._writer
+        writer.execute("BEGIN IMMEDIATE")
+        try:
+            work(writer)
+            writer.execute("COMMIT")
+        except BaseException:
+            if writer.in_transaction:  # after some errors SQLite has rolled back by itself
+                writer.execute("ROLLBACK")
+            raise
 
     def ask(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         """All rows of an answer; to be called under `told`."""
@@ -99,6 +108,15 @@ class Store:
         """
         if not self.restored:
             self._lock.note(position)
+
+    def note_lift(self, position: int) -> None:
+        """Remember which record is about to lift the incarnations of a restored journal, see `lock`."""
+        self._lock.note_lift(position)
+
+    def end_restore(self, position: int) -> None:
+        """Incarnations are lifted: from now on it is like any other."""
+        self.restored = False
+        self.note(position)
 
     def note_seen(self, position: int) -> None:
         """Remember how far readers have seen, see `lock`."""

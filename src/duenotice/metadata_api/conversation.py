@@ -44,9 +44,7 @@ def warm_news(door: Door, address: str, held: Held) -> bytes | None:
     poll = held.poll
     if (tail := page.rendered[poll.version.index]) is None or poll.has(page.document.incarnation):
         return None
-    heading = door.pulse.heading
-    last_digits = heading.last_digits()
-    return heading.ok + last_digits + held.ask.connection + tail
+    return door.pulse.heading.ok(held.ask.connection, tail)
 
 
 class VmConversation(asyncio.Protocol):

@@ -38,10 +38,8 @@ def warm_answer(door: Door, address: str, ask: VmRequest) -> bytes | None:
         tail = page.rendered[version.index] or document_tail(page, version)
     except Exception:
         return None  # the long way fails too, and reports it
-    heading = pulse.heading
     page.last_poll = pulse.steady
-    last_digits = next(heading.digits, None) or heading.more_digits()
-    return b"".join((heading.ok, last_digits, ask.connection, tail))
+    return pulse.heading.ok(ask.connection, tail)
 
 
 def fresh_answer(door: Door, address: str, ask: VmRequest) -> bytes | None:

@@ -24,12 +24,14 @@ CLOSE = b"\r\nConnection: close"
 KEEP_ALIVE = b"\r\nConnection: keep-alive"
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
-IDS_PER_BEGINNING = 4096
-LAST_DIGITS = tuple(b"%03x" % number for number in range(IDS_PER_BEGINNING))
-"""How a request's id ends; looked up, because formatting a number costs as much as finding the document."""
-
 _SERVER = b"IMDS/150.870.65.1854"
 _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}".encode() for status in HTTPStatus}
+_ID = b"\r\nx-ms-request-id: "
+_DIGITS = 3
+
+BEGINNINGS = tuple(b"%b%b%0*x" % (_STATUS_LINES[200], _ID, _DIGITS, number) for number in range(16**_DIGITS))
+"""How answers with status 200 begin, up to the first digits of their ids; to format a number for each is dearer."""
+
 _STATUS_OF: dict[type, int] = {
     Refused: 400,
     Malformed: 400,
@@ -60,50 +62,55 @@ class Answer(NamedTuple):
 
 
 class Heading:
-    """The headers common to every answer. They are rendered ahead: only the end of the request's id is its own.
+    """The headers common to every answer. They are rendered ahead: only the first digits of its id are an answer's own.
 
-    `ok` is the beginning of an answer with status 200, up to the last digits of the id. `digits` gives these: each poll
-    takes some, and so this counts the answers too.
+    What follows the id is kept from one answer with status 200 to the next: VMs to which nothing happens get the same.
     """
 
-    __slots__ = ("_beginnings", "_common", "_date", "digits", "ok")
+    __slots__ = ("_beginnings", "_begun", "_common", "_connection", "_date", "_rest", "_tail")
 
     def __init__(self) -> None:
-        self._beginnings = 0
-        self.digits: Iterator[bytes] = iter(())
-        self.ok = self._common = self._date = b""
+        self._begun = 0
+        self._beginnings: Iterator[bytes] = iter(())  # each answer takes one, and so this counts them
+        self._common = self._date = b""
+        self._connection = self._tail = self._rest = b""
 
     @property
     def answered(self) -> int:
         """Answers so far."""
-        return self._beginnings * IDS_PER_BEGINNING - length_hint(self.digits)
+        return self._begun * len(BEGINNINGS) - length_hint(self._beginnings)
 
     def renew(self, now: datetime) -> None:
         """Write the current date."""
         self._date = b"\r\nDate: %b\r\nServer: %b" % (format_rfc1123(now).encode(), _SERVER)
-        self.renew_ids()
+        self._renew_ids()
 
-    def renew_ids(self) -> None:
-        """Begin with ids that were never used."""
-        begin = str(uuid4())[: -len(LAST_DIGITS[0])].encode()
-        self._common = self._date + b"\r\nx-ms-request-id: " + begin
-        self.ok = _STATUS_LINES[200] + self._common
-
-    def last_digits(self) -> bytes:
-        """The end of the next answer's id; to be taken before the beginning, which may change with it."""
-        return next(self.digits, None) or self.more_digits()
-
-    def more_digits(self) -> bytes:
-        """The first of new ones, when all were taken."""
-        self._beginnings += 1
-        self.digits = iter(LAST_DIGITS)
-        self.renew_ids()
-        return next(self.digits)
+    def ok(self, connection: bytes, tail: bytes) -> bytes:
+        """An answer with status 200, in as few steps as possible."""
+        if tail is not self._tail or connection is not self._connection:
+            self._keep(connection, tail)
+        return (next(self._beginnings, None) or self._more_beginnings()) + self._rest
 
     def render(self, answer: Answer, connection: bytes) -> bytes:
-        """All bytes of an answer, to be sent in one write."""
-        last_digits = self.last_digits()
-        return _STATUS_LINES[answer.status] + self._common + last_digits + connection + answer.tail
+        """All bytes of any answer, to be sent in one write."""
+        id_digits = (next(self._beginnings, None) or self._more_beginnings())[-_DIGITS:]
+        return _STATUS_LINES[answer.status] + _ID + id_digits + self._common + connection + answer.tail
+
+    def _more_beginnings(self) -> bytes:
+        """The first of new ones, when all were taken; so what follows changes too."""
+        self._begun += 1
+        self._beginnings = iter(BEGINNINGS)
+        self._renew_ids()
+        return next(self._beginnings)
+
+    def _renew_ids(self) -> None:
+        """Go on with ids that were never used."""
+        self._common = str(uuid4())[_DIGITS:].encode() + self._date
+        self._keep(self._connection, self._tail)
+
+    def _keep(self, connection: bytes, tail: bytes) -> None:
+        self._connection, self._tail = connection, tail
+        self._rest = self._common + connection + tail
 
 
 def with_body(status: int, body: bytes, content_type: str, *headers: str) -> Answer:
@@ -140,12 +147,23 @@ def not_modified(incarnation: int) -> Answer:
     return Answer(304, b'\r\nETag: "%d"\r\n\r\n' % incarnation)
 
 
+_MOST_TAILS = 1024
+_tails: dict[bytes, bytes] = {}
+
+
 def document_tail(page: ScopePage, version: ApiVersion) -> bytes:
     """What follows the common headers when a scope's document is shown; kept until the document changes."""
     tail = page.rendered[version.index]
     if tail is None:
-        tail = page.rendered[version.index] = shown(page.document, version)
+        tail = page.rendered[version.index] = _one_of_its_kind(shown(page.document, version))
     return tail
+
+
+def _one_of_its_kind(tail: bytes) -> bytes:
+    """VMs with nothing coming have equal documents: as one object they take less memory, and `Heading` knows it."""
+    if len(_tails) == _MOST_TAILS:
+        _tails.clear()
+    return _tails.setdefault(tail, tail)
 
 
 def shown(document: Document, version: ApiVersion) -> bytes:

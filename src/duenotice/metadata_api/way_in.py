@@ -29,8 +29,8 @@ AT_ONCE = 64
 ENDED_AT_ONCE = 16
 """Connections that end together: so a client is woken once for many answers, and does not wait for a whole turn."""
 
-ROUNDS, MANY = 4, 8
-"""How often we look in one turn of the loop, while so many have something: to ask the loop in between costs more."""
+IN_A_TURN, MANY = 256, 3
+"""How many polls are answered in one turn of the loop, while so many come together: a turn costs as much as a poll."""
 
 PAUSE_SECONDS = 1.0
 """How long no client is taken after the system could not give us a connection."""
@@ -106,11 +106,11 @@ class WayIn:
 
     def look(self) -> None:
         """Something has come on bare connections. If it is much, more will have come meanwhile."""
-        for _ in range(ROUNDS):
+        left = IN_A_TURN
+        while left > 0:
             told = self._epoll.poll(0, AT_ONCE)
             self._hear(told)
-            if len(told) < MANY:
-                return
+            left -= len(told) if len(told) >= MANY else left
 
     def _hear(self, told: list[tuple[int, int]]) -> None:
         """All is read before anything is answered: so a client with many connections is not woken by each answer.
@@ -137,8 +137,8 @@ class WayIn:
         last, ask = b"", None
         for number, bare, data, what in heard:
             if data != last:  # VMs ask with the same bytes: to compare them costs half of looking them up
-                last, ask = data, known.get(data)
-            if ask is None or len(data) == much or (answer := warm_answer(door, bare.address, ask)) is None:
+                last, ask = data, known.get(data) if len(data) < much else None
+            if ask is None or (answer := warm_answer(door, bare.address, ask)) is None:
                 self._go_on_with(bare, data if len(data) < much else data + (_read(number) or b""))
             else:
                 try:

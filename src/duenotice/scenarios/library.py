@@ -1,13 +1,12 @@
 """The scenarios that come with duenotice, and a fleet that has everybody they need."""
 
-from importlib.resources import files
-from importlib.resources.abc import Traversable
+from pathlib import Path
 
 from duenotice.errors import NotFound
 from duenotice.scenarios.scenario import Scenario, read_scenario
 from duenotice.toml import near_miss
 
-_FOLDER: Traversable = files("duenotice.scenarios") / "shipped"
+_FOLDER = Path(__file__).parent / "shipped"
 _FLEET = "fleet.toml"
 
 
@@ -23,6 +22,6 @@ def shipped(name: str) -> Scenario:
     return read_scenario((_FOLDER / f"{name}.toml").read_text(), f"{name}.toml")
 
 
-def fleet() -> Traversable:
+def fleet() -> Path:
     """The fleet file for a play on its own service."""
     return _FOLDER / _FLEET

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.resources import as_file
 from pathlib import Path
 from typing import Any
 
@@ -199,10 +198,7 @@ def _emulator(plan: Plan, metadata_socket: socket.socket | None = None, **settin
             yield emulator
         return
     settings |= {"operator_listen": FREE_PORT}
-    with (
-        as_file(library.fleet()) as fleet,
-        Emulator(metadata_socket, default_vm=vm, fleet=str(fleet), **settings) as emulator,
-    ):
+    with Emulator(metadata_socket, default_vm=vm, fleet=str(library.fleet()), **settings) as emulator:
         yield emulator
 
 
@@ -210,7 +206,7 @@ def _vm(plan: Plan) -> str:
     """The VM of the client: the given one, or the first VM of a scenario's cast."""
     if plan.scenario is None or plan.vm:
         return plan.vm or DEFAULT_VM
-    with as_file(library.fleet()) as fleet, Emulator(fleet=str(fleet), operator_listen=FREE_PORT) as emulator:
+    with Emulator(fleet=str(library.fleet()), operator_listen=FREE_PORT) as emulator:
         picks = cast(plan.scenario.cast, Candidates.of(emulator.operator(OperatorClient)), {})
     return picks[_first_vm(plan.scenario)].name
 

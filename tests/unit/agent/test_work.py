@@ -1,6 +1,7 @@
 """Running handlers: what is recorded around them, what cuts them off, and what they cannot hold up."""
 
 import asyncio
+import gc
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -15,8 +16,9 @@ from duenotice.agent.plan import Prepare, Recover
 from duenotice.agent.recorder import Pretended, Recorder
 from duenotice.agent.rules import HandlerSpec
 from duenotice.agent.tasks import Later, Tasks
-from duenotice.agent.work import HandlerRunner
+from duenotice.agent.work import HandlerRunner, within
 from duenotice.backoff import Backoff
+from duenotice.clock import monotonic
 from tests.unit.agent.build import ID, cases, event, record, seen
 
 Verb = Callable[[Occasion], Awaitable[None]]
@@ -315,3 +317,28 @@ def test_a_task_is_told_to_stop_only_once():
         return said
 
     assert asyncio.run(scene()) == ["clean"]
+
+
+def test_the_error_of_a_handler_is_read_also_when_its_work_is_stopped_in_that_moment() -> None:
+    """Else Python complains of an error that nobody has read. Found by the soak (agents, 604814749 and 604818600)."""
+    complaints: list[str] = []
+
+    async def fail(now: asyncio.Event) -> None:
+        await now.wait()
+        raise HandlerFailed("exited with 1")
+
+    async def story() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, what: complaints.append(what["message"]))
+        now = asyncio.Event()
+        outer = asyncio.ensure_future(within(monotonic() + 60, fail(now)))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        now.set()
+        await asyncio.sleep(0)
+        outer.cancel()
+        await asyncio.wait({outer})
+        del outer
+        gc.collect()
+
+    asyncio.run(story())
+    assert complaints == []

@@ -6,12 +6,21 @@ import pytest
 
 from duenotice.clock import Alive
 from duenotice.domain.transitions import IncarnationsLifted, Record
+from duenotice.journal.lock import DirectoryLock
 from duenotice.journal.sqlite import SqliteJournal
 from duenotice.testkit.journal_examples import NOON, record, records, snapshot
 
 
 def lift(position: int) -> Record:
     return Record(position, NOON, "duenotice", IncarnationsLifted(7))
+
+
+def note_lift(directory: Path, position: int) -> None:
+    """Leave the notes as a process does that is killed when it is about to lift, or has just done it."""
+    (directory / "journal.lock").unlink()
+    lock = DirectoryLock(directory)
+    lock.note_lift(position)
+    lock.release()
 
 
 @pytest.fixture
@@ -61,6 +70,27 @@ def test_from_the_lift_on_it_is_like_any_other(restored: Path) -> None:
     assert "position 00000000000000000004" in (restored / "journal.lock").read_text()
     journal.close()
     assert not is_restored(restored)
+
+
+def test_a_process_that_is_killed_between_the_lift_and_its_note_has_lifted(restored: Path) -> None:
+    """A second lift in the same second would go far ahead of the time of day (S3). Found by the soak."""
+    journal = SqliteJournal(restored)
+    journal.append([lift(4), record(5)])
+    journal.close()
+    note_lift(restored, 4)
+    assert not is_restored(restored)
+    assert b"reached position 00000000000000000005" in (restored / "journal.lock").read_bytes()
+
+
+@pytest.mark.parametrize("at", [3, 4, 99])
+def test_a_noted_lift_that_the_journal_does_not_have_was_not_done(restored: Path, at: int) -> None:
+    """The process was killed before the commit, or another copy was put in place since."""
+    journal = SqliteJournal(restored)
+    journal.append([record(4)])
+    journal.close()
+    note_lift(restored, at)
+    assert is_restored(restored)
+    assert is_restored(restored)
 
 
 def test_a_lift_that_is_not_stored_is_none(restored: Path) -> None:

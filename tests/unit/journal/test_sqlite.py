@@ -141,12 +141,12 @@ def test_only_the_newest_two_snapshots_are_kept(journal: SqliteJournal, tmp_path
 
 def test_upkeep_moves_a_grown_log_and_reuses_it(journal: SqliteJournal, tmp_path: Path) -> None:
     """The write-ahead log goes into the database when idle and is used again, so it does not grow for ever."""
-    for position in range(1, 600):
+    for position in range(1, 800):
         journal.append([big_record(position)])
         journal.maintain()
     log, database = ((tmp_path / name).stat().st_size for name in ("journal.db-wal", "journal.db"))
     assert log < 5_000_000 < database
-    assert [r.position for r in journal.read(0)] == list(range(1, 600))
+    assert [r.position for r in journal.read(0)] == list(range(1, 800))
 
 
 def test_upkeep_that_was_never_done_is_done_by_an_append(

@@ -159,13 +159,11 @@ def test_a_truncated_file(directory: Path, pages: int) -> None:
         "DELETE FROM records WHERE position = 1",
         "DELETE FROM records WHERE position > 38",
         "DELETE FROM records",
-        "DELETE FROM head",
-        "UPDATE head SET position = 39",
         "UPDATE records SET position = 41 WHERE position = 40",
         "UPDATE records SET payload = replace(payload, 'db-0', 'db-1') WHERE position = 3",
         "UPDATE records SET payload = '{}' WHERE position = 3",
         "UPDATE records SET crc = 0 WHERE position = 40",
-        "UPDATE records SET format = 10 WHERE position = 40",
+        "UPDATE records SET format = 11 WHERE position = 40",
     ],
 )
 @pytest.mark.parametrize("size", ["small", "big"])
@@ -174,6 +172,13 @@ def test_records_changed_by_hand(directory: Path, statements: str, size: str, mo
     monkeypatch.setattr(sqlite_checks, "CHECK_ALL_BELOW", 0 if size == "big" else 2**30)
     edit(directory, statements)
     damaged(directory)
+
+
+def test_records_missing_at_the_end_are_noticed_without_the_lock_file(directory: Path) -> None:
+    """A backup comes without one; its snapshots tell up to where there were records, and a stop leaves one."""
+    (directory / "journal.lock").unlink()
+    edit(directory, "DELETE FROM records WHERE position > 34")
+    assert "it holds records 1 to 34 where 1 to 35 were written" in damaged(directory)
 
 
 def test_a_lost_log_is_seen(killed: Path, tmp_path: Path) -> None:
@@ -212,10 +217,10 @@ def test_a_copy_made_by_sqlite_can_be_restored(directory: Path, tmp_path: Path) 
 
 def test_a_newer_schema_is_refused(directory: Path) -> None:
     """A file of a newer duenotice is left alone, and the message says what to do."""
-    edit(directory, "PRAGMA user_version = 3; ALTER TABLE records ADD COLUMN more TEXT")
+    edit(directory, "PRAGMA user_version = 4; ALTER TABLE records ADD COLUMN more TEXT")
     error = refused(directory)
     assert not isinstance(error, Damaged)
-    assert "journal.db: written by a newer duenotice (schema 3, this one knows 2)" in error.message
+    assert "journal.db: written by a newer duenotice (schema 4, this one knows 3)" in error.message
     assert "Upgrade duenotice, or restore a backup" in error.hint
 
 
@@ -227,10 +232,10 @@ def test_a_database_of_another_program_is_refused(directory: Path) -> None:
 
 def test_a_newer_record_is_refused(directory: Path) -> None:
     """A record of a newer format names the file and both versions."""
-    crc = codec.checksum(3, 10, codec.RECORDS.pack(record(3)).payload)
-    edit(directory, f"UPDATE records SET format = 10, crc = {crc} WHERE position = 3")
+    crc = codec.checksum(3, 11, codec.RECORDS.pack(record(3)).payload)
+    edit(directory, f"UPDATE records SET format = 11, crc = {crc} WHERE position = 3")
     error = refused(directory)
-    assert "journal.db: record 3 was written by a newer duenotice (format 10" in error.message
+    assert "journal.db: record 3 was written by a newer duenotice (format 11" in error.message
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,11 @@ from duenotice.metadata_api.request_body import BodyTooLarge
 from duenotice.metadata_api.request_head import UnmetExpectation
 from duenotice.metadata_api.request_reader import HeadTooLarge
 from duenotice.metadata_api.responses import (
+    BEGINNINGS,
     CLOSE,
     EMPTY_OK,
-    IDS_PER_BEGINNING,
+    KEEP_ALIVE,
+    Answer,
     Heading,
     blamed,
     document_tail,
@@ -74,8 +76,8 @@ def test_an_answer_is_written_in_one_piece() -> None:
     heading = Heading()
     heading.renew(datetime(2016, 9, 19, 18, 29, 47, tzinfo=UTC))
     assert re.fullmatch(
-        rb"HTTP/1\.1 200 OK\r\nDate: Mon, 19 Sep 2016 18:29:47 GMT\r\nServer: IMDS/[\d.]+\r\n"
-        rb"x-ms-request-id: [0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\r\n"
+        rb"HTTP/1\.1 200 OK\r\nx-ms-request-id: [0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\r\n"
+        rb"Date: Mon, 19 Sep 2016 18:29:47 GMT\r\nServer: IMDS/[\d.]+\r\n"
         rb"Connection: close\r\nContent-Length: 0\r\n\r\n",
         heading.render(EMPTY_OK, CLOSE),
     )
@@ -84,10 +86,32 @@ def test_an_answer_is_written_in_one_piece() -> None:
 def test_no_two_answers_are_alike() -> None:
     heading = Heading()
     heading.renew(datetime(2016, 9, 19, tzinfo=UTC))
-    answers = {heading.render(EMPTY_OK, b"") for _ in range(3 * IDS_PER_BEGINNING)}
+    answers = {heading.render(EMPTY_OK, b"") for _ in range(3 * len(BEGINNINGS))}
     heading.renew(datetime(2016, 9, 19, tzinfo=UTC))
-    answers |= {heading.render(EMPTY_OK, b"") for _ in range(IDS_PER_BEGINNING)}
-    assert len(answers) == heading.answered == 4 * IDS_PER_BEGINNING
+    answers |= {heading.render(EMPTY_OK, b"") for _ in range(len(BEGINNINGS))}
+    assert len(answers) == heading.answered == 4 * len(BEGINNINGS)
+
+
+def test_a_document_is_shown_with_the_headers_of_any_other_answer_also_when_others_were_shown_before() -> None:
+    """What is kept of the last answer must not be sent with the next one, nor after the date has changed."""
+    heading = Heading()
+    for second in range(2):
+        heading.renew(datetime(2016, 9, 19, 18, 29, second, tzinfo=UTC))
+        for tail in (b"\r\n\r\none", b"\r\n\r\nother"):
+            for connection in (b"", KEEP_ALIVE, CLOSE, CLOSE, b""):
+                expected = heading.render(Answer(200, tail), connection)
+                assert without_id(heading.ok(connection, tail)) == without_id(expected)
+
+
+def test_documents_go_on_with_ids_that_were_never_used() -> None:
+    heading = Heading()
+    heading.renew(datetime(2016, 9, 19, tzinfo=UTC))
+    answers = {heading.ok(b"", b"\r\n\r\n") for _ in range(3 * len(BEGINNINGS))}
+    assert len(answers) == heading.answered == 3 * len(BEGINNINGS)
+
+
+def without_id(answer: bytes) -> bytes:
+    return re.sub(rb"(x-ms-request-id): [-0-9a-f]{36}", rb"\1", answer)
 
 
 def test_a_document_is_rendered_once_until_it_changes() -> None:
@@ -101,6 +125,19 @@ def test_a_document_is_rendered_once_until_it_changes() -> None:
     assert document_tail(page, version) is tail
     page.show(Document(8), True)
     assert b'ETag: "8"' in document_tail(page, version)
+
+
+def tail_of(incarnation: int) -> bytes:
+    page = ScopePage("vm/a", 0)
+    page.show(Document(incarnation), True)
+    return document_tail(page, API_VERSIONS[-1])
+
+
+def test_equal_documents_of_two_scopes_are_one_object() -> None:
+    """Most VMs have nothing coming. There may be more kinds of documents than are kept: then some are made twice."""
+    first, *_, last = map(tail_of, range(2000))
+    assert tail_of(1999) is last
+    assert tail_of(0) == first
 
 
 def test_not_modified_names_the_document() -> None:

@@ -23,7 +23,6 @@ TESTED_AS_A_WHOLE = {
 """Files that begin so are tested together: against real programs, by the command, in a browser, over HTTP."""
 
 TESTED_ELSEWHERE = {
-    "agent/agent.py": "tests/agent/test_kill.py",
     "agent/process.py": "tests/agent/test_process.py",
     "bootstrap/azure_port.py": "tests/acceptance/test_M_azure.py",
     "bootstrap/fleet_file.py": "tests/acceptance/test_fleet_at_start.py",
