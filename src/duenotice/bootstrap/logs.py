@@ -6,8 +6,9 @@ import json
 import logging
 import sys
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, NamedTuple, NoReturn, TextIO, cast
@@ -17,7 +18,7 @@ import structlog
 
 from duenotice.clock import wall
 from duenotice.domain import transitions as t
-from duenotice.domain.state import State
+from duenotice.domain.state import Scope, State
 from duenotice.plain_text import each_in_one_line, lines
 
 WAITING_LINES = 10_000
@@ -27,10 +28,12 @@ GATHER_SECONDS = 0.02
 CHANGES_SECONDS = 0.1
 """How long lines about changes may wait."""
 LINES_AT_ONCE, PAUSE_SECONDS = 4, 0.002
-"""Lines about changes that are made in one go, and then a pause: the next command waits for all of them. If very many
-wait, it is more of them each time."""
-_SHARE = 16
-"""Of the lines that wait, one in so many is made in one go."""
+"""Lines about changes that are made in one go, and then a pause: the next command waits for all of them."""
+_SHARE, _MOST_AT_ONCE = 16, 400
+"""If more wait, one in so many of them is made in one go, up to a limit."""
+_FEW_LINES, _SHORT_SECONDS = 500, 0.0005
+"""So few are made by the thread that writes, with these pauses, mostly while a command waits for the disk. It gets too
+little time to make very many."""
 
 _QUIET = (t.ClockMarked, t.RequestAnswered, t.PushNoted)
 
@@ -101,12 +104,12 @@ class _Writer:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._lines: list[str] = []
+        self._lines: list[str | _Line] = []
         self._unwritten, self._dropped, self._is_urgent = 0, 0, False
         self._changed = threading.Condition()
         threading.Thread(target=self._run, name="log", daemon=True).start()
 
-    def write(self, *lines: str) -> None:
+    def write(self, *lines: "str | _Line") -> None:
         with self._changed:
             was_idle, taken = not self._lines, lines[: WAITING_LINES - self._unwritten]
             self._lines += taken
@@ -131,13 +134,23 @@ class _Writer:
             lines, dropped = self._next()
             note = f"({dropped} lines were dropped here)\n" if dropped else ""
             with suppress(OSError, ValueError):
-                self._stream.write("".join(lines) + note)
+                self._stream.write("".join(self._made(lines)) + note)
                 self._stream.flush()
             with self._changed:
                 self._unwritten -= len(lines)
                 self._changed.notify_all()
 
-    def _next(self) -> tuple[list[str], int]:
+    def _made(self, lines: Sequence["str | _Line"]) -> Iterator[str]:
+        """The text of each. After a few comes a pause: commands and VMs wait for this thread while it works (S26)."""
+        for number, line in enumerate(lines):
+            if isinstance(line, str):
+                yield line
+                continue
+            if number % LINES_AT_ONCE == 0 and not self._is_urgent:
+                time.sleep(_SHORT_SECONDS)
+            yield line.for_machines()
+
+    def _next(self) -> tuple[list["str | _Line"], int]:
         """All lines that came in a moment, to be written as one: to wake up for each would delay commands."""
         with self._changed:
             self._changed.wait_for(lambda: self._lines)
@@ -168,8 +181,8 @@ class ChangeLog:
 
     def add(self, records: Sequence[t.Record], state: State) -> None:
         """These records were committed, and led to this state."""
-        said = [_line_in(state, record) for record in records if not isinstance(record.transition, _QUIET)]
-        lines = [_Line(wall(), line) for line in said]
+        at, told = wall(), (record for record in records if not isinstance(record.transition, _QUIET))
+        lines = [_Line(at, record, _scope_in(state, record.transition)) for record in told]
         if lines and not self._lines:
             asyncio.get_running_loop().call_later(CHANGES_SECONDS, self._write_some)
         self._lines += lines
@@ -182,41 +195,58 @@ class ChangeLog:
     def _write_some(self) -> None:
         """A few, and then a pause, so that VMs and commands get their turn (S26)."""
         waiting = len(self._lines)
-        _write_all([self._lines.popleft() for _ in range(min(waiting, max(LINES_AT_ONCE, waiting // _SHARE)))])
+        if waiting <= _FEW_LINES and _for_machines():
+            _WRITERS[-1].write(*self._lines)
+            self._lines.clear()
+            return
+        some = min(waiting, _MOST_AT_ONCE, max(LINES_AT_ONCE, waiting // _SHARE))
+        _write_all([self._lines.popleft() for _ in range(some)])
         if self._lines:
             asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._write_some)
 
 
 class _Line(NamedTuple):
-    """What is to be said, and when it happened."""
+    """What has happened and when, and its scope as it was then. What is said of it is made when it is written."""
 
     at: datetime
-    said: dict[str, object]
+    record: t.Record
+    scope: Scope | None = None
 
     @property
     def message(self) -> str:
-        return str(self.said["action"]).replace("-", " ")
+        return str(self.record.transition.__struct_config__.tag).replace("-", " ")
+
+    def said(self) -> dict[str, object]:
+        """Its fields, as people and machines read them."""
+        line = _line(self.record)
+        if self.scope is not None and "scope" in line:
+            line["incarnation"] = self.scope.incarnation
+        return line
 
     def for_machines(self) -> str:
         """The same text that structlog would make of it, in a third of the time."""
         at = self.at.isoformat().removesuffix("+00:00") + "Z"
-        return _as_json({**self.said, "level": "info", "timestamp": at, "message": self.message}, repr) + "\n"
+        return _as_json({**self.said(), "level": "info", "timestamp": at, "message": self.message}, repr) + "\n"
+
+
+def _for_machines() -> bool:
+    """Whether lines are JSON."""
+    processors = structlog.get_config()["processors"]
+    return processors[-1:] == [_MACHINES] and _drop not in processors
 
 
 def _write_all(lines: list[_Line]) -> None:
-    processors = structlog.get_config()["processors"]
-    if processors[-1:] == [_MACHINES] and _drop not in processors:
+    if _for_machines():
         _WRITERS[-1].write(*(line.for_machines() for line in lines))
         return
     log = structlog.get_logger()
     for line in lines:
-        log.info(line.message, **line.said)
+        log.info(line.message, **line.said())
 
 
-def _line_in(state: State, record: t.Record) -> dict[str, object]:
-    line = _line(record)
-    scope = state.scopes.get(str(line.get("scope")))
-    return line if scope is None else {**line, "incarnation": scope.incarnation}
+def _scope_in(state: State, change: t.Transition) -> Scope | None:
+    event = getattr(change, "event", None)
+    return state.scopes.get(getattr(change, "scope", "") if event is None else event.scope)
 
 
 def _line(record: t.Record) -> dict[str, object]:

@@ -22,7 +22,7 @@ from duenotice.bootstrap.logs import (
     configure,
 )
 from duenotice.domain import transitions as t
-from duenotice.domain.state import State
+from duenotice.domain.state import Scope, State
 from tests.unit.domain.build import NOW
 
 SAYS = """
@@ -81,6 +81,31 @@ def test_changes_are_logged_some_at_a_time_and_more_if_very_many_wait(count: int
     asyncio.run(asyncio.wait_for(main(), 10))
 
 
+def test_more_changes_than_lines_may_wait_are_all_written_with_what_was_true_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A large commit has a line for each VM; they are made later, from what their scope was by then."""
+    known, stream, count = structlog.get_config(), io.StringIO(), WAITING_LINES + 2000
+    monkeypatch.setattr(logs, "_WRITERS", [])
+
+    async def main() -> None:
+        changes, state = ChangeLog(), State()
+        state.scopes["vm/1"] = Scope(7)
+        changes.add([t.Record(n, NOW.at, "test", t.ScopeEnabled("vm/1")) for n in range(count)], state)
+        state.scopes["vm/1"] = Scope(8)
+        while changes._lines:  # noqa: ASYNC110 - a timer of the loop
+            await asyncio.sleep(0.01)
+        logs._WRITERS[-1].drain(10)
+
+    try:
+        configure("json", stream)
+        asyncio.run(asyncio.wait_for(main(), 30))
+    finally:
+        structlog.configure(**known)
+    said = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [(line["position"], line["incarnation"]) for line in said] == [(n, 7) for n in range(count)]
+
+
 class Gate(io.StringIO):
     """A stream that takes nothing until it is opened."""
 
@@ -132,9 +157,9 @@ def test_a_change_is_said_to_machines_as_structlog_would_say_it(monkeypatch: pyt
     stream = io.StringIO()
     try:
         configure("json", stream)
-        line = _Line(NOW.at, {"action": "scope-enabled", "position": 7, "actor": "VM ü", "scope": "vm/1"})
+        line = _Line(NOW.at, t.Record(7, NOW.at, "VM ü", t.ScopeEnabled("vm/1")), Scope(3))
         _write_all([line, line])
-        structlog.get_logger().info("scope enabled", **line.said)
+        structlog.get_logger().info("scope enabled", **line.said())
         logs.drain()
     finally:
         structlog.configure(**known)
