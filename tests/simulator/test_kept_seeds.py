@@ -165,6 +165,12 @@ KEPT = [
         ),
     ),
     Kept(
+        "the simulator: all faults are over, and the old process of a node stood still with connections of VMs",
+        11,
+        Shape(nodes=2, vms=3, seconds=240.0, actions=1),
+        ((0, 235.0, "node-twice"),),
+    ),
+    Kept(
         "S3: a node that was killed after it had lifted incarnations lifted them again, by a million",
         604814770,
         Shape(nodes=1, vms=12, seconds=1500.0, actions=100, lease=60.0, driver="webhook"),

@@ -91,9 +91,12 @@ class SqliteJournal:
         lift = _lift_in(records) if self.restored else None
         if lift:
             self._store.note_lift(lift.position)
-        with self._store.transaction() as db:
+
+        def add(db: apsw.Connection) -> None:
             refuse_unless_next(newest_position(db), records)
             db.executemany(_ADD_RECORD, rows)
+
+        self._store.within(add)
         if lift:
             self._store.end_restore(lift.position)
         self._store.note(rows[-1].position)
@@ -111,8 +114,7 @@ class SqliteJournal:
         with self._store.told():
             behind = sqlite_events.is_behind(self._store.ask, self._store.newest_position())
         if behind:
-            with self._store.transaction() as db:
-                sqlite_events.index_some(db)
+            self._store.within(sqlite_events.index_some)
         return behind
 
     def find(self, prefix: str, limit: int) -> list[Record]:
@@ -143,11 +145,14 @@ class SqliteJournal:
     def save_snapshot(self, snapshot: Snapshot) -> None:
         """Store a snapshot durably and forget all but the newest two; no record is ever removed."""
         row = SNAPSHOTS.pack(snapshot)
-        with self._store.transaction() as db:
+
+        def put(db: apsw.Connection) -> None:
             refuse_unless_reached(newest_position(db), row.position)
             # As a value, all of it would be copied before SQLite begins, and no other thread could run (S26).
             db.execute(_PUT_SNAPSHOT, (*row[:3], apsw.carray((row.payload,))))
             db.execute(_FORGET_OLD_SNAPSHOTS, (KEPT_SNAPSHOTS,))
+
+        self._store.within(put)
 
     def needs_upkeep(self) -> bool:
         """Whether the write-ahead log has grown."""

@@ -57,7 +57,8 @@ def check_contents(connection: apsw.Connection, reached: int, size: int) -> None
 
 def newest_position(connection: apsw.Connection) -> int:
     """The position of the newest record; 0 when there is none."""
-    return row_of(connection, "SELECT coalesce(max(position), 0) FROM records")[0]
+    newest: int = connection.execute("SELECT coalesce(max(position), 0) FROM records").get
+    return newest
 
 
 def _stood_for(connection: apsw.Connection) -> int:

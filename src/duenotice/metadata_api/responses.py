@@ -147,12 +147,23 @@ def not_modified(incarnation: int) -> Answer:
     return Answer(304, b'\r\nETag: "%d"\r\n\r\n' % incarnation)
 
 
+_MOST_TAILS = 1024
+_tails: dict[bytes, bytes] = {}
+
+
 def document_tail(page: ScopePage, version: ApiVersion) -> bytes:
     """What follows the common headers when a scope's document is shown; kept until the document changes."""
     tail = page.rendered[version.index]
     if tail is None:
-        tail = page.rendered[version.index] = shown(page.document, version)
+        tail = page.rendered[version.index] = _one_of_its_kind(shown(page.document, version))
     return tail
+
+
+def _one_of_its_kind(tail: bytes) -> bytes:
+    """VMs with nothing coming have equal documents: as one object they take less memory, and `Heading` knows it."""
+    if len(_tails) == _MOST_TAILS:
+        _tails.clear()
+    return _tails.setdefault(tail, tail)
 
 
 def shown(document: Document, version: ApiVersion) -> bytes:

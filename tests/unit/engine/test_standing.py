@@ -648,8 +648,8 @@ def test_what_follows(row: Row) -> None:
     """The message of a row changes this and leads to these actions, and nothing else."""
     after, actions = step(row.before, row.message, NOW)
     changed = {name: new for name, old, new in zip(Standing._fields, row.before, after, strict=True) if old != new}
-    is_said = row.changes.get("said") or any(isinstance(action, m.SayHidden) for action in row.actions)
-    when = {"said_at": NOW} if is_said else {}
+    says = m.SayHidden if row.before.phase is JOINING else m.SayHidden | m.Join
+    when = {"said_at": NOW} if any(isinstance(action, says) for action in row.actions) else {}
     assert (changed, actions) == ({**row.changes, **when}, row.actions)
 
 
