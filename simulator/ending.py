@@ -51,6 +51,7 @@ async def _heal(world: "World") -> None:
             node.process.go_on()
         if not node.is_there:
             world.start_later(node, 1.0)
+    world.wake_old_processes()
     world.look_around()
     while world.shape.nodes > 1 and world.store.is_away:  # noqa: ASYNC110 - made-up time passes at once
         await asyncio.sleep(5.0)

@@ -33,7 +33,8 @@ version, caller, throttle, enablement) and {fleet:,} VMs registered, alone on on
 - **idle**: memory that belongs to the server alone, before and after 10,000 more connections came; 5,000 come first
   and are not counted, as they fill what loading the fleet left free.
 - **durable**: schedule and cancel in turns on the SQLite journal, log lines included; the reference writes 4 KiB into
-  a preallocated file and calls fdatasync. Over HTTP it is a whole server, and one client that waits for each answer.
+  a preallocated file and calls fdatasync, on the same core. Over HTTP it is a whole server, and one client that waits
+  for each answer; the bare app there is uvicorn with one such write in a thread, and nothing else.
 - **scale**: start is from exec to the first answered poll; its processor time tells whether it grows in a straight
   line, as that does not depend on who else is there. Polls come from VMs spread over the fleet.
 - **stalls**: a VM that has no part in it polls every 20 ms, from a process of its own, while something big is asked

@@ -150,9 +150,9 @@ def _compare_waiters(node: Node, fresh: Publisher) -> None:
     watched: dict[str, set[object]] = {}
     for who, held in node.door.waiting.held.items():
         vm = fresh.state.fleet.vms[held.vm]
-        assert scope_of(vm) == held.scope
+        assert scope_of(vm) == held.page.scope
         assert held.poll.has(fresh.open_page_of(vm).document.incarnation)
-        watched.setdefault(held.scope, set()).add(who)
+        watched.setdefault(held.page.scope, set()).add(who)
     assert {scope: set(page.watchers) for scope, page in node.publisher.pages.items() if page.watchers} == watched
     lived_in = {scope_of(vm) for vm in fresh.state.fleet.vms.values()}
     assert node.publisher.pages.keys() <= fresh.state.scopes.keys() | lived_in

@@ -165,6 +165,12 @@ KEPT = [
         ),
     ),
     Kept(
+        "the simulator: all faults are over, and the old process of a node stood still with connections of VMs",
+        11,
+        Shape(nodes=2, vms=3, seconds=240.0, actions=1),
+        ((0, 235.0, "node-twice"),),
+    ),
+    Kept(
         "S3: a node that was killed after it had lifted incarnations lifted them again, by a million",
         604814770,
         Shape(nodes=1, vms=12, seconds=1500.0, actions=100, lease=60.0, driver="webhook"),
@@ -176,6 +182,12 @@ KEPT = [
             (50, 740.4812022791718, "crash-after-commit"),
             (62, 916.6973770936515, "backup-restored"),
         ),
+    ),
+    Kept(
+        "the simulator: nobody waits for the end of a command whose event was lost, with the journal that had it",
+        883629137,
+        Shape(nodes=1, vms=6, seconds=130.0, actions=4, lease=60.0, driver="command"),
+        ((3, 10.0, "backup-made"), (76, 20.0, "command-hangs"), (83, 30.0, "fail"), (84, 44.0, "backup-restored")),
     ),
 ]
 

@@ -26,7 +26,7 @@ GATHER_SECONDS = 0.02
 """How long a line may wait for others, so that they are written together."""
 CHANGES_SECONDS = 0.1
 """How long lines about changes may wait."""
-LINES_AT_ONCE, PAUSE_SECONDS = 8, 0.002
+LINES_AT_ONCE, PAUSE_SECONDS = 4, 0.002
 """Lines about changes that are made in one go, and then a pause: the next command waits for all of them. If very many
 wait, it is more of them each time."""
 _SHARE = 16

@@ -95,14 +95,11 @@ class Publisher:
         """The page a VM reads."""
         return self.open_page(scope_of(vm))
 
-    def watch(self, scope: str, key: object, callback: Callable[[], None]) -> None:
-        """Call back once, when the document of a scope next changes."""
-        self.open_page(scope).watchers[key] = callback
-
-    def unwatch(self, scope: str, key: object) -> None:
-        """Forget a watcher, also one that was already called."""
-        if (page := self.pages.get(scope)) is not None:
-            page.watchers.pop(key, None)
+    def watch(self, scope: str, key: object, callback: Callable[[], None]) -> ScopePage:
+        """Call back once, when the document of a scope next changes; to stop waiting, remove the key from the page."""
+        page = self.open_page(scope)
+        page.watchers[key] = callback
+        return page
 
     def watch_fleet(self, callback: Callable[[Collection[str]], None]) -> None:
         """Call back with the addresses whose VM was added, removed or changed. The callback must not answer anybody."""

@@ -23,8 +23,7 @@ _LIFTED = b"journal.db lifted with position %020d\n"
 _SEEN = b"readers have seen position %020d\n"
 _ALIVE = b"VMs could be answered until %020d on boot %-64.64b\n"
 _REACHED_AT = len(_HOLDER % 0)
-_SEEN_AT = _REACHED_AT + len(_REACHED % 0)
-_ALIVE_AT = _SEEN_AT + len(_SEEN % 0)
+_ALIVE_AT = _REACHED_AT + len((_REACHED + _SEEN) % (0, 0))
 _SIZE = 4096
 
 
@@ -63,14 +62,14 @@ class DirectoryLock:
             hint="Stop that process, or give this one a data directory of its own.",
         )
 
-    def note(self, position: int) -> None:
-        """Write down, after the commit, how far the journal has come.
+    def note(self, reached: int, seen: int) -> None:
+        """Write down how far the journal has come, and how far readers have seen it.
 
         Not synced: it survives kill -9, and after a power loss it is at worst too low, which is safe. For the same
-        reason an error here does not fail the commit.
+        reason an error here fails nothing.
         """
         with suppress(OSError):
-            os.pwrite(self._file, _REACHED % position, _REACHED_AT)
+            os.pwrite(self._file, (_REACHED + _SEEN) % (reached, seen), _REACHED_AT)
 
     def note_lift(self, position: int) -> None:
         """Write down, before the commit, which record lifts the incarnations of a journal that was put in place (S3).
@@ -79,11 +78,6 @@ class DirectoryLock:
         """
         with suppress(OSError):
             os.pwrite(self._file, _LIFTED % position, _REACHED_AT)
-
-    def note_seen(self, position: int) -> None:
-        """Write down how far readers have seen; like `note`, at worst too low."""
-        with suppress(OSError):
-            os.pwrite(self._file, _SEEN % position, _SEEN_AT)
 
     def note_alive(self, alive: Alive) -> None:
         """Write down that VMs can be answered now; like `note`, at worst too low while this boot lasts."""

@@ -24,7 +24,7 @@ class Store:
         self._intact = True
         self.log_pages = 0
         self.restored = False
-        self.seen = 0
+        self.seen = self._reached = 0
         with ExitStack() as undo:
             self._lock = DirectoryLock(data_dir)
             self.alive: Alive | None = self._lock.alive
@@ -101,13 +101,16 @@ class Store:
             return newest_position(self._reader)
 
     def note(self, position: int) -> None:
-        """Remember outside the database how far it has come, see `lock`.
-
-        Not in a restored one: a start after a kill must still see that it is restored, until incarnations are lifted
-        (S3).
+        """Remember how far it has come. It is written down outside the database with what readers have seen, as one:
+        what was not shown yet was not answered either, so nobody misses it.
         """
+        self._reached = position
+
+    def _write_down(self) -> None:
+        """See `lock`. Not of a restored one: a start after a kill must still see that it is restored, until
+        incarnations are lifted (S3)."""
         if not self.restored:
-            self._lock.note(position)
+            self._lock.note(self._reached, self.seen)
 
     def note_lift(self, position: int) -> None:
         """Remember which record is about to lift the incarnations of a restored journal, see `lock`."""
@@ -117,12 +120,12 @@ class Store:
         """Incarnations are lifted: from now on it is like any other."""
         self.restored = False
         self.note(position)
+        self._write_down()
 
     def note_seen(self, position: int) -> None:
         """Remember how far readers have seen, see `lock`."""
         self.seen = position
-        if not self.restored:
-            self._lock.note_seen(position)
+        self._write_down()
 
     def note_alive(self, alive: Alive) -> None:
         """Remember that VMs can be answered now, see `lock`."""
@@ -136,6 +139,7 @@ class Store:
             pages, moved = self._reader.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         if pages == moved:
             self.log_pages = 0
+        self._write_down()
         self._lock.sync()
 
     def _log_grew(self, _connection: apsw.Connection, _database: str, pages: int) -> int:
@@ -150,4 +154,5 @@ class Store:
                 # SQLite moves the log when its last connection goes, if it may.
                 self._writer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0 if self._intact else 1)
             self._writer.close()
+            self._write_down()
             self._lock.release()

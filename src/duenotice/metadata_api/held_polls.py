@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Collection, Iterator
 
-from duenotice.engine.publisher import Publisher
+from duenotice.engine.publisher import Publisher, ScopePage
 from duenotice.metadata_api.caller import Lane
 from duenotice.metadata_api.questions import Poll, VmRequest
 
@@ -14,18 +14,29 @@ _WOKEN_AT_ONCE = 256
 
 Wake = Callable[[], None]
 
+Company = dict[object, None]
+"""All whose time is up at the same beat, in order: who came first is answered first."""
+
 
 class Held:
-    """One such poll: who asked what, and when its time is up."""
+    """One such poll: who asked what, which page is watched, and whose time is up at the same beat."""
 
-    __slots__ = ("address", "ask", "beat", "caller", "poll", "scope", "vm", "wake")
+    __slots__ = ("address", "ask", "beat", "caller", "company", "page", "poll", "vm", "wake")
 
-    def __init__(self, ask: VmRequest, poll: Poll, lane: Lane, beat: int, wake: Wake, caller: str) -> None:
-        self.ask = ask
-        self.poll = poll
-        self.vm, self.scope, self.address = lane.vm.name, lane.scope, lane.vm.address
-        self.caller = caller
-        self.beat = beat
+    def __init__(
+        self,
+        ask: VmRequest,
+        poll: Poll,
+        lane: Lane,
+        page: ScopePage,
+        beat: int,
+        company: Company,
+        wake: Wake,
+        caller: str,
+    ) -> None:
+        self.ask, self.poll, self.page = ask, poll, page
+        self.vm, self.address, self.caller = lane.vm.name, lane.vm.address, caller
+        self.beat, self.company = beat, company
         self.wake = wake
 
 
@@ -37,26 +48,27 @@ class HeldPolls:
     def __init__(self, publisher: Publisher, call_soon: Callable[[Wake], object]) -> None:
         self._publisher = publisher
         self.held: dict[object, Held] = {}
-        self._by_beat: dict[int, dict[object, None]] = {}  # in order: who came first is answered first
+        self._by_beat: dict[int, Company] = {}
         self._beats = 0
         self._call_soon = call_soon
 
     def hold(self, who: object, ask: VmRequest, poll: Poll, lane: Lane, wake: Wake, caller: str = "") -> None:
         """Wake when the document changes or the time is up; never before, and at most a beat after."""
         beat = self._beats + 1 + math.ceil(poll.wait / BEAT_SECONDS)
-        self.held[who] = Held(ask, poll, lane, beat, wake, caller)
-        self._by_beat.setdefault(beat, {})[who] = None
-        self._publisher.watch(lane.scope, who, wake)
+        company = self._by_beat.setdefault(beat, {})
+        company[who] = None
+        page = self._publisher.watch(lane.scope, who, wake)
+        self.held[who] = Held(ask, poll, lane, page, beat, company, wake, caller)
 
     def let_go(self, who: object) -> Held | None:
         """Stop waiting; None when nobody waited."""
         held = self.held.pop(who, None)
         if held is not None:
-            self._publisher.unwatch(held.scope, who)
-            if (others := self._by_beat.get(held.beat)) is not None:
-                others.pop(who, None)
-                if not others:
-                    del self._by_beat[held.beat]
+            held.page.watchers.pop(who, None)
+            company = held.company
+            company.pop(who, None)
+            if not company:
+                self._by_beat.pop(held.beat, None)
         return held
 
     def beat(self) -> None:

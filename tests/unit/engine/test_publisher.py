@@ -256,9 +256,8 @@ class TestWatchers:
 
     def test_one_who_no_longer_watches_is_not_called(self) -> None:
         world, calls = World(), []
-        world.watch("alone", lambda: calls.append(1))
-        world.publisher.unwatch("vm/alone", "me")
-        world.publisher.unwatch("vm/alone", "me")
+        page = world.publisher.watch("vm/alone", "me", lambda: calls.append(1))
+        del page.watchers["me"]
         world.do(reboot("alone"))
         assert calls == []
 

@@ -51,8 +51,8 @@ def test_how_far_the_journal_had_come_is_remembered(tmp_path: Path) -> None:
     """A fresh directory knows of no journal; later ones know the last note, and a person can read it."""
     lock = DirectoryLock(tmp_path)
     assert lock.reached is None
-    lock.note(9)
-    lock.note(12)
+    lock.note(9, 8)
+    lock.note(12, 11)
     lock.release()
     assert "journal.db has reached position 00000000000000000012\n" in (tmp_path / "journal.lock").read_text()
     again = DirectoryLock(tmp_path)
@@ -64,11 +64,7 @@ def test_how_far_readers_have_seen_it_is_another_note(tmp_path: Path) -> None:
     """Neither note is taken for the other."""
     lock = DirectoryLock(tmp_path)
     assert lock.seen is None
-    lock.note(12)
-    lock.release()
-    lock = DirectoryLock(tmp_path)
-    assert (lock.reached, lock.seen) == (12, None)
-    lock.note_seen(9)
+    lock.note(12, 9)
     lock.release()
     lock = DirectoryLock(tmp_path)
     assert (lock.reached, lock.seen) == (12, 9)
@@ -79,8 +75,7 @@ def test_until_when_vms_could_be_answered_is_a_third_note(tmp_path: Path) -> Non
     """A person can read it too, and the other notes stay as they are."""
     lock = DirectoryLock(tmp_path)
     assert lock.alive is None
-    lock.note(12)
-    lock.note_seen(9)
+    lock.note(12, 9)
     lock.note_alive(Alive("boot-1", 1_000_000))
     lock.note_alive(Alive("boot-1", 2_000_000))
     lock.release()

@@ -52,6 +52,7 @@ def _filled(directory: Path) -> SqliteJournal:
     journal._store.move_log()
     journal.append(RECORDS[20:])
     journal.save_snapshot(SNAPSHOTS[1])
+    journal.note_seen(40)
     return journal
 
 
