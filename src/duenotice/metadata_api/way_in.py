@@ -29,8 +29,8 @@ AT_ONCE = 64
 ENDED_AT_ONCE = 16
 """Connections that end together: so a client is woken once for many answers, and does not wait for a whole turn."""
 
-IN_A_TURN, MANY = 256, 3
-"""How many polls are answered in one turn of the loop, while so many come together: a turn costs as much as a poll."""
+ROUNDS, MANY = 4, 8
+"""How often we look in one turn of the loop, while so many have something: to ask the loop in between costs more."""
 
 PAUSE_SECONDS = 1.0
 """How long no client is taken after the system could not give us a connection."""
@@ -106,11 +106,11 @@ class WayIn:
 
     def look(self) -> None:
         """Something has come on bare connections. If it is much, more will have come meanwhile."""
-        left = IN_A_TURN
-        while left > 0:
+        for _ in range(ROUNDS):
             told = self._epoll.poll(0, AT_ONCE)
             self._hear(told)
-            left -= len(told) if len(told) >= MANY else left
+            if len(told) < MANY:
+                return
 
     def _hear(self, told: list[tuple[int, int]]) -> None:
         """All is read before anything is answered: so a client with many connections is not woken by each answer.

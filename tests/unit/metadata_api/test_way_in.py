@@ -31,7 +31,7 @@ from duenotice.metadata_api.guard import Guard
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.questions import VmRequest
 from duenotice.metadata_api.server import MetadataServer
-from duenotice.metadata_api.way_in import AT_ONCE, ENDED_AT_ONCE, IN_A_TURN, MANY, WayIn
+from duenotice.metadata_api.way_in import AT_ONCE, ENDED_AT_ONCE, WayIn
 from tests.programs import skip_unless_ci
 from tests.protocol.raw import LAST_POLL, NOTHING, PATH, POLL, request
 from tests.protocol.world import GENEROUS, SOLO, started_engine
@@ -280,30 +280,6 @@ def test_polls_on_a_connection_that_stays_open_need_no_transport(run: Run) -> No
             client.close()
             world.look()
             assert (world.server.connections, world.door.crowd.by_address, any(world.way_in._bare)) == (0, {}, False)
-
-    run(main())
-
-
-@pytest.mark.parametrize(("clients", "answered"), [(MANY, IN_A_TURN), (MANY - 1, MANY - 1)])
-def test_while_many_polls_come_some_hundred_are_answered_in_one_turn(run: Run, clients: int, answered: int) -> None:
-    """Here each client sends its next poll before it has an answer. Others get their turn all the same."""
-
-    async def main() -> None:
-        async with stage() as world:
-            asking = [world.client(POLL) for _ in range(clients)]
-            world.look()
-            before = world.server.answered
-
-            def all_ask() -> None:
-                for client in asking:
-                    client.sendall(POLL)
-
-            world.way_in._known = Meanwhile(world.door.known, all_ask)
-            all_ask()
-            world.way_in.look()
-            assert answered <= world.server.answered - before < answered + clients
-            for client in asking:
-                client.close()
 
     run(main())
 
