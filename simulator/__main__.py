@@ -37,7 +37,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="which world; a random one without it")
     parser.add_argument("--count", type=int, default=1, help="how many worlds, one seed after the other")
     parser.add_argument("--hours", type=float, help="virtual hours that things happen in; drawn without it")
-    parser.add_argument("--shape", choices=list(SHAPES), default="any", help="a small world of one kind")
+    parser.add_argument("--shape", choices=list(SHAPES), default="any", help="a world of one kind")
     parser.add_argument("--without", action="append", default=[], metavar="NAME", help="leave out a fault or an act")
     parser.add_argument("--keep", metavar="1,2,3", help="only the actions with these numbers")
     parser.add_argument("--trace", action="store_true", help="tell all that happens")

@@ -3,7 +3,7 @@
 python -m simulator.agents_world --seconds 60          # fresh seeds for a minute
 python -m simulator.agents_world 4711 --trace          # one seed, with what happened
 python -m simulator.agents_world 4711 --cut            # the shortest history that still fails
-python -m simulator.agents_world 4711 --changing --cut # the same, where only events change
+python -m simulator.agents_world 4711 --changing --cut # the same, where events change all the time
 """
 
 import argparse
@@ -18,7 +18,7 @@ from unittest.mock import patch
 from duenotice.agent import ledger
 from simulator import agents_faults  # noqa: F401 (its rows)
 from simulator.agents_checks import AgentChecker, Violation
-from simulator.agents_machine import AgentVm
+from simulator.agents_machine import DAMAGE, AgentVm
 from simulator.agents_service import ScriptedService, ToldEvent
 from simulator.border import real_seconds, world_of
 from simulator.faults import TABLE, Action, Faults
@@ -27,7 +27,7 @@ from simulator.loop import Stuck, VirtualLoop
 BUSY, CALM = 900.0, 500.0
 """Seconds with faults, and seconds in which everything must come right."""
 CHANGING = 200.0
-"""Seconds in which events change, where nothing else goes wrong."""
+"""Seconds in which events change, where nothing else goes wrong; four times as many where it does."""
 HAS = frozenset({"agents", "script"})
 LITTLE_LEDGER = 6_000
 """Bytes above which a ledger is compacted here, in half of the worlds."""
@@ -92,12 +92,25 @@ def drawn(seed: int, seconds: float = BUSY, without: Collection[str] = ()) -> li
 
 
 def changes(seed: int) -> list[Action]:
-    """Events that come and change while handlers are at work, and nothing that goes wrong."""
+    """Events that come and change while handlers are at work; if the seed is odd, other things go wrong, too."""
     dice, actions = Random(f"{seed}/changing"), list[Action]()
-    while not actions or actions[-1].at < CHANGING:
+    kinds = ("event-scheduled", "event-changed", "event-changed", *(_troubles() if seed % 2 else ()))
+    last = CHANGING * (4 if seed % 2 else 1)
+    while not actions or actions[-1].at < last:
         at = (actions[-1].at if actions else 1.0) + dice.uniform(0.2, 6.0)
-        actions.append(Action(len(actions), at, dice.choice(("event-scheduled", "event-changed", "event-changed"))))
+        kind = dice.choice(kinds)
+        actions.append(Action(len(actions), at, dice.choice(kind) if isinstance(kind, tuple) else kind))
     return actions
+
+
+def _troubles() -> list[str | tuple[str, ...]]:
+    """What keeps an agent from approving and from recording, and one of all that can go wrong.
+
+    Not a ledger that is damaged: whatever an agent did before does not count any more then.
+    """
+    faults = [kind for kind in TABLE.values() if kind.is_fault and kind.needs and kind.needs <= HAS]
+    rest = tuple(sorted(kind.name for kind in faults if kind.name not in DAMAGE))
+    return ["event-postponed", "event-cancelled", "answer-unavailable", "vm-disk-read-only", rest]
 
 
 def play(seed: int, actions: Sequence[Action] | None = None, tracing: bool = False) -> AgentResult:
@@ -152,7 +165,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("seed", type=int, nargs="?")
     parser.add_argument("--seconds", type=float, default=10.0)
-    parser.add_argument("--changing", action="store_true", help="events change all the time, and nothing goes wrong")
+    parser.add_argument("--changing", action="store_true", help="events change all the time")
     parser.add_argument("--trace", action="store_true")
     parser.add_argument("--cut", action="store_true", help="cut a failing history down, and show its trace")
     parser.add_argument("--keep", metavar="1,2,3", help="only the actions with these numbers")

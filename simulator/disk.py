@@ -14,7 +14,7 @@ from duenotice.clock import Alive, Instant
 from duenotice.domain.snapshot import Snapshot
 from duenotice.domain.transitions import IncarnationsLifted, Record
 from duenotice.errors import Damaged, Unavailable
-from duenotice.journal.codec import RECORDS, Row
+from duenotice.journal.codec import RECORDS, Mark, Row, mark_of
 from duenotice.journal.memory import MemoryJournal
 from duenotice.wire.operator.from_domain import event_id_of
 from simulator.loop import Killed
@@ -35,7 +35,7 @@ class Notes(NamedTuple):
     """What a node notes beside its journal; it survives a kill."""
 
     reached: int | None = None
-    lifted_with: int | None = None
+    lifted_with: Mark | None = None
     seen: int | None = None
     alive: Alive | None = None
 
@@ -169,7 +169,7 @@ class DiskJournal(MemoryJournal):
         newest, notes = len(self._rows), disk.notes
         if notes.reached is not None and notes.reached > newest:
             raise Damaged(f"it ends at record {newest} although record {notes.reached} was stored")
-        was_lifted = notes.lifted_with is not None and _lift_in(self.read(notes.lifted_with - 1, 1))
+        was_lifted = notes.lifted_with in {mark_of(row) for row in self._rows}
         self.restored = notes.reached is None and newest > 0 and not was_lifted
         self.alive = notes.alive
         self.seen = newest if notes.seen is None else min(notes.seen, newest)
@@ -195,7 +195,7 @@ class DiskJournal(MemoryJournal):
         if not records:
             return
         if self.restored and (lift := _lift_in(records)):
-            self._disk.notes = self._disk.notes._replace(lifted_with=lift.position)
+            self._disk.notes = self._disk.notes._replace(lifted_with=mark_of(RECORDS.pack(lift)))
         self._disk.write(records)
         for record in records:
             if event_id := event_id_of(record):

@@ -89,7 +89,7 @@ def agents(seed: int) -> Round:
 
 
 def changing(seed: int) -> Round:
-    """A real agent, and events that change while its handlers are at work; nothing else goes wrong."""
+    """A real agent, and events that change while its handlers are at work."""
     from simulator.agents_world import changes, play
 
     result = play(seed, changes(seed))

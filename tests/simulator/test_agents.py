@@ -82,6 +82,18 @@ HISTORIES = {
             (46, 153.50886872877328, "event-changed"),
         ],
     ),
+    "a handler that was waited for begins when the notice is over by a clock that was set meanwhile": (
+        523431104,
+        [
+            (77, 218.78767099902745, "vm-disk-read-only"),
+            (78, 219.54847511441116, "event-scheduled"),
+            (80, 221.059747709819, "event-postponed"),
+            (111, 297.1728102343972, "hook-ignores-sigterm"),
+            (124, 350.3435186896075, "event-scheduled"),
+            (125, 355.5887907575575, "vm-clock-jumps"),
+            (126, 360.71577640640413, "event-postponed"),
+        ],
+    ),
 }
 
 

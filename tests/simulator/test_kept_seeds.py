@@ -231,6 +231,7 @@ def test_what_was_broken_once_holds(kept: Kept) -> None:
         pytest.param((710000071, 3, "", 2), id="S2: a failed commit made a new node forget what nobody had seen"),
         pytest.param((710000095, 3, ""), id="S2: a node showed what it knew to be followed by a longer notice"),
         pytest.param((710000154, 3, ""), id="S2: a node heard late that it may show, and a longer notice was stored"),
+        pytest.param((740000141, 3, "webhook"), id="S2: a slow store told a node too late that it may show"),
         pytest.param((460003, 3, "webhook"), id="S16: who was renamed while it approved was told so"),
     ],
 )

@@ -40,7 +40,8 @@ class HandlerRunner:
         deadline = monotonic() + step.seconds
         async with self._lock(step.handler):
             case = self._recorder.cases[step.event_id]
-            if case.returning or monotonic() >= deadline:  # while we waited for the handler: the plan looks again (H07)
+            # While we waited for the handler. The plan looks again, with what is left then (H07).
+            if case.returning or monotonic() >= deadline or self._notice_is_over(step):
                 return
             self._record("preparing", step, case.content)
             try:
@@ -66,7 +67,7 @@ class HandlerRunner:
                 raise asked_again
 
     def _notice_is_over(self, step: Prepare) -> bool:
-        """By the time of day: the deadline is older, and somebody may have set a wrong clock right since (H07)."""
+        """By the time of day: the deadline is older, and somebody may have set the clock since (H07)."""
         not_before = self._recorder.cases[step.event_id].not_before
         return not_before is not None and wall() >= not_before
 

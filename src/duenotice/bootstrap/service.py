@@ -127,6 +127,7 @@ class Service:
         except BaseException:
             self._heartbeat.stop()
             await self.engine.stop()
+            self._changes.write()
             raise
 
     def _put_together(self, store: cluster.ClusterStore | None, journal: Journal, clock: Clock, state: State) -> None:

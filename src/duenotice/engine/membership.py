@@ -105,6 +105,8 @@ class Standing(NamedTuple):
     """What the store is being asked to show; 0 when it is not."""
     said_at: int = 0
     """When it had the others told what it has hidden: that is not shown earlier."""
+    doubt: tuple[int, str, int] = (0, "", 0)
+    """What may be shown, as it was seen too late to be sure; who led then, and its beat."""
     must_fold: int = 0
     """A node that has not hidden what it knew at its last beat does not beat: it is put out, and delays nobody."""
     below: tuple[int, int] = (0, 0)
@@ -145,9 +147,10 @@ class Beaten(NamedTuple):
 
 
 class Looked(NamedTuple):
-    """What a look has found."""
+    """What a look has found; `sent` is the own time from before it."""
 
     sight: Sight
+    sent: int = 0
 
 
 class TookOver(NamedTuple):

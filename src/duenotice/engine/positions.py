@@ -1,6 +1,7 @@
 """What the positions of a node ask for in any phase: to read and hide, to tell that, to show, to reveal (N06, N08)."""
 
 from duenotice.engine import membership as m
+from duenotice.engine.members import Sight
 from duenotice.engine.membership import MEMBERS, NodePhase, Standing, StandingStep
 
 
@@ -34,6 +35,20 @@ def _all_have_hidden(s: Standing) -> bool:
 def may_be_old(s: Standing, now: int) -> bool:
     """News may come late: by now what was shown then may have too little notice, and a longer one is stored (S2)."""
     return s.phase in MEMBERS and s.phase is not NodePhase.LEADING and now - s.said_at > m.PROMPT
+
+
+def with_shown(s: Standing, sight: Sight, sent: int, now: int) -> Standing:
+    """What may be shown, as a sight says. If that may be old: when the leader has beaten twice since (S2).
+
+    By then it has heard of that itself, and has shown it in time or stored a longer notice.
+    """
+    shown, leader = sight.head.shown, sight.head.leader
+    beat = next((member.beat for member in sight.members if member.life == leader), 0)
+    is_sure = shown <= s.may_show or now - sent <= m.PROMPT or not may_be_old(s, now)
+    doubt = s.doubt if s.doubt[:2] == (shown, leader) else (shown, leader, beat)
+    if is_sure or beat >= doubt[2] + 2:
+        return s._replace(may_show=max(s.may_show, shown))
+    return s._replace(doubt=doubt)
 
 
 def ends_at(s: Standing, end: int) -> Standing:

@@ -237,7 +237,7 @@ class Seat:
             case m.Resign():
                 return lambda: members.resign(life), _nothing
             case _:
-                return members.look, m.Looked
+                return members.look, partial(m.Looked, sent=self._now())
 
     def _show_in_time(self, life: str, epoch: int, position: int) -> tuple[str, ...]:
         """Looks when it is its turn: calls before it may have taken long."""

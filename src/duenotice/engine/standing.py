@@ -11,7 +11,7 @@ from typing import Any
 from duenotice.engine import membership as m
 from duenotice.engine.members import Appended, Changed, Head, Hid, Shown, Sight
 from duenotice.engine.membership import MEMBERS, Actions, NodePhase, Seen, Standing, StandingStep
-from duenotice.engine.positions import ends_at, may_be_old, settled
+from duenotice.engine.positions import ends_at, may_be_old, settled, with_shown
 
 Rule = Callable[[Standing, Any, int], StandingStep]
 
@@ -152,9 +152,8 @@ def _looked(s: Standing, message: m.Beaten | m.Looked, now: int) -> StandingStep
     head, me = message.sight.head, message.sight.member(s.life)
     if head.epoch < s.epoch or me is None:
         return StandingStep(s)  # older than what we know; a beat says so if we are not a member
-    s = s._replace(
+    s = with_shown(s, message.sight, message.sent, now)._replace(
         known=max(s.known, head.position),
-        may_show=max(s.may_show, head.shown),
         said=min(s.said, me.hidden),  # a lost call is made again
         epoch=head.epoch,
         leader=head.leader,

@@ -7,7 +7,6 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from contextlib import suppress
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
@@ -34,9 +33,12 @@ class Bell:
     def tell(self, news: Callable[[], object]) -> None:
         """Have this called on the loop; from any thread."""
         self._news.append(news)
-        with self._closing, suppress(BlockingIOError):  # one that is full wakes the loop too
-            if not self.is_closed:
-                os.write(self._rings, b"!")
+        try:
+            with self._closing:
+                if not self.is_closed:
+                    os.write(self._rings, b"!")
+        except BlockingIOError:  # one that is full wakes the loop too
+            pass
 
     def close_soon(self) -> None:
         """No thread has anything to tell any more; from any thread."""
@@ -62,8 +64,10 @@ class Bell:
             self._rings = -1
 
     def _bring(self) -> None:
-        with suppress(BlockingIOError):
+        try:  # noqa: SIM105 - as above
             os.read(self._hears, 4096)
+        except BlockingIOError:
+            pass
         while self._news:
             self._news.popleft()()
 

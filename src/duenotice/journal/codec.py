@@ -39,6 +39,15 @@ class Row(NamedTuple):
     payload: bytes
 
 
+Mark = tuple[int, int]
+"""Which row it is, among all at this position in all copies of a journal: the position and the checksum."""
+
+
+def mark_of(row: Row) -> Mark:
+    """What tells this row from others."""
+    return row.position, row.crc
+
+
 def checksum(position: int, format: int, payload: bytes) -> int:
     """The checksum covers the position too, so that a good payload in the wrong row is noticed."""
     return crc32(payload, crc32(b"%d %d" % (position, format)))

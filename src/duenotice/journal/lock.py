@@ -16,14 +16,16 @@ from pathlib import Path
 from duenotice.clock import Alive
 from duenotice.errors import Conflict, Misconfigured
 from duenotice.files import make_directory
+from duenotice.journal.codec import Mark
 
 _HOLDER = b"process %010d\n"
 _REACHED = b"journal.db has reached position %020d\n"
-_LIFTED = b"journal.db lifted with position %020d\n"
+_LIFTED = b"journal.db lifted with position %020d checksum %010d\n"
 _SEEN = b"readers have seen position %020d\n"
 _ALIVE = b"VMs could be answered until %020d on boot %-64.64b\n"
 _REACHED_AT = len(_HOLDER % 0)
-_ALIVE_AT = _REACHED_AT + len((_REACHED + _SEEN) % (0, 0))
+_BOTH = _REACHED + _SEEN
+_ALIVE_AT = _REACHED_AT + len(_BOTH % (0, 0))
 _SIZE = 4096
 
 
@@ -36,7 +38,7 @@ class DirectoryLock:
         try:
             self._take()
             notes = os.pread(self._file, _SIZE, _REACHED_AT)
-            self.reached, self.lifted_with = _reached(notes), _position(rb"lifted with", notes)
+            self.reached, self.lifted_with = _reached(notes), _lifted_with(notes)
             self.seen, self.alive = _position(rb"seen", notes), _alive(notes)
             os.pwrite(self._file, _HOLDER % os.getpid(), 0)
         except OSError as error:
@@ -68,16 +70,19 @@ class DirectoryLock:
         Not synced: it survives kill -9, and after a power loss it is at worst too low, which is safe. For the same
         reason an error here fails nothing.
         """
-        with suppress(OSError):
-            os.pwrite(self._file, (_REACHED + _SEEN) % (reached, seen), _REACHED_AT)
+        try:  # noqa: SIM105 - each commit waits for this, and `suppress` takes as long as the rest
+            os.pwrite(self._file, _BOTH % (reached, seen), _REACHED_AT)
+        except OSError:
+            pass
 
-    def note_lift(self, position: int) -> None:
+    def note_lift(self, lift: Mark) -> None:
         """Write down, before the commit, which record lifts the incarnations of a journal that was put in place (S3).
 
         It stands where `note` will stand: until then the journal counts as put in place, unless it has that record.
+        Another copy may have another lift at that position.
         """
         with suppress(OSError):
-            os.pwrite(self._file, _LIFTED % position, _REACHED_AT)
+            os.pwrite(self._file, _LIFTED % lift, _REACHED_AT)
 
     def note_alive(self, alive: Alive) -> None:
         """Write down that VMs can be answered now; like `note`, at worst too low while this boot lasts."""
@@ -116,7 +121,12 @@ def _reached(note: bytes) -> int | None:
     """How far a journal had come here; None when there never was one, or none but one put in place."""
     number = _position(rb"reached", note)
     # A note that cannot be read still says that there was a journal.
-    return number if number is not None or not note or _position(rb"lifted with", note) is not None else 0
+    return number if number is not None or not note or b"lifted with" in note else 0
+
+
+def _lifted_with(notes: bytes) -> Mark | None:
+    found = re.search(rb"lifted with position (\d{20}) checksum (\d{10})\n", notes)
+    return (int(found[1]), int(found[2])) if found else None
 
 
 def _position(what: bytes, notes: bytes) -> int | None:

@@ -13,7 +13,7 @@ from duenotice.domain.snapshot import Snapshot
 from duenotice.domain.transitions import IncarnationsLifted, Record
 from duenotice.errors import Damaged, Unavailable
 from duenotice.journal import sqlite_events
-from duenotice.journal.codec import RECORDS, SNAPSHOTS, Row
+from duenotice.journal.codec import RECORDS, SNAPSHOTS, Row, mark_of
 from duenotice.journal.positions import refuse_unless_next, refuse_unless_reached
 from duenotice.journal.sqlite_checks import newest_position
 from duenotice.journal.sqlite_store import Store
@@ -28,6 +28,7 @@ KEPT_SNAPSHOTS = 2
 _ADD_RECORD = "INSERT INTO records VALUES (?, ?, ?, CAST(? AS TEXT))"
 _RECORDS_BETWEEN = """SELECT position, format, crc, CAST(payload AS BLOB) FROM records
     WHERE position BETWEEN ? AND ? ORDER BY position"""
+_MARK_AT = "SELECT position, crc FROM records WHERE position = ?"
 _PUT_SNAPSHOT = "INSERT OR REPLACE INTO snapshots SELECT ?, ?, ?, CAST(value AS TEXT) FROM carray(?)"
 _FORGET_OLD_SNAPSHOTS = """DELETE FROM snapshots WHERE position NOT IN
     (SELECT position FROM snapshots ORDER BY position DESC LIMIT ?)"""
@@ -55,10 +56,11 @@ class SqliteJournal:
 
         Another lift in the same second would have to be far ahead of the time of day, and the next one behind it.
         """
-        at = self._store.lifted_with
-        if self.restored and at is not None and _lift_in(self.read(at - 1, 1)):
+        lift = self._store.lifted_with
+        if self.restored and lift is not None:
             with self._store.told():
-                self._store.end_restore(self._store.newest_position())
+                if self._store.ask(_MARK_AT, lift[:1]) == [lift]:
+                    self._store.end_restore(self._store.newest_position())
 
     @property
     def restored(self) -> bool:
@@ -88,9 +90,9 @@ class SqliteJournal:
         if not records:
             return
         rows = [RECORDS.pack(record) for record in records]
-        lift = _lift_in(records) if self.restored else None
+        lift = _lift_in(zip(records, rows, strict=True)) if self.restored else None
         if lift:
-            self._store.note_lift(lift.position)
+            self._store.note_lift(mark_of(lift))
 
         def add(db: apsw.Connection) -> None:
             refuse_unless_next(newest_position(db), records)
@@ -192,6 +194,6 @@ class SqliteJournal:
             return None
 
 
-def _lift_in(records: Iterable[Record]) -> Record | None:
+def _lift_in(records: Iterable[tuple[Record, Row]]) -> Row | None:
     """The first of these that lifts the incarnations."""
-    return next((record for record in records if isinstance(record.transition, IncarnationsLifted)), None)
+    return next((row for record, row in records if isinstance(record.transition, IncarnationsLifted)), None)

@@ -10,6 +10,7 @@ import apsw
 
 from duenotice.clock import Alive
 from duenotice.errors import Damaged
+from duenotice.journal.codec import Mark
 from duenotice.journal.lock import DirectoryLock
 from duenotice.journal.sqlite_checks import check_contents, check_header, check_identity, newest_position
 from duenotice.journal.sqlite_errors import told_plainly
@@ -112,9 +113,9 @@ class Store:
         if not self.restored:
             self._lock.note(self._reached, self.seen)
 
-    def note_lift(self, position: int) -> None:
+    def note_lift(self, lift: Mark) -> None:
         """Remember which record is about to lift the incarnations of a restored journal, see `lock`."""
-        self._lock.note_lift(position)
+        self._lock.note_lift(lift)
 
     def end_restore(self, position: int) -> None:
         """Incarnations are lifted: from now on it is like any other."""

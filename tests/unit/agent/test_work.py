@@ -21,6 +21,8 @@ from duenotice.backoff import Backoff
 from duenotice.clock import monotonic
 from tests.unit.agent.build import ID, cases, event, record, seen
 
+LONG = event(notice=1e9)
+"""An event that is far away, also for those who look at the clock."""
 Verb = Callable[[Occasion], Awaitable[None]]
 
 
@@ -46,7 +48,7 @@ class Bench:
 
     def __init__(self, handler: Scripted, *begun: LedgerRecord) -> None:
         self.made: list[LedgerRecord] = []
-        pretended = Pretended(cases(*(begun or (seen(),))))
+        pretended = Pretended(cases(*(begun or (seen(LONG),))))
         keep = pretended.append
 
         def append(*records: LedgerRecord) -> None:
@@ -156,7 +158,7 @@ def test_try_again_is_tried_again_within_the_notice(monkeypatch: pytest.MonkeyPa
         if len(met) < 3:
             raise TryAgain("Busy.")
 
-    assert Bench(Scripted(third_time), seen(event(notice=1e9))).prepare()[-1] == ("prepared", "")
+    assert Bench(Scripted(third_time)).prepare()[-1] == ("prepared", "")
     assert met == [{}, {"try-1": True}, {"try-1": True, "try-2": True}]
 
 
@@ -167,10 +169,16 @@ def test_nothing_is_tried_again_when_a_clock_was_set_right_and_the_notice_is_ove
 
     async def busy(occasion: Occasion) -> None:
         tries.append(occasion)
+        monkeypatch.setattr(work, "wall", lambda: LONG.not_before)
         raise TryAgain("Busy.")
 
-    told = Bench(Scripted(busy), seen(event(notice=-1.0))).prepare()
+    told = Bench(Scripted(busy)).prepare()
     assert (told[-1], len(tries)) == (("failed", "Busy."), 1)
+
+
+def test_nothing_is_begun_when_the_notice_is_over_by_a_clock_that_was_set_while_the_handler_stood_in_line():
+    """H07: how long it may take was counted before that."""
+    assert Bench(Scripted(), seen(event(notice=-1.0))).prepare() == []
 
 
 def test_try_again_ends_with_the_notice():

@@ -1,12 +1,15 @@
 """Node or follower, and settings that do not fit together."""
 
+import asyncio
 import socket
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from duenotice.bootstrap.follower_service import FollowerService
 from duenotice.bootstrap.ports import bound
+from duenotice.bootstrap.service import Service
 from duenotice.bootstrap.services import service_of
 from duenotice.bootstrap.workers import check_workers
 from duenotice.errors import Misconfigured, Unavailable
@@ -47,3 +50,15 @@ def test_a_unit_without_its_token_is_told_which_file_to_fill(tmp_path: Path, mon
     with pytest.raises(Misconfigured, match="holds no token") as told:
         service_of(ServeSettings(follow="http://127.0.0.1:1", follow_token_file=str(token)))
     assert "/etc/duenotice/follower.token" in told.value.hint
+
+
+def test_a_start_that_fails_still_logs_the_changes_it_has_stored(tmp_path: Path) -> None:
+    """Lines about changes are made a moment later: a process that ends before that must not lose them."""
+    fleet = tmp_path / "fleet.toml"
+    fleet.write_text('[[vms]]\nname = "a"\naddress = "127.0.1.1"\n')
+    settings = ServeSettings(
+        fleet=str(fleet), data_dir=":memory:", metadata_listen="127.0.0.1:0", operator_listen="none", default_vm="b"
+    )
+    with capture_logs() as lines, pytest.raises(Misconfigured, match="'b' is not in the fleet"):
+        asyncio.run(Service(settings).start())
+    assert "vms-put" in [line.get("action") for line in lines]

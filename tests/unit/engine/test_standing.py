@@ -50,6 +50,10 @@ REGISTERING, READING, JOINING = NodePhase.REGISTERING, NodePhase.READING, NodePh
 FOLLOWING, LEADING, LEAVING, ENDED = NodePhase.FOLLOWING, NodePhase.LEADING, NodePhase.LEAVING, NodePhase.ENDED
 
 
+LONG_AGO = NOW - m.PROMPT - 1
+HID_LONG_AGO: dict[str, Any] = {"known": 12, "folded": 12, "said": 12, "said_at": LONG_AGO}
+
+
 class Row(NamedTuple):
     """A message, what it changes and what is done then."""
 
@@ -344,11 +348,29 @@ ROWS = [
             ),
             Row(
                 f"{phase.value}: news may be late, and by now a longer notice may be stored: it looks first (S2)",
-                node(phase, known=12, folded=12, said=12, may_show=10, said_at=NOW - m.PROMPT - 1),
+                node(phase, **HID_LONG_AGO),
                 m.HeardFromStore(Shown(12)),
                 {"may_show": 12, "revealed": 12} if phase is LEADING else {},
                 (m.Reveal(12),) if phase is LEADING else (m.Look(),),
             ),
+            *[
+                Row(
+                    f"{phase.value}: a late look counts when the leader has beaten twice since (S2): {beat}",
+                    node(phase, **HID_LONG_AGO, doubt=doubt),
+                    m.Looked(
+                        sight("you", member("me", hidden=12), member("you", beat), position=12, shown=12), LONG_AGO
+                    ),
+                    {"others": {"you": Seen(beat, NOW, 10)}, **changes},
+                    actions,
+                )
+                for beat, doubt, changes, actions in (
+                    (6, (0, "", 0), {"doubt": (12, "you", 6)}, ()),
+                    (7, (12, "you", 6), {}, ()),
+                    (8, (12, "you", 6), {"may_show": 12, "revealed": 12}, (m.Reveal(12),)),
+                    (8, (12, "another", 1), {"doubt": (12, "you", 8)}, ()),
+                )
+                if phase is FOLLOWING
+            ],
             Row(
                 f"{phase.value}: nothing is shown that is only part of what is folded",
                 node(phase, known=12, folded=12, said=12, may_show=10),

@@ -6,20 +6,21 @@ import pytest
 
 from duenotice.clock import Alive
 from duenotice.domain.transitions import IncarnationsLifted, Record
+from duenotice.journal.codec import RECORDS, mark_of
 from duenotice.journal.lock import DirectoryLock
 from duenotice.journal.sqlite import SqliteJournal
 from duenotice.testkit.journal_examples import NOON, record, records, snapshot
 
 
-def lift(position: int) -> Record:
-    return Record(position, NOON, "duenotice", IncarnationsLifted(7))
+def lift(position: int, by: int = 7) -> Record:
+    return Record(position, NOON, "duenotice", IncarnationsLifted(by))
 
 
-def note_lift(directory: Path, position: int) -> None:
+def note_lift(directory: Path, lift: Record) -> None:
     """Leave the notes as a process does that is killed when it is about to lift, or has just done it."""
     (directory / "journal.lock").unlink()
     lock = DirectoryLock(directory)
-    lock.note_lift(position)
+    lock.note_lift(mark_of(RECORDS.pack(lift)))
     lock.release()
 
 
@@ -77,7 +78,7 @@ def test_a_process_that_is_killed_between_the_lift_and_its_note_has_lifted(resto
     journal = SqliteJournal(restored)
     journal.append([lift(4), record(5)])
     journal.close()
-    note_lift(restored, 4)
+    note_lift(restored, lift(4))
     assert not is_restored(restored)
     assert b"reached position 00000000000000000005" in (restored / "journal.lock").read_bytes()
 
@@ -88,8 +89,29 @@ def test_a_noted_lift_that_the_journal_does_not_have_was_not_done(restored: Path
     journal = SqliteJournal(restored)
     journal.append([record(4)])
     journal.close()
-    note_lift(restored, at)
+    note_lift(restored, lift(at))
     assert is_restored(restored)
+    assert is_restored(restored)
+
+
+def test_a_lift_at_the_same_place_in_another_copy_is_not_the_noted_one(restored: Path) -> None:
+    """A start could not lift, as the disk was full; then a copy is put in place of a life that began at the same place.
+
+    VMs may have seen more of that life than the copy knows (S3).
+    """
+    journal = SqliteJournal(restored)
+    journal.append([lift(4, by=7), record(5)])
+    journal.close()
+    note_lift(restored, lift(4, by=8))
+    assert is_restored(restored)
+
+
+def test_a_note_that_names_only_the_place_of_a_lift_is_not_enough(restored: Path) -> None:
+    """As versions before the first release wrote it."""
+    journal = SqliteJournal(restored)
+    journal.append([lift(4)])
+    journal.close()
+    (restored / "journal.lock").write_text("process 0000000001\njournal.db lifted with position 00000000000000000004\n")
     assert is_restored(restored)
 
 

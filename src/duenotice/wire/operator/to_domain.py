@@ -19,6 +19,7 @@ from duenotice.wire.operator.words import CAUSES_TO_GIVE, EVENT_TYPES, PUSH_FORM
 T = TypeVar("T")
 
 _TYPES = {name.lower(): event_type for event_type, name in TYPE_NAMES.items()}
+_CAUSES = {cause: Cause(cause) for cause in CAUSES_TO_GIVE}
 
 MOST_SELECTORS = 10_000
 """How many different selectors one request may have."""
@@ -41,7 +42,7 @@ def parse_type(text: str) -> EventType:
 
 def parse_cause(text: str) -> Cause:
     """A cause an operator may give."""
-    return _named(text, {cause: Cause(cause) for cause in CAUSES_TO_GIVE}, "a cause", CAUSES_TO_GIVE)
+    return _named(text, _CAUSES, "a cause", CAUSES_TO_GIVE)
 
 
 def _named(text: str, table: dict[str, T], what: str, known: Iterable[str]) -> T:
