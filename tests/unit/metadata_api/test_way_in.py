@@ -25,13 +25,14 @@ from duenotice.engine.curtain import Curtain
 from duenotice.engine.engine import Engine
 from duenotice.journal.memory import MemoryJournal
 from duenotice.metadata_api import server as server_module
+from duenotice.metadata_api import way_in as way_in_module
 from duenotice.metadata_api.bare_connection import BareConnection
 from duenotice.metadata_api.door import Door
 from duenotice.metadata_api.guard import Guard
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.questions import VmRequest
 from duenotice.metadata_api.server import MetadataServer
-from duenotice.metadata_api.way_in import AT_ONCE, ENDED_AT_ONCE, WayIn
+from duenotice.metadata_api.way_in import AT_ONCE, ENDED_AT_ONCE, OTHERS, ROUNDS, SEVERAL, WayIn
 from tests.programs import skip_unless_ci
 from tests.protocol.raw import LAST_POLL, NOTHING, PATH, POLL, request
 from tests.protocol.world import GENEROUS, SOLO, started_engine
@@ -280,6 +281,57 @@ def test_polls_on_a_connection_that_stays_open_need_no_transport(run: Run) -> No
             client.close()
             world.look()
             assert (world.server.connections, world.door.crowd.by_address, any(world.way_in._bare)) == (0, {}, False)
+
+    run(main())
+
+
+CROWD = SEVERAL * OTHERS + 1
+
+
+@pytest.mark.parametrize(
+    ("connected", "asking", "rounds"),
+    [(CROWD, SEVERAL, ROUNDS), (CROWD, SEVERAL - 1, 1), (CROWD - 1, SEVERAL, 1)],
+    ids=["several of many", "few", "several of few"],
+)
+def test_polls_that_come_a_moment_after_several_others_are_answered_in_the_same_turn(
+    run: Run, monkeypatch: pytest.MonkeyPatch, connected: int, asking: int, rounds: int
+) -> None:
+    """Nobody waits for more after a few polls, nor when there are not many others who could ask."""
+
+    async def main() -> None:
+        async with stage() as world:
+            clients = [world.client(POLL) for _ in range(connected)]
+            world.look()
+            before = world.server.answered
+
+            def some_ask(_: float = 0.0) -> None:
+                for client in clients[:asking]:
+                    client.sendall(POLL)
+
+            monkeypatch.setattr(way_in_module, "sleep", some_ask)
+            some_ask()
+            world.way_in.look()
+            assert world.server.answered - before == rounds * asking
+            for client in clients:
+                client.close()
+
+    run(main())
+
+
+def test_nobody_waits_for_polls_when_clients_end(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with stage() as world:
+            clients = [world.client(POLL) for _ in range(2 * CROWD)]
+            world.look()
+            for client in clients[:SEVERAL]:
+                client.recv(65536)
+                client.close()
+            waited: list[float] = []
+            monkeypatch.setattr(way_in_module, "sleep", waited.append)
+            world.way_in.look()
+            assert (waited, world.server.connections) == ([], 2 * CROWD - SEVERAL)
+            for client in clients:
+                client.close()
 
     run(main())
 
