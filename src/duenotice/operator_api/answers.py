@@ -117,14 +117,21 @@ class Resource:
         """Submit a command; `build` sees the state as it is once the command and all that is due are applied."""
         asked: Keyed = request.state.asked
         made: list[StoredAnswer] = []
+        gone: list[errors.NotFound] = []
 
         def write(state: State, records: Records, now: Instant) -> RequestAnswered | None:
-            reply = build(state, records)
+            try:
+                reply = build(state, records)
+            except errors.NotFound as error:  # it left the fleet with what was due; asked again, it is not found either
+                gone.append(error)
+                return None
             made.append(StoredAnswer(reply.status, encode(reply.body).decode(), reply.location))
             until, answer = now.after(micros_of(KEPT)), made[0].packed()
             return RequestAnswered(asked.key, asked.fingerprint, until.at, answer, until.steady) if asked.key else None
 
         await self._engine.submit(command, actor_of(request), Receipt(asked.key, write))
+        if gone:
+            raise gone[0]
         if not made:
             raise InvariantBroken("The request was done, but its answer is lost.", hint="Please report this.")
         return response_of(made[0])

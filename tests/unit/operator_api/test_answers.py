@@ -9,13 +9,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from starlette.requests import Request
 from starlette.responses import Response
+from structlog.testing import capture_logs
 
 from duenotice.domain.kept_answers import KEPT
 from duenotice.domain.token import Role, Token
 from duenotice.domain.transitions import RequestAnswered
 from duenotice.engine.engine import Engine
-from duenotice.errors import Damaged, DuenoticeError, InvariantBroken, Misconfigured, Refused, Unavailable
-from duenotice.operator_api.answers import KeptAnswers, Resource, on_error, problem
+from duenotice.errors import Damaged, DuenoticeError, InvariantBroken, Misconfigured, NotFound, Refused, Unavailable
+from duenotice.operator_api.answers import KeptAnswers, Reply, Resource, on_error, problem
 from duenotice.wire.stored_answer import StoredAnswer
 from tests.unit.domain.build import DAY, MINUTE
 from tests.unit.engine.rig import SettableClock, listen, reboot, running
@@ -161,6 +162,28 @@ def test_a_clock_that_is_set_between_two_tries_does_not_make_it_two_requests(day
             clock.pass_by(DAY)
             await events.ask()
             assert events.times == 2
+
+    run(story)
+
+
+def test_what_leaves_the_fleet_with_what_was_due_in_that_moment_is_not_found() -> None:
+    """The command is done, and its answer would have been about what is not there any more. Found by the simulator."""
+
+    async def story() -> None:
+        async with running() as engine:
+            await listen(engine, "alone")
+            request = asked("k")
+
+            def build(*_: object) -> Reply:
+                raise NotFound("There is no VM named 'alone'.")
+
+            class Toy(Resource):
+                async def ask(self) -> Response:
+                    return await self._done(request, reboot("alone", 1), build)
+
+            with capture_logs() as logs, pytest.raises(NotFound, match="no VM named 'alone'"):
+                await KeptAnswers(engine.answered).once(request, Toy(engine).ask)
+            assert not [line for line in logs if line["log_level"] == "error"]
 
     run(story)
 
