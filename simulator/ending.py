@@ -106,7 +106,13 @@ async def _open_plans(world: "World") -> list[str]:
 
 
 async def _probe(world: "World") -> None:
-    """A new event is visible in a second, an approved one starts in a second, and both at every node."""
+    """A new event is visible in a second, an approved one starts in a second, and both at every node.
+
+    Somebody may still apply a fleet again, and take the VM away: that is waited for.
+    """
+    end = world.loop.time() + PATIENCE
+    while world.operator.under_way and world.loop.time() < end:
+        await asyncio.sleep(1.0)  # noqa: ASYNC110 - time costs nothing here
     listening = [client for client in world.clients.values() if client.document and client.version == "2020-07-01"]
     vms = world.observatory.by_address
     chosen = next((client for client in listening if client.address in vms), None)

@@ -24,11 +24,20 @@ class Operator:
     def __init__(self, world: "World") -> None:
         self._world = world
         self._keys, self._tokens, self._token = 0, 0, ""
+        self.under_way = 0
+        """Requests that are not answered yet, and may still be sent again."""
 
     async def ask(
         self, method: str, target: str, body: Any = None, mark: str = "", dice: Random | None = None
     ) -> tuple[int, Any]:
         """The status and the JSON of the answer; 0 when nobody knows what came of it."""
+        self.under_way += 1
+        try:
+            return await self._ask(method, target, body, mark, dice)
+        finally:
+            self.under_way -= 1
+
+    async def _ask(self, method: str, target: str, body: Any, mark: str, dice: Random | None) -> tuple[int, Any]:
         self._keys += 1
         headers = {"idempotency-key": f"key-{self._keys}"} if method == "POST" else {}
         data = body.encode() if isinstance(body, str) else b"" if body is None else json.dumps(body).encode()

@@ -215,6 +215,8 @@ def test_what_was_broken_once_holds(kept: Kept) -> None:
         pytest.param((440016, 3, "", 2), id="the simulator: a follower turned to a node that shows what was lost"),
         pytest.param((430020, 3, "", 2), id="the simulator: the work of a thread that nobody waits for any more"),
         pytest.param((520008, 3, "", 2), id="the simulator: half a backup, from before something was lost"),
+        pytest.param((2083520439, 1, "command"), id="the simulator: a fleet was applied again while a VM was probed"),
+        pytest.param((750000441, 3, "", 2), id="an answer was lost because its VM left in that moment"),
         pytest.param((430000, 1, "command"), id="the simulator: a command takes a moment to begin"),
         pytest.param((450014, 3, "webhook"), id="the simulator: a backup of what was lost cut a commit in two"),
         pytest.param(
