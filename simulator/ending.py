@@ -111,8 +111,8 @@ async def _probe(world: "World") -> None:
     Somebody may still apply a fleet again, and take the VM away: that is waited for.
     """
     end = world.loop.time() + PATIENCE
-    while world.operator.under_way and world.loop.time() < end:
-        await asyncio.sleep(1.0)  # noqa: ASYNC110 - time costs nothing here
+    while world.operator.under_way and world.loop.time() < end:  # noqa: ASYNC110 - time costs nothing here
+        await asyncio.sleep(1.0)
     listening = [client for client in world.clients.values() if client.document and client.version == "2020-07-01"]
     vms = world.observatory.by_address
     chosen = next((client for client in listening if client.address in vms), None)
