@@ -173,6 +173,8 @@ class DiskJournal(MemoryJournal):
         self.restored = notes.reached is None and newest > 0 and not was_lifted
         self.alive = notes.alive
         self.seen = newest if notes.seen is None else min(notes.seen, newest)
+        if was_lifted and notes.lifted_with is not None and notes.reached is None:
+            self.seen = notes.lifted_with[0] - 1  # nobody was answered since
         self._note(reached=newest, seen=self.seen)
 
     def _note(self, **news: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from simulator.faults import Action
-from simulator.runs import lived
+from simulator.runs import lived, run
 from simulator.tiers import short_world, world
 from simulator.world import Shape
 
@@ -252,3 +252,10 @@ def test_a_call_that_shows_an_event_late_because_others_came_first_is_not_made()
 def test_a_node_does_not_take_as_many_other_records_for_what_it_has_read() -> None:
     """S3: it was cut off when the store lost something, and joined again where the others had written as many."""
     assert not world(1600101).violations
+
+
+@pytest.mark.soak
+def test_followers_of_a_life_before_a_restore_are_waited_for_also_if_the_lift_is_there_at_the_start() -> None:
+    """S3: a commit that lifted seemed to fail. The next start did not lift, and nobody waited for those followers."""
+    shape = Shape(nodes=1, vms=20, seconds=1500.0, actions=100, lease=60.0, agents=3, driver="command", followers=2)
+    assert not run(2083519226, shape=shape).violations

@@ -83,6 +83,18 @@ def test_a_process_that_is_killed_between_the_lift_and_its_note_has_lifted(resto
     assert b"reached position 00000000000000000005" in (restored / "journal.lock").read_bytes()
 
 
+def test_nobody_has_seen_what_was_lifted_by_a_process_that_was_killed_then(restored: Path) -> None:
+    """Followers of the life before may still answer with what is older: they are waited for (N05, S3)."""
+    journal = SqliteJournal(restored)
+    journal.append([lift(4), record(5)])
+    journal.close()
+    note_lift(restored, lift(4))
+    for _ in range(2):
+        journal = SqliteJournal(restored)
+        assert journal.seen == 3
+        journal.close()
+
+
 @pytest.mark.parametrize("at", [3, 4, 99])
 def test_a_noted_lift_that_the_journal_does_not_have_was_not_done(restored: Path, at: int) -> None:
     """The process was killed before the commit, or another copy was put in place since."""
