@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from duenotice.domain.event import Phase
+
 if TYPE_CHECKING:
     from simulator.drivers import Outside
 
@@ -22,10 +24,12 @@ def expect_report(outside: "Outside", event_id: str) -> None:
         nonlocal calm
         if outside.was_heard(event_id, since) or process is None or process.is_dead or node.process is not process:
             return
-        if event_id not in world.observatory.live:  # lost, with the journal that had it: nobody waits for its end
+        event = world.observatory.live.get(event_id)
+        if event is None or event.phase is not Phase.STARTED:  # it, or its start, is lost with the journal that had it
             return
         calm = calm + LOOK if node.is_up and node.runs and world.disk.works else 0.0
-        if calm > CALM:
+        # What is stored is shown when followers have hidden it; one that is silent is waited for, up to a lease.
+        if calm > CALM + (world.shape.lease if world.followers else 0.0):
             outside.wrong(f"an attempt of {event_id} ended at {since:.0f} s, and the journal does not say how")
         else:
             world.later(LOOK, look)

@@ -215,6 +215,7 @@ def test_what_was_broken_once_holds(kept: Kept) -> None:
         pytest.param((440016, 3, "", 2), id="the simulator: a follower turned to a node that shows what was lost"),
         pytest.param((430020, 3, "", 2), id="the simulator: the work of a thread that nobody waits for any more"),
         pytest.param((520008, 3, "", 2), id="the simulator: half a backup, from before something was lost"),
+        pytest.param((1545847705, 1, "command"), id="the simulator: a command whose start was lost with the journal"),
         pytest.param((2083520439, 1, "command"), id="the simulator: a fleet was applied again while a VM was probed"),
         pytest.param((750000441, 3, "", 2), id="an answer was lost because its VM left in that moment"),
         pytest.param((430000, 1, "command"), id="the simulator: a command takes a moment to begin"),
