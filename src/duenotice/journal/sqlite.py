@@ -60,7 +60,7 @@ class SqliteJournal:
         if self.restored and lift is not None:
             with self._store.told():
                 if self._store.ask(_MARK_AT, lift[:1]) == [lift]:
-                    # Nobody was answered since. Followers of the life before may still be: they are waited for (N05).
+                    # Nobody was answered since. Followers of the life before may still answer: wait for them (N05).
                     self._store.note_seen(lift[0] - 1)
                     self._store.end_restore(self._store.newest_position())
 
