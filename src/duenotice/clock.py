@@ -49,7 +49,7 @@ class Instant(NamedTuple):
 
     def after(self, micros: int) -> "Instant":
         """The instant that many microseconds later on an undisturbed clock."""
-        return Instant(self.at + timedelta(microseconds=micros), self.steady + micros)
+        return self if micros == 0 else Instant(self.at + timedelta(microseconds=micros), self.steady + micros)
 
 
 class Mark(NamedTuple):
@@ -186,12 +186,9 @@ class _RunningClock:
             return self._before + int(self._counted * self.speed)
 
     def _count(self, reading: int) -> None:
-        if self._runs and not self._is_too_late(reading):
+        if self._runs and (self._beaten is None or reading - self._beaten <= LONGEST_PAUSE):
             self._counted += reading - self._until
             self._until = reading
-
-    def _is_too_late(self, reading: int) -> bool:
-        return self._beaten is not None and reading - self._beaten > LONGEST_PAUSE
 
 
 class SystemClock(_RunningClock):

@@ -18,6 +18,7 @@ import structlog
 
 from duenotice.clock import wall
 from duenotice.domain import transitions as t
+from duenotice.domain.event import Event
 from duenotice.domain.state import Scope, State
 from duenotice.plain_text import each_in_one_line, lines
 
@@ -181,11 +182,14 @@ class ChangeLog:
 
     def add(self, records: Sequence[t.Record], state: State) -> None:
         """These records were committed, and led to this state."""
-        at, told = wall(), (record for record in records if not isinstance(record.transition, _QUIET))
-        lines = [_Line(at, record, _scope_in(state, record.transition)) for record in told]
-        if lines and not self._lines:
-            asyncio.get_running_loop().call_later(CHANGES_SECONDS, self._write_some)
-        self._lines += lines
+        at, scopes = wall(), state.scopes
+        for record in records:
+            change = record.transition
+            if isinstance(change, _QUIET):
+                continue
+            if not self._lines:
+                asyncio.get_running_loop().call_later(CHANGES_SECONDS, self._write_some)
+            self._lines.append(_Line(at, record, scopes.get(_scope_of(change))))
 
     def write(self) -> None:
         """Write all there is: the service is about to end."""
@@ -244,9 +248,9 @@ def _write_all(lines: list[_Line]) -> None:
         log.info(line.message, **line.said())
 
 
-def _scope_in(state: State, change: t.Transition) -> Scope | None:
-    event = getattr(change, "event", None)
-    return state.scopes.get(getattr(change, "scope", "") if event is None else event.scope)
+def _scope_of(change: t.Transition) -> str:
+    event: Event | None = getattr(change, "event", None)
+    return getattr(change, "scope", "") if event is None else event.scope
 
 
 def _line(record: t.Record) -> dict[str, object]:

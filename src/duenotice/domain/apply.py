@@ -206,7 +206,7 @@ def _reason(state: State, event: Event, change: t.EventCompleted | t.EventCancel
 
 def _enter(state: State, event: Event) -> None:
     scope = _scope(state, event.scope)
-    _change_scope(state, event.scope, events=(*scope.events, event.id), incarnation=scope.incarnation + 1)
+    state.scopes[event.scope] = Scope(scope.incarnation + 1, scope.enabled, (*scope.events, event.id))
     indexes.event_came(state, event)
 
 
@@ -214,7 +214,7 @@ def _leave(state: State, event: Event) -> None:
     scope = state.scopes[event.scope]
     place = scope.events.index(event.id)
     others = scope.events[:place] + scope.events[place + 1 :]
-    _change_scope(state, event.scope, events=others, incarnation=scope.incarnation + 1)
+    state.scopes[event.scope] = Scope(scope.incarnation + 1, scope.enabled, others)
     indexes.event_went(state, event)
     _drop_if_deserted(state, event.scope)
 

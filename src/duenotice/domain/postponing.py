@@ -1,6 +1,6 @@
 """Moving the start of events later, so that their notice is whole when they are seen (S2)."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import timedelta
 
 from duenotice.clock import Instant
@@ -25,29 +25,32 @@ def to_be_seen_by(state: State, event_ids: tuple[str, ...]) -> Instant | None:
     Each face counts on its own: the time of day may stand still or go back while steady time goes on, and the other
     way round.
     """
-    least = [(event, least_notice(state, event)) for event in _waiting(state, event_ids)]
-    if not least:
-        return None
-    at = min(event.not_before - timedelta(microseconds=notice) for event, notice in least)
-    return Instant(at, min(event.notice_ends - notice for event, notice in least))
+    until: Instant | None = None
+    for event in _waiting(state, event_ids):  # in one go: each commit waits for this
+        least = least_notice(state, event)
+        at, steady = event.not_before - timedelta(microseconds=least), event.notice_ends - least
+        until = Instant(at, steady) if until is None else Instant(min(until.at, at), min(until.steady, steady))
+    return until
 
 
-def owed(state: State, records: Iterable[t.Record]) -> tuple[str, ...]:
+def owed(state: State, records: Iterable[t.Record], also: Iterable[str] = ()) -> tuple[str, ...]:
     """Events of which these records say the whole notice, when they were decided: it must be whole when they are seen.
 
-    New ones; and those that were made later because nobody could be told of them (S25).
+    New ones; and those that were made later because nobody could be told of them (S25). `also` comes first.
     """
-    return tuple(dict.fromkeys(_owed(state, records)))
+    found = dict.fromkeys(also)
+    for record in records:  # by type, not by pattern: each commit waits for this
+        change = record.transition
+        if isinstance(change, t.EventRaised) or (
+            isinstance(change, t.EventPostponed) and _is_whole(state, change.event, record)
+        ):
+            found[change.event.id] = None
+    return tuple(found)
 
 
-def _owed(state: State, records: Iterable[t.Record]) -> Iterator[str]:
-    for record in records:
-        match record.transition:
-            case t.EventRaised(event):
-                yield event.id
-            case t.EventPostponed(event):
-                if event.not_before - record.at >= timedelta(microseconds=least_notice(state, event)):
-                    yield event.id
+def _is_whole(state: State, event: Event, record: t.Record) -> bool:
+    """Whether an event that was made later had all of its notice then."""
+    return event.not_before - record.at >= timedelta(microseconds=least_notice(state, event))
 
 
 def _later(state: State, event: Event, now: Instant, spare: int) -> Event | None:
@@ -60,7 +63,7 @@ def _later(state: State, event: Event, now: Instant, spare: int) -> Event | None
 
 def least_notice(state: State, event: Event) -> int:
     """The minimum notice of this event, in microseconds."""
-    vm = next((state.fleet.vms[name] for name in event.resources if name in state.fleet.vms), None)
+    vm = next(filter(None, map(state.fleet.vms.get, event.resources)), None)
     return notice.minimum_notice(event.type, None if vm is None else group_of_vm(state, vm))
 
 

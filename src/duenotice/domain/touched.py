@@ -31,6 +31,8 @@ def touched(before: State, after: State, records: Iterable[Record]) -> Touched:
         everything = everything or change.touches_everything
     if groups:
         scopes.update(scope for scope in before.scopes if group_of(scope) in groups)
+    if not names:  # as nearly always: each commit waits for this
+        return Touched(scopes, names, set(), everything)
     vms = [vm for name in names for state in (before, after) if (vm := state.fleet.vms.get(name)) is not None]
     scopes.update(map(scope_of, vms))
     # A VM without a group that joins one takes along what was left of its own scope.

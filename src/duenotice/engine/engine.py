@@ -5,7 +5,7 @@ here that grows with a batch: deciding, folding and storing are the work of `Wri
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
@@ -375,5 +375,5 @@ class Engine(Alone):
         self._snapshot_at = self.state.position
         await self._off_loop(self._writer.save_snapshot)
 
-    async def _off_loop(self, work: Callable[[], T]) -> T:
-        return await run_in(self._writing, work)
+    def _off_loop(self, work: Callable[[], T]) -> Awaitable[T]:
+        return run_in(self._writing, work)

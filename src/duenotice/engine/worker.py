@@ -126,12 +126,12 @@ class Worker(Executor):
         self._put(future, lambda: work(*args, **kwargs))
         return future
 
-    async def result_of(self, work: Callable[[], T]) -> T:
+    def result_of(self, work: Callable[[], T]) -> "asyncio.Future[T]":
         """The same for who awaits it on a loop, in fewer steps."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         self._put(Awaited(self._bell_of(loop), future), work)
-        return await future
+        return future
 
     def _bell_of(self, loop: asyncio.AbstractEventLoop) -> Bell:
         self._refuse_if_shut()

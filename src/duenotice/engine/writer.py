@@ -141,9 +141,12 @@ class Writer:
 
         `spare` is the time until it is seen, of which `showing_takes` comes after the last look at the clock.
         """
+        until = self._until()
+        if until is None:  # nothing of it owes anybody a notice
+            return Outcome(answers, self._news(None))
         now = self._clock.now()
         try:
-            while _is_past(until := self._until(), now.after(showing_takes)):
+            while _is_past(until, now.after(showing_takes)):
                 records: list[Record] = []
                 self._take(self._postponed(now.after(showing_takes), spare), SELF, now, records)
                 self._append(records)
@@ -151,6 +154,7 @@ class Writer:
                 # More time allowed in each round, so that it ends. Steady time may stand still before
                 # the doors are open.
                 spare = max(spare, 2 * (now.steady - before.steady), 2 * micros_of(now.at - before.at))
+                until = self._until()
         except DuenoticeError as error:
             return self._recover(error, len(answers))
         return Outcome(answers, self._news(until))
@@ -300,6 +304,8 @@ class Writer:
 
     def _postponed(self, now: Instant, spare: int = 0) -> list[Transition]:
         """Events that nobody has seen yet get their full notice again, if too little of it is left (S2)."""
+        if not (self._unseen or self._untold):  # as nearly always: all that is stored is shown
+            return []
         unseen = self._owed(self._unseen)
         if not unseen:
             return []
@@ -307,7 +313,7 @@ class Writer:
         return decide(self._ahead, command, now, self.policy)
 
     def _owed(self, records: Iterable[Record]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((*self._untold, *owed(self._ahead, records))))
+        return owed(self._ahead, records, self._untold)
 
     def _append(self, records: list[Record]) -> None:
         if records:

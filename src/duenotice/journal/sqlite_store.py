@@ -91,6 +91,16 @@ class Store:
                 writer.execute("ROLLBACK")
             raise
 
+    def changed_by(self, statement: str, values: tuple[Any, ...]) -> int:
+        """Do this in a transaction of its own, all or nothing (S6); how many rows it has changed."""
+        try:
+            with self._writing:
+                self._writer.execute(statement, values)
+                return self._writer.changes()
+        except Exception as error:
+            with self.told():
+                raise error
+
     def ask(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         """All rows of an answer; to be called under `told`."""
         with self._reading:
