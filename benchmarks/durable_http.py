@@ -26,7 +26,8 @@ from benchmarks.support.process import cpu_seconds
 from benchmarks.support.results import Duel, Row, at_most, figure, p50, p99
 from benchmarks.support.yard import FLEET, Yard
 
-LIMIT = 2.5
+LIMIT = 2.0
+"""Of a bare app. A limit beside the bare fdatasync would be one for uvicorn: the bare app alone is at 2.1 to 2.5."""
 _EVENT_ID = re.compile(rb'"id":"([0-9A-F-]{36})"')
 
 
@@ -59,12 +60,12 @@ def over_http(yard: Yard) -> list[Row]:
 def _rows(rounds: Sequence[Round]) -> list[Row]:
     ours, bare, app = ([p50(samples) for samples in side] for side in _sides(rounds))
     tails = [[p99(samples) for samples in side] for side in _sides(rounds)]
-    middle, beside_app = Duel(ours, bare), Duel(tails[0], tails[2])
+    beside_app = Duel(tails[0], tails[2])
     return [
-        at_most("p99 of a durable command over HTTP beside a bare fdatasync", Duel(*tails[:2]), LIMIT, "ms"),
-        _compared("p50 of a durable command over HTTP beside a bare fdatasync", middle),
-        _compared("p99 of a durable command over HTTP beside a bare app that syncs", beside_app),
+        at_most("p99 of a durable command over HTTP beside a bare app that syncs", beside_app, LIMIT, "ms"),
         _compared("p50 of a durable command over HTTP beside a bare app that syncs", Duel(ours, app)),
+        _compared("p99 of a durable command over HTTP beside a bare fdatasync", Duel(*tails[:2])),
+        _compared("p50 of a durable command over HTTP beside a bare fdatasync", Duel(ours, bare)),
         _compared("p99 of a bare app that syncs beside a bare fdatasync", Duel(tails[2], tails[1])),
         Row("processor time of a durable command over HTTP", f"{figure(p50([each.cpu for each in rounds]))} µs"),
     ]

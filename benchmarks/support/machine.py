@@ -4,6 +4,7 @@ import os
 import platform
 import resource
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -84,7 +85,7 @@ def describe() -> dict[str, str]:
     return {
         "processor": f"{_processor()}, {os.cpu_count()} cores (server on {SERVER_CORE}, load on {LOAD_CORE})",
         "kernel": platform.release(),
-        "Python": platform.python_version(),
+        "Python": f"{platform.python_version()}, {Path(sys.executable).resolve()}",
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
     }
 
