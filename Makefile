@@ -1,8 +1,8 @@
-PYTHON ?= python3
+PYTHON ?= $(shell tools/python)
 BIN := .venv/bin
 RUNS := .venv/.runs
 DEVELOPS := .venv/.develops
-HYPERVISOR := busybox-static gcc libvirt-clients libvirt-daemon libvirt-daemon-driver-qemu libvirt-dev pkgconf qemu-system-x86
+HYPERVISOR := busybox-static gcc libvirt-clients libvirt-daemon libvirt-daemon-driver-qemu libvirt-dev pkgconf python3-dev qemu-system-x86
 
 .DEFAULT_GOAL := help
 # Every name below is a target, not a file.
