@@ -108,8 +108,8 @@ async def _open_plans(world: "World") -> list[str]:
 async def _probe(world: "World") -> None:
     """A new event is visible in a second, an approved one starts in a second, and both at every node.
 
-    Somebody may still apply a fleet again, and take the VM away: that is waited for. The VM must not be one whose client
-    sends garbage: what it has sent last may still be in the connection that is used here too.
+    Somebody may still apply a fleet again, and take the VM away: that is waited for. The VM is not one whose client
+    sends garbage: what that has sent last may still be in the connection that is used here too.
     """
     end = world.loop.time() + PATIENCE
     while world.operator.under_way and world.loop.time() < end:  # noqa: ASYNC110 - time costs nothing here
