@@ -26,8 +26,7 @@ for word in $(cat /proc/cmdline); do
     esac
 done
 
-for module in virtio virtio_ring virtio_pci_legacy_dev virtio_pci_modern_dev virtio_pci failover net_failover virtio_net \
-    virtio_blk button evdev; do
+for module in $(cat /modules/order); do
     insmod /modules/$module.ko || say "cannot load $module"
 done
 boot=$(cat /proc/sys/kernel/random/boot_id)
