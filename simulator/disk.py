@@ -14,6 +14,7 @@ from duenotice.clock import Alive, Instant
 from duenotice.domain.snapshot import Snapshot
 from duenotice.domain.transitions import IncarnationsLifted, Record
 from duenotice.errors import Damaged, Unavailable
+from duenotice.journal.as_found import as_found
 from duenotice.journal.codec import RECORDS, Mark, Row, mark_of
 from duenotice.journal.memory import MemoryJournal
 from duenotice.wire.operator.from_domain import event_id_of
@@ -169,13 +170,12 @@ class DiskJournal(MemoryJournal):
         newest, notes = len(self._rows), disk.notes
         if notes.reached is not None and notes.reached > newest:
             raise Damaged(f"it ends at record {newest} although record {notes.reached} was stored")
-        was_lifted = notes.lifted_with in {mark_of(row) for row in self._rows}
-        self.restored = notes.reached is None and newest > 0 and not was_lifted
+        self.restored, self.seen = as_found(newest, notes.reached, notes.seen, notes.lifted_with, self._holds)
         self.alive = notes.alive
-        self.seen = newest if notes.seen is None else min(notes.seen, newest)
-        if was_lifted and notes.lifted_with is not None and notes.reached is None:
-            self.seen = notes.lifted_with[0] - 1  # nobody was answered since
         self._note(reached=newest, seen=self.seen)
+
+    def _holds(self, mark: Mark) -> bool:
+        return mark in map(mark_of, self._rows)
 
     def _note(self, **news: Any) -> None:
         """Not in a restored journal: a start after a kill must still see that it is, until incarnations are lifted."""

@@ -30,7 +30,6 @@ _ADD_NEXT_RECORD = """INSERT INTO records SELECT ?1, ?2, ?3, CAST(?4 AS TEXT)
     WHERE ?1 = 1 + (SELECT coalesce(max(position), 0) FROM records)"""
 _RECORDS_BETWEEN = """SELECT position, format, crc, CAST(payload AS BLOB) FROM records
     WHERE position BETWEEN ? AND ? ORDER BY position"""
-_MARK_AT = "SELECT position, crc FROM records WHERE position = ?"
 _PUT_SNAPSHOT = "INSERT OR REPLACE INTO snapshots SELECT ?, ?, ?, CAST(value AS TEXT) FROM carray(?)"
 _FORGET_OLD_SNAPSHOTS = """DELETE FROM snapshots WHERE position NOT IN
     (SELECT position FROM snapshots ORDER BY position DESC LIMIT ?)"""
@@ -47,24 +46,6 @@ class SqliteJournal:
 
     def __init__(self, data_dir: Path) -> None:
         self._store = Store(data_dir)
-        try:
-            self._end_restore()
-        except BaseException:
-            self._store.close()
-            raise
-
-    def _end_restore(self) -> None:
-        """A process may have lifted the incarnations, and been killed before it could note that. Once is enough (S3).
-
-        Another lift in the same second would have to be far ahead of the time of day, and the next one behind it.
-        """
-        lift = self._store.lifted_with
-        if self.restored and lift is not None:
-            with self._store.told():
-                if self._store.ask(_MARK_AT, lift[:1]) == [lift]:
-                    # Nobody was answered since. Followers of the life before may still answer: wait for them (N05).
-                    self._store.note_seen(lift[0] - 1)
-                    self._store.end_restore(self._store.newest_position())
 
     @property
     def restored(self) -> bool:

@@ -10,11 +10,14 @@ import apsw
 
 from duenotice.clock import Alive
 from duenotice.errors import Damaged
+from duenotice.journal.as_found import as_found
 from duenotice.journal.codec import Mark
 from duenotice.journal.lock import DirectoryLock
 from duenotice.journal.sqlite_checks import check_contents, check_header, check_identity, newest_position
 from duenotice.journal.sqlite_errors import told_plainly
 from duenotice.journal.sqlite_file import connect, find_or_create, grow_log, make_writable, upgrade
+
+_MARK_AT = "SELECT position, crc FROM records WHERE position = ?"
 
 
 class Store:
@@ -29,7 +32,6 @@ class Store:
         with ExitStack() as undo:
             self._lock = DirectoryLock(data_dir)
             self.alive: Alive | None = self._lock.alive
-            self.lifted_with = self._lock.lifted_with
             undo.callback(self._lock.release)
             self.path = find_or_create(data_dir, existed=self._lock.reached is not None)
             with self.told():
@@ -51,14 +53,16 @@ class Store:
 
     def _settle(self) -> None:
         """All checks have passed: take over what a killed process left, and get ready to write."""
-        newest = newest_position(self._reader)
-        self.restored = self._lock.reached is None and newest > 0
+        newest, lock = newest_position(self._reader), self._lock
+        self.restored, seen = as_found(newest, lock.reached, lock.seen, lock.lifted_with, self._holds)
         self.note(newest)
-        # Without a note nobody can know; then everything counts as seen.
-        self.note_seen(newest if self._lock.seen is None else min(self._lock.seen, newest))
+        self.note_seen(seen)
         with suppress(apsw.FullError, apsw.IOError):  # a full disk must not keep us from reading
             self.move_log()
         grow_log(self.path)
+
+    def _holds(self, mark: Mark) -> bool:
+        return self.ask(_MARK_AT, mark[:1]) == [mark]
 
     @contextmanager
     def told(self) -> Iterator[None]:
