@@ -53,6 +53,18 @@ HISTORIES = {
             (42, 601.874, "answer-cut"),
         ],
     ),
+    "a handler that asked to be called again is called after its event has gone, which could not be recorded": (
+        1223747143,
+        [
+            (90, 259.8655737026173, "answer-unavailable"),
+            (93, 270.0657303002262, "vm-disk-read-only"),
+            (96, 278.6229676218766, "hook-asks-again"),
+            (97, 280.4542146537099, "vm-disk-read-only"),
+            (99, 282.94135454903324, "event-scheduled"),
+            (102, 295.95358337359625, "vm-disk-read-only"),
+            (103, 297.34809572746076, "event-cancelled"),
+        ],
+    ),
     "an approval that failed is tried again though the last document says otherwise, which could not be recorded": (
         1090293042,
         [

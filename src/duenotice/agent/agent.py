@@ -62,7 +62,7 @@ class Agent:
         self._awake = asyncio.Event()
         self._stopping = False
         self.tasks = Tasks(self.wake)
-        self.worker = HandlerRunner(recorder, lambda: self.me, self.boot)
+        self.worker = HandlerRunner(recorder, lambda: self.me, self.boot, self._is_there)
         self.use(config)
 
     def wake(self) -> None:
@@ -154,6 +154,13 @@ class Agent:
         """By the last document too: it may not be recorded yet, if the disk cannot be written (S12)."""
         case, events = self.recorder.cases.get(event_id), () if self.document is None else self.document.events
         return case is not None and case.event in events and not self._is_withdrawn((Approve, event_id))
+
+    def _is_there(self, event_id: str) -> bool:
+        """Whether the event of a case is in the last document; one of a drill is in none."""
+        case = self.recorder.cases.get(event_id)
+        if self.document is None or (case is not None and case.drill):
+            return True
+        return any(event.event_id == event_id for event in self.document.events)
 
     def _start(self, step: Step) -> None:
         match step:

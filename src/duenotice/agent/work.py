@@ -29,8 +29,10 @@ LARGEST_NOTE = 16 * 1024
 class HandlerRunner:
     """Runs handlers; each does one thing at a time, for all events."""
 
-    def __init__(self, recorder: Recorder, vm: Callable[[], str], boot: str) -> None:
-        self._recorder, self._vm, self._boot = recorder, vm, boot
+    def __init__(
+        self, recorder: Recorder, vm: Callable[[], str], boot: str, is_there: Callable[[str], bool] = lambda _: True
+    ) -> None:
+        self._recorder, self._vm, self._boot, self._is_there = recorder, vm, boot, is_there
         self._locks: dict[str, asyncio.Lock] = {}
         self.handlers: Mapping[str, Handler[Any]] = {}
         self.specs: Mapping[str, HandlerSpec] = {}
@@ -41,7 +43,7 @@ class HandlerRunner:
         async with self._lock(step.handler):
             case = self._recorder.cases[step.event_id]
             # While we waited for the handler. The plan looks again, with what is left then (H07).
-            if case.returning or monotonic() >= deadline or self._notice_is_over(step):
+            if case.returning or monotonic() >= deadline or self._is_over(step):
                 return
             self._record("preparing", step, case.content)
             try:
@@ -63,13 +65,17 @@ class HandlerRunner:
                 log("try-again", event_id=step.event_id, handler=step.handler, reason=describe(error))
                 asked_again = error
             await asyncio.sleep(pause)
-            if self._notice_is_over(step):
+            if self._is_over(step):
                 raise asked_again
 
-    def _notice_is_over(self, step: Prepare) -> bool:
-        """By the time of day: the deadline is older, and somebody may have set the clock since (H07)."""
+    def _is_over(self, step: Prepare) -> bool:
+        """Whether its event is gone, or its notice is over.
+
+        By the last document: that may not be recorded yet, if the disk cannot be written (S14). And by the time of day:
+        the deadline is older, and somebody may have set the clock since (H07).
+        """
         not_before = self._recorder.cases[step.event_id].not_before
-        return not_before is not None and wall() >= not_before
+        return not self._is_there(step.event_id) or (not_before is not None and wall() >= not_before)
 
     async def recover(self, step: Recover) -> None:
         """Try once to put back; a failure is tried again later, until it works (S15)."""

@@ -46,7 +46,7 @@ class Scripted:
 class Bench:
     """A worker with one handler `a`, and the records it makes."""
 
-    def __init__(self, handler: Scripted, *begun: LedgerRecord) -> None:
+    def __init__(self, handler: Scripted, *begun: LedgerRecord, is_there: Callable[[], bool] = lambda: True) -> None:
         self.made: list[LedgerRecord] = []
         pretended = Pretended(cases(*(begun or (seen(LONG),))))
         keep = pretended.append
@@ -56,7 +56,7 @@ class Bench:
             self.made += records
 
         pretended.append = append  # type: ignore[method-assign]
-        self.worker = HandlerRunner(Recorder(pretended), lambda: "web-0", "boot-1")
+        self.worker = HandlerRunner(Recorder(pretended), lambda: "web-0", "boot-1", lambda _: is_there())
         self.worker.handlers = {"a": handler}  # type: ignore[dict-item]
         self.worker.specs = {"a": HandlerSpec("a", timeout=0.05)}
 
@@ -179,6 +179,26 @@ def test_nothing_is_tried_again_when_a_clock_was_set_right_and_the_notice_is_ove
 def test_nothing_is_begun_when_the_notice_is_over_by_a_clock_that_was_set_while_the_handler_stood_in_line():
     """H07: how long it may take was counted before that."""
     assert Bench(Scripted(), seen(event(notice=-1.0))).prepare() == []
+
+
+def test_nothing_is_tried_again_when_the_last_document_does_not_have_the_event_although_that_is_not_recorded_yet(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """S14: the disk may be read-only when it goes (agents_world 1223747143 --changing)."""
+    monkeypatch.setattr(work, "AGAIN", Backoff(0.01, 10.0))
+    tries: list[Occasion] = []
+
+    async def busy(occasion: Occasion) -> None:
+        tries.append(occasion)
+        raise TryAgain("Busy.")
+
+    told = Bench(Scripted(busy), is_there=lambda: not tries).prepare()
+    assert (told[-1], len(tries)) == (("failed", "Busy."), 1)
+
+
+def test_nothing_is_begun_when_the_last_document_does_not_have_the_event():
+    """S14: it went while the handler stood in line, and that is not recorded yet."""
+    assert Bench(Scripted(), is_there=lambda: False).prepare() == []
 
 
 def test_try_again_ends_with_the_notice():
