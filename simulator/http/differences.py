@@ -65,6 +65,13 @@ DIFFERENCES = (
         lambda ours, _: ours.minor == 0 and not ours.stays_open,
     ),
     Difference(
+        "httptools",
+        "another body",
+        "It takes all behind the head of a request for another protocol as that protocol, also a body. We never change "
+        "the protocol, and read the body as the standard says; clients that would like HTTP/2 send their approvals so.",
+        lambda ours, _: "upgrade" in ours.fields and _wants(ours, b"upgrade"),
+    ),
+    Difference(
         "h11",
         "no request line received",
         "It refuses empty lines before a request. The standard says to skip one; we skip four, httptools any number.",
@@ -83,6 +90,11 @@ DIFFERENCES = (
         lambda ours, _: len(ours.fields["content-length"][0]) > 20,
     ),
 )
+
+
+def _wants(ours: Meaning, option: bytes) -> bool:
+    """Whether `Connection` says this."""
+    return any(option in line.lower() for line in ours.fields.get("connection", ()))
 
 
 def known(reader: str, ours: Meaning, raw: bytes, theirs: Meaning | str) -> Difference | None:

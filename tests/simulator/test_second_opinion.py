@@ -56,6 +56,17 @@ def test_a_known_difference_is_counted() -> None:
     assert compared.known == {"httptools: HttpParser": 1}
 
 
+def test_a_request_that_offers_another_protocol_keeps_its_body() -> None:
+    """To us and to h11. To httptools all behind the head is that protocol (simulator.http, seed 1223750168272)."""
+    offer = POST.replace(b"Host: h", b"Host: h\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c")
+    (one,) = ours([offer])
+    assert (one.meaning.body, one.meaning.length) == (b"hi", len(offer))
+    assert of_h11(offer) == one.meaning
+    compared = Compared()
+    compare(offer, Random(1), Router(MetadataOptions()), compared)
+    assert (compared.wrong, compared.known) == ([], {"httptools: another body": 1})
+
+
 def test_every_known_difference_has_a_reason() -> None:
     """In a sentence."""
     assert [row for row in DIFFERENCES if not row.reason.endswith(".")] == []
