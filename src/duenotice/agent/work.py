@@ -29,9 +29,7 @@ LARGEST_NOTE = 16 * 1024
 class HandlerRunner:
     """Runs handlers; each does one thing at a time, for all events."""
 
-    def __init__(
-        self, recorder: Recorder, vm: Callable[[], str], boot: str, is_there: Callable[[str], bool] = lambda _: True
-    ) -> None:
+    def __init__(self, recorder: Recorder, vm: Callable[[], str], boot: str, is_there: Callable[[str], bool]) -> None:
         self._recorder, self._vm, self._boot, self._is_there = recorder, vm, boot, is_there
         self._locks: dict[str, asyncio.Lock] = {}
         self.handlers: Mapping[str, Handler[Any]] = {}
