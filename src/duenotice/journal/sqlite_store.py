@@ -96,9 +96,14 @@ class Store:
             raise
 
     def changed_by(self, statement: str, values: tuple[Any, ...]) -> int:
-        """Do this in a transaction of its own, all or nothing (S6); how many rows it has changed."""
+        """Do this in a transaction of its own, all or nothing (S6); how many rows it has changed.
+
+        None while another transaction is open, which an error has left: then this would end with that one (S5).
+        """
         try:
             with self._writing:
+                if self._writer.in_transaction:
+                    return 0
                 self._writer.execute(statement, values)
                 return self._writer.changes()
         except Exception as error:

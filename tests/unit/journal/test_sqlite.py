@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from duenotice.errors import Conflict, Misconfigured, Unavailable
+from duenotice.errors import Conflict, Damaged, Misconfigured, Unavailable
 from duenotice.journal import sqlite
 from duenotice.journal.sqlite import SqliteJournal
 from duenotice.journal.sqlite_file import make_writable
@@ -181,17 +181,27 @@ def test_a_small_log_is_left_alone(journal: SqliteJournal, tmp_path: Path) -> No
     assert (tmp_path / "journal.db").read_bytes() == before
 
 
-def test_somebody_holding_the_file_is_a_passing_trouble(journal: SqliteJournal, tmp_path: Path) -> None:
+@pytest.mark.parametrize("last", [1, 2])
+def test_somebody_holding_the_file_is_a_passing_trouble(journal: SqliteJournal, tmp_path: Path, last: int) -> None:
     """While a person writes with a shell an append is unavailable; afterwards it works (S6)."""
     journal._store._writer.set_busy_timeout(0)
     person = shell(tmp_path)
     person.execute("BEGIN IMMEDIATE")
     with pytest.raises(Unavailable, match=r"cannot be used right now: .*locked") as caught:
-        journal.append(records(1, 2))
+        journal.append(records(1, last))
     assert "nothing was lost" in caught.value.hint
     person.execute("ROLLBACK")
-    journal.append(records(1, 2))
-    assert list(journal.read(0)) == records(1, 2)
+    journal.append(records(1, last))
+    assert list(journal.read(0)) == records(1, last)
+
+
+def test_nothing_counts_as_stored_inside_a_transaction_that_an_error_has_left_open(journal: SqliteJournal) -> None:
+    """It would be lost with that transaction (S5)."""
+    journal._store._writer.execute("BEGIN")
+    with pytest.raises(Damaged, match="transaction"):
+        journal.append(records(1, 1))
+    journal._store._writer.execute("ROLLBACK")
+    assert list(journal.read(0)) == []
 
 
 def test_a_full_database_is_a_passing_trouble(journal: SqliteJournal) -> None:
