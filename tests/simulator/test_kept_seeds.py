@@ -36,6 +36,17 @@ KEPT = [
         ),
     ),
     Kept(
+        "S5: a node went on with its start although it had learned that the store had lost what it shows",
+        548999144,
+        Shape(nodes=3, vms=20, seconds=1500.0, actions=100, lease=60.0),
+        (
+            (16, 243.58924059791113, "node-killed"),
+            (30, 570.9921123986055, "another-boot"),
+            (38, 719.1348771990475, "node-twice"),
+            (43, 766.8449795490096, "store-loses-commits"),
+        ),
+    ),
+    Kept(
         "S24: a leader that had stored something and did not reach the store any more went round without a pause",
         7001,
         Shape(nodes=3, vms=10, seconds=270.0, actions=15, lease=60.0),

@@ -153,6 +153,8 @@ async def _is_done(engine: NodeEngine, prepare: Callable[[], Awaitable[None]], w
         refuse_if_alone(engine.seat.leader)
         _refuse_without_url(engine)
         await prepare()
+        if engine.broken is not None:  # meanwhile: for example the store has lost something (N14)
+            raise engine.broken
     except LeaderNotTrusted as trouble:
         raise Misconfigured(trouble.message, hint=trouble.hint) from None
     except Unavailable as trouble:
