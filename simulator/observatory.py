@@ -107,13 +107,13 @@ class Observatory:
     def lost_after(self, position: int) -> None:
         """The store has lost all that came after this: it was restored, or failed over without its last commits."""
         self._say("store", f"everything after record {position} is lost")
-        kept, before = self.log, self._any
+        kept, before, seen = self.log, self._any, min(self.fed, position)
         self.log, self.fed = {}, 0
         self._restart()
         self.known, self.by_address, self.live, self.plans = Known(), {}, {}, {}
         self._promised, self._owed, self._approved, self._seen = {}, {}, set(), {}
         self.log = {place: stored for place, stored in kept.items() if place <= position}
-        self._see(position, {})
+        self._see(seen, {})  # what nobody has seen yet is seen when a node shows it
         # What VMs have seen cannot be unseen.
         self._any._checkers[S3] = before._checkers[S3]
         self._any.s4.remember(before.s4)
