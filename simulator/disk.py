@@ -170,8 +170,7 @@ class DiskJournal(MemoryJournal):
         newest, notes = len(self._rows), disk.notes
         if notes.reached is not None and notes.reached > newest:
             raise Damaged(f"it ends at record {newest} although record {notes.reached} was stored")
-        is_new = newest == 0  # no world puts an empty copy in place
-        self.restored, self.seen = as_found(newest, is_new, notes.reached, notes.seen, notes.lifted_with, self._holds)
+        self.restored, self.seen = as_found(newest, notes.reached, notes.seen, notes.lifted_with, self._holds)
         self.alive = notes.alive
         self._note(reached=newest, seen=self.seen)
 

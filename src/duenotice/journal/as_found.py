@@ -14,23 +14,15 @@ class AsFound(NamedTuple):
 
 
 def as_found(
-    newest: int,
-    is_new: bool,
-    reached: int | None,
-    seen: int | None,
-    lifted_with: Mark | None,
-    holds: Callable[[Mark], bool],
+    newest: int, reached: int | None, seen: int | None, lifted_with: Mark | None, holds: Callable[[Mark], bool]
 ) -> AsFound:
     """By its newest position, by its notes, and by whether it holds the record that a note names.
-
-    One that is not new and has no note was put in place. It may hold nothing: who copies the file of a running service
-    without its log gets such a one.
 
     A process may have lifted the incarnations, and been killed before it could note that. Once is enough: another lift
     in the same second would have to be far ahead of the time of day, and the next one behind it. Nobody was answered
     since; followers of the life before may still answer, so they are waited for (N05).
     """
-    was_put_in_place = reached is None and not is_new
+    was_put_in_place = reached is None and newest > 0
     if was_put_in_place and lifted_with is not None and holds(lifted_with):
         return AsFound(restored=False, seen=lifted_with[0] - 1)
     # Without a note nobody can know; then everything counts as seen.

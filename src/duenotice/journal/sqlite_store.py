@@ -33,11 +33,9 @@ class Store:
             self._lock = DirectoryLock(data_dir)
             self.alive: Alive | None = self._lock.alive
             undo.callback(self._lock.release)
-            is_new = not (data_dir / "journal.db").exists()
             self.path = find_or_create(data_dir, existed=self._lock.reached is not None)
             with self.told():
                 self._open(undo)
-                self._settle(is_new)
             undo.pop_all()
 
     def _open(self, undo: ExitStack) -> None:
@@ -51,11 +49,12 @@ class Store:
         self._writer.set_wal_hook(self._log_grew)
         self._reader = connect(self.path)
         undo.callback(self._reader.close)
+        self._settle()
 
-    def _settle(self, is_new: bool) -> None:
+    def _settle(self) -> None:
         """All checks have passed: take over what a killed process left, and get ready to write."""
         newest, lock = newest_position(self._reader), self._lock
-        self.restored, seen = as_found(newest, is_new, lock.reached, lock.seen, lock.lifted_with, self._holds)
+        self.restored, seen = as_found(newest, lock.reached, lock.seen, lock.lifted_with, self._holds)
         self.note(newest)
         self.note_seen(seen)
         with suppress(apsw.FullError, apsw.IOError):  # a full disk must not keep us from reading

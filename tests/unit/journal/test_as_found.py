@@ -9,25 +9,20 @@ LIFT: Mark = (7, 1234)
 
 
 @pytest.mark.parametrize(
-    ("newest", "is_new", "reached", "seen", "lifted_with", "found"),
+    ("newest", "reached", "seen", "lifted_with", "found"),
     [
-        pytest.param(0, True, None, None, None, AsFound(False, 0), id="a new one"),
-        pytest.param(9, False, 9, 8, None, AsFound(False, 8), id="one that was closed or killed"),
-        pytest.param(9, False, 12, 12, None, AsFound(False, 9), id="readers cannot have seen more than there is"),
-        pytest.param(9, False, 9, None, None, AsFound(False, 9), id="without a note all counts as seen"),
-        pytest.param(9, False, None, None, None, AsFound(True, 9), id="one that was put in place"),
-        pytest.param(9, False, None, None, (7, 4321), AsFound(True, 9), id="another copy has another lift there"),
-        pytest.param(
-            9, False, None, None, LIFT, AsFound(False, 6), id="killed after the lift: nobody was answered since"
-        ),
-        pytest.param(9, False, 9, 9, LIFT, AsFound(False, 9), id="a lift that was noted as done"),
-        pytest.param(0, False, None, None, LIFT, AsFound(True, 0), id="an empty copy in a directory with an old note"),
-        pytest.param(0, False, None, None, None, AsFound(True, 0), id="a file that was copied without its log"),
+        pytest.param(0, None, None, None, AsFound(False, 0), id="a new one"),
+        pytest.param(9, 9, 8, None, AsFound(False, 8), id="one that was closed or killed"),
+        pytest.param(9, 12, 12, None, AsFound(False, 9), id="readers cannot have seen more than there is"),
+        pytest.param(9, 9, None, None, AsFound(False, 9), id="without a note all counts as seen"),
+        pytest.param(9, None, None, None, AsFound(True, 9), id="one that was put in place"),
+        pytest.param(9, None, None, (7, 4321), AsFound(True, 9), id="another copy has another lift at that position"),
+        pytest.param(9, None, None, LIFT, AsFound(False, 6), id="killed after the lift: nobody was answered since"),
+        pytest.param(9, 9, 9, LIFT, AsFound(False, 9), id="a lift that was noted as done"),
+        pytest.param(0, None, None, LIFT, AsFound(False, 0), id="an empty one in a directory with an old note"),
     ],
 )
 def test_it_is_as_its_notes_say(
-    newest: int, is_new: bool, reached: int | None, seen: int | None, lifted_with: Mark | None, found: AsFound
+    newest: int, reached: int | None, seen: int | None, lifted_with: Mark | None, found: AsFound
 ):
-    assert (
-        as_found(newest, is_new, reached, seen, lifted_with, lambda mark: mark == LIFT and newest >= LIFT[0]) == found
-    )
+    assert as_found(newest, reached, seen, lifted_with, lambda mark: mark == LIFT and newest >= LIFT[0]) == found

@@ -1,6 +1,5 @@
 """The embedded journal beyond the contract: its files, its upkeep, trouble with the disk, and being killed."""
 
-import shutil
 import signal
 import subprocess
 import sys
@@ -109,20 +108,6 @@ def test_one_tidy_file_is_left(journal: SqliteJournal, tmp_path: Path) -> None:
     journal.append(records(1, 2))
     journal.close()
     assert sorted(file.name for file in tmp_path.iterdir()) == ["journal.db", "journal.lock"]
-
-
-def test_a_copy_of_the_file_without_its_log_counts_as_put_in_place_also_if_it_holds_nothing(
-    journal: SqliteJournal, tmp_path: Path
-) -> None:
-    """VMs have seen more than it knows, so incarnations have to be lifted (S3)."""
-    journal.append(records(1, 3))
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    shutil.copy(tmp_path / "journal.db", elsewhere)
-    copy = SqliteJournal(elsewhere)
-    found = copy.last_position(), copy.restored
-    copy.close()
-    assert found == (0, True)
 
 
 def test_an_unfinished_creation_is_begun_anew(tmp_path: Path) -> None:
