@@ -27,7 +27,7 @@ from benchmarks.support.results import Duel, Row, at_most, figure, p50, p99
 from benchmarks.support.yard import FLEET, Yard
 
 LIMIT = 2.0
-"""Of a bare app. A limit beside the bare fdatasync would be one for uvicorn: the bare app alone is at 2.1 to 2.5."""
+"""Of a bare app. A limit beside the bare fdatasync would be one for uvicorn: the bare app alone is at 1.9 to 2.5."""
 _EVENT_ID = re.compile(rb'"id":"([0-9A-F-]{36})"')
 
 

@@ -75,8 +75,8 @@ def _silent_followers(world: "World") -> list[str]:
 def _set_clocks(world: "World") -> None:
     """Somebody sets the clocks of nodes that are behind the journal: time of day stands still at such a leader (N10).
 
-    That is how it should be, for what NotBefore says stays true. But if a clock was days ahead it takes days. So it
-    does if one still is: its node may lead for a moment.
+    That is how it should be, for what NotBefore says stays true. But if a clock was days ahead it takes days. So no
+    clock is left ahead of the others either: its node may lead for a moment.
     """
     told = [stored.record.at for stored in world.observatory.log.values()]
     last = max([BEGIN, *told, *(node.machine.wall() for node in world.nodes.values())])

@@ -67,8 +67,8 @@ DIFFERENCES = (
     Difference(
         "httptools",
         "another body",
-        "It takes all behind the head of a request for another protocol as that protocol, also a body. We never change "
-        "the protocol, and read the body as the standard says; clients that would like HTTP/2 send their approvals so.",
+        "A request may offer another protocol. To it all behind the head is that protocol, also the body. We never "
+        "change the protocol, and read the body: a client that offers HTTP/2 may send its approval so.",
         lambda ours, _: "upgrade" in ours.fields and _wants(ours, b"upgrade"),
     ),
     Difference(

@@ -83,7 +83,7 @@ class SqliteJournal:
             refuse_unless_next(newest_position(db), records)
             db.executemany(_ADD_RECORD, rows)
 
-        # Most commands lead to one record. To check and store it in one statement takes half the time of a transaction.
+        # Most commands lead to one record. To check and store it in one statement spares three calls of SQLite.
         if len(rows) != 1 or not self._store.changed_by(_ADD_NEXT_RECORD, rows[0]):
             self._store.within(add)
         if lift:

@@ -98,7 +98,7 @@ class Store:
     def changed_by(self, statement: str, values: tuple[Any, ...]) -> int:
         """Do this in a transaction of its own, all or nothing (S6); how many rows it has changed.
 
-        None while another transaction is open, which an error has left: then this would end with that one (S5).
+        If an error has left another transaction open, nothing is done: it could be lost with that one (S5).
         """
         try:
             with self._writing:
