@@ -67,10 +67,10 @@ class Client:
                 self.world.say(self.address, f"no answer: {error}")
             await asyncio.sleep(self.every * self.dice.uniform(0.9, 1.1))
 
-    async def ask(self, data: bytes, timeout: float = 5.0) -> tuple[int, bytes]:
+    async def ask(self, data: bytes, timeout: float = 5.0, *, alone: bool = False) -> tuple[int, bytes]:
         """Send some bytes to any node; the status and the body of the answer. 0: it is not an answer."""
         node = self.world.any_door(self.dice)
-        answer = await self.world.network.request(self.address, node, data, timeout)
+        answer = await self.world.network.request(self.address, node, data, timeout, alone=alone)
         head, _, body = answer.partition(b"\r\n\r\n")
         if not is_whole(answer) or not head.startswith(b"HTTP/1.1 "):
             return 0, b""
@@ -146,14 +146,18 @@ async def approve_foreign(client: Client) -> None:
 
 
 async def send_garbage(client: Client) -> None:
-    """Send what is not HTTP, or nearly, and poll between."""
+    """Send what is not HTTP, or nearly, and poll between.
+
+    On connections of their own: half a request that is left in one would change what the next request says, which may
+    be somebody else's.
+    """
     if client.dice.random() < 0.5:
         await client.look()
         return
     data = client.dice.choice(_GARBAGE)
     noise = client.dice.randbytes(client.dice.randrange(1, 200))
     with_noise = data + noise if client.dice.random() < 0.5 else data
-    await client.ask(with_noise, timeout=12.0)
+    await client.ask(with_noise, timeout=12.0, alone=True)
 
 
 async def say_nothing(client: Client) -> None:

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from duenotice.domain.event import Phase
+from duenotice.domain.scope import scope_of
 from simulator.agents_in_world import heal_agents, settle_agents
 from simulator.clients import FAILURES, poll
 from simulator.machine import BEGIN
@@ -110,14 +111,13 @@ async def _open_plans(world: "World") -> list[str]:
 async def _probe(world: "World") -> None:
     """A new event is visible in a second, an approved one starts in a second, and both at every node.
 
-    Somebody may still apply a fleet again, and take the VM away: that is waited for. The VM is not one whose client
-    sends garbage: what that has sent last may still be in the connection that is used here too.
+    Somebody may still apply a fleet again, and take the VM away: that is waited for.
     """
     end = world.loop.time() + PATIENCE
     while world.operator.under_way and world.loop.time() < end:  # noqa: ASYNC110 - time costs nothing here
         await asyncio.sleep(1.0)
-    sane = [client for client in world.clients.values() if client.way != "sends garbage"]
-    listening = [client for client in sane if client.document and client.version == "2020-07-01"]
+    clients = world.clients.values()
+    listening = [client for client in clients if client.document and client.version == "2020-07-01"]
     vms = world.observatory.by_address
     chosen = next((client for client in listening if client.address in vms), None)
     if chosen is None:
@@ -225,3 +225,7 @@ def _check_bounds(world: "World") -> None:
         open_now = node.service.metadata.connections
         if open_now > MOST_CONNECTIONS:
             world.broken(f"S24: {node.name} has {open_now} open connections")
+        state, pages = node.service.state, node.service.publisher.pages
+        of_nobody = pages.keys() - state.scopes.keys() - set(map(scope_of, state.fleet.vms.values()))
+        if of_nobody:
+            world.broken(f"S24: {node.name} keeps pages that nobody can read: {sorted(of_nobody)}")

@@ -107,9 +107,11 @@ class Network:
             return dice.uniform(0.0, self.longest_delay)
         return LEAST_DELAY + (MOST_DELAY - LEAST_DELAY) * dice.random()
 
-    async def request(self, address: str, node: str, data: bytes, timeout: float = PATIENCE) -> bytes:
-        """The whole answer of a node to the bytes of one request."""
-        exchange = _Exchange(self, address, node, data)
+    async def request(
+        self, address: str, node: str, data: bytes, timeout: float = PATIENCE, *, alone: bool = False
+    ) -> bytes:
+        """The whole answer of a node to the bytes of one request; `alone`: on a connection that ends with it."""
+        exchange = _Exchange(self, address, node, data, alone)
         exchange.begin(timeout)
         answer = await exchange.answer
         for tell in self.on_exchange:
@@ -168,8 +170,9 @@ async def between_nodes(
 class _Exchange:
     """One request on its way there and back."""
 
-    def __init__(self, network: Network, address: str, node: str, data: bytes) -> None:
+    def __init__(self, network: Network, address: str, node: str, data: bytes, alone: bool) -> None:
         self._network, self._address, self._node, self._data = network, address, node, data
+        self._alone = alone
         self._dice = network.dice(address)
         self.answer: asyncio.Future[bytes] = network.loop.create_future()
 
@@ -193,6 +196,10 @@ class _Exchange:
             self._fail(ConnectionRefusedError("nobody listens"))
         elif network.faults.happens("connection-reset", network.chances["connection-reset"], self._dice):
             self._fail(ConnectionResetError("reset by peer"))
+        elif self._alone:
+            wire = network.new_wire(self._address, self._node)
+            wire.send(self._data, self._came, self._fail)
+            self.answer.add_done_callback(lambda _: wire.hang_up())
         else:
             network.wire_to(self._address, self._node).send(self._data, self._came, self._fail)
 

@@ -155,6 +155,17 @@ async def a_vm_moves_into_a_set(stage: Stage) -> None:
 
 
 @scene
+async def a_vm_leaves_before_it_could_listen(stage: Stage) -> None:
+    """S24: the page of a VM that could not be answered goes with the VM."""
+    stage.disk.is_full = True
+    await stage.listen(OTHER)
+    stage.disk.is_full = False
+    stage.fleet.vms.pop()
+    await stage.apply()
+    await stage.listen(ALONE)
+
+
+@scene
 async def several_events_and_a_restart(stage: Stage) -> None:
     """S4: the same incarnation has the same bytes, also when it comes out of a snapshot."""
     await stage.listen()

@@ -247,6 +247,7 @@ def test_what_was_broken_once_holds(kept: Kept) -> None:
         pytest.param((710000154, 3, ""), id="S2: a node heard late that it may show, and a longer notice was stored"),
         pytest.param((740000141, 3, "webhook"), id="S2: a slow store told a node too late that it may show"),
         pytest.param((460003, 3, "webhook"), id="S16: who was renamed while it approved was told so"),
+        pytest.param((1597582292, 1, "webhook"), id="S16: an approval came behind half a request of garbage"),
     ],
 )
 def test_whole_worlds_that_broke_once_hold(shape: tuple[Any, ...]) -> None:
