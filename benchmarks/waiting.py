@@ -18,6 +18,8 @@ from benchmarks.support.yard import FLEET, Yard
 
 WAIT = "&wait=120s"
 LIMIT = 100.0
+EVERY = 0.001
+"""Seconds after which the load looks again who was told."""
 
 
 class Told(NamedTuple):
@@ -56,7 +58,7 @@ def _round(node: Node, crowd: Crowd, vms: Sequence[int], operator: int, fence: i
     server_before, load_before = cpu_seconds(node.pid), process_time()
     began = monotonic()
     crowd.send([operator], _schedule(node.token))
-    heard = crowd.hear(len(vms) + 1)
+    heard = crowd.hear(len(vms) + 1, EVERY)
     server_cpu, load_cpu = cpu_seconds(node.pid) - server_before, process_time() - load_before
     gc.enable()
     answered = heard.pop(operator)
