@@ -43,12 +43,16 @@ class Planted(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What came of it: what was noticed after how many seeds and seconds; empty when it was not."""
+    """What came of it: what was noticed after how many seeds and seconds; empty when it was not.
+
+    `failed` says why the simulator came to no end by itself: that is no promise that was seen to break.
+    """
 
     name: str
     noticed: str
     seeds: int
     seconds: float
+    failed: str = ""
 
 
 class Sound(NamedTuple):
@@ -100,7 +104,7 @@ def try_out(planted: Planted, seconds: float = SECONDS, known: Sound = Sound()) 
     try:
         told = _told(done)
     except RuntimeError as error:
-        return Verdict(planted.name, f"the simulator itself fails: {error}", 1, monotonic() - begun)
+        return Verdict(planted.name, "", 1, monotonic() - begun, f", the simulator itself fails: {error}")
     return Verdict(planted.name, told["noticed"], told["seeds"], told["seconds"])
 
 
@@ -143,7 +147,7 @@ def run_tier(name: str, seconds: float, seeds: int, skipped: Sequence[int], goes
 
 
 def _line(planted: Planted, verdict: Verdict) -> str:
-    told = verdict.noticed.replace("\n", " ")[:110] or "NOT NOTICED"
+    told = verdict.noticed.replace("\n", " ")[:110] or f"NOT NOTICED{verdict.failed}"
     after = f"{verdict.seeds:5} seeds {verdict.seconds:6.1f} s"
     return f"{planted.name:34} {planted.promise:9} {planted.tier:8} {after}  {told}"
 

@@ -35,6 +35,14 @@ def test_it_is_noticed(name: str) -> None:
     assert planted.promise == "doors" or planted.promise in verdict.noticed
 
 
+def test_a_simulator_that_fails_has_not_noticed_anything() -> None:
+    """A bug with which nothing can be imported says nothing of the checkers."""
+    planted = ALL[0]._replace(file="errors.py", old="class DuenoticeError(", new="class _DuenoticeError(")
+    verdict = try_out(planted, seconds=5)
+    assert not verdict.noticed
+    assert verdict.failed.startswith(", the simulator itself fails: ")
+
+
 def test_an_old_text_that_is_not_there_is_refused() -> None:
     """So that the catalogue does not rot."""
     with pytest.raises(ValueError, match="its old text is 0 times"):
