@@ -251,6 +251,8 @@ _ODD: tuple[tuple[str, str, Any], ...] = (
     ("POST", "/v1/events", {"type": "Freeze", "resources": ["vm-1"], "description": "\u202e\u0000\U0001f525" * 20}),
     ("POST", "/v1/maintenances", {"on": ["tag=a=b", "zone="], "type": "Reboot"}),
     ("POST", "/v1/maintenances", {"on": ["vm=vm-0"], "type": "Reboot", "settle": "99999999999d"}),
+    ("POST", "/v1/maintenances", {"on": ["vm=vm-1"], "type": "Reboot", "at_once": 2**63}),
+    ("POST", "/v1/maintenances", {"on": ["vm=vm-1"], "type": "Reboot", "failures_allowed": 10**30}),
     ("POST", "/v1/events/00000000/cancel", {"reason": "\u0000" * 100}),
     ("POST", "/v1/hosts/..%2f..%2f/degrade", {"notice": "-1s"}),
     ("POST", "/v1/scale-sets/batch0/scale", {"capacity": -(10**20)}),

@@ -115,6 +115,8 @@ def test_vms_can_be_chosen_by_zone(node: Node) -> None:
         ({"type": "Rebot"}, 400),
         ({"settle": "soon"}, 400),
         ({"at_once": -1}, 422),
+        ({"at_once": 2**63}, 422),
+        ({"failures_allowed": 2**63}, 422),
         ({"at_onec": 1}, 400),
     ],
 )

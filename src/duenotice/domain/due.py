@@ -13,7 +13,7 @@ from duenotice.domain.ending import complete
 from duenotice.domain.event import Event, Phase
 from duenotice.domain.holds import alike
 from duenotice.domain.lifecycle import Act
-from duenotice.domain.planning import go_on
+from duenotice.domain.planning import ended, go_on
 from duenotice.domain.policy import Policy
 from duenotice.domain.starting import held_back, may_start, started
 from duenotice.domain.state import State
@@ -21,15 +21,17 @@ from duenotice.domain.windowed import is_due, next_moment
 
 
 class Faulty(Exception):
-    """A rule failed at what is due for an event; its id is the argument."""
+    """A rule failed at what is due for an event or a plan; the argument is what `Happening.of` would be."""
 
 
-PLANS = "plans"
-"""Stands for all plans, where the failed part has to be named."""
+PLAN = "the plan "
+"""Stands before the id of a plan, where the failed part has to be named."""
+PLANS = "all plans"
+"""Stands for all of them."""
 
 
 class Happening(NamedTuple):
-    """One thing that is due. `of` is the id of the event that it happens to, or `PLANS`."""
+    """One thing that is due. `of` is the id of the event that it happens to, or names the plan."""
 
     of: str
     changes: list[t.Transition]
@@ -49,9 +51,24 @@ def happenings(
     while goes_on:
         yield from queue.emptied()
         goes_on = False
-        for changes in go_on(state, now, policy) if PLANS not in without else ():
+        for of, changes in _of_plans(state, now, policy, without):
             goes_on = True
-            yield from queue.followed(PLANS, changes)
+            yield from queue.followed(of, changes)
+
+
+def _of_plans(state: State, now: Instant, policy: Policy, without: Container[str]) -> Iterator[Happening]:
+    """What is due of all plans: steps that have ended, then what each plan does about it."""
+    if PLANS in without:
+        return
+    for step in ended(state, now):
+        if (of := PLAN + step.maintenance_id) not in without:
+            yield Happening(of, [step])
+    for progress in [progress for progress in state.plans.values() if progress.is_open]:
+        if (of := PLAN + progress.plan.id) not in without:
+            try:
+                yield from (Happening(of, changes) for changes in go_on(state, progress, now, policy))
+            except Exception as error:
+                raise Faulty(of) from error
 
 
 def tick(state: State, command: c.Tick, now: Instant, policy: Policy) -> list[t.Transition]:

@@ -28,6 +28,9 @@ from duenotice.errors import Conflict, Refused
 TYPES = frozenset({EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY})
 CAUSES = frozenset({Cause.MAINTENANCE, Cause.LIVE_MIGRATION})
 LONGEST_SETTLE = 7 * 24 * 3600 * MICROS
+MOST = 1_000_000_000
+"""The largest count that a plan takes: more than any fleet has, and less than what Python counts in one step."""
+A_RULE_FAILED = "A rule of duenotice has failed at this plan; the log says which. Restart the service and resume it."
 
 
 def begin(state: State, command: c.StartMaintenance, now: Instant, policy: Policy) -> list[t.Transition]:
@@ -41,10 +44,12 @@ def planned(state: State, command: c.StartMaintenance, now: Instant) -> Maintena
         raise Refused("A maintenance is a Freeze, a Reboot or a Redeploy.", hint="Evict or delete VMs one by one.")
     if command.cause not in CAUSES:
         raise Refused("A maintenance is host maintenance or live migration.", hint="Leave the cause out.")
-    if not 0 <= command.settle <= LONGEST_SETTLE or command.at_once < 0 or command.failures_allowed < 0:
+    counts = command.at_once, command.failures_allowed
+    if not 0 <= command.settle <= LONGEST_SETTLE or not all(0 <= count <= MOST for count in counts):
         raise Refused(
-            "settle, at_once and failures_allowed cannot be negative; settle is at most 7 days.",
-            hint="Fix these values.",
+            "settle, at_once and failures_allowed cannot be negative; settle is at most 7 days, the others at most "
+            f"{MOST:,}.",
+            hint="Fix these values. Leave at_once out for no limit.",
         )
     _check_words(state, command)
     steps = cut(find_vm(state, name) for name in _unique(command.vms))
@@ -121,19 +126,23 @@ def cancel_all(state: State, command: c.CancelMaintenance, now: Instant, policy:
     return _stop(state, progress, Status.CANCELLED, "")
 
 
-def go_on(state: State, now: Instant, policy: Policy) -> Iterator[list[t.Transition]]:
-    """What is due of all plans: steps that have ended, plans that are over, steps that begin.
+def go_on(state: State, progress: Progress, now: Instant, policy: Policy) -> Iterator[list[t.Transition]]:
+    """What is due of one plan, when `ended` has nothing left: it is over, or steps begin.
 
     Apply each before you ask for the next; when something has changed, ask again.
     """
-    for ended in _ends(state, now):
-        yield [ended]
-    for progress in [progress for progress in state.plans.values() if progress.is_open]:
-        if changes := _conclusion(state, progress) or closed(state, progress, now):
-            yield changes
-        elif lets_begin(progress.plan, now, policy):
-            for number in progress.ready(now.steady):
-                yield _begun(state, progress, number, now, policy)
+    if changes := _conclusion(state, progress) or closed(state, progress, now):
+        yield changes
+    elif lets_begin(progress.plan, now, policy):
+        for number in progress.ready(now.steady):
+            yield _begun(state, progress, number, now, policy)
+
+
+def halted(state: State, maintenance_id: str) -> list[t.Transition]:
+    """A rule has failed at this plan: it pauses and says so, and all others go on."""
+    progress = state.plans.get(maintenance_id)
+    is_running = progress is not None and progress.plan.status is Status.RUNNING
+    return [t.MaintenanceChanged(maintenance_id, Status.PAUSED, A_RULE_FAILED)] if is_running else []
 
 
 def _unique(names: Iterable[str]) -> Iterator[str]:
@@ -203,8 +212,8 @@ def _turned(state: State, maintenance_id: str, before: Status, after: Status) ->
     return [t.MaintenanceChanged(plan.id, after)]
 
 
-def _ends(state: State, now: Instant) -> list[t.StepEnded]:
-    """Steps whose event is gone are over."""
+def ended(state: State, now: Instant) -> list[t.StepEnded]:
+    """Steps of all plans whose event is gone: they are over."""
     if not state.outcomes:
         return []  # as nearly always when a command is done
     known = [(state.under_way.get(event_id), *outcome) for event_id, outcome in state.outcomes.items()]

@@ -99,7 +99,8 @@ class Progress:
         """The steps that may begin now: the first turn of each lane that is not over, once the last has settled."""
         if self.plan.status is not Status.RUNNING:
             return []
-        room = max(0, self.plan.at_once - self.under_way) if self.plan.at_once else self.waiting
+        limit = self.plan.at_once
+        room = min(self.waiting, max(0, limit - self.under_way)) if limit else self.waiting
         least = ascending(self._ready) if room < len(self._ready) else sorted(self._ready)
         early = islice((number for number in least if self._waits(number)), room)
         settled = [lane for moment, lane in up_to(self._moments, now) if self._settling.get(lane) == moment]

@@ -13,9 +13,10 @@ from duenotice.clock import Clock, Instant, micros_of
 from duenotice.domain.apply import fold
 from duenotice.domain.commands import Command, PostponeEvents, Tick
 from duenotice.domain.decide import decide
-from duenotice.domain.due import PLANS, Faulty, happenings
+from duenotice.domain.due import PLAN, PLANS, Faulty, happenings
 from duenotice.domain.kept_answers import kept_answer
 from duenotice.domain.pieces import used_up
+from duenotice.domain.planning import halted
 from duenotice.domain.policy import Policy
 from duenotice.domain.postponing import owed, to_be_seen_by
 from duenotice.domain.snapshot import Snapshot, take
@@ -244,12 +245,12 @@ class Writer:
             self._take([written], actor, now, records)
 
     def _do_what_is_due(self, now: Instant, records: list[Record]) -> None:
-        """Do all that is due. An event at which a rule fails is left out from then on, and the others go on."""
+        """Do all that is due. What a rule fails at is left out from then on, and the others go on."""
         while self._let_happen(now, records):
             pass
 
     def _let_happen(self, now: Instant, records: list[Record]) -> bool:
-        """Do what is due. Returns whether a rule failed, so that more may be left to do without that event."""
+        """Do what is due. Returns whether a rule failed, so that more may be left to do without its event or plan."""
         begin, culprit = len(records), PLANS
         try:
             for culprit, changes in happenings(self._ahead, now, self.policy, self._faulty):
@@ -265,6 +266,8 @@ class Writer:
                 raise
             self._faulty.add(culprit)
             self._undo(error.__cause__ or error, f"what is due for {culprit}", now, records, begin)
+            if culprit.startswith(PLAN):
+                self._take(halted(self._ahead, culprit.removeprefix(PLAN)), SELF, now, records)
             return True
         return False
 

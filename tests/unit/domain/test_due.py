@@ -7,7 +7,7 @@ import pytest
 from duenotice.clock import Instant
 from duenotice.domain import due
 from duenotice.domain.commands import CancelEvent, StartMaintenance, Tick
-from duenotice.domain.due import PLANS, Faulty, happenings, next_due
+from duenotice.domain.due import PLAN, PLANS, Faulty, happenings, next_due
 from duenotice.domain.event import EventType, Phase
 from duenotice.domain.policy import Policy
 from duenotice.domain.transitions import EventCompleted, EventStarted
@@ -104,7 +104,10 @@ class TestWithout:
     def test_plans_can_be_left_out(self) -> None:
         state = listening()
         do(state, StartMaintenance(id_of(9), EventType.REBOOT, ("web-0",)))
-        assert next(happenings(state, NOW, POLICY)).of == PLANS
+        do(state, StartMaintenance(id_of(8), EventType.REBOOT, ("alone",)))
+        assert next(happenings(state, NOW, POLICY)).of == PLAN + id_of(9)
+        assert next(happenings(state, NOW, POLICY, {PLAN + id_of(9)})).of == PLAN + id_of(8)
+        assert list(happenings(state, NOW, POLICY, {PLAN + id_of(9), PLAN + id_of(8)})) == []
         assert list(happenings(state, NOW, POLICY, {PLANS})) == []
 
     def test_a_fault_names_the_event_that_it_is_about(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,7 +62,9 @@ class TestReady:
         skipped = plan(step(0, StepStatus.SKIPPED, 10), step(1), settle=5)
         assert (ready(skipped, 10), Progress(skipped).next_look(0)) == ([1], None)
 
-    @pytest.mark.parametrize(("at_once", "begun"), [(0, [1, 2, 3]), (1, []), (2, [1]), (3, [1, 2]), (9, [1, 2, 3])])
+    @pytest.mark.parametrize(
+        ("at_once", "begun"), [(0, [1, 2, 3]), (1, []), (2, [1]), (3, [1, 2]), (9, [1, 2, 3]), (2**63, [1, 2, 3])]
+    )
     def test_no_more_than_at_once_are_under_way(self, at_once: int, begun: list[int]) -> None:
         lanes = [step(0, lane=f"vm/{n}") for n in range(3)]
         assert ready(plan(step(0, StepStatus.UNDER_WAY, lane="vm/x"), *lanes, at_once=at_once), 0) == begun

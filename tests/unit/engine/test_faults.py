@@ -8,17 +8,21 @@ import structlog
 from duenotice.clock import Instant
 from duenotice.domain import decide as decide_module
 from duenotice.domain import due, planning
-from duenotice.domain.commands import CancelEvent, StartMaintenance, Tick
+from duenotice.domain.commands import CancelEvent, CancelMaintenance, ResumeMaintenance, StartMaintenance, Tick
 from duenotice.domain.event import Event, EventType
 from duenotice.domain.lifecycle import Act
+from duenotice.domain.maintenance import Status
 from duenotice.domain.policy import Policy
+from duenotice.domain.progress import Progress
 from duenotice.domain.snapshot import take
 from duenotice.domain.starting import started
-from duenotice.domain.transitions import EventCompleted, EventRaised, EventStarted
+from duenotice.domain.state import State
+from duenotice.domain.transitions import EventCompleted, EventRaised, EventStarted, Transition
 from duenotice.engine.engine import Engine, load
+from duenotice.engine.ticker import Ticker
 from duenotice.errors import InvariantBroken
 from duenotice.journal.memory import MemoryJournal
-from tests.unit.domain.build import id_of
+from tests.unit.domain.build import HOUR, id_of
 from tests.unit.engine.rig import approval, ask, in_loop, listen, reboot, running, shown
 
 
@@ -99,14 +103,23 @@ def _ends(event: Event) -> EventCompleted:
     return EventCompleted(event.id, event.scope)
 
 
+def fails_at(plan_id: str) -> Any:
+    """The rule by which steps begin, with a bug in it."""
+    begun = planning._begun
+
+    def fails(state: State, progress: Progress, *rest: Any) -> list[Transition]:
+        if progress.plan.id == plan_id:
+            raise ZeroDivisionError
+        return begun(state, progress, *rest)
+
+    return fails
+
+
 @in_loop
 async def test_a_plan_at_which_a_rule_fails_does_not_keep_events_from_starting() -> None:
-    def fails(*_: object) -> None:
-        raise ZeroDivisionError
-
     journal = MemoryJournal()
     with pytest.MonkeyPatch.context() as patch, structlog.testing.capture_logs():
-        patch.setattr(planning, "_begun", fails)
+        patch.setattr(planning, "_begun", fails_at(id_of(9)))
         async with running(journal) as engine:
             await listen(engine, "alone")
             await ask(engine, StartMaintenance(id_of(9), EventType.REBOOT, ("web-0",)))
@@ -114,3 +127,38 @@ async def test_a_plan_at_which_a_rule_fails_does_not_keep_events_from_starting()
             await ask(engine, approval(None, 1))
             assert shown(engine, "alone") == [(id_of(1), "started")]
             assert is_whole(engine, journal)
+
+
+@in_loop
+async def test_a_plan_at_which_a_rule_fails_pauses_with_a_reason_and_other_plans_go_on() -> None:
+    journal = MemoryJournal()
+    with pytest.MonkeyPatch.context() as patch, structlog.testing.capture_logs() as logs:
+        patch.setattr(planning, "_begun", fails_at(id_of(9)))
+        async with running(journal) as engine:
+            await ask(engine, StartMaintenance(id_of(9), EventType.REBOOT, ("web-0",)))
+            await ask(engine, StartMaintenance(id_of(8), EventType.REBOOT, ("alone", "zonal")))
+            await Ticker(engine).advance(HOUR)
+            plans = engine.state.maintenances
+            assert (plans[id_of(9)].status, plans[id_of(9)].reason) == (Status.PAUSED, planning.A_RULE_FAILED)
+            assert plans[id_of(8)].status is Status.DONE
+            assert is_whole(engine, journal)
+            await ask(engine, CancelMaintenance(id_of(9)))
+            await ask(engine, StartMaintenance(id_of(7), EventType.REBOOT, ("web-0",)))
+            await Ticker(engine).advance(HOUR)
+            assert engine.state.maintenances[id_of(7)].status is Status.DONE
+    assert [line["command"] for line in logs if line.get("action") == "invariant-broken"] == [
+        f"'what is due for the plan {id_of(9)}'"
+    ]
+
+
+@in_loop
+async def test_such_a_plan_goes_on_after_a_restart_when_it_is_resumed() -> None:
+    journal = MemoryJournal()
+    with pytest.MonkeyPatch.context() as patch, structlog.testing.capture_logs():
+        patch.setattr(planning, "_begun", fails_at(id_of(9)))
+        async with running(journal) as engine:
+            await ask(engine, StartMaintenance(id_of(9), EventType.REBOOT, ("web-0",)))
+    async with running(journal) as engine:
+        await ask(engine, ResumeMaintenance(id_of(9)))
+        await Ticker(engine).advance(HOUR)
+        assert engine.state.maintenances[id_of(9)].status is Status.DONE

@@ -15,6 +15,7 @@ from duenotice.domain.event import Cause, Phase
 from duenotice.domain.fleet import Condition, GroupKind
 from duenotice.domain.maintenance import Status, StepStatus
 from duenotice.domain.notice import LONGEST_PREDICTION_SECONDS
+from duenotice.domain.planning import MOST
 from duenotice.domain.subscription import PushFormat, SubscriptionStatus
 from duenotice.domain.token import Role
 from duenotice.domain.transitions import Transition
@@ -122,7 +123,7 @@ WindowText = Annotated[
     ),
 ]
 """When steps may hit; not all ways to write it are described."""
-CountToGive = Annotated[int, described(minimum=0)]
+CountToGive = Annotated[int, described(minimum=0, maximum=MOST)]
 
 
 class AnswerBody(Struct, frozen=True, gc=False):
