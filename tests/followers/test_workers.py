@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from duenotice.bootstrap.workers import count_of
+from duenotice.bootstrap.workers import Workers, count_of
 from duenotice.errors import Misconfigured
 from duenotice.settings import ServeSettings, resolve
 from tests.crash.server import Server
@@ -99,6 +99,25 @@ def test_workers_end_with_their_node(node: Asked) -> None:
     workers = workers_of(node.server.pid)
     node.server.kill()
     wait_until(lambda: all(is_gone(worker) for worker in workers))
+
+
+def test_the_token_of_workers_is_in_no_file_that_a_kill_would_leave(node: Asked) -> None:
+    """They read it from memory that ends with the last of them."""
+    for worker in workers_of(node.server.pid):
+        (told,) = (word for word in said_to(worker) if word.startswith("--follow-token-file="))
+        assert "memfd:" in str(Path(told.partition("=")[2].replace("self", str(worker))).readlink())
+
+
+def said_to(pid: int) -> list[str]:
+    """The command line of a process."""
+    return Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+
+
+def test_a_setting_that_is_zero_reaches_workers() -> None:
+    """0 is not the same as nothing: without a watchdog there is none in workers either."""
+    flags = Workers(ServeSettings(watchdog=0, throttle=0), "a")._flags(("127.0.0.1", 80), ("127.0.0.1", 81), 7)
+    assert {"--watchdog=0", "--throttle=0"} <= set(flags)
+    assert not [flag for flag in flags if "leaf-json" in flag or "default-vm" in flag]
 
 
 def test_one_vm_gets_one_worker_so_its_limits_hold(tmp_path: Path) -> None:

@@ -6,9 +6,7 @@ A worker that ends is started again. It ends by itself when the node is gone, be
 import asyncio
 import os
 import sys
-import tempfile
 from contextlib import suppress
-from pathlib import Path
 
 import structlog
 
@@ -71,7 +69,7 @@ class Workers:
     def __init__(self, settings: ServeSettings, node: str) -> None:
         self._settings, self._node = settings, node
         self._task: asyncio.Task[None] | None = None
-        self._token: Path | None = None
+        self._token: int | None = None
 
     def start(self, engine: Engine, metadata: tuple[str, int], operator: tuple[str, int]) -> None:
         """Start them; nothing if there are none."""
@@ -82,8 +80,8 @@ class Workers:
 
     async def _run_all(self, engine: Engine, metadata: tuple[str, int], operator: tuple[str, int]) -> None:
         self._token = _kept(await self._let_in(engine))
-        command = (*PROGRAM, *self._flags(metadata, operator, self._token))
-        await asyncio.gather(*(_run(number, command) for number in range(1, count_of(self._settings))))
+        command, token = (*PROGRAM, *self._flags(metadata, operator, self._token)), self._token
+        await asyncio.gather(*(_run(number, command, token) for number in range(1, count_of(self._settings))))
 
     async def _let_in(self, engine: Engine) -> str:
         """A token made for them. There may be no node that leads just now."""
@@ -100,19 +98,19 @@ class Workers:
                 await asyncio.sleep(pause)
         return secret
 
-    def _flags(self, metadata: tuple[str, int], operator: tuple[str, int], token: Path) -> list[str]:
+    def _flags(self, metadata: tuple[str, int], operator: tuple[str, int], token: int) -> list[str]:
         host, port = operator
         flags = {
             "follow": self._settings.node_url
             if self._settings.operator_cert_file
             else f"http://{host_port((_ANY.get(host, host), port))}",
-            "follow_token_file": str(token),
+            "follow_token_file": f"/proc/self/fd/{token}",
             "metadata_listen": host_port(metadata),
             "operator_listen": NOWHERE,
             "share_port": True,
             **{name: getattr(self._settings, name) for name in _SAME},
         }
-        return [_flag(name, value) for name, value in flags.items() if value not in ("", False)]
+        return [_flag(name, value) for name, value in flags.items() if value != "" and value is not False]
 
     async def stop(self) -> None:
         """End all of them."""
@@ -120,10 +118,10 @@ class Workers:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         if self._token is not None:
-            self._token.unlink(missing_ok=True)
+            os.close(self._token)
 
 
-async def _run(number: int, command: tuple[str, ...]) -> None:
+async def _run(number: int, command: tuple[str, ...], token: int) -> None:
     """One worker, again and again."""
     loop, ends = asyncio.get_running_loop(), 0
     while True:
@@ -133,6 +131,7 @@ async def _run(number: int, command: tuple[str, ...]) -> None:
             stdout=asyncio.subprocess.DEVNULL,
             env={name: value for name, value in os.environ.items() if not name.startswith(ENVIRONMENT_PREFIX)},
             start_new_session=True,
+            pass_fds=(token,),
         )
         began = loop.time()
         try:
@@ -163,9 +162,8 @@ def _flag(name: str, value: object) -> str:
     return f"--{dashed}" if value is True else f"--{dashed}={value}"
 
 
-def _kept(secret: str) -> Path:
-    """In a file for its owner only: arguments and environments can be seen by others."""
-    handle, name = tempfile.mkstemp(prefix="duenotice-workers-")
-    with os.fdopen(handle, "w") as file:
-        file.write(secret)
-    return Path(name)
+def _kept(secret: str) -> int:
+    """In a file in memory: arguments and environments can be seen by others, and a kill would leave a file on disk."""
+    handle = os.memfd_create("duenotice-workers")
+    os.write(handle, secret.encode())
+    return handle
