@@ -45,13 +45,23 @@ def parse_url(url: str) -> HttpTarget:
     """An http or https address without user and fragment. Errors do not repeat it: chat addresses are secrets."""
     try:
         parts = urlsplit(url)
-        port = parts.port or {"http": 80, "https": 443}[parts.scheme]
+        usual = {"http": 80, "https": 443}[parts.scheme]
+        port = usual if parts.port is None else parts.port
     except (ValueError, KeyError):
         raise Malformed("This is not an http or https address.", hint="Write https://host/path.") from None
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    if not parts.hostname or "@" in parts.netloc or not path.isascii() or not path.isprintable() or " " in path:
+    is_plain = "@" not in parts.netloc and path.isascii() and path.isprintable() and " " not in path
+    if not parts.hostname or not port or not is_plain or not _can_be_a_host(parts.hostname):
         raise Malformed("This is not a plain http or https address.", hint="Write https://host/path.")
     return HttpTarget(parts.scheme == "https", parts.hostname, port, path)
+
+
+def _can_be_a_host(name: str) -> bool:
+    """Whether a resolver can be asked for it: labels are neither empty nor longer than 63 bytes."""
+    try:
+        return name.isprintable() and " " not in name and bool(name.encode("idna"))
+    except UnicodeError:
+        return False
 
 
 async def call(

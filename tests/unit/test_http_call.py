@@ -120,6 +120,19 @@ def test_only_plain_addresses_are_taken(url):
         parse_url(url)
 
 
+@pytest.mark.parametrize("url", ["http://h:0/", "http://a..b/", "http://.../", f"http://{'a' * 64}/", "http://a\0b/"])
+def test_what_cannot_be_asked_is_refused_before_it_is_tried(url):
+    """No port 0, and only names that can exist."""
+    with pytest.raises(Malformed):
+        parse_url(url)
+
+
+@pytest.mark.parametrize("host", ["a.b", "a.b.", "bücher.example", "10.0.0.1", "[fd00::1]", "a_b", "a" * 63])
+def test_names_and_addresses_are_hosts(host):
+    """Whatever a resolver can be asked for."""
+    assert parse_url(f"http://{host}:8080/").host == host.strip("[]")
+
+
 def test_who_does_not_speak_tls_is_not_trusted():
     """Nothing was sent to it."""
 

@@ -30,12 +30,15 @@ PATIENCE_SECONDS = 20.0
 _ASK_EVERY = 1024
 
 
+_Rows = Annotated[int, Meta(ge=0, le=1_000_000_000)]
+
+
 class QueryOptions(Struct, frozen=True, rename="camel"):
     """How the answer is wanted; other options of Azure change nothing here."""
 
     skip_token: str | None = field(default=None, name="$skipToken")
     top: Annotated[int, Meta(ge=1, le=MOST)] | None = field(default=None, name="$top")
-    skip: Annotated[int, Meta(ge=0)] | None = field(default=None, name="$skip")
+    skip: _Rows | None = field(default=None, name="$skip")
     result_format: str | None = None
 
 
@@ -75,7 +78,7 @@ class QueryAnswer(AzureJson, frozen=True):
 class _Place(Struct, frozen=True, array_like=True):
     """Where the next page begins, and how many rows it has."""
 
-    skip: Annotated[int, Meta(ge=0)]
+    skip: _Rows
     top: Annotated[int, Meta(ge=1, le=MOST)]
 
 
