@@ -16,10 +16,10 @@ INSTALLED = (str(PROGRAM),)
 def next_version(folder: Path, *, newer_records: bool = False) -> tuple[str, ...]:
     """A copy of the sources as the next version of duenotice, which may also write records in a newer format (N16).
 
-    Compiled files are copied too: only what differs is compiled again.
+    Compiled files are copied too: only what differs is compiled again. Not those that another process writes just now.
     """
     copy = folder / ("newer" if newer_records else "next") / "duenotice"
-    shutil.copytree(Path(duenotice.__file__).parent, copy)
+    shutil.copytree(Path(duenotice.__file__).parent, copy, ignore=shutil.ignore_patterns("*.pyc.*"))
     _change(copy / "__init__.py", r'__version__ = ".*"', f'__version__ = "{NEXT}"')
     if newer_records:
         _change(copy / "journal" / "codec.py", r"^(RECORDS = Codec\(\s*Record, \[[^]]*)\]", r"\1, _same]")
