@@ -267,9 +267,17 @@ class Writer:
             self._faulty.add(culprit)
             self._undo(error.__cause__ or error, f"what is due for {culprit}", now, records, begin)
             if culprit.startswith(PLAN):
-                self._take(halted(self._ahead, culprit.removeprefix(PLAN)), SELF, now, records)
+                self._halt(culprit, now, records)
             return True
         return False
+
+    def _halt(self, plan: str, now: Instant, records: list[Record]) -> None:
+        """Pause a plan at which a rule has failed, so that people see it; if that fails too, only the log tells."""
+        begin = len(records)
+        try:
+            self._take(halted(self._ahead, plan.removeprefix(PLAN)), SELF, now, records)
+        except Exception as error:
+            self._undo(error, f"the pause of {plan}", now, records, begin)
 
     def _take(self, transitions: Iterable[Transition], actor: str, now: Instant, records: list[Record]) -> None:
         for transition in transitions:

@@ -17,7 +17,8 @@ from duenotice.domain.progress import Progress
 from duenotice.domain.snapshot import take
 from duenotice.domain.starting import started
 from duenotice.domain.state import State
-from duenotice.domain.transitions import EventCompleted, EventRaised, EventStarted, Transition
+from duenotice.domain.transitions import EventCompleted, EventRaised, EventStarted, MaintenanceChanged, Transition
+from duenotice.engine import writer
 from duenotice.engine.engine import Engine, load
 from duenotice.engine.ticker import Ticker
 from duenotice.errors import InvariantBroken
@@ -149,6 +150,20 @@ async def test_a_plan_at_which_a_rule_fails_pauses_with_a_reason_and_other_plans
     assert [line["command"] for line in logs if line.get("action") == "invariant-broken"] == [
         f"'what is due for the plan {id_of(9)}'"
     ]
+
+
+@in_loop
+async def test_a_pause_that_fails_too_keeps_nobody_else_from_going_on() -> None:
+    journal = MemoryJournal()
+    with pytest.MonkeyPatch.context() as patch, structlog.testing.capture_logs():
+        patch.setattr(planning, "_begun", fails_at(id_of(9)))
+        patch.setattr(writer, "halted", lambda *_: [MaintenanceChanged("nobody", Status.PAUSED)])
+        async with running(journal) as engine:
+            await ask(engine, StartMaintenance(id_of(9), EventType.REBOOT, ("web-0",)))
+            await ask(engine, StartMaintenance(id_of(8), EventType.REBOOT, ("alone",)))
+            await Ticker(engine).advance(HOUR)
+            assert engine.state.maintenances[id_of(8)].status is Status.DONE
+            assert is_whole(engine, journal)
 
 
 @in_loop
