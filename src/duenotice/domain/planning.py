@@ -30,7 +30,7 @@ CAUSES = frozenset({Cause.MAINTENANCE, Cause.LIVE_MIGRATION})
 LONGEST_SETTLE = 7 * 24 * 3600 * MICROS
 MOST = 1_000_000_000
 """The largest count that a plan takes: more than any fleet has, and less than what Python counts in one step."""
-A_RULE_FAILED = "A rule of duenotice has failed at this plan; the log says which. Restart the service and resume it."
+A_RULE_FAILED = "A rule of duenotice has failed at this plan; the log says which. Report it. To try again, resume it."
 
 
 def begin(state: State, command: c.StartMaintenance, now: Instant, policy: Policy) -> list[t.Transition]:

@@ -245,7 +245,7 @@ class Writer:
             self._take([written], actor, now, records)
 
     def _do_what_is_due(self, now: Instant, records: list[Record]) -> None:
-        """Do all that is due. What a rule fails at is left out from then on, and the others go on."""
+        """Do all that is due. What a rule fails at is paused or left out from then on, and the others go on."""
         while self._let_happen(now, records):
             pass
 
@@ -264,20 +264,21 @@ class Writer:
             culprit = error.args[0] if isinstance(error, Faulty) else culprit
             if culprit in self._faulty:
                 raise
-            self._faulty.add(culprit)
             self._undo(error.__cause__ or error, f"what is due for {culprit}", now, records, begin)
-            if culprit.startswith(PLAN):
-                self._halt(culprit, now, records)
+            if not self._halt(culprit, now, records):
+                self._faulty.add(culprit)
             return True
         return False
 
-    def _halt(self, plan: str, now: Instant, records: list[Record]) -> None:
-        """Pause a plan at which a rule has failed, so that people see it; if that fails too, only the log tells."""
+    def _halt(self, culprit: str, now: Instant, records: list[Record]) -> bool:
+        """Pause a plan at which a rule has failed: people see it, and can resume it. Returns whether it was running."""
         begin = len(records)
         try:
-            self._take(halted(self._ahead, plan.removeprefix(PLAN)), SELF, now, records)
+            changes = halted(self._ahead, culprit.removeprefix(PLAN)) if culprit.startswith(PLAN) else ()
+            self._take(changes, SELF, now, records)
         except Exception as error:
-            self._undo(error, f"the pause of {plan}", now, records, begin)
+            self._undo(error, f"the pause of {culprit}", now, records, begin)
+        return len(records) > begin
 
     def _take(self, transitions: Iterable[Transition], actor: str, now: Instant, records: list[Record]) -> None:
         for transition in transitions:

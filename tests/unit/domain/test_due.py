@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from duenotice.clock import Instant
-from duenotice.domain import due
+from duenotice.domain import due, planning
 from duenotice.domain.commands import CancelEvent, StartMaintenance, Tick
 from duenotice.domain.due import PLAN, PLANS, Faulty, happenings, next_due
 from duenotice.domain.event import EventType, Phase
@@ -117,6 +117,23 @@ class TestWithout:
         with pytest.raises(Faulty) as fault:
             next(happenings(state, NOW, POLICY))
         assert (fault.value.args, type(fault.value.__cause__)) == ((id_of(1),), TypeError)
+
+    def test_a_fault_names_the_plan_that_it_is_about(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        state = listening()
+        do(state, StartMaintenance(id_of(9), EventType.REBOOT, ("web-0",)))
+        monkeypatch.setattr(planning, "_begun", None)
+        with pytest.raises(Faulty) as fault:
+            next(happenings(state, NOW, POLICY))
+        assert (fault.value.args, type(fault.value.__cause__)) == ((PLAN + id_of(9),), TypeError)
+
+    def test_steps_that_have_ended_wait_while_their_plan_is_left_out(self) -> None:
+        state = listening()
+        do(state, StartMaintenance(id_of(9), EventType.REBOOT, ("web-0",)))
+        tick(state)
+        (event,) = state.events.values()
+        do(state, CancelEvent(event.id))
+        assert list(happenings(state, NOW, POLICY, {PLAN + id_of(9)})) == []
+        assert next(happenings(state, NOW, POLICY)).of == PLAN + id_of(9)
 
 
 class TestNextDue:

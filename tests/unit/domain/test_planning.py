@@ -14,6 +14,7 @@ from duenotice.domain.due import next_due
 from duenotice.domain.event import Cause, Event, EventType, Phase
 from duenotice.domain.fleet import Vm
 from duenotice.domain.maintenance import Maintenance, Status, StepStatus
+from duenotice.domain.planning import A_RULE_FAILED, halted
 from duenotice.domain.policy import Policy
 from duenotice.domain.snapshot import restore, take
 from duenotice.domain.state import State
@@ -353,6 +354,21 @@ class TestPausing:
         do(state, c.PauseMaintenance(id_of(1)))
         with pytest.raises(Conflict, match="is paused, not running"):
             do(state, c.PauseMaintenance(id_of(1)))
+
+
+class TestHalting:
+    """A rule has failed at a plan."""
+
+    def test_it_pauses_and_says_why(self) -> None:
+        state = listening()
+        do(state, c.StartMaintenance(id_of(1), EventType.REBOOT, WEBS))
+        assert halted(state, id_of(1)) == [t.MaintenanceChanged(id_of(1), Status.PAUSED, A_RULE_FAILED)]
+
+    def test_one_that_is_paused_or_unknown_stays_as_it_is(self) -> None:
+        state = listening()
+        do(state, c.StartMaintenance(id_of(1), EventType.REBOOT, WEBS))
+        do(state, c.PauseMaintenance(id_of(1)))
+        assert (halted(state, id_of(1)), halted(state, id_of(2))) == ([], [])
 
 
 class TestCancelling:

@@ -8,7 +8,14 @@ import structlog
 from duenotice.clock import Instant
 from duenotice.domain import decide as decide_module
 from duenotice.domain import due, planning
-from duenotice.domain.commands import CancelEvent, CancelMaintenance, ResumeMaintenance, StartMaintenance, Tick
+from duenotice.domain.commands import (
+    CancelEvent,
+    CancelMaintenance,
+    PauseMaintenance,
+    ResumeMaintenance,
+    StartMaintenance,
+    Tick,
+)
 from duenotice.domain.event import Event, EventType
 from duenotice.domain.lifecycle import Act
 from duenotice.domain.maintenance import Status
@@ -167,13 +174,35 @@ async def test_a_pause_that_fails_too_keeps_nobody_else_from_going_on() -> None:
 
 
 @in_loop
-async def test_such_a_plan_goes_on_after_a_restart_when_it_is_resumed() -> None:
+async def test_such_a_plan_tries_again_when_it_is_resumed() -> None:
+    """It pauses again while the rule fails, and goes on when it does not any more."""
     journal = MemoryJournal()
-    with pytest.MonkeyPatch.context() as patch, structlog.testing.capture_logs():
-        patch.setattr(planning, "_begun", fails_at(id_of(9)))
-        async with running(journal) as engine:
-            await ask(engine, StartMaintenance(id_of(9), EventType.REBOOT, ("web-0",)))
     async with running(journal) as engine:
+        with pytest.MonkeyPatch.context() as patch, structlog.testing.capture_logs() as logs:
+            patch.setattr(planning, "_begun", fails_at(id_of(9)))
+            await ask(engine, StartMaintenance(id_of(9), EventType.REBOOT, ("web-0",)))
+            await ask(engine, ResumeMaintenance(id_of(9)))
+            assert engine.state.maintenances[id_of(9)].status is Status.PAUSED
+        assert [line.get("action") for line in logs].count("invariant-broken") == 2
         await ask(engine, ResumeMaintenance(id_of(9)))
         await Ticker(engine).advance(HOUR)
         assert engine.state.maintenances[id_of(9)].status is Status.DONE
+        assert is_whole(engine, journal)
+
+
+@in_loop
+async def test_a_paused_plan_at_which_a_rule_fails_is_left_alone() -> None:
+    """There is nothing to pause; the rule is not tried again and again."""
+
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError
+
+    journal = MemoryJournal()
+    with pytest.MonkeyPatch.context() as patch, structlog.testing.capture_logs() as logs:
+        async with running(journal) as engine:
+            await ask(engine, StartMaintenance(id_of(9), EventType.REBOOT, ("web-0",)))
+            await ask(engine, PauseMaintenance(id_of(9)))
+            patch.setattr(planning, "_conclusion", fails)
+            await Ticker(engine).advance(HOUR)
+            assert is_whole(engine, journal)
+    assert [line.get("action") for line in logs].count("invariant-broken") == 1
