@@ -45,7 +45,7 @@ class Planted(NamedTuple):
 class Verdict(NamedTuple):
     """What came of it: what was noticed after how many seeds and seconds; empty when it was not.
 
-    `failed` says why the simulator came to no end by itself: that is no promise that was seen to break.
+    `failed` says why the simulator itself failed, if it did: then no promise was seen to break.
     """
 
     name: str

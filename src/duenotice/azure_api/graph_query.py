@@ -23,7 +23,7 @@ T = TypeVar("T")
 _TOKEN = re.compile(
     r"(?P<text>'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\")"
     r"|(?P<sign>!in~|!in\b|in~|=~|!~|==|!=|[|,()=.\[\]])"
-    r"|(?P<number>-?[0-9]{1,15}(?:\.[0-9]{1,15})?(?![0-9]))"  # longer ones are no count, and no column has any
+    r"|(?P<number>-?[0-9]{1,15}(?:\.[0-9]{1,15})?(?![0-9]))"  # no count of rows is longer, and no value of ours
     r"|(?P<word>[A-Za-z_]\w*)"
 )
 _BLANK = re.compile(r"(?:\s|//[^\n]*)*")

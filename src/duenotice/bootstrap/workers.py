@@ -119,6 +119,7 @@ class Workers:
             await asyncio.gather(self._task, return_exceptions=True)
         if self._token is not None:
             os.close(self._token)
+            self._token = None
 
 
 async def _run(number: int, command: tuple[str, ...], token: int) -> None:
