@@ -90,6 +90,8 @@ class World:
         self._restored_at = BEGIN, 0.0
         self._stale: dict[str, dict[str, str]] = {}
         """Processes of nodes whose word the store has lost since, and whose address each was until then."""
+        self._begun: dict[str, dict[str, str]] = {}
+        """The same of processes that were about to start in that moment: they may have read what is lost."""
         self._old: list[Process] = []
         """Processes of nodes that have been started again meanwhile."""
         self.over: asyncio.Future[None] = loop.create_future()
@@ -256,6 +258,8 @@ class World:
         for process in self._showing():
             if _shown_by(process) > kept:
                 self._stale.setdefault(_word_of(process), now)
+        begun = (node.process for node in self.nodes.values() if not node.is_up)
+        self._begun |= {process.name: now for process in begun if process is not None and not process.is_dead}
 
     def _set_walls_right(self) -> tuple[datetime, float]:
         """No clock is before what it was at the last restore, give or take what has passed since (0004)."""
@@ -323,6 +327,8 @@ class World:
         self.say(node.name, f"is up, at record {node.position}")
         process = node.process
         assert process is not None
+        if process.name in self._begun and node.position > max(self.observatory.log, default=0):
+            self._stale[process.name] = self._begun[process.name]  # it has not heard of the loss yet, like others
 
         def published(position: int) -> None:
             if _word_of(process) not in self._stale:

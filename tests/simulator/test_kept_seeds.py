@@ -248,6 +248,7 @@ def test_what_was_broken_once_holds(kept: Kept) -> None:
         pytest.param((740000141, 3, "webhook"), id="S2: a slow store told a node too late that it may show"),
         pytest.param((460003, 3, "webhook"), id="S16: who was renamed while it approved was told so"),
         pytest.param((1597582292, 1, "webhook"), id="S16: an approval came behind half a request of garbage"),
+        pytest.param((647600542, 3, ""), id="S5: a node was up for a moment with what was lost while it started"),
     ],
 )
 def test_whole_worlds_that_broke_once_hold(shape: tuple[Any, ...]) -> None:
