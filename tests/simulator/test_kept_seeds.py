@@ -248,6 +248,8 @@ def test_what_was_broken_once_holds(kept: Kept) -> None:
         pytest.param((740000141, 3, "webhook"), id="S2: a slow store told a node too late that it may show"),
         pytest.param((460003, 3, "webhook"), id="S16: who was renamed while it approved was told so"),
         pytest.param((1597582292, 1, "webhook"), id="S16: an approval came behind half a request of garbage"),
+        pytest.param((1252305349, 3, "", 2), id="S2: a leader that starts had something shown that others heard late"),
+        pytest.param((1252305827, 3, "", 2), id="S23: a node did not know a follower's new token yet"),
         pytest.param((647600542, 3, ""), id="S5: a node was up for a moment with what was lost while it started"),
     ],
 )

@@ -127,8 +127,12 @@ class NodeEngine(PassingEngine):
 
     @property
     def _showing_takes(self) -> int:
-        """Half of what is allowed for a commit is kept for the call that lets all nodes show it (S2)."""
-        return self.policy.commit_allowance // 2
+        """Half of what is allowed for a commit is kept for the call that lets all nodes show it (S2).
+
+        While VMs cannot ask here, they see it first at a node that hears of it, which may take a beat or two.
+        """
+        call = self.policy.commit_allowance // 2
+        return call if self._writer.is_read else call + 2 * self.seat.standing.terms.every
 
     def _waits_for(self, position: int) -> bool:
         """As long as we lead and reach the store; a node that can reach it then has it shown later."""

@@ -4,7 +4,7 @@ import asyncio
 
 from duenotice.domain.commands import ApproveEvents, Command, EnableScope
 from duenotice.engine.worker import Worker
-from duenotice.errors import InvariantBroken, Unavailable
+from duenotice.errors import InvariantBroken, Misconfigured, Unavailable
 from duenotice.follower.following import Following
 from duenotice.wire import follow as f
 
@@ -39,6 +39,8 @@ class PassedCommands:
         try:
             loop, following = asyncio.get_running_loop(), self._following
             return await loop.run_in_executor(self._asking, lambda: following.line.command(asked))
+        except Misconfigured as trouble:  # ours, not the VM's; our token may also be too new for this node
+            raise Unavailable(trouble.message, hint=trouble.hint) from None
         finally:
             self._count -= 1
 

@@ -213,6 +213,19 @@ async def test_a_leader_that_hears_late_that_it_may_show_makes_the_notice_longer
 
 
 @in_loop
+async def test_a_leader_that_vms_cannot_ask_yet_reckons_with_the_time_until_others_hear_of_it() -> None:
+    """S2: they see it first at a node that hears of it with its next beat, or with the one after that."""
+    async with three() as cluster:
+        leader = cluster.leader
+        await ask(leader, EnableScope("alone"))
+        leader.engine._writer.is_read = False
+        await ask(leader, reboot("alone"))
+        (event,) = leader.engine.state.events.values()
+        spare = timedelta(microseconds=2 * leader.engine.seat.standing.terms.every)
+        assert event.not_before - leader.engine.clock.now().at >= timedelta(minutes=15) + spare
+
+
+@in_loop
 async def test_after_the_leader_is_killed_another_goes_on_from_all_that_was_answered() -> None:
     """After a lease; meanwhile the others answer (N04, S5)."""
     async with three() as cluster:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from duenotice.clock import SystemClock
-from duenotice.domain.commands import Tick
+from duenotice.domain.commands import EnableScope, Tick
 from duenotice.domain.state import State
 from duenotice.engine.publisher import Publisher
 from duenotice.errors import InvariantBroken, Unavailable
@@ -17,6 +17,7 @@ from duenotice.follower.following import Following
 from duenotice.follower.line import Node, NodeLine
 from duenotice.wire import follow as f
 from tests.unit.follower.scripted import LEASE, Condition, ScriptedNode
+from tests.unit.follower.test_line import PROBLEM, answer, node_that_says
 
 
 def test_without_a_beat_there_is_no_right_and_what_vms_cannot_ask_is_not_passed_on() -> None:
@@ -30,6 +31,21 @@ def test_without_a_beat_there_is_no_right_and_what_vms_cannot_ask_is_not_passed_
             await commands.submit(Tick(), "test")
         commands.stop()
         await following.stop()
+
+    asyncio.run(story())
+
+
+def test_a_node_that_does_not_let_us_in_is_no_fault_of_the_vm_that_asks() -> None:
+    """It may ask again: our token may be too new for that node, and another one may know it."""
+
+    async def story() -> None:
+        refusal = answer("401 Unauthorized", PROBLEM)
+        with node_that_says(refusal) as line:
+            publisher = Publisher(asyncio.get_running_loop().call_soon)
+            commands = PassedCommands(Following([line], publisher, SystemClock(), chosen=False))
+            with pytest.raises(Unavailable, match="does not let us follow it"):
+                await commands.submit(EnableScope("db-0"), "vm/db-0")
+            commands.stop()
 
     asyncio.run(story())
 
