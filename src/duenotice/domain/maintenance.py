@@ -25,6 +25,8 @@ class Status(Enum):
     CANCELLED = "cancelled"
 
 
+MOST = 1_000_000_000
+"""The largest count that a plan takes: more than any fleet has, and less than what Python counts in one step."""
 OPEN = frozenset({Status.RUNNING, Status.PAUSED})
 """A maintenance that is not over holds its sets: no other may begin on them."""
 

@@ -13,7 +13,7 @@ from duenotice.domain.event import Cause, Event, EventType, Phase
 from duenotice.domain.fleet import Condition, Vm
 from duenotice.domain.ids import derived
 from duenotice.domain.lookup import find_host, find_plan, find_vm
-from duenotice.domain.maintenance import Maintenance, Status, Step, StepStatus, cut
+from duenotice.domain.maintenance import MOST, Maintenance, Status, Step, StepStatus, cut
 from duenotice.domain.owners_policy import AT_ONCE, OWNERS_POLICY
 from duenotice.domain.pieces import in_order
 from duenotice.domain.policy import Policy
@@ -28,8 +28,6 @@ from duenotice.errors import Conflict, Refused
 TYPES = frozenset({EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY})
 CAUSES = frozenset({Cause.MAINTENANCE, Cause.LIVE_MIGRATION})
 LONGEST_SETTLE = 7 * 24 * 3600 * MICROS
-MOST = 1_000_000_000
-"""The largest count that a plan takes: more than any fleet has, and less than what Python counts in one step."""
 A_RULE_FAILED = "A rule of duenotice has failed at this plan; the log says which. Report it. To try again, resume it."
 
 

@@ -13,9 +13,8 @@ from msgspec import Meta, Struct
 
 from duenotice.domain.event import Cause, Phase
 from duenotice.domain.fleet import Condition, GroupKind
-from duenotice.domain.maintenance import Status, StepStatus
+from duenotice.domain.maintenance import MOST, Status, StepStatus
 from duenotice.domain.notice import LONGEST_PREDICTION_SECONDS
-from duenotice.domain.planning import MOST
 from duenotice.domain.subscription import PushFormat, SubscriptionStatus
 from duenotice.domain.token import Role
 from duenotice.domain.transitions import Transition
