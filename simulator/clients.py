@@ -148,8 +148,8 @@ async def approve_foreign(client: Client) -> None:
 async def send_garbage(client: Client) -> None:
     """Send what is not HTTP, or nearly, and poll between.
 
-    On connections of their own: half a request that is left in one would change what the next request says, which may
-    be somebody else's.
+    Garbage has connections of its own. Half a request that is left in a connection would spoil the next request there,
+    for example an approval.
     """
     if client.dice.random() < 0.5:
         await client.look()

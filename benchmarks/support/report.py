@@ -28,8 +28,8 @@ version, caller, throttle, enablement) and {fleet:,} VMs registered, alone on on
   Polls from 1,000 addresses come from a client of ours, which waits for 64 answers at a time.
 - **workers**: both are on the server's core, so this is what a poll costs, not how many there can be.
 - **waiting**: each VM is a connection from an address of its own that asks with `wait=120s`; the median round counts.
-  The process that plays the VMs looks once a millisecond who was told: else each answer would wake it, which is
-  work for the server that VMs on other machines do not cause.
+  The process that plays the VMs looks once a millisecond who was told. Otherwise each answer would wake it, and the
+  server would do work that VMs on other machines do not cause.
 - **listing**: wrk polls while another client reads all pages of the list of VMs over and over; the reference is the
   same poll without it.
 - **idle**: memory that belongs to the server alone, before and after 10,000 more connections came; 5,000 come first

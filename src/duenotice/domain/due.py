@@ -27,7 +27,7 @@ class Faulty(Exception):
 PLAN = "the plan "
 """Stands before the id of a plan, where the failed part has to be named."""
 PLANS = "all plans"
-"""Stands for all of them."""
+"""Stands for all plans."""
 
 
 class Happening(NamedTuple):
