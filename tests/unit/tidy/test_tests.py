@@ -1,4 +1,4 @@
-"""Every file has its test, and every test asserts something."""
+"""Every test asserts something."""
 
 import ast
 from collections import defaultdict
@@ -8,79 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.tidy.house import ROOT, TESTS, Function, excused, functions, imported, modules, name_of, parsed
+TESTS = Path(__file__).parents[2]
 
-TESTED_AS_A_WHOLE = {
-    "agent/handlers/": "tests/handlers",
-    "cli/": "tests/acceptance",
-    "console/": "tests/console",
-    "journal/postgres_": "tests/unit/journal/test_postgres.py",
-    "journal/sqlite_": "tests/unit/journal/test_sqlite.py",
-    "azure_api/": "tests/acceptance/test_M_azure.py",
-    "operator_api/": "tests/acceptance",
-    "testkit/": "tests/testkit",
-}
-"""Files that begin so are tested together: against real programs, by the command, in a browser, over HTTP."""
-
-TESTED_ELSEWHERE = {
-    "agent/process.py": "tests/agent/test_process.py",
-    "bootstrap/azure_port.py": "tests/acceptance/test_M_azure.py",
-    "bootstrap/fleet_file.py": "tests/acceptance/test_fleet_at_start.py",
-    "bootstrap/journal_copy.py": "tests/acceptance/test_cli_db.py",
-    "bootstrap/policies.py": "tests/acceptance/test_maintenances.py",
-    "client/base.py": "tests/client/test_evil_answers.py",
-    "client/contract.py": "tests/unit/client/test_metadata_talks.py",
-    "client/line.py": "tests/client/test_evil_answers.py",
-    "client/operator/base.py": "tests/client/test_operator_network.py",
-    "client/operator/socket_carrier.py": "tests/client/test_operator_network.py",
-    "client/operator/stream_carrier.py": "tests/client/test_operator_network.py",
-    "client/stream_line.py": "tests/client/test_evil_answers.py",
-    "domain/change.py": "tests/unit/domain/test_touched.py",
-    "domain/subscribed.py": "tests/unit/domain/test_subscriptions.py",
-    "domain/subscription_changes.py": "tests/unit/domain/test_subscriptions.py",
-    "engine/log.py": "tests/unit/engine/test_engine.py",
-    "engine/positions.py": "tests/unit/engine/test_standing.py",
-    "host/libvirt_host.py": "tests/host/test_host_run.py",
-    "metadata_api/tap.py": "tests/testkit/test_plugin.py",
-    "pytest_plugin.py": "tests/testkit/test_plugin.py",
-    "scenarios/pace.py": "tests/unit/scenarios/test_player.py",
-    "scenarios/watcher.py": "tests/unit/scenarios/test_player.py",
-    "wire/resource_ids.py": "tests/acceptance/test_M_azure.py",
-}
-"""Files that no test imports, and the test that would notice if they were wrong."""
-
-
-def test_every_file_has_its_test() -> None:
-    """`domain/due.py` has tests/unit/domain/test_due.py, or a test that imports it; else a table says who tests it."""
-    named, whole = imported_by_tests(), tuple(TESTED_AS_A_WHOLE)
-    untested = {}
-    for module, path in modules().items():
-        name = name_of(path)
-        mirror = TESTS / "unit" / Path(name).with_name(f"test_{path.name}")
-        if not (path.stem.startswith("__") or module in named or mirror.exists()):
-            untested[name] = f"{name} has no {mirror.relative_to(ROOT)}, and no test imports it: who would notice?"
-    idle = [start for start in whole if not any(name.startswith(start) for name in untested)]
-    assert not idle, f"{idle} excuse no file any more: delete their entries"
-    excused({name: why for name, why in untested.items() if not name.startswith(whole)}, TESTED_ELSEWHERE)
-
-
-def test_who_is_said_to_test_a_file_is_there() -> None:
-    """A table of reasons is worth what its reasons are."""
-    places = [*TESTED_AS_A_WHOLE.values(), *TESTED_ELSEWHERE.values()]
-    assert [place for place in places if not (ROOT / place).exists()] == []
-
-
-@cache
-def imported_by_tests() -> frozenset[str]:
-    """The modules of ours that tests import; what a package gathers is imported with it."""
-    found: set[str] = set()
-    for path in TESTS.rglob("*.py"):
-        for node in ast.walk(parsed(path)):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("duenotice"):
-                found |= {str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)}
-    packages = [modules()[name] for name in found & modules().keys() if modules()[name].stem == "__init__"]
-    return frozenset(found | {name for path in packages for name, _ in imported(path)})
-
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 ASSERTING = {"raises", "warns", "fail", "expect", "fnmatch_lines", "once", "wait_until", "pleases", "see"}
 """Of pytest, Playwright and pytester; ours that wait until something holds, and the checkers of promises."""
@@ -88,12 +18,18 @@ ASSERTING = {"raises", "warns", "fail", "expect", "fnmatch_lines", "once", "wait
 
 def test_no_test_is_without_an_assertion() -> None:
     """A test that asserts nothing passes whatever happens, unless an error ends it. A helper that asserts counts."""
-    idle = {
-        function.name: f"{name_of(path)}::{function.name} asserts nothing, so it proves nothing"
+    idle = [
+        f"{path.relative_to(TESTS).as_posix()}::{function.name} asserts nothing, so it proves nothing"
         for path in sorted(TESTS.rglob("test_*.py"))
         for function in idle_tests(path)
-    }
-    excused(idle, {})
+    ]
+    assert idle == []
+
+
+@cache
+def functions(path: Path) -> tuple[Function, ...]:
+    """All functions and methods of a file."""
+    return tuple(node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, Function))
 
 
 def idle_tests(path: Path) -> list[Function]:
