@@ -81,6 +81,8 @@ def _compared(what: str, duel: Duel) -> Row:
 
 
 def _round(operator: "_Operator", line: "_Line", bare: BareFile, writes: int, number: int) -> Round:
+    cpu, taken = 0.0, dict[str, list[float]]()
+
     def alone() -> list[float]:
         with on_core(SERVER_CORE):
             return bare.write(writes)
@@ -92,7 +94,6 @@ def _round(operator: "_Operator", line: "_Line", bare: BareFile, writes: int, nu
         cpu = (operator.cpu() - before) / writes * 1e6
         return taken
 
-    cpu, taken = 0.0, dict[str, list[float]]()
     turns: list[tuple[str, Callable[[], list[float]]]] = [
         ("ours", asked),
         ("bare", alone),

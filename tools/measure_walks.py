@@ -76,8 +76,16 @@ def serving() -> Iterator[Any]:
 
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, daemon=True).start()
-    ports = {"metadata_listen": "127.0.0.1:0", "operator_listen": "127.0.0.1:0"}
-    node = Service(ServeSettings(data_dir=":memory:", fleet=str(FLEET), log_format="none", throttle=1e6, **ports))
+    port = "127.0.0.1:0"
+    settings = ServeSettings(
+        data_dir=":memory:",
+        fleet=str(FLEET),
+        log_format="none",
+        throttle=1e6,
+        metadata_listen=port,
+        operator_listen=port,
+    )
+    node = Service(settings)
     asyncio.run_coroutine_threadsafe(node.start(), loop).result(30)
     yield node
     asyncio.run_coroutine_threadsafe(node.stop(), loop).result(30)

@@ -52,7 +52,7 @@ def test_types_come_from_below_too() -> None:
 
 
 def test_the_domain_knows_no_paths() -> None:
-    """The operator's API, the CLI and the console each say how to get at things; a path of one is wrong at the others."""
+    """API, CLI and console each say how to get at things; a path of one of them would be wrong at the others."""
     told = [path.name for path in sorted((HOUSE / "domain").rglob("*.py")) if "/v1/" in path.read_text()]
     assert told == [], "'/v1/' is the operator's API: name the list in the error instead"
 
