@@ -1,11 +1,16 @@
-"""Everything that a person reads is plain English: some phrases are refused, each with a better word."""
+"""Everything that a person reads is plain English: phrases and names that are refused, each with a better word.
+
+Phrases are refused everywhere. Names are refused in the rooms that `words.toml` lists as rebuilt.
+"""
 
 import ast
 import io
 import re
 import tokenize
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -121,3 +126,149 @@ def test_plain_sentences_are_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "a.md"
     path.write_text("There is no VM named x. It is no longer there. Nobody listens.")
     assert complaints(path) == []
+
+
+class Refused(NamedTuple):
+    """What one room refuses, each with a better word: `words` also inside a name, `names` only as the whole name."""
+
+    words: dict[str, str]
+    names: dict[str, str]
+
+    def in_name(self, name: str, is_definition: bool) -> tuple[str, str] | None:
+        """The refused word of a name, and what to write instead. `names` are fine for arguments and variables."""
+        apart = f"_{snake_case(name)}_"
+        for word, better in self.words.items():
+            if f"_{word}_" in apart or f"_{word}s_" in apart:
+                return word, better
+        whole = name.strip("_")
+        return (whole, self.names[whole]) if is_definition and whole in self.names else None
+
+
+TABLE = tomllib.loads((Path(__file__).parent / "words.toml").read_text())
+REBUILT: list[str] = TABLE.pop("rebuilt")
+EVERYWHERE: dict[str, str] = TABLE.pop("everywhere")["words"]
+ROOMS = {room: Refused(EVERYWHERE | told.get("words", {}), told.get("names", {})) for room, told in TABLE.items()}
+
+
+def snake_case(name: str) -> str:
+    """`_CurtainUp` is `curtain_up`, `HTTPHead` is `http_head`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower().strip("_")
+
+
+def names_in(path: Path) -> Iterator[tuple[int, str, bool]]:
+    """The name of a file and all that it gives: line, name, and whether it is more than an argument or a variable."""
+    yield 1, path.stem, True
+    tree = ast.parse(path.read_text())
+    fields_and_constants = {
+        target
+        for each in ast.walk(tree)
+        if isinstance(each, ast.ClassDef | ast.Module)
+        for statement in each.body
+        for target in [getattr(statement, "target", None), *getattr(statement, "targets", [])]
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield node.lineno, name, True
+            case ast.Attribute(attr=name, ctx=ast.Store()):
+                yield node.lineno, name, True
+            case ast.Name(id=name, ctx=ast.Store()):
+                yield node.lineno, name, node in fields_and_constants
+            case ast.arg(arg=name) | ast.alias(asname=str(name)) | ast.ExceptHandler(name=str(name)):
+                yield node.lineno, name, False
+            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+                yield node.lineno, name, False
+
+
+def files_of(room: str, root: Path) -> list[Path]:
+    """A folder of the package or of the repository; `ground` is what stands beside the rooms."""
+    package = root / "src" / "duenotice"
+    if room == "ground":
+        return sorted(package.glob("*.py"))
+    return sorted((package / room if (package / room).is_dir() else root / room).rglob("*.py"))
+
+
+def old_names(room: str, root: Path = ROOT) -> list[str]:
+    """Every name in a room that its table refuses."""
+    return [
+        f"{path.relative_to(root).as_posix()}:{line}: {name!r} has the word {found[0]!r}; better: {found[1]}"
+        for path in files_of(room, root)
+        for line, name, is_definition in names_in(path)
+        if (found := ROOMS[room].in_name(name, is_definition))
+    ]
+
+
+def test_a_rebuilt_room_has_no_old_names() -> None:
+    """The message names the file, the line, the name, its word and a better one."""
+    assert [room for room in REBUILT if not files_of(room, ROOT)] == [], "words.toml lists rooms that are not there"
+    assert [complaint for room in REBUILT for complaint in old_names(room)] == []
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_better_word_is_not_refused_in_its_own_room(room: str) -> None:
+    """Else whoever follows a complaint gets the next one."""
+    refused = ROOMS[room]
+    better = [word for text in (refused.words | refused.names).values() for word in re.findall(r"\w+", text)]
+    assert [word for word in better if refused.in_name(word, is_definition=True)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "word"),
+    [
+        ("class _CurtainUp: ...", 1, "curtain"),
+        ("\ndef two_curtains(): ...", 2, "curtain"),
+        ("async def f(a, *, curtain_up): ...", 1, "curtain"),
+        ("lambda curtain: 0", 1, "curtain"),
+        ("def f(self):\n self._curtain = 0", 2, "curtain"),
+        ("def f():\n for curtain in (): ...", 2, "curtain"),
+        ("import a as curtain", 1, "curtain"),
+        ("match a:\n case [*curtain]: ...", 2, "curtain"),
+        ("CURTAIN: int", 1, "curtain"),
+        ("PutOut = 0", 1, "put_out"),
+        ("class Lanes: ...", 1, "lane"),
+        ("def _hide(self): ...", 1, "hide"),
+        ("class A:\n hide: int", 2, "hide"),
+        ("class A:\n hide = 0", 2, "hide"),
+        ("class NotMember(A): ...", 1, "NotMember"),
+        ("_hide = 0", 1, "hide"),
+    ],
+)
+def test_an_old_name_is_found(tmp_path: Path, text: str, line: int, word: str) -> None:
+    """Of classes, functions, arguments, attributes and variables; as a word of a longer name too."""
+    path = tmp_path / "src" / "duenotice" / "replication" / "reader.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    (complaint,) = old_names("replication", tmp_path)
+    better = (ROOMS["replication"].words | ROOMS["replication"].names)[word]
+    assert complaint.startswith(f"src/duenotice/replication/reader.py:{line}: ")
+    assert complaint.endswith(f" has the word {word!r}; better: {better}")
+
+
+@pytest.mark.parametrize(
+    ("room", "file"),
+    [
+        ("replication", "src/duenotice/replication/curtain.py"),
+        ("ground", "src/duenotice/http_call.py"),
+        ("tests", "tests/rig.py"),
+    ],
+)
+def test_the_name_of_a_file_is_a_name(tmp_path: Path, room: str, file: str) -> None:
+    """In a room of the package, beside its rooms, and in a folder of the repository."""
+    path = tmp_path / file
+    path.parent.mkdir(parents=True)
+    path.touch()
+    (complaint,) = old_names(room, tmp_path)
+    assert complaint.startswith(f"{file}:1: {path.stem!r} ")
+
+
+def test_plain_names_and_other_rooms_are_left_alone(tmp_path: Path) -> None:
+    """A common word may name an argument or a variable, and part of a name; each room has its own table."""
+    for file, text in {
+        "src/duenotice/replication/reader.py": "def hide_all(hide):\n known = curtail = hide.curtain",
+        "src/duenotice/engine/curtain.py": "class Curtain: ...",
+    }.items():
+        path = tmp_path / file
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+    assert old_names("replication", tmp_path) == []
+    assert old_names("engine", tmp_path) == []
