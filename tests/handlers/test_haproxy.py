@@ -29,7 +29,7 @@ def balancer(tmp_path):
         yield running
 
 
-def _keys(balancer: Balancer, **more: object) -> dict:
+def _keys(balancer: Balancer, **more: object) -> dict[str, object]:
     return {"servers": ["web/web-0"], "socket": balancer.socket, **more}
 
 

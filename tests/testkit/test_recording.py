@@ -6,7 +6,7 @@ import json
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -46,15 +46,21 @@ def serving(file: Path, *more: str) -> Iterator[str]:
 
 def test_each_answer_that_differs_is_written_down_once(kit: ScheduledEvents) -> None:
     """A life of an event is four documents, however often one asks, and an error is an answer too."""
-    acts = iter([lambda: kit.vm().restart(), lambda: kit.event.start(), lambda: kit.event.finish()])
-    acts_and_faults = iter([*acts, lambda: kit.fault("500"), lambda: kit.no_fault()])
+    acts: list[Callable[[], object]] = [
+        lambda: kit.vm().restart(),
+        lambda: kit.event.start(),
+        lambda: kit.event.finish(),
+        lambda: kit.fault("500"),
+        lambda: kit.no_fault(),
+    ]
+    coming = iter(acts)
     polls = 0
 
     def pass_time(_: float) -> None:
         nonlocal polls
         polls += 1
         if polls % 3 == 0:
-            next(acts_and_faults, lambda: None)()
+            next(coming, lambda: None)()
 
     frames = list(islice(record(kit.url, NEWEST, 0, 10, pass_time), 6))
     documents = [json.loads(frame.answered.body) for frame in frames]

@@ -16,6 +16,7 @@ VERSION = {"version": "2017-08-01", "preview": "2017-03-01"}.get(HOW, "2020-07-0
 ME = ("_" if HOW == "preview" else "") + os.environ.get("TEST_VM", "web-0")
 INTERVAL = {"pace": 60.0, "crowding": 0.05}.get(HOW, 0.2)
 TIMEOUT = 1.0
+Event = dict[str, Any]
 
 
 class Refused(http.client.HTTPException):
@@ -30,7 +31,7 @@ WHAT_KILLS: Any = {
 }.get(HOW, ())
 
 
-def ask(method, body=None, header=HOW != "preview", version=VERSION):
+def ask(method: str, body: str | None = None, header: bool = HOW != "preview", version: str = VERSION) -> bytes:
     """One request; the body of its answer."""
     global etag
     connection = http.client.HTTPConnection(ENDPOINT.hostname or "", ENDPOINT.port, timeout=TIMEOUT)
@@ -49,7 +50,7 @@ def ask(method, body=None, header=HOW != "preview", version=VERSION):
         connection.close()
 
 
-def approve(event_id):
+def approve(event_id: str) -> None:
     """Let an event start; a service in trouble is asked again after the next poll."""
     requests = [{"EventId": event_id}]
     body = requests if HOW == "understood" else {"StartRequests": requests}
@@ -61,7 +62,7 @@ def approve(event_id):
                 approved.discard(event_id)
 
 
-def is_mine(event):
+def is_mine(event: Event) -> bool:
     """Whether to approve it: it hits this VM, which leads it, and it has not started."""
     names = event["Resources"]
     hits = ME in names or HOW == "neighbour"
@@ -71,14 +72,14 @@ def is_mine(event):
     return hits and leads and scheduled and wanted
 
 
-def is_ready(event):
+def is_ready(event: Event) -> bool:
     """Whether the other VMs of an event are."""
     if len(event["Resources"]) == 1 or event["Resources"][0] != ME or HOW == "peers":
         return True
     return PEERS_READY is not None and event["EventId"] in Path(PEERS_READY).read_text()
 
 
-def work(event):
+def work(event: Event) -> None:
     """Whatever must be done before."""
     if HOW == "empty-not-before":
         time.strptime(event["NotBefore"], "%a, %d %b %Y %H:%M:%S GMT")
@@ -87,7 +88,7 @@ def work(event):
             file.write(event["EventId"] + "\n")
 
 
-def look():
+def look() -> None:
     """Poll once, and approve what is to be approved."""
     global last
     text = ask("GET")
@@ -106,7 +107,8 @@ def look():
         approved.update(event["EventId"] for event in events)
         time.sleep(4.5)
     if HOW == "empty-not-before":
-        [work(event) for event in events]
+        for event in events:
+            work(event)
     for event in events[:1] if HOW == "every-event" else events:
         if event["EventId"] in approved or not is_mine(event) or not is_ready(event):
             continue
@@ -119,13 +121,16 @@ def look():
             sys.exit("a mistake of its own")
     begun.update(event["EventId"] for event in events if event["EventStatus"] == "Started")
     if HOW == "three-times":
-        [approve(event["EventId"]) for event in events if event["EventId"] in approved & begun]
+        for event in events:
+            if event["EventId"] in approved & begun:
+                approve(event["EventId"])
     if HOW == "cancelled":
         there = {event["EventId"] for event in events}
-        [approve(event_id) for event_id in approved - begun - there]
+        for event_id in approved - begun - there:
+            approve(event_id)
 
 
-def probe():
+def probe() -> None:
     """Take the newest version there is, and do not run where an unknown one is not 404."""
     try:
         ask("GET", version="2024-07-09")
